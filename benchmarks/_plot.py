@@ -1,0 +1,43 @@
+"""The bar chart of a report."""
+
+from pathlib import Path
+
+from benchmarks._report import Ratio, Report
+
+
+def require() -> None:
+    """Ends the program, before it measures for long, where matplotlib is not there to draw."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise SystemExit(f"--plot needs matplotlib: pip install matplotlib ({error})") from None
+    mpl.use("Agg")
+
+
+def write_plot(report: Report, path: Path, base: str) -> None:
+    """Draws how many times as fast as column `base` the others are, a group of bars a row."""
+    require()
+    from matplotlib import pyplot as plt
+
+    columns = [column for column in report.columns if column != base]
+    ratios = [Ratio(column, base) for column in columns]
+    names = [row.name for row in report.rows] + ["geomean"]
+    height = 0.8 / max(1, len(columns))
+    figure, axes = plt.subplots(figsize=(9, 1.5 + 0.2 * len(names) * (1 + len(columns))))
+    for index, (column, ratio) in enumerate(zip(columns, ratios, strict=True)):
+        speeds = [ratio.of(row.samples) or 0.0 for row in report.rows]
+        speeds.append(report.geomean_ratio(ratio) or 0.0)
+        places = [place + index * height for place in range(len(names))]
+        bars = axes.barh(places, speeds, height=height, label=column)
+        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=7)
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    middle = height * (len(columns) - 1) / 2
+    axes.set_yticks([place + middle for place in range(len(names))], names)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"times as fast as {base}")
+    facts = ", ".join(f"{key} {value}" for key, value in report.facts.items() if key != "isa")
+    axes.set_title(f"{report.title}\n{facts}", fontsize=9)
+    axes.legend(loc="best", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

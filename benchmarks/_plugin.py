@@ -1,0 +1,75 @@
+"""The plugin as the benchmarks see it: they run without it too, with its columns left out."""
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# Imported first: autoload is a part of `import torch`, so `cpuaccel` finds a finished torch.
+import torch  # noqa: F401
+
+
+def _module() -> Any:
+    """The plugin, or None. A source folder without a build imports too, but has no switch."""
+    try:
+        module = importlib.import_module("cpuaccel")
+    except ImportError:
+        return None
+    return module if hasattr(module, "enabled") else None
+
+
+def missing() -> str:
+    """Why there is no plugin to measure, or "" when there is."""
+    module = _module()
+    if module is None:
+        return "cpuaccel is not installed"
+    try:
+        with module.enabled(True):
+            return ""
+    except RuntimeError as error:
+        return str(error)
+
+
+def version() -> str:
+    """The plugin's version, or "absent" where it cannot be measured."""
+    return "absent" if missing() else str(_module().__version__)
+
+
+@contextmanager
+def enabled(flag: bool) -> Iterator[None]:
+    """Switches the plugin on or off for a block; without a plugin, off is what there is."""
+    module = _module()
+    if module is None:
+        if flag:
+            raise RuntimeError(missing())
+        yield
+        return
+    with module.enabled(flag):
+        yield
+
+
+@contextmanager
+def provider(name: str) -> Iterator[None]:
+    """Weights packed in this block go to the provider `name`, one of cpuaccel's config table."""
+    config = importlib.import_module("cpuaccel.config")
+    before = config.get("provider")
+    config.set("provider", name)
+    try:
+        yield
+    finally:
+        config.set("provider", before)
+
+
+def calls_of(run: Any) -> dict[str, int]:
+    """What the plugin's providers did in one call of `run`, such as {"conv2d.onednn": 20}."""
+    module = _module()
+    before = dict(module.stats()["calls"]) if module else {}
+    run()
+    after = dict(module.stats()["calls"]) if module else {}
+    changed = {key: int(count) - int(before.get(key, 0)) for key, count in after.items()}
+    return {key: count for key, count in changed.items() if count > 0}
+
+
+def engine_ran(calls: dict[str, int]) -> bool:
+    """Whether `calls` has any that torch's own kernel, behind an object of ours, did not do."""
+    return any(not key.endswith(".intree") for key in calls)

@@ -1,0 +1,60 @@
+"""Static int8 quantization as users do it, once, and then packed for one engine after another."""
+
+import copy
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.ao.quantization import get_default_qconfig_mapping
+from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+from torch.fx import GraphModule
+
+from benchmarks import _plugin
+
+
+def calibrate(model: nn.Module, batches: Iterable[Tensor]) -> GraphModule:
+    """`model` with observers that have seen `batches`; `model` itself is left alone.
+
+    The mapping is x86's whichever engine follows: the engines then hold the same integers and
+    differ in speed only. Its activations are 7-bit, so nothing saturates without VNNI either.
+    """
+    batches = list(batches)
+    with quiet(), torch.no_grad():
+        mapping = get_default_qconfig_mapping("x86")
+        prepared = prepare_fx(copy.deepcopy(model), mapping, example_inputs=(batches[0],))
+        for batch in batches:
+            prepared(batch)
+    return prepared
+
+
+def convert(prepared: GraphModule, engine: str, *, plugin: bool = False) -> nn.Module:
+    """An int8 copy of `prepared`, packed under `engine` with the plugin on or off.
+
+    Packing is what binds a model to its engine, so copies of several can run side by side.
+    """
+    with quantized_engine(engine), _plugin.enabled(plugin), quiet():
+        return convert_fx(copy.deepcopy(prepared))
+
+
+@contextmanager
+def quantized_engine(engine: str) -> Iterator[None]:
+    """Sets `torch.backends.quantized.engine` for a block."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = engine
+    try:
+        yield
+    finally:
+        torch.backends.quantized.engine = before
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hides what torch says of any int8 model: deprecations, and observers on their ranges."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.ao\..*")
+        warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
+        warnings.filterwarnings("ignore", message="All inputs of this cat operator must share")
+        yield

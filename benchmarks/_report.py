@@ -1,0 +1,166 @@
+"""Results of a benchmark: a table on the terminal and a JSON file."""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks._timing import Sample
+
+# Within this of 1 a ratio is called level: what the project promises its users at worst.
+_LEVEL = 0.03
+_UNITS = {"ms": 1e3, "us": 1e6}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times faster column `subject` is than column `base`: above 1 is faster."""
+
+    subject: str
+    base: str
+
+    @property
+    def label(self) -> str:
+        """The heading of this ratio."""
+        return f"{self.subject} over {self.base}"
+
+    def of(self, samples: dict[str, Sample]) -> float | None:
+        """Ratio of the medians, or None where a column is absent."""
+        if self.subject not in samples or self.base not in samples:
+            return None
+        return samples[self.base].median / samples[self.subject].median
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: a name, a sample a column, and what else belongs into the JSON file."""
+
+    name: str
+    samples: dict[str, Sample]
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    """A benchmark's results; `unit` is that of the printed times, "ms" or "us"."""
+
+    title: str
+    facts: dict[str, str]
+    columns: list[str]
+    ratios: list[Ratio] = field(default_factory=list)
+    unit: str = "ms"
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def present_ratios(self) -> list[Ratio]:
+        """The ratios whose columns were both measured."""
+        return [r for r in self.ratios if r.subject in self.columns and r.base in self.columns]
+
+    def geomean_ratio(self, ratio: Ratio) -> float | None:
+        """Geometric mean of `ratio` over the rows that have it."""
+        return geomean(value for row in self.rows if (value := ratio.of(row.samples)) is not None)
+
+    def geomean_time(self, column: str) -> float | None:
+        """Geometric mean of the column's medians, seconds; None unless every row has it."""
+        if any(column not in row.samples for row in self.rows):
+            return None
+        return geomean(row.samples[column].median for row in self.rows)
+
+    def print(self, console: Console) -> None:
+        """Prints header, table and notes; the geometric mean is the last line of the table."""
+        print_header(console, self.title, self.facts)
+        console.print(self._table())
+        print_notes(console, self.notes)
+
+    def write_json(self, path: Path) -> None:
+        """Writes everything measured to `path`, times in milliseconds."""
+        ratios = self.present_ratios()
+        rows = [
+            {
+                "name": row.name,
+                "times": {name: sample.to_dict() for name, sample in row.samples.items()},
+                "ratios": {ratio.label: ratio.of(row.samples) for ratio in ratios},
+                **row.extra,
+            }
+            for row in self.rows
+        ]
+        document = {
+            "title": self.title,
+            "machine": self.facts,
+            "columns": self.columns,
+            "rows": rows,
+            "geomean": {ratio.label: self.geomean_ratio(ratio) for ratio in ratios},
+            "notes": self.notes,
+        }
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+    def _table(self) -> Table:
+        ratios = self.present_ratios()
+        table = Table()
+        table.add_column("")
+        for column in self.columns:
+            table.add_column(f"{column} {self.unit}", justify="right")
+        for ratio in ratios:
+            table.add_column(f"{ratio.subject}\nover {ratio.base}", justify="right")
+        table.add_column("spread", justify="right")
+        for row in self.rows:
+            times = [self._time(row.samples.get(column)) for column in self.columns]
+            speeds = [show_ratio(ratio.of(row.samples)) for ratio in ratios]
+            spread = max((sample.spread for sample in row.samples.values()), default=0.0)
+            table.add_row(row.name, *times, *speeds, f"{spread:.0%}")
+        if self.rows:
+            table.add_section()
+            means = [self._seconds(self.geomean_time(column)) for column in self.columns]
+            speeds = [show_ratio(self.geomean_ratio(ratio)) for ratio in ratios]
+            table.add_row("geomean", *means, *speeds, "", style="bold")
+        return table
+
+    def _time(self, sample: Sample | None) -> str:
+        return self._seconds(None if sample is None else sample.median)
+
+    def _seconds(self, seconds: float | None) -> str:
+        if seconds is None:
+            return "-"
+        value = seconds * _UNITS[self.unit]
+        return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def print_header(console: Console, title: str, facts: dict[str, str]) -> None:
+    """Prints a title and what was measured on."""
+    console.print(f"[bold]{title}[/bold]")
+    for name, value in facts.items():
+        console.print(f"  {name}: {value}", highlight=False)
+
+
+def print_notes(console: Console, notes: Iterable[str]) -> None:
+    """Prints what a reader of the table above must know."""
+    for note in notes:
+        console.print(f"  {note}", highlight=False, markup=False)
+
+
+def left_out(reasons: dict[str, str]) -> list[str]:
+    """A note on each reason in {name: why it was not measured, or ""}."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        if reason:
+            by_reason.setdefault(reason, []).append(name)
+    return [f"left out: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+
+
+def geomean(values: Iterable[float]) -> float | None:
+    """Geometric mean of positive numbers; None when there are none."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def show_ratio(value: float | None) -> str:
+    """`value` for a table: green when faster, red when slower, by more than 3 %."""
+    if value is None:
+        return "-"
+    colour = "green" if value > 1 + _LEVEL else "red" if value < 1 - _LEVEL else ""
+    return f"[{colour}]{value:.2f}x[/{colour}]" if colour else f"{value:.2f}x"

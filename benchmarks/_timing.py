@@ -1,0 +1,134 @@
+"""Side by side timing: everything in one process, in interleaved rounds."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+Runner = Callable[[], object]
+Around = Callable[[], AbstractContextManager[Any]]
+
+_MIN_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What is timed: `run`, always inside a block of `around()`, whose entry is not timed."""
+
+    run: Runner
+    around: Around = nullcontext
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The times of one contender, in seconds for one call, one figure a round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Median, seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def min(self) -> float:
+        """Fastest round, seconds."""
+        return min(self.seconds)
+
+    @property
+    def max(self) -> float:
+        """Slowest round, seconds."""
+        return max(self.seconds)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """First and third quartile, seconds; both the median when there is one round."""
+        if len(self.seconds) < 2:
+            return self.median, self.median
+        first, _, third = statistics.quantiles(self.seconds, n=4, method="inclusive")
+        return first, third
+
+    @property
+    def spread(self) -> float:
+        """Distance between the quartiles over the median: 0.02 is a quiet machine."""
+        first, third = self.quartiles
+        return (third - first) / self.median
+
+    def to_dict(self) -> dict[str, float | int]:
+        """The figures as JSON takes them, times in milliseconds."""
+        first, third = self.quartiles
+        return {
+            "median_ms": self.median * 1e3,
+            "min_ms": self.min * 1e3,
+            "max_ms": self.max * 1e3,
+            "q1_ms": first * 1e3,
+            "q3_ms": third * 1e3,
+            "rounds": len(self.seconds),
+        }
+
+
+def side_by_side(
+    contenders: Mapping[str, Contender],
+    *,
+    rounds: int = 20,
+    warmup: int = 3,
+    budget: float = 20.0,
+    min_sample: float = 2e-3,
+) -> dict[str, Sample]:
+    """Times `contenders` against each other; the answer has their keys.
+
+    A round takes every contender in turn, so that a machine that slows down for a while slows
+    all of them, and each round starts with another one. A figure is the mean of as many calls
+    as last `min_sample` seconds, after one untimed call that brings the contender's own data
+    back into the caches. After `budget` seconds no further round starts, but three always
+    run, or `rounds` if that is fewer.
+    """
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}")
+    repeats = {
+        name: _repeats(contender, warmup, min_sample) for name, contender in contenders.items()
+    }
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    order = list(contenders)
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        deadline = time.perf_counter() + budget
+        for number in range(rounds):
+            if number >= _MIN_ROUNDS and time.perf_counter() > deadline:
+                break
+            for name in _rotated(order, number):
+                contender = contenders[name]
+                with contender.around():
+                    contender.run()
+                    times[name].append(_time(contender.run, repeats[name]))
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: Sample(tuple(seconds)) for name, seconds in times.items()}
+
+
+def _repeats(contender: Contender, warmup: int, min_sample: float) -> int:
+    """Warms up and says how many calls last `min_sample` seconds."""
+    with contender.around():
+        for _ in range(warmup):
+            contender.run()
+        one = _time(contender.run, 1)
+    return max(1, round(min_sample / max(one, 1e-9)))
+
+
+def _rotated(names: list[str], by: int) -> list[str]:
+    by %= max(1, len(names))
+    return names[by:] + names[:by]
+
+
+def _time(run: Runner, repeats: int) -> float:
+    """Mean seconds of one of `repeats` calls."""
+    start = time.perf_counter_ns()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter_ns() - start) * 1e-9 / repeats

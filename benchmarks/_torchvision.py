@@ -1,0 +1,164 @@
+"""torchvision's classification models with random weights, on a machine without CUDA."""
+
+import importlib.util
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_SEED = 2024
+_NORM_BATCHES = 3
+_NORM_BATCH = 4
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the benchmarks: a torchvision name and the side of its square input, pixels."""
+
+    name: str
+    size: int = 224
+
+
+MODELS: tuple[Model, ...] = (
+    Model("alexnet"),
+    Model("vgg11"),
+    Model("vgg16"),
+    Model("squeezenet1_1"),
+    Model("resnet18"),
+    Model("resnet34"),
+    Model("resnet50"),
+    Model("wide_resnet50_2"),
+    Model("resnext50_32x4d"),
+    Model("densenet121"),
+    Model("googlenet"),
+    Model("inception_v3", 299),
+    Model("mobilenet_v2"),
+    Model("mobilenet_v3_small"),
+    Model("mobilenet_v3_large"),
+    Model("mnasnet1_0"),
+    Model("shufflenet_v2_x1_0"),
+    Model("efficientnet_b0"),
+    Model("efficientnet_b1", 240),
+    Model("efficientnet_v2_s", 384),
+    Model("regnet_y_400mf"),
+    Model("regnet_y_1_6gf"),
+    Model("regnet_x_800mf"),
+    Model("convnext_tiny"),
+)
+
+# The auxiliary classifiers run in training only, and weights=None turns them on.
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "googlenet": {"aux_logits": False, "init_weights": True},
+    "inception_v3": {"aux_logits": False, "init_weights": True},
+}
+
+
+def input_size(name: str) -> int:
+    """Side in pixels of the square input that `name` is run with."""
+    for model in MODELS:
+        if model.name == name:
+            return model.size
+    known = ", ".join(model.name for model in MODELS)
+    raise ValueError(f"unknown model {name!r}; known: {known}")
+
+
+def images(name: str, batch: int, seed: int = _SEED) -> Tensor:
+    """`batch` random images for `name`, float32 NCHW, mean about 0 and deviation about 1.
+
+    Blobs with some noise on top: white noise averages to the same features in every image.
+    """
+    size = input_size(name)
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.randn(batch, 3, 8, 8, generator=generator)
+    blobs = nn.functional.interpolate(coarse, size=(size, size), mode="bicubic")
+    return blobs + 0.3 * torch.randn(batch, 3, size, size, generator=generator)
+
+
+def build(name: str) -> nn.Module:
+    """`name` in eval mode with seeded random weights and batch norm statistics to match.
+
+    The same weights for the same name in every process; the global random state is kept.
+    """
+    input_size(name)
+    torchvision = import_torchvision()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)
+        model: nn.Module = torchvision.models.get_model(
+            name, weights=None, **_ARGUMENTS.get(name, {})
+        )
+    _settle_norms(model, name)
+    return model.eval()
+
+
+def import_torchvision() -> Any:
+    """The torchvision module, imported even where its compiled extension does not load."""
+    if not _extension_loads():
+        _define_missing_schemas()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Failed to load image Python extension")
+        import torchvision
+
+    return torchvision
+
+
+def _extension_loads() -> bool:
+    """Loads torchvision's compiled ops, as its own import would; False when they do not load."""
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("torchvision is not installed: pip install torchvision==0.28.0")
+    ops: Any = torch.ops
+    loaded = False
+    for library in Path(spec.submodule_search_locations[0]).glob("_C.*"):
+        try:
+            ops.load_library(str(library))
+            loaded = True
+        except OSError:
+            continue
+    return loaded
+
+
+# Kept alive: the schemas go away with the object.
+_fragments: list[Any] = []
+
+
+def _define_missing_schemas() -> None:
+    """Names the two ops for which torchvision registers a fake kernel without asking.
+
+    PyPI's torchvision is built for CUDA, so on a CPU machine its extension does not load and
+    its ops do not exist. It skips the others then, but these two it does not, and the import
+    fails with "operator torchvision::nms does not exist". No classification model calls them.
+    """
+    missing = [op for op in ("nms", "qnms") if not hasattr(torch.ops.torchvision, op)]
+    if not missing:
+        return
+    library: Any = torch.library
+    fragment = library.Library("torchvision", "FRAGMENT")
+    for op in missing:
+        fragment.define(f"{op}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _fragments.append(fragment)
+
+
+def _settle_norms(model: nn.Module, name: str) -> None:
+    """Measures the batch norm statistics on random images.
+
+    Left at mean 0 and variance 1, random weights make activations grow or vanish layer by
+    layer, and an int8 model of them holds zeros and saturated values only.
+    """
+    model.eval()
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.train()
+        norm.reset_running_stats()
+        norm.momentum = None
+    with torch.no_grad():
+        for step in range(_NORM_BATCHES):
+            model(images(name, _NORM_BATCH, seed=_SEED + 1 + step))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()

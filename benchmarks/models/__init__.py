@@ -1,0 +1,1 @@
+"""Whole models, engines side by side."""

@@ -1,0 +1,207 @@
+"""Single int8 convolutions and linears, provider against provider, one line a shape.
+
+The order of providers in the engine comes from its summary by class, channels and output size.
+Run as `python -m benchmarks.ops.qconv_providers` from a checkout's root.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import names, positive
+from benchmarks._report import Ratio, Row, left_out, print_header, print_notes, show_ratio
+from benchmarks._timing import Contender, side_by_side
+from benchmarks.ops._qops import (
+    PROVIDERS,
+    Operation,
+    Provider,
+    convolution,
+    linear,
+    linear_dynamic,
+)
+from benchmarks.ops._summary import by_kind, by_shape, summarise, table_of
+from benchmarks.shapes import conv_shapes, linear_shapes
+
+_KINDS = ("stem", "dense", "pointwise", "grouped", "depthwise", "linear", "linear_dynamic")
+
+Pair = tuple[Operation, Row]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    unknown = [kind for kind in options.kinds if kind not in _KINDS]
+    if unknown:
+        parser.error(f"unknown class {unknown[0]!r}; known: {', '.join(_KINDS)}")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    providers, notes = _available(options.providers)
+    operations = _operations(options)
+    pairs: list[Pair] = []
+    console = _machine.console()
+    try:
+        for operation in track(operations, "shapes", console=Console(stderr=True)):
+            row, remarks = _measure(operation, providers, options)
+            pairs.append((operation, row))
+            notes += remarks
+    except KeyboardInterrupt:
+        notes.append(f"interrupted after {len(pairs)} of {len(operations)} shapes")
+    ratio = _ratio(providers)
+    facts = _machine.describe(batch=options.batch)
+    _print(console, pairs, providers, ratio, facts, quiet=options.summary)
+    print_notes(console, notes)
+    if options.json:
+        _write(options.json, pairs, ratio, facts, notes)
+
+
+def _available(wanted: list[str]) -> tuple[list[Provider], list[str]]:
+    """The providers called `wanted` (all when empty) that run here; a note on each other."""
+    known = {provider.name: provider for provider in PROVIDERS}
+    for name in wanted:
+        if name not in known:
+            raise SystemExit(f"unknown provider {name!r}; known: {', '.join(known)}")
+    chosen = [known[name] for name in wanted] or list(PROVIDERS)
+    reasons = {provider.name: provider.missing() for provider in chosen}
+    return [provider for provider in chosen if not reasons[provider.name]], left_out(reasons)
+
+
+def _operations(options: argparse.Namespace) -> list[Operation]:
+    operations = [convolution(shape, options.batch) for shape in conv_shapes()]
+    for shape in linear_shapes():
+        operations += [linear(shape), linear_dynamic(shape)]
+    chosen = [operation for operation in operations if operation.kind in options.kinds]
+    return chosen[:: options.every]
+
+
+def _measure(
+    operation: Operation, providers: list[Provider], options: argparse.Namespace
+) -> tuple[Row, list[str]]:
+    """Times of `operation`; a provider that hands it on to another one is left out."""
+    contenders: dict[str, Contender] = {}
+    notes: list[str] = []
+    for provider in providers:
+        try:
+            with provider.packing:
+                run = operation.pack()
+            calls = _plugin.calls_of(run)
+        except RuntimeError as error:
+            notes.append(f"{operation.name}: {provider.name}: {str(error).splitlines()[0]}")
+            continue
+        if provider.ran(calls):
+            contenders[provider.name] = Contender(run)
+        else:
+            ran = ", ".join(calls) or "torch's own kernel"
+            notes.append(f"{operation.name}: {provider.name} gave it to {ran}")
+    samples = side_by_side(
+        contenders, rounds=options.rounds, budget=options.budget, min_sample=1e-3
+    )
+    return Row(operation.name, samples), notes
+
+
+def _ratio(providers: list[Provider]) -> Ratio:
+    """oneDNN over FBGEMM: the plugin's where it is there, else torch's own engines."""
+    present = {provider.name for provider in providers}
+    owner = "cpuaccel" if {"cpuaccel.onednn", "cpuaccel.fbgemm"} <= present else "intree"
+    return Ratio(f"{owner}.onednn", f"{owner}.fbgemm")
+
+
+def _print(
+    console: Console,
+    pairs: list[Pair],
+    providers: list[Provider],
+    ratio: Ratio,
+    facts: dict[str, str],
+    *,
+    quiet: bool,
+) -> None:
+    print_header(console, "single int8 operations", facts)
+    if not quiet:
+        console.print("[bold]us a call (GMAC/s)[/bold]")
+        console.print(_table(pairs, providers, ratio))
+    console.print(f"[bold]{ratio.label}: times as fast[/bold]")
+    for key in (by_shape, by_kind):
+        console.print(table_of(summarise(pairs, ratio, key)))
+
+
+def _table(pairs: list[Pair], providers: list[Provider], ratio: Ratio) -> Table:
+    table = Table()
+    for heading in ("class", "shape"):
+        table.add_column(heading, no_wrap=True)
+    for provider in providers:
+        table.add_column(provider.name.replace(".", "\n"), justify="right")
+    table.add_column("onednn\nover fbgemm", justify="right")
+    for operation, row in pairs:
+        cells = []
+        for provider in providers:
+            sample = row.samples.get(provider.name)
+            speed = operation.macs / sample.median * 1e-9 if sample else 0.0
+            cells.append(f"{sample.median * 1e6:.1f} ({speed:.0f})" if sample else "-")
+        table.add_row(operation.kind, operation.text, *cells, show_ratio(ratio.of(row.samples)))
+    return table
+
+
+def _write(
+    path: Path, pairs: list[Pair], ratio: Ratio, facts: dict[str, str], notes: list[str]
+) -> None:
+    """Writes every time, and both summaries, to `path`."""
+    shapes = [
+        {
+            "name": operation.name,
+            "class": operation.kind,
+            "shape": operation.text,
+            "channels": operation.channels,
+            "output": operation.area,
+            "macs": operation.macs,
+            "times": {name: sample.to_dict() for name, sample in row.samples.items()},
+            "ratio": ratio.of(row.samples),
+        }
+        for operation, row in pairs
+    ]
+    document = {
+        "machine": facts,
+        "ratio": ratio.label,
+        "classes": [group.to_dict() for group in summarise(pairs, ratio, by_kind)],
+        "groups": [group.to_dict() for group in summarise(pairs, ratio, by_shape)],
+        "shapes": shapes,
+        "notes": notes,
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    known = ",".join(provider.name for provider in PROVIDERS)
+    parser.add_argument(
+        "--providers", type=names, default=[], metavar="A,B", help=f"of {known} (default: all)"
+    )
+    parser.add_argument(
+        "--kinds",
+        type=names,
+        default=list(_KINDS),
+        metavar="A,B",
+        help=f"classes of shapes, of {','.join(_KINDS)} (default: all)",
+    )
+    parser.add_argument("--every", type=positive, default=1, help="take one shape in EVERY")
+    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
+    parser.add_argument("--batch", type=positive, default=1, help="images a call (default: 1)")
+    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
+    parser.add_argument(
+        "--budget", type=float, default=2.0, help="seconds of rounds a shape (default: 2)"
+    )
+    parser.add_argument("--summary", action="store_true", help="do not print every shape")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+# cpuaccel_isa_source(TARGET FILE ISA): adds one kernel source with the flags of its ISA.
+#
+# Their objects may export no weak symbols (tests/test_isa_objects.py looks): an AVX-512 copy of a
+# shared inline function that the linker picks for everybody is a SIGILL on an AVX2 machine.
+set(CPUACCEL_FLAGS_ref "")
+set(CPUACCEL_FLAGS_x86_avx2 -mavx2 -mfma -mf16c)
+set(CPUACCEL_FLAGS_x86_avxvnni -mavx2 -mfma -mf16c -mavxvnni)
+set(CPUACCEL_FLAGS_x86_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c
+    -mprefer-vector-width=512)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12's own AVX-512 headers start from undefined vectors on purpose (GCC bug 105593).
+  list(APPEND CPUACCEL_FLAGS_x86_avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
+endif()
+set(CPUACCEL_FLAGS_x86_avx512vnni ${CPUACCEL_FLAGS_x86_avx512} -mavx512vnni)
+
+function(cpuaccel_isa_source target file isa)
+  if(isa MATCHES "^x86_" AND NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    return()
+  endif()
+  if(NOT DEFINED CPUACCEL_FLAGS_${isa})
+    message(FATAL_ERROR "cpuaccel_isa_source: no flags known for ISA '${isa}'")
+  endif()
+  target_sources(${target} PRIVATE ${file})
+  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${CPUACCEL_FLAGS_${isa}}")
+endfunction()

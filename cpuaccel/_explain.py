@@ -1,0 +1,204 @@
+"""Walks a model and says what runs each of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule, Node
+
+from cpuaccel._explain_script import script_rows
+from cpuaccel._explanation import Explanation, Row
+from cpuaccel._facts import COMPUTE, FLOAT_WEIGHTS, IN_FLOAT, NO_KERNEL, op_of_class, packed_rows
+from cpuaccel.quant import engine
+
+_HOLDERS = frozenset({"LinearPackedParams", "EmbeddingPackedParams", "PackedParameter"})
+"""Modules of torch that only hold the packed weights of the module they are in."""
+
+_PASSIVE = frozenset({"Quantize", "DeQuantize", "Dropout", "FloatFunctional", "FXFloatFunctional"})
+
+_WEIGHTS = "_packed_weight_"
+
+_VNNI = frozenset({"avx_vnni", "avx512_vnni"})
+
+
+def explain_model(model: nn.Module) -> Explanation:
+    """Return what runs each layer of `model`. What it does not know it leaves out.
+
+    Raises:
+        TypeError: `model` is not a module.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"cpuaccel.explain: model: expected a torch.nn.Module, got {type(model).__name__}"
+        )
+    walk = _Walk()
+    walk.visit("", model)
+    return Explanation(walk.rows, list(_footer()))
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._seen: set[int] = set()
+
+    def visit(self, path: str, module: nn.Module, reason: str = "") -> None:
+        """Add the rows of `module` and of what is in it. `reason`: why torch runs it, if known."""
+        if id(module) in self._seen:
+            return
+        self._seen.add(id(module))
+        try:
+            if isinstance(module, torch.jit.ScriptModule) and hasattr(module, "inlined_graph"):
+                self.rows.extend(script_rows(path, module))
+            elif isinstance(module, GraphModule):
+                self._visit_graph(path, module)
+            else:
+                self._visit_layer(path, module, reason)
+        except Exception:
+            # A module may be anything; what cannot be read is not listed.
+            return
+
+    def _visit_layer(self, path: str, module: nn.Module, reason: str) -> None:
+        packed = list(_packed_in(module))
+        for suffix, weights in packed:
+            self.rows.extend(packed_rows(path + suffix, _op(module), weights))
+        if not packed:
+            self.rows.extend(_torch_rows(path, module, reason))
+        for name, child in module.named_children():
+            if type(child).__name__ not in _HOLDERS and name != "_all_weight_values":
+                self.visit(_join(path, name), child)
+
+    def _visit_graph(self, path: str, module: GraphModule) -> None:
+        for node in module.graph.nodes:
+            if node.op == "call_module":
+                reason = IN_FLOAT if _in_float(node) else ""
+                target = str(node.target)
+                self.visit(_join(path, target), module.get_submodule(target), reason)
+            elif node.op in ("call_function", "call_method"):
+                self.rows.extend(_node_rows(path, module, node))
+
+
+def _packed_in(module: nn.Module) -> Iterator[tuple[str, torch.ScriptObject]]:
+    """Yield packed weights that `module` runs on, with what to append to its path."""
+    for name, value in vars(module).items():
+        if isinstance(value, torch.ScriptObject):
+            yield "" if name == "_packed_params" else f".{name.removeprefix(_WEIGHTS)}", value
+    for name, child in module.named_children():
+        if name == "_all_weight_values":
+            for index, cell in child.named_children():
+                yield from ((f"[{index}]", value) for _, value in _packed_in(cell))
+        elif type(child).__name__ in _HOLDERS:
+            yield from (("", value) for _, value in _packed_in(child))
+
+
+def _torch_class(module: nn.Module) -> tuple[str, str]:
+    """Return the namespace and the name of the class of torch that `module` is, or is made from."""
+    for cls in type(module).__mro__[:-1]:
+        if cls is not nn.Module and cls.__module__.startswith(("torch.nn.", "torch.ao.nn.")):
+            return cls.__module__, cls.__name__
+    return "", ""
+
+
+def _op(module: nn.Module) -> str:
+    namespace, name = _torch_class(module)
+    holder = getattr(module, "_packed_params", None)
+    fp16 = getattr(holder, "dtype", None) == torch.float16
+    return op_of_class(name, ".dynamic." in namespace, fp16)
+
+
+def _torch_rows(path: str, module: nn.Module, reason: str) -> Iterator[Row]:
+    namespace, name = _torch_class(module)
+    if ".quantized." in namespace and ".reference." not in namespace:
+        if name not in _PASSIVE and not any(module.children()):
+            yield Row(path, f"nn.quantized.{name}", "torch", reason=reason or NO_KERNEL)
+    elif namespace and any(True for _ in module.parameters(recurse=False)):
+        yield Row(path, f"nn.{name}", "torch", reason=reason or FLOAT_WEIGHTS)
+    elif namespace in ("torch.nn.modules.activation", "torch.nn.modules.pooling"):
+        yield Row(path, f"nn.{name}", "torch", reason=reason or NO_KERNEL)
+
+
+def _node_rows(path: str, module: GraphModule, node: Node) -> Iterator[Row]:
+    op, name = _function(node)
+    if name.startswith(("quantize_per", "dequantize")):
+        return
+    packed = [
+        (str(source.target), value)
+        for source in node.all_input_nodes
+        if source.op == "get_attr"
+        and isinstance(value := _attribute(module, str(source.target)), torch.ScriptObject)
+    ]
+    for target, value in packed:
+        yield from packed_rows(_join(path, target), op, value)
+    if packed:
+        return
+    layer = _join(path, node.name)
+    if _in_float(node):
+        yield Row(layer, op, "torch", reason=IN_FLOAT)
+    elif op.startswith("quantized::") or (name in COMPUTE and _has_tensors(node)):
+        yield Row(layer, op, "torch", reason=NO_KERNEL)
+
+
+def _function(node: Node) -> tuple[str, str]:
+    """Return the op a node calls, with its namespace if it has one, and the bare name."""
+    target: Any = node.target
+    if isinstance(target, str):
+        return target, target
+    if isinstance(target, torch._ops.OpOverload):
+        op = str(target._schema.name)
+    elif isinstance(target, torch._ops.OpOverloadPacket):
+        op = str(target._qualified_op_name)
+    else:
+        op = str(target.__name__)
+        # The functions that torch picks by an argument, such as max_pool2d, are all called fn.
+        if op == "fn":
+            op = node.name.rstrip("0123456789_") if node.name[-1].isdigit() else node.name
+    return op, op.rpartition("::")[2]
+
+
+def _in_float(node: Node) -> bool:
+    return node.op != "output" and any(
+        source.op == "call_method" and source.target == "dequantize"
+        for source in node.all_input_nodes
+    )
+
+
+def _has_tensors(node: Node) -> bool:
+    """Return whether a node works on tensors, as far as the graph tells: not on sizes."""
+    return not any(
+        source.op == "call_method" and source.target in ("size", "dim")
+        for source in node.all_input_nodes
+    )
+
+
+def _attribute(module: nn.Module, target: str) -> object:
+    value: object = module
+    for name in target.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _footer() -> Iterator[str]:
+    native = engine.native()
+    if not engine.is_enabled():
+        yield f"cpuaccel is off: {engine.why_off()}"
+    if native is None:
+        return
+    stats = native.stats()
+    yield f"Calls in this process: {_counts(stats['calls'])}."
+    yield f"Left to torch's kernels: {_counts(stats['fallbacks'])}."
+    if native.isa() not in _VNNI:
+        yield (
+            "This CPU, or CPUACCEL_MAX_ISA, gives no VNNI: FBGEMM and oneDNN may saturate when they"
+            " add pairs of products, if activations use all 8 bits. reduce_range=True, the default"
+            " of the x86 engine, avoids it."
+        )
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"

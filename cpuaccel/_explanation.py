@@ -1,0 +1,83 @@
+"""What `explain` answers: rows, and how they print."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Row:
+    """What runs one layer, or one op that has no layer."""
+
+    layer: str
+    """Path in the model, such as `layer1.0.conv1`; empty for the model itself."""
+    op: str
+    """Op of torch that the layer calls, such as `quantized::conv2d_relu`."""
+    provider: str
+    """Library that runs it: onednn, fbgemm, intree or torch."""
+    kernel: str = ""
+    """Implementation inside the library, where the library tells."""
+    reason: str = ""
+    """Why this provider."""
+    note: str = ""
+    """What to know about it, such as a risk of saturation."""
+    problem: str = ""
+    """Shape and kind of the weights, such as `s8 64x64x3x3 s1 p1 g1 per_channel`."""
+    calls: int = 0
+    """Times it ran on cpuaccel."""
+    packed_bytes: int = 0
+    """Memory of its packed weights in cpuaccel."""
+
+
+COLUMNS = ("layer", "op", "provider", "kernel", "problem", "calls", "reason", "note")
+"""Fields of a row that are printed, in order; a column that is all empty is left out."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What runs each layer of a model. Prints as a table."""
+
+    rows: list[Row] = field(default_factory=list)
+    footer: list[str] = field(default_factory=list)
+    """Counters of the process and remarks on the machine, a sentence each."""
+
+    def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the header and the lines of the table, as text."""
+        lines = [tuple(_text(getattr(row, name)) for name in COLUMNS) for row in self.rows]
+        kept = [i for i in range(len(COLUMNS)) if i == 0 or any(line[i] for line in lines)]
+        return (
+            tuple(COLUMNS[i] for i in kept),
+            [tuple(line[i] for i in kept) for line in lines],
+        )
+
+    def __str__(self) -> str:
+        header, lines = self.cells()
+        table = aligned(header, lines) if lines else "No layer of this model is known to cpuaccel."
+        return "\n".join([table, "", *self.footer])
+
+    def _repr_html_(self) -> str:
+        header, lines = self.cells()
+        body = "".join(_html_line("td", line) for line in lines)
+        footer = "".join(f"<p>{html.escape(line)}</p>" for line in self.footer)
+        return f"<table>{_html_line('th', header)}{body}</table>{footer}"
+
+
+def aligned(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Lay `lines` out under `header` as plain text, every column as wide as it needs."""
+    table = [tuple(header), *(tuple(line) for line in lines)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(header))]
+    table.insert(1, tuple("-" * width for width in widths))
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    )
+
+
+def _text(value: object) -> str:
+    return str(value) if value != 0 else ""
+
+
+def _html_line(tag: str, line: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line) + "</tr>"

@@ -1,0 +1,120 @@
+"""Facts on packed weights, and the names of the ops that use them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from cpuaccel._explanation import Row
+from cpuaccel.quant import engine
+
+FLOAT_WEIGHTS = "float weights; cpuaccel takes quantized layers"
+IN_FLOAT = "runs in float between dequantize and quantize"
+NO_KERNEL = "cpuaccel has no kernel for this op"
+
+_POOLS = [f"{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)]
+
+COMPUTE = frozenset(
+    [
+        *("_convolution", "conv1d", "conv2d", "conv3d"),
+        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+        *("linear", "addmm", "baddbmm", "bmm", "einsum", "matmul", "mm"),
+        *("gru", "lstm", "scaled_dot_product_attention", "embedding", "embedding_bag"),
+        *("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
+        *("elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "prelu"),
+        *("relu", "relu_", "relu6", "relu6_", "sigmoid", "silu", "softmax", "softplus", "tanh"),
+        *("add", "add_", "mul", "mul_", "cat", "interpolate", "mean"),
+        *_POOLS,
+        *(f"adaptive_{name}" for name in _POOLS),
+    ]
+)
+"""Functions of torch worth a row when they run on torch itself."""
+
+_KINDS = {
+    "quantized.LinearPackedParamsBase": "linear",
+    "quantized.Conv2dPackedParamsBase": "conv2d",
+    "quantized.Conv3dPackedParamsBase": "conv3d",
+    "rnn.CellParamsBase": "rnn",
+}
+
+_RNN_OPS = {
+    "LSTM": "aten::quantized_lstm",
+    "GRU": "aten::quantized_gru",
+    "LSTMCell": "quantized::quantized_lstm_cell_dynamic",
+    "GRUCell": "quantized::quantized_gru_cell_dynamic",
+    "RNNCell": "quantized::quantized_rnn_cell_dynamic",
+}
+
+_OPS = {
+    "Linear": "linear",
+    "LinearReLU": "linear_relu",
+    "LinearLeakyReLU": "linear_leaky_relu",
+    "LinearTanh": "linear_tanh",
+    "ConvAdd2d": "conv2d_add",
+    "ConvAddReLU2d": "conv2d_add_relu",
+    **{f"Conv{n}d": f"conv{n}d" for n in (1, 2, 3)},
+    **{f"ConvReLU{n}d": f"conv{n}d_relu" for n in (1, 2, 3)},
+    **{f"ConvTranspose{n}d": f"conv_transpose{n}d" for n in (1, 2, 3)},
+}
+
+
+def op_of_class(name: str, dynamic: bool, fp16: bool) -> str:
+    """Return the op that torch's quantized module class `name` calls, or an empty string."""
+    if name in _RNN_OPS:
+        return _RNN_OPS[name]
+    if name not in _OPS:
+        return ""
+    return f"quantized::{_OPS[name]}{'_dynamic' if dynamic else ''}{'_fp16' if fp16 else ''}"
+
+
+def is_packed_type(type_name: str) -> bool:
+    """Return whether `type_name`, a TorchScript type, is that of packed weights."""
+    return type_name.removeprefix("__torch__.torch.classes.") in _KINDS
+
+
+def packed_rows(layer: str, op: str, packed: torch.ScriptObject) -> Iterator[Row]:
+    """Yield a row for the packed weights of `layer`; two for those of a recurrent cell."""
+    kind = _KINDS.get(_type_name(packed), "")
+    if kind == "rnn":
+        for name, part in zip(("ih", "hh"), _cell_parts(packed), strict=False):
+            yield from packed_rows(f"{layer}.{name}", op, part)
+        return
+    facts = _describe(kind, packed)
+    yield Row(
+        layer,
+        op or (f"quantized::{kind}" if kind else _type_name(packed)),
+        str(facts.get("provider", "torch")),
+        str(facts.get("kernel", "")),
+        str(facts.get("reason", "")),
+        str(facts.get("note", "")),
+        str(facts.get("problem", "")),
+        int(facts.get("calls", 0)),
+        int(facts.get("packed_bytes", 0)),
+    )
+
+
+def _type_name(packed: torch.ScriptObject) -> str:
+    name = str(packed._type().qualified_name())
+    return name.removeprefix("__torch__.torch.classes.")
+
+
+def _describe(kind: str, packed: torch.ScriptObject) -> dict[str, Any]:
+    if not kind:
+        return {"reason": NO_KERNEL}
+    if engine.native() is None:
+        return {"reason": "cpuaccel is off"}
+    try:
+        describe = getattr(torch.ops.cpuaccel, f"describe_{kind}")
+        facts: dict[str, Any] = json.loads(describe(packed))
+        return facts
+    except Exception as error:
+        return {"reason": f"cannot be described: {error}"}
+
+
+def _cell_parts(cell: torch.ScriptObject) -> list[torch.ScriptObject]:
+    """Return the packed weights inside a recurrent cell: input to hidden, hidden to hidden."""
+    state: Any = cell.__getstate__()
+    return [part for part in state[0][4] if isinstance(part, torch.ScriptObject)]

@@ -1,0 +1,37 @@
+"""Decisions in the log: the `cpuaccel` logger, which `TORCH_LOGS="+cpuaccel"` switches on."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Callable
+
+logger = logging.getLogger("cpuaccel")
+
+Sink = Callable[[str], None]
+
+
+def connect(set_sink: Callable[[Sink | None], None]) -> None:
+    """Have the engine hand its decisions to the logger, if anybody wants to read them.
+
+    Where nobody does the engine gets no sink, so that it does not ask for the GIL in vain.
+    """
+    if logger.isEnabledFor(logging.INFO) or _named_in_torch_logs():
+        set_sink(_write)
+        # The interpreter may be gone before the engine's last words.
+        atexit.unregister(set_sink)
+        atexit.register(set_sink, None)
+    else:
+        set_sink(None)
+
+
+def _write(message: str) -> None:
+    logger.info("%s", message)
+
+
+def _named_in_torch_logs() -> bool:
+    # torch reads TORCH_LOGS after it has loaded its plugins, so at that time the logger's level
+    # does not tell yet.
+    names = os.environ.get("TORCH_LOGS", "").replace(" ", "").split(",")
+    return any(name.removeprefix("+") == "cpuaccel" for name in names)

@@ -1,0 +1,213 @@
+"""Every switch and environment variable of cpuaccel, in one typed table.
+
+A value is taken from, in this order: `config.set`, the first environment variable of its row that
+is set and not empty, the default. A bad environment value is warned about once and the default
+used, because nothing here may make `import torch` fail.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Value = bool | int | str
+Setter = Callable[[str, Value], None]
+
+_TRUE = frozenset({"1", "on", "true", "yes"})
+_FALSE = frozenset({"0", "off", "false", "no"})
+_MAX_CAPACITY = 2**31 - 1
+
+
+def _parse_switch(text: str) -> bool:
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _parse_word(text: str) -> str:
+    return text.strip().lower()
+
+
+@dataclass(frozen=True)
+class Option:
+    """One row of the table: what a setting is called, where it is read and what it may be."""
+
+    name: str
+    env: tuple[str, ...]
+    parse: Callable[[str], Value]
+    default: Value
+    expected: str
+    doc: str
+    allowed: tuple[str, ...] = ()
+    minimum: int = 0
+    maximum: int = _MAX_CAPACITY
+    setter: str = ""
+    """Name of the function of `cpuaccel._C` that takes the value; empty: read at import only."""
+
+    def check(self, value: object) -> Value:
+        """Return `value` if this setting may have it; raise ValueError otherwise."""
+        # A bool is an int to isinstance, but no capacity.
+        if type(value) is type(self.default):
+            if isinstance(value, bool):
+                return value
+            if isinstance(value, int) and self.minimum <= value <= self.maximum:
+                return value
+            if isinstance(value, str) and value in self.allowed:
+                return value
+        raise ValueError(value)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option as it stands now, and where its value came from."""
+
+    option: Option
+    value: Value
+    source: str
+
+
+def _words(
+    name: str, env: str, default: str, allowed: tuple[str, ...], setter: str, doc: str
+) -> Option:
+    expected = "one of " + ", ".join(allowed)
+    return Option(name, (env,), _parse_word, default, expected, doc, allowed, setter=setter)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "enabled",
+        ("CPUACCEL",),
+        _parse_switch,
+        True,
+        "0 or 1",
+        "Switch the engine on when torch is imported.",
+    ),
+    _words(
+        "max_isa",
+        "CPUACCEL_MAX_ISA",
+        "auto",
+        ("auto", "ref", "avx2", "avx_vnni", "avx512", "avx512_vnni"),
+        "set_max_isa",
+        "Newest instruction set kernels may use; auto is what the CPU has.",
+    ),
+    _words(
+        "provider",
+        "CPUACCEL_PROVIDER",
+        "auto",
+        ("auto", "onednn", "fbgemm", "intree"),
+        "set_provider",
+        "Library that newly packed layers run on; for tests and benchmarks.",
+    ),
+    Option(
+        "primitive_cache_capacity",
+        ("CPUACCEL_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"),
+        int,
+        1024,
+        f"an integer from 0 to {_MAX_CAPACITY}",
+        "oneDNN primitives kept for reuse, over all layers.",
+        setter="set_primitive_cache_capacity",
+    ),
+)
+
+_BY_NAME = {option.name: option for option in OPTIONS}
+_settings: dict[str, Setting] = {}
+_push: Setter | None = None
+
+
+def get(name: str) -> Value:
+    """Return the current value of the setting `name`.
+
+    Raises:
+        ValueError: there is no such setting.
+    """
+    return _setting(_option("get", name)).value
+
+
+def set(name: str, value: Value) -> None:
+    """Give the setting `name` a new value, at once where the engine is loaded.
+
+    Layers that are packed already keep what they were packed for.
+
+    Raises:
+        ValueError: there is no such setting, it is read at import only, or it may not be `value`.
+        RuntimeError: the engine cannot take the value any more.
+    """
+    option = _option("set", name)
+    if not option.setter:
+        raise ValueError(
+            f"cpuaccel.config.set: name: {name!r} is read from {option.env[0]} when torch is "
+            "imported; expected a setting that can change later"
+            " (for the switch, call cpuaccel.enable() or cpuaccel.disable())"
+        )
+    try:
+        checked = option.check(value)
+    except ValueError:
+        raise ValueError(
+            f"cpuaccel.config.set: value of {name!r}: expected {option.expected}, got {value!r}"
+        ) from None
+    if _push is not None:
+        _push(option.setter, checked)
+    _settings[name] = Setting(option, checked, "config.set")
+
+
+def settings() -> tuple[Setting, ...]:
+    """Return every setting with its value and where the value came from, in table order."""
+    return tuple(_setting(option) for option in OPTIONS)
+
+
+def attach(push: Setter) -> None:
+    """Hand every value that is not a default to the engine through `push`, now and from now on.
+
+    `push` takes the name of a function of `cpuaccel._C` and its argument.
+    """
+    global _push
+    for setting in settings():
+        # A cap that is not needed would hide newer instructions from oneDNN, so no default is sent.
+        if setting.option.setter and setting.value != setting.option.default:
+            push(setting.option.setter, setting.value)
+    _push = push
+
+
+def shown(value: Value) -> str:
+    """Return `value` as it is written in the environment."""
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def _option(function: str, name: str) -> Option:
+    option = _BY_NAME.get(name)
+    if option is None:
+        names = ", ".join(_BY_NAME)
+        raise ValueError(f"cpuaccel.config.{function}: name: expected one of {names}, got {name!r}")
+    return option
+
+
+def _setting(option: Option) -> Setting:
+    setting = _settings.get(option.name)
+    if setting is None:
+        # Stored before the warning, which raises where warnings are errors.
+        setting, problem = _from_environment(option)
+        _settings[option.name] = setting
+        if problem:
+            warnings.warn(problem, RuntimeWarning, stacklevel=2)
+    return setting
+
+
+def _from_environment(option: Option) -> tuple[Setting, str]:
+    for variable in option.env:
+        text = os.environ.get(variable, "")
+        if not text.strip():
+            continue
+        try:
+            return Setting(option, option.check(option.parse(text)), variable), ""
+        except ValueError:
+            problem = (
+                f"cpuaccel: environment variable {variable}: expected {option.expected}, "
+                f"got {text!r}; using the default, {shown(option.default)}"
+            )
+            return Setting(option, option.default, f"default ({variable} is invalid)"), problem
+    return Setting(option, option.default, "default"), ""

@@ -1,0 +1,52 @@
+"""What the engine did: counters, and what runs each layer of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cpuaccel.quant import engine
+
+if TYPE_CHECKING:
+    import torch
+
+    from cpuaccel._explanation import Explanation
+
+
+def stats() -> dict[str, Any]:
+    """Return the engine's counters since the process began, or since `reset_stats()`.
+
+    Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
+    `primitive_cache` (capacity, size, hits, misses, evictions, bytes) and `memory`
+    (packed_weight_bytes). All are empty where the engine was never loaded.
+    """
+    native = engine.native()
+    if native is None:
+        return {"calls": {}, "prepacks": {}, "fallbacks": {}, "primitive_cache": {}, "memory": {}}
+    return native.stats()
+
+
+def reset_stats() -> None:
+    """Set the counters back to zero. What is held (memory, cached primitives) stays counted."""
+    native = engine.native()
+    if native is not None:
+        native.reset_stats()
+
+
+def clear_caches() -> None:
+    """Empty every cache of the engine. Packed weights stay; what is missed is made again."""
+    native = engine.native()
+    if native is not None:
+        native.clear_caches()
+
+
+def explain(model: torch.nn.Module) -> Explanation:
+    """Say what runs each layer of `model`, and why. Print the result, or read its `rows`.
+
+    Takes any module: convert_fx and eager quantized models, `quantize_dynamic`, TorchScript.
+
+    Raises:
+        TypeError: `model` is not a module.
+    """
+    from cpuaccel._explain import explain_model
+
+    return explain_model(model)

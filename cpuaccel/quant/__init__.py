@@ -1,0 +1,1 @@
+"""The int8 quantized engine."""

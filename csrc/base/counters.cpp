@@ -1,0 +1,125 @@
+#include "base/counters.h"
+
+#include <memory>
+#include <mutex>
+
+#include "base/fork.h"
+
+namespace cpuaccel {
+namespace {
+
+struct FallbackCounts {
+  std::mutex mutex;
+  std::map<std::string, int64_t> counts;
+  ForkGuard guard{mutex, [] {}};
+};
+
+// Never destroyed: ops may still run while the process exits.
+FallbackCounts& fallback_counts() {
+  static auto& counts = *std::make_unique<FallbackCounts>().release();
+  return counts;
+}
+
+}  // namespace
+
+const char* op_name(Op op) {
+  switch (op) {
+    case Op::linear:
+      return "linear";
+    case Op::linear_dynamic:
+      return "linear_dynamic";
+    case Op::linear_leaky_relu:
+      return "linear_leaky_relu";
+    case Op::linear_tanh:
+      return "linear_tanh";
+    case Op::conv2d:
+      return "conv2d";
+    case Op::conv3d:
+      return "conv3d";
+    case Op::conv_transpose2d:
+      return "conv_transpose2d";
+    case Op::conv_transpose3d:
+      return "conv_transpose3d";
+    case Op::conv2d_add:
+      return "conv2d_add";
+    case Op::conv_dynamic:
+      return "conv_dynamic";
+    case Op::count_:
+      break;
+  }
+  return "?";
+}
+
+const char* provider_name(Provider provider) {
+  switch (provider) {
+    case Provider::onednn:
+      return "onednn";
+    case Provider::fbgemm:
+      return "fbgemm";
+    case Provider::intree:
+      return "intree";
+    case Provider::count_:
+      break;
+  }
+  return "?";
+}
+
+std::map<std::string, int64_t> CallCounters::snapshot() const {
+  std::map<std::string, int64_t> result;
+  for (size_t op = 0; op < kOps; ++op) {
+    for (size_t provider = 0; provider < kProviders; ++provider) {
+      const int64_t count = counts_[op * kProviders + provider].load(std::memory_order_relaxed);
+      if (count != 0) {
+        result[std::string(op_name(static_cast<Op>(op))) + "." +
+               provider_name(static_cast<Provider>(provider))] = count;
+      }
+    }
+  }
+  return result;
+}
+
+void CallCounters::reset() {
+  for (auto& count : counts_) {
+    count.store(0, std::memory_order_relaxed);
+  }
+}
+
+CallCounters& calls() {
+  static CallCounters counters;
+  return counters;
+}
+
+CallCounters& prepacks() {
+  static CallCounters counters;
+  return counters;
+}
+
+void count_fallback(std::string_view op, std::string_view reason) {
+  auto& state = fallback_counts();
+  std::string key(op);
+  key += ": ";
+  key += reason;
+  const std::scoped_lock lock(state.mutex);
+  ++state.counts[std::move(key)];
+}
+
+std::map<std::string, int64_t> fallbacks() {
+  auto& state = fallback_counts();
+  const std::scoped_lock lock(state.mutex);
+  return state.counts;
+}
+
+std::atomic<int64_t>& packed_weight_bytes() {
+  static std::atomic<int64_t> bytes{0};
+  return bytes;
+}
+
+void reset_counters() {
+  calls().reset();
+  prepacks().reset();
+  auto& state = fallback_counts();
+  const std::scoped_lock lock(state.mutex);
+  state.counts.clear();
+}
+
+}  // namespace cpuaccel

@@ -1,0 +1,111 @@
+#include "base/isa.h"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace cpuaccel {
+namespace {
+
+constexpr std::array<std::pair<Isa, const char*>, 5> kNames{{
+    {Isa::ref, "ref"},
+    {Isa::avx2, "avx2"},
+    {Isa::avx_vnni, "avx_vnni"},
+    {Isa::avx512, "avx512"},
+    {Isa::avx512_vnni, "avx512_vnni"},
+}};
+
+std::atomic<Isa> g_max_isa{Isa::avx512_vnni};
+
+#if defined(__x86_64__)
+// CPUID leaf 7, subleaf 1, EAX bit 4; the operating system's support is that of AVX2.
+bool cpu_has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0) {
+    return false;
+  }
+  return (eax & (1u << 4)) != 0 && __builtin_cpu_supports("avx2");
+}
+
+bool cpu_has(Isa isa) {
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq");
+  switch (isa) {
+    case Isa::ref:
+      return true;
+    case Isa::avx2:
+      return avx2;
+    case Isa::avx_vnni:
+      return avx2 && cpu_has_avx_vnni();
+    case Isa::avx512:
+      return avx512;
+    case Isa::avx512_vnni:
+      return avx512 && __builtin_cpu_supports("avx512vnni");
+  }
+  return false;
+}
+#else
+bool cpu_has(Isa isa) { return isa == Isa::ref; }
+#endif
+
+}  // namespace
+
+const char* isa_name(Isa isa) { return kNames[static_cast<size_t>(isa)].second; }
+
+std::optional<Isa> parse_isa(std::string_view name) {
+  for (const auto& [isa, text] : kNames) {
+    if (name == text) {
+      return isa;
+    }
+  }
+  return std::nullopt;
+}
+
+bool isa_usable(Isa isa) { return isa <= max_isa() && cpu_has(isa); }
+
+Isa best_isa() {
+  for (auto row = kNames.rbegin(); row != kNames.rend(); ++row) {
+    if (isa_usable(row->first)) {
+      return row->first;
+    }
+  }
+  return Isa::ref;
+}
+
+bool has_vnni() { return isa_usable(Isa::avx512_vnni) || isa_usable(Isa::avx_vnni); }
+
+void set_max_isa(Isa isa) { g_max_isa.store(isa, std::memory_order_relaxed); }
+Isa max_isa() { return g_max_isa.load(std::memory_order_relaxed); }
+
+std::vector<std::string> cpu_features() {
+  std::vector<std::string> features;
+#if defined(__x86_64__)
+  // __builtin_cpu_supports takes a literal, hence the macro.
+#define CPUACCEL_FEATURE(name)          \
+  if (__builtin_cpu_supports(name)) {   \
+    features.emplace_back(name);        \
+  }
+  CPUACCEL_FEATURE("sse4.2")
+  CPUACCEL_FEATURE("avx2")
+  CPUACCEL_FEATURE("fma")
+  CPUACCEL_FEATURE("avx512f")
+  CPUACCEL_FEATURE("avx512bw")
+  CPUACCEL_FEATURE("avx512vl")
+  CPUACCEL_FEATURE("avx512dq")
+  CPUACCEL_FEATURE("avx512vnni")
+  CPUACCEL_FEATURE("avx512bf16")
+#undef CPUACCEL_FEATURE
+  if (cpu_has_avx_vnni()) {
+    features.emplace_back("avxvnni");
+  }
+#endif
+  return features;
+}
+
+}  // namespace cpuaccel

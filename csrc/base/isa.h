@@ -1,0 +1,39 @@
+// Which instruction sets this machine has, and which of them the plugin may use.
+//
+// Compiled without ISA flags, so that it runs on any machine of the architecture.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cpuaccel {
+
+// Rungs of the ladder, lowest first: a machine that has one has all below it.
+// (avx_vnni counts as below avx512: a client core with it has no AVX-512.)
+enum class Isa : int { ref = 0, avx2, avx_vnni, avx512, avx512_vnni };
+
+// Name as users write it in CPUACCEL_MAX_ISA.
+const char* isa_name(Isa isa);
+
+// The rung called `name`, or nothing.
+std::optional<Isa> parse_isa(std::string_view name);
+
+// True if kernels of this rung may run: the CPU has it and max_isa() allows it.
+bool isa_usable(Isa isa);
+
+// Highest usable rung.
+Isa best_isa();
+
+// True if int8 dot products have instructions of their own here, so that nothing saturates.
+bool has_vnni();
+
+// Caps the rungs in use; takes effect for what is packed or created afterwards.
+void set_max_isa(Isa isa);
+Isa max_isa();
+
+// Names of the CPU features that matter to the kernels, for diagnostics.
+std::vector<std::string> cpu_features();
+
+}  // namespace cpuaccel

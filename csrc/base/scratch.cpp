@@ -1,0 +1,39 @@
+#include "base/scratch.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+namespace cpuaccel {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+struct Slot {
+  AlignedBlock block;
+  size_t bytes = 0;
+};
+
+}  // namespace
+
+void AlignedDelete::operator()(std::byte* block) const { ::operator delete(block, kAlignment); }
+
+AlignedBlock aligned_block(size_t bytes) {
+  return AlignedBlock(
+      static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), kAlignment)));
+}
+
+void* scratch(ScratchSlot slot, size_t bytes) {
+  thread_local std::array<Slot, static_cast<size_t>(ScratchSlot::count_)> slots;
+  auto& kept = slots[static_cast<size_t>(slot)];
+  const bool oversized = kept.bytes > kKeptScratchBytes && bytes <= kKeptScratchBytes;
+  if (kept.bytes < bytes || oversized) {
+    kept.block.reset();
+    kept.bytes = 0;
+    kept.block = aligned_block(bytes);
+    kept.bytes = bytes;
+  }
+  return kept.block.get();
+}
+
+}  // namespace cpuaccel

@@ -1,0 +1,162 @@
+// cpuaccel._C: configuration and statistics. No tensor passes here; ops go through torch.
+
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "base/counters.h"
+#include "base/isa.h"
+#include "base/log.h"
+#include "quant/providers.h"
+#include "quant/switch.h"
+
+#ifdef CPUACCEL_HAS_ONEDNN
+#include "dnnl/primitive_cache.h"
+#endif
+
+namespace py = pybind11;
+
+namespace cpuaccel {
+namespace {
+
+void set_max_isa_by_name(const std::string& name) {
+  const auto isa = name == "auto" ? std::optional(Isa::avx512_vnni) : parse_isa(name);
+  if (!isa) {
+    throw std::invalid_argument("max_isa: expected auto, ref, avx2, avx_vnni, avx512 or avx512_vnni, but got '" +
+                                name + "'");
+  }
+  set_max_isa(*isa);
+#ifdef CPUACCEL_HAS_ONEDNN
+  // Fails once oneDNN has generated code; then only our own kernels follow the new cap.
+  const auto cap = *isa == Isa::ref          ? dnnl::cpu_isa::sse41
+                   : *isa == Isa::avx2       ? dnnl::cpu_isa::avx2
+                   : *isa == Isa::avx_vnni   ? dnnl::cpu_isa::avx2_vnni
+                   : *isa == Isa::avx512     ? dnnl::cpu_isa::avx512_core
+                                             : dnnl::cpu_isa::isa_default;
+  static_cast<void>(dnnl_set_max_cpu_isa(static_cast<dnnl_cpu_isa_t>(cap)));
+#endif
+}
+
+void set_provider_by_name(const std::string& name) {
+  if (name == "auto") {
+    quant::force_provider(std::nullopt);
+    return;
+  }
+  for (const auto provider : {Provider::onednn, Provider::fbgemm, Provider::intree}) {
+    if (name == provider_name(provider)) {
+      quant::force_provider(provider);
+      return;
+    }
+  }
+  throw std::invalid_argument("provider: expected auto, onednn, fbgemm or intree, but got '" + name +
+                              "'");
+}
+
+void set_primitive_cache_capacity(int64_t capacity) {
+  if (capacity < 0) {
+    throw std::invalid_argument("primitive_cache_capacity: expected 0 or more, but got " +
+                                std::to_string(capacity));
+  }
+#ifdef CPUACCEL_HAS_ONEDNN
+  dnnl_layer::PrimitiveCache::instance().set_capacity(capacity);
+#endif
+}
+
+py::dict primitive_cache_stats() {
+  py::dict result;
+#ifdef CPUACCEL_HAS_ONEDNN
+  const auto stats = dnnl_layer::PrimitiveCache::instance().stats();
+  result["capacity"] = stats.capacity;
+  result["size"] = stats.size;
+  result["hits"] = stats.hits;
+  result["misses"] = stats.misses;
+  result["evictions"] = stats.evictions;
+  result["bytes"] = stats.bytes;
+#endif
+  return result;
+}
+
+py::dict all_stats() {
+  py::dict memory;
+  memory["packed_weight_bytes"] = packed_weight_bytes().load();
+  py::dict result;
+  result["calls"] = calls().snapshot();
+  result["prepacks"] = prepacks().snapshot();
+  result["fallbacks"] = fallbacks();
+  result["primitive_cache"] = primitive_cache_stats();
+  result["memory"] = memory;
+  return result;
+}
+
+void reset_all_stats() {
+  reset_counters();
+#ifdef CPUACCEL_HAS_ONEDNN
+  dnnl_layer::PrimitiveCache::instance().reset_stats();
+#endif
+}
+
+void clear_all_caches() {
+#ifdef CPUACCEL_HAS_ONEDNN
+  dnnl_layer::PrimitiveCache::instance().clear();
+#endif
+}
+
+py::dict build_info() {
+  py::dict result;
+  result["torch"] = CPUACCEL_TORCH_VERSION;
+#ifdef CPUACCEL_HAS_ONEDNN
+  result["onednn_compiled"] = dnnl_layer::compiled_version();
+  result["onednn_runtime"] = dnnl_layer::runtime_version();
+#else
+  result["onednn_compiled"] = py::none();
+  result["onednn_runtime"] = py::none();
+#endif
+  result["fbgemm"] = quant::provider_available(Provider::fbgemm);
+  result["compiler"] = __VERSION__;
+  return result;
+}
+
+// The sink may be called from threads that do not hold the interpreter lock.
+void set_python_log_sink(const std::optional<py::function>& sink) {
+  if (!sink) {
+    set_log_sink({});
+    return;
+  }
+  const std::shared_ptr<py::function> held(new py::function(*sink), [](py::function* function) {
+    const py::gil_scoped_acquire lock;
+    std::unique_ptr<py::function>(function).reset();
+  });
+  set_log_sink([held](const std::string& message) {
+    const py::gil_scoped_acquire lock;
+    (*held)(message);
+  });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  module.doc() = "Configuration and statistics of cpuaccel's native part.";
+  module.def("install", &quant::switch_on, py::call_guard<py::gil_scoped_release>(),
+             "Puts our kernels over torch's; False if this machine has no provider for them.");
+  module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
+             "Gives torch's own kernels back.");
+  module.def("is_installed", &quant::plugin_on);
+  module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
+  module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));
+  module.def("set_provider", &set_provider_by_name, py::arg("name"));
+  module.def("set_log_sink", &set_python_log_sink, py::arg("sink").none(true));
+  module.def("stats", &all_stats);
+  module.def("reset_stats", &reset_all_stats);
+  module.def("clear_caches", &clear_all_caches);
+  module.def("build_info", &build_info);
+  module.def("cpu_features", &cpu_features);
+  module.def("isa", [] { return isa_name(best_isa()); });
+}
+
+}  // namespace cpuaccel

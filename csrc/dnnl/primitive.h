@@ -1,0 +1,66 @@
+// A compiled oneDNN primitive for one Problem, safe to run from several threads at once.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dnnl/api.h"
+#include "dnnl/problem.h"
+
+namespace cpuaccel::dnnl_layer {
+
+// Pointers of one execution; shapes are the Problem's.
+struct Arguments {
+  const uint8_t* src = nullptr;
+  const void* weights = nullptr;  // packed to Primitive::weights_desc()
+  const float* bias = nullptr;    // OC values, in units of the result before requantisation
+  const float* scales = nullptr;  // OC values
+  int32_t src_zero_point = 0;
+  int32_t dst_zero_point = 0;
+  void* dst = nullptr;
+};
+
+class Primitive {
+ public:
+  // Throws dnnl::error where oneDNN has no implementation.
+  explicit Primitive(const Problem& problem);
+  ~Primitive();
+  Primitive(const Primitive&) = delete;
+  Primitive& operator=(const Primitive&) = delete;
+
+  void execute(const Arguments& arguments) const;
+
+  // Layout in which the weights must be packed.
+  const dnnl::memory::desc& weights_desc() const { return weights_desc_; }
+  // oneDNN's name for the implementation, for example "jit_int8_1x1:avx512_core_vnni".
+  const std::string& implementation() const { return implementation_; }
+  // True for oneDNN's scalar reference, which nobody should be made to wait for.
+  bool is_reference() const { return implementation_.starts_with("ref"); }
+  // Bytes oneDNN reports for it: scratchpad and descriptors; generated code is not reported.
+  size_t bytes() const { return bytes_; }
+
+ private:
+  // Memory objects of one execution. A primitive keeps one set for the next caller; a second
+  // thread that comes at the same time makes its own.
+  struct Context;
+  std::unique_ptr<Context> acquire() const;
+  void release(std::unique_ptr<Context> context) const;
+
+  dnnl::primitive primitive_;
+  dnnl::memory::desc src_desc_, weights_desc_, bias_desc_, dst_desc_, scratchpad_desc_;
+  int64_t OC_ = 0;
+  bool src_zero_point_ = false;
+  bool dst_zero_point_ = false;
+  std::string implementation_;
+  size_t bytes_ = 0;
+  mutable std::atomic<Context*> idle_{nullptr};
+};
+
+// The process's CPU engine, and the calling thread's stream.
+const dnnl::engine& engine();
+dnnl::stream& stream();
+
+}  // namespace cpuaccel::dnnl_layer

@@ -1,0 +1,88 @@
+#include "dnnl/primitive_cache.h"
+
+#include <utility>
+
+namespace cpuaccel::dnnl_layer {
+
+PrimitiveCache& PrimitiveCache::instance() {
+  static auto& cache = *std::unique_ptr<PrimitiveCache>(new PrimitiveCache).release();
+  return cache;
+}
+
+// A forked child starts empty, with counts of its own. What the parent's threads were using stays
+// theirs; entries are dropped, not destroyed twice: the child owns a copy of the memory.
+PrimitiveCache::PrimitiveCache()
+    : fork_guard_(mutex_, [this] {
+        order_.clear();
+        index_.clear();
+        hits_ = misses_ = evictions_ = bytes_ = 0;
+        held_hits_.store(0);
+        generation_.fetch_add(1);
+      }) {
+  // Ours is the only cache, so that what it evicts is really freed.
+  dnnl::set_primitive_cache_capacity(0);
+}
+
+std::shared_ptr<const Primitive> PrimitiveCache::get(const Problem& problem) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = index_.find(problem); found != index_.end()) {
+      order_.splice(order_.begin(), order_, found->second);
+      ++hits_;
+      return found->second->primitive;
+    }
+    ++misses_;
+  }
+  // Generating code takes milliseconds: not under the lock.
+  auto primitive = std::make_shared<const Primitive>(problem);
+  Order evicted;  // destroyed after the lock is gone
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = index_.find(problem); found != index_.end()) {
+    return found->second->primitive;
+  }
+  order_.push_front({problem, primitive});
+  index_.emplace(problem, order_.begin());
+  bytes_ += static_cast<int64_t>(primitive->bytes());
+  evict_over(capacity_, evicted);
+  return primitive;
+}
+
+void PrimitiveCache::evict_over(size_t capacity, Order& evicted) {
+  while (order_.size() > capacity) {
+    const auto last = std::prev(order_.end());
+    bytes_ -= static_cast<int64_t>(last->primitive->bytes());
+    index_.erase(last->problem);
+    evicted.splice(evicted.begin(), order_, last);
+    ++evictions_;
+  }
+}
+
+void PrimitiveCache::set_capacity(int64_t capacity) {
+  Order evicted;
+  const std::scoped_lock lock(mutex_);
+  capacity_ = static_cast<size_t>(capacity);
+  evict_over(capacity_, evicted);
+}
+
+void PrimitiveCache::clear() {
+  Order dropped;
+  const std::scoped_lock lock(mutex_);
+  dropped.swap(order_);
+  index_.clear();
+  bytes_ = 0;
+  generation_.fetch_add(1, std::memory_order_release);
+}
+
+CacheStats PrimitiveCache::stats() {
+  const std::scoped_lock lock(mutex_);
+  return {static_cast<int64_t>(capacity_), static_cast<int64_t>(order_.size()),
+          hits_ + held_hits_.load(std::memory_order_relaxed), misses_, evictions_, bytes_};
+}
+
+void PrimitiveCache::reset_stats() {
+  const std::scoped_lock lock(mutex_);
+  hits_ = misses_ = evictions_ = 0;
+  held_hits_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace cpuaccel::dnnl_layer

@@ -1,0 +1,60 @@
+// The bounded cache of oneDNN primitives that all layers share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/fork.h"
+#include "dnnl/primitive.h"
+#include "dnnl/problem.h"
+
+namespace cpuaccel::dnnl_layer {
+
+struct CacheStats {
+  int64_t capacity = 0, size = 0, hits = 0, misses = 0, evictions = 0, bytes = 0;
+};
+
+// Least recently used goes first. Whoever holds a primitive keeps it alive past its eviction.
+class PrimitiveCache {
+ public:
+  static PrimitiveCache& instance();
+
+  // The primitive for `problem`, created on a miss. Throws dnnl::error where oneDNN has none.
+  // Two threads that miss at once may both create; one result is kept.
+  std::shared_ptr<const Primitive> get(const Problem& problem);
+
+  // A layer that still holds its last primitive counts its hit here, without a look-up.
+  void count_hit() { held_hits_.fetch_add(1, std::memory_order_relaxed); }
+  // Grows with every clear(), so that layers notice and let go of what they hold.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
+  // capacity >= 0; what is over it goes at once. 0 keeps nothing.
+  void set_capacity(int64_t capacity);
+  void clear();
+  CacheStats stats();
+  void reset_stats();
+
+ private:
+  PrimitiveCache();
+  struct Entry {
+    Problem problem;
+    std::shared_ptr<const Primitive> primitive;
+  };
+  using Order = std::list<Entry>;  // front: used last
+  void evict_over(size_t capacity, Order& evicted);
+
+  std::mutex mutex_;
+  Order order_;
+  std::unordered_map<Problem, Order::iterator, ProblemHash> index_;
+  size_t capacity_ = 1024;
+  int64_t hits_ = 0, misses_ = 0, evictions_ = 0, bytes_ = 0;
+  std::atomic<int64_t> held_hits_{0};
+  std::atomic<uint64_t> generation_{0};
+  ForkGuard fork_guard_;
+};
+
+}  // namespace cpuaccel::dnnl_layer

@@ -1,0 +1,70 @@
+#include "dnnl/problem.h"
+
+#include <bit>
+
+namespace cpuaccel::dnnl_layer {
+namespace {
+
+// boost's hash_combine with 64-bit constants of splitmix64.
+void mix(size_t& seed, uint64_t value) {
+  value += 0x9e3779b97f4a7c15ull + seed;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+  seed = value ^ (value >> 31);
+}
+
+std::string joined(const std::array<int64_t, 3>& dims, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += (i == 0 ? "" : "x") + std::to_string(dims[static_cast<size_t>(i)]);
+  }
+  return text;
+}
+
+}  // namespace
+
+size_t ProblemHash::operator()(const Problem& p) const noexcept {
+  size_t seed = 0;
+  mix(seed, static_cast<uint64_t>(p.kind) | static_cast<uint64_t>(p.post) << 8 |
+                uint64_t{p.bias} << 16 | uint64_t{p.src_zero_point} << 17 |
+                uint64_t{p.dst_zero_point} << 18 | uint64_t{p.f32_dst} << 19 |
+                static_cast<uint64_t>(p.spatial) << 20 | static_cast<uint64_t>(p.isa) << 24 |
+                static_cast<uint64_t>(p.threads) << 32);
+  mix(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
+                std::bit_cast<uint32_t>(p.beta));
+  mix(seed, static_cast<uint32_t>(p.sum_zero_point));
+  for (const int64_t value : {p.N, p.IC, p.OC, p.groups}) {
+    mix(seed, static_cast<uint64_t>(value));
+  }
+  for (const auto* dims :
+       {&p.src, &p.dst, &p.kernel, &p.stride, &p.dilation, &p.padding_l, &p.padding_r}) {
+    for (const int64_t value : *dims) {
+      mix(seed, static_cast<uint64_t>(value));
+    }
+  }
+  return seed;
+}
+
+std::string to_string(const Problem& p) {
+  constexpr std::array<const char*, 3> kinds{"conv", "deconv", "matmul"};
+  constexpr std::array<const char*, 6> posts{"", "+relu", "+leaky_relu", "+tanh", "+sum",
+                                             "+sum+relu"};
+  std::string text = kinds[static_cast<size_t>(p.kind)];
+  text += posts[static_cast<size_t>(p.post)];
+  text += p.f32_dst ? " u8s8f32" : " u8s8u8";
+  text += " n" + std::to_string(p.N) + " ic" + std::to_string(p.IC) + " oc" + std::to_string(p.OC);
+  if (p.spatial > 0) {
+    text += " g" + std::to_string(p.groups) + " src" + joined(p.src, p.spatial) + " k" +
+            joined(p.kernel, p.spatial) + " s" + joined(p.stride, p.spatial) + " p" +
+            joined(p.padding_l, p.spatial) + " d" + joined(p.dilation, p.spatial);
+  }
+  if (p.src_zero_point) {
+    text += " src_zp";
+  }
+  if (p.dst_zero_point) {
+    text += " dst_zp";
+  }
+  return text + " t" + std::to_string(p.threads);
+}
+
+}  // namespace cpuaccel::dnnl_layer

@@ -1,0 +1,55 @@
+// One int8 convolution, transposed convolution or matrix product, described without pointers:
+// everything that shapes a oneDNN primitive, and the key of the primitive cache.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace cpuaccel::dnnl_layer {
+
+enum class Kind : uint8_t { convolution, deconvolution, matmul };
+
+// What follows the accumulation, in this order: scale, bias, post-op, requantisation.
+enum class PostOp : uint8_t {
+  none,
+  relu,
+  leaky_relu,  // alpha: negative slope
+  tanh,        // beta: scale of the requantisation, applied after tanh
+  sum,         // alpha, sum_zero_point: dst += alpha * (dst_before - sum_zero_point)
+  sum_relu
+};
+
+//   dst[n, oc, x] = requantise(post(scales[oc] * acc[n, oc, x] + bias[oc]))
+//   acc = sum over ic, taps of (src - src_zero_point) * weights
+// src u8 N x spatial x IC (channels last), weights s8, dst u8 or f32 N x spatial x OC.
+// matmul: spatial == 0, src N x IC (row major), weights IC x OC, dst N x OC.
+struct Problem {
+  Kind kind = Kind::convolution;
+  PostOp post = PostOp::none;
+  bool bias = false;
+  bool src_zero_point = false;
+  bool dst_zero_point = false;
+  bool f32_dst = false;
+  int spatial = 2;
+  int threads = 1;
+  int isa = 0;
+  int32_t sum_zero_point = 0;
+  float alpha = 0.0f;
+  float beta = 1.0f;
+  int64_t N = 0, IC = 0, OC = 0, groups = 1;
+  // The first `spatial` entries count, slowest dimension first; the others stay zero.
+  std::array<int64_t, 3> src{}, dst{}, kernel{}, stride{}, dilation{}, padding_l{}, padding_r{};
+
+  bool operator==(const Problem&) const = default;
+};
+
+struct ProblemHash {
+  size_t operator()(const Problem& problem) const noexcept;
+};
+
+// For logs: "conv u8s8u8 n1 ic64 oc64 g1 src56x56 k3x3 s1x1 ...".
+std::string to_string(const Problem& problem);
+
+}  // namespace cpuaccel::dnnl_layer

@@ -1,0 +1,42 @@
+// Family minmax: the smallest and the largest of a row of floats.
+//
+//   min = min_i src[i], max = max_i src[i]      i in [0, count), count >= 1
+//
+// NaNs are skipped; if all are NaN, min is +inf and max is -inf.
+// Bound: 4 bytes read per element; one load, one minimum, one maximum per vector.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct MinMax {
+  float min;
+  float max;
+};
+
+using MinMaxFunction = MinMax(const float* src, int64_t count);
+
+// The list from which declarations, dispatch, tests and benchmarks come; best first.
+#if defined(__x86_64__)
+#define CPUACCEL_MINMAX_KERNELS(row)  \
+  row(x86_avx512, Isa::avx512)        \
+  row(x86_avx2, Isa::avx2)            \
+  row(ref, Isa::ref)
+#else
+#define CPUACCEL_MINMAX_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) MinMaxFunction minmax_##name;
+CPUACCEL_MINMAX_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<MinMaxFunction>> minmax_kernels();
+
+// Dispatches to the best usable row and to all of torch's threads. count >= 1.
+MinMax minmax(const float* src, int64_t count);
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,37 @@
+// Family quantize: floats to uint8 with one scale and one zero point.
+//
+//   dst[i] = clamp(round_half_to_even(src[i] * (1 / scale)) + zero_point, 0, 255)
+//
+// scale > 0, zero_point in [0, 255]. A NaN counts as 0.
+// Bound: 4 bytes read and 1 written per element.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
+                              int32_t zero_point);
+
+#if defined(__x86_64__)
+#define CPUACCEL_QUANTIZE_KERNELS(row)  \
+  row(x86_avx512, Isa::avx512)          \
+  row(x86_avx2, Isa::avx2)              \
+  row(ref, Isa::ref)
+#else
+#define CPUACCEL_QUANTIZE_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) QuantizeFunction quantize_##name;
+CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<QuantizeFunction>> quantize_kernels();
+
+// Dispatches to the best usable row and to all of torch's threads.
+void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale, int32_t zero_point);
+
+}  // namespace cpuaccel::kernels

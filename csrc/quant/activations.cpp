@@ -1,0 +1,44 @@
+#include "quant/activations.h"
+
+#include <ATen/ops/_empty_affine_quantized_native.h>
+#include <c10/core/TensorOptions.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cpuaccel::quant {
+
+void check_output_quantizer(const char* op, double output_scale, int64_t output_zero_point) {
+  TORCH_CHECK(std::isfinite(output_scale) && output_scale > 0.0, op,
+              ": expected output_scale to be positive and finite, but got ", output_scale);
+  TORCH_CHECK(output_zero_point >= 0 && output_zero_point <= 255, op,
+              ": expected output_zero_point to be between 0 and 255, but got ", output_zero_point);
+}
+
+void check_quint8(const char* op, const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.defined() && tensor.device().is_cpu(), op, ": expected ", name,
+              " to be a CPU tensor, but got device ",
+              tensor.defined() ? tensor.device().str() : "(undefined)");
+  TORCH_CHECK(tensor.scalar_type() == at::kQUInt8, op, ": Expected ", name, " data type ",
+              toString(at::kQUInt8), " but got ", toString(tensor.scalar_type()));
+  TORCH_CHECK(tensor.qscheme() == at::kPerTensorAffine, op, ": expected ", name,
+              " to be quantized per tensor, but got qscheme ", toString(tensor.qscheme()));
+}
+
+at::Tensor empty_quint8(at::IntArrayRef sizes, double scale, int64_t zero_point,
+                        at::MemoryFormat format) {
+  return at::native::empty_affine_quantized(sizes, at::kQUInt8, at::kStrided, at::kCPU, false,
+                                            scale, zero_point, format);
+}
+
+int64_t slices_below_int32(const char* op, int64_t src_per_slice, int64_t dst_per_slice) {
+  const int64_t most = std::max<int64_t>({src_per_slice, dst_per_slice, 1});
+  constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();
+  TORCH_CHECK(most <= kLimit, op, ": expected fewer than 2^31 elements for one image or row, but "
+              "got ", most);
+  return kLimit / most;
+}
+
+}  // namespace cpuaccel::quant

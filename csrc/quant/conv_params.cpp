@@ -1,0 +1,200 @@
+#include "quant/conv_params.h"
+
+#include <ATen/Functions.h>
+#include <ATen/native/quantized/cpu/QuantUtils.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/minmax/minmax.h"
+#include "quant/activations.h"
+#include "quant/switch.h"
+#include "quant/torch_kernels.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+template <int kSpatial>
+constexpr at::MemoryFormat kChannelsLast =
+    kSpatial == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+
+// torch's own bound on one dimension of a transposed convolution's result.
+constexpr int64_t kMostDstSize = 1000000;
+
+int64_t product(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
+
+}  // namespace
+
+template <int kSpatial>
+c10::intrusive_ptr<ConvParams<kSpatial>> ConvParams<kSpatial>::create(
+    const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const ConvParameters& parameters, std::string& reason) {
+  auto layer = Layer::create(conv_weight(weight, bias, parameters, kSpatial), reason);
+  return layer ? c10::make_intrusive<ConvParams>(std::move(layer)) : nullptr;
+}
+
+template <int kSpatial>
+torch::List<int64_t> ConvParams<kSpatial>::list(const std::array<int64_t, 3>& values) {
+  return torch::List<int64_t>(c10::IntArrayRef(values.data(), kSpatial));
+}
+
+template <int kSpatial>
+const char* ConvParams<kSpatial>::op_title() const {
+  if (transpose()) {
+    return kSpatial == 2 ? "quantized::conv_transpose2d" : "quantized::conv_transpose3d";
+  }
+  return kSpatial == 2 ? "quantized::conv2d" : "quantized::conv3d";
+}
+
+template <int kSpatial>
+void ConvParams<kSpatial>::check_input(const at::Tensor& input) const {
+  const auto& shape = layer_->shape();
+  check_quint8(op_title(), "activation", input);
+  TORCH_CHECK(input.dim() == kSpatial + 2, op_title(), "(): Expected activation tensor to have ",
+              kSpatial + 2, " dimensions, got ", input.dim());
+  TORCH_CHECK(input.size(1) == shape.IC, op_title(), ": Given groups=", shape.groups,
+              ", weight of ", shape.to_string(), ", expected input ", input.sizes(), " to have ",
+              shape.IC, " channels, but got ", input.size(1), " channels instead");
+}
+
+template <int kSpatial>
+void ConvParams<kSpatial>::check_transposed_output(const std::array<int64_t, 3>& dst) const {
+  const auto& shape = layer_->shape();
+  for (size_t i = 0; i < kSpatial; ++i) {
+    const char* what = dst[i] <= 0                ? "is zero"
+                       : dst[i] >= kMostDstSize ? "is beyond reasonable maximum"
+                                                  : nullptr;
+    TORCH_CHECK(what == nullptr, op_title(), ": Output dimension ", what, " for ", i,
+                " axis; got ", dst[i], ", kernel: ", shape.kernel[i], ", stride: ",
+                shape.stride[i], ", input padding: ", shape.padding[i], ", output padding: ",
+                shape.output_padding[i], ", dilation: ", shape.dilation[i]);
+  }
+}
+
+template <int kSpatial>
+at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::Tensor* accum,
+                                     double output_scale, int64_t output_zero_point,
+                                     PostOp post) {
+  check_input(input);
+  check_output_quantizer(op_title(), output_scale, output_zero_point);
+  const auto& shape = layer_->shape();
+  QuantCall call;
+  at::DimVector sizes{input.size(0), shape.OC};
+  for (size_t i = 0; i < kSpatial; ++i) {
+    call.src_dims[i] = input.size(static_cast<int64_t>(i) + 2);
+  }
+  call.dst_dims = shape.dst_dims(call.src_dims);
+  sizes.append(call.dst_dims.begin(), call.dst_dims.begin() + kSpatial);
+  const int64_t images = input.size(0);
+  if (transpose()) {
+    check_transposed_output(call.dst_dims);
+  }
+  TORCH_CHECK(images == 0 || std::ranges::all_of(call.dst_dims, [](int64_t d) { return d > 0; }),
+              op_title(), ": each dimension of output tensor should be greater than 0, but input ",
+              input.sizes(), " gives ", sizes);
+  for (auto& size : sizes) {
+    size = std::max<int64_t>(size, 0);
+  }
+  at::Tensor dst = empty_quint8(sizes, output_scale, output_zero_point, kChannelsLast<kSpatial>);
+  if (accum != nullptr) {
+    TORCH_CHECK(accum->sizes() == dst.sizes(), op_title(), ": expected accum to have shape ",
+                dst.sizes(), ", that of the result, but got ", accum->sizes());
+    call.sum_scale = static_cast<float>(accum->q_scale());
+    call.sum_zero_point = static_cast<int32_t>(accum->q_zero_point());
+    const at::Tensor from = accum->contiguous(kChannelsLast<kSpatial>);
+    std::copy_n(quint8_data(from), from.numel(), mutable_quint8_data(dst));
+  }
+  if (images == 0) {
+    return dst;
+  }
+  const at::Tensor src = input.contiguous(kChannelsLast<kSpatial>);
+  call.src = quint8_data(src);
+  call.src_scale = static_cast<float>(input.q_scale());
+  call.src_zero_point = static_cast<int32_t>(input.q_zero_point());
+  call.dst_scale = static_cast<float>(output_scale);
+  call.dst_zero_point = static_cast<int32_t>(output_zero_point);
+  call.post = post;
+  auto* dst_data = mutable_quint8_data(dst);
+  const int64_t src_image = shape.IC * product(call.src_dims);
+  const int64_t dst_image = shape.OC * product(call.dst_dims);
+  const int64_t most = slices_below_int32(op_title(), src_image, dst_image);
+  for (int64_t image = 0; image < images; image += most) {
+    call.N = std::min(most, images - image);
+    call.dst = dst_data;
+    if (!layer_->run(op, call)) {
+      count_fallback(op_name(op), "no provider runs this call");
+      TORCH_CHECK(accum == nullptr, "Didn't find engine for operation quantized::", op_name(op),
+                  " X86: its weight has zero points other than 0");
+      return post == PostOp::relu
+                 ? torch_params()->apply_relu(input, output_scale, output_zero_point)
+                 : torch_params()->apply(input, output_scale, output_zero_point);
+    }
+    call.src += call.N * src_image;
+    dst_data += call.N * dst_image;
+  }
+  return dst;
+}
+
+template <int kSpatial>
+at::Tensor ConvParams<kSpatial>::apply(const at::Tensor& input, double output_scale,
+                                       int64_t output_zero_point) {
+  if (!plugin_on()) {
+    return torch_params()->apply(input, output_scale, output_zero_point);
+  }
+  return run(layer_->op(), input, nullptr, output_scale, output_zero_point, PostOp::none);
+}
+
+template <int kSpatial>
+at::Tensor ConvParams<kSpatial>::apply_relu(const at::Tensor& input, double output_scale,
+                                            int64_t output_zero_point) {
+  if (!plugin_on()) {
+    return torch_params()->apply_relu(input, output_scale, output_zero_point);
+  }
+  return run(layer_->op(), input, nullptr, output_scale, output_zero_point, PostOp::relu);
+}
+
+template <int kSpatial>
+at::Tensor ConvParams<kSpatial>::apply_dynamic(const at::Tensor& input, bool reduce_range) {
+  if (!plugin_on()) {
+    return torch_params()->apply_dynamic(input, reduce_range);
+  }
+  TORCH_CHECK(input.device().is_cpu() && input.scalar_type() == at::kFloat, op_title(),
+              "_dynamic: expected input to be a CPU tensor of dtype Float, but got ",
+              toString(input.scalar_type()), " on ", input.device());
+  const at::Tensor src = input.contiguous(input.suggest_memory_format());
+  kernels::MinMax range{0.0f, 0.0f};
+  if (src.numel() > 0) {
+    range = kernels::minmax(src.const_data_ptr<float>(), src.numel());
+  }
+  const auto q = quant_utils::ChooseQuantizationParams(range.min, range.max, 0, 255, false, false,
+                                                       reduce_range);
+  const at::Tensor quantized =
+      at::quantize_per_tensor(input, q.scale, q.zero_point, at::kQUInt8);
+  return run(Op::conv_dynamic, quantized, nullptr, q.scale, q.zero_point, PostOp::none)
+      .dequantize();
+}
+
+template <int kSpatial>
+at::Tensor ConvParams<kSpatial>::apply_add(const at::Tensor& input, const at::Tensor& accum,
+                                           double output_scale, int64_t output_zero_point,
+                                           bool relu) {
+  TORCH_CHECK(!transpose(), op_title(), ": conv2d_add does not support transposed convolution");
+  check_quint8(op_title(), "accum", accum);
+  return run(Op::conv2d_add, input, &accum, output_scale, output_zero_point,
+             relu ? PostOp::sum_relu : PostOp::sum);
+}
+
+template <int kSpatial>
+c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> ConvParams<kSpatial>::torch_params() {
+  const std::scoped_lock lock(mutex_);
+  if (!torch_params_) {
+    const auto [weight, bias] = layer_->unpack();
+    torch_params_ = torch_conv_prepack<kSpatial>(weight, bias, layer_->shape());
+  }
+  return torch_params_;
+}
+
+template class ConvParams<2>;
+template class ConvParams<3>;
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,69 @@
+// The packed-weight object of quantized::conv2d, conv3d, their transposed forms and conv1d (which
+// torch packs as conv2d).
+#pragma once
+
+#include <ATen/native/quantized/PackedParams.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "quant/layer.h"
+
+namespace cpuaccel::quant {
+
+// src quint8 N x IC x spatial, any strides; dst quint8 N x OC x spatial, channels last.
+template <int kSpatial>
+class ConvParams final : public ConvPackedParamsBase<kSpatial> {
+ public:
+  // Null, with the reason, if no provider takes the weight. Throws c10::Error on bad arguments.
+  static c10::intrusive_ptr<ConvParams> create(const at::Tensor& weight,
+                                               const std::optional<at::Tensor>& bias,
+                                               const ConvParameters& parameters,
+                                               std::string& reason);
+  explicit ConvParams(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {}
+
+  at::Tensor apply(const at::Tensor& input, double output_scale,
+                   int64_t output_zero_point) override;
+  at::Tensor apply_relu(const at::Tensor& input, double output_scale,
+                        int64_t output_zero_point) override;
+  // As in torch, the result is quantised with the parameters found for the input, then
+  // dequantised.
+  at::Tensor apply_dynamic(const at::Tensor& input, bool reduce_range) override;
+  // conv(input) + accum, which torch's x86 engine refuses. accum is quint8 of the result's shape
+  // and is not written to.
+  at::Tensor apply_add(const at::Tensor& input, const at::Tensor& accum, double output_scale,
+                       int64_t output_zero_point, bool relu);
+
+  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_->unpack(); }
+  torch::List<int64_t> stride() const override { return list(layer_->shape().stride); }
+  torch::List<int64_t> padding() const override { return list(layer_->shape().padding); }
+  torch::List<int64_t> output_padding() const override {
+    return list(layer_->shape().output_padding);
+  }
+  torch::List<int64_t> dilation() const override { return list(layer_->shape().dilation); }
+  int64_t groups() const override { return layer_->shape().groups; }
+  bool transpose() const override { return layer_->shape().kind == LayerKind::conv_transpose; }
+
+  std::string describe() const { return layer_->describe(); }
+
+ private:
+  static torch::List<int64_t> list(const std::array<int64_t, 3>& values);
+  const char* op_title() const;
+  void check_input(const at::Tensor& input) const;
+  void check_transposed_output(const std::array<int64_t, 3>& dst) const;
+  at::Tensor run(Op op, const at::Tensor& input, const at::Tensor* accum, double output_scale,
+                 int64_t output_zero_point, PostOp post);
+  c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params();
+
+  std::unique_ptr<Layer> layer_;
+  std::mutex mutex_;
+  c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params_;
+};
+
+extern template class ConvParams<2>;
+extern template class ConvParams<3>;
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,151 @@
+#include <mutex>
+
+#include "quant/fbgemm_common.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using fbgemm::QuantizationGranularity;
+
+template <int kSpatial>
+std::array<int, kSpatial> narrow(const std::array<int64_t, 3>& values) {
+  std::array<int, kSpatial> result{};
+  for (size_t i = 0; i < kSpatial; ++i) {
+    result[i] = static_cast<int>(values[i]);
+  }
+  return result;
+}
+
+c10::List<int64_t> list_of(const std::array<int64_t, 3>& values, int count) {
+  c10::List<int64_t> list;
+  for (int i = 0; i < count; ++i) {
+    list.push_back(values[static_cast<size_t>(i)]);
+  }
+  return list;
+}
+
+template <int kSpatial>
+class FbgemmConv final : public Kernel {
+ public:
+  FbgemmConv(const LayerWeight& layer, const at::Tensor& int8_values) : layer_(layer) {
+    const auto& shape = layer.shape;
+    packed_ = c10::dynamic_intrusive_pointer_cast<PackedConvWeight<kSpatial>>(
+        PackedConvWeight<kSpatial>::prepack(
+            layer.requantized(int8_values), std::nullopt, list_of(shape.stride, kSpatial),
+            list_of(shape.padding, kSpatial), list_of(shape.output_padding, kSpatial),
+            list_of(shape.dilation, kSpatial), shape.groups, transposed()));
+    packed_weight_bytes() += bytes();
+  }
+  ~FbgemmConv() override { packed_weight_bytes() -= bytes(); }
+
+  Provider provider() const override { return Provider::fbgemm; }
+
+  const char* refuses(const QuantCall& call) override { return fbgemm_refuses_call(call); }
+
+  void run(const QuantCall& call) override {
+    const bool relu = call.post == PostOp::relu;
+    if (layer_.per_channel) {
+      relu ? run_as<true, QuantizationGranularity::OUT_CHANNEL>(call)
+           : run_as<false, QuantizationGranularity::OUT_CHANNEL>(call);
+    } else {
+      relu ? run_as<true, QuantizationGranularity::TENSOR>(call)
+           : run_as<false, QuantizationGranularity::TENSOR>(call);
+    }
+  }
+
+  at::Tensor unpack() override {
+    return std::get<0>(packed_->unpack()).int_repr().contiguous();
+  }
+
+  int64_t bytes() override {
+    return layer_.int8_bytes() +
+           layer_.shape.OC * static_cast<int64_t>(2 * sizeof(int32_t) + sizeof(float));
+  }
+
+  std::string implementation() override {
+    if (packed_->w->getPackedWForDepthwise()) {
+      return "fbgemm:depthwise";
+    }
+    if (packed_->w->getPackedWForGroupwise()) {
+      return "fbgemm:groupwise";
+    }
+    if (packed_->w->getPackedWForPointwise()) {
+      return "fbgemm:pointwise";
+    }
+    if (packed_->w->getPackedWForDirectconv()) {
+      return "fbgemm:direct_transposed";
+    }
+    return "fbgemm:im2col";
+  }
+
+ private:
+  bool transposed() const { return layer_.shape.kind == LayerKind::conv_transpose; }
+
+  fbgemm::conv_param_t<kSpatial> parameters(const QuantCall& call) const {
+    const auto& shape = layer_.shape;
+    const auto padding = narrow<kSpatial>(shape.padding);
+    std::array<int, kSpatial * 2> padding_both{};
+    std::copy(padding.begin(), padding.end(), padding_both.begin());
+    std::copy(padding.begin(), padding.end(), padding_both.begin() + kSpatial);
+    return fbgemm::conv_param_t<kSpatial>(
+        static_cast<int>(call.N), static_cast<int>(shape.IC), static_cast<int>(shape.OC),
+        narrow<kSpatial>(call.src_dims), static_cast<int>(shape.groups),
+        narrow<kSpatial>(shape.kernel), narrow<kSpatial>(shape.stride), padding_both,
+        narrow<kSpatial>(shape.dilation), narrow<kSpatial>(shape.output_padding), transposed());
+  }
+
+  template <bool kRelu, QuantizationGranularity kGranularity>
+  void run_as(const QuantCall& call) {
+    const auto param = parameters(call);
+    const auto lock = prepare_direct_transposed(param);
+    const auto folded = folded_.get(layer_, call.src_scale, call.dst_scale);
+    const auto& dims = call.dst_dims;
+    const AccumulatorBuffer buffer(call.N * layer_.shape.OC * dims[0] * dims[1] * dims[2]);
+    for_each_task([&](int task, int tasks) {
+      fbgemm::DoNothing<> last{};
+      fbgemm::ReQuantizeOutput<kRelu, kGranularity, float> output(
+          last, folded->dst_scales.data(), call.dst_zero_point, call.src_zero_point,
+          packed_->w_zp.data(), nullptr, packed_->col_offsets.data(), layer_.bias_data(),
+          static_cast<uint32_t>(layer_.shape.OC), static_cast<int>(layer_.shape.groups),
+          folded->acc_scales.data());
+      fbgemm::fbgemmConv<decltype(output), kSpatial, int32_t>(
+          param, call.src, *packed_->w, static_cast<uint8_t*>(call.dst), buffer.data(), output,
+          task, tasks);
+    });
+  }
+
+  // FBGEMM's direct transposed convolution needs column offsets that depend on the size of the
+  // image. torch computes them at the first call and keeps them whatever the size; here they are
+  // computed again when the size changes, and the lock returned keeps them until the call is done.
+  std::unique_lock<std::mutex> prepare_direct_transposed(
+      const fbgemm::conv_param_t<kSpatial>& param) {
+    const auto& direct = packed_->w->getPackedWForDirectconv();
+    if (!direct) {
+      return {};
+    }
+    std::unique_lock lock(mutex_);
+    if (param.IN_DIM != direct_dims_) {
+      direct->col_offsets_with_zero_pt_s8acc32_DirectConvT(
+          param, packed_->w_zp.data(), packed_->col_offsets, param.OC);
+      direct_dims_ = param.IN_DIM;
+    }
+    return lock;
+  }
+
+  const LayerWeight& layer_;
+  FoldedCache folded_;
+  c10::intrusive_ptr<PackedConvWeight<kSpatial>> packed_;
+  std::mutex mutex_;
+  std::array<int, kSpatial> direct_dims_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_fbgemm_conv(const LayerWeight& layer, const at::Tensor& int8_values) {
+  if (layer.shape.spatial == 2) {
+    return std::make_unique<FbgemmConv<2>>(layer, int8_values);
+  }
+  return std::make_unique<FbgemmConv<3>>(layer, int8_values);
+}
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,106 @@
+#include "quant/fbgemm_common.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using fbgemm::QuantizationGranularity;
+
+class FbgemmLinear final : public Kernel {
+ public:
+  FbgemmLinear(const LayerWeight& layer, const at::Tensor& int8_values)
+      : layer_(layer),
+        packed_(c10::dynamic_intrusive_pointer_cast<PackedLinearWeight>(
+            PackedLinearWeight::prepack(layer.requantized(int8_values), std::nullopt))) {
+    packed_weight_bytes() += bytes();
+  }
+  ~FbgemmLinear() override { packed_weight_bytes() -= bytes(); }
+
+  Provider provider() const override { return Provider::fbgemm; }
+
+  const char* refuses(const QuantCall& call) override { return fbgemm_refuses_call(call); }
+
+  void run(const QuantCall& call) override {
+    const bool relu = call.post == PostOp::relu;
+    if (layer_.per_channel) {
+      relu ? run_as<true, QuantizationGranularity::OUT_CHANNEL>(call)
+           : run_as<false, QuantizationGranularity::OUT_CHANNEL>(call);
+    } else {
+      relu ? run_as<true, QuantizationGranularity::TENSOR>(call)
+           : run_as<false, QuantizationGranularity::TENSOR>(call);
+    }
+  }
+
+  at::Tensor unpack() override {
+    return std::get<0>(packed_->unpack()).int_repr().contiguous();
+  }
+
+  int64_t bytes() override {
+    return layer_.int8_bytes() +
+           layer_.shape.OC * static_cast<int64_t>(2 * sizeof(int32_t) + sizeof(float));
+  }
+
+  std::string implementation() override { return "fbgemm:packed_gemm"; }
+
+ private:
+  template <bool kRelu, QuantizationGranularity kGranularity>
+  void run_as(const QuantCall& call) {
+    if (call.f32_dst) {
+      run_to_float<kRelu, kGranularity>(call);
+    } else {
+      run_to_u8<kRelu, kGranularity>(call);
+    }
+  }
+
+  template <bool kRelu, QuantizationGranularity kGranularity>
+  void run_to_u8(const QuantCall& call) {
+    const auto folded = folded_.get(layer_, call.src_scale, call.dst_scale);
+    const auto M = static_cast<int>(call.N);
+    const auto N = static_cast<int>(layer_.shape.OC);
+    const auto K = static_cast<int>(layer_.shape.IC);
+    const AccumulatorBuffer buffer(call.N * layer_.shape.OC);
+    for_each_task([&](int task, int tasks) {
+      fbgemm::PackAWithRowOffset<uint8_t> packed_src(fbgemm::matrix_op_t::NoTranspose, M, K,
+                                                     call.src, K);
+      fbgemm::DoNothing<> last{};
+      fbgemm::ReQuantizeOutput<kRelu, kGranularity, float> output(
+          last, folded->dst_scales.data(), call.dst_zero_point, call.src_zero_point,
+          packed_->w_zp.data(), packed_src.getRowOffsetBuffer(), packed_->col_offsets.data(),
+          layer_.bias_data(), static_cast<uint32_t>(N), 1, folded->acc_scales.data());
+      fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<uint8_t*>(call.dst), buffer.data(),
+                           static_cast<uint32_t>(N), output, task, tasks);
+    });
+  }
+
+  template <bool kRelu, QuantizationGranularity kGranularity>
+  void run_to_float(const QuantCall& call) {
+    const auto M = static_cast<int>(call.N);
+    const auto N = static_cast<int>(layer_.shape.OC);
+    const auto K = static_cast<int>(layer_.shape.IC);
+    const AccumulatorBuffer buffer(call.N * layer_.shape.OC);
+    for_each_task([&](int task, int tasks) {
+      fbgemm::PackAWithQuantRowOffset<uint8_t> packed_src(fbgemm::matrix_op_t::NoTranspose, M, K,
+                                                          call.src_f32, K, nullptr,
+                                                          call.src_scale, call.src_zero_point);
+      fbgemm::DoNothing<float, float> last{};
+      fbgemm::ReQuantizeForFloat<kRelu, kGranularity> output(
+          last, call.src_scale, packed_->w_scale.data(), call.src_zero_point, packed_->w_zp.data(),
+          packed_src.getRowOffsetBuffer(), packed_->col_offsets.data(), layer_.bias_data(),
+          static_cast<uint32_t>(N));
+      fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<float*>(call.dst), buffer.data(),
+                           static_cast<uint32_t>(N), output, task, tasks);
+    });
+  }
+
+  const LayerWeight& layer_;
+  FoldedCache folded_;
+  c10::intrusive_ptr<PackedLinearWeight> packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_fbgemm_linear(const LayerWeight& layer,
+                                           const at::Tensor& int8_values) {
+  return std::make_unique<FbgemmLinear>(layer, int8_values);
+}
+
+}  // namespace cpuaccel::quant

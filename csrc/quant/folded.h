@@ -1,0 +1,30 @@
+// Scales and biases of a layer folded with the quantisers of its input and output, kept between
+// calls: for a static model they are computed once.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "quant/kernel.h"
+
+namespace cpuaccel::quant {
+
+//   acc_scales[oc] = src_scale * weight_scale[oc]             (real value of one accumulator step)
+//   dst_scales[oc] = acc_scales[oc] / dst_scale               (the same in quanta of the result)
+//   dst_bias[oc]   = bias[oc] / dst_scale                     (empty without bias)
+struct Folded {
+  float src_scale = 0.0f, dst_scale = 0.0f;
+  std::vector<float> acc_scales, dst_scales, dst_bias;
+  std::vector<float> bias;  // what dst_bias was made from: the user may change it in place
+};
+
+class FoldedCache {
+ public:
+  std::shared_ptr<const Folded> get(const LayerWeight& layer, float src_scale, float dst_scale);
+
+ private:
+  std::atomic<std::shared_ptr<const Folded>> last_;
+};
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,61 @@
+// The contract between a quantised layer and the library that runs it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/counters.h"
+#include "quant/weight.h"
+
+namespace cpuaccel::quant {
+
+enum class PostOp : uint8_t { none, relu, leaky_relu, tanh, sum, sum_relu };
+
+// One execution: pointers, sizes and quantisers. Activations are channels last, uint8;
+//   acc = sum (src - src_zero_point) * (weight - zero_point)
+//   real = src_scale * weight_scale * acc + bias
+//   sum:   real += sum_scale * (dst_before - sum_zero_point)
+//   dst = clamp(round(post(real) / dst_scale) + dst_zero_point, 0, 255), or real where dst is f32
+struct QuantCall {
+  const uint8_t* src = nullptr;
+  // Dynamic linear: the source is f32 and is quantised with the source's scale and zero point.
+  const float* src_f32 = nullptr;
+  int64_t N = 0;  // images, or rows of a linear layer
+  std::array<int64_t, 3> src_dims{1, 1, 1}, dst_dims{1, 1, 1};
+  float src_scale = 1.0f;
+  int32_t src_zero_point = 0;
+  void* dst = nullptr;
+  bool f32_dst = false;
+  float dst_scale = 1.0f;
+  int32_t dst_zero_point = 0;
+  PostOp post = PostOp::none;
+  float negative_slope = 0.0f;
+  float sum_scale = 1.0f;
+  int32_t sum_zero_point = 0;
+};
+
+// A layer packed for one library. run() may be called from several threads at once.
+class Kernel {
+ public:
+  Kernel() = default;
+  virtual ~Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  virtual Provider provider() const = 0;
+
+  // Null if this call can be run, else the reason why it can't (a literal, for the counters).
+  virtual const char* refuses(const QuantCall& call) = 0;
+  virtual void run(const QuantCall& call) = 0;
+
+  // The weights again: plain int8, torch's layout, contiguous.
+  virtual at::Tensor unpack() = 0;
+  // Bytes held for weights, offsets and packed copies.
+  virtual int64_t bytes() = 0;
+  // The library's name for what ran last, empty before the first call.
+  virtual std::string implementation() = 0;
+};
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,46 @@
+// A quantised layer of ours: its weights, the kernel that has packed them, and how it is run.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "quant/kernel.h"
+
+namespace cpuaccel::quant {
+
+class Layer {
+ public:
+  // Null, with the reason, if no provider takes the layer.
+  static std::unique_ptr<Layer> create(LayerWeight weight, std::string& reason);
+
+  // Runs `call` and counts it under `op`. False, with nothing done, if no provider can run it.
+  bool run(Op op, const QuantCall& call);
+
+  // Weight as torch had it (same values, same quantiser) and bias.
+  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() const;
+
+  const LayerShape& shape() const { return weight_.shape; }
+  // The op that plain calls and prepacks are counted under.
+  Op op() const;
+  const std::optional<at::Tensor>& bias() const { return weight_.bias; }
+
+  // Facts for cpuaccel.explain() as a JSON object.
+  std::string describe() const;
+
+ private:
+  explicit Layer(LayerWeight weight) : weight_(std::move(weight)) {}
+  // Packs for another provider than the one that refused `call`; null if there is none.
+  std::shared_ptr<Kernel> repack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
+                                 const char* why);
+
+  LayerWeight weight_;
+  std::atomic<std::shared_ptr<Kernel>> kernel_;
+  std::atomic<int64_t> runs_{0};
+  mutable std::mutex mutex_;  // guards reason_ and repacking
+  std::string reason_;
+};
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,222 @@
+#include "quant/linear_params.h"
+
+#include <ATen/Functions.h>
+#include <ATen/native/quantized/cpu/QuantUtils.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/minmax/minmax.h"
+#include "quant/activations.h"
+#include "quant/switch.h"
+#include "quant/torch_kernels.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+constexpr auto kOp = "quantized::linear";
+constexpr auto kDynamicOp = "quantized::linear_dynamic";
+
+int64_t rows_of(const at::Tensor& input) {
+  int64_t rows = 1;
+  for (int64_t i = 0; i + 1 < input.dim(); ++i) {
+    rows *= input.size(i);
+  }
+  return rows;
+}
+
+at::DimVector output_sizes(const at::Tensor& input, int64_t N) {
+  at::DimVector sizes(input.sizes());
+  sizes.back() = N;
+  return sizes;
+}
+
+}  // namespace
+
+c10::intrusive_ptr<LinearParams> LinearParams::create(const at::Tensor& weight,
+                                                      const std::optional<at::Tensor>& bias,
+                                                      std::string& reason) {
+  auto layer = Layer::create(linear_weight(weight, bias), reason);
+  return layer ? c10::make_intrusive<LinearParams>(std::move(layer)) : nullptr;
+}
+
+void LinearParams::check_input(const at::Tensor& input, at::ScalarType dtype) const {
+  const char* op = dtype == at::kFloat ? kDynamicOp : kOp;
+  if (dtype == at::kQUInt8) {
+    check_quint8(op, "input", input);
+  } else {
+    TORCH_CHECK(input.device().is_cpu() && input.scalar_type() == dtype, op,
+                ": expected input to be a CPU tensor of dtype ", toString(dtype), ", but got ",
+                toString(input.scalar_type()), " on ", input.device());
+  }
+  TORCH_CHECK(input.dim() >= 2, op,
+              ": The dimension of input tensor should be larger than or equal to 2, but got ",
+              input.dim());
+  TORCH_CHECK(input.size(-1) == layer_->shape().IC, op,
+              ": expected the last dimension of input, ", input.size(-1),
+              ", to be the number of columns of weight: the number of rows in the packB should be "
+              "equal to K: ", input.size(-1), ", but it is ", layer_->shape().IC);
+}
+
+bool LinearParams::run_rows(Op op, QuantCall call, int64_t M) {
+  const auto& shape = layer_->shape();
+  const int64_t most = slices_below_int32(kOp, shape.IC, shape.OC);
+  const int64_t dst_bytes = shape.OC * (call.f32_dst ? 4 : 1);
+  for (int64_t row = 0; row < M; row += most) {
+    call.N = std::min(most, M - row);
+    if (!layer_->run(op, call)) {
+      return false;
+    }
+    call.src = call.src != nullptr ? call.src + call.N * shape.IC : nullptr;
+    call.src_f32 = call.src_f32 != nullptr ? call.src_f32 + call.N * shape.IC : nullptr;
+    call.dst = static_cast<std::byte*>(call.dst) + call.N * dst_bytes;
+  }
+  return true;
+}
+
+at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double output_scale,
+                                    int64_t output_zero_point, PostOp post,
+                                    double negative_slope) {
+  check_input(input, at::kQUInt8);
+  check_output_quantizer(kOp, output_scale, output_zero_point);
+  const at::Tensor src = input.contiguous();
+  at::Tensor dst = empty_quint8(output_sizes(input, layer_->shape().OC), output_scale,
+                                output_zero_point, at::MemoryFormat::Contiguous);
+  QuantCall call;
+  call.src = quint8_data(src);
+  call.src_scale = static_cast<float>(input.q_scale());
+  call.src_zero_point = static_cast<int32_t>(input.q_zero_point());
+  call.dst = mutable_quint8_data(dst);
+  call.dst_scale = static_cast<float>(output_scale);
+  call.dst_zero_point = static_cast<int32_t>(output_zero_point);
+  call.post = post;
+  call.negative_slope = static_cast<float>(negative_slope);
+  if (run_rows(op, call, rows_of(input))) {
+    return dst;
+  }
+  count_fallback(op_name(op), "no provider runs this call");
+  TORCH_CHECK(post == PostOp::none || post == PostOp::relu, "Didn't find engine for operation "
+              "quantized::", op_name(op), " X86: its weight has zero points other than 0");
+  return post == PostOp::relu ? torch_params()->apply_relu(input, output_scale, output_zero_point)
+                              : torch_params()->apply(input, output_scale, output_zero_point);
+}
+
+at::Tensor& LinearParams::run_static_out(const at::Tensor& input, double output_scale,
+                                         int64_t output_zero_point, PostOp post,
+                                         at::Tensor& output) {
+  check_quint8(kOp, "output", output);
+  TORCH_CHECK(output.q_scale() == output_scale && output.q_zero_point() == output_zero_point, kOp,
+              ": expected output to have scale ", output_scale, " and zero point ",
+              output_zero_point, ", but got ", output.q_scale(), " and ", output.q_zero_point());
+  const at::Tensor result = run_static(Op::linear, input, output_scale, output_zero_point, post);
+  output.resize_(result.sizes());
+  output.copy_(result);
+  return output;
+}
+
+at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_t zero_point,
+                                   PostOp post) {
+  const at::Tensor src = input.contiguous();
+  at::Tensor dst = at::empty(output_sizes(input, layer_->shape().OC), input.options());
+  QuantCall call;
+  call.src_f32 = src.const_data_ptr<float>();
+  call.src_scale = static_cast<float>(scale);
+  call.src_zero_point = static_cast<int32_t>(zero_point);
+  call.dst = dst.data_ptr<float>();
+  call.f32_dst = true;
+  call.post = post;
+  const bool done = run_rows(Op::linear_dynamic, call, rows_of(input));
+  TORCH_INTERNAL_ASSERT(done, "a provider that took the weight refuses a dynamic linear");
+  return dst;
+}
+
+at::Tensor LinearParams::run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post) {
+  check_input(input, at::kFloat);
+  const at::Tensor src = input.contiguous();
+  kernels::MinMax range{0.0f, 0.0f};
+  if (src.numel() > 0) {
+    range = kernels::minmax(src.const_data_ptr<float>(), src.numel());
+  }
+  const auto q = quant_utils::ChooseQuantizationParams(range.min, range.max, 0, 255, false, false,
+                                                       reduce_range);
+  return run_float(src, q.scale, q.zero_point, post);
+}
+
+at::Tensor LinearParams::apply(at::Tensor input, double output_scale, int64_t output_zero_point) {
+  return plugin_on() ? run_static(Op::linear, input, output_scale, output_zero_point, PostOp::none)
+                     : torch_params()->apply(std::move(input), output_scale, output_zero_point);
+}
+
+at::Tensor LinearParams::apply_relu(at::Tensor input, double output_scale,
+                                    int64_t output_zero_point) {
+  return plugin_on()
+             ? run_static(Op::linear, input, output_scale, output_zero_point, PostOp::relu)
+             : torch_params()->apply_relu(std::move(input), output_scale, output_zero_point);
+}
+
+at::Tensor& LinearParams::apply_out(const at::Tensor& input, double output_scale,
+                                    int64_t output_zero_point, at::Tensor& output) {
+  return plugin_on()
+             ? run_static_out(input, output_scale, output_zero_point, PostOp::none, output)
+             : torch_params()->apply_out(input, output_scale, output_zero_point, output);
+}
+
+at::Tensor& LinearParams::apply_relu_out(const at::Tensor& input, double output_scale,
+                                         int64_t output_zero_point, at::Tensor& output) {
+  return plugin_on()
+             ? run_static_out(input, output_scale, output_zero_point, PostOp::relu, output)
+             : torch_params()->apply_relu_out(input, output_scale, output_zero_point, output);
+}
+
+at::Tensor LinearParams::apply_with_input_q_dq_qweight_dq_output_fp32(at::Tensor input,
+                                                                      double input_scale,
+                                                                      int64_t input_zero_point) {
+  if (!plugin_on()) {
+    return torch_params()->apply_with_input_q_dq_qweight_dq_output_fp32(
+        std::move(input), input_scale, input_zero_point);
+  }
+  check_input(input, at::kFloat);
+  return run_float(input, input_scale, input_zero_point, PostOp::none);
+}
+
+at::Tensor LinearParams::apply_with_input_q_dq_qweight_dq_relu_output_fp32(
+    at::Tensor input, double input_scale, int64_t input_zero_point) {
+  if (!plugin_on()) {
+    return torch_params()->apply_with_input_q_dq_qweight_dq_relu_output_fp32(
+        std::move(input), input_scale, input_zero_point);
+  }
+  check_input(input, at::kFloat);
+  return run_float(input, input_scale, input_zero_point, PostOp::relu);
+}
+
+at::Tensor LinearParams::apply_dynamic(at::Tensor input, bool reduce_range) {
+  return plugin_on() ? run_dynamic(input, reduce_range, PostOp::none)
+                     : torch_params()->apply_dynamic(std::move(input), reduce_range);
+}
+
+at::Tensor LinearParams::apply_dynamic_relu(at::Tensor input, bool reduce_range) {
+  return plugin_on() ? run_dynamic(input, reduce_range, PostOp::relu)
+                     : torch_params()->apply_dynamic_relu(std::move(input), reduce_range);
+}
+
+at::Tensor LinearParams::apply_leaky_relu(const at::Tensor& input, double output_scale,
+                                          int64_t output_zero_point, double negative_slope) {
+  return run_static(Op::linear_leaky_relu, input, output_scale, output_zero_point,
+                    PostOp::leaky_relu, negative_slope);
+}
+
+at::Tensor LinearParams::apply_tanh(const at::Tensor& input, double output_scale,
+                                    int64_t output_zero_point) {
+  return run_static(Op::linear_tanh, input, output_scale, output_zero_point, PostOp::tanh);
+}
+
+c10::intrusive_ptr<LinearPackedParamsBase> LinearParams::torch_params() {
+  const std::scoped_lock lock(mutex_);
+  if (!torch_params_) {
+    const auto [weight, bias] = layer_->unpack();
+    torch_params_ = torch_linear_prepack(weight, bias);
+  }
+  return torch_params_;
+}
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,64 @@
+// The packed-weight object of quantized::linear and its relatives.
+#pragma once
+
+#include <ATen/native/quantized/PackedParams.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "quant/layer.h"
+
+namespace cpuaccel::quant {
+
+// src quint8 (..., K), or float for the dynamic forms; dst quint8 (or float) (..., N).
+class LinearParams final : public LinearPackedParamsBase {
+ public:
+  // Null, with the reason, if no provider takes the weight. Throws c10::Error on bad arguments.
+  static c10::intrusive_ptr<LinearParams> create(const at::Tensor& weight,
+                                                 const std::optional<at::Tensor>& bias,
+                                                 std::string& reason);
+  explicit LinearParams(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {}
+
+  at::Tensor apply(at::Tensor input, double output_scale, int64_t output_zero_point) override;
+  at::Tensor apply_relu(at::Tensor input, double output_scale, int64_t output_zero_point) override;
+  at::Tensor& apply_out(const at::Tensor& input, double output_scale, int64_t output_zero_point,
+                        at::Tensor& output) override;
+  at::Tensor& apply_relu_out(const at::Tensor& input, double output_scale,
+                             int64_t output_zero_point, at::Tensor& output) override;
+  at::Tensor apply_with_input_q_dq_qweight_dq_output_fp32(at::Tensor input, double input_scale,
+                                                          int64_t input_zero_point) override;
+  at::Tensor apply_with_input_q_dq_qweight_dq_relu_output_fp32(at::Tensor input, double input_scale,
+                                                               int64_t input_zero_point) override;
+  at::Tensor apply_dynamic(at::Tensor input, bool reduce_range = false) override;
+  at::Tensor apply_dynamic_relu(at::Tensor input, bool reduce_range = false) override;
+  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_->unpack(); }
+  std::optional<at::Tensor> bias() override { return layer_->bias(); }
+
+  // quantized::linear_leaky_relu and linear_tanh, which torch's x86 engine refuses.
+  at::Tensor apply_leaky_relu(const at::Tensor& input, double output_scale,
+                              int64_t output_zero_point, double negative_slope);
+  at::Tensor apply_tanh(const at::Tensor& input, double output_scale, int64_t output_zero_point);
+
+  std::string describe() const { return layer_->describe(); }
+
+ private:
+  at::Tensor run_static(Op op, const at::Tensor& input, double output_scale,
+                        int64_t output_zero_point, PostOp post, double negative_slope = 0.0);
+  at::Tensor& run_static_out(const at::Tensor& input, double output_scale,
+                             int64_t output_zero_point, PostOp post, at::Tensor& output);
+  at::Tensor run_float(const at::Tensor& input, double scale, int64_t zero_point, PostOp post);
+  at::Tensor run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post);
+  bool run_rows(Op op, QuantCall call, int64_t M);
+  void check_input(const at::Tensor& input, at::ScalarType dtype) const;
+  // torch's own object for the same weights: what runs while the plugin is off.
+  c10::intrusive_ptr<LinearPackedParamsBase> torch_params();
+
+  std::unique_ptr<Layer> layer_;
+  std::mutex mutex_;
+  c10::intrusive_ptr<LinearPackedParamsBase> torch_params_;
+};
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,254 @@
+#include "quant/onednn_kernel.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/isa.h"
+#include "base/log.h"
+#include "base/scratch.h"
+#include "dnnl/primitive_cache.h"
+#include "dnnl/weights.h"
+#include "kernels/quantize/quantize.h"
+#include "quant/folded.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+namespace dl = dnnl_layer;
+
+constexpr const char* kNoImplementation = "oneDNN has no fast kernel for this shape";
+
+dl::PostOp to_dnnl(PostOp post) { return static_cast<dl::PostOp>(post); }
+static_assert(static_cast<int>(PostOp::sum_relu) == static_cast<int>(dl::PostOp::sum_relu));
+
+dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias) {
+  dl::Problem p;
+  p.kind = shape.kind == LayerKind::linear ? dl::Kind::matmul
+           : shape.kind == LayerKind::conv ? dl::Kind::convolution
+                                           : dl::Kind::deconvolution;
+  p.post = to_dnnl(call.post);
+  p.bias = bias;
+  p.src_zero_point = call.src_zero_point != 0;
+  p.f32_dst = call.f32_dst;
+  p.dst_zero_point = !call.f32_dst && call.dst_zero_point != 0;
+  p.spatial = shape.spatial;
+  p.threads = at::get_num_threads();
+  p.isa = static_cast<int>(max_isa());
+  p.N = call.N;
+  p.IC = shape.IC;
+  p.OC = shape.OC;
+  p.groups = shape.groups;
+  switch (call.post) {
+    case PostOp::leaky_relu:
+      p.alpha = call.negative_slope;
+      break;
+    case PostOp::tanh:
+      p.beta = 1.0f / call.dst_scale;
+      break;
+    case PostOp::sum:
+    case PostOp::sum_relu:
+      p.alpha = call.sum_scale / call.dst_scale;
+      p.sum_zero_point = call.sum_zero_point;
+      break;
+    case PostOp::none:
+    case PostOp::relu:
+      break;
+  }
+  for (size_t i = 0; i < static_cast<size_t>(shape.spatial); ++i) {
+    p.src[i] = call.src_dims[i];
+    p.dst[i] = call.dst_dims[i];
+    p.kernel[i] = shape.kernel[i];
+    p.stride[i] = shape.stride[i];
+    p.dilation[i] = shape.dilation[i];
+    p.padding_l[i] = shape.padding[i];
+    p.padding_r[i] = shape.kind == LayerKind::conv_transpose
+                         ? shape.padding[i] - shape.output_padding[i]
+                         : shape.padding[i];
+  }
+  return p;
+}
+
+// A problem with its primitive and the weights packed for it.
+struct Bound {
+  dl::Problem problem;
+  uint64_t generation = 0;
+  std::shared_ptr<const dl::Primitive> primitive;  // null: refused
+  std::shared_ptr<const dl::PackedWeights> weights;
+};
+
+class OnednnKernel final : public Kernel {
+ public:
+  OnednnKernel(const LayerWeight& layer, const at::Tensor& int8_values)
+      : layer_(layer), plain_(int8_values.contiguous()) {
+    packed_weight_bytes() += plain_.numel();
+  }
+
+  ~OnednnKernel() override { packed_weight_bytes() -= bytes(); }
+
+  Provider provider() const override { return Provider::onednn; }
+
+  const char* refuses(const QuantCall& call) override {
+    return bind(call)->primitive ? nullptr : kNoImplementation;
+  }
+
+  void run(const QuantCall& call) override {
+    const auto bound = bind(call);
+    TORCH_INTERNAL_ASSERT(bound->primitive != nullptr, kNoImplementation);
+    // relu and leaky_relu commute with a positive scale, tanh does not.
+    const bool fold_dst = !call.f32_dst && call.post != PostOp::tanh;
+    const auto folded = folded_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
+    dl::Arguments arguments;
+    arguments.src = call.src_f32 != nullptr ? quantized_src(call) : call.src;
+    arguments.weights = bound->weights->data();
+    arguments.bias = folded->dst_bias.data();
+    arguments.scales = folded->dst_scales.data();
+    arguments.src_zero_point = call.src_zero_point;
+    arguments.dst_zero_point = call.dst_zero_point;
+    arguments.dst = call.dst;
+    bound->primitive->execute(arguments);
+  }
+
+  at::Tensor unpack() override {
+    const std::scoped_lock lock(mutex_);
+    return plain_locked();
+  }
+
+  int64_t bytes() override {
+    const std::scoped_lock lock(mutex_);
+    return bytes_locked();
+  }
+
+  std::string implementation() override {
+    const auto bound = last_.load(std::memory_order_acquire);
+    return bound && bound->primitive ? bound->primitive->implementation() : "";
+  }
+
+ private:
+  // Layouts kept at once: a second one only where another shape of the input prefers it.
+  static constexpr size_t kKeptLayouts = 2;
+
+  std::shared_ptr<const Bound> bind(const QuantCall& call) {
+    const auto problem = problem_of(layer_.shape, call, layer_.bias.has_value());
+    auto& cache = dl::PrimitiveCache::instance();
+    const auto last = last_.load(std::memory_order_acquire);
+    if (last && last->generation == cache.generation() && last->problem == problem) {
+      cache.count_hit();
+      return last;
+    }
+    auto bound = std::make_shared<Bound>();
+    bound->problem = problem;
+    bound->generation = cache.generation();
+    try {
+      bound->primitive = cache.get(problem);
+    } catch (const dnnl::error& error) {
+      if (log_enabled()) {
+        log_decision("oneDNN refuses " + dl::to_string(problem) + ": " + error.what());
+      }
+    }
+    if (bound->primitive && bound->primitive->is_reference()) {
+      bound->primitive = nullptr;
+    }
+    if (bound->primitive) {
+      bound->weights = packed_for(problem, *bound->primitive);
+      if (log_enabled()) {
+        log_decision(layer_.shape.to_string() + ": " + dl::to_string(problem) + " -> " +
+                     bound->primitive->implementation());
+      }
+    }
+    last_.store(bound, std::memory_order_release);
+    return bound;
+  }
+
+  std::shared_ptr<const dl::PackedWeights> packed_for(const dl::Problem& problem,
+                                                      const dl::Primitive& primitive) {
+    const std::scoped_lock lock(mutex_);
+    for (auto& kept : packed_) {
+      if (kept->desc() == primitive.weights_desc()) {
+        return kept;
+      }
+    }
+    const int64_t before = bytes_locked();
+    const at::Tensor plain = plain_locked();
+    auto packed = std::make_shared<const dl::PackedWeights>(
+        problem, plain.const_data_ptr<int8_t>(), primitive.weights_desc());
+    if (packed_.size() == kKeptLayouts) {
+      packed_.erase(packed_.begin());
+    }
+    packed_.push_back(packed);
+    packed_problem_ = problem;
+    plain_.reset();
+    packed_weight_bytes() += bytes_locked() - before;
+    return packed;
+  }
+
+  at::Tensor plain_locked() const {
+    if (plain_.defined()) {
+      return plain_;
+    }
+    const auto& shape = layer_.shape;
+    at::DimVector sizes;
+    if (shape.kind == LayerKind::conv_transpose) {
+      sizes = {shape.IC, shape.OC / shape.groups};
+    } else {
+      sizes = {shape.OC, shape.IC / shape.groups};
+    }
+    sizes.append(shape.kernel.begin(), shape.kernel.begin() + shape.spatial);
+    const at::Tensor plain = at::empty(sizes, at::kChar);
+    packed_.back()->unpack(packed_problem_, plain.data_ptr<int8_t>());
+    return plain;
+  }
+
+  int64_t bytes_locked() const {
+    int64_t total = plain_.defined() ? plain_.numel() : 0;
+    for (const auto& kept : packed_) {
+      total += static_cast<int64_t>(kept->bytes());
+    }
+    return total;
+  }
+
+  const uint8_t* quantized_src(const QuantCall& call) const {
+    const int64_t count = call.N * layer_.shape.IC;
+    auto* src = static_cast<uint8_t*>(
+        scratch(ScratchSlot::quantized_src, static_cast<size_t>(count)));
+    kernels::quantize_u8(call.src_f32, src, count, call.src_scale, call.src_zero_point);
+    return src;
+  }
+
+  const LayerWeight& layer_;
+  FoldedCache folded_;
+  std::atomic<std::shared_ptr<const Bound>> last_;
+  std::mutex mutex_;
+  at::Tensor plain_;
+  std::vector<std::shared_ptr<const dl::PackedWeights>> packed_;
+  dl::Problem packed_problem_;
+};
+
+}  // namespace
+
+const char* onednn_refuses(const LayerWeight& layer) {
+  if (!layer.symmetric()) {
+    return "oneDNN needs weight zero points of 0";
+  }
+  const auto& shape = layer.shape;
+  if (shape.kind == LayerKind::conv_transpose) {
+    for (size_t i = 0; i < static_cast<size_t>(shape.spatial); ++i) {
+      if (shape.output_padding[i] > shape.padding[i]) {
+        return "oneDNN needs output_padding no larger than padding";
+      }
+    }
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Kernel> make_onednn_kernel(const LayerWeight& layer,
+                                           const at::Tensor& int8_values) {
+  return std::make_unique<OnednnKernel>(layer, int8_values);
+}
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,188 @@
+#include "quant/serialization.h"
+
+#include <ATen/Context.h>
+#include <torch/custom_class.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/counters.h"
+#include "quant/conv_params.h"
+#include "quant/linear_params.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+constexpr auto kMethod = "__setstate__";
+
+// A packed object of ours for `state`, or None where torch's __setstate__ shall have it.
+using FromState = c10::IValue (*)(const c10::IValue& state);
+
+c10::IValue none_with_reason(const char* op, const std::string& reason) {
+  count_fallback(op, reason);
+  return {};
+}
+
+c10::IValue linear_from_state(const c10::IValue& state) {
+  if (!state.isTuple() || state.toTupleRef().elements().size() != 2) {
+    return {};
+  }
+  const auto& elements = state.toTupleRef().elements();
+  if (!elements[0].isTensor() || elements[0].toTensor().scalar_type() != at::kQInt8) {
+    return {};  // fp16 weights are saved as float; torch knows what else there may be
+  }
+  std::string reason;
+  auto params =
+      LinearParams::create(elements[0].toTensor(), elements[1].toOptional<at::Tensor>(), reason);
+  if (!params) {
+    return none_with_reason("linear __setstate__", reason);
+  }
+  return c10::IValue::make_capsule(
+      c10::static_intrusive_pointer_cast<LinearPackedParamsBase>(std::move(params)));
+}
+
+template <int kSpatial>
+c10::IValue packed_conv(const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                        const ConvParameters& parameters) {
+  std::string reason;
+  auto params = ConvParams<kSpatial>::create(weight, bias, parameters, reason);
+  if (!params) {
+    return none_with_reason("conv __setstate__", reason);
+  }
+  return c10::IValue::make_capsule(
+      c10::static_intrusive_pointer_cast<ConvPackedParamsBase<kSpatial>>(std::move(params)));
+}
+
+// The form torch has written since 1.6: ("2", [config, weight], [bias or None]), where config is
+// [spatial, stride, padding, dilation, output_padding, groups, transposed] as integers.
+template <int kSpatial>
+c10::IValue conv_from_state(const c10::IValue& state) {
+  if (!state.isTuple() || state.toTupleRef().elements().size() != 3) {
+    return {};
+  }
+  const auto& elements = state.toTupleRef().elements();
+  if (!elements[0].isString() || elements[0].toStringRef() != "2" || !elements[1].isList() ||
+      !elements[2].isList()) {
+    return {};
+  }
+  const auto tensors = elements[1].toListRef();
+  const auto optional = elements[2].toListRef();
+  if (tensors.size() != 2 || !tensors[0].isTensor() || !tensors[1].isTensor() ||
+      optional.size() != 1) {
+    return {};
+  }
+  const at::Tensor config = tensors[0].toTensor().to(at::kLong).contiguous();
+  if (config.dim() != 1 || config.numel() != 1 + 4 * kSpatial + 2 ||
+      config.const_data_ptr<int64_t>()[0] != kSpatial) {
+    return {};
+  }
+  const int64_t* next = config.const_data_ptr<int64_t>() + 1;
+  auto take = [&next] {
+    std::vector<int64_t> values(next, next + kSpatial);
+    next += kSpatial;
+    return values;
+  };
+  ConvParameters parameters;
+  parameters.stride = take();
+  parameters.padding = take();
+  parameters.dilation = take();
+  parameters.output_padding = take();
+  parameters.groups = *next++;
+  parameters.transposed = *next != 0;
+  return packed_conv<kSpatial>(tensors[1].toTensor(), optional[0].toOptional<at::Tensor>(),
+                               parameters);
+}
+
+// Older or newer forms: torch reads them, and what it made is packed again by us.
+template <int kSpatial>
+c10::IValue conv_from_torch(const c10::IValue& capsule) {
+  const auto torchs = c10::static_intrusive_pointer_cast<ConvPackedParamsBase<kSpatial>>(
+      capsule.toCapsule());
+  const auto [weight, bias] = torchs->unpack();
+  const ConvParameters parameters{torchs->stride().vec(),         torchs->padding().vec(),
+                                  torchs->output_padding().vec(), torchs->dilation().vec(),
+                                  torchs->groups(),               torchs->transpose()};
+  return packed_conv<kSpatial>(weight, bias, parameters);
+}
+
+struct Replacement {
+  const char* class_name;
+  FromState from_state;
+  // The same for a packed object that torch has made; null: it stays torch's.
+  FromState from_torch;
+  c10::ClassTypePtr type;
+  torch::jit::Function* theirs = nullptr;
+  std::unique_ptr<torch::jit::BuiltinOpFunction> ours;
+};
+
+std::vector<Replacement>& replacements() {
+  static auto& rows = *[] {
+    auto list = std::make_unique<std::vector<Replacement>>();
+    list->push_back({"__torch__.torch.classes.quantized.LinearPackedParamsBase", linear_from_state,
+                     nullptr, nullptr, nullptr, nullptr});
+    list->push_back({"__torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+                     conv_from_state<2>, conv_from_torch<2>, nullptr, nullptr, nullptr});
+    list->push_back({"__torch__.torch.classes.quantized.Conv3dPackedParamsBase",
+                     conv_from_state<3>, conv_from_torch<3>, nullptr, nullptr, nullptr});
+    return list.release();
+  }();
+  return rows;
+}
+
+// Stack: the object to fill, its state. Leaves None, as torch's method does.
+void set_state(const Replacement& row, torch::jit::Stack& stack) {
+  if (at::globalContext().qEngine() != at::QEngine::X86) {
+    row.theirs->run(stack);
+    return;
+  }
+  const auto object = stack[stack.size() - 2].toObject();
+  c10::IValue capsule = row.from_state(stack.back());
+  if (!capsule.isNone()) {
+    torch::jit::drop(stack, 2);
+    object->setSlot(0, std::move(capsule));
+    stack.emplace_back();
+    return;
+  }
+  row.theirs->run(stack);
+  if (row.from_torch != nullptr) {
+    capsule = row.from_torch(object->getSlot(0));
+    if (!capsule.isNone()) {
+      object->setSlot(0, std::move(capsule));
+    }
+  }
+}
+
+void prepare(Replacement& row) {
+  row.type = torch::getCustomClass(row.class_name);
+  TORCH_CHECK(row.type, "torch has no class ", row.class_name);
+  row.theirs = &row.type->getMethod(kMethod);
+  row.ours = std::make_unique<torch::jit::BuiltinOpFunction>(
+      c10::QualifiedName(std::string(row.class_name) + "." + kMethod), row.theirs->getSchema(),
+      [&row](torch::jit::Stack& stack) { set_state(row, stack); });
+}
+
+void put(Replacement& row, torch::jit::Function* method) {
+  row.type->unsafeRemoveMethod(kMethod);
+  row.type->addMethod(method);
+}
+
+}  // namespace
+
+void replace_setstate() {
+  for (auto& row : replacements()) {
+    if (!row.ours) {
+      prepare(row);
+    }
+    put(row, row.ours.get());
+  }
+}
+
+void restore_setstate() {
+  for (auto& row : replacements()) {
+    put(row, row.theirs);
+  }
+}
+
+}  // namespace cpuaccel::quant
