@@ -34,9 +34,7 @@ const char* provider_name(Provider provider);
 // Relaxed counters, one per op and provider: cheap enough for every call.
 class CallCounters {
  public:
-  void add(Op op, Provider provider) {
-    at(op, provider).fetch_add(1, std::memory_order_relaxed);
-  }
+  void add(Op op, Provider provider) { at(op, provider).fetch_add(1, std::memory_order_relaxed); }
   // "conv2d.onednn" -> count, only those that are not zero.
   std::map<std::string, int64_t> snapshot() const;
   void reset();

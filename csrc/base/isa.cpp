@@ -87,9 +87,9 @@ std::vector<std::string> cpu_features() {
   std::vector<std::string> features;
 #if defined(__x86_64__)
   // __builtin_cpu_supports takes a literal, hence the macro.
-#define CPUACCEL_FEATURE(name)          \
-  if (__builtin_cpu_supports(name)) {   \
-    features.emplace_back(name);        \
+#define CPUACCEL_FEATURE(name)        \
+  if (__builtin_cpu_supports(name)) { \
+    features.emplace_back(name);      \
   }
   CPUACCEL_FEATURE("sse4.2")
   CPUACCEL_FEATURE("avx2")

@@ -28,17 +28,18 @@ namespace {
 void set_max_isa_by_name(const std::string& name) {
   const auto isa = name == "auto" ? std::optional(Isa::avx512_vnni) : parse_isa(name);
   if (!isa) {
-    throw std::invalid_argument("max_isa: expected auto, ref, avx2, avx_vnni, avx512 or avx512_vnni, but got '" +
-                                name + "'");
+    throw std::invalid_argument(
+        "max_isa: expected auto, ref, avx2, avx_vnni, avx512 or avx512_vnni, but got '" + name +
+        "'");
   }
   set_max_isa(*isa);
 #ifdef CPUACCEL_HAS_ONEDNN
   // Fails once oneDNN has generated code; then only our own kernels follow the new cap.
-  const auto cap = *isa == Isa::ref          ? dnnl::cpu_isa::sse41
-                   : *isa == Isa::avx2       ? dnnl::cpu_isa::avx2
-                   : *isa == Isa::avx_vnni   ? dnnl::cpu_isa::avx2_vnni
-                   : *isa == Isa::avx512     ? dnnl::cpu_isa::avx512_core
-                                             : dnnl::cpu_isa::isa_default;
+  const auto cap = *isa == Isa::ref        ? dnnl::cpu_isa::sse41
+                   : *isa == Isa::avx2     ? dnnl::cpu_isa::avx2
+                   : *isa == Isa::avx_vnni ? dnnl::cpu_isa::avx2_vnni
+                   : *isa == Isa::avx512   ? dnnl::cpu_isa::avx512_core
+                                           : dnnl::cpu_isa::isa_default;
   static_cast<void>(dnnl_set_max_cpu_isa(static_cast<dnnl_cpu_isa_t>(cap)));
 #endif
 }
@@ -54,8 +55,8 @@ void set_provider_by_name(const std::string& name) {
       return;
     }
   }
-  throw std::invalid_argument("provider: expected auto, onednn, fbgemm or intree, but got '" + name +
-                              "'");
+  throw std::invalid_argument("provider: expected auto, onednn, fbgemm or intree, but got '" +
+                              name + "'");
 }
 
 void set_primitive_cache_capacity(int64_t capacity) {

@@ -152,9 +152,7 @@ Primitive::Primitive(const Problem& problem)
   bytes_ = scratchpad_desc_.get_size() + sizeof(Primitive) + sizeof(Context);
 }
 
-Primitive::~Primitive() {
-  const std::unique_ptr<Context> last(idle_.exchange(nullptr));
-}
+Primitive::~Primitive() { const std::unique_ptr<Context> last(idle_.exchange(nullptr)); }
 
 std::unique_ptr<Primitive::Context> Primitive::acquire() const {
   if (std::unique_ptr<Context> kept{idle_.exchange(nullptr, std::memory_order_acquire)}) {
@@ -206,11 +204,10 @@ void Primitive::execute(const Arguments& arguments) const {
   if (const size_t bytes = scratchpad_desc_.get_size(); bytes > 0) {
     context->scratchpad.set_data_handle(scratch(ScratchSlot::primitive, bytes));
   }
-  dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(primitive_.get(), stream().get(),
-                             static_cast<int>(context->arguments.size()),
-                             context->arguments.data()),
-      "could not execute a oneDNN primitive");
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(),
+                                                 static_cast<int>(context->arguments.size()),
+                                                 context->arguments.data()),
+                          "could not execute a oneDNN primitive");
   release(std::move(context));
 }
 

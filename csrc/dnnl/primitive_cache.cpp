@@ -75,8 +75,12 @@ void PrimitiveCache::clear() {
 
 CacheStats PrimitiveCache::stats() {
   const std::scoped_lock lock(mutex_);
-  return {static_cast<int64_t>(capacity_), static_cast<int64_t>(order_.size()),
-          hits_ + held_hits_.load(std::memory_order_relaxed), misses_, evictions_, bytes_};
+  return {static_cast<int64_t>(capacity_),
+          static_cast<int64_t>(order_.size()),
+          hits_ + held_hits_.load(std::memory_order_relaxed),
+          misses_,
+          evictions_,
+          bytes_};
 }
 
 void PrimitiveCache::reset_stats() {

@@ -36,8 +36,10 @@ at::Tensor empty_quint8(at::IntArrayRef sizes, double scale, int64_t zero_point,
 int64_t slices_below_int32(const char* op, int64_t src_per_slice, int64_t dst_per_slice) {
   const int64_t most = std::max<int64_t>({src_per_slice, dst_per_slice, 1});
   constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();
-  TORCH_CHECK(most <= kLimit, op, ": expected fewer than 2^31 elements for one image or row, but "
-              "got ", most);
+  TORCH_CHECK(most <= kLimit, op,
+              ": expected fewer than 2^31 elements for one image or row, but "
+              "got ",
+              most);
   return kLimit / most;
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/minmax/minmax.h"
 #include "quant/activations.h"
+#include "quant/float_path.h"
 #include "quant/switch.h"
 #include "quant/torch_kernels.h"
 
@@ -61,20 +62,19 @@ template <int kSpatial>
 void ConvParams<kSpatial>::check_transposed_output(const std::array<int64_t, 3>& dst) const {
   const auto& shape = layer_->shape();
   for (size_t i = 0; i < kSpatial; ++i) {
-    const char* what = dst[i] <= 0                ? "is zero"
+    const char* what = dst[i] <= 0              ? "is zero"
                        : dst[i] >= kMostDstSize ? "is beyond reasonable maximum"
-                                                  : nullptr;
-    TORCH_CHECK(what == nullptr, op_title(), ": Output dimension ", what, " for ", i,
-                " axis; got ", dst[i], ", kernel: ", shape.kernel[i], ", stride: ",
-                shape.stride[i], ", input padding: ", shape.padding[i], ", output padding: ",
-                shape.output_padding[i], ", dilation: ", shape.dilation[i]);
+                                                : nullptr;
+    TORCH_CHECK(what == nullptr, op_title(), ": Output dimension ", what, " for ", i, " axis; got ",
+                dst[i], ", kernel: ", shape.kernel[i], ", stride: ", shape.stride[i],
+                ", input padding: ", shape.padding[i],
+                ", output padding: ", shape.output_padding[i], ", dilation: ", shape.dilation[i]);
   }
 }
 
 template <int kSpatial>
 at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::Tensor* accum,
-                                     double output_scale, int64_t output_zero_point,
-                                     PostOp post) {
+                                     double output_scale, int64_t output_zero_point, PostOp post) {
   check_input(input);
   check_output_quantizer(op_title(), output_scale, output_zero_point);
   const auto& shape = layer_->shape();
@@ -123,8 +123,11 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
     call.dst = dst_data;
     if (!layer_->run(op, call)) {
       count_fallback(op_name(op), "no provider runs this call");
-      TORCH_CHECK(accum == nullptr, "Didn't find engine for operation quantized::", op_name(op),
-                  " X86: its weight has zero points other than 0");
+      if (accum != nullptr) {
+        const auto [weight, bias] = layer_->unpack();
+        return run_in_float(shape, weight, bias, input, *accum, post, 0.0, output_scale,
+                            output_zero_point);
+      }
       return post == PostOp::relu
                  ? torch_params()->apply_relu(input, output_scale, output_zero_point)
                  : torch_params()->apply(input, output_scale, output_zero_point);
@@ -168,8 +171,7 @@ at::Tensor ConvParams<kSpatial>::apply_dynamic(const at::Tensor& input, bool red
   }
   const auto q = quant_utils::ChooseQuantizationParams(range.min, range.max, 0, 255, false, false,
                                                        reduce_range);
-  const at::Tensor quantized =
-      at::quantize_per_tensor(input, q.scale, q.zero_point, at::kQUInt8);
+  const at::Tensor quantized = at::quantize_per_tensor(input, q.scale, q.zero_point, at::kQUInt8);
   return run(Op::conv_dynamic, quantized, nullptr, q.scale, q.zero_point, PostOp::none)
       .dequantize();
 }

@@ -42,7 +42,10 @@ class FbgemmConv final : public Kernel {
 
   const char* refuses(const QuantCall& call) override { return fbgemm_refuses_call(call); }
 
-  void run(const QuantCall& call) override {
+  const char* run(const QuantCall& call) override {
+    if (const char* why = refuses(call)) {
+      return why;
+    }
     const bool relu = call.post == PostOp::relu;
     if (layer_.per_channel) {
       relu ? run_as<true, QuantizationGranularity::OUT_CHANNEL>(call)
@@ -51,11 +54,10 @@ class FbgemmConv final : public Kernel {
       relu ? run_as<true, QuantizationGranularity::TENSOR>(call)
            : run_as<false, QuantizationGranularity::TENSOR>(call);
     }
+    return nullptr;
   }
 
-  at::Tensor unpack() override {
-    return std::get<0>(packed_->unpack()).int_repr().contiguous();
-  }
+  at::Tensor unpack() override { return std::get<0>(packed_->unpack()).int_repr().contiguous(); }
 
   int64_t bytes() override {
     return layer_.int8_bytes() +
@@ -108,9 +110,9 @@ class FbgemmConv final : public Kernel {
           packed_->w_zp.data(), nullptr, packed_->col_offsets.data(), layer_.bias_data(),
           static_cast<uint32_t>(layer_.shape.OC), static_cast<int>(layer_.shape.groups),
           folded->acc_scales.data());
-      fbgemm::fbgemmConv<decltype(output), kSpatial, int32_t>(
-          param, call.src, *packed_->w, static_cast<uint8_t*>(call.dst), buffer.data(), output,
-          task, tasks);
+      fbgemm::fbgemmConv<decltype(output), kSpatial, int32_t>(param, call.src, *packed_->w,
+                                                              static_cast<uint8_t*>(call.dst),
+                                                              buffer.data(), output, task, tasks);
     });
   }
 
@@ -125,8 +127,8 @@ class FbgemmConv final : public Kernel {
     }
     std::unique_lock lock(mutex_);
     if (param.IN_DIM != direct_dims_) {
-      direct->col_offsets_with_zero_pt_s8acc32_DirectConvT(
-          param, packed_->w_zp.data(), packed_->col_offsets, param.OC);
+      direct->col_offsets_with_zero_pt_s8acc32_DirectConvT(param, packed_->w_zp.data(),
+                                                           packed_->col_offsets, param.OC);
       direct_dims_ = param.IN_DIM;
     }
     return lock;

@@ -19,7 +19,10 @@ class FbgemmLinear final : public Kernel {
 
   const char* refuses(const QuantCall& call) override { return fbgemm_refuses_call(call); }
 
-  void run(const QuantCall& call) override {
+  const char* run(const QuantCall& call) override {
+    if (const char* why = refuses(call)) {
+      return why;
+    }
     const bool relu = call.post == PostOp::relu;
     if (layer_.per_channel) {
       relu ? run_as<true, QuantizationGranularity::OUT_CHANNEL>(call)
@@ -28,11 +31,10 @@ class FbgemmLinear final : public Kernel {
       relu ? run_as<true, QuantizationGranularity::TENSOR>(call)
            : run_as<false, QuantizationGranularity::TENSOR>(call);
     }
+    return nullptr;
   }
 
-  at::Tensor unpack() override {
-    return std::get<0>(packed_->unpack()).int_repr().contiguous();
-  }
+  at::Tensor unpack() override { return std::get<0>(packed_->unpack()).int_repr().contiguous(); }
 
   int64_t bytes() override {
     return layer_.int8_bytes() +
@@ -79,8 +81,8 @@ class FbgemmLinear final : public Kernel {
     const AccumulatorBuffer buffer(call.N * layer_.shape.OC);
     for_each_task([&](int task, int tasks) {
       fbgemm::PackAWithQuantRowOffset<uint8_t> packed_src(fbgemm::matrix_op_t::NoTranspose, M, K,
-                                                          call.src_f32, K, nullptr,
-                                                          call.src_scale, call.src_zero_point);
+                                                          call.src_f32, K, nullptr, call.src_scale,
+                                                          call.src_zero_point);
       fbgemm::DoNothing<float, float> last{};
       fbgemm::ReQuantizeForFloat<kRelu, kGranularity> output(
           last, call.src_scale, packed_->w_scale.data(), call.src_zero_point, packed_->w_zp.data(),

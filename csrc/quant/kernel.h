@@ -48,7 +48,8 @@ class Kernel {
 
   // Null if this call can be run, else the reason why it can't (a literal, for the counters).
   virtual const char* refuses(const QuantCall& call) = 0;
-  virtual void run(const QuantCall& call) = 0;
+  // Runs the call and returns null, or does nothing and returns what refuses() would.
+  virtual const char* run(const QuantCall& call) = 0;
 
   // The weights again: plain int8, torch's layout, contiguous.
   virtual at::Tensor unpack() = 0;

@@ -29,8 +29,8 @@ const char* profiler_name(Op op) {
   static const auto names = [] {
     std::array<std::string, static_cast<size_t>(Op::count_)> result;
     for (size_t i = 0; i < result.size(); ++i) {
-      result[i] = std::string("cpuaccel::") + op_name(static_cast<Op>(i)) + "." +
-                  provider_name(kProvider);
+      result[i] =
+          std::string("cpuaccel::") + op_name(static_cast<Op>(i)) + "." + provider_name(kProvider);
     }
     return result;
   }();
@@ -59,72 +59,101 @@ Op Layer::op() const {
 
 std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason) {
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
-  const at::Tensor values = layer->weight_.tensor.int_repr();
-  layer->weight_.tensor.reset();
-  auto choice = choose_kernel(layer->weight_, values);
-  reason = choice.reason;
-  if (!choice.kernel) {
+  layer->forced_ = forced_provider();
+  if (const char* why = all_refuse(layer->weight_, {layer->forced_, std::nullopt})) {
+    reason = why;
     return nullptr;
   }
-  prepacks().add(layer->op(), choice.kernel->provider());
-  if (log_enabled()) {
-    log_decision("prepack " + layer->shape().to_string() + " -> " +
-                 provider_name(choice.kernel->provider()) + ": " + choice.reason);
-  }
-  layer->reason_ = std::move(choice.reason);
-  layer->kernel_.store(std::move(choice.kernel));
+  layer->plain_ = layer->weight_.tensor.int_repr();
+  layer->weight_.tensor.reset();
   return layer;
 }
 
 bool Layer::run(Op op, const QuantCall& call) {
   auto kernel = kernel_.load(std::memory_order_acquire);
-  while (const char* why = kernel->refuses(call)) {
-    kernel = repack(kernel, call, why);
-    if (!kernel) {
-      return false;
-    }
+  if (!kernel) {
+    kernel = pack(nullptr, call, nullptr);
   }
-  calls().add(op, kernel->provider());
-  runs_.fetch_add(1, std::memory_order_relaxed);
-  RECORD_FUNCTION(profiler_name(op, kernel->provider()), c10::ArrayRef<const c10::IValue>{});
-  kernel->run(call);
-  return true;
+  while (kernel) {
+    const char* why = nullptr;
+    {
+      RECORD_FUNCTION(profiler_name(op, kernel->provider()), c10::ArrayRef<const c10::IValue>{});
+      why = kernel->run(call);
+    }
+    if (why == nullptr) {
+      calls().add(op, kernel->provider());
+      runs_.fetch_add(1, std::memory_order_relaxed);
+      return true;
+    }
+    kernel = pack(kernel, call, why);
+  }
+  return false;
 }
 
-std::shared_ptr<Kernel> Layer::repack(const std::shared_ptr<Kernel>& refusing,
-                                      const QuantCall& call, const char* why) {
-  const std::scoped_lock lock(mutex_);
-  if (auto current = kernel_.load(); current != refusing) {
-    return current;  // another thread was faster
+std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
+                                    const char* why) {
+  std::string message;
+  std::shared_ptr<Kernel> kernel;
+  {
+    const std::scoped_lock lock(mutex_);
+    auto current = kernel_.load();
+    if (current != refusing && current->refuses(call) == nullptr) {
+      return current;  // another thread was faster
+    }
+    const at::Tensor plain = current ? current->unpack() : plain_;
+    ProviderLimits limits;
+    if (current) {
+      limits.except = current->provider();  // a forced provider that refuses gives way
+    } else {
+      limits.only = forced_;
+    }
+    auto choice = choose_kernel(weight_, plain, call, limits);
+    if (!choice.kernel && limits.only) {
+      limits = {std::nullopt, limits.only};
+      choice = choose_kernel(weight_, plain, call, limits);
+    }
+    if (!choice.kernel) {
+      return nullptr;
+    }
+    reason_ = why == nullptr
+                  ? std::move(choice.reason)
+                  : std::string(why) + " (was " + provider_name(current->provider()) + ")";
+    kernel = std::move(choice.kernel);
+    kernel_.store(kernel);
+    plain_.reset();
+    message =
+        weight_.shape.to_string() + " -> " + provider_name(kernel->provider()) + ": " + reason_;
   }
-  auto choice = choose_kernel(weight_, refusing->unpack(), refusing->provider());
-  if (!choice.kernel || choice.kernel->refuses(call) != nullptr) {
-    return nullptr;
+  prepacks().add(op(), kernel->provider());
+  if (log_enabled()) {
+    log_decision(message);
   }
-  reason_ = std::string(why) + " (was " + provider_name(refusing->provider()) + ")";
-  std::shared_ptr<Kernel> kernel = std::move(choice.kernel);
-  kernel_.store(kernel);
   return kernel;
 }
 
 std::tuple<at::Tensor, std::optional<at::Tensor>> Layer::unpack() const {
-  return {weight_.requantized(kernel_.load()->unpack()), weight_.bias};
+  const std::scoped_lock lock(mutex_);
+  const auto kernel = kernel_.load();
+  at::Tensor values = kernel ? kernel->unpack() : plain_;
+  if (weight_.shape.spatial > 0) {  // the layout in which torch gives convolution weights back
+    values = values.contiguous(weight_.shape.spatial == 2 ? at::MemoryFormat::ChannelsLast
+                                                          : at::MemoryFormat::ChannelsLast3d);
+  }
+  return {weight_.requantized(values), weight_.bias};
 }
 
 std::string Layer::describe() const {
+  const std::scoped_lock lock(mutex_);
   const auto kernel = kernel_.load();
-  std::string reason;
-  {
-    const std::scoped_lock lock(mutex_);
-    reason = reason_;
-  }
   const char* note =
-      has_vnni() ? "" : "may saturate if activations use all 8 bits (no VNNI; reduce_range avoids it)";
-  return "{\"provider\": " + json_string(provider_name(kernel->provider())) +
-         ", \"kernel\": " + json_string(kernel->implementation()) + ", \"reason\": " + json_string(reason) +
-         ", \"problem\": " +
-         json_string(weight_.shape.to_string() + (weight_.per_channel ? " per_channel" : " per_tensor")) +
-         ", \"packed_bytes\": " + std::to_string(kernel->bytes()) +
+      has_vnni() ? ""
+                 : "may saturate if activations use all 8 bits (no VNNI; reduce_range avoids it)";
+  return "{\"provider\": " + json_string(kernel ? provider_name(kernel->provider()) : "pending") +
+         ", \"kernel\": " + json_string(kernel ? kernel->implementation() : "") +
+         ", \"reason\": " + json_string(reason_) + ", \"problem\": " +
+         json_string(weight_.shape.to_string() +
+                     (weight_.per_channel ? " per_channel" : " per_tensor")) +
+         ", \"packed_bytes\": " + std::to_string(kernel ? kernel->bytes() : plain_.numel()) +
          ", \"calls\": " + std::to_string(runs_.load()) + ", \"note\": " + json_string(note) + "}";
 }
 

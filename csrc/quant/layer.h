@@ -11,6 +11,8 @@
 
 namespace cpuaccel::quant {
 
+// Which library runs it is decided at its first call, when the size of its images is known; until
+// then the plain int8 weights are kept, afterwards only the packed ones.
 class Layer {
  public:
   // Null, with the reason, if no provider takes the layer.
@@ -32,15 +34,18 @@ class Layer {
 
  private:
   explicit Layer(LayerWeight weight) : weight_(std::move(weight)) {}
-  // Packs for another provider than the one that refused `call`; null if there is none.
-  std::shared_ptr<Kernel> repack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
-                                 const char* why);
+  // Packs for a provider that can run `call`, at the first call or because `refusing` can't (`why`
+  // says what it said). Null if there is none.
+  std::shared_ptr<Kernel> pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
+                               const char* why);
 
   LayerWeight weight_;
+  std::optional<Provider> forced_;
   std::atomic<std::shared_ptr<Kernel>> kernel_;
   std::atomic<int64_t> runs_{0};
-  mutable std::mutex mutex_;  // guards reason_ and repacking
-  std::string reason_;
+  mutable std::mutex mutex_;  // guards what follows, and packing
+  at::Tensor plain_;          // int8, until the first call
+  std::string reason_ = "chosen at the first call, by the size of its images";
 };
 
 }  // namespace cpuaccel::quant

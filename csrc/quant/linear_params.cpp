@@ -8,6 +8,7 @@
 
 #include "kernels/minmax/minmax.h"
 #include "quant/activations.h"
+#include "quant/float_path.h"
 #include "quant/switch.h"
 #include "quant/torch_kernels.h"
 
@@ -52,10 +53,11 @@ void LinearParams::check_input(const at::Tensor& input, at::ScalarType dtype) co
   TORCH_CHECK(input.dim() >= 2, op,
               ": The dimension of input tensor should be larger than or equal to 2, but got ",
               input.dim());
-  TORCH_CHECK(input.size(-1) == layer_->shape().IC, op,
-              ": expected the last dimension of input, ", input.size(-1),
+  TORCH_CHECK(input.size(-1) == layer_->shape().IC, op, ": expected the last dimension of input, ",
+              input.size(-1),
               ", to be the number of columns of weight: the number of rows in the packB should be "
-              "equal to K: ", input.size(-1), ", but it is ", layer_->shape().IC);
+              "equal to K: ",
+              input.size(-1), ", but it is ", layer_->shape().IC);
 }
 
 bool LinearParams::run_rows(Op op, QuantCall call, int64_t M) {
@@ -75,8 +77,7 @@ bool LinearParams::run_rows(Op op, QuantCall call, int64_t M) {
 }
 
 at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double output_scale,
-                                    int64_t output_zero_point, PostOp post,
-                                    double negative_slope) {
+                                    int64_t output_zero_point, PostOp post, double negative_slope) {
   check_input(input, at::kQUInt8);
   check_output_quantizer(kOp, output_scale, output_zero_point);
   const at::Tensor src = input.contiguous();
@@ -95,8 +96,11 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
     return dst;
   }
   count_fallback(op_name(op), "no provider runs this call");
-  TORCH_CHECK(post == PostOp::none || post == PostOp::relu, "Didn't find engine for operation "
-              "quantized::", op_name(op), " X86: its weight has zero points other than 0");
+  if (post != PostOp::none && post != PostOp::relu) {
+    const auto [weight, bias] = layer_->unpack();
+    return run_in_float(layer_->shape(), weight, bias, input, {}, post, negative_slope,
+                        output_scale, output_zero_point);
+  }
   return post == PostOp::relu ? torch_params()->apply_relu(input, output_scale, output_zero_point)
                               : torch_params()->apply(input, output_scale, output_zero_point);
 }
@@ -156,9 +160,8 @@ at::Tensor LinearParams::apply_relu(at::Tensor input, double output_scale,
 
 at::Tensor& LinearParams::apply_out(const at::Tensor& input, double output_scale,
                                     int64_t output_zero_point, at::Tensor& output) {
-  return plugin_on()
-             ? run_static_out(input, output_scale, output_zero_point, PostOp::none, output)
-             : torch_params()->apply_out(input, output_scale, output_zero_point, output);
+  return plugin_on() ? run_static_out(input, output_scale, output_zero_point, PostOp::none, output)
+                     : torch_params()->apply_out(input, output_scale, output_zero_point, output);
 }
 
 at::Tensor& LinearParams::apply_relu_out(const at::Tensor& input, double output_scale,

@@ -97,9 +97,11 @@ class OnednnKernel final : public Kernel {
     return bind(call)->primitive ? nullptr : kNoImplementation;
   }
 
-  void run(const QuantCall& call) override {
+  const char* run(const QuantCall& call) override {
     const auto bound = bind(call);
-    TORCH_INTERNAL_ASSERT(bound->primitive != nullptr, kNoImplementation);
+    if (!bound->primitive) {
+      return kNoImplementation;
+    }
     // relu and leaky_relu commute with a positive scale, tanh does not.
     const bool fold_dst = !call.f32_dst && call.post != PostOp::tanh;
     const auto folded = folded_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
@@ -112,6 +114,7 @@ class OnednnKernel final : public Kernel {
     arguments.dst_zero_point = call.dst_zero_point;
     arguments.dst = call.dst;
     bound->primitive->execute(arguments);
+    return nullptr;
   }
 
   at::Tensor unpack() override {
@@ -175,8 +178,8 @@ class OnednnKernel final : public Kernel {
     }
     const int64_t before = bytes_locked();
     const at::Tensor plain = plain_locked();
-    auto packed = std::make_shared<const dl::PackedWeights>(
-        problem, plain.const_data_ptr<int8_t>(), primitive.weights_desc());
+    auto packed = std::make_shared<const dl::PackedWeights>(problem, plain.const_data_ptr<int8_t>(),
+                                                            primitive.weights_desc());
     if (packed_.size() == kKeptLayouts) {
       packed_.erase(packed_.begin());
     }
@@ -214,8 +217,8 @@ class OnednnKernel final : public Kernel {
 
   const uint8_t* quantized_src(const QuantCall& call) const {
     const int64_t count = call.N * layer_.shape.IC;
-    auto* src = static_cast<uint8_t*>(
-        scratch(ScratchSlot::quantized_src, static_cast<size_t>(count)));
+    auto* src =
+        static_cast<uint8_t*>(scratch(ScratchSlot::quantized_src, static_cast<size_t>(count)));
     kernels::quantize_u8(call.src_f32, src, count, call.src_scale, call.src_zero_point);
     return src;
   }

@@ -79,13 +79,12 @@ intrusive_ptr<LinearPackedParamsBase> linear_prepack(at::Tensor weight, Optional
 
 template <OpName kName, int kSpatial>
 intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_prepack(at::Tensor weight, OptionalTensor bias,
-                                                           Ints stride, Ints padding,
-                                                           Ints dilation, int64_t groups) {
+                                                           Ints stride, Ints padding, Ints dilation,
+                                                           int64_t groups) {
   if (x86_engine()) {
     std::string reason;
-    const ConvParameters parameters{vec(stride), vec(padding),
-                                    std::vector<int64_t>(kSpatial, 0), vec(dilation), groups,
-                                    false};
+    const ConvParameters parameters{vec(stride),   vec(padding), std::vector<int64_t>(kSpatial, 0),
+                                    vec(dilation), groups,       false};
     if (auto params = ConvParams<kSpatial>::create(weight, bias, parameters, reason)) {
       return params;
     }
@@ -101,8 +100,8 @@ intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_transpose_prepack(
     Ints dilation, int64_t groups) {
   if (x86_engine()) {
     std::string reason;
-    const ConvParameters parameters{vec(stride), vec(padding), vec(output_padding), vec(dilation),
-                                    groups, true};
+    const ConvParameters parameters{vec(stride),   vec(padding), vec(output_padding),
+                                    vec(dilation), groups,       true};
     if (auto params = ConvParams<kSpatial>::create(weight, bias, parameters, reason)) {
       return params;
     }
@@ -125,8 +124,8 @@ intrusive_ptr<ConvPackedParamsBase<2>> conv1d_prepack(at::Tensor weight, Optiona
                                                       int64_t groups) {
   if (x86_engine() && weight.dim() == 3) {
     std::string reason;
-    const ConvParameters parameters{with_row(stride, 1), with_row(padding, 0), {0, 0},
-                                    with_row(dilation, 1), groups, false};
+    const ConvParameters parameters{
+        with_row(stride, 1), with_row(padding, 0), {0, 0}, with_row(dilation, 1), groups, false};
     if (auto params = ConvParams<2>::create(weight.unsqueeze(2), bias, parameters, reason)) {
       return params;
     }
@@ -143,8 +142,11 @@ intrusive_ptr<ConvPackedParamsBase<2>> conv_transpose1d_prepack(at::Tensor weigh
                                                                 Ints dilation, int64_t groups) {
   if (x86_engine() && weight.dim() == 3) {
     std::string reason;
-    const ConvParameters parameters{with_row(stride, 1), with_row(padding, 0),
-                                    with_row(output_padding, 0), with_row(dilation, 1), groups,
+    const ConvParameters parameters{with_row(stride, 1),
+                                    with_row(padding, 0),
+                                    with_row(output_padding, 0),
+                                    with_row(dilation, 1),
+                                    groups,
                                     true};
     if (auto params = ConvParams<2>::create(weight.unsqueeze(2), bias, parameters, reason)) {
       return params;

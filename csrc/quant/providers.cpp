@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "base/isa.h"
 
@@ -16,20 +17,61 @@
 namespace cpuaccel::quant {
 namespace {
 
-bool is_linear(const LayerWeight& layer) { return layer.shape.kind == LayerKind::linear; }
-bool vnni_convolution(const LayerWeight& layer) { return !is_linear(layer) && has_vnni(); }
-bool any(const LayerWeight& /*layer*/) { return true; }
+int64_t pixels(const QuantCall& call) {
+  return call.dst_dims[0] * call.dst_dims[1] * call.dst_dims[2];
+}
 
-// Figures: us a call, one thread. VNNI: an AVX512-VNNI EPYC core. AVX2: an EPYC core without VNNI,
-// benchmarks/ops/qconv_providers.py (docs/benchmarks.md).
+bool plain_2d(const LayerWeight& layer) {
+  return layer.shape.kind == LayerKind::conv && layer.shape.spatial == 2;
+}
+
+bool is_linear(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return layer.shape.kind == LayerKind::linear;
+}
+bool with_vnni(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return has_vnni(); }
+bool odd_depthwise(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return layer.shape.depthwise() && layer.shape.OC % 8 != 0;
+}
+bool narrow_depthwise(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && layer.shape.depthwise() && layer.shape.OC % 32 != 0 &&
+         layer.shape.OC <= 256 && pixels(call) >= 196;
+}
+bool depthwise(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return layer.shape.depthwise();
+}
+bool grouped(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return plain_2d(layer) && layer.shape.groups > 1;
+}
+bool stem(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && layer.shape.IC <= 4 && pixels(call) > 196;
+}
+bool pointwise(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && layer.shape.taps() == 1 && pixels(call) > 49;
+}
+bool large_image(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && pixels(call) > 784;
+}
+bool any(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return true; }
+
+// Ratios are geomeans over the shapes of torchvision's models at batch 1 and one thread, as
+// benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md). VNNI: an AVX512-VNNI EPYC
+// core; the others: an EPYC core with AVX2 only.
 constexpr std::array kRows{
     ProviderRow{Provider::fbgemm, is_linear,
                 "linear: FBGEMM 15 us, oneDNN 40 us at 1x768x768 (VNNI)"},
-    ProviderRow{Provider::onednn, vnni_convolution,
-                "convolution with VNNI: oneDNN 245 us, FBGEMM 419 us at 3x3 64->64 56x56; depthwise "
-                "144 at 56x56 90 and 153 us"},
-    ProviderRow{Provider::fbgemm, any, "the other library refuses it"},
-    ProviderRow{Provider::onednn, any, "the other library refuses it"},
+    ProviderRow{
+        Provider::onednn, with_vnni,
+        "convolution with VNNI: oneDNN 245 us, FBGEMM 419 us at 3x3 64->64 56x56; depthwise "
+        "144 at 56x56 90 and 153 us"},
+    ProviderRow{Provider::onednn, odd_depthwise, "depthwise, channels not a multiple of 8"},
+    ProviderRow{Provider::onednn, narrow_depthwise, "depthwise, few channels"},
+    ProviderRow{Provider::fbgemm, depthwise, "depthwise"},
+    ProviderRow{Provider::onednn, grouped, "grouped"},
+    ProviderRow{Provider::onednn, stem, "stem"},
+    ProviderRow{Provider::onednn, pointwise, "pointwise"},
+    ProviderRow{Provider::onednn, large_image, "large image"},
+    ProviderRow{Provider::fbgemm, any, "small image"},
+    ProviderRow{Provider::onednn, any, "FBGEMM refuses it"},
 };
 
 // -1: the list decides.
@@ -70,29 +112,54 @@ std::unique_ptr<Kernel> make(Provider provider, const LayerWeight& layer,
 
 std::span<const ProviderRow> provider_rows() { return kRows; }
 
-Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values,
-                     std::optional<Provider> except) {
+const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits) {
   if (layer.int8_bytes() == 0) {
-    return {nullptr, "empty weight"};
+    return "empty weight";
   }
-  const int forced = g_forced.load(std::memory_order_relaxed);
-  std::string refusal = "no provider for this layer";
+  const char* refusal = "no provider for this layer";
   for (const auto& row : kRows) {
-    const bool is_forced = forced == static_cast<int>(row.provider);
-    if (row.provider == except || (forced >= 0 && !is_forced) || !row.wanted(layer)) {
+    if (limits.only && *limits.only != row.provider) {
       continue;
     }
-    if (const char* why = refuses(row.provider, layer)) {
-      refusal = why;
+    refusal = refuses(row.provider, layer);
+    if (refusal == nullptr) {
+      return nullptr;
+    }
+  }
+  return refusal;
+}
+
+Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
+                     const ProviderLimits& limits) {
+  std::string refusal = "no provider for this layer";
+  std::optional<Provider> refused = limits.except;
+  for (const auto& row : kRows) {
+    const bool forced = limits.only == row.provider;
+    if (row.provider == refused || (limits.only && !forced) ||
+        !(forced || row.wanted(layer, call))) {
       continue;
     }
-    return {make(row.provider, layer, int8_values), is_forced ? "forced" : row.reason};
+    const char* why = refuses(row.provider, layer);
+    if (why == nullptr) {
+      auto kernel = make(row.provider, layer, int8_values);
+      why = kernel->refuses(call);
+      if (why == nullptr) {
+        return {std::move(kernel), forced ? "forced" : row.reason};
+      }
+    }
+    refusal = why;
+    refused = row.provider;
   }
   return {nullptr, refusal};
 }
 
 void force_provider(std::optional<Provider> provider) {
   g_forced.store(provider ? static_cast<int>(*provider) : -1, std::memory_order_relaxed);
+}
+
+std::optional<Provider> forced_provider() {
+  const int forced = g_forced.load(std::memory_order_relaxed);
+  return forced < 0 ? std::nullopt : std::optional(static_cast<Provider>(forced));
 }
 
 bool provider_available(Provider provider) {

@@ -12,26 +12,36 @@ namespace cpuaccel::quant {
 
 struct ProviderRow {
   Provider provider;
-  // The layers this row is for, on this machine.
-  bool (*wanted)(const LayerWeight& layer);
+  // The cases this row is for, on this machine: layer and, for the sizes of images, its first call.
+  bool (*wanted)(const LayerWeight& layer, const QuantCall& call);
   // Why it comes here, with the figures that say so.
   const char* reason;
 };
 
-// Best first. A layer that matches no row, or that every matching provider refuses, stays torch's.
+// Best first. What every provider refuses stays torch's.
 std::span<const ProviderRow> provider_rows();
+
+// What choose_kernel() may take.
+struct ProviderLimits {
+  std::optional<Provider> only;    // forced, for tests and benchmarks
+  std::optional<Provider> except;  // has refused the call
+};
 
 struct Choice {
   std::unique_ptr<Kernel> kernel;  // null: no provider takes the layer
   std::string reason;              // why this provider, or why none
 };
 
-// Packs `layer` for the first provider that takes it, leaving out `except`.
-Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values,
-                     std::optional<Provider> except = std::nullopt);
+// Null if some provider takes the layer, else why none does.
+const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits);
 
-// Forces one provider (tests, benchmarks); nothing restores the list.
+// Packs `layer` for the first provider of the list that takes it and can run `call`.
+Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
+                     const ProviderLimits& limits);
+
+// Forces one provider for layers packed from now on; nothing restores the list.
 void force_provider(std::optional<Provider> provider);
+std::optional<Provider> forced_provider();
 
 // True if the library is compiled in and answers.
 bool provider_available(Provider provider);

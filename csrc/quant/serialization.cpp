@@ -98,12 +98,12 @@ c10::IValue conv_from_state(const c10::IValue& state) {
 // Older or newer forms: torch reads them, and what it made is packed again by us.
 template <int kSpatial>
 c10::IValue conv_from_torch(const c10::IValue& capsule) {
-  const auto torchs = c10::static_intrusive_pointer_cast<ConvPackedParamsBase<kSpatial>>(
-      capsule.toCapsule());
+  const auto torchs =
+      c10::static_intrusive_pointer_cast<ConvPackedParamsBase<kSpatial>>(capsule.toCapsule());
   const auto [weight, bias] = torchs->unpack();
-  const ConvParameters parameters{torchs->stride().vec(),         torchs->padding().vec(),
-                                  torchs->output_padding().vec(), torchs->dilation().vec(),
-                                  torchs->groups(),               torchs->transpose()};
+  const ConvParameters parameters{
+      torchs->stride().vec(),   torchs->padding().vec(), torchs->output_padding().vec(),
+      torchs->dilation().vec(), torchs->groups(),        torchs->transpose()};
   return packed_conv<kSpatial>(weight, bias, parameters);
 }
 
@@ -122,10 +122,10 @@ std::vector<Replacement>& replacements() {
     auto list = std::make_unique<std::vector<Replacement>>();
     list->push_back({"__torch__.torch.classes.quantized.LinearPackedParamsBase", linear_from_state,
                      nullptr, nullptr, nullptr, nullptr});
-    list->push_back({"__torch__.torch.classes.quantized.Conv2dPackedParamsBase",
-                     conv_from_state<2>, conv_from_torch<2>, nullptr, nullptr, nullptr});
-    list->push_back({"__torch__.torch.classes.quantized.Conv3dPackedParamsBase",
-                     conv_from_state<3>, conv_from_torch<3>, nullptr, nullptr, nullptr});
+    list->push_back({"__torch__.torch.classes.quantized.Conv2dPackedParamsBase", conv_from_state<2>,
+                     conv_from_torch<2>, nullptr, nullptr, nullptr});
+    list->push_back({"__torch__.torch.classes.quantized.Conv3dPackedParamsBase", conv_from_state<3>,
+                     conv_from_torch<3>, nullptr, nullptr, nullptr});
     return list.release();
   }();
   return rows;

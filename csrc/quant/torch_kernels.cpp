@@ -61,10 +61,10 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
   }
   stack.emplace_back(dilation);
   stack.emplace_back(shape.groups);
-  const char* name = transposed ? (kSpatial == 2 ? "quantized::conv_transpose2d_prepack"
-                                                 : "quantized::conv_transpose3d_prepack")
-                                : (kSpatial == 2 ? "quantized::conv2d_prepack"
-                                                 : "quantized::conv3d_prepack");
+  const char* name =
+      transposed ? (kSpatial == 2 ? "quantized::conv_transpose2d_prepack"
+                                  : "quantized::conv_transpose3d_prepack")
+                 : (kSpatial == 2 ? "quantized::conv2d_prepack" : "quantized::conv3d_prepack");
   torch_kernel(name).call(stack);
   return stack.back().toCustomClass<ConvPackedParamsBase<kSpatial>>();
 }

@@ -22,9 +22,10 @@ void read_quantizer(LayerWeight& layer, const char* op, int64_t channel_axis) {
   const int64_t OC = layer.shape.OC;
   const auto qscheme = weight.qscheme();
   layer.per_channel = qscheme == at::kPerChannelAffine;
-  TORCH_CHECK(layer.per_channel || qscheme == at::kPerTensorAffine, op,
-              ": expected weight to be quantized per tensor or per channel affine, but got qscheme ",
-              toString(qscheme));
+  TORCH_CHECK(
+      layer.per_channel || qscheme == at::kPerTensorAffine, op,
+      ": expected weight to be quantized per tensor or per channel affine, but got qscheme ",
+      toString(qscheme));
   layer.scales.resize(static_cast<size_t>(OC));
   layer.zero_points.resize(static_cast<size_t>(OC));
   if (!layer.per_channel) {
@@ -51,12 +52,11 @@ void check_weight(const at::Tensor& weight, const char* op, int64_t dim) {
               weight.defined() ? weight.device().str() : "(undefined)");
   TORCH_CHECK(weight.scalar_type() == at::kQInt8, op,
               ": expected weight to have dtype QInt8, but got ", toString(weight.scalar_type()));
-  TORCH_CHECK(weight.dim() == dim, op, dim == 2 ? ": The weight tensor should be " :
-              ": Weights are expected to have ", dim, dim == 2 ? "-dimensional" : " dimensions",
-              ", but got shape ", weight.sizes());
+  TORCH_CHECK(weight.dim() == dim, op,
+              dim == 2 ? ": The weight tensor should be " : ": Weights are expected to have ", dim,
+              dim == 2 ? "-dimensional" : " dimensions", ", but got shape ", weight.sizes());
   TORCH_CHECK(weight.numel() <= std::numeric_limits<int32_t>::max(), op,
-              ": expected weight to have fewer than 2^31 elements, but got shape ",
-              weight.sizes());
+              ": expected weight to have fewer than 2^31 elements, but got shape ", weight.sizes());
 }
 
 void read_bias(LayerWeight& layer, const std::optional<at::Tensor>& bias, const char* op) {
@@ -97,9 +97,9 @@ std::array<int64_t, 3> LayerShape::dst_dims(const std::array<int64_t, 3>& src) c
     const int64_t extent = dilation[i] * (kernel[i] - 1) + 1;
     dst[i] = kind == LayerKind::conv_transpose
                  ? (src[i] - 1) * stride[i] - 2 * padding[i] + extent + output_padding[i]
-                 : src[i] + 2 * padding[i] < extent
-                       ? 0
-                       : (src[i] + 2 * padding[i] - extent) / stride[i] + 1;
+             : src[i] + 2 * padding[i] < extent
+                 ? 0
+                 : (src[i] + 2 * padding[i] - extent) / stride[i] + 1;
   }
   return dst;
 }
@@ -128,9 +128,8 @@ int64_t LayerWeight::int8_bytes() const {
 
 at::Tensor LayerWeight::requantized(const at::Tensor& int8_values) const {
   if (per_channel) {
-    return at::_make_per_channel_quantized_tensor(
-        int8_values, channel_scales, channel_zero_points,
-        shape.kind == LayerKind::conv_transpose ? 1 : 0);
+    return at::_make_per_channel_quantized_tensor(int8_values, channel_scales, channel_zero_points,
+                                                  shape.kind == LayerKind::conv_transpose ? 1 : 0);
   }
   return at::_make_per_tensor_quantized_tensor(int8_values, tensor_scale, tensor_zero_point);
 }
@@ -149,8 +148,7 @@ LayerWeight linear_weight(const at::Tensor& weight, const std::optional<at::Tens
 
 LayerWeight conv_weight(const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                         const ConvParameters& p, int spatial) {
-  const char* op =
-      p.transposed ? "quantized::conv_transpose_prepack" : "quantized::conv_prepack";
+  const char* op = p.transposed ? "quantized::conv_transpose_prepack" : "quantized::conv_prepack";
   check_weight(weight, op, spatial + 2);
   check_list(p.stride, op, "stride", spatial, 1);
   check_list(p.padding, op, "padding", spatial, 0);
@@ -158,9 +156,8 @@ LayerWeight conv_weight(const at::Tensor& weight, const std::optional<at::Tensor
   check_list(p.dilation, op, "dilation", spatial, 1);
   TORCH_CHECK(p.groups >= 1, op, ": expected groups to be at least 1, but got ", p.groups);
   const int64_t grouped = weight.size(0);
-  TORCH_CHECK(grouped % p.groups == 0, op, ": groups = ", p.groups,
-              " does not divide number of ", p.transposed ? "input" : "output", " channels = ",
-              grouped);
+  TORCH_CHECK(grouped % p.groups == 0, op, ": groups = ", p.groups, " does not divide number of ",
+              p.transposed ? "input" : "output", " channels = ", grouped);
   for (const int64_t size : weight.sizes()) {
     TORCH_CHECK(size > 0, op, ": expected every dimension of weight to be positive, but got shape ",
                 weight.sizes());

@@ -22,10 +22,8 @@ using MinMaxFunction = MinMax(const float* src, int64_t count);
 
 // The list from which declarations, dispatch, tests and benchmarks come; best first.
 #if defined(__x86_64__)
-#define CPUACCEL_MINMAX_KERNELS(row)  \
-  row(x86_avx512, Isa::avx512)        \
-  row(x86_avx2, Isa::avx2)            \
-  row(ref, Isa::ref)
+#define CPUACCEL_MINMAX_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
 #else
 #define CPUACCEL_MINMAX_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -17,10 +17,8 @@ using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, flo
                               int32_t zero_point);
 
 #if defined(__x86_64__)
-#define CPUACCEL_QUANTIZE_KERNELS(row)  \
-  row(x86_avx512, Isa::avx512)          \
-  row(x86_avx2, Isa::avx2)              \
-  row(ref, Isa::ref)
+#define CPUACCEL_QUANTIZE_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
 #else
 #define CPUACCEL_QUANTIZE_KERNELS(row) row(ref, Isa::ref)
 #endif

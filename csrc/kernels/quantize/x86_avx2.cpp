@@ -28,8 +28,7 @@ void quantize_x86_avx2(const float* src, uint8_t* dst, int64_t count, float inve
     const __m256i b = quantize8(_mm256_loadu_ps(src + i + 8), scale, offset);
     const __m256i c = quantize8(_mm256_loadu_ps(src + i + 16), scale, offset);
     const __m256i d = quantize8(_mm256_loadu_ps(src + i + 24), scale, offset);
-    const __m256i bytes =
-        _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i),
                         _mm256_permutevar8x32_epi32(bytes, order));
   }

@@ -1,0 +1,67 @@
+# make demo    the main job, on this machine: train, quantize, run on cpuaccel, compare
+# make test    kernels and engine tests
+# make bench   the int8 benchmark over torchvision's models
+# make lint    what CI and pre-commit check besides
+#
+# Everything happens in .venv and build/. TORCH is what pip is asked for.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+JOBS ?= $(shell nproc)
+
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
+
+.PHONY: demo test test-kernels test-python bench lint format headers clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/digits_int8/demo.py
+
+test: test-kernels test-python
+
+test-python: $(VENV)/.installed
+	$(BIN)/pytest
+
+# Kernels and base without torch: under sanitizers, and once more to look at the ISA objects.
+test-kernels:
+	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON \
+	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+	cmake --build build/kernels-sanitized --parallel $(JOBS)
+	ctest --test-dir build/kernels-sanitized --output-on-failure
+	cmake -S . -B build/kernels -DCPUACCEL_KERNELS_ONLY=ON
+	cmake --build build/kernels --parallel $(JOBS) --target cpuaccel_kernels
+	$(PYTHON) tests/cpp/check_isa_objects.py build/kernels
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.models.int8_fx
+
+lint: $(VENV)/.tools
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pre-commit run --all-files
+
+format: $(VENV)/.tools
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	git ls-files '*.cpp' '*.h' | xargs $(BIN)/clang-format -i
+
+# Against the headers of other torch releases: make headers TORCH_VERSIONS="2.10.0"
+TORCH_VERSIONS ?= 2.10.0
+headers: $(VENV)/.tools
+	for version in $(TORCH_VERSIONS); do \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/compile_against.py $$version || exit 1; done
+
+clean:
+	rm -rf $(VENV) build
+
+$(VENV)/.tools:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet "$(TORCH)" numpy
+	$(BIN)/pip install --quiet --requirement requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps torchvision==0.28.0
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.tools $(SOURCES)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install --no-build-isolation --no-deps \
+	  --force-reinstall -C build-dir=build/wheel .
+	touch $@

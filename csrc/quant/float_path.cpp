@@ -1,0 +1,52 @@
+#include "quant/float_path.h"
+
+#include <ATen/Functions.h>
+
+namespace cpuaccel::quant {
+namespace {
+
+at::IntArrayRef front(const std::array<int64_t, 3>& values, int count) {
+  return {values.data(), static_cast<size_t>(count)};
+}
+
+}  // namespace
+
+at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
+                        const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                        const at::Tensor& accum, PostOp post, double negative_slope,
+                        double output_scale, int64_t output_zero_point) {
+  at::Tensor real;
+  if (shape.kind == LayerKind::linear) {
+    real = at::linear(input.dequantize(), weight.dequantize(), bias);
+  } else {
+    real = at::convolution(input.dequantize(), weight.dequantize(), bias,
+                           front(shape.stride, shape.spatial), front(shape.padding, shape.spatial),
+                           front(shape.dilation, shape.spatial),
+                           shape.kind == LayerKind::conv_transpose,
+                           front(shape.output_padding, shape.spatial), shape.groups);
+  }
+  if (accum.defined()) {
+    real = real.add_(accum.dequantize());
+  }
+  switch (post) {
+    case PostOp::relu:
+    case PostOp::sum_relu:
+      real.relu_();
+      break;
+    case PostOp::leaky_relu:
+      at::leaky_relu_(real, negative_slope);
+      break;
+    case PostOp::tanh:
+      real.tanh_();
+      break;
+    case PostOp::none:
+    case PostOp::sum:
+      break;
+  }
+  if (shape.spatial == 2) {
+    real = real.contiguous(at::MemoryFormat::ChannelsLast);
+  }
+  return at::quantize_per_tensor(real, output_scale, output_zero_point, at::kQUInt8);
+}
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,46 @@
+"""Paths, hypothesis profiles and the state every test starts from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_TESTS = Path(__file__).resolve().parent
+_ROOT = _TESTS.parent
+
+
+def _checkout_last() -> None:
+    # The checkout's `cpuaccel` folder has no compiled module and must not hide the installed
+    # package, while `benchmarks` and the helpers of the tests are found in the checkout only.
+    here = {_ROOT, _TESTS}
+    sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() not in here]
+    sys.path += [str(_ROOT), str(_TESTS)]
+
+
+_checkout_last()
+
+import torch  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+# No deadline: a shared machine is slow at times, and no time is asserted anywhere.
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
+settings.register_profile("dev", max_examples=40, **_COMMON)
+settings.register_profile("thorough", max_examples=400, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def _torch_state() -> Iterator[None]:
+    """Seed, thread count and quantized engine are the same at the start of every test."""
+    threads = torch.get_num_threads()
+    engine = torch.backends.quantized.engine
+    torch.manual_seed(2024)
+    yield
+    torch.set_num_threads(threads)
+    if torch.backends.quantized.engine != engine:
+        torch.backends.quantized.engine = engine

@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/fork.h"
+#include "base/isa.h"
+#include "base/parallel.h"
+#include "base/scratch.h"
+
+namespace cpuaccel {
+namespace {
+
+TEST(Isa, NamesRoundTripAndRefAlwaysRuns) {
+  for (const Isa isa : {Isa::ref, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni}) {
+    EXPECT_EQ(parse_isa(isa_name(isa)), isa);
+  }
+  EXPECT_FALSE(parse_isa("avx3").has_value());
+  EXPECT_TRUE(isa_usable(Isa::ref));
+}
+
+TEST(Isa, TheCapHolds) {
+  const Isa before = max_isa();
+  set_max_isa(Isa::ref);
+  EXPECT_EQ(best_isa(), Isa::ref);
+  EXPECT_FALSE(has_vnni());
+  set_max_isa(before);
+}
+
+TEST(Counters, OnlyWhatHappenedIsListed) {
+  calls().reset();
+  calls().add(Op::conv2d, Provider::onednn);
+  calls().add(Op::conv2d, Provider::onednn);
+  const auto snapshot = calls().snapshot();
+  ASSERT_EQ(snapshot.size(), 1u);
+  EXPECT_EQ(snapshot.at("conv2d.onednn"), 2);
+}
+
+TEST(Counters, FallbacksFromManyThreads) {
+  reset_counters();
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      for (int n = 0; n < 1000; ++n) {
+        count_fallback("op", "reason");
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(fallbacks().at("op: reason"), 4000);
+}
+
+TEST(Scratch, IsReusedAlignedAndBounded) {
+  void* small = scratch(ScratchSlot::primitive, 1000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(small) % 64, 0u);
+  EXPECT_EQ(scratch(ScratchSlot::primitive, 500), small);
+  scratch(ScratchSlot::primitive, kKeptScratchBytes * 2);
+  void* after = scratch(ScratchSlot::primitive, 100);
+  EXPECT_NE(after, nullptr);
+}
+
+TEST(Parallel, TheHookSeesEveryIndexOnce) {
+  std::vector<int> seen(100, 0);
+  parallel_for(0, 100, 7, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      ++seen[static_cast<size_t>(i)];
+    }
+  });
+  EXPECT_EQ(seen, std::vector<int>(100, 1));
+  parallel_for(5, 5, 1, [](int64_t, int64_t) { FAIL() << "an empty range was run"; });
+}
+
+TEST(ForkGuard, TheChildFindsTheLockFreeAndWasReset) {
+  std::mutex mutex;
+  std::atomic<int> resets{0};
+  const ForkGuard guard(mutex, [&] { ++resets; });
+  std::atomic<bool> stop{false};
+  std::jthread busy([&] {
+    while (!stop) {
+      const std::scoped_lock lock(mutex);
+    }
+  });
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool free = mutex.try_lock();
+      _exit(free && resets == 1 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  stop = true;
+  EXPECT_EQ(resets, 0);
+}
+
+}  // namespace
+}  // namespace cpuaccel

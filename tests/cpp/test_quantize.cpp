@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernel_rows.h"
+#include "kernels/quantize/quantize.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+using Row = KernelRow<QuantizeFunction>;
+class QuantizeTest : public testing::TestWithParam<Row> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, QuantizeTest, testing::ValuesIn(usable_rows(quantize_kernels())),
+                         RowName());
+
+// The formula of quantize.h in double, from the float product that all rows share.
+uint8_t expected_value(float src, float inverse_scale, int32_t zero_point) {
+  const float product = src * inverse_scale;
+  if (std::isnan(product)) {
+    return static_cast<uint8_t>(zero_point);
+  }
+  const double rounded = std::nearbyint(static_cast<double>(product)) + zero_point;
+  return static_cast<uint8_t>(std::fmin(std::fmax(rounded, 0.0), 255.0));
+}
+
+TEST_P(QuantizeTest, EveryLengthAndZeroPoint) {
+  std::mt19937 generator(2);
+  std::normal_distribution<float> normal(0.0f, 4.0f);
+  for (int64_t count = 1; count <= 100; ++count) {
+    const auto zero_point = static_cast<int32_t>(count * 37 % 256);
+    const float inverse_scale = 1.0f / 0.043f;
+    std::vector<float> src(static_cast<size_t>(count));
+    for (auto& value : src) {
+      value = normal(generator);
+    }
+    std::vector<uint8_t> dst(static_cast<size_t>(count) + 1, 0xa5);
+    GetParam().function(src.data(), dst.data(), count, inverse_scale, zero_point);
+    for (size_t i = 0; i < src.size(); ++i) {
+      EXPECT_EQ(dst[i], expected_value(src[i], inverse_scale, zero_point)) << count << " " << i;
+    }
+    EXPECT_EQ(dst.back(), 0xa5) << "wrote past the end at length " << count;
+  }
+}
+
+TEST_P(QuantizeTest, TiesGoToEven) {
+  const std::vector<float> src{0.5f, 1.5f, 2.5f, 3.5f, -0.5f, -1.5f, 254.5f, 255.5f};
+  std::vector<uint8_t> dst(src.size());
+  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 0);
+  EXPECT_EQ(dst, (std::vector<uint8_t>{0, 2, 2, 4, 0, 0, 254, 255}));
+}
+
+TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float largest = std::numeric_limits<float>::max();
+  std::vector<float> src(40, std::numeric_limits<float>::quiet_NaN());
+  src[0] = infinity;
+  src[1] = -infinity;
+  src[2] = largest;
+  src[3] = -largest;
+  std::vector<uint8_t> dst(src.size());
+  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 10.0f, 7);
+  EXPECT_EQ(dst[0], 255);
+  EXPECT_EQ(dst[1], 0);
+  EXPECT_EQ(dst[2], 255);
+  EXPECT_EQ(dst[3], 0);
+  EXPECT_EQ(dst[4], 7);
+  EXPECT_EQ(dst[39], 7);
+}
+
+TEST(QuantizeList, EndsInRef) { EXPECT_EQ(quantize_kernels().back().isa, Isa::ref); }
+
+}  // namespace
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,139 @@
+"""Runs a piece of code on torch's own kernels or on one of the plugin's providers, and counts."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+INTREE = "intree"
+OURS = ("auto", "onednn", "fbgemm")
+BACKENDS = (INTREE, *OURS)
+
+
+def missing() -> str:
+    """Why the plugin is not to be tested here, or an empty string if it is."""
+    if os.environ.get("CPUACCEL") == "0":
+        return "CPUACCEL=0 switches the plugin off"
+    try:
+        importlib.metadata.version("cpuaccel")
+    except importlib.metadata.PackageNotFoundError:
+        return "cpuaccel is not installed"
+    return ""
+
+
+needs_plugin = pytest.mark.skipif(bool(missing()), reason=missing())
+backends = pytest.mark.parametrize(
+    "backend",
+    [pytest.param(name, marks=() if name == INTREE else needs_plugin) for name in BACKENDS],
+)
+ours = pytest.mark.parametrize("backend", [pytest.param(n, marks=needs_plugin) for n in OURS])
+
+
+@contextmanager
+def engine(name: str) -> Iterator[None]:
+    """Sets `torch.backends.quantized.engine` for a block."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = name
+    try:
+        yield
+    finally:
+        torch.backends.quantized.engine = before
+
+
+@contextmanager
+def running(backend: str) -> Iterator[None]:
+    """Engine x86, run by torch's own kernels ("intree") or by a provider of the plugin."""
+    with engine("x86"), off() if backend == INTREE else _on(backend):
+        yield
+
+
+@contextmanager
+def _on(provider: str) -> Iterator[None]:
+    import cpuaccel
+
+    if provider != "auto" and not _has(provider):
+        pytest.skip(f"the plugin is built without {provider}")
+    before = cpuaccel.config.get("provider")
+    cpuaccel.config.set("provider", provider)
+    try:
+        with cpuaccel.enabled(True):
+            yield
+    finally:
+        cpuaccel.config.set("provider", before)
+
+
+def _has(provider: str) -> bool:
+    from cpuaccel.quant.engine import load
+
+    built = load().build_info()
+    return bool(built.get("onednn_compiled") if provider == "onednn" else built.get(provider))
+
+
+def off() -> AbstractContextManager[object]:
+    """A block with torch's own kernels; without the plugin there is nothing else."""
+    if missing():
+        return nullcontext()
+    import cpuaccel
+
+    return cpuaccel.enabled(False)
+
+
+@dataclass
+class Counts:
+    """What the plugin did in a block."""
+
+    calls: dict[str, int] = field(default_factory=dict)
+    prepacks: dict[str, int] = field(default_factory=dict)
+    fallbacks: dict[str, int] = field(default_factory=dict)
+
+    def ours(self, op: str = "") -> int:
+        """Calls that a provider of the plugin ran, of one op or of all."""
+        return self._calls(op, ("onednn", "fbgemm"))
+
+    def intree(self, op: str = "") -> int:
+        """Calls that torch's own kernels ran under an object of the plugin."""
+        return self._calls(op, ("intree",))
+
+    def _calls(self, op: str, providers: tuple[str, ...]) -> int:
+        names = (name.rpartition(".") for name in self.calls)
+        return sum(
+            self.calls[f"{of}.{provider}"]
+            for of, _, provider in names
+            if provider in providers and op in ("", of)
+        )
+
+
+@contextmanager
+def counted() -> Iterator[Counts]:
+    """Counts what the plugin does in the block; nothing, if it is not installed."""
+    counts = Counts()
+    before = _snapshot()
+    yield counts
+    after = _snapshot()
+    for part in ("calls", "prepacks", "fallbacks"):
+        old, new = before.get(part, {}), after.get(part, {})
+        changed = {k: n - old.get(k, 0) for k, n in new.items() if n != old.get(k, 0)}
+        setattr(counts, part, changed)
+
+
+def _snapshot() -> dict[str, dict[str, int]]:
+    if missing():
+        return {}
+    import cpuaccel
+
+    return cpuaccel.stats()
+
+
+def assert_ran(counts: Counts, op: str, backend: str) -> None:
+    """The op ran where `backend` says; what a provider cannot take is counted for who took it."""
+    if backend == INTREE:
+        assert not counts.calls, f"the plugin is off, and ran {counts.calls}"
+        return
+    seen = counts.ours(op) or counts.intree(op) or counts.fallbacks
+    assert seen, f"{op} on {backend}: ran {counts.calls}, no fallback counted"

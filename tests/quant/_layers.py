@@ -1,0 +1,46 @@
+"""A drawn case, packed and run by the ops that torch's quantized modules call."""
+
+from __future__ import annotations
+
+import torch
+from _reference import Geometry, conv_real, linear_real
+from _strategies import ConvCase, LinearCase
+from torch import Tensor
+
+Q = torch.ops.quantized
+
+
+def pack_linear(case: LinearCase):
+    return Q.linear_prepack(case.weight, case.bias)
+
+
+def pack_conv(case: ConvCase):
+    return pack_conv_tensors(case.weight, case.bias, case.geometry)
+
+
+def pack_conv_tensors(weight: Tensor, bias: Tensor | None, geometry: Geometry):
+    dims = weight.dim() - 2
+    lists = [list(geometry.stride), list(geometry.padding)]
+    if geometry.transposed:
+        lists.append(list(geometry.output_padding) or [0] * dims)
+    op = f"conv_transpose{dims}d_prepack" if geometry.transposed else f"conv{dims}d_prepack"
+    return getattr(Q, op)(weight, bias, *lists, list(geometry.dilation), geometry.groups)
+
+
+def conv_op(case: ConvCase, suffix: str = ""):
+    """The op that runs the case: quantized::conv2d, quantized::conv_transpose1d_dynamic, ..."""
+    kind = "conv_transpose" if case.geometry.transposed else "conv"
+    return getattr(Q, f"{kind}{len(case.kernel)}d{suffix}")
+
+
+def counted_name(case: ConvCase) -> str:
+    """The op's name in `cpuaccel.stats()`: one dimension runs as two."""
+    kind = "conv_transpose" if case.geometry.transposed else "conv"
+    return f"{kind}{max(2, len(case.kernel))}d"
+
+
+def real_of(case: LinearCase | ConvCase) -> Tensor:
+    """The float64 result of the case, before any activation and before quantization."""
+    if isinstance(case, LinearCase):
+        return linear_real(case.x, case.weight, case.bias)
+    return conv_real(case.x, case.weight, case.bias, case.geometry)

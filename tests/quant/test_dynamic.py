@@ -1,0 +1,168 @@
+"""Dynamic linear, convolutions, LSTM, GRU and the cells: float in, float out, int8 inside."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from _reference import assert_integers, assert_within, conv_dynamic, linear_dynamic
+from _strategies import ConvCase, LinearCase, Values, convs, linears
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.ao.quantization import quantize_dynamic
+from torch.testing import assert_close
+
+from quant._engine import INTREE, assert_ran, backends, counted, ours, running
+from quant._layers import Q, conv_op, pack_conv, pack_linear
+
+relu_forms = pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
+dims = pytest.mark.parametrize("dims", [1, 2, 3], ids=["1d", "2d", "3d"])
+
+
+def _run_linear(case: LinearCase, x: Tensor, relu: bool) -> Tensor:
+    op = Q.linear_relu_dynamic if relu else Q.linear_dynamic
+    return op(x, pack_linear(case), not case.values.wide)
+
+
+def check_linear(backend: str, case: LinearCase, x: Tensor, relu: bool) -> None:
+    """The case on `backend` against the reference, and against torch's own kernels."""
+    expected, allowed = linear_dynamic(
+        x, case.weight, case.bias, reduce_range=not case.values.wide, relu=relu
+    )
+    with running(backend), counted() as counts:
+        actual = _run_linear(case, x, relu)
+    assert_within(actual, expected, allowed)
+    if x.numel():
+        assert_ran(counts, "linear_dynamic", backend)
+    if backend != INTREE:
+        with running(INTREE):
+            assert_within(actual, _run_linear(case, x, relu).to(torch.float64), 2 * allowed)
+
+
+@backends
+@relu_forms
+@given(case=linears())
+def test_linear_matches_the_reference_and_torch(backend: str, relu: bool, case: LinearCase) -> None:
+    check_linear(backend, case, case.x_float, relu)
+
+
+_INPUTS = {
+    "zeros": torch.zeros(3, 16),
+    "positive": torch.linspace(0.5, 4.0, 48).reshape(3, 16),
+    "negative": -torch.linspace(0.5, 4.0, 48).reshape(3, 16),
+    "tiny": torch.linspace(-3e-6, 5e-6, 48).reshape(3, 16),
+    "huge": torch.linspace(-3e30, 5e30, 48).reshape(3, 16),
+    "one outlier": torch.cat([torch.linspace(-1, 1, 47), torch.tensor([1e4])]).reshape(3, 16),
+}
+
+
+@backends
+@pytest.mark.parametrize("name", _INPUTS)
+def test_linear_on_awkward_ranges(backend: str, name: str) -> None:
+    case = LinearCase((3,), 16, 8, "contiguous", Values(seed=1, bias=False))
+    check_linear(backend, case, _INPUTS[name], relu=False)
+
+
+def _run_conv(case: ConvCase, x: Tensor) -> Tensor:
+    return conv_op(case, "_dynamic")(x, pack_conv(case), not case.values.wide)
+
+
+def _for_torch(case: ConvCase) -> Tensor:
+    """The input without gaps: torch looks for its range in the memory behind a strided view."""
+    gaps = case.layout in ("sliced", "expanded")
+    return case.x_float.contiguous() if gaps else case.x_float
+
+
+@backends
+@dims
+@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
+@given(data=st.data())
+def test_conv_matches_the_reference_and_torch(
+    backend: str, dims: int, transposed: bool, data: st.DataObject
+) -> None:
+    case = data.draw(convs(dims, transposed=transposed))
+    expected = conv_dynamic(
+        case.x_float,
+        case.weight,
+        case.bias,
+        case.geometry,
+        reduce_range=not case.values.wide,
+    )
+    with running(backend), counted() as counts:
+        actual = _run_conv(case, case.x_float)
+    if not counts.ours():
+        with running(backend):
+            actual = _run_conv(case, _for_torch(case))
+    assert actual.dtype == torch.float32
+    steps = actual.to(torch.float64) / expected.scale + expected.zero_point
+    # The result lies on the grid of the input's quantizer: torch quantises it with that.
+    assert_close(steps, steps.round(), rtol=0, atol=1e-3)
+    assert_integers(steps.round(), expected)
+    if case.batch:
+        assert_ran(counts, "conv_dynamic", backend)
+    if backend != INTREE:
+        with running(INTREE):
+            assert actual.stride() == _run_conv(case, _for_torch(case)).stride()
+
+
+class _Recurrent(nn.Module):
+    def __init__(self, kind: str, layers: int, bidirectional: bool) -> None:
+        super().__init__()
+        self.rnn = getattr(nn, kind)(12, 10, num_layers=layers, bidirectional=bidirectional)
+
+    def forward(self, x: Tensor, state=None):
+        return self.rnn(x, state)
+
+
+@ours
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize(("layers", "bidirectional"), [(1, False), (2, True)])
+def test_recurrent_layers_match_torch(
+    backend: str, kind: str, layers: int, bidirectional: bool
+) -> None:
+    model = _Recurrent(kind, layers, bidirectional).eval()
+    x = torch.randn(7, 3, 12)
+    with running(INTREE):
+        expected, _ = _dynamic(model)(x)
+    with running(backend), counted() as counts:
+        quantized = _dynamic(model)
+        actual, state = quantized(x)
+        quantized(x[:2], state)
+    assert_ran(counts, "linear_dynamic", backend)
+    assert counts.ours("linear_dynamic") > 0
+    assert counts.intree() == 0
+    _assert_recurrent(actual, expected)
+
+
+@ours
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_cells_match_torch(backend: str, kind: str) -> None:
+    model = nn.Sequential(getattr(nn, kind)(12, 10)).eval()
+    x = torch.randn(3, 12)
+    with running(INTREE):
+        expected = _dynamic(model)(x)
+    with running(backend), counted() as counts:
+        actual = _dynamic(model)(x)
+    assert counts.ours("linear_dynamic") == 2
+    assert counts.intree() == 0
+    for a, e in zip(_tensors(actual), _tensors(expected), strict=True):
+        _assert_recurrent(a, e)
+
+
+def _dynamic(model: nn.Module) -> nn.Module:
+    kinds = {nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.GRUCell, nn.RNNCell}
+    return quantize_dynamic(copy.deepcopy(model), kinds, dtype=torch.qint8)
+
+
+def _tensors(result: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _assert_recurrent(actual: Tensor, expected: Tensor) -> None:
+    """Equal in float32, but for steps whose hidden state was quantised to the next integer."""
+    assert actual.shape == expected.shape
+    error = (actual - expected).abs()
+    assert float(error.max()) < 0.02
+    assert float((error < 1e-4).float().mean()) > 0.9

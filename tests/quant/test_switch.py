@@ -1,0 +1,153 @@
+"""On and off: off gives torch's own kernels back, to models converted before as well."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from quant import _models as m
+from quant._engine import counted, engine, needs_plugin, running
+
+pytestmark = needs_plugin
+kinds = pytest.mark.parametrize("kind", m.KINDS)
+
+
+@pytest.fixture(autouse=True)
+def _switch():
+    """Starts every test with the plugin on, and leaves it so."""
+    import cpuaccel
+
+    with running("auto"):
+        yield
+        cpuaccel.enable()
+
+
+def _output(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return m.first(model(x))
+
+
+@kinds
+def test_a_model_converted_before_runs_on_torch_while_off(kind: str) -> None:
+    import cpuaccel
+
+    model, x = m.build(kind)
+    with counted() as counts:
+        expected = _output(model, x)
+    assert counts.ours() > 0
+    cpuaccel.disable()
+    assert not cpuaccel.is_enabled()
+    with counted() as counts:
+        off = _output(model, x)
+    assert not counts.calls
+    assert float((off - expected).norm()) <= 0.02 * float(expected.norm())
+    cpuaccel.enable()
+    with counted() as counts:
+        again = _output(model, x)
+    assert counts.ours() > 0
+    assert torch.equal(again, expected)
+
+
+@kinds
+def test_off_is_exactly_torch(kind: str) -> None:
+    """A model converted while on, run while off, gives what one converted while off gives."""
+    import cpuaccel
+
+    model, x = m.build(kind)
+    with cpuaccel.enabled(False):
+        theirs, _ = m.build(kind)
+        assert torch.equal(_output(model, x), _output(theirs, x))
+
+
+@kinds
+def test_a_model_converted_while_off_stays_torchs(kind: str) -> None:
+    import cpuaccel
+
+    with cpuaccel.enabled(False), counted() as counts:
+        model, x = m.build(kind)
+        expected = _output(model, x)
+    assert not counts.prepacks
+    with counted() as counts:
+        assert torch.equal(_output(model, x), expected)
+    assert not counts.calls
+
+
+def test_contexts_nest_and_restore() -> None:
+    import cpuaccel
+
+    seen = []
+    with cpuaccel.enabled(False):
+        seen.append(cpuaccel.is_enabled())
+        with cpuaccel.enabled(True):
+            seen.append(cpuaccel.is_enabled())
+            with cpuaccel.enabled():
+                seen.append(cpuaccel.is_enabled())
+            seen.append(cpuaccel.is_enabled())
+        seen.append(cpuaccel.is_enabled())
+    seen.append(cpuaccel.is_enabled())
+    assert seen == [False, True, True, True, False, True]
+
+
+def test_a_context_restores_after_an_error() -> None:
+    import cpuaccel
+
+    with pytest.raises(KeyError), cpuaccel.enabled(False):
+        raise KeyError("from the block")
+    assert cpuaccel.is_enabled()
+
+
+def test_calling_twice_changes_nothing() -> None:
+    import cpuaccel
+
+    cpuaccel.enable()
+    cpuaccel.enable()
+    assert cpuaccel.is_enabled()
+    cpuaccel.disable()
+    cpuaccel.disable()
+    assert not cpuaccel.is_enabled()
+
+
+@pytest.mark.parametrize("name", ["fbgemm", "onednn", "qnnpack"])
+def test_other_engines_are_left_alone(name: str) -> None:
+    with engine(name), counted() as counts:
+        model, x = m.build("conv2d")
+        _output(model, x)
+    assert not counts.prepacks
+    assert not counts.calls
+
+
+@pytest.mark.parametrize("provider", ["onednn", "fbgemm"])
+def test_a_provider_serves_what_is_packed_while_it_is_set(provider: str) -> None:
+    with running(provider):
+        model, x = m.build("conv2d")
+    with counted() as counts:
+        _output(model, x)
+    assert counts.calls.get(f"conv2d.{provider}", 0) == 3
+
+
+def test_intree_may_be_asked_for() -> None:
+    with running("auto"):
+        model, x = m.build("linear")
+        expected = _output(model, x)
+    import cpuaccel
+
+    cpuaccel.config.set("provider", "intree")
+    try:
+        theirs, _ = m.build("linear")
+        with counted() as counts:
+            actual = _output(theirs, x)
+    finally:
+        cpuaccel.config.set("provider", "auto")
+    assert counts.ours() == 0
+    assert float((actual - expected).norm()) <= 0.02 * float(expected.norm())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("provider", "mkl"), ("provider", 3), ("nothing", 1), ("enabled", True)]
+)
+def test_a_setting_that_cannot_be_says_so(name: str, value: object) -> None:
+    import cpuaccel
+
+    with pytest.raises(ValueError, match="expected"):
+        cpuaccel.config.set(name, value)

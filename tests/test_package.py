@@ -1,0 +1,114 @@
+"""The installed package: what it bundles, what it asks for, what it does on lesser machines."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import cpuaccel
+
+LINEAR = """
+import torch, cpuaccel
+torch.set_num_threads(1)
+torch.backends.quantized.engine = "x86"
+w = torch.quantize_per_tensor(torch.ones(8, 8, 3, 3), 0.1, 0, torch.qint8)
+p = torch.ops.quantized.conv2d_prepack(w, None, [1, 1], [1, 1], [1, 1], 1)
+x = torch.quantize_per_tensor(torch.ones(1, 8, 6, 6), 0.1, 0, torch.quint8)
+y = torch.ops.quantized.conv2d(x, p, 0.5, 0)
+w = torch.quantize_per_tensor(torch.ones(8, 16), 0.1, 0, torch.qint8)
+p = torch.ops.quantized.linear_prepack(w, None)
+z = torch.ops.quantized.linear(torch.quantize_per_tensor(torch.ones(3, 16), 0.1, 0, torch.quint8),
+                               p, 0.5, 0)
+print("sum", int(y.int_repr().sum()), int(z.int_repr().sum()))
+print("isa", cpuaccel._C.isa())
+print("calls", cpuaccel.stats()["calls"])
+"""
+
+
+def taps(position: int) -> int:
+    """Taps of a 3-wide kernel with padding 1 that lie inside a row of 6."""
+    return 3 if 0 < position < 5 else 2
+
+
+# Ones everywhere: 8 input channels times the taps inside the image, in quanta of 0.5;
+# 16 inputs for the linear.
+CONV_SUM = 8 * sum(round(8 * taps(r) * taps(c) / 0.5) for r in range(6) for c in range(6))
+EXPECTED = f"sum {CONV_SUM} {3 * 8 * round(16 / 0.5)}"
+
+needs_onednn = pytest.mark.skipif(
+    cpuaccel._C.build_info()["onednn_compiled"] is None, reason="built without oneDNN"
+)
+
+
+def run(code: str, prefix: list[str] | None = None, **environment: str) -> str:
+    """Standard output of ``code`` in a fresh interpreter outside the checkout."""
+    result = subprocess.run(
+        [*(prefix or []), sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        cwd=pathlib.Path(sys.executable).parent,
+        timeout=600,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_wheel_pins_the_torch_it_was_built_with() -> None:
+    major, minor = torch.__version__.split(".")[:2]
+    assert f"torch=={major}.{minor}.*" in (importlib.metadata.requires("cpuaccel") or [])
+
+
+@needs_onednn
+def test_onednn_is_bundled_under_a_name_of_our_own() -> None:
+    code = "import torch, cpuaccel; print(open('/proc/self/maps').read())"
+    mapped = set(re.findall(r"\S*/lib\S*dnnl\S*", run(code)))
+    assert [pathlib.Path(path).name for path in mapped] == ["libcpuaccel_dnnl.so.3"]
+
+
+@needs_onednn
+def test_another_libdnnl_does_not_take_its_place() -> None:
+    files = importlib.metadata.files("onednn-cpu-gomp") or []
+    others = [str(f.locate()) for f in files if str(f).endswith("libdnnl.so.3")]
+    if not others:
+        pytest.skip("onednn-cpu-gomp is not installed here: there is no other libdnnl to preload")
+    output = run(LINEAR, LD_PRELOAD=others[0], CPUACCEL_PROVIDER="onednn")
+    assert EXPECTED in output
+    assert "conv2d.onednn" in output
+
+
+@pytest.mark.parametrize("provider", ["auto", "onednn", "fbgemm"])
+def test_a_capped_isa_gives_the_same_numbers(provider: str) -> None:
+    output = run(LINEAR, CPUACCEL_MAX_ISA="avx2", CPUACCEL_PROVIDER=provider)
+    assert EXPECTED in output
+    assert "isa avx2" in output
+
+
+@pytest.mark.parametrize("provider", ["auto", "onednn"])
+def test_runs_on_a_haswell(provider: str) -> None:
+    qemu = shutil.which("qemu-x86_64")
+    if qemu is None:
+        pytest.skip("qemu-x86_64 (Debian's qemu-user) is not installed")
+    output = run(LINEAR, [qemu, "-cpu", "Haswell"], CPUACCEL_PROVIDER=provider)
+    assert EXPECTED in output
+    assert "isa avx2" in output
+    assert "conv2d.onednn" in output or provider == "auto"
+
+
+def test_ops_have_names_in_the_profiler() -> None:
+    torch.backends.quantized.engine = "x86"
+    weight = torch.quantize_per_tensor(torch.ones(4, 8), 0.1, 0, torch.qint8)
+    packed = torch.ops.quantized.linear_prepack(weight, None)
+    src = torch.quantize_per_tensor(torch.ones(2, 8), 0.1, 0, torch.quint8)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.ops.quantized.linear(src, packed, 0.5, 0)
+    assert any(event.key.startswith("cpuaccel::linear.") for event in profile.key_averages())
