@@ -185,7 +185,9 @@ def test_torch_logs_prints_decisions(run) -> None:
 import torch
 torch.backends.quantized.engine = "x86"
 weight = torch.quantize_per_tensor(torch.randn(16, 16), 0.1, 0, torch.qint8)
-torch.ops.quantized.linear_prepack(weight, None)
+packed = torch.ops.quantized.linear_prepack(weight, None)
+src = torch.quantize_per_tensor(torch.rand(2, 16), 0.1, 0, torch.quint8)
+torch.ops.quantized.linear(src, packed, 0.1, 0)
 """
     logged = run(code, "-W", "ignore", TORCH_LOGS="+cpuaccel")
     assert logged.returncode == 0, logged.stderr

@@ -73,13 +73,17 @@ def _sequence() -> torch.Tensor:
 def net() -> nn.Module:
     prepared = prepare_fx(Net().eval(), get_default_qconfig_mapping("x86"), (_image(),))
     prepared(_image())
-    return convert_fx(prepared)
+    converted = convert_fx(prepared)
+    converted(_image())  # each layer's provider is chosen at its first call
+    return converted
 
 
 @pytest.fixture
 def recurrent() -> nn.Module:
     kinds = {nn.LSTM, nn.GRU, nn.LSTMCell, nn.Linear}
-    return quantize_dynamic(Recurrent().eval(), kinds)
+    converted = quantize_dynamic(Recurrent().eval(), kinds)
+    converted(_sequence())
+    return converted
 
 
 def _rows(model: nn.Module) -> dict[str, Row]:
@@ -147,7 +151,9 @@ def test_torchscript_names_the_same_layers(
 ) -> None:
     prefix = "0." if make is SCRIPTED["inside"] else ""
     eager = {f"{prefix}{row.layer}": row for row in _rows(net).values() if row.provider != "torch"}
-    found = _rows(make(net, _image()))
+    made = make(net, _image())
+    made(_image())
+    found = _rows(made)
     for layer, row in eager.items():
         assert (found[layer].op, found[layer].provider) == (row.op, row.provider)
     assert "quantized::add_relu" in {row.op for row in found.values()}
@@ -173,7 +179,9 @@ def test_dynamic_linear_says_its_weights(dtype: torch.dtype) -> None:
 
 
 def test_copied_model_keeps_the_engine(net: nn.Module) -> None:
-    assert _rows(copy.deepcopy(net))["conv"].provider == _rows(net)["conv"].provider
+    copied = copy.deepcopy(net)
+    copied(_image())
+    assert _rows(copied)["conv"].provider == _rows(net)["conv"].provider
 
 
 @pytest.mark.parametrize(

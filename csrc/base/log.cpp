@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/fork.h"
 
@@ -22,6 +23,12 @@ LogState& state() {
   return instance;
 }
 
+struct Deferred {
+  int depth = 0;
+  std::vector<std::string> messages;
+};
+thread_local Deferred t_deferred;
+
 }  // namespace
 
 void set_log_sink(LogSink sink) {
@@ -37,6 +44,10 @@ void set_log_sink(LogSink sink) {
 bool log_enabled() { return state().enabled.load(std::memory_order_relaxed); }
 
 void log_decision(const std::string& message) {
+  if (t_deferred.depth > 0) {
+    t_deferred.messages.push_back(message);
+    return;
+  }
   std::shared_ptr<const LogSink> sink;
   {
     const std::scoped_lock lock(state().mutex);
@@ -44,6 +55,18 @@ void log_decision(const std::string& message) {
   }
   if (sink) {
     (*sink)(message);
+  }
+}
+
+DeferredLogs::DeferredLogs() { ++t_deferred.depth; }
+
+DeferredLogs::~DeferredLogs() {
+  if (--t_deferred.depth > 0) {
+    return;
+  }
+  const auto messages = std::exchange(t_deferred.messages, {});
+  for (const auto& message : messages) {
+    log_decision(message);
   }
 }
 

@@ -1,5 +1,5 @@
-// Decisions as text, for TORCH_LOGS="+cpuaccel". Never called while a lock is held: the sink may
-// need Python's interpreter lock.
+// Decisions as text, for TORCH_LOGS="+cpuaccel". The sink may need Python's interpreter lock, so no
+// message reaches it while a lock of ours is held: who takes one defers messages around it.
 #pragma once
 
 #include <functional>
@@ -16,5 +16,14 @@ void set_log_sink(LogSink sink);
 bool log_enabled();
 
 void log_decision(const std::string& message);
+
+// While one lives, the calling thread's messages wait; they are sent when the outermost one ends.
+class DeferredLogs {
+ public:
+  DeferredLogs();
+  ~DeferredLogs();
+  DeferredLogs(const DeferredLogs&) = delete;
+  DeferredLogs& operator=(const DeferredLogs&) = delete;
+};
 
 }  // namespace cpuaccel

@@ -92,41 +92,37 @@ bool Layer::run(Op op, const QuantCall& call) {
 
 std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
                                     const char* why) {
-  std::string message;
-  std::shared_ptr<Kernel> kernel;
-  {
-    const std::scoped_lock lock(mutex_);
-    auto current = kernel_.load();
-    if (current != refusing && current->refuses(call) == nullptr) {
-      return current;  // another thread was faster
-    }
-    const at::Tensor plain = current ? current->unpack() : plain_;
-    ProviderLimits limits;
-    if (current) {
-      limits.except = current->provider();  // a forced provider that refuses gives way
-    } else {
-      limits.only = forced_;
-    }
-    auto choice = choose_kernel(weight_, plain, call, limits);
-    if (!choice.kernel && limits.only) {
-      limits = {std::nullopt, limits.only};
-      choice = choose_kernel(weight_, plain, call, limits);
-    }
-    if (!choice.kernel) {
-      return nullptr;
-    }
-    reason_ = why == nullptr
-                  ? std::move(choice.reason)
-                  : std::string(why) + " (was " + provider_name(current->provider()) + ")";
-    kernel = std::move(choice.kernel);
-    kernel_.store(kernel);
-    plain_.reset();
-    message =
-        weight_.shape.to_string() + " -> " + provider_name(kernel->provider()) + ": " + reason_;
+  const DeferredLogs deferred;  // ends after the lock
+  const std::scoped_lock lock(mutex_);
+  if (auto current = kernel_.load(); current != refusing && current->refuses(call) == nullptr) {
+    return current;  // another thread was faster
   }
+  const auto current = kernel_.load();
+  const at::Tensor plain = current ? current->unpack() : plain_;
+  ProviderLimits limits;
+  if (current) {
+    limits.except = current->provider();
+  } else {
+    limits.only = forced_;
+  }
+  auto choice = choose_kernel(weight_, plain, call, limits);
+  if (!choice.kernel && limits.only) {  // a forced provider that can't run the call gives way
+    choice = choose_kernel(weight_, plain, call, {std::nullopt, limits.only});
+  }
+  if (!choice.kernel) {
+    return nullptr;
+  }
+  const std::shared_ptr<Kernel> kernel = std::move(choice.kernel);
+  reason_ = std::move(choice.reason);
+  if (why != nullptr) {
+    reason_ = std::string(why) + " (was " + provider_name(current->provider()) + ")";
+  }
+  kernel_.store(kernel);
+  plain_.reset();
   prepacks().add(op(), kernel->provider());
   if (log_enabled()) {
-    log_decision(message);
+    log_decision(weight_.shape.to_string() + " -> " + provider_name(kernel->provider()) + ": " +
+                 reason_);
   }
   return kernel;
 }

@@ -7,12 +7,14 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -157,6 +159,20 @@ intrusive_ptr<ConvPackedParamsBase<2>> conv_transpose1d_prepack(at::Tensor weigh
                                                 output_padding, dilation, groups);
 }
 
+// Torch's fused ops cast what they are given to the onednn engine's classes without a check, and
+// die of another engine's. Those classes are not exported, so their names have to tell.
+template <typename Params>
+void check_onednn_object(const char* op, const intrusive_ptr<Params>& packed_weight) {
+  if (at::globalContext().qEngine() != at::QEngine::ONEDNN) {
+    return;  // torch refuses by itself
+  }
+  const auto& object = *packed_weight;
+  TORCH_CHECK(
+      std::strstr(typeid(object).name(), "Onednn") != nullptr, op,
+      ": expected packed_weight to be packed by the onednn engine, which is set, but it was "
+      "packed by another one");
+}
+
 template <OpName kName, bool kRelu>
 at::Tensor conv2d_add(at::Tensor qx, at::Tensor qaccum,
                       const intrusive_ptr<ConvPackedParamsBase<2>>& packed_weight,
@@ -164,6 +180,7 @@ at::Tensor conv2d_add(at::Tensor qx, at::Tensor qaccum,
   if (auto* params = dynamic_cast<ConvParams<2>*>(packed_weight.get())) {
     return params->apply_add(qx, qaccum, output_scale, output_zero_point, kRelu);
   }
+  check_onednn_object(kName.text, packed_weight);
   count_refusal(kName.text, "weights packed by another engine");
   torch::jit::Stack stack;
   torch::jit::push(stack, qx, qaccum, packed_weight, output_scale, output_zero_point);
@@ -179,6 +196,7 @@ at::Tensor linear_leaky_relu(at::Tensor X,
   if (auto* params = dynamic_cast<LinearParams*>(packed_weight.get())) {
     return params->apply_leaky_relu(X, output_scale, output_zero_point, negative_slope);
   }
+  check_onednn_object(kName.text, packed_weight);
   count_refusal(kName.text, "weights packed by another engine");
   torch::jit::Stack stack;
   torch::jit::push(stack, X, packed_weight, output_scale, output_zero_point, negative_slope);
@@ -192,6 +210,7 @@ at::Tensor linear_tanh(at::Tensor X, const intrusive_ptr<LinearPackedParamsBase>
   if (auto* params = dynamic_cast<LinearParams*>(packed_weight.get())) {
     return params->apply_tanh(X, output_scale, output_zero_point);
   }
+  check_onednn_object(kName.text, packed_weight);
   count_refusal(kName.text, "weights packed by another engine");
   torch::jit::Stack stack;
   torch::jit::push(stack, X, packed_weight, output_scale, output_zero_point);

@@ -25,15 +25,18 @@ class Outcome:
     message: str = ""
 
 
-def outcomes(module: str, environment: dict[str, str] | None = None) -> dict[str, Outcome]:
-    """Run every case of `module.CASES`, a dict of functions or of objects with a `run`.
+def outcomes(
+    module: str, table: str = "CASES", engine: str = "x86", **environment: str
+) -> dict[str, Outcome]:
+    """Run every case of a module's table, a dict of functions or of objects with a `run`.
 
-    One process runs them in turn; after one that kills it, another goes on with the next.
+    One process runs them in turn, under that quantized engine; after a case that kills it, another
+    goes on with the next.
     """
     ended: dict[str, Outcome] = {}
     start, total = 0, 1
     while start < total:
-        seen, total, why = _run_from(module, start, environment or {})
+        seen, total, why = _run_from([module, table, engine, str(start)], environment)
         if not seen:
             raise RuntimeError(f"no case of {module} runs: {why}")
         for name, outcome in seen.items():
@@ -43,10 +46,10 @@ def outcomes(module: str, environment: dict[str, str] | None = None) -> dict[str
 
 
 def _run_from(
-    module: str, start: int, environment: dict[str, str]
+    arguments: list[str], environment: dict[str, str]
 ) -> tuple[dict[str, Outcome | None], int, str]:
     process = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "quant._isolated", module, str(start)],
+        [sys.executable, "-W", "ignore", "-m", "quant._isolated", *arguments],
         cwd=_TESTS,
         env={**os.environ, **environment},
         capture_output=True,
@@ -80,19 +83,18 @@ def _run(run: Callable[[], object]) -> None:
         _say(ending="returned", message="")
 
 
-def main(module: str, start: str) -> None:
+def main(module: str, table: str, engine: str, start: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     # A crash is an answer here, and needs no core file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import torch
 
-    torch.backends.quantized.engine = "x86"
     torch.set_num_threads(1)
-    cases = importlib.import_module(module).CASES
+    cases = getattr(importlib.import_module(module), table)
     for name in list(cases)[int(start) :]:
         _say(start=name, total=len(cases))
         torch.manual_seed(0)
-        torch.backends.quantized.engine = "x86"
+        torch.backends.quantized.engine = engine
         _run(getattr(cases[name], "run", cases[name]))
 
 

@@ -24,7 +24,7 @@ _ERRORS = {
 
 @pytest.fixture(scope="module")
 def ended() -> dict[str, Outcome]:
-    return outcomes("quant._damaged", {"CPUACCEL": "1"})
+    return outcomes("quant._damaged", CPUACCEL="1")
 
 
 @needs_plugin

@@ -100,7 +100,7 @@ def test_the_thread_count_does_not_change_the_result(provider: str, kind: str) -
 
 @pytest.fixture(scope="module")
 def ended() -> dict[str, Outcome]:
-    return outcomes("quant._processes", {"CPUACCEL": "1", "OMP_NUM_THREADS": "2"})
+    return outcomes("quant._processes", CPUACCEL="1", OMP_NUM_THREADS="2")
 
 
 @pytest.mark.parametrize("name", _processes.CASES)
