@@ -9,9 +9,8 @@ namespace cpuaccel {
 namespace {
 
 struct FallbackCounts {
-  std::mutex mutex;
+  std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
   std::map<std::string, int64_t> counts;
-  ForkGuard guard{mutex, [] {}};
 };
 
 // Never destroyed: ops may still run while the process exits.

@@ -2,56 +2,80 @@
 
 #include <pthread.h>
 
-#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace cpuaccel {
+namespace {
 
-struct ForkRegistry {
-  std::mutex mutex;
-  std::vector<ForkGuard*> guards;
+// A fixed pool: locks that came and went with their owners could do so in the middle of a fork.
+constexpr size_t kMutexesPerLevel = 32;
 
-  static ForkRegistry& instance() {
-    static auto& registry = *std::make_unique<ForkRegistry>().release();
-    return registry;
+class ForkLocks {
+ public:
+  // Never destroyed: layers in statics may outlive everything else.
+  static ForkLocks& instance() {
+    static auto& locks = *std::make_unique<ForkLocks>().release();
+    return locks;
   }
 
-  ForkRegistry() {
+  ForkLocks() {
     pthread_atfork([] { instance().before(); }, [] { instance().after(false); },
                    [] { instance().after(true); });
   }
 
+  std::mutex& at(ForkLevel level, const void* owner) {
+    // Fibonacci hashing; the low bits of an address say nothing.
+    const auto hash = (reinterpret_cast<uintptr_t>(owner) >> 4) * 0x9e3779b97f4a7c15ull;
+    return levels_[static_cast<size_t>(level)][(hash >> 32) % kMutexesPerLevel];
+  }
+
+  void add_reset(std::function<void()> reset) {
+    const std::scoped_lock lock(resets_mutex_);
+    resets_.push_back(std::move(reset));
+  }
+
+ private:
   void before() {
-    mutex.lock();
-    for (auto* guard : guards) {
-      guard->mutex_.lock();
+    for (auto& level : levels_) {
+      for (auto& mutex : level) {
+        mutex.lock();
+      }
     }
+    resets_mutex_.lock();
   }
 
   void after(bool in_child) {
-    for (auto* guard : guards) {
-      if (in_child) {
-        guard->reset_in_child_();
+    if (in_child) {
+      for (const auto& reset : resets_) {
+        reset();
       }
-      guard->mutex_.unlock();
     }
-    mutex.unlock();
+    resets_mutex_.unlock();
+    for (auto& level : levels_) {
+      for (auto& mutex : level) {
+        mutex.unlock();
+      }
+    }
   }
+
+  using Level = std::array<std::mutex, kMutexesPerLevel>;
+  std::array<Level, static_cast<size_t>(ForkLevel::count_)> levels_;
+  std::mutex resets_mutex_;
+  std::vector<std::function<void()>> resets_;
 };
 
-ForkGuard::ForkGuard(std::mutex& mutex, std::function<void()> reset_in_child)
-    : mutex_(mutex), reset_in_child_(std::move(reset_in_child)) {
-  auto& registry = ForkRegistry::instance();
-  const std::scoped_lock lock(registry.mutex);
-  registry.guards.push_back(this);
+}  // namespace
+
+std::mutex& fork_safe_mutex(ForkLevel level, const void* owner) {
+  return ForkLocks::instance().at(level, owner);
 }
 
-ForkGuard::~ForkGuard() {
-  auto& registry = ForkRegistry::instance();
-  const std::scoped_lock lock(registry.mutex);
-  std::erase(registry.guards, this);
+void reset_after_fork(std::function<void()> reset) {
+  ForkLocks::instance().add_reset(std::move(reset));
 }
 
 }  // namespace cpuaccel

@@ -1,4 +1,4 @@
-// Locks and caches across fork(): what is guarded here is consistent in the child.
+// Locks and caches across fork(): the child finds every lock free and what it guards consistent.
 #pragma once
 
 #include <functional>
@@ -6,19 +6,14 @@
 
 namespace cpuaccel {
 
-// Holds `mutex` while the process forks, so that no other thread is inside it, and calls `reset`
-// in the child. Mutexes guarded here are never taken one inside another.
-class ForkGuard {
- public:
-  ForkGuard(std::mutex& mutex, std::function<void()> reset_in_child);
-  ~ForkGuard();
-  ForkGuard(const ForkGuard&) = delete;
-  ForkGuard& operator=(const ForkGuard&) = delete;
+// Order in which locks nest, outermost first; two of one level are never held together.
+enum class ForkLevel : int { params, layer, kernel, leaf, count_ };
 
- private:
-  friend struct ForkRegistry;
-  std::mutex& mutex_;
-  std::function<void()> reset_in_child_;
-};
+// The mutex for `owner` at `level`. It lives as long as the process and may be shared by several
+// owners. The thread that forks holds all of them, in the order of their levels.
+std::mutex& fork_safe_mutex(ForkLevel level, const void* owner);
+
+// `reset` runs in every forked child while all locks are held: it must take none.
+void reset_after_fork(std::function<void()> reset);
 
 }  // namespace cpuaccel

@@ -12,10 +12,9 @@ namespace cpuaccel {
 namespace {
 
 struct LogState {
-  std::mutex mutex;
+  std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
   std::shared_ptr<const LogSink> sink;
   std::atomic<bool> enabled{false};
-  ForkGuard guard{mutex, [] {}};
 };
 
 LogState& state() {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/fork.h"
+
 namespace cpuaccel::dnnl_layer {
 
 PrimitiveCache& PrimitiveCache::instance() {
@@ -9,18 +11,17 @@ PrimitiveCache& PrimitiveCache::instance() {
   return cache;
 }
 
-// A forked child starts empty, with counts of its own. What the parent's threads were using stays
-// theirs; entries are dropped, not destroyed twice: the child owns a copy of the memory.
-PrimitiveCache::PrimitiveCache()
-    : fork_guard_(mutex_, [this] {
-        order_.clear();
-        index_.clear();
-        hits_ = misses_ = evictions_ = bytes_ = 0;
-        held_hits_.store(0);
-        generation_.fetch_add(1);
-      }) {
-  // Ours is the only cache, so that what it evicts is really freed.
+// Ours is the only cache, so that what it evicts is really freed: oneDNN's own is switched off. A
+// forked child starts empty, with counts of its own.
+PrimitiveCache::PrimitiveCache() : mutex_(fork_safe_mutex(ForkLevel::leaf, this)) {
   dnnl::set_primitive_cache_capacity(0);
+  reset_after_fork([this] {
+    order_.clear();
+    index_.clear();
+    hits_ = misses_ = evictions_ = bytes_ = 0;
+    held_hits_.store(0);
+    generation_.fetch_add(1);
+  });
 }
 
 std::shared_ptr<const Primitive> PrimitiveCache::get(const Problem& problem) {

@@ -1,6 +1,7 @@
 // The bounded cache of oneDNN primitives that all layers share.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -8,7 +9,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "base/fork.h"
 #include "dnnl/primitive.h"
 #include "dnnl/problem.h"
 
@@ -47,14 +47,13 @@ class PrimitiveCache {
   using Order = std::list<Entry>;  // front: used last
   void evict_over(size_t capacity, Order& evicted);
 
-  std::mutex mutex_;
+  std::mutex& mutex_;
   Order order_;
   std::unordered_map<Problem, Order::iterator, ProblemHash> index_;
   size_t capacity_ = 1024;
   int64_t hits_ = 0, misses_ = 0, evictions_ = 0, bytes_ = 0;
   std::atomic<int64_t> held_hits_{0};
   std::atomic<uint64_t> generation_{0};
-  ForkGuard fork_guard_;
 };
 
 }  // namespace cpuaccel::dnnl_layer

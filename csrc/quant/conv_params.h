@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/fork.h"
 #include "quant/layer.h"
 
 namespace cpuaccel::quant {
@@ -59,7 +60,7 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params();
 
   std::unique_ptr<Layer> layer_;
-  std::mutex mutex_;
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);
   c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params_;
 };
 

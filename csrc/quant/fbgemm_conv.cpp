@@ -1,5 +1,6 @@
 #include <mutex>
 
+#include "base/fork.h"
 #include "quant/fbgemm_common.h"
 
 namespace cpuaccel::quant {
@@ -137,7 +138,7 @@ class FbgemmConv final : public Kernel {
   const LayerWeight& layer_;
   FoldedCache folded_;
   c10::intrusive_ptr<PackedConvWeight<kSpatial>> packed_;
-  std::mutex mutex_;
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::kernel, this);
   std::array<int, kSpatial> direct_dims_{};
 };
 

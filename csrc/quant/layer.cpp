@@ -66,7 +66,14 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason) {
   }
   layer->plain_ = layer->weight_.tensor.int_repr();
   layer->weight_.tensor.reset();
+  packed_weight_bytes() += layer->plain_.numel();
   return layer;
+}
+
+Layer::~Layer() {
+  if (plain_.defined()) {
+    packed_weight_bytes() -= plain_.numel();
+  }
 }
 
 bool Layer::run(Op op, const QuantCall& call) {
@@ -118,7 +125,10 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, con
     reason_ = std::string(why) + " (was " + provider_name(current->provider()) + ")";
   }
   kernel_.store(kernel);
-  plain_.reset();
+  if (plain_.defined()) {
+    packed_weight_bytes() -= plain_.numel();
+    plain_.reset();
+  }
   prepacks().add(op(), kernel->provider());
   if (log_enabled()) {
     log_decision(weight_.shape.to_string() + " -> " + provider_name(kernel->provider()) + ": " +

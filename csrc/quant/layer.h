@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/fork.h"
 #include "quant/kernel.h"
 
 namespace cpuaccel::quant {
@@ -17,6 +18,10 @@ class Layer {
  public:
   // Null, with the reason, if no provider takes the layer.
   static std::unique_ptr<Layer> create(LayerWeight weight, std::string& reason);
+
+  ~Layer();
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
 
   // Runs `call` and counts it under `op`. False, with nothing done, if no provider can run it.
   bool run(Op op, const QuantCall& call);
@@ -43,8 +48,8 @@ class Layer {
   std::optional<Provider> forced_;
   std::atomic<std::shared_ptr<Kernel>> kernel_;
   std::atomic<int64_t> runs_{0};
-  mutable std::mutex mutex_;  // guards what follows, and packing
-  at::Tensor plain_;          // int8, until the first call
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::layer, this);  // guards what follows, and packing
+  at::Tensor plain_;                                             // int8, until the first call
   std::string reason_ = "chosen at the first call, by the size of its images";
 };
 

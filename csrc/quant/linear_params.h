@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/fork.h"
 #include "quant/layer.h"
 
 namespace cpuaccel::quant {
@@ -57,7 +58,7 @@ class LinearParams final : public LinearPackedParamsBase {
   c10::intrusive_ptr<LinearPackedParamsBase> torch_params();
 
   std::unique_ptr<Layer> layer_;
-  std::mutex mutex_;
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);
   c10::intrusive_ptr<LinearPackedParamsBase> torch_params_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork.h"
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/scratch.h"
@@ -242,7 +243,7 @@ class OnednnKernel final : public Kernel {
   const LayerWeight& layer_;
   FoldedCache folded_;
   std::atomic<std::shared_ptr<const Bound>> last_;
-  std::mutex mutex_;
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::kernel, this);
   at::Tensor plain_;
   std::vector<std::shared_ptr<const dl::PackedWeights>> packed_;
   dl::Problem packed_problem_;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "quant/conv_params.h"
@@ -113,9 +114,14 @@ intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_transpose_prepack(
                                                        output_padding, dilation, groups);
 }
 
-// torch packs conv1d as conv2d over one row: a dimension of 1, and neutral values, come first.
+// torch packs conv1d as conv2d over one row: a dimension of 1, and neutral values, come first. A
+// list that has a value for the row already is left alone: nn.quantized.Conv1d passes two zeros as
+// padding where it pads by reflection itself.
 std::vector<int64_t> with_row(const Ints& list, int64_t neutral) {
   auto values = vec(list);
+  if (values.size() > 1) {
+    return values;
+  }
   values.insert(values.begin(), neutral);
   return values;
 }
@@ -259,7 +265,7 @@ void at_parallel_for(int64_t begin, int64_t end, int64_t grain_size, const Range
 }
 
 struct SwitchState {
-  std::mutex mutex;
+  std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
   std::atomic<bool> on{false};
   std::map<std::string, TorchKernel, std::less<>> torch_kernels;
   std::vector<std::unique_ptr<torch::Library>> libraries;

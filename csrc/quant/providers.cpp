@@ -46,31 +46,34 @@ bool stem(const LayerWeight& layer, const QuantCall& call) {
   return plain_2d(layer) && layer.shape.IC <= 4 && pixels(call) > 196;
 }
 bool pointwise(const LayerWeight& layer, const QuantCall& call) {
-  return plain_2d(layer) && layer.shape.taps() == 1 && pixels(call) > 49;
+  return plain_2d(layer) && layer.shape.taps() == 1 && pixels(call) > 1;
 }
 bool large_image(const LayerWeight& layer, const QuantCall& call) {
   return plain_2d(layer) && pixels(call) > 784;
 }
 bool any(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return true; }
 
-// Ratios are geomeans over the shapes of torchvision's models at batch 1 and one thread, as
-// benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md). VNNI: an AVX512-VNNI EPYC
-// core; the others: an EPYC core with AVX2 only.
+// Ratios are times of FBGEMM over oneDNN, geomeans over the shapes of 24 torchvision models at
+// batch 1 and one thread, as benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md).
+// They were measured on an EPYC core with AVX2 only; those marked VNNI on an AVX512-VNNI EPYC core.
 constexpr std::array kRows{
-    ProviderRow{Provider::fbgemm, is_linear,
-                "linear: FBGEMM 15 us, oneDNN 40 us at 1x768x768 (VNNI)"},
     ProviderRow{
-        Provider::onednn, with_vnni,
-        "convolution with VNNI: oneDNN 245 us, FBGEMM 419 us at 3x3 64->64 56x56; depthwise "
-        "144 at 56x56 90 and 153 us"},
-    ProviderRow{Provider::onednn, odd_depthwise, "depthwise, channels not a multiple of 8"},
-    ProviderRow{Provider::onednn, narrow_depthwise, "depthwise, few channels"},
-    ProviderRow{Provider::fbgemm, depthwise, "depthwise"},
-    ProviderRow{Provider::onednn, grouped, "grouped"},
-    ProviderRow{Provider::onednn, stem, "stem"},
-    ProviderRow{Provider::onednn, pointwise, "pointwise"},
-    ProviderRow{Provider::onednn, large_image, "large image"},
-    ProviderRow{Provider::fbgemm, any, "small image"},
+        Provider::fbgemm, is_linear,
+        "linear: oneDNN is 0.44 times as fast at few rows, level at many; VNNI 40 us against "
+        "15 at 1x768x768"},
+    ProviderRow{Provider::onednn, with_vnni,
+                "convolution, VNNI: 245 us against 419 at 3x3 64->64 56x56, depthwise 144 at 56x56 "
+                "90 against 153"},
+    ProviderRow{Provider::onednn, odd_depthwise,
+                "depthwise, channels not a multiple of 8: 48 times as fast"},
+    ProviderRow{Provider::onednn, narrow_depthwise,
+                "depthwise, channels not a multiple of 32, large images: 1.3 times as fast"},
+    ProviderRow{Provider::fbgemm, depthwise, "depthwise, other: oneDNN is 0.76 times as fast"},
+    ProviderRow{Provider::onednn, grouped, "grouped: 1.5 times as fast"},
+    ProviderRow{Provider::onednn, stem, "stem of 3 channels: 1.8 times as fast"},
+    ProviderRow{Provider::onednn, pointwise, "pointwise: 1.18 times as fast"},
+    ProviderRow{Provider::onednn, large_image, "more than 784 pixels: 1.14 times as fast"},
+    ProviderRow{Provider::fbgemm, any, "at most 784 pixels, 3-D or transposed: not slower"},
     ProviderRow{Provider::onednn, any, "FBGEMM refuses it"},
 };
 

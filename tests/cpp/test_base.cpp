@@ -75,20 +75,22 @@ TEST(Parallel, TheHookSeesEveryIndexOnce) {
   parallel_for(5, 5, 1, [](int64_t, int64_t) { FAIL() << "an empty range was run"; });
 }
 
-TEST(ForkGuard, TheChildFindsTheLockFreeAndWasReset) {
-  std::mutex mutex;
-  std::atomic<int> resets{0};
-  const ForkGuard guard(mutex, [&] { ++resets; });
+TEST(Fork, TheChildFindsEveryLockFreeAndWasReset) {
+  const int owner = 0;
+  static std::atomic<int> resets{0};
+  reset_after_fork([] { ++resets; });
   std::atomic<bool> stop{false};
   std::jthread busy([&] {
     while (!stop) {
-      const std::scoped_lock lock(mutex);
+      const std::scoped_lock outer(fork_safe_mutex(ForkLevel::layer, &owner));
+      const std::scoped_lock inner(fork_safe_mutex(ForkLevel::leaf, &owner));
     }
   });
   for (int round = 0; round < 20; ++round) {
     const pid_t child = fork();
     if (child == 0) {
-      const bool free = mutex.try_lock();
+      const bool free = fork_safe_mutex(ForkLevel::layer, &owner).try_lock() &&
+                        fork_safe_mutex(ForkLevel::leaf, &owner).try_lock();
       _exit(free && resets == 1 ? 0 : 1);
     }
     int status = 0;

@@ -60,6 +60,22 @@ workflows = pytest.mark.parametrize("name", _WORKFLOWS)
 
 
 @needs_plugin
+def test_conv1d_that_pads_by_reflection() -> None:
+    """Its module pads by itself and passes a padding of two zeros to the one-dimensional op."""
+    x = torch.randn(2, 4, 9, generator=torch.Generator().manual_seed(0))
+    model = m.seeded(
+        lambda: nn.Sequential(nn.Conv1d(4, 6, 3, padding=2, padding_mode="reflect"), nn.ReLU())
+    )
+    outputs = {}
+    for backend in ("auto", INTREE):
+        with running(backend), torch.no_grad(), counted() as counts:
+            outputs[backend] = m.static_fx(model, x)(x)
+        assert (counts.ours("conv2d") > 0) == (backend == "auto")
+    step = outputs[INTREE].abs().max() / 100
+    torch.testing.assert_close(outputs["auto"], outputs[INTREE], rtol=0, atol=float(step))
+
+
+@needs_plugin
 @workflows
 def test_runs_on_our_engine(name: str) -> None:
     workflow, expected = _WORKFLOWS[name]

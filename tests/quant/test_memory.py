@@ -1,0 +1,80 @@
+"""Weights are packed once, and the plain copy is not kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from quant._engine import needs_plugin, running
+
+LAYERS = 12
+CHANNELS = 512
+INT8_BYTES = LAYERS * CHANNELS * CHANNELS * 9
+
+# Resident growth from just before the layers are packed until after their first call. What a
+# process needs once (generated code, scratch memory) is spent on one layer before.
+CHILD = f"""
+import ctypes, gc
+import torch
+
+torch.set_num_threads(1)
+torch.backends.quantized.engine = "x86"
+x = torch.quantize_per_tensor(torch.rand(1, {CHANNELS}, 8, 8), 0.01, 0, torch.quint8)
+
+def packed():
+    weight = torch._empty_affine_quantized(
+        [{CHANNELS}, {CHANNELS}, 3, 3], scale=0.01, zero_point=0, dtype=torch.qint8)
+    weight.int_repr().random_(-64, 64)
+    params = torch.ops.quantized.conv2d_prepack(weight, None, [1, 1], [1, 1], [1, 1], 1)
+    torch.ops.quantized.conv2d(x, params, 0.5, 0)
+    return params
+
+def resident():
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+first = packed()
+before = resident()
+layers = [packed() for _ in range({LAYERS})]
+print(resident() - before)
+"""
+
+
+@needs_plugin
+@pytest.mark.parametrize("provider", ["onednn", "fbgemm"])
+def test_a_packed_model_needs_little_more_than_its_weights(provider: str) -> None:
+    child = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHILD],
+        env={**os.environ, "CPUACCEL_PROVIDER": provider},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    assert int(child.stdout) <= 1.15 * INT8_BYTES
+
+
+@needs_plugin
+@pytest.mark.parametrize("provider", ["onednn", "fbgemm"])
+def test_the_bytes_held_are_counted(provider: str) -> None:
+    import cpuaccel
+
+    def held() -> int:
+        return cpuaccel.stats()["memory"]["packed_weight_bytes"]
+
+    before = held()
+    weight = torch.quantize_per_tensor(torch.randn(64, 64, 3, 3), 0.1, 0, torch.qint8)
+    x = torch.quantize_per_tensor(torch.rand(1, 64, 8, 8), 0.01, 0, torch.quint8)
+    with running(provider):
+        params = torch.ops.quantized.conv2d_prepack(weight, None, [1, 1], [1, 1], [1, 1], 1)
+        assert held() - before == weight.numel()
+        torch.ops.quantized.conv2d(x, params, 0.5, 0)
+        assert weight.numel() <= held() - before <= 1.15 * weight.numel()
+    del params
+    assert held() == before
