@@ -17,15 +17,20 @@ namespace {
 
 constexpr auto kMethod = "__setstate__";
 
-// A packed object of ours for `state`, or None where torch's __setstate__ shall have it.
-using FromState = c10::IValue (*)(const c10::IValue& state);
+// What became of a state: not understood, or a packed object of ours, or None where no provider
+// takes the weight and torch shall have it.
+struct Loaded {
+  bool understood = false;
+  c10::IValue capsule;
+};
+using Load = Loaded (*)(const c10::IValue& state);
 
-c10::IValue none_with_reason(const char* op, const std::string& reason) {
+Loaded left_to_torch(const char* op, const std::string& reason) {
   count_fallback(op, reason);
-  return {};
+  return {true, {}};
 }
 
-c10::IValue linear_from_state(const c10::IValue& state) {
+Loaded linear_from_state(const c10::IValue& state) {
   if (!state.isTuple() || state.toTupleRef().elements().size() != 2) {
     return {};
   }
@@ -37,28 +42,30 @@ c10::IValue linear_from_state(const c10::IValue& state) {
   auto params =
       LinearParams::create(elements[0].toTensor(), elements[1].toOptional<at::Tensor>(), reason);
   if (!params) {
-    return none_with_reason("linear __setstate__", reason);
+    return left_to_torch("linear __setstate__", reason);
   }
-  return c10::IValue::make_capsule(
-      c10::static_intrusive_pointer_cast<LinearPackedParamsBase>(std::move(params)));
+  return {true, c10::IValue::make_capsule(
+                    c10::static_intrusive_pointer_cast<LinearPackedParamsBase>(std::move(params)))};
 }
 
 template <int kSpatial>
-c10::IValue packed_conv(const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                        const ConvParameters& parameters) {
+Loaded packed_conv(const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                   const ConvParameters& parameters) {
   std::string reason;
   auto params = ConvParams<kSpatial>::create(weight, bias, parameters, reason);
   if (!params) {
-    return none_with_reason("conv __setstate__", reason);
+    return left_to_torch("conv __setstate__", reason);
   }
-  return c10::IValue::make_capsule(
-      c10::static_intrusive_pointer_cast<ConvPackedParamsBase<kSpatial>>(std::move(params)));
+  return {
+      true,
+      c10::IValue::make_capsule(
+          c10::static_intrusive_pointer_cast<ConvPackedParamsBase<kSpatial>>(std::move(params)))};
 }
 
 // The form torch has written since 1.6: ("2", [config, weight], [bias or None]), where config is
 // [spatial, stride, padding, dilation, output_padding, groups, transposed] as integers.
 template <int kSpatial>
-c10::IValue conv_from_state(const c10::IValue& state) {
+Loaded conv_from_state(const c10::IValue& state) {
   if (!state.isTuple() || state.toTupleRef().elements().size() != 3) {
     return {};
   }
@@ -97,7 +104,7 @@ c10::IValue conv_from_state(const c10::IValue& state) {
 
 // Older or newer forms: torch reads them, and what it made is packed again by us.
 template <int kSpatial>
-c10::IValue conv_from_torch(const c10::IValue& capsule) {
+Loaded conv_from_torch(const c10::IValue& capsule) {
   const auto torchs =
       c10::static_intrusive_pointer_cast<ConvPackedParamsBase<kSpatial>>(capsule.toCapsule());
   const auto [weight, bias] = torchs->unpack();
@@ -109,9 +116,9 @@ c10::IValue conv_from_torch(const c10::IValue& capsule) {
 
 struct Replacement {
   const char* class_name;
-  FromState from_state;
+  Load from_state;
   // The same for a packed object that torch has made; null: it stays torch's.
-  FromState from_torch;
+  Load from_torch;
   c10::ClassTypePtr type;
   torch::jit::Function* theirs = nullptr;
   std::unique_ptr<torch::jit::BuiltinOpFunction> ours;
@@ -138,18 +145,18 @@ void set_state(const Replacement& row, torch::jit::Stack& stack) {
     return;
   }
   const auto object = stack[stack.size() - 2].toObject();
-  c10::IValue capsule = row.from_state(stack.back());
-  if (!capsule.isNone()) {
+  Loaded loaded = row.from_state(stack.back());
+  if (!loaded.capsule.isNone()) {
     torch::jit::drop(stack, 2);
-    object->setSlot(0, std::move(capsule));
+    object->setSlot(0, std::move(loaded.capsule));
     stack.emplace_back();
     return;
   }
   row.theirs->run(stack);
-  if (row.from_torch != nullptr) {
-    capsule = row.from_torch(object->getSlot(0));
-    if (!capsule.isNone()) {
-      object->setSlot(0, std::move(capsule));
+  if (!loaded.understood && row.from_torch != nullptr) {
+    loaded = row.from_torch(object->getSlot(0));
+    if (!loaded.capsule.isNone()) {
+      object->setSlot(0, std::move(loaded.capsule));
     }
   }
 }
