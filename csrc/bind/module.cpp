@@ -71,6 +71,9 @@ void set_primitive_cache_capacity(int64_t capacity) {
 
 py::dict primitive_cache_stats() {
   py::dict result;
+  for (const char* key : {"capacity", "size", "hits", "misses", "evictions", "bytes"}) {
+    result[key] = 0;
+  }
 #ifdef CPUACCEL_HAS_ONEDNN
   const auto stats = dnnl_layer::PrimitiveCache::instance().stats();
   result["capacity"] = stats.capacity;
@@ -123,6 +126,15 @@ py::dict build_info() {
   return result;
 }
 
+void install() {
+  if (!quant::switch_on()) {
+    throw std::runtime_error(
+        "no library is there to run quantized layers: this build of cpuaccel has neither oneDNN "
+        "nor "
+        "FBGEMM, or the oneDNN it found is not the version it was built with");
+  }
+}
+
 // The sink may be called from threads that do not hold the interpreter lock.
 void set_python_log_sink(const std::optional<py::function>& sink) {
   if (!sink) {
@@ -143,8 +155,8 @@ void set_python_log_sink(const std::optional<py::function>& sink) {
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "Configuration and statistics of cpuaccel's native part.";
-  module.def("install", &quant::switch_on, py::call_guard<py::gil_scoped_release>(),
-             "Puts our kernels over torch's; False if this machine has no provider for them.");
+  module.def("install", &install, py::call_guard<py::gil_scoped_release>(),
+             "Puts our kernels over torch's; RuntimeError if no library can run them.");
   module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
              "Gives torch's own kernels back.");
   module.def("is_installed", &quant::plugin_on);

@@ -15,8 +15,6 @@ c10::List<int64_t> list_of(const std::array<int64_t, 3>& values, int count) {
   return c10::List<int64_t>(c10::IntArrayRef(values.data(), static_cast<size_t>(count)));
 }
 
-bool x86_engine() { return at::globalContext().qEngine() == at::QEngine::X86; }
-
 }  // namespace
 
 TorchKernel::TorchKernel(const char* name, c10::DispatchKey key)
@@ -50,7 +48,7 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
 #ifdef CPUACCEL_HAS_FBGEMM
   // Torch's prepack op packs for the engine that is set; with another one set than x86, the
   // weights of an x86 model still belong to FBGEMM.
-  if (!x86_engine()) {
+  if (at::globalContext().qEngine() != at::QEngine::X86) {
     return PackedConvWeight<kSpatial>::prepack(weight, bias, stride, padding, output_padding,
                                                dilation, shape.groups, transposed);
   }
