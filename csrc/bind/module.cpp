@@ -130,8 +130,7 @@ void install() {
   if (!quant::switch_on()) {
     throw std::runtime_error(
         "no library is there to run quantized layers: this build of cpuaccel has neither oneDNN "
-        "nor "
-        "FBGEMM, or the oneDNN it found is not the version it was built with");
+        "nor FBGEMM, or the oneDNN it found is not the version it was built with");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "quant/activations.h"
 
+#include <ATen/native/quantized/cpu/QuantUtils.h>
 #include <ATen/ops/_empty_affine_quantized_native.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/util/Exception.h>
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "kernels/minmax/minmax.h"
 
 namespace cpuaccel::quant {
 
@@ -25,6 +28,16 @@ void check_quint8(const char* op, const char* name, const at::Tensor& tensor) {
               toString(at::kQUInt8), " but got ", toString(tensor.scalar_type()));
   TORCH_CHECK(tensor.qscheme() == at::kPerTensorAffine, op, ": expected ", name,
               " to be quantized per tensor, but got qscheme ", toString(tensor.qscheme()));
+}
+
+SourceQuantizer dynamic_quantizer(const at::Tensor& contiguous_src, bool reduce_range) {
+  kernels::MinMax range{0.0f, 0.0f};
+  if (contiguous_src.numel() > 0) {
+    range = kernels::minmax(contiguous_src.const_data_ptr<float>(), contiguous_src.numel());
+  }
+  const auto q = quant_utils::ChooseQuantizationParams(range.min, range.max, 0, 255, false, false,
+                                                       reduce_range);
+  return {q.scale, q.zero_point};
 }
 
 at::Tensor empty_quint8(at::IntArrayRef sizes, double scale, int64_t zero_point,

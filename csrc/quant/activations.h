@@ -14,6 +14,13 @@ void check_output_quantizer(const char* op, double output_scale, int64_t output_
 // Refuses a tensor that is not a per-tensor quantised quint8 tensor on the CPU.
 void check_quint8(const char* op, const char* name, const at::Tensor& tensor);
 
+// Scale and zero point of a float source's own range, as torch's dynamic ops choose them.
+struct SourceQuantizer {
+  double scale;
+  int64_t zero_point;
+};
+SourceQuantizer dynamic_quantizer(const at::Tensor& contiguous_src, bool reduce_range);
+
 // A new quint8 tensor, without torch's dispatcher.
 at::Tensor empty_quint8(at::IntArrayRef sizes, double scale, int64_t zero_point,
                         at::MemoryFormat format);

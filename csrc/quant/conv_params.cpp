@@ -1,12 +1,10 @@
 #include "quant/conv_params.h"
 
 #include <ATen/Functions.h>
-#include <ATen/native/quantized/cpu/QuantUtils.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/minmax/minmax.h"
 #include "quant/activations.h"
 #include "quant/float_path.h"
 #include "quant/switch.h"
@@ -165,12 +163,7 @@ at::Tensor ConvParams<kSpatial>::apply_dynamic(const at::Tensor& input, bool red
               "_dynamic: expected input to be a CPU tensor of dtype Float, but got ",
               toString(input.scalar_type()), " on ", input.device());
   const at::Tensor src = input.contiguous(input.suggest_memory_format());
-  kernels::MinMax range{0.0f, 0.0f};
-  if (src.numel() > 0) {
-    range = kernels::minmax(src.const_data_ptr<float>(), src.numel());
-  }
-  const auto q = quant_utils::ChooseQuantizationParams(range.min, range.max, 0, 255, false, false,
-                                                       reduce_range);
+  const auto q = dynamic_quantizer(src, reduce_range);
   const at::Tensor quantized = at::quantize_per_tensor(input, q.scale, q.zero_point, at::kQUInt8);
   return run(Op::conv_dynamic, quantized, nullptr, q.scale, q.zero_point, PostOp::none)
       .dequantize();

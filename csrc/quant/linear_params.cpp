@@ -1,12 +1,10 @@
 #include "quant/linear_params.h"
 
 #include <ATen/Functions.h>
-#include <ATen/native/quantized/cpu/QuantUtils.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/minmax/minmax.h"
 #include "quant/activations.h"
 #include "quant/float_path.h"
 #include "quant/switch.h"
@@ -137,12 +135,7 @@ at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_
 at::Tensor LinearParams::run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post) {
   check_input(input, at::kFloat);
   const at::Tensor src = input.contiguous();
-  kernels::MinMax range{0.0f, 0.0f};
-  if (src.numel() > 0) {
-    range = kernels::minmax(src.const_data_ptr<float>(), src.numel());
-  }
-  const auto q = quant_utils::ChooseQuantizationParams(range.min, range.max, 0, 255, false, false,
-                                                       reduce_range);
+  const auto q = dynamic_quantizer(src, reduce_range);
   return run_float(src, q.scale, q.zero_point, post);
 }
 

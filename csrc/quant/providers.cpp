@@ -56,6 +56,7 @@ bool any(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return true;
 // Ratios are times of FBGEMM over oneDNN, geomeans over the shapes of 24 torchvision models at
 // batch 1 and one thread, as benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md).
 // They were measured on an EPYC core with AVX2 only; those marked VNNI on an AVX512-VNNI EPYC core.
+// Best first; what every provider refuses stays torch's.
 constexpr std::array kRows{
     ProviderRow{
         Provider::fbgemm, is_linear,
@@ -112,8 +113,6 @@ std::unique_ptr<Kernel> make(Provider provider, [[maybe_unused]] const LayerWeig
 }
 
 }  // namespace
-
-std::span<const ProviderRow> provider_rows() { return kRows; }
 
 const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits) {
   if (layer.int8_bytes() == 0) {

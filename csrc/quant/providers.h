@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "quant/kernel.h"
@@ -17,9 +16,6 @@ struct ProviderRow {
   // Why it comes here, with the figures that say so.
   const char* reason;
 };
-
-// Best first. What every provider refuses stays torch's.
-std::span<const ProviderRow> provider_rows();
 
 // What choose_kernel() may take.
 struct ProviderLimits {
