@@ -1,5 +1,6 @@
 #include "base/counters.h"
 
+#include <array>
 #include <memory>
 #include <mutex>
 
@@ -22,35 +23,17 @@ FallbackCounts& fallback_counts() {
 }  // namespace
 
 const char* op_name(Op op) {
-  switch (op) {
-    case Op::linear:
-      return "linear";
-    case Op::linear_dynamic:
-      return "linear_dynamic";
-    case Op::linear_leaky_relu:
-      return "linear_leaky_relu";
-    case Op::linear_tanh:
-      return "linear_tanh";
-    case Op::conv2d:
-      return "conv2d";
-    case Op::conv3d:
-      return "conv3d";
-    case Op::conv_transpose2d:
-      return "conv_transpose2d";
-    case Op::conv_transpose3d:
-      return "conv_transpose3d";
-    case Op::conv2d_add:
-      return "conv2d_add";
-    case Op::conv_dynamic:
-      return "conv_dynamic";
-    case Op::count_:
-      break;
-  }
-  return "?";
+#define CPUACCEL_NAME(name) #name,
+  constexpr std::array kNames{CPUACCEL_COUNTED_OPS(CPUACCEL_NAME) "?"};
+#undef CPUACCEL_NAME
+  static_assert(kNames.size() == static_cast<size_t>(Op::count_) + 1);
+  return kNames[static_cast<size_t>(op)];
 }
 
 const char* provider_name(Provider provider) {
   switch (provider) {
+    case Provider::own:
+      return "cpuaccel";
     case Provider::onednn:
       return "onednn";
     case Provider::fbgemm:

@@ -10,23 +10,26 @@
 
 namespace cpuaccel {
 
-// Ops that are counted; relu forms count under the op they fuse with.
+// Ops that are counted, by the names they have in stats(); relu forms count under the op they fuse
+// with.
+#define CPUACCEL_COUNTED_OPS(op)                                                                 \
+  op(linear) op(linear_dynamic) op(linear_leaky_relu) op(linear_tanh) op(conv2d) op(conv3d)      \
+      op(conv_transpose2d) op(conv_transpose3d) op(conv2d_add) op(conv_dynamic) op(quantize)     \
+          op(dequantize) op(requantize) op(add) op(mul) op(cat) op(clamp) op(relu) op(hardswish) \
+              op(hardsigmoid) op(sigmoid) op(tanh) op(leaky_relu) op(elu) op(silu) op(gelu)      \
+                  op(table) op(mean) op(adaptive_avg_pool2d) op(avg_pool2d) op(max_pool2d)       \
+                      op(upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle) op(fused)
+
 enum class Op : int {
-  linear,
-  linear_dynamic,
-  linear_leaky_relu,
-  linear_tanh,
-  conv2d,
-  conv3d,
-  conv_transpose2d,
-  conv_transpose3d,
-  conv2d_add,
-  conv_dynamic,
-  count_
+#define CPUACCEL_OP(name) name,
+  CPUACCEL_COUNTED_OPS(CPUACCEL_OP)
+#undef CPUACCEL_OP
+      count_
 };
 
-// Who does the work. `intree` is torch's own kernel, called by an object of ours.
-enum class Provider : int { onednn, fbgemm, intree, count_ };
+// Who does the work. `own` is a kernel of csrc/kernels; `intree` is torch's own kernel, called by
+// an object of ours.
+enum class Provider : int { own, onednn, fbgemm, intree, count_ };
 
 const char* op_name(Op op);
 const char* provider_name(Provider provider);

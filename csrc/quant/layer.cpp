@@ -23,23 +23,19 @@ std::string json_string(const std::string& text) {
   return result + "\"";
 }
 
-// Names for the profiler: "cpuaccel::conv2d.onednn". Literals, because the profiler keeps pointers.
-template <Provider kProvider>
-const char* profiler_name(Op op) {
+// Names for the profiler: "cpuaccel::conv2d.onednn", kept for ever because it keeps pointers.
+const char* profiler_name(Op op, Provider provider) {
+  constexpr auto kOps = static_cast<size_t>(Op::count_);
+  constexpr auto kProviders = static_cast<size_t>(Provider::count_);
   static const auto names = [] {
-    std::array<std::string, static_cast<size_t>(Op::count_)> result;
+    std::array<std::string, kOps * kProviders> result;
     for (size_t i = 0; i < result.size(); ++i) {
-      result[i] =
-          std::string("cpuaccel::") + op_name(static_cast<Op>(i)) + "." + provider_name(kProvider);
+      result[i] = std::string("cpuaccel::") + op_name(static_cast<Op>(i / kProviders)) + "." +
+                  provider_name(static_cast<Provider>(i % kProviders));
     }
     return result;
   }();
-  return names[static_cast<size_t>(op)].c_str();
-}
-
-const char* profiler_name(Op op, Provider provider) {
-  return provider == Provider::onednn ? profiler_name<Provider::onednn>(op)
-                                      : profiler_name<Provider::fbgemm>(op);
+  return names[static_cast<size_t>(op) * kProviders + static_cast<size_t>(provider)].c_str();
 }
 
 }  // namespace

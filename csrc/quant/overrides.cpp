@@ -1,52 +1,27 @@
-// The ops of torch's quantized namespace that get a kernel of ours, and their torch kernels.
+#include "quant/overrides.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
-#include <torch/library.h>
 
 #include <array>
-#include <atomic>
 #include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <string_view>
-#include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
-#include "base/fork.h"
-#include "base/log.h"
-#include "base/parallel.h"
+#include "ops/torch_kernel.h"
 #include "quant/conv_params.h"
 #include "quant/linear_params.h"
-#include "quant/providers.h"
-#include "quant/serialization.h"
-#include "quant/switch.h"
-#include "quant/torch_kernels.h"
 
 namespace cpuaccel::quant {
 namespace {
 
 using c10::intrusive_ptr;
+using ops::count_refusal;
+using ops::OpName;
 using Ints = torch::List<int64_t>;
 using OptionalTensor = std::optional<at::Tensor>;
-
-// An op's name as a template argument, so that each override knows what it stands over.
-struct OpName {
-  char text[48]{};
-  template <size_t kSize>
-  consteval OpName(const char (&name)[kSize]) {  // NOLINT: implicit, to be written as a literal
-    static_assert(kSize <= sizeof(text));
-    for (size_t i = 0; i < kSize; ++i) {
-      text[i] = name[i];
-    }
-  }
-};
 
 bool x86_engine() { return at::globalContext().qEngine() == at::QEngine::X86; }
 
@@ -55,17 +30,8 @@ std::vector<int64_t> vec(const Ints& list) { return list.vec(); }
 // Hands the arguments of a prepack op to torch's kernel.
 template <typename Params, typename... Arguments>
 intrusive_ptr<Params> torch_prepack(const char* name, Arguments&&... arguments) {
-  torch::jit::Stack stack;
-  torch::jit::push(stack, std::forward<Arguments>(arguments)...);
-  torch_kernel(name).call(stack);
-  return stack.back().toCustomClass<Params>();
-}
-
-void count_refusal(const char* name, const std::string& reason) {
-  count_fallback(name, reason);
-  if (log_enabled()) {
-    log_decision(std::string(name) + " -> torch: " + reason);
-  }
+  return ops::call_torch(name, std::forward<Arguments>(arguments)...)
+      .template toCustomClass<Params>();
 }
 
 template <OpName kName>
@@ -188,10 +154,8 @@ at::Tensor conv2d_add(at::Tensor qx, at::Tensor qaccum,
   }
   check_onednn_object(kName.text, packed_weight);
   count_refusal(kName.text, "weights packed by another engine");
-  torch::jit::Stack stack;
-  torch::jit::push(stack, qx, qaccum, packed_weight, output_scale, output_zero_point);
-  torch_kernel(kName.text).call(stack);
-  return stack.back().toTensor();
+  return ops::call_torch(kName.text, qx, qaccum, packed_weight, output_scale, output_zero_point)
+      .toTensor();
 }
 
 template <OpName kName>
@@ -204,10 +168,9 @@ at::Tensor linear_leaky_relu(at::Tensor X,
   }
   check_onednn_object(kName.text, packed_weight);
   count_refusal(kName.text, "weights packed by another engine");
-  torch::jit::Stack stack;
-  torch::jit::push(stack, X, packed_weight, output_scale, output_zero_point, negative_slope);
-  torch_kernel(kName.text).call(stack);
-  return stack.back().toTensor();
+  return ops::call_torch(kName.text, X, packed_weight, output_scale, output_zero_point,
+                         negative_slope)
+      .toTensor();
 }
 
 template <OpName kName>
@@ -218,26 +181,11 @@ at::Tensor linear_tanh(at::Tensor X, const intrusive_ptr<LinearPackedParamsBase>
   }
   check_onednn_object(kName.text, packed_weight);
   count_refusal(kName.text, "weights packed by another engine");
-  torch::jit::Stack stack;
-  torch::jit::push(stack, X, packed_weight, output_scale, output_zero_point);
-  torch_kernel(kName.text).call(stack);
-  return stack.back().toTensor();
-}
-
-struct Override {
-  const char* name;
-  torch::CppFunction (*function)();
-};
-
-template <auto kFunction>
-torch::CppFunction as_cpp_function() {
-  return torch::CppFunction(
-      c10::CompileTimeFunctionPointer<std::remove_pointer_t<decltype(kFunction)>, kFunction>());
+  return ops::call_torch(kName.text, X, packed_weight, output_scale, output_zero_point).toTensor();
 }
 
 // All ops we take, under the key QuantizedCPU: op, function, its template arguments after the name.
-#define ROW(name, function, ...) \
-  Override { name, as_cpp_function<&function<name __VA_OPT__(, ) __VA_ARGS__>> }
+#define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
 constexpr std::array kOverrides{
     ROW("quantized::linear_prepack", linear_prepack),
     ROW("quantized::conv_prepack", conv_prepack, 2),
@@ -260,83 +208,8 @@ constexpr std::array kOverrides{
 };
 #undef ROW
 
-void at_parallel_for(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& body) {
-  at::parallel_for(begin, end, grain_size, body);
-}
-
-struct SwitchState {
-  std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
-  std::atomic<bool> on{false};
-  std::map<std::string, TorchKernel, std::less<>> torch_kernels;
-  std::vector<std::unique_ptr<torch::Library>> libraries;
-};
-
-// Never destroyed: ops run while the process exits.
-SwitchState& state() {
-  static auto& instance = *std::make_unique<SwitchState>().release();
-  return instance;
-}
-
-// torch warns once per process when a kernel is put over another; here that is the purpose.
-class QuietWarnings final : public c10::WarningHandler {
- public:
-  void process(const c10::Warning& /*warning*/) override {}
-};
-
-void register_overrides(SwitchState& s) {
-  QuietWarnings quiet;
-  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
-  for (const char* space : {"quantized", "_quantized"}) {
-    s.libraries.push_back(std::make_unique<torch::Library>(
-        torch::Library::IMPL, space, c10::DispatchKey::QuantizedCPU, __FILE__, __LINE__));
-  }
-  for (const auto& row : kOverrides) {
-    auto& library = *s.libraries[row.name[0] == '_' ? 1 : 0];
-    library.impl(row.name, row.function());
-  }
-}
-
 }  // namespace
 
-const TorchKernel& torch_kernel(std::string_view name) {
-  const auto& kernels = state().torch_kernels;
-  const auto found = kernels.find(name);
-  TORCH_INTERNAL_ASSERT(found != kernels.end(), "no torch kernel was kept for ", name);
-  return found->second;
-}
-
-bool plugin_on() { return state().on.load(std::memory_order_relaxed); }
-
-bool switch_on() {
-  auto& s = state();
-  const std::scoped_lock lock(s.mutex);
-  if (s.on.load()) {
-    return true;
-  }
-  if (!provider_available(Provider::onednn) && !provider_available(Provider::fbgemm)) {
-    return false;
-  }
-  set_parallel_for(at_parallel_for);
-  if (s.torch_kernels.empty()) {
-    for (const auto& row : kOverrides) {
-      s.torch_kernels.emplace(row.name, TorchKernel(row.name, c10::DispatchKey::QuantizedCPU));
-    }
-  }
-  register_overrides(s);
-  replace_setstate();
-  s.on.store(true);
-  return true;
-}
-
-void switch_off() {
-  auto& s = state();
-  const std::scoped_lock lock(s.mutex);
-  if (!s.on.load()) {
-    return;
-  }
-  s.on.store(false);
-  restore_setstate();
-  s.libraries.clear();
-}
+std::span<const ops::Override> quant_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::quant

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 
+#include "ops/torch_kernel.h"
 #include "quant/weight.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
@@ -17,23 +18,13 @@ c10::List<int64_t> list_of(const std::array<int64_t, 3>& values, int count) {
 
 }  // namespace
 
-TorchKernel::TorchKernel(const char* name, c10::DispatchKey key)
-    : op_(c10::Dispatcher::singleton().findSchemaOrThrow(name, "")),
-      key_(key),
-      kernel_(op_.getComputedKernelForDispatchKey(key)) {}
-
-void TorchKernel::call(torch::jit::Stack& stack) const {
-  kernel_.callBoxed(op_, c10::DispatchKeySet(key_), &stack);
-}
-
 c10::intrusive_ptr<LinearPackedParamsBase> torch_linear_prepack(
     const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
 #ifdef CPUACCEL_HAS_FBGEMM
   return PackedLinearWeight::prepack(weight, bias);  // torch's x86 engine has no other linear
 #else
-  torch::jit::Stack stack{weight, bias};
-  torch_kernel("quantized::linear_prepack").call(stack);
-  return stack.back().toCustomClass<LinearPackedParamsBase>();
+  return ops::call_torch("quantized::linear_prepack", weight, bias)
+      .toCustomClass<LinearPackedParamsBase>();
 #endif
 }
 
@@ -63,7 +54,7 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
       transposed ? (kSpatial == 2 ? "quantized::conv_transpose2d_prepack"
                                   : "quantized::conv_transpose3d_prepack")
                  : (kSpatial == 2 ? "quantized::conv2d_prepack" : "quantized::conv3d_prepack");
-  torch_kernel(name).call(stack);
+  ops::torch_kernel(name).call(stack);
   return stack.back().toCustomClass<ConvPackedParamsBase<kSpatial>>();
 }
 

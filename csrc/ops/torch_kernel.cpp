@@ -1,0 +1,56 @@
+#include "ops/torch_kernel.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/counters.h"
+#include "base/log.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using KernelMap = std::map<std::string, TorchKernel, std::less<>>;
+
+// Never destroyed: ops run while the process exits.
+KernelMap& kept_kernels() {
+  static auto& instance = *std::make_unique<KernelMap>().release();
+  return instance;
+}
+
+c10::OperatorHandle find_op(std::string_view name) {
+  const auto dot = name.find('.');
+  const std::string op(name.substr(0, dot));
+  const std::string overload(dot == std::string_view::npos ? "" : name.substr(dot + 1));
+  return c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), overload.c_str());
+}
+
+}  // namespace
+
+TorchKernel::TorchKernel(const char* name, c10::DispatchKey key)
+    : op_(find_op(name)), key_(key), kernel_(op_.getComputedKernelForDispatchKey(key)) {}
+
+void TorchKernel::call(torch::jit::Stack& stack) const {
+  kernel_.callBoxed(op_, c10::DispatchKeySet(key_), &stack);
+}
+
+void keep_torch_kernel(const char* name, c10::DispatchKey key) {
+  kept_kernels().try_emplace(name, name, key);
+}
+
+const TorchKernel& torch_kernel(std::string_view name) {
+  const auto& kernels = kept_kernels();
+  const auto found = kernels.find(name);
+  TORCH_INTERNAL_ASSERT(found != kernels.end(), "no torch kernel was kept for ", name);
+  return found->second;
+}
+
+void count_refusal(std::string_view name, std::string_view reason) {
+  count_fallback(name, reason);
+  if (log_enabled()) {
+    log_decision(std::string(name) + " -> torch: " + std::string(reason));
+  }
+}
+
+}  // namespace cpuaccel::ops

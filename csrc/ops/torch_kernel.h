@@ -1,0 +1,43 @@
+// Torch's own kernels underneath ours: the ones that were there before.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <string_view>
+#include <utility>
+
+namespace cpuaccel::ops {
+
+// The kernel registered for `name` ("aten::mean.dim") under `key` before ours.
+class TorchKernel {
+ public:
+  TorchKernel(const char* name, c10::DispatchKey key);
+  // Calls it with the arguments on `stack`, which then holds its result.
+  void call(torch::jit::Stack& stack) const;
+
+ private:
+  c10::OperatorHandle op_;
+  c10::DispatchKey key_;
+  c10::SafeKernelFunction kernel_;
+};
+
+// Keeps torch's kernel of an op before ours is put over it. Once per op; not thread-safe.
+void keep_torch_kernel(const char* name, c10::DispatchKey key);
+
+// The kernel kept for an op we stand over. Throws for any other name.
+const TorchKernel& torch_kernel(std::string_view name);
+
+// Torch's kernel of `name` with these arguments, all of them: defaults are not filled in.
+template <typename... Arguments>
+c10::IValue call_torch(std::string_view name, Arguments&&... arguments) {
+  torch::jit::Stack stack;
+  torch::jit::push(stack, std::forward<Arguments>(arguments)...);
+  torch_kernel(name).call(stack);
+  return std::move(stack.back());
+}
+
+// Counts (and logs, if asked for) that a call of `name` is left to torch's kernel.
+void count_refusal(std::string_view name, std::string_view reason);
+
+}  // namespace cpuaccel::ops
