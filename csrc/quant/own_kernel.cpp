@@ -115,6 +115,11 @@ class OwnKernel final : public Kernel {
       return why;
     }
     const auto folded = folded_.get(layer_, call.src_scale, call.f32_dst ? 1.0f : call.dst_scale);
+    const float* bias = layer_.bias ? folded->dst_bias.data() : no_bias_.data();
+    if (!call.f32_dst && !kernels::conv_dst_in_range(folded->largest_scale, folded->largest_bias,
+                                                     packed_.magnitude)) {
+      return "results could leave int32";
+    }
     typename Family::Call c;
     c.weights = &packed_;
     c.N = call.N;
@@ -127,7 +132,7 @@ class OwnKernel final : public Kernel {
     c.dst.data = call.dst;
     c.dst.type = call.f32_dst ? kernels::DstType::f32 : kernels::DstType::u8;
     c.dst.scales = folded->dst_scales.data();
-    c.dst.bias = layer_.bias ? folded->dst_bias.data() : no_bias_.data();
+    c.dst.bias = bias;
     c.dst.zero_point = call.dst_zero_point;
     c.dst.min = call.post == PostOp::relu ? static_cast<uint8_t>(call.dst_zero_point) : uint8_t{0};
     if (call.epilogue != nullptr) {

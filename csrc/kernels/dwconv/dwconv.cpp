@@ -18,6 +18,9 @@ constexpr std::array kRows{CPUACCEL_DWCONV_KERNELS(CPUACCEL_ROW)};
 constexpr int64_t kTapBytes = 16 * 1024;
 // The widest vector in which a tap quad is kept: 64 bytes, or two parts of 32.
 constexpr int64_t kMostTapVector = 64;
+// Rows that one call of a row function gets: they share the widening of the weights, and what
+// follows them finds them in the L2 cache.
+constexpr int64_t kMostRows = 8;
 // Multiply-adds that are worth a thread: about 10 us.
 constexpr int64_t kGrain = 200000;
 
@@ -25,6 +28,19 @@ int64_t blocks(const DwconvShape& shape) { return (shape.C + kDwconvBlock - 1) /
 
 int64_t block_bytes(const DwconvShape& shape) {
   return (shape.KH + 3) / 4 * shape.KW * kDwconvBlock * 4;
+}
+
+int64_t magnitude(const DwconvShape& shape, const int8_t* weights) {
+  const int64_t count = shape.KH * shape.KW;
+  int64_t most = 0;
+  for (int64_t c = 0; c < shape.C; ++c) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      sum += std::abs(static_cast<int64_t>(weights[c * count + i]));
+    }
+    most = std::max(most, 255 * sum);
+  }
+  return most;
 }
 
 // Where the weight of a tap lies within its block.
@@ -41,22 +57,13 @@ const int8_t* DwconvWeights::block(int64_t c) const {
 }
 
 bool dwconv_fits(const DwconvShape& shape, const int8_t* weights) {
-  const int64_t count = shape.KH * shape.KW;
-  for (int64_t c = 0; c < shape.C; ++c) {
-    int64_t magnitude = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      magnitude += std::abs(static_cast<int64_t>(weights[c * count + i]));
-    }
-    if (magnitude > std::numeric_limits<int32_t>::max() / 510) {
-      return false;
-    }
-  }
-  return true;
+  return 2 * magnitude(shape, weights) <= std::numeric_limits<int32_t>::max();
 }
 
 DwconvWeights dwconv_pack(const DwconvShape& shape, const int8_t* weights) {
   DwconvWeights packed;
   packed.shape = shape;
+  packed.magnitude = magnitude(shape, weights);
   const auto tap_bytes = static_cast<size_t>(blocks(shape) * block_bytes(shape));
   const auto sum_bytes = static_cast<size_t>(blocks(shape) * kDwconvBlock) * sizeof(int32_t);
   packed.taps = aligned_block(tap_bytes);
@@ -106,7 +113,7 @@ DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector)
   tile.outputs = (call.OW + tiles - 1) / tiles;
   tile.columns = (tile.outputs - 1) * shape.SW + halo;
   tile.tap_bytes = tile.columns * column;
-  tile.weight_bytes = rows * shape.KW * tile.quads * tap_vector;
+  tile.weight_bytes = 4 * rows * shape.KW * tile.quads * tap_vector;
   return tile;
 }
 
@@ -123,21 +130,23 @@ size_t dwconv_scratch_bytes(const DwconvCall& call) {
 void dwconv(const DwconvCall& call, DwconvFunction* function) {
   const DwconvShape& shape = call.weights->shape;
   const int64_t unit = dwconv_pairs_rows(shape) ? 2 : 1;
-  const int64_t units = (call.OH + unit - 1) / unit;
-  const int64_t unit_work = unit * call.OW * shape.C * shape.KH * shape.KW;
+  const int64_t units = (call.OH + unit - 1) / unit;  // of an image
   const auto body = [&](int64_t begin, int64_t end) {
     void* memory = scratch(ScratchSlot::taps, dwconv_scratch_bytes(call));
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end;) {
       const int64_t n = i / units, oh = i % units * unit;
-      const int64_t rows = std::min(unit, call.OH - oh);
+      const int64_t together = std::min({end - i, units - i % units, kMostRows / unit});
+      const int64_t rows = std::min(together * unit, call.OH - oh);
       function(call, n, oh, rows, memory);
       if (call.epilogue.run != nullptr) {
         const int64_t row = call.OW * shape.C;
         call.epilogue.run(call.epilogue.context, static_cast<uint8_t*>(call.dst.data),
                           (n * call.OH + oh) * row, rows * row);
       }
+      i += together;
     }
   };
+  const int64_t unit_work = unit * call.OW * shape.C * shape.KH * shape.KW;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, unit_work));
   if (call.N * units <= grain) {
     body(0, call.N * units);

@@ -35,6 +35,7 @@ struct DwconvWeights {
   AlignedBlock taps;      // int8
   AlignedBlock tap_sums;  // int32, C rounded up: sum of a channel's weights
   int64_t bytes = 0;
+  int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
 
   const int8_t* block(int64_t c) const;
   const int32_t* sums() const { return reinterpret_cast<const int32_t*>(tap_sums.get()); }

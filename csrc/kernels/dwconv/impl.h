@@ -30,18 +30,19 @@ struct DwconvLoop {
 
   const DwconvCall& call;
   const DwconvShape& shape;
-  const DwconvTile tile;
-  int64_t n, oh;
-  int64_t quads;     // of the rows that all results of this group read
-  uint8_t* taps;     // [4 * kLanes channels: 4 parts][column][quad][kParts] vectors
-  uint8_t* weights;  // [row][kw][quad][kParts] vectors
+  const DwconvTile& tile;  // kRows rows of results
+  int64_t n;
+  uint8_t* taps;     // [4 vectors of channels][column][quad][kParts] vectors
+  uint8_t* weights;  // [4 vectors of channels][row][kw][quad][kParts] vectors
   const uint8_t* src_end;
 
+  int64_t part_stride() const { return tile.columns * tile.quads * kParts * kBytes; }
+  int64_t weight_stride() const { return tile.rows * shape.KW * tile.quads * kParts * kBytes; }
   int64_t columns(int64_t outputs) const {
     return (outputs - 1) * shape.SW + (shape.KW - 1) * shape.DW + 1;
   }
 
-  SrcRow src_row(int64_t r, int64_t c, const uint8_t* padding) const {
+  SrcRow src_row(int64_t oh, int64_t r, int64_t c, const uint8_t* padding) const {
     const int64_t ih = oh * shape.SH - shape.PH + r * shape.DH;
     if (ih < 0 || ih >= call.IH) {
       return {padding, 0};
@@ -57,13 +58,14 @@ struct DwconvLoop {
     }
   }
 
-  // Taps of channels [c, c + 4 * kLanes) and the columns that results [ow, ow + outputs) read.
-  void interleave(int64_t c, int64_t ow, int64_t outputs) const {
+  // Taps of channels [c, c + 4 * kLanes) that results [ow, ow + outputs) of the rows from `oh`
+  // read.
+  void interleave(int64_t oh, int64_t c, int64_t ow, int64_t outputs) const {
     alignas(kBytes) uint8_t padding[kBytes];
     const Int zero_point = V::set1_u8(static_cast<uint8_t>(call.src_zero_point));
     V::store(padding, zero_point);
     const int64_t count = shape.C - c < kBytes ? shape.C - c : kBytes;
-    const int64_t part_stride = tile.columns * quads * kParts * kBytes;
+    const int64_t quads = tile.quads;
     const int64_t first = ow * shape.SW - shape.PW;
     const int64_t width = columns(outputs);
     for (int64_t q = 0; q < quads; ++q) {
@@ -73,7 +75,7 @@ struct DwconvLoop {
         // Rows past the window meet weights of 0; any bytes do.
         const int64_t last = shape.KH - 1 + (tile.rows - 1);
         const int64_t r = 4 * q + i < last ? 4 * q + i : last;
-        rows[i] = src_row(r, c, padding);
+        rows[i] = src_row(oh, r, c, padding);
         ends[i] = rows[i].stride == 0 ? padding + kBytes : src_end;
       }
       uint8_t* to = taps + q * kParts * kBytes;
@@ -90,7 +92,7 @@ struct DwconvLoop {
           V::interleave4(row[0], row[1], row[2], row[3], out);
         }
         uint8_t* at = to;
-        for (int s = 0; s < 4; ++s, at += part_stride) {
+        for (int s = 0; s < 4; ++s, at += part_stride()) {
           put(at, out[s]);
         }
       }
@@ -99,13 +101,12 @@ struct DwconvLoop {
 
   // Weights of channels [c, c + kLanes) for each row of results: row 1 reads the same taps one row
   // further down, so its bytes move up by one.
-  void spread_weights(int64_t c) const {
+  void spread_weights(int64_t c, uint8_t* to) const {
     const int64_t block_quads = call.weights->quads();
     const auto* packed = call.weights->block(c) + (c % kDwconvBlock) * 4;
-    uint8_t* to = weights;
     for (int64_t row = 0; row < tile.rows; ++row) {
       for (int64_t kw = 0; kw < shape.KW; ++kw) {
-        for (int64_t q = 0; q < quads; ++q, to += kParts * kBytes) {
+        for (int64_t q = 0; q < tile.quads; ++q, to += kParts * kBytes) {
           const auto quad = [&](int64_t i) {
             return i < 0 || i >= block_quads
                        ? V::zero()
@@ -125,23 +126,28 @@ struct DwconvLoop {
     }
   }
 
-  // kLanes channels of kRows x kColumns results; result i of column k, row r is k * kRows + r.
+  // kLanes channels of kRows x kColumns results, those past column `last` like it; result of column
+  // k, row r is k * kRows + r.
   // kKW, kQuads: 0 where not known at compile time.
   template <int kRows, int kColumns, int kKW, int kQuads>
-  void accumulate(Int start, const uint8_t* const columns[kColumns], Int acc[]) const {
+  CPUACCEL_INLINE void accumulate(Int start, const uint8_t* w, const uint8_t* first_column,
+                                  int64_t column_bytes, int64_t last, Int acc[]) const {
     const int64_t KW = kKW != 0 ? kKW : shape.KW;
-    const int64_t Q = kQuads != 0 ? kQuads : quads;
+    const int64_t Q = kQuads != 0 ? kQuads : tile.quads;
     const int64_t step = shape.DW * Q * kParts * kBytes;
     const int64_t weight_row = KW * Q * kParts * kBytes;
+    const uint8_t* columns[kColumns];
+    for (int64_t k = 0; k < kColumns; ++k) {
+      columns[k] = first_column + (k < last ? k : last) * column_bytes;
+    }
     for (int i = 0; i < kRows * kColumns; ++i) {
       acc[i] = start;
     }
     for (int64_t kw = 0; kw < KW; ++kw) {
       for (int64_t part = 0; part < Q * kParts; ++part) {
-        const uint8_t* w = weights + (kw * Q * kParts + part) * kBytes;
         Int row_weights[kRows];
         for (int r = 0; r < kRows; ++r) {
-          row_weights[r] = V::load(w + r * weight_row);
+          row_weights[r] = V::load(w + r * weight_row + (kw * Q * kParts + part) * kBytes);
         }
         for (int k = 0; k < kColumns; ++k) {
           const Int taps_of_column = V::load(columns[k] + kw * step + part * kBytes);
@@ -153,10 +159,10 @@ struct DwconvLoop {
     }
   }
 
-  // Channels [c, c + count), count <= kLanes, of results [ow, ow + outputs) of the group's rows.
+  // Channels [c, c + count), count <= kLanes, of results [ow, ow + outputs) of the rows from `oh`.
   template <int kRows, int kKW, int kQuads>
-  void results(int64_t c, int64_t count, const uint8_t* first_column, int64_t ow,
-               int64_t outputs) const {
+  void results(int64_t oh, int64_t c, int64_t count, const uint8_t* w, const uint8_t* first_column,
+               int64_t ow, int64_t outputs) const {
     alignas(kBytes) int32_t sums[kLanes];
     alignas(kBytes) float scales[kLanes] = {}, biases[kLanes] = {};
     for (int64_t i = 0; i < count; ++i) {
@@ -171,7 +177,7 @@ struct DwconvLoop {
     const Float bias = V::load(static_cast<const float*>(biases));
     const typename V::Quantizer quantizer(call.dst.zero_point, call.dst.min, call.dst.max,
                                           call.dst.flip());
-    const int64_t Q = kQuads != 0 ? kQuads : quads;
+    const int64_t Q = kQuads != 0 ? kQuads : tile.quads;
     const int64_t column_bytes = shape.SW * Q * kParts * kBytes;
     const int64_t element = call.dst.element_size();
     auto* dst = static_cast<uint8_t*>(call.dst.data) +
@@ -180,96 +186,102 @@ struct DwconvLoop {
     const int64_t dst_step = shape.C * element;
     const int64_t counts[4] = {count, count, count, count};
     // Eight results at a time, as many as registers hold; at the end columns are repeated.
-    constexpr int kColumns = 8 / kRows;
-    for (int64_t j = 0; j < outputs; j += kColumns) {
-      const uint8_t* columns[kColumns];
-      uint8_t* to[8];
-      const int64_t last = outputs - 1 - j;
-      for (int k = 0; k < kColumns; ++k) {
-        const int64_t at = k < last ? k : last;
-        columns[k] = first_column + at * column_bytes;
-        for (int r = 0; r < kRows; ++r) {
-          to[k * kRows + r] = dst + r * dst_row + at * dst_step;
-        }
-      }
-      first_column += kColumns * column_bytes;
-      dst += kColumns * dst_step;
+    constexpr int64_t kColumns = 8 / kRows;
+    const auto group = [&](int64_t last, auto to_address) __attribute__((always_inline)) {
       Int acc[8];
-      accumulate<kRows, kColumns, kKW, kQuads>(start, columns, acc);
-      for (int half = 0; half < 8; half += 4) {
+      accumulate<kRows, kColumns, kKW, kQuads>(start, w, first_column, column_bytes, last, acc);
+      const auto half = [&](int first) __attribute__((always_inline)) {
         Float real[4];
+        uint8_t* to[4];
+#pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) {
-          real[i] = V::to_real(acc[half + i], scale, bias);
+          real[i] = V::to_real(acc[first + i], scale, bias);
+          to[i] = to_address(first + i);
         }
         if (call.dst.type == DstType::f32) {
           for (int i = 0; i < 4; ++i) {
-            V::store_floats(reinterpret_cast<float*>(to[half + i]), real[i], count);
+            V::store_floats(reinterpret_cast<float*>(to[i]), real[i], count);
           }
         } else {
-          V::store4(to + half, V::quantize4(real, quantizer), counts);
+          V::store4(to, V::quantize4(real, quantizer), counts);
         }
-      }
+      };
+      half(0);
+      half(4);
+    };
+    int64_t j = 0;
+    for (; j + kColumns <= outputs; j += kColumns) {
+      group(kColumns - 1,
+            [&](int64_t i) { return dst + i % kRows * dst_row + i / kRows * dst_step; });
+      first_column += kColumns * column_bytes;
+      dst += kColumns * dst_step;
+    }
+    if (j < outputs) {
+      const int64_t last = outputs - 1 - j;
+      group(last, [&](int64_t i) {
+        const int64_t column = i / kRows < last ? i / kRows : last;
+        return dst + i % kRows * dst_row + column * dst_step;
+      });
     }
   }
 
+  // Rows [oh, oh + groups * kRows) of results.
   template <int kRows, int kKW, int kQuads>
-  void run() const {
-    const int64_t part_stride = tile.columns * quads * kParts * kBytes;
+  void run(int64_t oh, int64_t groups) const {
     for (int64_t ow = 0; ow < call.OW; ow += tile.outputs) {
       const int64_t outputs = call.OW - ow < tile.outputs ? call.OW - ow : tile.outputs;
       for (int64_t c = 0; c < shape.C; c += 4 * kLanes) {
-        interleave(c, ow, outputs);
-        for (int s = 0; s < 4; ++s) {
-          const int64_t from = c + s * kLanes;
-          if (from >= shape.C) {
-            break;
+        const int64_t left = (shape.C - c + kLanes - 1) / kLanes;
+        const int64_t vectors = left < 4 ? left : 4;
+        for (int64_t s = 0; s < vectors; ++s) {
+          spread_weights(c + s * kLanes, weights + s * weight_stride());
+        }
+        for (int64_t group = 0; group < groups; ++group) {
+          const int64_t row = oh + group * kRows;
+          interleave(row, c, ow, outputs);
+          for (int64_t s = 0; s < vectors; ++s) {
+            const int64_t from = c + s * kLanes;
+            const int64_t count = shape.C - from < kLanes ? shape.C - from : kLanes;
+            results<kRows, kKW, kQuads>(row, from, count, weights + s * weight_stride(),
+                                        taps + s * part_stride(), ow, outputs);
           }
-          spread_weights(from);
-          const int64_t count = shape.C - from < kLanes ? shape.C - from : kLanes;
-          results<kRows, kKW, kQuads>(from, count, taps + s * part_stride, ow, outputs);
         }
       }
     }
   }
 
   template <int kRows>
-  void run_rows() const {
-    if (shape.KW == 3 && quads == 1) {
-      run<kRows, 3, 1>();
-    } else if (shape.KW == 5 && quads == 2) {
-      run<kRows, 5, 2>();
-    } else if (shape.KW == 7 && quads == 2) {
-      run<kRows, 7, 2>();
+  void run_groups(int64_t oh, int64_t groups) const {
+    if (shape.KW == 3 && tile.quads == 1) {
+      run<kRows, 3, 1>(oh, groups);
+    } else if (shape.KW == 5 && tile.quads == 2) {
+      run<kRows, 5, 2>(oh, groups);
+    } else if (shape.KW == 7 && tile.quads == 2) {
+      run<kRows, 7, 2>(oh, groups);
     } else {
-      run<kRows, 0, 0>();
+      run<kRows, 0, 0>(oh, groups);
     }
   }
 };
 
+template <typename V, int kRows>
+void dwconv_groups(const DwconvCall& call, int64_t n, int64_t oh, int64_t groups, void* scratch) {
+  if (groups == 0) {
+    return;
+  }
+  const DwconvShape& shape = call.weights->shape;
+  const DwconvTile tile = dwconv_tile(call, kRows, V::kParts * V::kBytes);
+  auto* taps = static_cast<uint8_t*>(scratch);
+  const uint8_t* src_end = call.src + call.N * call.IH * call.IW * shape.C;
+  const DwconvLoop<V> loop{call, shape, tile, n, taps, taps + tile.tap_bytes, src_end};
+  loop.template run_groups<kRows>(oh, groups);
+}
+
 template <typename V>
 void dwconv_rows(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, void* scratch) {
-  const DwconvShape& shape = call.weights->shape;
-  const bool pairs = dwconv_pairs_rows(shape);
-  for (int64_t done = 0; done < rows;) {
-    const int64_t group = pairs && rows - done >= 2 ? 2 : 1;
-    const DwconvTile tile = dwconv_tile(call, group, V::kParts * V::kBytes);
-    auto* taps = static_cast<uint8_t*>(scratch);
-    const DwconvLoop<V> loop{call,
-                             shape,
-                             tile,
-                             n,
-                             oh + done,
-                             tile.quads,
-                             taps,
-                             taps + tile.tap_bytes,
-                             call.src + call.N * call.IH * call.IW * shape.C};
-    if (group == 2) {
-      loop.template run_rows<2>();
-    } else {
-      loop.template run_rows<1>();
-    }
-    done += group;
-  }
+  const int64_t pairs = dwconv_pairs_rows(call.weights->shape) ? rows / 2 : 0;
+  dwconv_groups<V, 2>(call, n, oh, pairs, scratch);
+  dwconv_groups<V, 1>(call, n, oh + 2 * pairs, rows - 2 * pairs, scratch);
 }
 
 }  // namespace

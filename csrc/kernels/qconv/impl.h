@@ -93,7 +93,7 @@ struct QconvLoop {
   // Scales and stores a tile; results of a vector of channels in fours where there are four pixels,
   // else vectors of one pixel in fours.
   template <int kPixels, int kWide>
-  void finish(int64_t pixel, int64_t v, const Int* acc) const {
+  CPUACCEL_INLINE void finish(int64_t pixel, int64_t v, const Int* acc) const {
     static_assert(kPixels % 4 == 0 || (kPixels == 1 && kWide == 4));
     Float scales[kWide], biases[kWide];
     int64_t counts[kWide];

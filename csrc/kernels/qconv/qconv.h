@@ -58,6 +58,7 @@ struct QconvWeights {
   AlignedBlock values;        // int8
   AlignedBlock channel_sums;  // int32: of an output channel's weights, part by part in whole blocks
   int64_t bytes = 0;
+  int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
 
   const int8_t* block(int64_t part, int64_t index) const;
   const int32_t* sums(int64_t part) const;

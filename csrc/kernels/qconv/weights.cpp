@@ -38,6 +38,19 @@ void for_each_weight(const QconvShape& s, const QconvLayout& layout, const Funct
   }
 }
 
+int64_t magnitude(const QconvShape& shape, const int8_t* weights) {
+  const int64_t count = shape.IC / shape.G * shape.KH * shape.KW;
+  int64_t most = 0;
+  for (int64_t oc = 0; oc < shape.OC; ++oc) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      sum += std::abs(static_cast<int64_t>(weights[oc * count + i]));
+    }
+    most = std::max(most, 255 * sum);
+  }
+  return most;
+}
+
 int64_t value_bytes(const QconvLayout& layout) {
   return layout.parts * layout.part_blocks() * layout.block_bytes();
 }
@@ -72,17 +85,7 @@ const int32_t* QconvWeights::sums(int64_t part) const {
 }
 
 bool qconv_fits(const QconvShape& shape, const int8_t* weights) {
-  const int64_t count = shape.IC / shape.G * shape.KH * shape.KW;
-  for (int64_t oc = 0; oc < shape.OC; ++oc) {
-    int64_t magnitude = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      magnitude += std::abs(static_cast<int64_t>(weights[oc * count + i]));
-    }
-    if (magnitude > std::numeric_limits<int32_t>::max() / 510) {
-      return false;
-    }
-  }
-  return true;
+  return 2 * magnitude(shape, weights) <= std::numeric_limits<int32_t>::max();
 }
 
 int64_t qconv_packed_bytes(const QconvShape& shape) {
@@ -94,6 +97,7 @@ QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights) {
   QconvWeights packed;
   packed.shape = shape;
   packed.layout = qconv_layout(shape);
+  packed.magnitude = magnitude(shape, weights);
   const auto values = static_cast<size_t>(value_bytes(packed.layout));
   const auto sums = static_cast<size_t>(sum_bytes(packed.layout));
   packed.values = aligned_block(values);
