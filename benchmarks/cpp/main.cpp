@@ -82,7 +82,8 @@ std::vector<Result> run_peaks(int threads, const Timing& timing) {
     Result result =
         result_of("peaks", rate_name(runs[i].rate) + places[i], runs[i].name, runs[i].isa);
     result.sample = samples[i];
-    (places[i].empty() ? result.operations : result.bytes) = runs[i].work;
+    result.work = runs[i].work;
+    result.unit = rate_unit(runs[i].rate);
     results.push_back(result);
   }
   return results;
@@ -102,9 +103,10 @@ std::vector<Result> run_case(const std::string& family, const Case& item, int th
   for (size_t i = 0; i < rows.size(); ++i) {
     Result result = result_of(family, item.shape, rows[i].name, rows[i].isa);
     result.sample = samples[i];
-    result.operations = item.operations;
-    result.bytes = bytes;
-    if (item.operations > 0) {
+    const bool computes = item.operations > 0;
+    result.work = computes ? item.operations : bytes;
+    result.unit = rate_unit(computes ? item.rate : Rate::copy);
+    if (computes) {
       const double peak = peaks.operations(item.rate, rows[i].isa);
       result.peak_seconds = peak > 0 ? item.operations / peak : 0;
     } else {

@@ -33,7 +33,15 @@ constexpr std::array kOperationsRows{CPUACCEL_OPERATIONS_PEAKS(CPUACCEL_ROW)};
 constexpr std::array kBytesRows{CPUACCEL_BYTES_PEAKS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr std::array kRateNames{"clock", "fp32", "int8", "int8 saturating", "read", "copy"};
+struct RateText {
+  const char* name;
+  const char* unit;
+};
+constexpr std::array kRates{
+    RateText{"clock", "GHz"},   RateText{"fp32", "GMAC/s"},
+    RateText{"int8", "GMAC/s"}, RateText{"int8 saturating", "GMAC/s"},
+    RateText{"read", "GB/s"},   RateText{"copy", "GB/s"},
+};
 
 // Some 100 us: waking threads does not show.
 constexpr int64_t kIterations = 32768;
@@ -120,7 +128,9 @@ PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes,
 
 }  // namespace
 
-const char* rate_name(Rate rate) { return kRateNames[static_cast<size_t>(rate)]; }
+const char* rate_name(Rate rate) { return kRates[static_cast<size_t>(rate)].name; }
+
+const char* rate_unit(Rate rate) { return kRates[static_cast<size_t>(rate)].unit; }
 
 double Peaks::operations(Rate rate, Isa isa) const {
   // The entries of a rate lie together, lowest rung first.

@@ -22,6 +22,9 @@ enum class Rate {
 
 const char* rate_name(Rate rate);
 
+// The unit of 10^9 a second, such as "GB/s".
+const char* rate_unit(Rate rate);
+
 // Measured rates: of operations by instruction set, of bytes for data of the size at hand.
 class Peaks {
  public:

@@ -13,7 +13,7 @@ constexpr size_t kLeftAligned = 2;
 using Line = std::array<std::string, kColumns>;
 
 constexpr const char* kCsvHeader =
-    "family,shape,row,isa,seconds,first_quartile,third_quartile,rounds,operations,bytes,"
+    "family,shape,row,isa,seconds,first_quartile,third_quartile,rounds,work,unit,"
     "peak_seconds,bound_seconds";
 
 std::string fixed(double value, int digits) {
@@ -31,12 +31,10 @@ std::string share(double least_seconds, double seconds) {
 
 Line line_of(const Result& result) {
   const double seconds = result.sample.median;
-  const bool counts = result.operations > 0;
-  const double rate = (counts ? result.operations : result.bytes) / seconds * 1e-9;
   return {result.shape,
           result.row,
           figure(seconds * 1e6),
-          figure(rate) + (counts ? " GMAC/s" : " GB/s  "),
+          figure(result.work / seconds * 1e-9) + " " + result.unit,
           share(result.peak_seconds, seconds),
           share(result.bound_seconds, seconds)};
 }
@@ -77,8 +75,8 @@ void write_csv(std::ostream& out, const std::vector<Result>& results) {
     const Sample& sample = result.sample;
     out << result.family << ',' << std::quoted(result.shape, '"', '"') << ',' << result.row << ','
         << isa_name(result.isa) << ',' << sample.median << ',' << sample.first_quartile << ','
-        << sample.third_quartile << ',' << sample.rounds << ',' << result.operations << ','
-        << result.bytes << ',' << result.peak_seconds << ',' << result.bound_seconds << '\n';
+        << sample.third_quartile << ',' << sample.rounds << ',' << result.work << ',' << result.unit
+        << ',' << result.peak_seconds << ',' << result.bound_seconds << '\n';
   }
 }
 

@@ -17,8 +17,8 @@ struct Result {
   std::string row;
   Isa isa = Isa::ref;
   Sample sample;
-  double operations = 0;     // of one call
-  double bytes = 0;          // of one call
+  double work = 0;           // of one call
+  std::string unit;          // of 10^9 of it in a second: "GMAC/s", "GB/s" or "GHz"
   double peak_seconds = 0;   // what a call takes at that peak, 0 where none was measured
   double bound_seconds = 0;  // what the whole loop takes at least, 0 where the family does not say
 };

@@ -7,15 +7,14 @@ from itertools import groupby
 
 from rich.table import Table
 
-PEAKS = "peaks"
-
 
 @dataclass(frozen=True)
 class KernelResult:
     """One row of a kernel list on one shape, or one peak of the machine (family "peaks").
 
-    Times are seconds of one call; `peak_seconds` is what the call would take at the machine's peak
-    and `bound_seconds` what its whole loop takes at least, 0 where that is not known.
+    `work` is that of one call: multiply-adds, bytes or cycles. Times are seconds of one call.
+    `peak_seconds` is what the call would take at the machine's peak and `bound_seconds` what its
+    whole loop takes at least, 0 where that is not known.
     """
 
     family: str
@@ -26,22 +25,15 @@ class KernelResult:
     first_quartile: float
     third_quartile: float
     rounds: int
-    operations: float
-    bytes: float
+    work: float
+    unit: str
     peak_seconds: float
     bound_seconds: float
 
     @property
     def rate(self) -> float:
-        """Operations a second, or bytes a second where it only moves data."""
-        return (self.operations or self.bytes) / self.seconds
-
-    @property
-    def unit(self) -> str:
-        """The unit of 10^9 of `rate`."""
-        if not self.operations:
-            return "GB/s"
-        return "GHz" if self.family == PEAKS and self.shape == "clock" else "GMAC/s"
+        """Work a second, in `unit`."""
+        return self.work / self.seconds * 1e-9
 
     @property
     def peak_share(self) -> float | None:
@@ -63,7 +55,7 @@ class KernelResult:
             "q1_us": self.first_quartile * 1e6,
             "q3_us": self.third_quartile * 1e6,
             "rounds": self.rounds,
-            "rate": self.rate * 1e-9,
+            "rate": self.rate,
             "unit": self.unit,
             "peak_share": self.peak_share,
             "bound_share": self.bound_share,
@@ -72,7 +64,7 @@ class KernelResult:
 
 def read(lines: Iterable[str]) -> list[KernelResult]:
     """The results in the lines of a CSV file."""
-    texts = ("family", "shape", "row", "isa")
+    texts = ("family", "shape", "row", "isa", "unit")
     results = []
     for line in csv.DictReader(lines):
         numbers = {key: float(value) for key, value in line.items() if key not in texts}
@@ -102,7 +94,7 @@ def table_of(results: list[KernelResult]) -> Table:
     for shape, group in groupby(results, key=lambda each: each.shape):
         for position, each in enumerate(group):
             shares = [_percent(each.peak_share)] * compared + [_percent(each.bound_share)] * bounded
-            rate = f"{_figure(each.rate * 1e-9)} {each.unit:6}"
+            rate = f"{_figure(each.rate)} {each.unit:6}"
             name = "" if position else shape
             table.add_row(name, each.row, _figure(each.seconds * 1e6), rate, *shares)
         if compared:

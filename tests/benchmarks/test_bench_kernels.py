@@ -9,15 +9,15 @@ from benchmarks.ops import kernels
 from benchmarks.ops._kernel_results import by_family, read, table_of
 
 _HEADER = (
-    "family,shape,row,isa,seconds,first_quartile,third_quartile,rounds,operations,bytes,"
+    "family,shape,row,isa,seconds,first_quartile,third_quartile,rounds,work,unit,"
     "peak_seconds,bound_seconds"
 )
 _LINES = [
     _HEADER,
-    'peaks,"clock",ref,ref,1e-4,1e-4,1e-4,5,3e5,0,0,0',
-    'peaks,"read L1",x86_avx2,avx2,1e-4,1e-4,1e-4,5,0,1e7,0,0',
-    'conv,"3x3, 64",x86_avx2,avx2,2e-5,1e-5,3e-5,5,8e5,4096,1e-5,1.5e-5',
-    'conv,"3x3, 64",ref,ref,2e-3,2e-3,2e-3,5,8e5,4096,0,0',
+    'peaks,"clock",ref,ref,1e-4,1e-4,1e-4,5,3e5,GHz,0,0',
+    'peaks,"read L1",x86_avx2,avx2,1e-4,1e-4,1e-4,5,1e7,GB/s,0,0',
+    'conv,"3x3, 64",x86_avx2,avx2,2e-5,1e-5,3e-5,5,8e5,GMAC/s,1e-5,1.5e-5',
+    'conv,"3x3, 64",ref,ref,2e-3,2e-3,2e-3,5,8e5,GMAC/s,0,0',
 ]
 
 
@@ -29,9 +29,9 @@ def test_families_keep_their_order():
 
 def test_rates_and_shares():
     clock, bandwidth, fast, slow = read(_LINES)
-    assert (clock.rate, clock.unit) == (pytest.approx(3e9), "GHz")
-    assert (bandwidth.rate, bandwidth.unit) == (pytest.approx(1e11), "GB/s")
-    assert (fast.rate, fast.unit) == (pytest.approx(4e10), "GMAC/s")
+    assert (clock.rate, clock.unit) == (pytest.approx(3), "GHz")
+    assert (bandwidth.rate, bandwidth.unit) == (pytest.approx(100), "GB/s")
+    assert (fast.rate, fast.unit) == (pytest.approx(40), "GMAC/s")
     assert fast.peak_share == pytest.approx(0.5)
     assert fast.bound_share == pytest.approx(0.75)
     assert (slow.peak_share, slow.bound_share) == (None, None)
