@@ -24,7 +24,8 @@ test: test-kernels test-python
 test-python: $(VENV)/.installed
 	$(BIN)/pytest
 
-# Kernels and base without torch: under sanitizers, and once more to look at the ISA objects.
+# Kernels and base without torch, and their benchmark: under sanitizers, and once more to look at the
+# ISA objects.
 test-kernels: kernels-sanitized
 	ctest --test-dir build/kernels-sanitized --output-on-failure
 	cmake -S . -B build/kernels -DCPUACCEL_KERNELS_ONLY=ON
@@ -40,7 +41,7 @@ test-avx512: kernels-sanitized
 	    build/kernels-sanitized/tests/cpp/cpuaccel_kernel_tests; done
 
 kernels-sanitized:
-	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON \
+	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \
 	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
 	cmake --build build/kernels-sanitized --parallel $(JOBS)
 
