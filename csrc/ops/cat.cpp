@@ -33,13 +33,18 @@ bool is_channels_walk(const Tensors& inputs, int64_t dim) {
          });
 }
 
+// Inputs of several memory formats make a contiguous result.
 Walk walk_of(const Tensors& inputs, int64_t dim) {
-  return is_channels_walk(inputs, dim) ? Walk{true, at::MemoryFormat::ChannelsLast}
-                                       : Walk{false, inputs.front().suggest_memory_format()};
+  if (is_channels_walk(inputs, dim)) {
+    return {true, at::MemoryFormat::ChannelsLast};
+  }
+  const auto format = inputs.front().suggest_memory_format();
+  const bool same = std::ranges::all_of(
+      inputs, [&](const at::Tensor& x) { return x.suggest_memory_format() == format; });
+  return {false, same ? format : at::MemoryFormat::Contiguous};
 }
 
-const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t dim,
-                          const Walk& walk) {
+const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t dim) {
   if (!x.is_quantized()) {
     return "an input that is not quantized";
   }
@@ -57,8 +62,7 @@ const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t 
       return "inputs that don't go together";
     }
   }
-  return walk.channels || x.suggest_memory_format() == walk.format ? nullptr
-                                                                   : "inputs of different strides";
+  return nullptr;
 }
 
 // Null if all inputs can be walked; then `walk` is filled in. `torch_dim` is `dim` as torch's own
@@ -68,12 +72,12 @@ const char* refuses(const Tensors& inputs, int64_t dim, int64_t torch_dim,
   if (inputs.empty() || inputs.front().dim() == 0 || dim < 0 || dim >= inputs.front().dim()) {
     return "arguments for torch to refuse";
   }
-  walk = walk_of(inputs, torch_dim);
   for (const auto& x : inputs) {
-    if (const char* why = refuses_input(x, inputs.front(), dim, *walk)) {
+    if (const char* why = refuses_input(x, inputs.front(), dim)) {
       return why;
     }
   }
+  walk = walk_of(inputs, torch_dim);
   return nullptr;
 }
 

@@ -29,26 +29,54 @@ const char* refuses_quantize(const at::Tensor& x, int64_t zero_point, at::Scalar
   return in_range(dtype, zero_point) ? nullptr : "zero point out of range";
 }
 
+at::Tensor run_quantize(const at::Tensor& x, double scale, int64_t zero_point,
+                        at::ScalarType dtype) {
+  CPUACCEL_OWN_CALL(quantize);
+  const auto format = x.suggest_memory_format();
+  const auto dense = x.expect_contiguous(format);
+  auto result = empty_quantized(x.sizes(), dtype, scale, zero_point, format);
+  const auto to_scale = static_cast<float>(scale);
+  const auto to_zero_point = static_cast<int32_t>(zero_point);
+  const auto* src = dense->const_data_ptr<float>();
+  auto* dst = mutable_bytes(result);
+  if (dtype == at::kQUInt8) {
+    kernels::quantize_u8(src, dst, x.numel(), to_scale, to_zero_point);
+  } else {
+    kernels::quantize_s8(src, reinterpret_cast<int8_t*>(dst), x.numel(), to_scale, to_zero_point);
+  }
+  return result;
+}
+
 template <OpName kName>
 at::Tensor quantize(const at::Tensor& x, double scale, int64_t zero_point, at::ScalarType dtype) {
   if (x86_engine()) {
     const char* why = refuses_quantize(x, zero_point, dtype);
     if (why == nullptr) {
-      CPUACCEL_OWN_CALL(quantize);
-      const auto format = x.suggest_memory_format();
-      const auto dense = x.expect_contiguous(format);
-      auto result = empty_quantized(x.sizes(), dtype, scale, zero_point, format);
-      const auto to_scale = static_cast<float>(scale);
-      const auto to_zero_point = static_cast<int32_t>(zero_point);
-      const auto* src = dense->const_data_ptr<float>();
-      auto* dst = mutable_bytes(result);
-      if (dtype == at::kQUInt8) {
-        kernels::quantize_u8(src, dst, x.numel(), to_scale, to_zero_point);
-      } else {
-        kernels::quantize_s8(src, reinterpret_cast<int8_t*>(dst), x.numel(), to_scale,
-                             to_zero_point);
+      return run_quantize(x, scale, zero_point, dtype);
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, x, scale, zero_point, dtype).toTensor();
+}
+
+bool one_number(const at::Tensor& x, at::ScalarType dtype) {
+  return x.scalar_type() == dtype && x.numel() == 1 && x.layout() == at::kStrided &&
+         x.device().is_cpu();
+}
+
+// The quantiser as two tensors, as convert_fx and nn.quantized.Quantize hand it over.
+template <OpName kName>
+at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
+                               const at::Tensor& zero_point, at::ScalarType dtype) {
+  if (x86_engine()) {
+    const char* why = "a quantizer that is no float32 and int64";
+    if (one_number(scale, at::kFloat) && one_number(zero_point, at::kLong)) {
+      const double to_scale = *scale.const_data_ptr<float>();
+      const int64_t to_zero_point = *zero_point.const_data_ptr<int64_t>();
+      why = refuses_quantize(x, to_zero_point, dtype);
+      if (why == nullptr) {
+        return run_quantize(x, to_scale, to_zero_point, dtype);
       }
-      return result;
     }
     count_refusal(kName.text, why);
   }
@@ -90,6 +118,8 @@ at::Tensor dequantize(const at::Tensor& x) {
 
 constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::quantize_per_tensor", c10::DispatchKey::CPU, quantize),
+    CPUACCEL_OVERRIDE("aten::quantize_per_tensor.tensor_qparams", c10::DispatchKey::CPU,
+                      quantize_by_tensors),
     CPUACCEL_OVERRIDE("aten::dequantize.self", c10::DispatchKey::QuantizedCPU, dequantize),
 };
 

@@ -117,15 +117,31 @@ def test_channels_last_both_ways(shape: tuple[int, ...]) -> None:
     assert_ours(back.counts, "dequantize")
 
 
-def test_tensor_quantizers_and_lists_reach_torch_as_before() -> None:
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_quantizer_of_tensors(shape: tuple[int, ...]) -> None:
     x = torch.randn(50)
-    scale, zero_point = torch.tensor(0.1), torch.tensor(3)
+    scale, zero_point = torch.full(shape, 0.1), torch.full(shape, 3)
     outcome = both(lambda: torch.quantize_per_tensor(x, scale, zero_point, torch.quint8))
     assert_same(outcome.ours, outcome.theirs)
-    q = torch.quantize_per_tensor(x, 0.1, 3, torch.quint8)
+    assert_ours(outcome.counts, "quantize")
+
+
+def test_a_quantizer_of_other_tensors() -> None:
+    x = torch.randn(50)
+    scale, zero_point = torch.tensor(0.1, dtype=torch.float64), torch.tensor(3)
+    outcome = both(lambda: torch.quantize_per_tensor(x, scale, zero_point, torch.quint8))
+    assert_same(outcome.ours, outcome.theirs)
+    assert_left(outcome.counts, "a quantizer that is no float32 and int64")
+    for context in (running("auto"), off()):
+        with context, pytest.raises(RuntimeError):
+            torch.quantize_per_tensor(x, torch.ones(2), zero_point, torch.quint8)
+
+
+def test_a_list() -> None:
+    q = torch.quantize_per_tensor(torch.randn(50), 0.1, 3, torch.quint8)
     with running("auto"):
         ours = torch.dequantize([q, q])
-    assert torch.equal(ours[0], q.dequantize())
+    assert torch.equal(ours[1], q.dequantize())
 
 
 def test_what_is_left_to_torch() -> None:

@@ -14,6 +14,8 @@ import torch
 INTREE = "intree"
 OURS = ("auto", "cpuaccel", "onednn", "fbgemm")
 BACKENDS = (INTREE, *OURS)
+LAYERS = ("linear", "conv")
+"""How the names of counted ops with weights begin."""
 
 
 def missing() -> str:
@@ -94,11 +96,11 @@ class Counts:
     fallbacks: dict[str, int] = field(default_factory=dict)
 
     def ours(self, op: str = "") -> int:
-        """Calls that a provider of the plugin ran, of one op or of all."""
+        """Calls that a provider of the plugin ran, of one op or of all that have weights."""
         return self._calls(op, ("cpuaccel", "onednn", "fbgemm"))
 
     def intree(self, op: str = "") -> int:
-        """Calls that torch's own kernels ran under an object of the plugin."""
+        """Calls that torch's own kernels ran under an object of the plugin, likewise."""
         return self._calls(op, ("intree",))
 
     def _calls(self, op: str, providers: tuple[str, ...]) -> int:
@@ -106,7 +108,7 @@ class Counts:
         return sum(
             self.calls[f"{of}.{provider}"]
             for of, _, provider in names
-            if provider in providers and op in ("", of)
+            if provider in providers and (of == op or (op == "" and of.startswith(LAYERS)))
         )
 
 
