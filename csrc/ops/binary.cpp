@@ -64,9 +64,6 @@ const char* refuses_shapes(const at::Tensor& whole, const at::Tensor& other,
   if (whole.sizes() == other.sizes()) {
     return nullptr;
   }
-  if (channels_last(format) && whole.dim() != other.dim()) {
-    return "broadcast";
-  }
   if (other.numel() == 1 && other.dim() <= whole.dim()) {
     operands.form = Form::value;
     return nullptr;
@@ -120,8 +117,9 @@ at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point
     if (why == nullptr) {
       const auto format = qa.suggest_memory_format();
       why = refuses_shapes(qa, qb, format, operands);
-      // Torch's product takes the larger of the two shapes, its sum that of the first.
-      if (why != nullptr && kOp == BinaryOp::mul) {
+      // Torch's product takes the larger of the two shapes, its sum that of the first; the memory
+      // format is that of the first.
+      if (why != nullptr && kOp == BinaryOp::mul && qa.dim() == qb.dim()) {
         why = refuses_shapes(qb, qa, format, operands) == nullptr ? nullptr : why;
       }
     }
