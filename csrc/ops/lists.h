@@ -1,0 +1,12 @@
+// The override lists of csrc/ops, one a source file; overrides.cpp gathers them.
+#pragma once
+
+#include <span>
+
+#include "ops/override.h"
+
+namespace cpuaccel::ops {
+
+std::span<const Override> max_pool_overrides();
+
+}  // namespace cpuaccel::ops
