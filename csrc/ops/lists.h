@@ -7,6 +7,9 @@
 
 namespace cpuaccel::ops {
 
+std::span<const Override> batch_norm_overrides();
+std::span<const Override> channel_shuffle_overrides();
+std::span<const Override> clone_overrides();
 std::span<const Override> max_pool_overrides();
 
 }  // namespace cpuaccel::ops
