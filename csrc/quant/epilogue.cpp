@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/table/table.h"
+
 namespace cpuaccel::quant {
 namespace {
 
@@ -27,9 +29,7 @@ uint8_t binary(const Epilogue& epilogue, uint8_t own, uint8_t other) {
 
 void apply_epilogue(const Epilogue& epilogue, uint8_t* dst, int64_t count) {
   if (epilogue.table != nullptr) {
-    for (int64_t i = 0; i < count; ++i) {
-      dst[i] = epilogue.table[dst[i]];
-    }
+    kernels::table_u8(dst, dst, count, epilogue.table);
   }
   if (epilogue.binary != Binary::none) {
     for (int64_t i = 0; i < count; ++i) {

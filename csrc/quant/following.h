@@ -24,4 +24,7 @@ struct Following {
   Epilogue epilogue(const uint8_t* other_data) const;
 };
 
+// One op after the other on the quantised result of a layer, by the kernels that torch has now.
+at::Tensor run_apart(const Following& following, at::Tensor result);
+
 }  // namespace cpuaccel::quant
