@@ -6,7 +6,8 @@
 // or) from the sixteen before. Indices of the other half are negative throughout.
 //
 // Vector: Type, kBytes, load, store, broadcast (16 bytes), zero, fill, exclusive_or, shuffle,
-// subtract (signed, saturating).
+// subtract (signed, saturating),
+// keep_order (an empty asm: else GCC makes a tree of the exclusive ors, and spills its leaves).
 #pragma once
 
 #include "kernels/table/table.h"
@@ -42,8 +43,10 @@ struct ByShuffles {
 #pragma GCC unroll 8
     for (int k = 0; k < kParts; ++k) {
       const Type part = parts[k];
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         entries[v] = Vector::exclusive_or(entries[v], Vector::shuffle(part, index[v]));
+        Vector::keep_order(entries[v]);
         index[v] = Vector::subtract(index[v], step);
       }
     }
@@ -54,15 +57,18 @@ struct ByShuffles {
     const Type sign = Vector::fill(-128);
     Type index[kVectors];
     Type entries[kVectors];
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       index[v] = Vector::load(src + v * Vector::kBytes);
       entries[v] = Vector::zero();
     }
     look_up_half<kVectors>(low, index, entries);
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {  // loaded again: there are too few registers to keep it
       index[v] = Vector::exclusive_or(Vector::load(src + v * Vector::kBytes), sign);
     }
     look_up_half<kVectors>(high, index, entries);
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       Vector::store(dst + v * Vector::kBytes, entries[v]);
     }

@@ -22,6 +22,7 @@ struct Avx2 {
   static Type exclusive_or(Type a, Type b) { return _mm256_xor_si256(a, b); }
   static Type shuffle(Type entries, Type index) { return _mm256_shuffle_epi8(entries, index); }
   static Type subtract(Type a, Type b) { return _mm256_subs_epi8(a, b); }
+  static void keep_order(Type& value) { __asm__("" : "+x"(value)); }
 };
 
 }  // namespace

@@ -18,12 +18,13 @@ struct Avx512 {
   static Type exclusive_or(Type a, Type b) { return _mm512_xor_si512(a, b); }
   static Type shuffle(Type entries, Type index) { return _mm512_shuffle_epi8(entries, index); }
   static Type subtract(Type a, Type b) { return _mm512_subs_epi8(a, b); }
+  static void keep_order(Type& value) { __asm__("" : "+v"(value)); }
 };
 
 }  // namespace
 
 void table_x86_avx512(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table) {
-  table_by_shuffles<Avx512, 4>(src, dst, count, table);
+  table_by_shuffles<Avx512, 2>(src, dst, count, table);
 }
 
 }  // namespace cpuaccel::kernels
