@@ -56,6 +56,16 @@ at::Tensor run_followed(const char* op, const at::Tensor& qx,
       return result;
     }
   }
+  if (following.binary != Binary::none && following.table.defined()) {
+    Following table = following;
+    table.binary = Binary::none;
+    table.scale = following.own_scale;
+    table.zero_point = following.own_zero_point;
+    Following binary = following;
+    binary.table.reset();
+    return run_apart(binary,
+                     run_followed<Kind>(op, qx, packed, own_scale, own_zero_point, relu, table));
+  }
   return run_apart(following, relu ? packed->apply_relu(qx, own_scale, own_zero_point)
                                    : packed->apply(qx, own_scale, own_zero_point));
 }
