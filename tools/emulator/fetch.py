@@ -23,10 +23,11 @@ TOOLS = {
     "xz": "xz-utils",
 }
 
+# show-ips logs in a signal handler; now and then that meets the lock of the log: a deadlock.
 CONFIGURE = [
     "--enable-cpu-level=6", "--enable-x86-64", "--enable-avx", "--enable-evex",
-    "--enable-all-optimizations", "--enable-long-phy-address", "--disable-docbook",
-    "--with-nogui", "CXXFLAGS=-O2 -fno-strict-aliasing", "CFLAGS=-O2",
+    "--enable-all-optimizations", "--enable-long-phy-address", "--disable-docbook", "--with-nogui",
+    "--disable-show-ips", "CXXFLAGS=-O2 -fno-strict-aliasing", "CFLAGS=-O2",
 ]  # fmt: skip
 
 # Memory comes in blocks that need not follow each other; a whole image was read into the first.
