@@ -34,7 +34,7 @@ test-kernels: kernels-sanitized
 
 # The same where this machine lacks the instructions: CPU model of Bochs, best ISA that it has.
 # The first run builds the emulator (some minutes) in build/emulator or $CPUACCEL_EMULATOR.
-EMULATED ?= sapphire_rapids:avx512_vnni corei7_skylake_x:avx512 arrow_lake:avx_vnni
+EMULATED ?= sapphire_rapids:avx512_vbmi corei7_skylake_x:avx512 arrow_lake:avx_vnni
 test-avx512: kernels-sanitized
 	set -e; for machine in $(EMULATED); do echo "== $$machine"; \
 	  CPUACCEL_TEST_ISA=$${machine#*:} $(PYTHON) tools/emulator --cpu $${machine%:*} \

@@ -91,7 +91,7 @@ OPTIONS: tuple[Option, ...] = (
         "max_isa",
         "CPUACCEL_MAX_ISA",
         "auto",
-        ("auto", "ref", "avx2", "avx_vnni", "avx512", "avx512_vnni"),
+        ("auto", "ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi"),
         "set_max_isa",
         "Newest instruction set kernels may use; auto is what the CPU has.",
     ),

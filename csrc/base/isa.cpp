@@ -11,15 +11,16 @@
 namespace cpuaccel {
 namespace {
 
-constexpr std::array<std::pair<Isa, const char*>, 5> kNames{{
+constexpr std::array<std::pair<Isa, const char*>, 6> kNames{{
     {Isa::ref, "ref"},
     {Isa::avx2, "avx2"},
     {Isa::avx_vnni, "avx_vnni"},
     {Isa::avx512, "avx512"},
     {Isa::avx512_vnni, "avx512_vnni"},
+    {Isa::avx512_vbmi, "avx512_vbmi"},
 }};
 
-std::atomic<Isa> g_max_isa{Isa::avx512_vnni};
+std::atomic<Isa> g_max_isa{kNewestIsa};
 
 #if defined(__x86_64__)
 // CPUID leaf 7, subleaf 1, EAX bit 4; the operating system's support is that of AVX2.
@@ -47,6 +48,8 @@ bool ask_cpu(Isa isa) {
       return avx512;
     case Isa::avx512_vnni:
       return avx512 && __builtin_cpu_supports("avx512vnni");
+    case Isa::avx512_vbmi:
+      return avx512 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
   }
   return false;
 }
@@ -111,6 +114,7 @@ std::vector<std::string> cpu_features() {
   CPUACCEL_FEATURE("avx512vl")
   CPUACCEL_FEATURE("avx512dq")
   CPUACCEL_FEATURE("avx512vnni")
+  CPUACCEL_FEATURE("avx512vbmi")
   CPUACCEL_FEATURE("avx512bf16")
 #undef CPUACCEL_FEATURE
   if (cpu_has_avx_vnni()) {

@@ -26,11 +26,12 @@ namespace cpuaccel {
 namespace {
 
 void set_max_isa_by_name(const std::string& name) {
-  const auto isa = name == "auto" ? std::optional(Isa::avx512_vnni) : parse_isa(name);
+  const auto isa = name == "auto" ? std::optional(kNewestIsa) : parse_isa(name);
   if (!isa) {
     throw std::invalid_argument(
-        "max_isa: expected auto, ref, avx2, avx_vnni, avx512 or avx512_vnni, but got '" + name +
-        "'");
+        "max_isa: expected auto, ref, avx2, avx_vnni, avx512, avx512_vnni or avx512_vbmi, but got "
+        "'" +
+        name + "'");
   }
   set_max_isa(*isa);
 #ifdef CPUACCEL_HAS_ONEDNN
@@ -49,14 +50,15 @@ void set_provider_by_name(const std::string& name) {
     quant::force_provider(std::nullopt);
     return;
   }
-  for (const auto provider : {Provider::own, Provider::onednn, Provider::fbgemm, Provider::intree}) {
+  for (const auto provider :
+       {Provider::own, Provider::onednn, Provider::fbgemm, Provider::intree}) {
     if (name == provider_name(provider)) {
       quant::force_provider(provider);
       return;
     }
   }
-  throw std::invalid_argument("provider: expected auto, cpuaccel, onednn, fbgemm or intree, but got '" +
-                              name + "'");
+  throw std::invalid_argument(
+      "provider: expected auto, cpuaccel, onednn, fbgemm or intree, but got '" + name + "'");
 }
 
 void set_primitive_cache_capacity(int64_t capacity) {

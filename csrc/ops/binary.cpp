@@ -57,15 +57,15 @@ bool channels_last(at::MemoryFormat format) {
 }
 
 // Null, and `operands` filled in, if there is a kernel for these. The result has the memory format
-// that torch would give it.
+// that torch would give it; what has other strides is copied.
 const char* refuses_shapes(const at::Tensor& whole, const at::Tensor& other,
                            at::MemoryFormat format, Operands& operands) {
-  if (!whole.is_contiguous(format)) {
-    return "strided input";
-  }
   operands = {&whole, &other, Form::same, format};
   if (whole.sizes() == other.sizes()) {
-    return other.is_contiguous(format) ? nullptr : "inputs of different strides";
+    return nullptr;
+  }
+  if (channels_last(format) && whole.dim() != other.dim()) {
+    return "broadcast";
   }
   if (other.numel() == 1 && other.dim() <= whole.dim()) {
     operands.form = Form::value;
@@ -73,16 +73,19 @@ const char* refuses_shapes(const at::Tensor& whole, const at::Tensor& other,
   }
   if (channels_last(format) && one_for_each_channel(whole, other)) {
     operands.form = Form::rows;
-    return other.is_contiguous(format) || other.is_contiguous() ? nullptr
-                                                                : "inputs of different strides";
+    return nullptr;
   }
   return "broadcast";
 }
 
 at::Tensor run(BinaryOp op, const Operands& operands, const BinaryQuantizers& q, double scale) {
   const OwnCall own_call(op == BinaryOp::add ? Op::add : Op::mul);
-  const auto& whole = *operands.whole;
-  const auto& other = *operands.other;
+  const auto dense_whole = operands.whole->expect_contiguous(operands.format);
+  const auto dense_other = operands.form == Form::value
+                               ? c10::MaybeOwned<at::Tensor>::borrowed(*operands.other)
+                               : operands.other->expect_contiguous(operands.format);
+  const auto& whole = *dense_whole;
+  const auto& other = *dense_other;
   auto result = empty_quantized(whole.sizes(), at::kQUInt8, scale, q.zero_point, operands.format);
   const auto* a = bytes(whole);
   const auto* b = bytes(other);

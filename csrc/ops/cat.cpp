@@ -57,8 +57,8 @@ const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t 
       return "inputs that don't go together";
     }
   }
-  const bool same_format = walk.channels || x.suggest_memory_format() == walk.format;
-  return same_format && x.is_contiguous(walk.format) ? nullptr : "inputs of different strides";
+  return walk.channels || x.suggest_memory_format() == walk.format ? nullptr
+                                                                   : "inputs of different strides";
 }
 
 // Null if all inputs can be walked; then `walk` is filled in. `torch_dim` is `dim` as torch's own
@@ -82,13 +82,39 @@ int64_t wrapped(const Tensors& inputs, int64_t dim) {
 }
 
 // Dimensions from the outermost to the innermost in memory.
-c10::SmallVector<int64_t, 5> order_of(int64_t dims, at::MemoryFormat format) {
-  c10::SmallVector<int64_t, 5> order(static_cast<size_t>(dims));
+using Order = c10::SmallVector<int64_t, 5>;
+Order order_of(int64_t dims, at::MemoryFormat format) {
+  Order order(static_cast<size_t>(dims));
   std::iota(order.begin(), order.end(), int64_t{0});
   if (format != at::MemoryFormat::Contiguous) {
     std::rotate(order.begin() + 1, order.begin() + 2, order.end());  // channels to the end
   }
   return order;
+}
+
+// The distance in bytes of the rows of `x`, which are its last dimensions from `first` on in
+// `order`, or 0 if they are not dense or not at equal distances.
+int64_t row_stride(const at::Tensor& x, const Order& order, size_t first) {
+  int64_t dense = 1;
+  for (size_t i = order.size(); i-- > first;) {
+    if (x.size(order[i]) != 1 && x.stride(order[i]) != dense) {
+      return 0;
+    }
+    dense *= x.size(order[i]);
+  }
+  int64_t distance = 0, next = 0;
+  for (size_t i = first; i-- > 0;) {
+    const int64_t size = x.size(order[i]), stride = x.stride(order[i]);
+    if (size == 1) {
+      continue;
+    }
+    if (stride == 0 || (distance != 0 && stride != next)) {
+      return 0;
+    }
+    distance = distance == 0 ? stride : distance;
+    next = stride * size;
+  }
+  return distance == 0 ? dense : distance;
 }
 
 // Torch's own concatenation of tensors that end with all values of an input.
@@ -130,20 +156,28 @@ at::Tensor run(const char* name, const Tensors& inputs, int64_t dim, const Walk&
   }
   const OwnCall own_call(Op::cat);
   const auto order = order_of(first.dim(), walk.format);
-  const auto at = std::ranges::find(order, dim);
-  const auto product = [&](auto begin, auto end) {
-    return std::accumulate(begin, end, int64_t{1},
-                           [&](int64_t size, int64_t d) { return size * first.size(d); });
-  };
-  const int64_t rows = product(order.begin(), at);
-  const int64_t inner = product(at + 1, order.end());
+  const auto along = static_cast<size_t>(std::ranges::find(order, dim) - order.begin());
+  int64_t rows = 1;
+  for (size_t i = 0; i < along; ++i) {
+    rows *= first.size(order[i]);
+  }
+  c10::SmallVector<c10::MaybeOwned<at::Tensor>, 8> dense;
   c10::SmallVector<kernels::ConcatPart, 8> parts;
   auto sizes = first.sizes().vec();
   sizes[static_cast<size_t>(dim)] = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& x = inputs[i];
+    const int64_t columns = x.numel() / rows;
+    int64_t stride = row_stride(x, order, along);
+    if (stride == 0) {
+      stride = columns;
+      dense.push_back(x.expect_contiguous(walk.format));
+    } else {
+      dense.push_back(c10::MaybeOwned<at::Tensor>::borrowed(x));
+    }
     const auto* table = is_identity(tables[i]) ? nullptr : tables[i].data();
-    parts.push_back({bytes(inputs[i]), inputs[i].size(dim) * inner, table});
-    sizes[static_cast<size_t>(dim)] += inputs[i].size(dim);
+    parts.push_back({bytes(*dense.back()), columns, stride, table});
+    sizes[static_cast<size_t>(dim)] += x.size(dim);
   }
   auto result = empty_quantized(sizes, first.scalar_type(), to.scale, to.zero_point, walk.format);
   kernels::concat_u8({parts.data(), parts.size()}, mutable_bytes(result), rows);

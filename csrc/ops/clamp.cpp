@@ -56,8 +56,11 @@ const char* refuses_numbers(const Number& low, const Number& high) {
 
 at::Tensor limited(Op op, const at::Tensor& x, Limits limits) {
   const OwnCall own_call(op);
-  auto result = empty_quantized_as(x, x.sizes(), x.suggest_memory_format());
-  kernels::clamp_u8(bytes(x), mutable_bytes(result), x.numel(), limits.low, limits.high);
+  const auto format = x.suggest_memory_format();
+  const bool dense = x.is_contiguous(format);
+  auto result = dense ? empty_quantized_as(x, x.sizes(), format) : x.contiguous(format);
+  const auto* src = bytes(dense ? x : result);
+  kernels::clamp_u8(src, mutable_bytes(result), x.numel(), limits.low, limits.high);
   return result;
 }
 
@@ -70,7 +73,6 @@ template <OpName kName>
 at::Tensor relu(const at::Tensor& x) {
   if (x86_engine()) {
     const char* why = refuses(x);
-    why = why == nullptr ? refuses_strides(x) : why;
     if (why == nullptr) {
       return limited(Op::relu, x, {static_cast<uint8_t>(per_tensor(x).zero_point), 255});
     }
@@ -98,7 +100,6 @@ template <OpName kName>
 at::Tensor relu6(at::Tensor x, bool inplace) {
   if (x86_engine()) {
     const char* why = inplace ? "inplace" : refuses(x);
-    why = why == nullptr ? refuses_strides(x) : why;
     if (why == nullptr) {
       return limited(Op::clamp, x, limits_of(per_tensor(x), 0.0, 6.0));
     }
@@ -111,7 +112,6 @@ template <OpName kName, typename Low>
 at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
   if (x86_engine()) {
     const char* why = refuses(x);
-    why = why == nullptr ? refuses_strides(x) : why;
     why = why == nullptr ? refuses_numbers(low, high) : why;
     if (why == nullptr) {
       return limited(Op::clamp, x, limits_of(per_tensor(x), low, high));

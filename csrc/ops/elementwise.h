@@ -1,5 +1,5 @@
-// What elementwise ops on 8-bit quantised tensors share: the tensors whose bytes they may walk in
-// memory order, and new tensors for their results.
+// What elementwise ops on 8-bit quantised tensors share: which tensors they take, and new tensors
+// for their results.
 #pragma once
 
 #include <ATen/ops/_empty_affine_quantized_native.h>
@@ -7,11 +7,6 @@
 #include "ops/quint8.h"
 
 namespace cpuaccel::ops {
-
-// Why the bytes of `x` can't be walked in order into a result of torch's memory format, or null.
-inline const char* refuses_strides(const at::Tensor& x) {
-  return x.is_contiguous(x.suggest_memory_format()) ? nullptr : "strided input";
-}
 
 // Why a kernel with the quantiser of `x` as numbers of 8 bits can't run, or null.
 inline const char* refuses_zero_point(int64_t zero_point) {

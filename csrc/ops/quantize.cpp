@@ -26,7 +26,7 @@ const char* refuses_quantize(const at::Tensor& x, int64_t zero_point, at::Scalar
   if (x.scalar_type() != at::kFloat || x.layout() != at::kStrided) {
     return "not from strided float32";
   }
-  return in_range(dtype, zero_point) ? refuses_strides(x) : "zero point out of range";
+  return in_range(dtype, zero_point) ? nullptr : "zero point out of range";
 }
 
 template <OpName kName>
@@ -35,10 +35,12 @@ at::Tensor quantize(const at::Tensor& x, double scale, int64_t zero_point, at::S
     const char* why = refuses_quantize(x, zero_point, dtype);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(quantize);
-      auto result = empty_quantized(x.sizes(), dtype, scale, zero_point, x.suggest_memory_format());
+      const auto format = x.suggest_memory_format();
+      const auto dense = x.expect_contiguous(format);
+      auto result = empty_quantized(x.sizes(), dtype, scale, zero_point, format);
       const auto to_scale = static_cast<float>(scale);
       const auto to_zero_point = static_cast<int32_t>(zero_point);
-      const auto* src = x.const_data_ptr<float>();
+      const auto* src = dense->const_data_ptr<float>();
       auto* dst = mutable_bytes(result);
       if (dtype == at::kQUInt8) {
         kernels::quantize_u8(src, dst, x.numel(), to_scale, to_zero_point);
@@ -57,8 +59,7 @@ const char* refuses_dequantize(const at::Tensor& x) {
   if (const char* why = refuses_table(x)) {
     return why;
   }
-  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? refuses_strides(x)
-                                                             : "zero point out of range";
+  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : "zero point out of range";
 }
 
 template <OpName kName>
@@ -67,17 +68,18 @@ at::Tensor dequantize(const at::Tensor& x) {
     const char* why = refuses_dequantize(x);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(dequantize);
-      const at::Tensor result =
-          at::detail::empty_cpu(x.sizes(), at::kFloat, false, x.suggest_memory_format());
+      const auto format = x.suggest_memory_format();
+      const auto dense = x.expect_contiguous(format);
+      const at::Tensor result = at::detail::empty_cpu(x.sizes(), at::kFloat, false, format);
       const auto q = per_tensor(x);
       const auto scale = static_cast<float>(q.scale);
       const auto zero_point = static_cast<int32_t>(q.zero_point);
       auto* dst = result.mutable_data_ptr<float>();
       if (x.scalar_type() == at::kQUInt8) {
-        kernels::dequantize_u8(bytes(x), dst, x.numel(), scale, zero_point);
+        kernels::dequantize_u8(bytes(*dense), dst, x.numel(), scale, zero_point);
       } else {
-        kernels::dequantize_s8(reinterpret_cast<const int8_t*>(bytes(x)), dst, x.numel(), scale,
-                               zero_point);
+        kernels::dequantize_s8(reinterpret_cast<const int8_t*>(bytes(*dense)), dst, x.numel(),
+                               scale, zero_point);
       }
       return result;
     }

@@ -17,10 +17,12 @@ bool plain(const at::Scalar& value) {
   return !value.isSymbolic() && (value.isFloatingPoint() || value.isIntegral(true));
 }
 
+// Strided operands are copied first: the result is dense, and torch's copy keeps runs together.
 at::Tensor run_table(Op op, const at::Tensor& x, const OpTable& table, at::MemoryFormat format) {
   const OwnCall own_call(op);
+  const auto src = x.expect_contiguous(format);
   auto result = empty_quantized(x.sizes(), x.scalar_type(), table.scale, table.zero_point, format);
-  kernels::table_u8(bytes(x), mutable_bytes(result), x.numel(), table.entries.data());
+  kernels::table_u8(bytes(*src), mutable_bytes(result), x.numel(), table.entries.data());
   return result;
 }
 
@@ -29,7 +31,6 @@ template <OpName kName, Op kOp, typename Source, typename... Arguments>
 at::Tensor by_table(Source x, Arguments... arguments) {
   if (x86_engine()) {
     const char* why = refuses_table(x);
-    why = why == nullptr ? refuses_strides(x) : why;
     why =
         why == nullptr && !(plain(arguments) && ...) ? "an argument that is no plain number" : why;
     if (why == nullptr) {
@@ -48,8 +49,7 @@ at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
     why =
         why == nullptr && !(plain(arguments) && ...) ? "an argument that is no plain number" : why;
     if (why == nullptr) {
-      return run_table(kOp, x.contiguous(), table_of(kName.text, x, arguments...),
-                       at::MemoryFormat::Contiguous);
+      return run_table(kOp, x, table_of(kName.text, x, arguments...), at::MemoryFormat::Contiguous);
     }
     count_refusal(kName.text, why);
   }

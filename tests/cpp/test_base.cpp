@@ -18,7 +18,8 @@ namespace cpuaccel {
 namespace {
 
 TEST(Isa, NamesRoundTripAndRefAlwaysRuns) {
-  for (const Isa isa : {Isa::ref, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni}) {
+  for (const Isa isa :
+       {Isa::ref, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni, Isa::avx512_vbmi}) {
     EXPECT_EQ(parse_isa(isa_name(isa)), isa);
   }
   EXPECT_FALSE(parse_isa("avx3").has_value());

@@ -33,7 +33,7 @@ std::array<uint8_t, 256> some_table(unsigned seed) {
   return table;
 }
 
-// Parts with and without a table by turns.
+// Parts with and without a table by turns, and others between the rows of every third.
 TEST_P(ConcatTest, RowsSideBySide) {
   const auto& [rows, columns] = GetParam();
   const auto table = some_table(3);
@@ -41,15 +41,14 @@ TEST_P(ConcatTest, RowsSideBySide) {
   std::vector<Bytes> sources;
   std::vector<ConcatPart> parts;
   int64_t width = 0;
-  for (const auto count : columns) {
-    auto& source = sources.emplace_back(static_cast<size_t>(rows * count));
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const int64_t stride = columns[i] + (i % 3 == 0 ? 5 : 0);
+    auto& source = sources.emplace_back(static_cast<size_t>(rows * stride));
     for (auto& value : source) {
       value = static_cast<uint8_t>(generator());
     }
-    width += count;
-  }
-  for (size_t i = 0; i < columns.size(); ++i) {
-    parts.push_back({sources[i].data(), columns[i], i % 2 == 0 ? table.data() : nullptr});
+    parts.push_back({source.data(), columns[i], stride, i % 2 == 0 ? table.data() : nullptr});
+    width += columns[i];
   }
   Bytes dst(static_cast<size_t>(rows * width) + 1, 0xa5);
   concat_u8(parts, dst.data(), rows);
@@ -58,7 +57,7 @@ TEST_P(ConcatTest, RowsSideBySide) {
   for (int64_t row = 0; row < rows; ++row) {
     for (size_t i = 0; i < columns.size(); ++i) {
       for (int64_t c = 0; c < columns[i]; ++c) {
-        const auto value = sources[i][static_cast<size_t>(row * columns[i] + c)];
+        const auto value = sources[i][static_cast<size_t>(row * parts[i].stride + c)];
         ASSERT_EQ(dst[at++], i % 2 == 0 ? table[value] : value) << row << " " << i << " " << c;
       }
     }

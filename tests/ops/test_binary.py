@@ -84,7 +84,7 @@ def test_same_shape(
     scale, zero_point = data.draw(drawn_quantizers())
     outcome = both(lambda: OPS[name](a, b, scale, zero_point))
     assert_close(name, a, b, outcome.ours, outcome.theirs)
-    if a.is_contiguous() and b.is_contiguous() and one == other:
+    if a.numel():
         assert_ours(outcome.counts, name.removesuffix("_relu"))
 
 
@@ -158,14 +158,6 @@ def test_large() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "scale", "reason"),
     [
-        (every_value(0.1, 3), every_value(0.1, 3, torch.quint8)[::2].repeat(2)[::1], 1.0, ""),
-        (every_value(0.1, 3)[::2], every_value(0.1, 3)[::2], 1.0, "strided input"),
-        (
-            tensor((2, 5, 6, 7), "channels_last", (0.1, 3), 1),
-            tensor((2, 5, 6, 7), "contiguous", (0.1, 3), 2),
-            1.0,
-            "inputs of different strides",
-        ),
         (
             tensor((2, 5, 6, 7), "contiguous", (0.1, 3), 1),
             tensor((7,), "contiguous", (0.1, 3), 2),
@@ -185,9 +177,6 @@ def test_large() -> None:
 )
 def test_what_is_left_to_torch(a: Tensor, b: Tensor, scale: float, reason: str) -> None:
     outcome = both(lambda: Q.add(a, b, scale, 3))
-    if not reason:
-        assert_ours(outcome.counts, "add")
-        return
     assert_same(outcome.ours, outcome.theirs)
     assert_left(outcome.counts, reason)
 

@@ -76,8 +76,7 @@ def test_quantize_every_shape_and_layout(
     x = floats(shape, layout, seed)
     outcome = both(lambda: torch.quantize_per_tensor(x, scale, zero_point, dtype))
     assert_same(outcome.ours, outcome.theirs)
-    if x.is_contiguous():
-        assert_ours(outcome.counts, "quantize")
+    assert_ours(outcome.counts, "quantize")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -102,8 +101,7 @@ def test_dequantize_every_shape_and_layout(
     assert outcome.ours.stride() == outcome.theirs.stride()
     assert outcome.ours.dtype == torch.float32
     assert torch.equal(outcome.ours, outcome.theirs)
-    if x.is_contiguous():
-        assert_ours(outcome.counts, "dequantize")
+    assert_ours(outcome.counts, "dequantize")
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 56, 56), (2, 3, 4, 5, 6)])
@@ -132,13 +130,9 @@ def test_tensor_quantizers_and_lists_reach_torch_as_before() -> None:
 
 def test_what_is_left_to_torch() -> None:
     x = torch.randn(4, 6)
-    for call, reason in (
-        (lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint32), "not to quint8 or qint8"),
-        (lambda: torch.quantize_per_tensor(x[:, ::2], 0.1, 0, torch.quint8), "strided input"),
-    ):
-        outcome = both(call)
-        assert_same(outcome.ours, outcome.theirs)
-        assert_left(outcome.counts, reason)
+    outcome = both(lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint32))
+    assert_same(outcome.ours, outcome.theirs)
+    assert_left(outcome.counts, "not to quint8 or qint8")
     per_channel = torch.quantize_per_channel(
         x, torch.full((4,), 0.1), torch.zeros(4).int(), 0, torch.quint8
     )

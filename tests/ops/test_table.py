@@ -123,8 +123,7 @@ def test_every_shape_and_layout(name: str, data: st.DataObject) -> None:
     # The last elements of a tensor go through torch's scalar formula, which rounds differently.
     distance = (outcome.ours.int_repr().int() - outcome.theirs.int_repr().int()).abs()
     assert not distance.numel() or int(distance.max()) <= 1
-    if x.is_contiguous():
-        assert_ours(outcome.counts, activation.counted)
+    assert_ours(outcome.counts, activation.counted)
 
 
 @each
@@ -200,14 +199,10 @@ def test_threads() -> None:
 
 
 def test_what_is_left_to_torch() -> None:
-    strided = tensor((4, 7), "sliced", (0.1, 3), 1)
     channels = torch.quantize_per_channel(
         torch.randn(4, 5), torch.full((4,), 0.1), torch.zeros(4).int(), 0, torch.quint8
     )
     wide = torch.quantize_per_tensor(torch.randn(9), 0.1, 0, torch.qint32)
-    outcome = both(lambda: torch.sigmoid(strided))
-    assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "strided input")
     outcome = both(lambda: torch.sigmoid(wide))
     assert_same(outcome.ours, outcome.theirs)
     assert_left(outcome.counts, "not quint8 or qint8")

@@ -27,32 +27,38 @@ inline void copy_row(uint8_t* dst, const uint8_t* src, int64_t count) {
   std::memcpy(dst + last, src + last, kBlock);
 }
 
-void copy_rows(const uint8_t* src, int64_t columns, uint8_t* dst, int64_t dst_columns,
-               int64_t rows) {
+void copy_rows(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
+               int64_t columns, int64_t rows) {
   for (int64_t row = 0; row < rows; ++row) {
-    copy_row(dst + row * dst_columns, src + row * columns, columns);
+    copy_row(dst + row * dst_stride, src + row * src_stride, columns);
   }
 }
 
-// Short rows go through the table together, because they lie together in the source.
-void place(const ConcatPart& part, uint8_t* dst, int64_t dst_columns, int64_t rows,
+// Short rows go through the table together.
+void place(const ConcatPart& part, uint8_t* dst, int64_t dst_stride, int64_t rows,
            TableFunction* look_up) {
-  if (part.table == nullptr) {
-    copy_rows(part.src, part.columns, dst, dst_columns, rows);
+  const auto& [src, columns, stride, table] = part;
+  if (table == nullptr) {
+    copy_rows(src, stride, dst, dst_stride, columns, rows);
     return;
   }
-  if (2 * part.columns > kBuffer) {
+  if (2 * columns > kBuffer) {
     for (int64_t row = 0; row < rows; ++row) {
-      look_up(part.src + row * part.columns, dst + row * dst_columns, part.columns, part.table);
+      look_up(src + row * stride, dst + row * dst_stride, columns, table);
     }
     return;
   }
   alignas(64) std::array<uint8_t, kBuffer> buffer;
-  const int64_t together = kBuffer / part.columns;
+  const int64_t together = kBuffer / columns;
   for (int64_t row = 0; row < rows; row += together) {
     const int64_t count = std::min(together, rows - row);
-    look_up(part.src + row * part.columns, buffer.data(), count * part.columns, part.table);
-    copy_rows(buffer.data(), part.columns, dst + row * dst_columns, dst_columns, count);
+    const uint8_t* gathered = src + row * stride;
+    if (stride != columns) {
+      copy_rows(gathered, stride, buffer.data(), columns, columns, count);
+      gathered = buffer.data();
+    }
+    look_up(gathered, buffer.data(), count * columns, table);
+    copy_rows(buffer.data(), columns, dst + row * dst_stride, dst_stride, columns, count);
   }
 }
 
@@ -68,7 +74,7 @@ void concat_u8(std::span<const ConcatPart> parts, uint8_t* dst, int64_t rows) {
     int64_t first_column = 0;
     for (auto part : parts) {
       if (part.columns > 0) {
-        part.src += begin * part.columns;
+        part.src += begin * part.stride;
         place(part, dst + begin * dst_columns + first_column, dst_columns, end - begin, look_up);
         first_column += part.columns;
       }

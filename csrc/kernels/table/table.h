@@ -19,8 +19,9 @@ inline constexpr int64_t kTableEntries = 256;
 using TableFunction = void(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table);
 
 #if defined(__x86_64__)
-#define CPUACCEL_TABLE_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#define CPUACCEL_TABLE_KERNELS(row)                                                           \
+  row(x86_avx512vbmi, Isa::avx512_vbmi) row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) \
+      row(ref, Isa::ref)
 #else
 #define CPUACCEL_TABLE_KERNELS(row) row(ref, Isa::ref)
 #endif
