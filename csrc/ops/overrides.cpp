@@ -8,10 +8,8 @@ namespace cpuaccel::ops {
 
 std::span<const std::span<const Override>> op_overrides() {
   static const std::array lists{
-      batch_norm_overrides(),
-      channel_shuffle_overrides(),
-      clone_overrides(),
-      max_pool_overrides(),
+      avg_pool_overrides(), batch_norm_overrides(), channel_shuffle_overrides(),
+      clone_overrides(),    max_pool_overrides(),
   };
   return lists;
 }
