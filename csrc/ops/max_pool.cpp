@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/maxpool/maxpool.h"
+#include "ops/images.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
 #include "ops/quint8.h"
@@ -76,10 +77,9 @@ at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
     const char* why = refuses(self, window, ceil_mode, shape);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(max_pool2d);
-      auto result = empty_quantized_as(self, {shape.N, shape.C, shape.OH, shape.OW},
-                                       self.suggest_memory_format());
-      kernels::maxpool_u8(shape, bytes(self), mutable_bytes(result));
-      return result;
+      const auto images = empty_images_as(self, shape.OH, shape.OW);
+      kernels::maxpool_u8(shape, bytes(self), mutable_bytes(images));
+      return with_torch_strides(images, self);
     }
     count_refusal(kName.text, why);
   }

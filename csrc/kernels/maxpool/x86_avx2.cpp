@@ -25,13 +25,14 @@ struct Quarter {
   static Type max(Type a, Type b) { return _mm_max_epu8(a, b); }
 };
 
-// Two vectors that may overlap cover what is at least as long as one of them.
-// Two vectors that may overlap cover what is at least as long as one of them.
+// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
+// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
 template <typename Vector, int kTaps>
 inline void two(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst, int64_t bytes) {
   max_of_vectors<Vector, 1, kTaps>(src, stride, taps, dst);
-  const int64_t last = bytes - Vector::kBytes;
-  max_of_vectors<Vector, 1, kTaps>(src + last, stride, taps, dst + last);
+  if (const int64_t last = bytes - Vector::kBytes; last > 0) {
+    max_of_vectors<Vector, 1, kTaps>(src + last, stride, taps, dst + last);
+  }
 }
 
 struct Avx2 {
