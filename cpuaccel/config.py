@@ -99,7 +99,7 @@ OPTIONS: tuple[Option, ...] = (
         "provider",
         "CPUACCEL_PROVIDER",
         "auto",
-        ("auto", "onednn", "fbgemm", "intree"),
+        ("auto", "cpuaccel", "onednn", "fbgemm", "intree"),
         "set_provider",
         "Library that newly packed layers run on; for tests and benchmarks.",
     ),

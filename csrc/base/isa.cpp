@@ -31,7 +31,7 @@ bool cpu_has_avx_vnni() {
   return (eax & (1u << 4)) != 0 && __builtin_cpu_supports("avx2");
 }
 
-bool cpu_has(Isa isa) {
+bool ask_cpu(Isa isa) {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -51,8 +51,20 @@ bool cpu_has(Isa isa) {
   return false;
 }
 #else
-bool cpu_has(Isa isa) { return isa == Isa::ref; }
+bool ask_cpu(Isa isa) { return isa == Isa::ref; }
 #endif
+
+// Asked once: CPUID leaves a virtual machine, which takes tens of microseconds.
+bool cpu_has(Isa isa) {
+  static const auto answers = [] {
+    std::array<bool, kNames.size()> result{};
+    for (const auto& [rung, name] : kNames) {
+      result[static_cast<size_t>(rung)] = ask_cpu(rung);
+    }
+    return result;
+  }();
+  return answers[static_cast<size_t>(isa)];
+}
 
 }  // namespace
 

@@ -1,7 +1,18 @@
 #include "ops/overrides.h"
 
+#include <array>
+
+#include "ops/lists.h"
+
 namespace cpuaccel::ops {
 
-std::span<const std::span<const Override>> op_overrides() { return {}; }
+std::span<const std::span<const Override>> op_overrides() {
+  static const std::array lists{
+      binary_overrides(),          cat_overrides(),   clamp_overrides(),
+      quantize_overrides(),        table_overrides(), batch_norm_overrides(),
+      channel_shuffle_overrides(), clone_overrides(), max_pool_overrides(),
+  };
+  return lists;
+}
 
 }  // namespace cpuaccel::ops

@@ -251,6 +251,8 @@ TEST(BinaryRange, WhatOverflowsIsSeen) {
     EXPECT_TRUE(in_range(op, {0.1f, 0.1f, 0.1f, 0, 0, 0, false}));
     EXPECT_FALSE(in_range(op, {1e6f, 1e6f, 1e-3f, 0, 0, 0, false}));
     EXPECT_FALSE(in_range(op, {1.0f, 1.0f, 1e-40f, 0, 0, 0, false}));
+    EXPECT_FALSE(in_range(op, {0.1f, 0.1f, -0.1f, 0, 0, 0, false}));
+    EXPECT_FALSE(in_range(op, {0.1f, -0.1f, 0.1f, 0, 0, 0, false}));
     EXPECT_FALSE(in_range(op, {infinity, 1.0f, 1.0f, 0, 0, 0, false}));
     EXPECT_FALSE(in_range(op, {1.0f, 1.0f, std::nanf(""), 0, 0, 0, false}));
   }

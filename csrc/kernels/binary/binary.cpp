@@ -64,7 +64,8 @@ std::span<const KernelRow<BinaryFunction>> binary_kernels(BinaryOp op) {
 bool in_range(BinaryOp op, const BinaryQuantizers& q) {
   const double a = 255.0 * q.scale_a, b = 255.0 * q.scale_b;
   const double largest = (op == BinaryOp::add ? a + b : a * b) / q.scale;
-  return largest < 1.0e9 && 1.0f / q.scale < 1.0e30f;
+  const bool positive = q.scale_a > 0.0f && q.scale_b > 0.0f && q.scale > 0.0f;
+  return positive && largest < 1.0e9 && 1.0f / q.scale < 1.0e30f;
 }
 
 BinaryQuantizers swapped(const BinaryQuantizers& q) {

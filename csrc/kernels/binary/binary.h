@@ -48,7 +48,7 @@ enum class BinaryOp : int { add, mul };
 
 std::span<const KernelRow<BinaryFunction>> binary_kernels(BinaryOp op);
 
-// True if no result overflows int32 before it is limited to 8 bits.
+// True if the scales are positive and no result overflows int32 before it is limited to 8 bits.
 bool in_range(BinaryOp op, const BinaryQuantizers& q);
 
 // These dispatch to the best usable row and to all of torch's threads.

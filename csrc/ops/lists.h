@@ -1,0 +1,20 @@
+// The override lists of csrc/ops, one a source file; overrides.cpp gathers them.
+#pragma once
+
+#include <span>
+
+#include "ops/override.h"
+
+namespace cpuaccel::ops {
+
+std::span<const Override> binary_overrides();
+std::span<const Override> cat_overrides();
+std::span<const Override> clamp_overrides();
+std::span<const Override> quantize_overrides();
+std::span<const Override> table_overrides();
+std::span<const Override> batch_norm_overrides();
+std::span<const Override> channel_shuffle_overrides();
+std::span<const Override> clone_overrides();
+std::span<const Override> max_pool_overrides();
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,66 @@
+// What ops on quint8 tensors share: which tensors we take, their quantiser, their results.
+#pragma once
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/quantized/QTensorImpl.h>
+#include <ATen/quantized/Quantizer.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace cpuaccel::ops {
+
+// Ours stand in for the x86 engine only; whoever asked for another one gets torch's kernels.
+inline bool x86_engine() { return at::globalContext().qEngine() == at::QEngine::X86; }
+
+// Why we leave ops on `x` to torch, or null: it is not quint8 with one scale and zero point.
+inline const char* refuses_quint8(const at::Tensor& x) {
+  if (x.scalar_type() != at::kQUInt8) {
+    return "not quint8";
+  }
+  if (at::get_qtensorimpl(x)->quantizer()->qscheme() != at::kPerTensorAffine) {
+    return "quantized per channel";
+  }
+  return nullptr;
+}
+
+// The quantiser of a tensor that is quantised per tensor, without torch's dispatcher.
+struct PerTensor {
+  double scale;
+  int64_t zero_point;
+};
+inline PerTensor per_tensor(const at::Tensor& x) {
+  const auto quantizer = at::get_qtensorimpl(x)->quantizer();
+  const auto& affine = static_cast<const at::PerTensorAffineQuantizer&>(*quantizer);
+  return {affine.scale(), affine.zero_point()};
+}
+
+// Whether a quint8 tensor can have this quantiser.
+inline bool valid_quint8(PerTensor q) {
+  return std::isfinite(q.scale) && q.scale > 0.0 && q.zero_point >= 0 && q.zero_point <= 255;
+}
+
+// A new tensor, without torch's dispatcher.
+inline at::Tensor empty_quint8(at::IntArrayRef sizes, PerTensor q, at::MemoryFormat format) {
+  return at::new_qtensor(
+      sizes, at::TensorOptions().dtype(at::kQUInt8).device(at::kCPU).memory_format(format),
+      at::make_per_tensor_affine_quantizer(q.scale, q.zero_point, at::kQUInt8));
+}
+
+// A new tensor with the dtype and the quantiser of `x`.
+inline at::Tensor empty_quantized_as(const at::Tensor& x, at::IntArrayRef sizes,
+                                     at::MemoryFormat format) {
+  return at::new_qtensor(sizes, x.options().memory_format(format),
+                         at::get_qtensorimpl(x)->quantizer());
+}
+
+// The bytes of a quint8 (or qint8) tensor.
+inline const uint8_t* bytes(const at::Tensor& x) {
+  return static_cast<const uint8_t*>(x.const_data_ptr());
+}
+inline uint8_t* mutable_bytes(const at::Tensor& x) {
+  return static_cast<uint8_t*>(x.mutable_data_ptr());
+}
+
+}  // namespace cpuaccel::ops
