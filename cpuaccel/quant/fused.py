@@ -19,7 +19,8 @@ engine.load()  # has the ops
 class Fused(nn.Module):
     """Base of all: the quantiser of the result, and what it stands for."""
 
-    _saved_scalars = ("scale", "zero_point")
+    _saved_scalars: tuple[str, ...] = ("scale", "zero_point")
+    """Attributes that the state dict has as tensors of one number."""
 
     def __init__(self, scale: float, zero_point: int, ops: tuple[str, ...]) -> None:
         super().__init__()
@@ -35,7 +36,7 @@ class Fused(nn.Module):
         return f"{' + '.join(self.ops)}, scale={self.scale}, zero_point={self.zero_point}"
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[no-untyped-call]
+        super()._save_to_state_dict(destination, prefix, keep_vars)
         for name in self._saved_scalars:
             value = getattr(self, name)
             kind = torch.float64 if isinstance(value, float) else torch.int64
@@ -57,7 +58,7 @@ class Fused(nn.Module):
                 setattr(self, name, kind(state_dict.pop(prefix + name)))
             elif strict:
                 missing_keys.append(prefix + name)
-        super()._load_from_state_dict(  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
@@ -72,18 +73,52 @@ class QuantizedTable(Fused):
         self.register_buffer("table", table)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.cpuaccel.quantized_table(x, self.table, self.scale, self.zero_point)
+        result: Tensor = torch.ops.cpuaccel.quantized_table(
+            x, self.table, self.scale, self.zero_point
+        )
+        return result
+
+
+class ShuffleChannels(Fused):
+    """A concatenation, a channel shuffle, one of the parts it is cut into, and a table:
+    `table[channel_shuffle(cat(xs, 1), groups).chunk(chunks, 1)[chunk]]`."""
+
+    table: Tensor | None
+
+    def __init__(
+        self,
+        groups: int,
+        chunks: int,
+        chunk: int,
+        table: Tensor | None,
+        scale: float,
+        zero_point: int,
+        ops: tuple[str, ...],
+    ) -> None:
+        super().__init__(scale, zero_point, ops)
+        self.groups, self.chunks, self.chunk = groups, chunks, chunk
+        self.register_buffer("table", table)
+
+    def forward(self, xs: list[Tensor]) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.shuffle_channels(
+            xs, self.groups, self.chunks, self.chunk, self.table, self.scale, self.zero_point
+        )
+        return result
+
+    def extra_repr(self) -> str:
+        part = f", chunk {self.chunk} of {self.chunks}" if self.chunks > 1 else ""
+        return f"{super().extra_repr()}, groups={self.groups}{part}"
 
 
 class FusedLayer(Fused):
     """A convolution or linear layer and what follows it."""
 
-    _saved_scalars: tuple[str, ...] = ("scale", "zero_point", "own_scale", "own_zero_point")
-    _kind = ""
+    _saved_scalars: tuple[str, ...] = (*Fused._saved_scalars, "own_scale", "own_zero_point")
+    kind = ""
 
     def __init__(
         self,
-        packed: torch.ScriptObject,
+        packed: Any,
         own_scale: float,
         own_zero_point: int,
         relu: bool,
@@ -134,16 +169,15 @@ class FusedLayer(Fused):
     def _pack(self, weight: Tensor, bias: Tensor | None) -> None:
         """Pack other weights for the engine that is set, with the geometry of the ones it has."""
         packed, quantized = self._packed_params, torch.ops.quantized
-        if self._kind == "linear":
+        if self.kind == "linear":
             self._packed_params = quantized.linear_prepack(weight, bias)
             return
-        last = (packed.dilation(), packed.groups())
-        first = (weight, bias, packed.stride(), packed.padding())
+        arguments = [weight, bias, packed.stride(), packed.padding()]
+        prepack = quantized.conv2d_prepack
         if packed.transpose():
-            prepack, between = quantized.conv_transpose2d_prepack, (packed.output_padding(),)
-        else:
-            prepack, between = quantized.conv2d_prepack, ()
-        self._packed_params = prepack(*first, *between, *last)
+            arguments.append(packed.output_padding())
+            prepack = quantized.conv_transpose2d_prepack
+        self._packed_params = prepack(*arguments, packed.dilation(), packed.groups())
 
 
 class FusedTable(FusedLayer):
@@ -185,10 +219,10 @@ class FusedBinary(FusedLayer):
 class Conv2dTable(FusedTable):
     """A convolution, transposed or not, and a function of its result."""
 
-    _kind = "conv2d"
+    kind = "conv2d"
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.cpuaccel.conv2d_table(
+        result: Tensor = torch.ops.cpuaccel.conv2d_table(
             x,
             self._packed_params,
             self.own_scale,
@@ -198,15 +232,16 @@ class Conv2dTable(FusedTable):
             self.scale,
             self.zero_point,
         )
+        return result
 
 
 class LinearTable(FusedTable):
     """A linear layer and a function of its result."""
 
-    _kind = "linear"
+    kind = "linear"
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.cpuaccel.linear_table(
+        result: Tensor = torch.ops.cpuaccel.linear_table(
             x,
             self._packed_params,
             self.own_scale,
@@ -216,15 +251,16 @@ class LinearTable(FusedTable):
             self.scale,
             self.zero_point,
         )
+        return result
 
 
 class Conv2dAdd(FusedBinary):
     """A convolution, transposed or not, plus another tensor."""
 
-    _kind = "conv2d"
+    kind = "conv2d"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        return torch.ops.cpuaccel.conv2d_add(
+        result: Tensor = torch.ops.cpuaccel.conv2d_add(
             x,
             self._packed_params,
             self.own_scale,
@@ -238,15 +274,16 @@ class Conv2dAdd(FusedBinary):
             self.zero_point,
             self.then_relu,
         )
+        return result
 
 
 class Conv2dMul(FusedBinary):
     """A convolution, transposed or not, times another tensor."""
 
-    _kind = "conv2d"
+    kind = "conv2d"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        return torch.ops.cpuaccel.conv2d_mul(
+        result: Tensor = torch.ops.cpuaccel.conv2d_mul(
             x,
             self._packed_params,
             self.own_scale,
@@ -260,15 +297,16 @@ class Conv2dMul(FusedBinary):
             self.zero_point,
             self.then_relu,
         )
+        return result
 
 
 class LinearAdd(FusedBinary):
     """A linear layer plus another tensor."""
 
-    _kind = "linear"
+    kind = "linear"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        return torch.ops.cpuaccel.linear_add(
+        result: Tensor = torch.ops.cpuaccel.linear_add(
             x,
             self._packed_params,
             self.own_scale,
@@ -282,15 +320,16 @@ class LinearAdd(FusedBinary):
             self.zero_point,
             self.then_relu,
         )
+        return result
 
 
 class LinearMul(FusedBinary):
     """A linear layer times another tensor."""
 
-    _kind = "linear"
+    kind = "linear"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        return torch.ops.cpuaccel.linear_mul(
+        result: Tensor = torch.ops.cpuaccel.linear_mul(
             x,
             self._packed_params,
             self.own_scale,
@@ -304,3 +343,4 @@ class LinearMul(FusedBinary):
             self.zero_point,
             self.then_relu,
         )
+        return result

@@ -9,6 +9,7 @@
 #include "base/counters.h"
 #include "base/parallel.h"
 #include "kernels/table/table.h"
+#include "ops/pixels.h"
 #include "quant/activations.h"
 
 namespace cpuaccel::ops {
@@ -18,18 +19,9 @@ constexpr auto kOp = "cpuaccel::quantized_table";
 // Bytes of a row block: looked up while they are in the first-level cache.
 constexpr int64_t kBlock = 8192;
 
-// A slice of the channels of a channels-last tensor: pixels of C bytes, `pitch` apart.
-bool channel_slice(const at::Tensor& tensor) {
-  return tensor.dim() == 4 && tensor.numel() > 0 && tensor.stride(1) == 1 &&
-         tensor.stride(3) >= tensor.size(1) &&
-         tensor.stride(2) == tensor.stride(3) * tensor.size(3) &&
-         tensor.stride(0) == tensor.stride(2) * tensor.size(2);
-}
-
-void look_up_slice(const at::Tensor& qx, uint8_t* dst, const uint8_t* table) {
+void look_up_slice(const at::Tensor& qx, int64_t pitch, uint8_t* dst, const uint8_t* table) {
   const auto* src = quant::quint8_data(qx);
   const int64_t C = qx.size(1);
-  const int64_t pitch = qx.stride(3);
   const int64_t rows = qx.numel() / C;
   const int64_t block = C < kBlock ? kBlock / C : 1;
   parallel_for(0, rows, block, [&](int64_t begin, int64_t end) {
@@ -65,8 +57,9 @@ at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double
   const auto format = qx.suggest_memory_format();
   at::Tensor dst = quant::empty_quint8(qx.sizes(), scale, zero_point, format);
   auto* to = quant::mutable_quint8_data(dst);
-  if (format == at::MemoryFormat::ChannelsLast && channel_slice(qx)) {
-    look_up_slice(qx, to, entries);
+  const auto pitch = pixel_pitch(qx);
+  if (format == at::MemoryFormat::ChannelsLast && pitch && *pitch > qx.size(1)) {
+    look_up_slice(qx, *pitch, to, entries);
   } else {
     const at::Tensor src = qx.contiguous(format);
     kernels::table_u8(quant::quint8_data(src), to, src.numel(), entries);

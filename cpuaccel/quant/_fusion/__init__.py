@@ -12,9 +12,10 @@ from cpuaccel.quant._fusion.binary import put_binary_ops
 from cpuaccel.quant._fusion.model import Model
 from cpuaccel.quant._fusion.movement import move_quantised
 from cpuaccel.quant._fusion.regions import Values
+from cpuaccel.quant._fusion.shuffle import put_shuffles
 from cpuaccel.quant._fusion.tables import put_tables
 
-_PASSES = (move_quantised, put_tables, put_binary_ops)
+_PASSES = (move_quantised, put_tables, put_shuffles, put_binary_ops)
 """In this order: what was moved leaves a table, and a sum goes behind a layer and its table."""
 
 

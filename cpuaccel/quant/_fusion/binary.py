@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from torch.fx import Node
 
 from cpuaccel.quant import fused
@@ -24,7 +27,6 @@ _MODULES: dict[tuple[str, str], type[fused.FusedBinary]] = {
     ("linear", "add"): fused.LinearAdd,
     ("linear", "mul"): fused.LinearMul,
 }
-_TABLES = {fused.Conv2dTable: "conv2d", fused.LinearTable: "linear"}
 
 
 def put_binary_ops(model: Model) -> None:
@@ -37,54 +39,65 @@ def put_binary_ops(model: Model) -> None:
         if len(operands) != 2 or operands[0] is operands[1] or node in written:
             continue
         # The later one: what it is added to is there by then, and in the cache for longer.
-        for own in sorted(operands, reverse=True):
-            source = _layer_operand(model, own)
-            if list(own.users) == [node] and source is not None and source not in written:
-                _fuse(model, node, own, operands[1 - operands.index(own)], source)
+        for operand in sorted(operands, reverse=True):
+            own = _own(model, operand)
+            if list(operand.users) == [node] and own is not None and own.operand not in written:
+                _fuse(model, node, operand, own, operands[1 - operands.index(operand)])
                 break
 
 
-def _layer_operand(model: Model, node: Node) -> Node | None:
-    """Return what the layer `node`, with a table or without, reads."""
-    module = model.called(node)
-    if type(module) in _TABLES and not watched(module):
-        return node.all_input_nodes[0]
+@dataclass
+class _Own:
+    """The layer behind which the op goes, with its table if it has one."""
+
+    kind: str
+    operand: Node
+    layer: tuple[Any, ...]
+    table: dict[str, Any]
+    ops: tuple[str, ...]
+    detail: str
+
+
+def _own(model: Model, node: Node) -> _Own | None:
+    module: Any = model.called(node)
+    if type(module) in (fused.Conv2dTable, fused.LinearTable) and not watched(module):
+        return _Own(
+            module.kind,
+            node.all_input_nodes[0],
+            (module._packed_params, module.own_scale, module.own_zero_point, module.relu),
+            {
+                "table": module.table,
+                "table_scale": module.scale,
+                "table_zero_point": module.zero_point,
+            },
+            module.ops,
+            module.detail,
+        )
     layer = layer_of(model, node)
-    return layer.operand if layer is not None else None
+    if layer is None:
+        return None
+    no_table = {"table": None, "table_scale": layer.scale, "table_zero_point": layer.zero_point}
+    ops = (name_of(model, node),)
+    return _Own(layer.kind, layer.operand, layer.arguments(), no_table, ops, layer.detail)
 
 
-def _fuse(model: Model, node: Node, own: Node, other: Node, source: Node) -> None:
+def _fuse(model: Model, node: Node, own_node: Node, own: _Own, other: Node) -> None:
     op, then_relu = _OPS[op_name(node.target)]
     scale, zero_point = model.number(node.args[2]), model.number(node.args[3])
     if scale is None or zero_point is None:
         return
-    last = {"scale": float(scale), "zero_point": int(zero_point), "then_relu": then_relu}
-    table = model.called(own)
-    layer = layer_of(model, own)
-    if isinstance(table, fused.FusedTable):
-        arguments = (table._packed_params, table.own_scale, table.own_zero_point, table.relu)
-        module = _MODULES[table._kind, op](
-            *arguments,
-            table=table.table,
-            table_scale=table.scale,
-            table_zero_point=table.zero_point,
-            **last,
-            ops=(*table.ops, name_of(model, node)),
-            detail=table.detail,
-        )
-    elif layer is not None:
-        module = _MODULES[layer.kind, op](
-            *layer.arguments(),
-            table=None,
-            table_scale=layer.scale,
-            table_zero_point=layer.zero_point,
-            **last,
-            ops=(name_of(model, own), name_of(model, node)),
-            detail=layer.detail,
-        )
-    path = model.path_for([own], f"fused_{node.name}")
+    module = _MODULES[own.kind, op](
+        *own.layer,
+        **own.table,
+        then_relu=then_relu,
+        scale=float(scale),
+        zero_point=int(zero_point),
+        ops=(*own.ops, name_of(model, node)),
+        detail=own.detail,
+    )
+    path = model.path_for([own_node], f"fused_{node.name}")
     with model.graph.inserting_before(node):
-        call = model.insert_call(path, module, (source, other))
+        call = model.insert_call(path, module, (own.operand, other))
     call.meta.update(node.meta)
     node.replace_all_uses_with(call)
-    model.erase_unused([node, own])
+    model.erase_unused([node, own_node])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -49,7 +48,7 @@ _TORCH = frozenset(
     ]
 )
 
-_QUANTIZED_FUNCTIONAL = frozenset(
+_QUANTIZED_FUNCTIONAL: frozenset[Any] = frozenset(
     getattr(nnq.functional, name)
     for name in (
         *("celu", "clamp", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu"),
@@ -85,7 +84,7 @@ _SAME_MODULES = frozenset(
 )
 """Modules that give back their operand, once the model is in evaluation."""
 
-_SAME_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
+_SAME_FUNCTIONS: frozenset[Any] = frozenset(
     [F.alpha_dropout, F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout]
 )
 _SAME_NAMES = frozenset(["torchvision.ops.stochastic_depth.stochastic_depth"])
@@ -180,8 +179,10 @@ def mutates(node: Node, module: nn.Module | None) -> bool:
 
 
 _IN_PLACE_OPERATORS = frozenset(
-    ["iadd", "iand", "ifloordiv", "ilshift", "imod", "imul", "imatmul", "ior", "ipow", "irshift"]
-    + ["isub", "itruediv", "ixor", "setitem", "delitem"]
+    [
+        *("iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imod", "imul", "ior", "ipow"),
+        *("irshift", "isub", "itruediv", "ixor", "delitem", "setitem"),
+    ]
 )
 
 
@@ -214,11 +215,12 @@ def schemas(target: object) -> list[Any]:
     if isinstance(target, torch._ops.OpOverload):
         return [target._schema]
     if isinstance(target, torch._ops.OpOverloadPacket):
-        return [getattr(target, name)._schema for name in target.overloads()]
+        names: list[str] = target.overloads()  # type: ignore[no-untyped-call]
+        return [getattr(target, name)._schema for name in names]
     return []
 
 
-def _among(target: object, functions: frozenset[Callable[..., Any]]) -> bool:
+def _among(target: object, functions: frozenset[Any]) -> bool:
     try:
         return target in functions
     except TypeError:  # not hashable

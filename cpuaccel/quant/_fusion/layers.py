@@ -71,7 +71,6 @@ _KEEPING_MODULES = frozenset(
     [
         *(nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool2d, nn.AvgPool3d),
         *(nn.ChannelShuffle, nn.MaxPool1d, nn.MaxPool2d, nn.PixelShuffle, nn.PixelUnshuffle),
-        nnq.MaxPool2d,
     ]
 )
 _KEEPING_FUNCTIONS = frozenset(
@@ -110,7 +109,11 @@ def _function_layer(model: Model, node: Node, operand: Node) -> Layer | None:
     name = op_name(node.target)
     if name not in _OPS or len(node.args) != _OP_ARGUMENTS:
         return None
-    weights, scale, zero_point = node.args[1], model.number(node.args[2]), model.number(node.args[3])
+    weights, scale, zero_point = (
+        node.args[1],
+        model.number(node.args[2]),
+        model.number(node.args[3]),
+    )
     if not isinstance(weights, Node) or weights.op != "get_attr":
         return None
     if scale is None or zero_point is None:

@@ -12,6 +12,7 @@ from torch.fx.node import Argument
 
 from cpuaccel.quant._fusion.model import Model
 from cpuaccel.quant._fusion.regions import Values
+from cpuaccel.quant._fusion.sizes import is_size
 
 
 def move_quantised(model: Model) -> None:
@@ -31,7 +32,7 @@ def _path(model: Model, values: Values, node: Node) -> list[Node]:
     path = [node]
     while True:
         step = path[0]
-        operands = [operand for operand in model.operands(step) if not _is_size(operand)]
+        operands = [operand for operand in model.operands(step) if not is_size(operand)]
         if values.written(step) or len(operands) != 1 or operands[0] is not step.args[0]:
             return []
         before = operands[0]
@@ -40,17 +41,6 @@ def _path(model: Model, values: Values, node: Node) -> list[Node]:
         if not (model.is_moving(before) or model.is_elementwise(before)):
             return []
         path.insert(0, before)
-
-
-def _is_size(node: Node) -> bool:
-    """Return whether `node` is a size of a tensor, or computed from sizes."""
-    if node.op == "call_method":
-        return node.target in ("size", "dim", "numel")
-    if node.op != "call_function" or not node.all_input_nodes:
-        return False
-    if node.target is getattr:
-        return node.args[1] == "shape"
-    return all(_is_size(source) for source in node.all_input_nodes)
 
 
 def _rewrite(

@@ -7,6 +7,7 @@ source, can have: those are run through torch's own ops. So the last ones are th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,11 +68,12 @@ class Values:
 
     def _add(self, node: Node) -> None:
         sources = {self._source(operand) for operand in self._model.operands(node)}
-        if self._model.is_elementwise(node) and len(sources) == 1 and None not in sources:
+        source = sources.pop() if len(sources) == 1 else None
+        if source is not None and self._model.is_elementwise(node):
             value = self._run(node)
             if value is not None:
                 self.values[node] = value
-                self.sources[node] = sources.pop()  # type: ignore[assignment]
+                self.sources[node] = source
                 return
         quantizer = self._own_quantizer(node) or self._kept_quantizer(node)
         if quantizer is not None:
@@ -89,7 +91,7 @@ class Values:
                 value = self.values[operand]
                 if operand in self._cuts:
                     value = all_values(value.q_scale(), value.q_zero_point())
-                return value.clone()  # type: ignore[return-value]
+                return value.clone()
             return self._model.constant(operand)  # type: ignore[return-value]
 
         args = map_arg(node.args, value_of)
@@ -98,8 +100,9 @@ class Values:
             result = _call(self._model, node, args, kwargs)
         except Exception:  # torch refuses; let it do so when the model runs
             return None
-        known = isinstance(result, Tensor) and result.shape == (256,)
-        return result if known and _is_quint8_or_float(result) else None
+        if not isinstance(result, Tensor) or result.shape != (256,):
+            return None
+        return result if _is_quint8_or_float(result) else None
 
     def _own_quantizer(self, node: Node) -> tuple[float, int] | None:
         scale: object = None
@@ -117,7 +120,9 @@ class Values:
     def _kept_quantizer(self, node: Node) -> tuple[float, int] | None:
         if not keeps_quantizer(self._model, node):
             return None
-        known = {self.quantizer(operand) for operand in self._model.operands(node)[:_tensors(node)]}
+        known = {
+            self.quantizer(operand) for operand in self._model.operands(node)[: _tensors(node)]
+        }
         return known.pop() if len(known) == 1 else None
 
 
@@ -131,12 +136,14 @@ def _first(node: Node, names: tuple[str, ...]) -> object:
     return next((argument(node, name) for name in names if name in expected), None)
 
 
-def _call(model: Model, node: Node, args: object, kwargs: object) -> object:
+def _call(model: Model, node: Node, args: Any, kwargs: Any) -> object:
+    target: Any = node.target
     if node.op == "call_module":
-        return model.called(node)(*args, **kwargs)  # type: ignore[misc]
-    if node.op == "call_method":
-        return getattr(args[0], str(node.target))(*args[1:], **kwargs)  # type: ignore[index]
-    return node.target(*args, **kwargs)  # type: ignore[operator,misc]
+        target = model.called(node)
+    elif node.op == "call_method":
+        target = getattr(torch.Tensor, target)
+    result: object = target(*args, **kwargs)
+    return result
 
 
 def _is_quint8_or_float(value: Tensor) -> bool:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
 
+from cpuaccel.quant import fused
 from cpuaccel.quant._fusion.elementwise import op_name
 from cpuaccel.quant._fusion.layers import has_own_quantizer, keeps_quantizer, layer_of
 from cpuaccel.quant._fusion.model import Model
@@ -34,7 +35,7 @@ def strides_matter(model: Model, node: Node) -> bool:
 def _blind(model: Model, node: Node) -> bool:
     """Return whether the strides of its operands change nothing of what `node` returns."""
     module = model.called(node)
-    if layer_of(model, node) is not None or has_own_quantizer(module):
+    if layer_of(model, node) is not None or isinstance(module, fused.FusedTable):
         return True
     if node.op == "call_method":
         return node.target in _BLIND_METHODS
@@ -47,6 +48,7 @@ def _follows(model: Model, node: Node) -> bool:
         return False
     return (
         keeps_quantizer(model, node)
+        or has_own_quantizer(model.called(node))
         or model.is_elementwise(node)
         or op_name(node.target).startswith("quantized::")
     )
