@@ -67,7 +67,7 @@ struct Family {
   std::vector<Case> cases;
 };
 
-#define CPUACCEL_BENCH_FAMILIES(row) row(minmax) row(quantize)
+#define CPUACCEL_BENCH_FAMILIES(row) row(dwconv) row(minmax) row(qconv) row(quantize)
 
 #define CPUACCEL_DECLARE(name) Family bench_##name();
 CPUACCEL_BENCH_FAMILIES(CPUACCEL_DECLARE)

@@ -18,7 +18,8 @@ namespace cpuaccel {
           op(dequantize) op(requantize) op(add) op(mul) op(cat) op(clamp) op(relu) op(hardswish) \
               op(hardsigmoid) op(sigmoid) op(tanh) op(leaky_relu) op(elu) op(silu) op(gelu)      \
                   op(table) op(mean) op(adaptive_avg_pool2d) op(avg_pool2d) op(max_pool2d)       \
-                      op(upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle) op(fused)
+                      op(upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle)         \
+                          op(batch_norm2d) op(clone) op(fused)
 
 enum class Op : int {
 #define CPUACCEL_OP(name) name,

@@ -6,6 +6,7 @@
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
 
+#include <cmath>
 #include <cstdint>
 
 namespace cpuaccel::ops {
@@ -35,7 +36,19 @@ inline PerTensor per_tensor(const at::Tensor& x) {
   return {affine.scale(), affine.zero_point()};
 }
 
-// A new tensor with the dtype and the quantiser of `x`, without torch's dispatcher.
+// Whether a quint8 tensor can have this quantiser.
+inline bool valid_quint8(PerTensor q) {
+  return std::isfinite(q.scale) && q.scale > 0.0 && q.zero_point >= 0 && q.zero_point <= 255;
+}
+
+// A new tensor, without torch's dispatcher.
+inline at::Tensor empty_quint8(at::IntArrayRef sizes, PerTensor q, at::MemoryFormat format) {
+  return at::new_qtensor(
+      sizes, at::TensorOptions().dtype(at::kQUInt8).device(at::kCPU).memory_format(format),
+      at::make_per_tensor_affine_quantizer(q.scale, q.zero_point, at::kQUInt8));
+}
+
+// A new tensor with the dtype and the quantiser of `x`.
 inline at::Tensor empty_quantized_as(const at::Tensor& x, at::IntArrayRef sizes,
                                      at::MemoryFormat format) {
   return at::new_qtensor(sizes, x.options().memory_format(format),

@@ -94,8 +94,9 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   for (auto& size : sizes) {
     size = std::max<int64_t>(size, 0);
   }
-  const bool binary = following != nullptr && following->binary != Binary::none;
-  if (binary && following->other.sizes() != sizes) {
+  auto epilogue =
+      following != nullptr ? following->epilogue(sizes, kChannelsLast<kSpatial>) : std::nullopt;
+  if (following != nullptr && !epilogue) {
     return {};
   }
   at::Tensor dst = empty_quint8(sizes, following != nullptr ? following->scale : output_scale,
@@ -119,13 +120,7 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   call.dst_scale = static_cast<float>(output_scale);
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
-  at::Tensor other;
-  Epilogue epilogue;
-  if (following != nullptr) {
-    other = binary ? following->other.contiguous(kChannelsLast<kSpatial>) : other;
-    epilogue = following->epilogue(binary ? quint8_data(other) : nullptr);
-    call.epilogue = &epilogue;
-  }
+  call.epilogue = epilogue ? &*epilogue : nullptr;
   auto* dst_data = mutable_quint8_data(dst);
   const int64_t src_image = shape.IC * product(call.src_dims);
   const int64_t dst_image = shape.OC * product(call.dst_dims);
@@ -149,7 +144,9 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
     }
     call.src += call.N * src_image;
     dst_data += call.N * dst_image;
-    epilogue.other += binary ? call.N * dst_image : 0;
+    if (epilogue && epilogue->other != nullptr) {
+      epilogue->other += call.N * dst_image;
+    }
   }
   return dst;
 }

@@ -1,40 +1,36 @@
 #include "quant/epilogue.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "kernels/clamp/clamp.h"
+#include "kernels/table/table.h"
 
 namespace cpuaccel::quant {
-namespace {
 
-uint8_t binary(const Epilogue& epilogue, uint8_t own, uint8_t other) {
-  const int32_t a = own - epilogue.own.zero_point;
-  const int32_t b = other - epilogue.other_quantizer.zero_point;
-  float quanta = 0.0f;
-  if (epilogue.binary == Binary::add) {
-    const float real = epilogue.own.scale * static_cast<float>(a) +
-                       epilogue.other_quantizer.scale * static_cast<float>(b);
-    quanta = real * (1.0f / epilogue.result.scale);
-  } else {
-    quanta = static_cast<float>(a * b) *
-             (epilogue.own.scale * epilogue.other_quantizer.scale * (1.0f / epilogue.result.scale));
+void Epilogue::set_table(const uint8_t* entries) {
+  table = entries;
+  low = entries[0];
+  high = entries[kernels::kTableEntries - 1];
+  unsigned different = low > high ? 1 : 0;
+  for (int i = 0; i < kernels::kTableEntries; ++i) {  // no early end: vectors do it in a few steps
+    const int limited = std::min<int>(std::max<int>(i, low), high);
+    different |= static_cast<unsigned>(entries[i] ^ limited);
   }
-  const int32_t least = epilogue.relu ? epilogue.result.zero_point : 0;
-  const auto rounded = static_cast<int32_t>(std::nearbyint(std::clamp(quanta, -1.0e6f, 1.0e6f)));
-  return static_cast<uint8_t>(std::clamp(rounded + epilogue.result.zero_point, least, 255));
+  clamps = different == 0;
 }
-
-}  // namespace
 
 void apply_epilogue(const Epilogue& epilogue, uint8_t* dst, int64_t count) {
   if (epilogue.table != nullptr) {
-    for (int64_t i = 0; i < count; ++i) {
-      dst[i] = epilogue.table[dst[i]];
+    if (epilogue.clamps) {
+      kernels::clamp_u8(dst, dst, count, epilogue.low, epilogue.high);
+    } else {
+      kernels::table_u8(dst, dst, count, epilogue.table);
     }
   }
   if (epilogue.binary != Binary::none) {
-    for (int64_t i = 0; i < count; ++i) {
-      dst[i] = binary(epilogue, dst[i], epilogue.other[i]);
-    }
+    const auto op =
+        epilogue.binary == Binary::add ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
+    kernels::binary_u8(op, dst, epilogue.other, dst, count, epilogue.quantizers);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "quant/epilogue.h"
 
 namespace cpuaccel::quant {
@@ -20,8 +22,13 @@ struct Following {
   double scale = 1.0;
   int64_t zero_point = 0;
 
-  // `other_data`: the values of `other` in the layout of the result.
-  Epilogue epilogue(const uint8_t* other_data) const;
+  // The same as pointers. None if the kernels can't do it on a result of this shape and format: the
+  // second operand differs in either (torch then rounds in another way), or the quantisers are
+  // beyond what the kernels' arithmetic holds.
+  std::optional<Epilogue> epilogue(at::IntArrayRef sizes, at::MemoryFormat format) const;
 };
+
+// The table or the binary op, whichever there is, as an op of its own on the result of a layer.
+at::Tensor run_apart(const Following& following, const at::Tensor& result);
 
 }  // namespace cpuaccel::quant

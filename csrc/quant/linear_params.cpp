@@ -88,8 +88,10 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   check_input(input, at::kQUInt8);
   check_output_quantizer(kOp, output_scale, output_zero_point);
   const auto sizes = output_sizes(input, layer_->shape().OC);
-  const bool binary = following != nullptr && following->binary != Binary::none;
-  if (binary && following->other.sizes() != sizes) {
+  const auto epilogue = following != nullptr
+                            ? following->epilogue(sizes, at::MemoryFormat::Contiguous)
+                            : std::nullopt;
+  if (following != nullptr && !epilogue) {
     return {};
   }
   const at::Tensor src = input.contiguous();
@@ -105,13 +107,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
   call.negative_slope = static_cast<float>(negative_slope);
-  at::Tensor other;
-  Epilogue epilogue;
-  if (following != nullptr) {
-    other = binary ? following->other.contiguous() : other;
-    epilogue = following->epilogue(binary ? quint8_data(other) : nullptr);
-    call.epilogue = &epilogue;
-  }
+  call.epilogue = epilogue ? &*epilogue : nullptr;
   if (run_rows(op, call, rows_of(input))) {
     return dst;
   }

@@ -52,8 +52,11 @@ def both(op: Callable[[], Tensor], isa: str = "auto") -> Outcome:
 
 
 def assert_ours(counts: Counts, op: str) -> None:
-    """The op ran once, on a kernel of the plugin."""
-    assert counts.calls == {f"{op}.cpuaccel": 1}, f"{op} ran {counts.calls}, {counts.fallbacks}"
+    """The op ran once, on a kernel of the plugin; it may have made its input dense before."""
+    ran = {name: count for name, count in counts.calls.items() if name != "clone.cpuaccel"}
+    if op == "clone":
+        ran = counts.calls
+    assert ran == {f"{op}.cpuaccel": 1}, f"{op} ran {counts.calls}, {counts.fallbacks}"
     assert not counts.fallbacks
 
 
@@ -77,6 +80,17 @@ def assert_same(ours: Tensor, theirs: Tensor) -> None:
     """Everything is torch's, every integer too."""
     assert_like(ours, theirs)
     assert torch.equal(ours.int_repr(), theirs.int_repr())
+
+
+def torch_misplaces(x: Tensor, theirs: Tensor) -> bool:
+    """Whether torch's kernel left channels-last values in a contiguous tensor.
+
+    Images of one pixel are in both layouts. Its kernels take them for channels last, and give a
+    larger result the strides of the other layout all the same.
+    """
+    last = torch.channels_last
+    one_pixel = x.is_contiguous() and x.is_contiguous(memory_format=last)
+    return one_pixel and theirs.numel() > 0 and not theirs.is_contiguous(memory_format=last)
 
 
 def same_error(op: Callable[[], Tensor]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,8 @@ config_interface: textconfig
 display_library: nogui
 log: bochs.txt
 panic: action=fatal
+error: action={messages}
+info: action={messages}
 cpu: model={cpu}, count=1, ips={ips}, reset_on_triple_fault=0
 memory: guest={megabytes}, host={megabytes}
 romimage: file=rom.bin
@@ -92,6 +95,7 @@ def prepare_machine(directory: Path, vmlinux: bytes, options: argparse.Namespace
     (directory / "vga.bin").write_bytes(bytes(512))
     (directory / "bochsrc").write_text(
         BOCHSRC.format(
+            messages="report" if options.verbose else "ignore",
             cpu=options.cpu,
             ips=INSTRUCTIONS_PER_SECOND,
             megabytes=machine.MEMORY_BYTES >> 20,
@@ -111,17 +115,20 @@ def run_machine(bochs: Path, directory: Path, timeout: float) -> int | None:
         watchdog.start()
         status = booted = None
         emulator_said = []  # before the program and after it
-        for line in process.stdout or ():
-            if booted is None and BOOTED in line:
-                booted = time.monotonic()
-            elif booted is None or status is not None:
-                emulator_said.append(line)
-            else:
-                output, mark, code = line.partition(ENDED)
-                sys.stdout.buffer.write(output)
-                sys.stdout.buffer.flush()
-                status = int(code) if mark else None
-        watchdog.cancel()
+        try:
+            for line in process.stdout or ():
+                if booted is None and BOOTED in line:
+                    booted = time.monotonic()
+                elif booted is None or status is not None:
+                    emulator_said.append(line)
+                else:
+                    output, mark, code = line.partition(ENDED)
+                    sys.stdout.buffer.write(output)
+                    sys.stdout.buffer.flush()
+                    status = int(code) if mark else None
+        finally:
+            watchdog.cancel()
+            process.kill()
     end = time.monotonic()
     if status is None:
         sys.stdout.buffer.writelines(emulator_said)
@@ -148,6 +155,8 @@ def main() -> int:
     options = parser.parse_args()
     if not options.program.is_file():
         parser.error(f"no such program: {options.program}")
+    # So that the emulator and its files go when this process is told to.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     kept = options.directory.resolve()
     try:
         fetch.prepare(kept)

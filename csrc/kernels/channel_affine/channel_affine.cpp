@@ -1,0 +1,33 @@
+#include "kernels/channel_affine/channel_affine.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<ChannelAffineFunction>{#name, isa, channel_affine_##name},
+constexpr std::array kRows{CPUACCEL_CHANNEL_AFFINE_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrainBytes = 32768;  // a few microseconds, what waking a thread costs
+
+}  // namespace
+
+std::span<const KernelRow<ChannelAffineFunction>> channel_affine_kernels() { return kRows; }
+
+void channel_affine_u8(const ChannelAffine& affine, const uint8_t* src, uint8_t* dst, int64_t P) {
+  const auto function = first_usable(channel_affine_kernels()).function;
+  const int64_t grain = std::max<int64_t>(kGrainBytes / std::max<int64_t>(affine.C, 1), 1);
+  if (P <= grain) {
+    function(affine, src, dst, P);
+    return;
+  }
+  parallel_for(0, P, grain, [&](int64_t begin, int64_t end) {
+    function(affine, src + begin * affine.C, dst + begin * affine.C, end - begin);
+  });
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,43 @@
+#include "kernels/maxpool/maxpool.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/parallel.h"
+#include "base/scratch.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<MaxpoolFunction>{#name, isa, maxpool_##name},
+constexpr std::array kRows{CPUACCEL_MAXPOOL_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrainBytes = 131072;  // loaded: a few microseconds, what waking a thread costs
+
+}  // namespace
+
+std::span<const KernelRow<MaxpoolFunction>> maxpool_kernels() { return kRows; }
+
+void maxpool_u8(const MaxpoolShape& shape, const uint8_t* src, uint8_t* dst) {
+  const auto function = first_usable(maxpool_kernels()).function;
+  const int64_t src_row = shape.W * shape.C;
+  const int64_t dst_row = shape.OW * shape.C;
+  const auto run = [&](int64_t begin, int64_t end) {
+    auto* rows =
+        static_cast<uint8_t*>(scratch(ScratchSlot::accumulator, static_cast<size_t>(src_row)));
+    for (int64_t row = begin; row < end; ++row) {
+      const uint8_t* image = src + row / shape.OH * shape.H * src_row;
+      function(shape, image, row % shape.OH, dst + row * dst_row, rows);
+    }
+  };
+  const int64_t rows = shape.N * shape.OH;
+  const int64_t loads = std::max<int64_t>(shape.KH * src_row + shape.KW * dst_row, 1);
+  if (rows * loads <= kGrainBytes) {
+    run(0, rows);
+    return;
+  }
+  parallel_for(0, rows, std::max<int64_t>(kGrainBytes / loads, 1), run);
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,44 @@
+// Family maxpool: maximum of u8 over windows of an image, channels last.
+//
+//   dst[n,oh,ow,c] = max over kh, kw of src[n, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW, c]
+//
+// src N x H x W x C, dst N x OH x OW x C, both dense; they may not overlap. Only taps inside of the
+// image count; a window without any gives 0. Strides and dilations are at least 1.
+// Exact: a maximum has no rounding.
+// Bound: a window is separable, so the rows are reduced first: KH loads for each byte of a source
+// row, then KW loads for each byte of dst.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct MaxpoolShape {
+  int64_t N = 0, H = 0, W = 0, C = 0, OH = 0, OW = 0;
+  int64_t KH = 1, KW = 1, SH = 1, SW = 1, PH = 0, PW = 0, DH = 1, DW = 1;
+};
+
+// Row `oh` of the result of one image. `scratch`: W * C bytes.
+using MaxpoolFunction = void(const MaxpoolShape& shape, const uint8_t* image, int64_t oh,
+                             uint8_t* dst_row, uint8_t* scratch);
+
+#if defined(__x86_64__)
+#define CPUACCEL_MAXPOOL_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_MAXPOOL_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) MaxpoolFunction maxpool_##name;
+CPUACCEL_MAXPOOL_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<MaxpoolFunction>> maxpool_kernels();
+
+// The whole result, by the best usable row on all of torch's threads.
+void maxpool_u8(const MaxpoolShape& shape, const uint8_t* src, uint8_t* dst);
+
+}  // namespace cpuaccel::kernels

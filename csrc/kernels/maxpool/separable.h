@@ -1,0 +1,135 @@
+// The two passes of maxpool for any vector of bytes. Included by ISA sources only.
+//
+// Vector: Type, kBytes, load, store, max, and tail<kTaps>(src, stride, taps, dst, bytes), which is
+// max_of for less than kBytes bytes.
+#pragma once
+
+#include "kernels/maxpool/maxpool.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// The least k >= 0 for which start + k * step >= bound.
+inline int64_t first_at_least(int64_t start, int64_t step, int64_t bound) {
+  return start >= bound ? 0 : (bound - start + step - 1) / step;
+}
+
+// The taps of one dimension that are inside of the image.
+struct Taps {
+  int64_t first;  // position of the first in the image
+  int64_t count;
+};
+
+inline Taps taps_inside(int64_t start, int64_t taps, int64_t dilation, int64_t size) {
+  const int64_t begin = first_at_least(start, dilation, 0);
+  const int64_t end = smaller(taps, first_at_least(start, dilation, size));
+  return {start + begin * dilation, end > begin ? end - begin : 0};
+}
+
+// kVectors of them at once. `kTaps` is `taps` where it is known while compiling, else 0.
+template <typename Vector, int kVectors, int kTaps>
+inline void max_of_vectors(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst) {
+  typename Vector::Type largest[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    largest[v] = Vector::load(src + v * Vector::kBytes);
+  }
+  const int64_t count = kTaps == 0 ? taps : kTaps;
+#pragma GCC unroll 4
+  for (int64_t k = 1; k < count; ++k) {
+    for (int v = 0; v < kVectors; ++v) {
+      largest[v] = Vector::max(largest[v], Vector::load(src + k * stride + v * Vector::kBytes));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    Vector::store(dst + v * Vector::kBytes, largest[v]);
+  }
+}
+
+template <typename Vector, int kTaps>
+inline void max_of_taps(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
+                        int64_t bytes) {
+  constexpr int64_t kBytes = Vector::kBytes;
+  int64_t i = 0;
+  for (; i + 4 * kBytes <= bytes; i += 4 * kBytes) {
+    max_of_vectors<Vector, 4, kTaps>(src + i, stride, taps, dst + i);
+  }
+  for (; i + kBytes <= bytes; i += kBytes) {
+    max_of_vectors<Vector, 1, kTaps>(src + i, stride, taps, dst + i);
+  }
+  if (i == bytes) {
+    return;
+  }
+  if (bytes > kBytes) {  // some bytes twice: quicker than a narrower loop
+    i = bytes - kBytes;
+    max_of_vectors<Vector, 1, kTaps>(src + i, stride, taps, dst + i);
+    return;
+  }
+  Vector::template tail<kTaps>(src, stride, taps, dst, bytes);
+}
+
+// dst[i] = max over k < taps of src[k * stride + i], for i < bytes; taps >= 1.
+template <typename Vector>
+inline void max_of(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst, int64_t bytes) {
+  switch (taps) {  // windows of 2x2 and 3x3 are the usual ones
+    case 2:
+      return max_of_taps<Vector, 2>(src, stride, taps, dst, bytes);
+    case 3:
+      return max_of_taps<Vector, 3>(src, stride, taps, dst, bytes);
+    default:
+      return max_of_taps<Vector, 0>(src, stride, taps, dst, bytes);
+  }
+}
+
+template <typename Vector>
+void maxpool_separable(const MaxpoolShape& shape, const uint8_t* image, int64_t oh,
+                       uint8_t* dst_row, uint8_t* scratch) {
+  const int64_t C = shape.C;
+  const int64_t row_bytes = shape.W * C;
+  const Taps rows = taps_inside(oh * shape.SH - shape.PH, shape.KH, shape.DH, shape.H);
+  if (rows.count == 0) {
+    for (int64_t i = 0; i < shape.OW * C; ++i) {
+      dst_row[i] = 0;
+    }
+    return;
+  }
+  const uint8_t* columns = image + rows.first * row_bytes;
+  if (rows.count > 1) {
+    max_of<Vector>(columns, shape.DH * row_bytes, rows.count, scratch, row_bytes);
+    columns = scratch;
+  }
+  const auto one = [&](int64_t ow) {
+    const Taps taps = taps_inside(ow * shape.SW - shape.PW, shape.KW, shape.DW, shape.W);
+    uint8_t* dst = dst_row + ow * C;
+    if (taps.count == 0) {
+      for (int64_t c = 0; c < C; ++c) {
+        dst[c] = 0;
+      }
+      return;
+    }
+    max_of<Vector>(columns + taps.first * C, shape.DW * C, taps.count, dst, C);
+  };
+  // The results [begin, end) have all their taps inside.
+  const int64_t reach = shape.W + shape.PW - (shape.KW - 1) * shape.DW;
+  const int64_t begin = smaller(shape.OW, first_at_least(0, shape.SW, shape.PW));
+  const int64_t end = smaller(shape.OW, first_at_least(0, shape.SW, reach));
+  for (int64_t ow = 0; ow < begin; ++ow) {
+    one(ow);
+  }
+  if (begin < end && shape.SW == 1) {  // neighbours' taps are neighbours: one run of bytes
+    max_of<Vector>(columns + (begin - shape.PW) * C, shape.DW * C, shape.KW, dst_row + begin * C,
+                   (end - begin) * C);
+  } else {
+    for (int64_t ow = begin; ow < end; ++ow) {
+      max_of<Vector>(columns + (ow * shape.SW - shape.PW) * C, shape.DW * C, shape.KW,
+                     dst_row + ow * C, C);
+    }
+  }
+  for (int64_t ow = end > begin ? end : begin; ow < shape.OW; ++ow) {
+    one(ow);
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

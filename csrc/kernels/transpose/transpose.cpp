@@ -1,0 +1,46 @@
+#include "kernels/transpose/transpose.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<TransposeFunction>{#name, isa, transpose_##name},
+constexpr std::array kRows{CPUACCEL_TRANSPOSE_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrainBytes = 65536;  // a few microseconds, what waking a thread costs
+constexpr int64_t kColumns = 64;        // a cache line of src
+
+}  // namespace
+
+std::span<const KernelRow<TransposeFunction>> transpose_kernels() { return kRows; }
+
+void transpose_bytes(const Transpose& shape, const uint8_t* src, uint8_t* dst) {
+  const auto function = first_usable(transpose_kernels()).function;
+  if (shape.B * shape.M * shape.K <= kGrainBytes) {
+    function(shape, src, dst);
+    return;
+  }
+  // Slices of kColumns columns; where a matrix is one slice, neighbours go to the kernel together.
+  const int64_t slices = (shape.K + kColumns - 1) / kColumns;
+  const int64_t grain = std::max<int64_t>(kGrainBytes * slices / (shape.M * shape.K), 1);
+  parallel_for(0, shape.B * slices, grain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t b = begin / slices;
+      const int64_t first = begin % slices;
+      const int64_t last = std::min(first + end - begin, slices);
+      Transpose part = shape;
+      part.B = slices == 1 ? end - begin : 1;
+      part.K = std::min(shape.K, last * kColumns) - first * kColumns;
+      function(part, src + b * shape.src_batch + first * kColumns,
+               dst + b * shape.dst_batch + first * kColumns * shape.dst_stride);
+      begin += slices == 1 ? part.B : last - first;
+    }
+  });
+}
+
+}  // namespace cpuaccel::kernels

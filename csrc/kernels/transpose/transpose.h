@@ -1,0 +1,41 @@
+// Family transpose: matrices of bytes, transposed.
+//
+//   dst[b*dst_batch + k*dst_stride + m] = src[b*src_batch + m*src_stride + k]
+//
+// for b < B, m < M, k < K; strides in bytes, none negative. No two bytes of dst are the same one,
+// and dst does not overlap src. Between the layouts of an image NHWC is M = H*W, K = C, and NCHW
+// the other way round; a channel shuffle is B = N*H*W, M = groups, K = C / groups. Bound: 1 byte
+// read and 1 written per element.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct Transpose {
+  int64_t B = 1, src_batch = 0, dst_batch = 0;
+  int64_t M = 0, src_stride = 0;
+  int64_t K = 0, dst_stride = 0;
+};
+
+using TransposeFunction = void(const Transpose& shape, const uint8_t* src, uint8_t* dst);
+
+#if defined(__x86_64__)
+#define CPUACCEL_TRANSPOSE_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_TRANSPOSE_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) TransposeFunction transpose_##name;
+CPUACCEL_TRANSPOSE_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<TransposeFunction>> transpose_kernels();
+
+// By the best usable row on all of torch's threads.
+void transpose_bytes(const Transpose& shape, const uint8_t* src, uint8_t* dst);
+
+}  // namespace cpuaccel::kernels

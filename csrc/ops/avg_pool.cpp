@@ -1,0 +1,241 @@
+// Averages of quantised images: aten::_adaptive_avg_pool2d, aten::avg_pool2d, aten::mean.dim.
+#include <ATen/native/Pool.h>
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+
+#include "kernels/avgpool/avgpool.h"
+#include "ops/images.h"
+#include "ops/lists.h"
+#include "ops/own_call.h"
+#include "ops/quint8.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using kernels::AvgpoolRange;
+using Ranges = c10::SmallVector<AvgpoolRange, 32>;
+using Divisor = std::optional<int64_t>;
+
+constexpr const char* kForTorch = "arguments for torch to refuse";
+
+const char* refuses_images(const at::Tensor& x) {
+  if (const char* why = refuses_quint8(x)) {
+    return why;
+  }
+  if (x.dim() != 4 || !x.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    return "input is not channels_last";
+  }
+  return x.size(1) == 0 || x.size(2) == 0 || x.size(3) == 0 ? kForTorch : nullptr;
+}
+
+// The largest of the lengths that `length` has for one of the ranges.
+template <typename Length>
+int64_t longest(const Ranges& ranges, const Length& length) {
+  int64_t result = 0;
+  for (const auto& range : ranges) {
+    result = std::max(result, length(range));
+  }
+  return result;
+}
+
+const char* refuses_windows(const Ranges& rows, const Ranges& columns, Divisor divisor) {
+  const auto inside = [](const AvgpoolRange& range) { return range.end - range.begin; };
+  const auto counted = [](const AvgpoolRange& range) { return range.extent; };
+  const int64_t area = longest(rows, inside) * longest(columns, inside);
+  const int64_t largest =
+      divisor ? std::abs(*divisor) : longest(rows, counted) * longest(columns, counted);
+  return std::max(area, largest) < kernels::kAvgpoolLimit ? nullptr
+                                                          : "a window of 32768 pixels or more";
+}
+
+void average(const at::Tensor& x, const Ranges& rows, const Ranges& columns, Divisor divisor,
+             const at::Tensor& result) {
+  if (result.numel() == 0) {
+    return;
+  }
+  kernels::avgpool_u8({.N = x.size(0),
+                       .H = x.size(2),
+                       .W = x.size(3),
+                       .C = x.size(1),
+                       .OH = static_cast<int64_t>(rows.size()),
+                       .OW = static_cast<int64_t>(columns.size()),
+                       .rows = rows.data(),
+                       .columns = columns.data(),
+                       .divisor = divisor.value_or(0),
+                       .zero_point = static_cast<int32_t>(per_tensor(x).zero_point)},
+                      bytes(x), mutable_bytes(result));
+}
+
+// Averages as images.
+at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& columns,
+                    Divisor divisor) {
+  const auto images =
+      empty_images_as(x, static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns.size()));
+  average(x, rows, columns, divisor, images);
+  return with_torch_strides(images, x);
+}
+
+// As torch divides `size` pixels among `count` results, in float.
+Ranges adaptive_ranges(int64_t size, int64_t count) {
+  Ranges ranges;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto step = [&](int64_t index) {
+      return static_cast<float>(index * size) / static_cast<float>(count);
+    };
+    const auto begin = static_cast<int64_t>(std::floor(step(i)));
+    const auto end = static_cast<int64_t>(std::ceil(step(i + 1)));
+    ranges.push_back({begin, end, end - begin});
+  }
+  return ranges;
+}
+
+template <OpName kName>
+at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
+  if (x86_engine()) {
+    const char* why = refuses_images(self);
+    if (why == nullptr && (output_size.size() != 2 || output_size[0] <= 0 || output_size[1] <= 0)) {
+      why = kForTorch;
+    }
+    if (why == nullptr) {
+      const Ranges rows = adaptive_ranges(self.size(2), output_size[0]);
+      const Ranges columns = adaptive_ranges(self.size(3), output_size[1]);
+      why = refuses_windows(rows, columns, std::nullopt);
+      if (why == nullptr) {
+        CPUACCEL_OWN_CALL(adaptive_avg_pool2d);
+        return averages(self, rows, columns, std::nullopt);
+      }
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, self, output_size).toTensor();
+}
+
+struct Window {
+  int64_t kernel, stride, padding;
+};
+
+// One number stands for both dimensions, none for `otherwise`.
+std::optional<int64_t> of_dimension(at::IntArrayRef values, size_t dimension, int64_t otherwise) {
+  if (values.empty()) {
+    return otherwise;
+  }
+  if (values.size() > 2) {
+    return std::nullopt;
+  }
+  return values[values.size() == 1 ? 0 : dimension];
+}
+
+std::optional<Window> window_of(at::IntArrayRef kernel, at::IntArrayRef stride,
+                                at::IntArrayRef padding, size_t dimension) {
+  constexpr int64_t kLargest = std::numeric_limits<int32_t>::max() / 4;
+  const auto k = of_dimension(kernel, dimension, 0);
+  const auto s = of_dimension(stride, dimension, k.value_or(0));
+  const auto p = of_dimension(padding, dimension, -1);
+  if (!k || !s || !p || *k <= 0 || *s <= 0 || *p < 0 || *p > *k / 2 ||
+      std::max({*k, *s}) > kLargest) {
+    return std::nullopt;
+  }
+  return Window{*k, *s, *p};
+}
+
+// Nothing where no window fits.
+Ranges window_ranges(int64_t size, const Window& window, bool ceil_mode, bool count_include_pad) {
+  Ranges ranges;
+  const int64_t count = at::native::pooling_output_shape<int64_t>(
+      size, window.kernel, window.padding, window.stride, 1, ceil_mode);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = i * window.stride - window.padding;
+    const int64_t end = std::min(begin + window.kernel, size + window.padding);
+    const int64_t inside_begin = std::max<int64_t>(begin, 0);
+    const int64_t inside_end = std::min(end, size);
+    ranges.push_back(
+        {inside_begin, inside_end, count_include_pad ? end - begin : inside_end - inside_begin});
+  }
+  return ranges;
+}
+
+template <OpName kName>
+at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                      at::IntArrayRef padding, bool ceil_mode, bool count_include_pad,
+                      std::optional<int64_t> divisor_override) {
+  if (x86_engine()) {
+    const char* why = refuses_images(self);
+    if (why == nullptr) {
+      const auto vertical = window_of(kernel_size, stride, padding, 0);
+      const auto horizontal = window_of(kernel_size, stride, padding, 1);
+      why = kForTorch;
+      if (vertical && horizontal && divisor_override != 0) {
+        const Ranges rows = window_ranges(self.size(2), *vertical, ceil_mode, count_include_pad);
+        const Ranges columns =
+            window_ranges(self.size(3), *horizontal, ceil_mode, count_include_pad);
+        why = rows.empty() || columns.empty() ? kForTorch
+                                              : refuses_windows(rows, columns, divisor_override);
+        if (why == nullptr) {
+          CPUACCEL_OWN_CALL(avg_pool2d);
+          return averages(self, rows, columns, divisor_override);
+        }
+      }
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                    divisor_override)
+      .toTensor();
+}
+
+// Whether `dim` says height and width of a batch of images.
+bool both_spatial(at::OptionalIntArrayRef dim) {
+  if (!dim || dim->size() != 2) {
+    return false;
+  }
+  const auto is = [&](size_t i, int64_t d) { return (*dim)[i] == d || (*dim)[i] == d - 4; };
+  return (is(0, 2) && is(1, 3)) || (is(0, 3) && is(1, 2));
+}
+
+template <OpName kName>
+at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                    std::optional<at::ScalarType> dtype) {
+  if (x86_engine()) {
+    const char* why = refuses_images(self);
+    if (why == nullptr && (!both_spatial(dim) || dtype.has_value())) {
+      why = "not the mean over height and width";
+    }
+    if (why == nullptr) {
+      const Ranges rows{{0, self.size(2), self.size(2)}};
+      const Ranges columns{{0, self.size(3), self.size(3)}};
+      why = refuses_windows(rows, columns, std::nullopt);
+      if (why == nullptr) {
+        CPUACCEL_OWN_CALL(mean);
+        const std::array<int64_t, 4> sizes{self.size(0), self.size(1), 1, 1};
+        const auto result = empty_quantized_as(self, at::IntArrayRef(sizes.data(), keepdim ? 4 : 2),
+                                               at::MemoryFormat::Contiguous);
+        average(self, rows, columns, std::nullopt, result);
+        return result;
+      }
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, self, dim, keepdim, dtype).toTensor();
+}
+
+#define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, function)
+constexpr std::array kOverrides{
+    ROW("aten::_adaptive_avg_pool2d", adaptive_avg_pool2d),
+    ROW("aten::avg_pool2d", avg_pool2d),
+    ROW("aten::mean.dim", mean_dim),
+};
+#undef ROW
+
+}  // namespace
+
+std::span<const Override> avg_pool_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,97 @@
+// aten::quantized_max_pool2d, which max_pool2d of a quantised tensor reaches.
+#include <ATen/native/Pool.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/maxpool/maxpool.h"
+#include "ops/images.h"
+#include "ops/lists.h"
+#include "ops/own_call.h"
+#include "ops/quint8.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+struct Window {
+  at::IntArrayRef kernel, stride, padding, dilation;
+};
+
+// What torch's kernel has a message for, it is left to say.
+bool torch_refuses(const at::Tensor& self, const Window& window) {
+  constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+  const auto between = [](at::IntArrayRef values, int64_t lowest) {
+    return values.size() == 2 && std::all_of(values.begin(), values.end(), [&](int64_t value) {
+             return value >= lowest && value <= kLargest;
+           });
+  };
+  return !between(window.kernel, 1) || !between(window.stride, 1) || !between(window.padding, 0) ||
+         !between(window.dilation, 1) || window.padding[0] > window.kernel[0] / 2 ||
+         window.padding[1] > window.kernel[1] / 2 || self.size(1) == 0 || self.size(2) == 0 ||
+         self.size(3) == 0;
+}
+
+// Null, and `shape` filled in, if we take the call.
+const char* refuses(const at::Tensor& self, const Window& window, bool ceil_mode,
+                    kernels::MaxpoolShape& shape) {
+  if (const char* why = refuses_quint8(self)) {
+    return why;
+  }
+  if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    return "input is not channels_last";
+  }
+  if (torch_refuses(self, window)) {
+    return "arguments for torch to refuse";
+  }
+  const auto result_size = [&](int64_t i) {
+    return at::native::pooling_output_shape<int64_t>(self.size(i + 2), window.kernel[i],
+                                                     window.padding[i], window.stride[i],
+                                                     window.dilation[i], ceil_mode);
+  };
+  shape = {.N = self.size(0),
+           .H = self.size(2),
+           .W = self.size(3),
+           .C = self.size(1),
+           .OH = result_size(0),
+           .OW = result_size(1),
+           .KH = window.kernel[0],
+           .KW = window.kernel[1],
+           .SH = window.stride[0],
+           .SW = window.stride[1],
+           .PH = window.padding[0],
+           .PW = window.padding[1],
+           .DH = window.dilation[0],
+           .DW = window.dilation[1]};
+  return shape.OH <= 0 || shape.OW <= 0 ? "arguments for torch to refuse" : nullptr;
+}
+
+template <OpName kName>
+at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  if (x86_engine()) {
+    const Window window{kernel_size, stride.empty() ? kernel_size : stride, padding, dilation};
+    kernels::MaxpoolShape shape;
+    const char* why = refuses(self, window, ceil_mode, shape);
+    if (why == nullptr) {
+      CPUACCEL_OWN_CALL(max_pool2d);
+      const auto images = empty_images_as(self, shape.OH, shape.OW);
+      kernels::maxpool_u8(shape, bytes(self), mutable_bytes(images));
+      return with_torch_strides(images, self);
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, self, kernel_size, stride, padding, dilation, ceil_mode).toTensor();
+}
+
+constexpr std::array kOverrides{
+    CPUACCEL_OVERRIDE("aten::quantized_max_pool2d", c10::DispatchKey::QuantizedCPU, max_pool2d),
+};
+
+}  // namespace
+
+std::span<const Override> max_pool_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

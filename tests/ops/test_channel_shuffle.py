@@ -1,0 +1,72 @@
+"""channel_shuffle of quantised tensors: the same bytes in another order, nothing rounded."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from _strategies import Values
+from hypothesis import given
+from hypothesis import strategies as st
+from quant._engine import needs_plugin
+from torch import Tensor
+
+from ops._compare import LAYOUTS, assert_left, assert_ours, assert_same, both, isas, same_error
+
+pytestmark = needs_plugin
+
+
+def _image(*shape: int, layout: str = "channels_last") -> Tensor:
+    return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
+
+
+def _definition(x: Tensor, groups: int) -> Tensor:
+    n, c, h, w = x.shape
+    return x.int_repr().view(n, groups, c // groups, h, w).transpose(1, 2).reshape(n, c, h, w)
+
+
+@isas
+@given(
+    groups=st.integers(1, 4),
+    columns=st.integers(1, 70),
+    batch=st.integers(1, 3),
+    layout=st.sampled_from(("channels_last", "contiguous")),
+)
+def test_shuffles_run_here(isa: str, groups: int, columns: int, batch: int, layout: str) -> None:
+    x = _image(batch, groups * columns, 4, 5, layout=layout)
+    outcome = both(lambda: F.channel_shuffle(x, groups), isa)
+    assert_same(outcome.ours, outcome.theirs)
+    assert torch.equal(outcome.ours.int_repr(), _definition(x.contiguous(), groups))
+    assert_ours(outcome.counts, "channel_shuffle")
+
+
+@given(groups=st.integers(1, 9), columns=st.integers(1, 20), layout=st.sampled_from(LAYOUTS))
+def test_any_layout_is_as_torch_has_it(groups: int, columns: int, layout: str) -> None:
+    x = _image(2, groups * columns, 4, 5, layout=layout)
+    outcome = both(lambda: F.channel_shuffle(x, groups))
+    assert_same(outcome.ours, outcome.theirs)
+
+
+def test_threads_agree() -> None:
+    x = _image(3, 116, 40, 40)
+    torch.set_num_threads(4)
+    ours = both(lambda: F.channel_shuffle(x, 2)).ours
+    assert torch.equal(ours.int_repr(), _definition(x.contiguous(), 2))
+
+
+def test_many_groups_are_left_to_torch() -> None:
+    x = _image(1, 40, 4, 4)
+    outcome = both(lambda: F.channel_shuffle(x, 8))
+    assert_same(outcome.ours, outcome.theirs)
+    assert_left(outcome.counts, "more groups than the kernel interleaves")
+
+
+def test_no_images() -> None:
+    x = _image(1, 8, 4, 4)[:0]
+    outcome = both(lambda: F.channel_shuffle(x, 2))
+    assert_same(outcome.ours, outcome.theirs)
+
+
+@pytest.mark.parametrize("groups", [0, 3])
+def test_torch_says_what_is_wrong(groups: int) -> None:
+    same_error(lambda: torch.channel_shuffle(_image(1, 8, 4, 4), groups))
