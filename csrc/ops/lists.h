@@ -12,5 +12,6 @@ std::span<const Override> batch_norm_overrides();
 std::span<const Override> channel_shuffle_overrides();
 std::span<const Override> clone_overrides();
 std::span<const Override> max_pool_overrides();
+std::span<const Override> upsample_overrides();
 
 }  // namespace cpuaccel::ops

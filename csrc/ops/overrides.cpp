@@ -9,7 +9,7 @@ namespace cpuaccel::ops {
 std::span<const std::span<const Override>> op_overrides() {
   static const std::array lists{
       avg_pool_overrides(), batch_norm_overrides(), channel_shuffle_overrides(),
-      clone_overrides(),    max_pool_overrides(),
+      clone_overrides(),    max_pool_overrides(),   upsample_overrides(),
   };
   return lists;
 }
