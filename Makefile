@@ -1,5 +1,6 @@
 # make demo    the main job, on this machine: train, quantize, run on cpuaccel, compare
 # make test    kernels and engine tests
+# make test-avx512   the kernel tests on emulated CPUs (GTEST_FILTER=... for some of them)
 # make bench   the int8 benchmark over torchvision's models
 # make lint    what CI and pre-commit check besides
 #
@@ -13,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-kernels test-python bench lint format headers clean
+.PHONY: demo test test-kernels test-avx512 kernels-sanitized test-python bench lint format headers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits_int8/demo.py
@@ -23,15 +24,26 @@ test: test-kernels test-python
 test-python: $(VENV)/.installed
 	$(BIN)/pytest
 
-# Kernels and base without torch: under sanitizers, and once more to look at the ISA objects.
-test-kernels:
-	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON \
-	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
-	cmake --build build/kernels-sanitized --parallel $(JOBS)
+# Kernels and base without torch, and their benchmark: under sanitizers, and once more to look at the
+# ISA objects.
+test-kernels: kernels-sanitized
 	ctest --test-dir build/kernels-sanitized --output-on-failure
 	cmake -S . -B build/kernels -DCPUACCEL_KERNELS_ONLY=ON
 	cmake --build build/kernels --parallel $(JOBS) --target cpuaccel_kernels
 	$(PYTHON) tests/cpp/check_isa_objects.py build/kernels
+
+# The same where this machine lacks the instructions: CPU model of Bochs, best ISA that it has.
+# The first run builds the emulator (some minutes) in build/emulator or $CPUACCEL_EMULATOR.
+EMULATED ?= sapphire_rapids:avx512_vbmi corei7_skylake_x:avx512 arrow_lake:avx_vnni
+test-avx512: kernels-sanitized
+	set -e; for machine in $(EMULATED); do echo "== $$machine"; \
+	  CPUACCEL_TEST_ISA=$${machine#*:} $(PYTHON) tools/emulator --cpu $${machine%:*} \
+	    build/kernels-sanitized/tests/cpp/cpuaccel_kernel_tests; done
+
+kernels-sanitized:
+	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \
+	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+	cmake --build build/kernels-sanitized --parallel $(JOBS)
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.models.int8_fx

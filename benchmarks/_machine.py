@@ -15,7 +15,7 @@ _FEATURES = (
     *("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"),
     *("asimddp", "i8mm", "bf16", "sve", "sve2"),
 )
-_FILE_WIDTH = 160
+_FILE_WIDTH = 200
 _CAPS = ("CPUACCEL_MAX_ISA", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 
 
@@ -23,7 +23,7 @@ def describe(*, batch: int | None = None) -> dict[str, str]:
     """The machine and the settings that figures depend on, without a date."""
     facts = {
         "cpu": _cpu_model(),
-        "isa": " ".join(_features()) or platform.machine(),
+        "isa": " ".join(features()) or platform.machine(),
         "torch capability": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
         "cpuaccel": _plugin.version(),
@@ -33,6 +33,12 @@ def describe(*, batch: int | None = None) -> dict[str, str]:
         facts["batch"] = str(batch)
     facts.update({name: os.environ[name] for name in _CAPS if name in os.environ})
     return facts
+
+
+def features() -> list[str]:
+    """Which of the instruction sets that int8 and bf16 kernels differ by the CPU has."""
+    present = set(_cpuinfo("flags", "Features").split())
+    return [name for name in _FEATURES if name in present]
 
 
 def console() -> Console:
@@ -55,8 +61,3 @@ def _cpuinfo(*keys: str) -> str:
 
 def _cpu_model() -> str:
     return _cpuinfo("model name") or platform.processor() or platform.machine()
-
-
-def _features() -> list[str]:
-    present = set(_cpuinfo("flags", "Features").split())
-    return [name for name in _FEATURES if name in present]

@@ -30,6 +30,20 @@ def missing() -> str:
         return str(error)
 
 
+def fuse_missing() -> str:
+    """Why converted models cannot be fused, or ""."""
+    reason = missing()
+    if reason:
+        return reason
+    quant = importlib.import_module("cpuaccel.quant")
+    return "" if hasattr(quant, "fuse") else "cpuaccel has no quant.fuse"
+
+
+def fuse(converted: Any) -> Any:
+    """`cpuaccel.quant.fuse` of what convert_fx returned: an equivalent GraphModule."""
+    return importlib.import_module("cpuaccel.quant").fuse(converted)
+
+
 def version() -> str:
     """The plugin's version, or "absent" where it cannot be measured."""
     return "absent" if missing() else str(_module().__version__)

@@ -15,6 +15,8 @@ from benchmarks._timing import Sample
 # Within this of 1 a ratio is called level: what the project promises its users at worst.
 _LEVEL = 0.03
 _UNITS = {"ms": 1e3, "us": 1e6}
+# More ratios than these get a table of their own, below that of the times.
+_RATIOS_BESIDE_TIMES = 4
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,14 @@ class Report:
         return geomean(row.samples[column].median for row in self.rows)
 
     def print(self, console: Console) -> None:
-        """Prints header, table and notes; the geometric mean is the last line of the table."""
+        """Prints header, tables and notes; the geometric mean is the last line of a table."""
         print_header(console, self.title, self.facts)
-        console.print(self._table())
+        ratios = self.present_ratios()
+        if len(ratios) <= _RATIOS_BESIDE_TIMES:
+            console.print(self._table(self.columns, ratios))
+        else:
+            console.print(self._table(self.columns, []))
+            console.print(self._table([], ratios))
         print_notes(console, self.notes)
 
     def write_json(self, path: Path) -> None:
@@ -99,23 +106,22 @@ class Report:
         }
         path.write_text(json.dumps(document, indent=1) + "\n")
 
-    def _table(self) -> Table:
-        ratios = self.present_ratios()
+    def _table(self, columns: list[str], ratios: list[Ratio]) -> Table:
         table = Table()
         table.add_column("")
-        for column in self.columns:
+        for column in columns:
             table.add_column(f"{column} {self.unit}", justify="right")
         for ratio in ratios:
             table.add_column(f"{ratio.subject}\nover {ratio.base}", justify="right")
         table.add_column("spread", justify="right")
         for row in self.rows:
-            times = [self._time(row.samples.get(column)) for column in self.columns]
+            times = [self._time(row.samples.get(column)) for column in columns]
             speeds = [show_ratio(ratio.of(row.samples)) for ratio in ratios]
             spread = max((sample.spread for sample in row.samples.values()), default=0.0)
             table.add_row(row.name, *times, *speeds, f"{spread:.0%}")
         if self.rows:
             table.add_section()
-            means = [self._seconds(self.geomean_time(column)) for column in self.columns]
+            means = [self._seconds(self.geomean_time(column)) for column in columns]
             speeds = [show_ratio(self.geomean_ratio(ratio)) for ratio in ratios]
             table.add_row("geomean", *means, *speeds, "", style="bold")
         return table

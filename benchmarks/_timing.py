@@ -12,6 +12,10 @@ Runner = Callable[[], object]
 Around = Callable[[], AbstractContextManager[Any]]
 
 _MIN_ROUNDS = 3
+_SETTLE_STEP = 5e-3
+_SETTLE_LIMIT = 0.5
+_QUIET_STEPS = 2
+_ASLEEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,17 @@ def side_by_side(
         if collecting:
             gc.enable()
     return {name: Sample(tuple(seconds)) for name, seconds in times.items()}
+
+
+def settle() -> None:
+    """Waits until no thread of this process has run for two steps, half a second at most."""
+    deadline = time.perf_counter() + _SETTLE_LIMIT
+    quiet_steps = 0
+    while quiet_steps < _QUIET_STEPS and time.perf_counter() < deadline:
+        before = time.process_time()
+        time.sleep(_SETTLE_STEP)
+        asleep = time.process_time() - before < _ASLEEP * _SETTLE_STEP
+        quiet_steps = quiet_steps + 1 if asleep else 0
 
 
 def _repeats(contender: Contender, warmup: int, min_sample: float) -> int:

@@ -21,7 +21,7 @@ _PASSIVE = frozenset({"Quantize", "DeQuantize", "Dropout", "FloatFunctional", "F
 
 _WEIGHTS = "_packed_weight_"
 
-_VNNI = frozenset({"avx_vnni", "avx512_vnni"})
+_VNNI = frozenset({"avx_vnni", "avx512_vnni", "avx512_vbmi"})
 
 
 def explain_model(model: nn.Module) -> Explanation:

@@ -2,29 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
-from torch import Tensor, nn
-from torch.fx import GraphModule
+import torch
 
 from benchmarks import _plugin
-from benchmarks._quantize import calibrate, convert
+from benchmarks._quantize import convert
 from benchmarks._report import Ratio, left_out
 from benchmarks._timing import Contender, Runner
-
-
-class Job:
-    """A model to be timed: fp32 in eval mode, calibration batches, and the input to time."""
-
-    def __init__(self, model: nn.Module, calibration: list[Tensor], x: Tensor) -> None:
-        self.model = model
-        self.calibration = calibration
-        self.x = x
-
-    @cached_property
-    def calibrated(self) -> GraphModule:
-        """The model with observers, shared by every int8 column so that all hold the same."""
-        return calibrate(self.model, self.calibration)
+from benchmarks.models import _onnxruntime, _openvino, _peers
+from benchmarks.models._job import Job
 
 
 @dataclass(frozen=True)
@@ -32,19 +19,24 @@ class Column:
     """One way of running a model.
 
     `prepare` makes a job ready and gives the call to be timed; `plugin` says whether cpuaccel
-    is on while it is prepared and run; `missing` is why it cannot run here, or "".
+    is on while it is prepared and run; `missing` is why it cannot run here, or "". A `peer` is
+    another runtime: it may fail on a model, and `note` says how it makes its int8.
     """
 
     name: str
     prepare: Callable[[Job], Runner]
     plugin: bool = False
+    peer: bool = False
     missing: Callable[[], str] = str
+    note: Callable[[], str] = str
 
     def contender(self, job: Job) -> Contender:
         """`job` made ready for the timer."""
         around = partial(_plugin.enabled, self.plugin)
         with around():
-            return Contender(self.prepare(job), around)
+            run = self.prepare(job)
+        threads_of_its_own = self.peer and torch.get_num_threads() > 1
+        return Contender(run, _peers.apart if threads_of_its_own else around)
 
 
 def _fp32(job: Job) -> Runner:
@@ -55,27 +47,58 @@ def _int8(engine: str, job: Job, *, plugin: bool = False) -> Runner:
     return partial(convert(job.calibrated, engine, plugin=plugin), job.x)
 
 
+def _fused(job: Job) -> Runner:
+    converted = convert(job.calibrated, "x86", plugin=True)
+    return partial(_plugin.fuse(converted), job.x)
+
+
 # A peer is one more line here.
 COLUMNS: tuple[Column, ...] = (
     Column("fp32", _fp32),
     Column("fbgemm", partial(_int8, "fbgemm")),
     Column("x86", partial(_int8, "x86")),
     Column("cpuaccel", partial(_int8, "x86", plugin=True), plugin=True, missing=_plugin.missing),
+    Column("cpuaccel+fuse", _fused, plugin=True, missing=_plugin.fuse_missing),
+    Column(
+        "onnxruntime",
+        _onnxruntime.prepare,
+        peer=True,
+        missing=_onnxruntime.missing,
+        note=_onnxruntime.note,
+    ),
+    Column(
+        "openvino",
+        _openvino.prepare,
+        peer=True,
+        missing=_openvino.missing,
+        note=_openvino.note,
+    ),
 )
+
+# What runs with torch alone, or torch and the plugin.
+TORCH_COLUMNS = tuple(column.name for column in COLUMNS if not column.peer)
 
 RATIOS: tuple[Ratio, ...] = (
     Ratio("cpuaccel", "fbgemm"),
     Ratio("cpuaccel", "x86"),
     Ratio("x86", "fbgemm"),
+    Ratio("cpuaccel", "onnxruntime"),
+    Ratio("cpuaccel", "openvino"),
+    Ratio("cpuaccel+fuse", "cpuaccel"),
+    Ratio("cpuaccel+fuse", "x86"),
+    Ratio("cpuaccel+fuse", "onnxruntime"),
+    Ratio("cpuaccel+fuse", "openvino"),
 )
 
 
 def choose(names: list[str]) -> tuple[list[Column], list[str]]:
-    """The columns called `names` (all when empty) that can run here, and a note on each other."""
+    """The columns called `names` (all when empty) that can run here, and what to say of them."""
     known = {column.name: column for column in COLUMNS}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"unknown engine {unknown[0]!r}; known: {', '.join(known)}")
     wanted = [known[name] for name in names] if names else list(COLUMNS)
     reasons = {column.name: column.missing() for column in wanted}
-    return [column for column in wanted if not reasons[column.name]], left_out(reasons)
+    chosen = [column for column in wanted if not reasons[column.name]]
+    notes = [note for column in chosen if (note := column.note())]
+    return chosen, notes + left_out(reasons)

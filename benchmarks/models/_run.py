@@ -1,12 +1,16 @@
 """Times the columns of one job; shared by the benchmark and the demo."""
 
+import math
+from collections.abc import Mapping
+
 import torch
 
 from benchmarks import _plugin
 from benchmarks._quantize import quiet
 from benchmarks._report import Row
-from benchmarks._timing import side_by_side
-from benchmarks.models._columns import Column, Job
+from benchmarks._timing import Contender, side_by_side
+from benchmarks.models._columns import Column
+from benchmarks.models._job import Job
 
 
 def time_job(
@@ -14,20 +18,59 @@ def time_job(
 ) -> tuple[Row, list[str]]:
     """A row of times for `job`, and notes on what a reader of them must know.
 
-    `budget` is the time to spend on the rounds, seconds; preparing comes on top.
+    `budget` is the time to spend on the rounds, seconds; preparing comes on top. The row's extra
+    figures are what the plugin's providers ran in one call, and the signal over the error of each
+    column against fp32, dB.
     """
     with torch.inference_mode(), quiet():
-        contenders = {column.name: column.contender(job) for column in columns}
+        contenders, notes = _prepare(name, job, columns)
         providers = {}
         for column in columns:
             if column.plugin:
                 contender = contenders[column.name]
                 with contender.around():
                     providers[column.name] = _plugin.calls_of(contender.run)
-        notes = [
+        notes += [
             f"{name}: no layer of column {column} ran on cpuaccel"
             for column, calls in providers.items()
             if not _plugin.engine_ran(calls)
         ]
+        sqnr = _sqnr(job, contenders)
         samples = side_by_side(contenders, rounds=rounds, budget=budget)
-    return Row(name, samples, {"calls": providers}), notes
+    return Row(name, samples, {"calls": providers, "sqnr_db": sqnr}), notes
+
+
+def _prepare(name: str, job: Job, columns: list[Column]) -> tuple[dict[str, Contender], list[str]]:
+    """The contenders by column, and a note on each peer that does not take the model."""
+    contenders: dict[str, Contender] = {}
+    notes: list[str] = []
+    for column in columns:
+        try:
+            contenders[column.name] = column.contender(job)
+        except Exception as error:
+            if not column.peer:
+                raise
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            notes.append(f"{name}: {column.name} does not take it: {reason}")
+    return contenders, notes
+
+
+def _sqnr(job: Job, contenders: dict[str, Contender]) -> dict[str, float]:
+    """How well each contender keeps to fp32: signal over error of the scores, dB."""
+    exact = job.model(job.x).double()
+    ratios = {}
+    for name, contender in contenders.items():
+        with contender.around():
+            error = (first_output(contender.run()).double() - exact).square().sum()
+        if error > 0:
+            ratios[name] = 10 * math.log10(float(exact.square().sum() / error))
+    return ratios
+
+
+def first_output(result: object) -> torch.Tensor:
+    """The scores in what a runner returned: a tensor, or a list or mapping of arrays."""
+    if isinstance(result, Mapping):
+        result = list(result.values())
+    if isinstance(result, list | tuple):
+        result = result[0]
+    return torch.as_tensor(result)

@@ -1,7 +1,9 @@
-"""int8 torchvision models, engines side by side: fp32, fbgemm, in-tree x86, cpuaccel.
+"""int8 torchvision models, engines side by side: torch's, cpuaccel, and other runtimes.
 
-Every engine gets the same integers: one calibration under x86's default qconfig mapping, then
-one convert_fx an engine. Run as `python -m benchmarks.models.int8_fx` from a checkout's root.
+Torch's engines and cpuaccel get the same integers: one calibration under x86's default qconfig
+mapping, then one convert_fx an engine. The peers, where `pip install -r requirements/peers.txt`
+has put them, quantize the same fp32 model for themselves on the same images. Run as
+`python -m benchmarks.models.int8_fx` from a checkout's root.
 """
 
 import argparse
@@ -19,10 +21,11 @@ from benchmarks import _machine, _plot
 from benchmarks._arguments import names, positive
 from benchmarks._report import Report
 from benchmarks._torchvision import MODELS, build, images, input_size
-from benchmarks.models._columns import COLUMNS, RATIOS, Column, Job, choose
+from benchmarks.models._columns import COLUMNS, RATIOS, Column, choose
+from benchmarks.models._job import Job
 from benchmarks.models._run import time_job
 
-_SAME = "all int8 columns hold the same integers: one calibration under the x86 qconfig mapping"
+_SAME = "int8 columns of torch hold the same integers: one calibration, x86 qconfig mapping"
 _CALIBRATION_SEEDS = (101, 102)
 _CALIBRATION_BATCH = 2
 

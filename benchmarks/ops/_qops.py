@@ -55,6 +55,7 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider("intree.x86", "x86"),
     Provider("cpuaccel.fbgemm", "x86", "fbgemm"),
     Provider("cpuaccel.onednn", "x86", "onednn"),
+    Provider("cpuaccel.own", "x86", "cpuaccel"),
     Provider("cpuaccel.auto", "x86", "auto"),
 )
 

@@ -11,15 +11,16 @@
 namespace cpuaccel {
 namespace {
 
-constexpr std::array<std::pair<Isa, const char*>, 5> kNames{{
+constexpr std::array<std::pair<Isa, const char*>, 6> kNames{{
     {Isa::ref, "ref"},
     {Isa::avx2, "avx2"},
     {Isa::avx_vnni, "avx_vnni"},
     {Isa::avx512, "avx512"},
     {Isa::avx512_vnni, "avx512_vnni"},
+    {Isa::avx512_vbmi, "avx512_vbmi"},
 }};
 
-std::atomic<Isa> g_max_isa{Isa::avx512_vnni};
+std::atomic<Isa> g_max_isa{kNewestIsa};
 
 #if defined(__x86_64__)
 // CPUID leaf 7, subleaf 1, EAX bit 4; the operating system's support is that of AVX2.
@@ -31,7 +32,7 @@ bool cpu_has_avx_vnni() {
   return (eax & (1u << 4)) != 0 && __builtin_cpu_supports("avx2");
 }
 
-bool cpu_has(Isa isa) {
+bool ask_cpu(Isa isa) {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -47,12 +48,26 @@ bool cpu_has(Isa isa) {
       return avx512;
     case Isa::avx512_vnni:
       return avx512 && __builtin_cpu_supports("avx512vnni");
+    case Isa::avx512_vbmi:
+      return avx512 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
   }
   return false;
 }
 #else
-bool cpu_has(Isa isa) { return isa == Isa::ref; }
+bool ask_cpu(Isa isa) { return isa == Isa::ref; }
 #endif
+
+// Asked once: CPUID leaves a virtual machine, which takes tens of microseconds.
+bool cpu_has(Isa isa) {
+  static const auto answers = [] {
+    std::array<bool, kNames.size()> result{};
+    for (const auto& [rung, name] : kNames) {
+      result[static_cast<size_t>(rung)] = ask_cpu(rung);
+    }
+    return result;
+  }();
+  return answers[static_cast<size_t>(isa)];
+}
 
 }  // namespace
 
@@ -99,6 +114,7 @@ std::vector<std::string> cpu_features() {
   CPUACCEL_FEATURE("avx512vl")
   CPUACCEL_FEATURE("avx512dq")
   CPUACCEL_FEATURE("avx512vnni")
+  CPUACCEL_FEATURE("avx512vbmi")
   CPUACCEL_FEATURE("avx512bf16")
 #undef CPUACCEL_FEATURE
   if (cpu_has_avx_vnni()) {

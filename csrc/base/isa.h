@@ -11,8 +11,10 @@
 namespace cpuaccel {
 
 // Rungs of the ladder, lowest first: a machine that has one has all below it.
-// (avx_vnni counts as below avx512: a client core with it has no AVX-512.)
-enum class Isa : int { ref = 0, avx2, avx_vnni, avx512, avx512_vnni };
+// (avx_vnni counts as below avx512: a client core with it has no AVX-512. avx512_vbmi counts as
+// above avx512_vnni: server cores with VBMI have VNNI too.)
+enum class Isa : int { ref = 0, avx2, avx_vnni, avx512, avx512_vnni, avx512_vbmi };
+inline constexpr Isa kNewestIsa = Isa::avx512_vbmi;
 
 // Name as users write it in CPUACCEL_MAX_ISA.
 const char* isa_name(Isa isa);

@@ -26,11 +26,12 @@ namespace cpuaccel {
 namespace {
 
 void set_max_isa_by_name(const std::string& name) {
-  const auto isa = name == "auto" ? std::optional(Isa::avx512_vnni) : parse_isa(name);
+  const auto isa = name == "auto" ? std::optional(kNewestIsa) : parse_isa(name);
   if (!isa) {
     throw std::invalid_argument(
-        "max_isa: expected auto, ref, avx2, avx_vnni, avx512 or avx512_vnni, but got '" + name +
-        "'");
+        "max_isa: expected auto, ref, avx2, avx_vnni, avx512, avx512_vnni or avx512_vbmi, but got "
+        "'" +
+        name + "'");
   }
   set_max_isa(*isa);
 #ifdef CPUACCEL_HAS_ONEDNN
@@ -49,14 +50,15 @@ void set_provider_by_name(const std::string& name) {
     quant::force_provider(std::nullopt);
     return;
   }
-  for (const auto provider : {Provider::onednn, Provider::fbgemm, Provider::intree}) {
+  for (const auto provider :
+       {Provider::own, Provider::onednn, Provider::fbgemm, Provider::intree}) {
     if (name == provider_name(provider)) {
       quant::force_provider(provider);
       return;
     }
   }
-  throw std::invalid_argument("provider: expected auto, onednn, fbgemm or intree, but got '" +
-                              name + "'");
+  throw std::invalid_argument(
+      "provider: expected auto, cpuaccel, onednn, fbgemm or intree, but got '" + name + "'");
 }
 
 void set_primitive_cache_capacity(int64_t capacity) {
@@ -126,14 +128,6 @@ py::dict build_info() {
   return result;
 }
 
-void install() {
-  if (!quant::switch_on()) {
-    throw std::runtime_error(
-        "no library is there to run quantized layers: this build of cpuaccel has neither oneDNN "
-        "nor FBGEMM, or the oneDNN it found is not the version it was built with");
-  }
-}
-
 // The sink may be called from threads that do not hold the interpreter lock.
 void set_python_log_sink(const std::optional<py::function>& sink) {
   if (!sink) {
@@ -154,8 +148,8 @@ void set_python_log_sink(const std::optional<py::function>& sink) {
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "Configuration and statistics of cpuaccel's native part.";
-  module.def("install", &install, py::call_guard<py::gil_scoped_release>(),
-             "Puts our kernels over torch's; RuntimeError if no library can run them.");
+  module.def("install", &quant::switch_on, py::call_guard<py::gil_scoped_release>(),
+             "Puts our kernels over torch's.");
   module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
              "Gives torch's own kernels back.");
   module.def("is_installed", &quant::plugin_on);

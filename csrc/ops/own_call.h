@@ -3,16 +3,25 @@
 
 #include <ATen/record_function.h>
 
+#include <array>
+
 #include "base/counters.h"
 
 namespace cpuaccel::ops {
 
-// From its construction to the end of the scope; make one with CPUACCEL_OWN_CALL.
+inline const char* own_call_name(Op op) {
+#define CPUACCEL_NAME(name) "cpuaccel::" #name ".cpuaccel",
+  constexpr std::array kNames{CPUACCEL_COUNTED_OPS(CPUACCEL_NAME)};
+#undef CPUACCEL_NAME
+  return kNames[static_cast<size_t>(op)];
+}
+
+// From its construction to the end of the scope.
 class OwnCall {
  public:
-  OwnCall(Op op, const char* profiler_name) : op_(op), record_(at::RecordScope::FUNCTION) {
+  explicit OwnCall(Op op) : op_(op), record_(at::RecordScope::FUNCTION) {
     if (record_.isActive()) {
-      record_.before(profiler_name);
+      record_.before(own_call_name(op));
     }
   }
   ~OwnCall() { calls().add(op_, Provider::own); }
@@ -24,7 +33,6 @@ class OwnCall {
   at::RecordFunction record_;
 };
 
-#define CPUACCEL_OWN_CALL(op) \
-  const ::cpuaccel::ops::OwnCall own_call(::cpuaccel::Op::op, "cpuaccel::" #op ".cpuaccel")
+#define CPUACCEL_OWN_CALL(op) const ::cpuaccel::ops::OwnCall own_call(::cpuaccel::Op::op)
 
 }  // namespace cpuaccel::ops

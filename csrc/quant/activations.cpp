@@ -13,11 +13,11 @@
 
 namespace cpuaccel::quant {
 
-void check_output_quantizer(const char* op, double output_scale, int64_t output_zero_point) {
-  TORCH_CHECK(std::isfinite(output_scale) && output_scale > 0.0, op,
-              ": expected output_scale to be positive and finite, but got ", output_scale);
-  TORCH_CHECK(output_zero_point >= 0 && output_zero_point <= 255, op,
-              ": expected output_zero_point to be between 0 and 255, but got ", output_zero_point);
+void check_output_quantizer(const char* op, double scale, int64_t zero_point, const char* prefix) {
+  TORCH_CHECK(std::isfinite(scale) && scale > 0.0, op, ": expected ", prefix,
+              "scale to be positive and finite, but got ", scale);
+  TORCH_CHECK(zero_point >= 0 && zero_point <= 255, op, ": expected ", prefix,
+              "zero_point to be between 0 and 255, but got ", zero_point);
 }
 
 void check_quint8(const char* op, const char* name, const at::Tensor& tensor) {

@@ -8,8 +8,9 @@
 namespace cpuaccel::quant {
 
 // Refuses a result quantiser that quint8 can't have: scale must be positive and finite,
-// zero_point in [0, 255].
-void check_output_quantizer(const char* op, double output_scale, int64_t output_zero_point);
+// zero_point in [0, 255]. `prefix` goes before "scale" and "zero_point" in the arguments' names.
+void check_output_quantizer(const char* op, double scale, int64_t zero_point,
+                            const char* prefix = "output_");
 
 // Refuses a tensor that is not a per-tensor quantised quint8 tensor on the CPU.
 void check_quint8(const char* op, const char* name, const at::Tensor& tensor);

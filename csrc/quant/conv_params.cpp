@@ -72,7 +72,8 @@ void ConvParams<kSpatial>::check_transposed_output(const std::array<int64_t, 3>&
 
 template <int kSpatial>
 at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::Tensor* accum,
-                                     double output_scale, int64_t output_zero_point, PostOp post) {
+                                     double output_scale, int64_t output_zero_point, PostOp post,
+                                     const Following* following) {
   check_input(input);
   check_output_quantizer(op_title(), output_scale, output_zero_point);
   const auto& shape = layer_->shape();
@@ -93,7 +94,14 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   for (auto& size : sizes) {
     size = std::max<int64_t>(size, 0);
   }
-  at::Tensor dst = empty_quint8(sizes, output_scale, output_zero_point, kChannelsLast<kSpatial>);
+  auto epilogue =
+      following != nullptr ? following->epilogue(sizes, kChannelsLast<kSpatial>) : std::nullopt;
+  if (following != nullptr && !epilogue) {
+    return {};
+  }
+  at::Tensor dst = empty_quint8(sizes, following != nullptr ? following->scale : output_scale,
+                                following != nullptr ? following->zero_point : output_zero_point,
+                                kChannelsLast<kSpatial>);
   if (accum != nullptr) {
     TORCH_CHECK(accum->sizes() == dst.sizes(), op_title(), ": expected accum to have shape ",
                 dst.sizes(), ", that of the result, but got ", accum->sizes());
@@ -112,6 +120,7 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   call.dst_scale = static_cast<float>(output_scale);
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
+  call.epilogue = epilogue ? &*epilogue : nullptr;
   auto* dst_data = mutable_quint8_data(dst);
   const int64_t src_image = shape.IC * product(call.src_dims);
   const int64_t dst_image = shape.OC * product(call.dst_dims);
@@ -120,6 +129,9 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
     call.N = std::min(most, images - image);
     call.dst = dst_data;
     if (!layer_->run(op, call)) {
+      if (following != nullptr) {
+        return {};
+      }
       count_fallback(op_name(op), "no provider runs this call");
       if (accum != nullptr) {
         const auto [weight, bias] = layer_->unpack();
@@ -132,6 +144,9 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
     }
     call.src += call.N * src_image;
     dst_data += call.N * dst_image;
+    if (epilogue && epilogue->other != nullptr) {
+      epilogue->other += call.N * dst_image;
+    }
   }
   return dst;
 }
@@ -177,6 +192,14 @@ at::Tensor ConvParams<kSpatial>::apply_add(const at::Tensor& input, const at::Te
   check_quint8(op_title(), "accum", accum);
   return run(Op::conv2d_add, input, &accum, output_scale, output_zero_point,
              relu ? PostOp::sum_relu : PostOp::sum);
+}
+
+template <int kSpatial>
+at::Tensor ConvParams<kSpatial>::apply_followed(const at::Tensor& input, double conv_scale,
+                                                int64_t conv_zero_point, bool relu,
+                                                const Following& following) {
+  return run(layer_->op(), input, nullptr, conv_scale, conv_zero_point,
+             relu ? PostOp::relu : PostOp::none, &following);
 }
 
 template <int kSpatial>

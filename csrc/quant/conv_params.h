@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/fork.h"
+#include "quant/following.h"
 #include "quant/layer.h"
 
 namespace cpuaccel::quant {
@@ -37,6 +38,11 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   // and is not written to.
   at::Tensor apply_add(const at::Tensor& input, const at::Tensor& accum, double output_scale,
                        int64_t output_zero_point, bool relu);
+  // conv(input), quantised by (conv_scale, conv_zero_point), and what follows. Undefined, with
+  // nothing done, if that can't be one call: no provider runs it, or the second operand is not of
+  // the result's shape.
+  at::Tensor apply_followed(const at::Tensor& input, double conv_scale, int64_t conv_zero_point,
+                            bool relu, const Following& following);
 
   std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_->unpack(); }
   torch::List<int64_t> stride() const override { return list(layer_->shape().stride); }
@@ -56,7 +62,7 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   void check_input(const at::Tensor& input) const;
   void check_transposed_output(const std::array<int64_t, 3>& dst) const;
   at::Tensor run(Op op, const at::Tensor& input, const at::Tensor* accum, double output_scale,
-                 int64_t output_zero_point, PostOp post);
+                 int64_t output_zero_point, PostOp post, const Following* following = nullptr);
   c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params();
 
   std::unique_ptr<Layer> layer_;

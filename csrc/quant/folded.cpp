@@ -1,5 +1,7 @@
 #include "quant/folded.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace cpuaccel::quant {
@@ -27,11 +29,13 @@ std::shared_ptr<const Folded> FoldedCache::get(const LayerWeight& layer, float s
     const float acc_scale = src_scale * scale;
     folded->acc_scales.push_back(acc_scale);
     folded->dst_scales.push_back(acc_scale / dst_scale);
+    folded->largest_scale = std::max(folded->largest_scale, std::abs(folded->dst_scales.back()));
   }
   if (bias != nullptr) {
     folded->bias.assign(bias, bias + layer.shape.OC);
     for (const float value : folded->bias) {
       folded->dst_bias.push_back(value / dst_scale);
+      folded->largest_bias = std::max(folded->largest_bias, std::abs(folded->dst_bias.back()));
     }
   }
   last_.store(folded, std::memory_order_release);

@@ -16,6 +16,7 @@ namespace cpuaccel::quant {
 struct Folded {
   float src_scale = 0.0f, dst_scale = 0.0f;
   std::vector<float> acc_scales, dst_scales, dst_bias;
+  float largest_scale = 0.0f, largest_bias = 0.0f;  // of |dst_scales| and |dst_bias|
   std::vector<float> bias;  // what dst_bias was made from: the user may change it in place
 };
 

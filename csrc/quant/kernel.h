@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/counters.h"
+#include "quant/epilogue.h"
 #include "quant/weight.h"
 
 namespace cpuaccel::quant {
@@ -34,6 +35,9 @@ struct QuantCall {
   float negative_slope = 0.0f;
   float sum_scale = 1.0f;
   int32_t sum_zero_point = 0;
+  // What follows on dst, which then is uint8; null: nothing. A kernel sees it only if it has said
+  // that it fuses it.
+  const Epilogue* epilogue = nullptr;
 };
 
 // A layer packed for one library. run() may be called from several threads at once.
@@ -50,6 +54,8 @@ class Kernel {
   virtual const char* refuses(const QuantCall& call) = 0;
   // Runs the call and returns null, or does nothing and returns what refuses() would.
   virtual const char* run(const QuantCall& call) = 0;
+  // True if run() does call.epilogue too, tile by tile. Else the layer does it after run().
+  virtual bool fuses_epilogue(const QuantCall& /*call*/) { return false; }
 
   // The weights again: plain int8, torch's layout, contiguous.
   virtual at::Tensor unpack() = 0;

@@ -38,6 +38,23 @@ const char* profiler_name(Op op, Provider provider) {
   return names[static_cast<size_t>(op) * kProviders + static_cast<size_t>(provider)].c_str();
 }
 
+int64_t dst_count(const LayerShape& shape, const QuantCall& call) {
+  return call.N * shape.OC * call.dst_dims[0] * call.dst_dims[1] * call.dst_dims[2];
+}
+
+const char* run_with_epilogue(Kernel& kernel, const LayerShape& shape, const QuantCall& call) {
+  if (call.epilogue == nullptr || kernel.fuses_epilogue(call)) {
+    return kernel.run(call);
+  }
+  QuantCall plain = call;
+  plain.epilogue = nullptr;
+  const char* why = kernel.run(plain);
+  if (why == nullptr) {
+    apply_epilogue(*call.epilogue, static_cast<uint8_t*>(call.dst), dst_count(shape, call));
+  }
+  return why;
+}
+
 }  // namespace
 
 Op Layer::op() const {
@@ -81,7 +98,7 @@ bool Layer::run(Op op, const QuantCall& call) {
     const char* why = nullptr;
     {
       RECORD_FUNCTION(profiler_name(op, kernel->provider()), c10::ArrayRef<const c10::IValue>{});
-      why = kernel->run(call);
+      why = run_with_epilogue(*kernel, weight_.shape, call);
     }
     if (why == nullptr) {
       calls().add(op, kernel->provider());

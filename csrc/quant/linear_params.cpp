@@ -62,6 +62,11 @@ bool LinearParams::run_rows(Op op, QuantCall call, int64_t M) {
   const auto& shape = layer_->shape();
   const int64_t most = slices_below_int32(kOp, shape.IC, shape.OC);
   const int64_t dst_bytes = shape.OC * (call.f32_dst ? 4 : 1);
+  Epilogue epilogue;
+  if (call.epilogue != nullptr) {
+    epilogue = *call.epilogue;
+    call.epilogue = &epilogue;
+  }
   for (int64_t row = 0; row < M; row += most) {
     call.N = std::min(most, M - row);
     if (!layer_->run(op, call)) {
@@ -69,18 +74,30 @@ bool LinearParams::run_rows(Op op, QuantCall call, int64_t M) {
     }
     call.src = call.src != nullptr ? call.src + call.N * shape.IC : nullptr;
     call.src_f32 = call.src_f32 != nullptr ? call.src_f32 + call.N * shape.IC : nullptr;
+    if (epilogue.other != nullptr) {
+      epilogue.other += call.N * shape.OC;
+    }
     call.dst = static_cast<std::byte*>(call.dst) + call.N * dst_bytes;
   }
   return true;
 }
 
 at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double output_scale,
-                                    int64_t output_zero_point, PostOp post, double negative_slope) {
+                                    int64_t output_zero_point, PostOp post, double negative_slope,
+                                    const Following* following) {
   check_input(input, at::kQUInt8);
   check_output_quantizer(kOp, output_scale, output_zero_point);
+  const auto sizes = output_sizes(input, layer_->shape().OC);
+  const auto epilogue = following != nullptr
+                            ? following->epilogue(sizes, at::MemoryFormat::Contiguous)
+                            : std::nullopt;
+  if (following != nullptr && !epilogue) {
+    return {};
+  }
   const at::Tensor src = input.contiguous();
-  at::Tensor dst = empty_quint8(output_sizes(input, layer_->shape().OC), output_scale,
-                                output_zero_point, at::MemoryFormat::Contiguous);
+  at::Tensor dst = empty_quint8(sizes, following != nullptr ? following->scale : output_scale,
+                                following != nullptr ? following->zero_point : output_zero_point,
+                                at::MemoryFormat::Contiguous);
   QuantCall call;
   call.src = quint8_data(src);
   call.src_scale = static_cast<float>(input.q_scale());
@@ -90,8 +107,12 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
   call.negative_slope = static_cast<float>(negative_slope);
+  call.epilogue = epilogue ? &*epilogue : nullptr;
   if (run_rows(op, call, rows_of(input))) {
     return dst;
+  }
+  if (following != nullptr) {
+    return {};
   }
   count_fallback(op_name(op), "no provider runs this call");
   if (post != PostOp::none && post != PostOp::relu) {
@@ -204,6 +225,13 @@ at::Tensor LinearParams::apply_leaky_relu(const at::Tensor& input, double output
 at::Tensor LinearParams::apply_tanh(const at::Tensor& input, double output_scale,
                                     int64_t output_zero_point) {
   return run_static(Op::linear_tanh, input, output_scale, output_zero_point, PostOp::tanh);
+}
+
+at::Tensor LinearParams::apply_followed(const at::Tensor& input, double linear_scale,
+                                        int64_t linear_zero_point, bool relu,
+                                        const Following& following) {
+  return run_static(Op::linear, input, linear_scale, linear_zero_point,
+                    relu ? PostOp::relu : PostOp::none, 0.0, &following);
 }
 
 c10::intrusive_ptr<LinearPackedParamsBase> LinearParams::torch_params() {

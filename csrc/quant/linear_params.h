@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/fork.h"
+#include "quant/following.h"
 #include "quant/layer.h"
 
 namespace cpuaccel::quant {
@@ -42,12 +43,16 @@ class LinearParams final : public LinearPackedParamsBase {
   at::Tensor apply_leaky_relu(const at::Tensor& input, double output_scale,
                               int64_t output_zero_point, double negative_slope);
   at::Tensor apply_tanh(const at::Tensor& input, double output_scale, int64_t output_zero_point);
+  // As ConvParams::apply_followed.
+  at::Tensor apply_followed(const at::Tensor& input, double linear_scale, int64_t linear_zero_point,
+                            bool relu, const Following& following);
 
   std::string describe() const { return layer_->describe(); }
 
  private:
   at::Tensor run_static(Op op, const at::Tensor& input, double output_scale,
-                        int64_t output_zero_point, PostOp post, double negative_slope = 0.0);
+                        int64_t output_zero_point, PostOp post, double negative_slope = 0.0,
+                        const Following* following = nullptr);
   at::Tensor& run_static_out(const at::Tensor& input, double output_scale,
                              int64_t output_zero_point, PostOp post, at::Tensor& output);
   at::Tensor run_float(const at::Tensor& input, double scale, int64_t zero_point, PostOp post);

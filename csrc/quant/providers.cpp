@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/isa.h"
+#include "quant/own_kernel.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
 #include "quant/fbgemm_kernel.h"
@@ -58,6 +59,7 @@ bool any(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return true;
 // They were measured on an EPYC core with AVX2 only; those marked VNNI on an AVX512-VNNI EPYC core.
 // Best first; what every provider refuses stays torch's.
 constexpr std::array kRows{
+    ProviderRow{Provider::own, depthwise, "depthwise: ours is exact and fastest"},
     ProviderRow{
         Provider::fbgemm, is_linear,
         "linear: oneDNN is 0.38 times as fast at up to 8 rows, 0.86 at more; VNNI 40 us against "
@@ -76,6 +78,7 @@ constexpr std::array kRows{
     ProviderRow{Provider::onednn, large_image, "more than 784 pixels: 1.14 times as fast"},
     ProviderRow{Provider::fbgemm, any, "at most 784 pixels, 3-D or transposed: not slower"},
     ProviderRow{Provider::onednn, any, "FBGEMM refuses it"},
+    ProviderRow{Provider::own, any, "no library takes it"},
 };
 
 // -1: the list decides.
@@ -83,6 +86,8 @@ std::atomic<int> g_forced{-1};
 
 const char* refuses(Provider provider, [[maybe_unused]] const LayerWeight& layer) {
   switch (provider) {
+    case Provider::own:
+      return own_refuses(layer);
 #ifdef CPUACCEL_HAS_FBGEMM
     case Provider::fbgemm:
       return fbgemm_refuses(layer);
@@ -99,6 +104,8 @@ const char* refuses(Provider provider, [[maybe_unused]] const LayerWeight& layer
 std::unique_ptr<Kernel> make(Provider provider, [[maybe_unused]] const LayerWeight& layer,
                              [[maybe_unused]] const at::Tensor& int8_values) {
   switch (provider) {
+    case Provider::own:
+      return make_own_kernel(layer, int8_values);
 #ifdef CPUACCEL_HAS_FBGEMM
     case Provider::fbgemm:
       return make_fbgemm_kernel(layer, int8_values);
@@ -142,6 +149,9 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
       continue;
     }
     const char* why = refuses(row.provider, layer);
+    if (why == nullptr && row.provider == Provider::own) {
+      why = own_refuses(layer, int8_values);
+    }
     if (why == nullptr) {
       auto kernel = make(row.provider, layer, int8_values);
       why = kernel->refuses(call);
@@ -175,7 +185,7 @@ bool provider_available(Provider provider) {
     return dnnl_layer::versions_agree();
   }
 #endif
-  return provider == Provider::intree;
+  return provider == Provider::own || provider == Provider::intree;
 }
 
 }  // namespace cpuaccel::quant

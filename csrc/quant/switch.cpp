@@ -65,14 +65,11 @@ void register_override(SwitchState& s, const ops::Override& row) {
 
 bool plugin_on() { return state().on.load(std::memory_order_relaxed); }
 
-bool switch_on() {
+void switch_on() {
   auto& s = state();
   const std::scoped_lock lock(s.mutex);
   if (s.on.load()) {
-    return true;
-  }
-  if (!provider_available(Provider::onednn) && !provider_available(Provider::fbgemm)) {
-    return false;
+    return;
   }
   set_parallel_for(at_parallel_for);
   const auto overrides = all_overrides();
@@ -89,7 +86,6 @@ bool switch_on() {
   }
   replace_setstate();
   s.on.store(true);
-  return true;
 }
 
 void switch_off() {

@@ -6,8 +6,7 @@ namespace cpuaccel::quant {
 bool plugin_on();
 
 // Puts our prepack ops and __setstate__ over torch's, or gives torch's back. Idempotent.
-// switch_on returns false where this machine has no provider to offer.
-bool switch_on();
+void switch_on();
 void switch_off();
 
 }  // namespace cpuaccel::quant

@@ -21,7 +21,8 @@ from benchmarks._arguments import positive
 from benchmarks._quantize import quantized_engine, quiet
 from benchmarks._report import Report
 from benchmarks._torchvision import build, images
-from benchmarks.models._columns import RATIOS, Job, choose
+from benchmarks.models._columns import RATIOS, TORCH_COLUMNS, choose
+from benchmarks.models._job import Job
 from benchmarks.models._run import time_job
 
 _TORCHVISION = ("resnet18", "resnet50", "mobilenet_v2")
@@ -81,7 +82,7 @@ def _print_accuracy(
 def _print_latency(
     console: Console, net: torch.nn.Module, data: digits.Digits, rounds: int
 ) -> None:
-    columns, notes = choose([])
+    columns, notes = choose(list(TORCH_COLUMNS))
     report = Report(
         title="median latency",
         facts=_machine.describe(),

@@ -45,9 +45,11 @@ def test_unknown_names_end_with_the_known_ones(capsys):
 
 def test_int8_fx_end_to_end(tmp_path, capsys):
     path = tmp_path / "out.json"
-    int8_fx.main(["--models", _SMALL, "--rounds", "1", "--json", str(path)])
+    engines = ["fp32", "fbgemm", "x86", "cpuaccel"]
+    flags = ["--models", _SMALL, "--engines", ",".join(engines), "--rounds", "1"]
+    int8_fx.main([*flags, "--json", str(path)])
     document = json.loads(path.read_text())
-    columns = ["fp32", "fbgemm", "x86"] + ([] if _plugin.missing() else ["cpuaccel"])
+    columns = engines[:3] if _plugin.missing() else engines
     assert document["columns"] == columns
     (row,) = document["rows"]
     assert set(row["times"]) == set(columns)

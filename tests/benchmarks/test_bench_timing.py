@@ -1,10 +1,11 @@
 """The timer interleaves, stays within its budget and sums up right."""
 
+import time
 from contextlib import contextmanager
 
 import pytest
 
-from benchmarks._timing import Contender, Sample, side_by_side
+from benchmarks._timing import Contender, Sample, settle, side_by_side
 
 
 def test_figures_of_a_sample():
@@ -48,6 +49,22 @@ def test_runs_inside_its_block():
     assert seen
     assert all(seen)
     assert not inside
+
+
+@pytest.mark.parametrize(("busy_steps", "steps"), [(0, 2), (3, 5), (10**9, 100)])
+def test_settle_waits_until_the_process_sleeps(monkeypatch, busy_steps, steps):
+    clock = {"wall": 0.0, "cpu": 0.0, "steps": 0}
+
+    def sleep(seconds):
+        clock["wall"] += seconds
+        clock["cpu"] += seconds if clock["steps"] < busy_steps else 0.0
+        clock["steps"] += 1
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock["wall"])
+    monkeypatch.setattr(time, "process_time", lambda: clock["cpu"])
+    settle()
+    assert clock["steps"] == pytest.approx(steps, abs=1)
 
 
 def test_rounds_must_be_positive():

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -17,11 +18,20 @@ namespace cpuaccel {
 namespace {
 
 TEST(Isa, NamesRoundTripAndRefAlwaysRuns) {
-  for (const Isa isa : {Isa::ref, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni}) {
+  for (const Isa isa :
+       {Isa::ref, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni, Isa::avx512_vbmi}) {
     EXPECT_EQ(parse_isa(isa_name(isa)), isa);
   }
   EXPECT_FALSE(parse_isa("avx3").has_value());
   EXPECT_TRUE(isa_usable(Isa::ref));
+}
+
+// Rows that the CPU cannot run are left out: a run that is there for an ISA must not pass by that.
+TEST(Isa, TheRunHasTheIsaItIsFor) {
+  const char* name = std::getenv("CPUACCEL_TEST_ISA");
+  const auto isa = parse_isa(name == nullptr ? "ref" : name);
+  ASSERT_TRUE(isa.has_value()) << "CPUACCEL_TEST_ISA=" << name;
+  EXPECT_TRUE(name == nullptr || best_isa() == *isa) << name << ", but " << isa_name(best_isa());
 }
 
 TEST(Isa, TheCapHolds) {

@@ -17,13 +17,11 @@ class QuantizeTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, QuantizeTest, testing::ValuesIn(usable_rows(quantize_kernels())),
                          RowName());
 
-// The formula of quantize.h in double, from the float product that all rows share.
+// The formula of quantize.h. A product of two floats is exact in double, and so is its sum with an
+// integer here, where the product is less than 2^20.
 uint8_t expected_value(float src, float inverse_scale, int32_t zero_point) {
-  const float product = src * inverse_scale;
-  if (std::isnan(product)) {
-    return static_cast<uint8_t>(zero_point);
-  }
-  const double rounded = std::nearbyint(static_cast<double>(product)) + zero_point;
+  const double sum = static_cast<double>(src) * inverse_scale + zero_point;
+  const double rounded = std::nearbyint(static_cast<double>(static_cast<float>(sum)));
   return static_cast<uint8_t>(std::fmin(std::fmax(rounded, 0.0), 255.0));
 }
 
@@ -38,7 +36,8 @@ TEST_P(QuantizeTest, EveryLengthAndZeroPoint) {
       value = normal(generator);
     }
     std::vector<uint8_t> dst(static_cast<size_t>(count) + 1, 0xa5);
-    GetParam().function(src.data(), dst.data(), count, inverse_scale, zero_point);
+    GetParam().function(src.data(), dst.data(), count, inverse_scale,
+                        static_cast<float>(zero_point), 0);
     for (size_t i = 0; i < src.size(); ++i) {
       EXPECT_EQ(dst[i], expected_value(src[i], inverse_scale, zero_point)) << count << " " << i;
     }
@@ -49,8 +48,11 @@ TEST_P(QuantizeTest, EveryLengthAndZeroPoint) {
 TEST_P(QuantizeTest, TiesGoToEven) {
   const std::vector<float> src{0.5f, 1.5f, 2.5f, 3.5f, -0.5f, -1.5f, 254.5f, 255.5f};
   std::vector<uint8_t> dst(src.size());
-  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 0);
+  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 0.0f, 0);
   EXPECT_EQ(dst, (std::vector<uint8_t>{0, 2, 2, 4, 0, 0, 254, 255}));
+  // The zero point comes first: with an odd one, the other neighbour is even.
+  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 7.0f, 0);
+  EXPECT_EQ(dst, (std::vector<uint8_t>{8, 8, 10, 10, 6, 6, 255, 255}));
 }
 
 TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
@@ -62,13 +64,46 @@ TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
   src[2] = largest;
   src[3] = -largest;
   std::vector<uint8_t> dst(src.size());
-  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 10.0f, 7);
+  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 10.0f, 7.0f, 0);
   EXPECT_EQ(dst[0], 255);
   EXPECT_EQ(dst[1], 0);
   EXPECT_EQ(dst[2], 255);
   EXPECT_EQ(dst[3], 0);
-  EXPECT_EQ(dst[4], 7);
-  EXPECT_EQ(dst[39], 7);
+  EXPECT_EQ(dst[4], 255);
+  EXPECT_EQ(dst[39], 255);
+}
+
+TEST_P(QuantizeTest, Signed) {
+  for (int32_t zero_point = -128; zero_point < 128; zero_point += 15) {
+    std::vector<float> src;
+    for (int value = -300; value <= 300; ++value) {
+      src.push_back(static_cast<float>(value) * 0.5f);
+    }
+    std::vector<uint8_t> dst(src.size());
+    GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f,
+                        static_cast<float>(zero_point), 128);
+    for (size_t i = 0; i < src.size(); ++i) {
+      const double rounded = std::nearbyint(static_cast<double>(src[i]) + zero_point);
+      EXPECT_EQ(static_cast<int8_t>(dst[i]), std::fmin(std::fmax(rounded, -128.0), 127.0))
+          << src[i];
+    }
+  }
+}
+
+TEST(Quantize, LongerThanOneThreadsShare) {
+  std::vector<float> src(50'001);
+  for (size_t i = 0; i < src.size(); ++i) {
+    src[i] = static_cast<float>(i % 300) - 150.0f;
+  }
+  const auto count = static_cast<int64_t>(src.size());
+  std::vector<uint8_t> unsigned_dst(src.size());
+  std::vector<int8_t> signed_dst(src.size());
+  quantize_u8(src.data(), unsigned_dst.data(), count, 1.0f, 100);
+  quantize_s8(src.data(), signed_dst.data(), count, 1.0f, -28);
+  for (size_t i = 0; i < src.size(); ++i) {
+    ASSERT_EQ(unsigned_dst[i], std::fmin(std::fmax(src[i] + 100.0f, 0.0f), 255.0f)) << i;
+    ASSERT_EQ(int{signed_dst[i]}, int{unsigned_dst[i]} - 128) << i;
+  }
 }
 
 TEST(QuantizeList, EndsInRef) { EXPECT_EQ(quantize_kernels().back().isa, Isa::ref); }

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 INTREE = "intree"
-OURS = ("auto", "onednn", "fbgemm")
+OURS = ("auto", "cpuaccel", "onednn", "fbgemm")
 BACKENDS = (INTREE, *OURS)
 
 
@@ -72,7 +72,8 @@ def _has(provider: str) -> bool:
     from cpuaccel.quant.engine import load
 
     built = load().build_info()
-    return bool(built.get("onednn_compiled") if provider == "onednn" else built.get(provider))
+    key = {"onednn": "onednn_compiled"}.get(provider, provider)
+    return provider == "cpuaccel" or bool(built.get(key))
 
 
 def off() -> AbstractContextManager[object]:
@@ -94,7 +95,7 @@ class Counts:
 
     def ours(self, op: str = "") -> int:
         """Calls that a provider of the plugin ran, of one op or of all."""
-        return self._calls(op, ("onednn", "fbgemm"))
+        return self._calls(op, ("cpuaccel", "onednn", "fbgemm"))
 
     def intree(self, op: str = "") -> int:
         """Calls that torch's own kernels ran under an object of the plugin."""

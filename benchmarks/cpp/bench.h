@@ -1,0 +1,88 @@
+// Kernel rows timed against each other and against what this machine can do at most.
+//
+// To add a family foo, write bench_foo.cpp (bench_minmax.cpp is the model):
+//
+//   Family bench_foo() {
+//     Family family{"foo", {}};
+//     for (const Shape& shape : kShapes) {
+//       Case item;
+//       item.shape = to_text(shape);          // what the table shows, what --filter looks in
+//       item.operations = macs(shape);        // of one call, counted in item.rate ...
+//       item.bytes_read = ...;                // ... and the bytes it cannot do without
+//       item.bytes_written = ...;
+//       item.prepare = [shape] {              // buffers; kept alive by what is captured
+//         const auto data = std::make_shared<const Data>(shape);
+//         return candidates(kernels::foo_kernels(), [data](auto* function) {
+//           return [data, function] { function(data->src(), data->dst(), ...); };
+//         });
+//       };
+//       item.bound = [shape](const Peaks& peaks, Isa isa) { return seconds; };  // if there is one
+//       family.cases.push_back(std::move(item));
+//     }
+//     return family;
+//   }
+//
+// then add row(foo) below and the file to CMakeLists.txt.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/isa.h"
+#include "kernels/kernel_list.h"
+#include "peaks.h"
+
+namespace cpuaccel::bench {
+
+// One way of doing a case: a row of a kernel list, or whatever else is to be seen beside it.
+struct Candidate {
+  std::string name;
+  Isa isa = Isa::ref;
+  std::function<void()> run;
+};
+
+struct Case {
+  std::string shape;
+
+  // Operations of one call, 0 for a kernel that only moves data, and the peak they count towards.
+  double operations = 0;
+  Rate rate = Rate::int8;
+
+  // The bytes of one call. The peak is that of a loop over as much memory, in whatever cache it is.
+  double bytes_read = 0;
+  double bytes_written = 0;
+
+  std::function<std::vector<Candidate>()> prepare;
+
+  // Seconds that the whole loop takes at least with the instructions of `isa`, from peaks measured
+  // with as many threads; empty where the family has no such model.
+  std::function<double(const Peaks& peaks, Isa isa)> bound;
+};
+
+struct Family {
+  std::string name;
+  std::vector<Case> cases;
+};
+
+#define CPUACCEL_BENCH_FAMILIES(row) row(dwconv) row(minmax) row(qconv) row(quantize)
+
+#define CPUACCEL_DECLARE(name) Family bench_##name();
+CPUACCEL_BENCH_FAMILIES(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+// A candidate for each usable row; `make` turns the row's function into the call to be timed.
+template <typename Function, typename Make>
+std::vector<Candidate> candidates(std::span<const kernels::KernelRow<Function>> rows, Make make) {
+  std::vector<Candidate> usable;
+  for (const auto& row : rows) {
+    if (isa_usable(row.isa)) {
+      usable.push_back({row.name, row.isa, make(row.function)});
+    }
+  }
+  return usable;
+}
+
+}  // namespace cpuaccel::bench

@@ -1,0 +1,82 @@
+#include <memory>
+#include <vector>
+
+#include "bench.h"
+#include "data.h"
+#include "kernels/qconv/qconv.h"
+
+namespace cpuaccel::bench {
+namespace {
+
+struct Shape {
+  int64_t IC, OC, G, size, K, S;
+};
+
+// Stems, grouped convolutions of resnext50, regnet_y_400mf and regnet_y_1_6gf, narrow 1x1 ones of
+// shufflenet, mobilenet and squeeze-and-excite, linear layers of one row.
+constexpr Shape kShapes[] = {
+    {3, 32, 1, 224, 3, 2},    {3, 24, 1, 224, 3, 2},    {3, 64, 1, 224, 7, 2},
+    {128, 128, 32, 56, 3, 1}, {256, 256, 32, 28, 3, 1}, {512, 512, 32, 14, 3, 1},
+    {48, 48, 6, 56, 3, 1},    {104, 104, 13, 28, 3, 1}, {120, 120, 5, 28, 3, 1},
+    {58, 58, 1, 28, 1, 1},    {116, 116, 1, 14, 1, 1},  {16, 96, 1, 112, 1, 1},
+    {24, 144, 1, 56, 1, 1},   {144, 24, 1, 56, 1, 1},   {960, 240, 1, 1, 1, 1},
+    {32, 8, 1, 1, 1, 1},      {768, 768, 1, 1, 1, 1},   {1280, 1000, 1, 1, 1, 1},
+};
+
+struct Data {
+  explicit Data(const Shape& s)
+      : shape{s.IC, s.OC, s.G, s.K, s.K, s.S, s.S, s.K / 2, s.K / 2},
+        src(uniform_u8(s.size * s.size * s.IC)),
+        weights(kernels::qconv_pack(shape, uniform_s8(s.OC * s.IC / s.G * s.K * s.K).data())),
+        scales(static_cast<size_t>(s.OC), 1e-4f),
+        bias(static_cast<size_t>(s.OC), 1.0f) {
+    call.weights = &weights;
+    call.N = 1;
+    call.IH = call.IW = s.size;
+    call.OH = call.OW = (s.size - 1) / s.S + 1;
+    dst.resize(static_cast<size_t>(call.OH * call.OW * s.OC));
+    call.src = src.data();
+    call.src_zero_point = 117;
+    call.dst.data = dst.data();
+    call.dst.scales = scales.data();
+    call.dst.bias = bias.data();
+    call.dst.zero_point = 120;
+  }
+  kernels::QconvShape shape;
+  std::vector<uint8_t> src, dst;
+  kernels::QconvWeights weights;
+  std::vector<float> scales, bias;
+  kernels::QconvCall call;
+};
+
+Case qconv_case(const Shape& s) {
+  const int64_t O = (s.size - 1) / s.S + 1;
+  const int64_t weights = s.OC * s.IC / s.G * s.K * s.K;
+  Case item;
+  item.shape = std::to_string(s.IC) + "->" + std::to_string(s.OC) + " " + std::to_string(s.size) +
+               "x" + std::to_string(s.size) + " " + std::to_string(s.K) + "x" +
+               std::to_string(s.K) + " s" + std::to_string(s.S) + " g" + std::to_string(s.G);
+  item.operations = static_cast<double>(O * O * weights);
+  item.rate = Rate::int8;
+  item.bytes_read = static_cast<double>(s.size * s.size * s.IC + weights);
+  item.bytes_written = static_cast<double>(O * O * s.OC);
+  item.prepare = [s] {
+    const auto data = std::make_shared<const Data>(s);
+    return candidates(kernels::qconv_kernels(), [data](auto* function) {
+      return [data, function] { kernels::qconv(data->call, function); };
+    });
+  };
+  return item;
+}
+
+}  // namespace
+
+Family bench_qconv() {
+  Family family{"qconv", {}};
+  for (const Shape& shape : kShapes) {
+    family.cases.push_back(qconv_case(shape));
+  }
+  return family;
+}
+
+}  // namespace cpuaccel::bench

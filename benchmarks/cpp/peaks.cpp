@@ -1,0 +1,191 @@
+#include "peaks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <string_view>
+
+#include "base/parallel.h"
+#include "base/scratch.h"
+#include "peaks/peak_kernels.h"
+
+namespace cpuaccel::bench {
+namespace {
+
+template <typename Function>
+struct PeakRow {
+  Rate rate;
+  std::string_view name;
+  Isa isa;
+  Function* function;
+};
+
+#define CPUACCEL_ROW(rate, name, isa) \
+  PeakRow<OperationsPeak>{Rate::rate, #name, isa, peak_##rate##_##name},
+constexpr std::array kOperationsRows{CPUACCEL_OPERATIONS_PEAKS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+#define CPUACCEL_ROW(rate, name, isa) \
+  PeakRow<BytesPeak>{Rate::rate, #name, isa, peak_##rate##_##name},
+constexpr std::array kBytesRows{CPUACCEL_BYTES_PEAKS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+struct RateText {
+  const char* name;
+  const char* unit;
+};
+constexpr std::array kRates{
+    RateText{"clock", "GHz"},   RateText{"fp32", "GMAC/s"},
+    RateText{"int8", "GMAC/s"}, RateText{"int8 saturating", "GMAC/s"},
+    RateText{"read", "GB/s"},   RateText{"copy", "GB/s"},
+};
+
+// Some 100 us: waking threads does not show.
+constexpr int64_t kIterations = 32768;
+constexpr double kBytesOfACall = 4 << 20;
+
+constexpr int64_t kStep = 512;
+
+constexpr double kMiB = 1 << 20;
+constexpr double kSmallestMemory = 256 * kMiB;
+constexpr double kLargestMemory = 1024 * kMiB;
+
+// Of one core for L1 and L2, of all of them for L3; where the system does not tell, what is usual.
+struct Cache {
+  const char* name;
+  int query;
+  double usual;
+  bool shared;
+};
+constexpr std::array kCaches{
+    Cache{"L1", _SC_LEVEL1_DCACHE_SIZE, 32 * 1024.0, false},
+    Cache{"L2", _SC_LEVEL2_CACHE_SIZE, 512 * 1024.0, false},
+    Cache{"L3", _SC_LEVEL3_CACHE_SIZE, 16 * kMiB, true},
+};
+
+double capacity_of(const Cache& cache, int threads) {
+  const auto told = static_cast<double>(sysconf(cache.query));
+  return (told > 0 ? told : cache.usual) * (cache.shared ? 1 : threads);
+}
+
+// Calls `body` once on each of `threads` threads.
+template <typename Body>
+void on_each_thread(int threads, const Body& body) {
+  parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; ++thread) {
+      body(thread);
+    }
+  });
+}
+
+PeakRun operations_run(const PeakRow<OperationsPeak>& row, int threads) {
+  PeakRun run{std::string(row.name), row.isa, row.rate, 0, {}, {}};
+  run.work = static_cast<double>(threads * kIterations * row.function(1));
+  run.run = [threads, function = row.function] {
+    on_each_thread(threads, [function](int64_t) { function(kIterations); });
+  };
+  run.record = [row, work = run.work](Peaks& peaks, double seconds) {
+    peaks.set_operations(row.rate, row.isa, work / seconds);
+  };
+  return run;
+}
+
+// `bytes` for each thread, mapped and filled.
+using Memory = std::vector<AlignedBlock>;
+
+std::shared_ptr<Memory> memory(int threads, int64_t bytes) {
+  auto blocks = std::make_shared<Memory>();
+  for (int thread = 0; thread < threads; ++thread) {
+    blocks->push_back(aligned_block(static_cast<size_t>(bytes)));
+    std::memset(blocks->back().get(), 1, static_cast<size_t>(bytes));
+  }
+  return blocks;
+}
+
+// `bytes` are those of one thread; a copy reads one half of its block and writes the other.
+PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes,
+                  const std::shared_ptr<Memory>& blocks) {
+  const auto times = std::max<int64_t>(1, static_cast<int64_t>(kBytesOfACall) / bytes);
+  const int64_t part = row.rate == Rate::copy ? bytes / 2 : bytes;
+  PeakRun run{std::string(row.name), row.isa, row.rate, 0, {}, {}};
+  run.work = static_cast<double>(threads * times * bytes);
+  run.run = [=, function = row.function] {
+    on_each_thread(threads, [&](int64_t thread) {
+      std::byte* const block = (*blocks)[static_cast<size_t>(thread)].get();
+      for (int64_t i = 0; i < times; ++i) {
+        function(block, block + (bytes - part), part);
+      }
+    });
+  };
+  run.record = [rate = row.rate, work = run.work](Peaks& peaks, double seconds) {
+    peaks.set_bytes(rate, work / seconds);
+  };
+  return run;
+}
+
+}  // namespace
+
+const char* rate_name(Rate rate) { return kRates[static_cast<size_t>(rate)].name; }
+
+const char* rate_unit(Rate rate) { return kRates[static_cast<size_t>(rate)].unit; }
+
+double Peaks::operations(Rate rate, Isa isa) const {
+  // The entries of a rate lie together, lowest rung first.
+  const auto above = operations_.upper_bound({rate, isa});
+  if (above == operations_.begin() || std::prev(above)->first.first != rate) {
+    return 0.0;
+  }
+  return std::prev(above)->second;
+}
+
+double Peaks::moving(double bytes_read, double bytes_written) const {
+  const double reading = bytes_read / bytes_.at(Rate::read);
+  const double writing = 2 * bytes_written / bytes_.at(Rate::copy);
+  return std::max(reading, writing);
+}
+
+void Peaks::set_operations(Rate rate, Isa isa, double per_second) {
+  operations_[{rate, isa}] = per_second;
+}
+
+void Peaks::set_bytes(Rate rate, double per_second) { bytes_[rate] = per_second; }
+
+std::vector<PeakRun> operations_runs(int threads) {
+  std::vector<PeakRun> runs;
+  for (const auto& row : kOperationsRows) {
+    if (isa_usable(row.isa)) {
+      runs.push_back(operations_run(row, threads));
+    }
+  }
+  return runs;
+}
+
+std::vector<PeakRun> bytes_runs(int threads, double footprint) {
+  const int64_t steps = static_cast<int64_t>(footprint) / threads / (2 * kStep);
+  const int64_t bytes = std::max<int64_t>(steps, 1) * 2 * kStep;
+  const auto blocks = memory(threads, bytes);
+  std::vector<PeakRun> runs;
+  for (const Rate rate : {Rate::read, Rate::copy}) {
+    const auto row = std::find_if(kBytesRows.begin(), kBytesRows.end(), [rate](const auto& each) {
+      return each.rate == rate && isa_usable(each.isa);
+    });
+    runs.push_back(bytes_run(*row, threads, bytes, blocks));
+  }
+  return runs;
+}
+
+std::vector<std::pair<std::string, double>> typical_footprints(int threads) {
+  std::vector<std::pair<std::string, double>> footprints;
+  double last = 0;
+  for (const auto& cache : kCaches) {
+    last = capacity_of(cache, threads);
+    footprints.emplace_back(cache.name, last / 2);
+  }
+  footprints.emplace_back("memory", std::clamp(4 * last, kSmallestMemory, kLargestMemory));
+  return footprints;
+}
+
+}  // namespace cpuaccel::bench

@@ -1,0 +1,47 @@
+// The loops behind peaks.h, one file an ISA as with the kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/isa.h"
+#include "peaks.h"
+
+namespace cpuaccel::bench {
+
+// Runs its loop `iterations` times on registers and returns the number of operations done.
+using OperationsPeak = int64_t(int64_t iterations);
+
+// Reads src, or copies it to dst; `bytes` is a multiple of 512, both are aligned to 64 bytes.
+using BytesPeak = void(const std::byte* src, std::byte* dst, int64_t bytes);
+
+// row(rate, name, isa), best first: what a rung has not, it takes from the rungs below.
+#if defined(__x86_64__)
+#define CPUACCEL_OPERATIONS_PEAKS(row)                                                            \
+  row(int8, x86_avx512vnni, Isa::avx512_vnni) row(int8, x86_avx512, Isa::avx512)                  \
+      row(int8, x86_avxvnni, Isa::avx_vnni) row(int8, x86_avx2, Isa::avx2)                        \
+          row(int8_saturating, x86_avx512, Isa::avx512) row(int8_saturating, x86_avx2, Isa::avx2) \
+              row(fp32, x86_avx512, Isa::avx512) row(fp32, x86_avx2, Isa::avx2)                   \
+                  row(clock, ref, Isa::ref)
+#define CPUACCEL_BYTES_PEAKS(row)                                                            \
+  row(read, x86_avx512, Isa::avx512) row(copy, x86_avx512, Isa::avx512)                      \
+      row(read, x86_avx2, Isa::avx2) row(copy, x86_avx2, Isa::avx2) row(read, ref, Isa::ref) \
+          row(copy, ref, Isa::ref)
+#else
+#define CPUACCEL_OPERATIONS_PEAKS(row) row(clock, ref, Isa::ref)
+#define CPUACCEL_BYTES_PEAKS(row) row(read, ref, Isa::ref) row(copy, ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(rate, name, isa) OperationsPeak peak_##rate##_##name;
+CPUACCEL_OPERATIONS_PEAKS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+#define CPUACCEL_DECLARE(rate, name, isa) BytesPeak peak_##rate##_##name;
+CPUACCEL_BYTES_PEAKS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+// Empty instructions that the compiler must believe in. OPAQUE: the value may have changed, so what
+// is computed from it is computed again. USED: the value is needed, so it is loaded or computed.
+#define CPUACCEL_OPAQUE(constraint, value) asm volatile("" : "+" constraint(value))
+#define CPUACCEL_USED(constraint, value) asm volatile("" : : constraint(value))
+
+}  // namespace cpuaccel::bench

@@ -1,0 +1,113 @@
+"""Kernels below torch: every row of the kernel lists against this machine's peaks.
+
+Builds `benchmarks/cpp` into build/benchmarks, runs it and prints what it measured. A row's share of
+the peak, and of the bound of its whole loop where the family has one, compares it with peaks that
+were measured in the same rounds. Run as `python -m benchmarks.ops.kernels` from a checkout's root.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine
+from benchmarks._arguments import names, positive
+from benchmarks._report import print_header
+from benchmarks.ops._kernel_results import KernelResult, by_family, read, table_of
+
+_ROOT = Path(__file__).resolve().parents[2]
+_BUILD = _ROOT / "build" / "benchmarks"
+_TARGET = "cpuaccel_bench"
+_CONFIGURATION = ("KERNELS_ONLY=ON", "BENCHMARKS=ON", "TESTS=OFF")
+_JOBS = "2"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, builds, measures, and prints or writes what was asked for."""
+    options = _parser().parse_args(arguments)
+    program = _build()
+    results = by_family(_run(program, options))
+    facts = {**_machine.describe(), "threads": str(options.threads)}
+    console = _machine.console()
+    print_header(console, "kernels", facts)
+    for family, rows in results.items():
+        console.print(f"[bold]{family}[/bold]")
+        console.print(table_of(rows))
+    if options.json:
+        _write(options.json, facts, results)
+
+
+def _build() -> Path:
+    """The program, built anew where its sources have changed."""
+    if shutil.which("cmake") is None:
+        raise SystemExit("the kernel benchmark is built with cmake, which is not on the PATH")
+    settings = [f"-DCPUACCEL_{setting}" for setting in _CONFIGURATION]
+    Console(stderr=True).print(f"building {_TARGET} in {_BUILD.relative_to(_ROOT)}")
+    _call("cmake", "-S", str(_ROOT), "-B", str(_BUILD), "-DCMAKE_BUILD_TYPE=Release", *settings)
+    _call("cmake", "--build", str(_BUILD), "--target", _TARGET, "--parallel", _JOBS)
+    return _BUILD / "benchmarks" / "cpp" / _TARGET
+
+
+def _call(*command: str) -> None:
+    """Runs a step of the build; ends the program with what it printed where it fails."""
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}")
+
+
+def _run(program: Path, options: argparse.Namespace) -> list[KernelResult]:
+    """Everything that `program` measures under `options`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.csv"
+        command = [str(program), "--quiet", "--csv", str(path)]
+        for name in ("family", "filter", "threads", "rounds", "budget"):
+            command += [f"--{name}", str(getattr(options, name))]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            reason = done.stderr.partition("\n")[0]
+            raise SystemExit(reason or f"{program.name} ended with {done.returncode}")
+        return read(path.read_text().splitlines())
+
+
+def _write(path: Path, facts: dict[str, str], results: dict[str, list[KernelResult]]) -> None:
+    document = {
+        "machine": facts,
+        "families": {name: [row.to_dict() for row in rows] for name, rows in results.items()},
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--family",
+        type=lambda text: ",".join(names(text)),
+        default="",
+        metavar="A,B",
+        help="families to run (default: all)",
+    )
+    parser.add_argument(
+        "--filter", default="", metavar="TEXT", help="only shapes whose text contains TEXT"
+    )
+    parser.add_argument(
+        "--threads", type=positive, default=1, help="of the kernels and of the peaks (default: 1)"
+    )
+    parser.add_argument("--rounds", type=positive, default=15, help="at most (default: 15)")
+    parser.add_argument(
+        "--budget", type=float, default=2.0, help="seconds of rounds a shape (default: 2)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

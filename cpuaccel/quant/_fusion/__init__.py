@@ -1,0 +1,54 @@
+"""Rewrites the graph of a convert_fx model: `fuse_model` is `cpuaccel.quant.fuse`."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch.fx import GraphModule
+
+from cpuaccel import _log
+from cpuaccel.quant._fusion.binary import put_binary_ops
+from cpuaccel.quant._fusion.model import Model
+from cpuaccel.quant._fusion.movement import move_quantised
+from cpuaccel.quant._fusion.regions import Values
+from cpuaccel.quant._fusion.shuffle import put_shuffles
+from cpuaccel.quant._fusion.tables import put_tables
+
+_PASSES = (move_quantised, put_tables, put_shuffles, put_binary_ops)
+"""In this order: what was moved leaves a table, and a sum goes behind a layer and its table."""
+
+
+def fuse_model(model: torch.nn.Module, inplace: bool) -> GraphModule:
+    """See `cpuaccel.quant.fuse`."""
+    graph_module = _checked(model)
+    if not inplace:
+        graph_module = copy.deepcopy(graph_module)
+    view = Model(graph_module)
+    if not Values(view).values:
+        _log.logger.info("cpuaccel.quant.fuse: nothing in the model is quantized; unchanged")
+        return graph_module
+    before = len(view.graph.nodes)
+    for rewrite in _PASSES:
+        rewrite(view)
+    view.graph.lint()
+    graph_module.recompile()
+    _log.logger.info("cpuaccel.quant.fuse: %d nodes became %d", before, len(view.graph.nodes))
+    return graph_module
+
+
+def _checked(model: torch.nn.Module) -> GraphModule:
+    if not isinstance(model, GraphModule):
+        raise TypeError(
+            "cpuaccel.quant.fuse: model: expected a torch.fx.GraphModule, as convert_fx returns,"
+            f" got {type(model).__name__}"
+        )
+    if "_observed_graph_module_attrs" in model.meta:
+        raise ValueError(
+            "cpuaccel.quant.fuse: model: it is prepared but not converted; call convert_fx first"
+        )
+    if model.training:
+        raise ValueError(
+            "cpuaccel.quant.fuse: model: it is in training mode; call model.eval() first"
+        )
+    return model

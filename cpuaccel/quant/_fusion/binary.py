@@ -1,0 +1,103 @@
+"""Sums and products behind the layer that one of their operands comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+from cpuaccel.quant import fused
+from cpuaccel.quant._fusion.aliases import shared_and_written
+from cpuaccel.quant._fusion.elementwise import op_name
+from cpuaccel.quant._fusion.layers import layer_of
+from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._fusion.names import name_of
+
+_OPS = {
+    "quantized::add": ("add", False),
+    "quantized::add_relu": ("add", True),
+    "quantized::mul": ("mul", False),
+    "quantized::mul_relu": ("mul", True),
+}
+
+_MODULES: dict[tuple[str, str], type[fused.FusedBinary]] = {
+    ("conv2d", "add"): fused.Conv2dAdd,
+    ("conv2d", "mul"): fused.Conv2dMul,
+    ("linear", "add"): fused.LinearAdd,
+    ("linear", "mul"): fused.LinearMul,
+}
+
+
+def put_binary_ops(model: Model) -> None:
+    """Put each sum and product behind the layer of one operand, where nothing else uses that."""
+    written = shared_and_written(model)
+    for node in list(model.graph.nodes):
+        if op_name(node.target) not in _OPS or len(node.args) != 4 or node.kwargs:
+            continue
+        operands = [operand for operand in node.args[:2] if isinstance(operand, Node)]
+        if len(operands) != 2 or operands[0] is operands[1] or node in written:
+            continue
+        # The later one: what it is added to is there by then, and in the cache for longer.
+        for operand in sorted(operands, reverse=True):
+            own = _own(model, operand)
+            if list(operand.users) == [node] and own is not None and own.operand not in written:
+                _fuse(model, node, operand, own, operands[1 - operands.index(operand)])
+                break
+
+
+@dataclass
+class _Own:
+    """The layer behind which the op goes, with its table if it has one."""
+
+    kind: str
+    operand: Node
+    layer: tuple[Any, ...]
+    table: dict[str, Any]
+    ops: tuple[str, ...]
+    detail: str
+
+
+def _own(model: Model, node: Node) -> _Own | None:
+    module: Any = model.called(node)
+    if type(module) in (fused.Conv2dTable, fused.LinearTable) and not watched(module):
+        return _Own(
+            module.kind,
+            node.all_input_nodes[0],
+            (module._packed_params, module.own_scale, module.own_zero_point, module.relu),
+            {
+                "table": module.table,
+                "table_scale": module.scale,
+                "table_zero_point": module.zero_point,
+            },
+            module.ops,
+            module.detail,
+        )
+    layer = layer_of(model, node)
+    if layer is None:
+        return None
+    no_table = {"table": None, "table_scale": layer.scale, "table_zero_point": layer.zero_point}
+    ops = (name_of(model, node),)
+    return _Own(layer.kind, layer.operand, layer.arguments(), no_table, ops, layer.detail)
+
+
+def _fuse(model: Model, node: Node, own_node: Node, own: _Own, other: Node) -> None:
+    op, then_relu = _OPS[op_name(node.target)]
+    scale, zero_point = model.number(node.args[2]), model.number(node.args[3])
+    if scale is None or zero_point is None:
+        return
+    module = _MODULES[own.kind, op](
+        *own.layer,
+        **own.table,
+        then_relu=then_relu,
+        scale=float(scale),
+        zero_point=int(zero_point),
+        ops=(*own.ops, name_of(model, node)),
+        detail=own.detail,
+    )
+    path = model.path_for([own_node], f"fused_{node.name}")
+    with model.graph.inserting_before(node):
+        call = model.insert_call(path, module, (own.operand, other))
+    call.meta.update(node.meta)
+    node.replace_all_uses_with(call)
+    model.erase_unused([node, own_node])

@@ -1,0 +1,227 @@
+"""The one list of what may become a table, and of what only moves values about.
+
+A function belongs here if every element of its result is computed from the element at the same
+place of its only tensor operand, by the same rule everywhere and the same every time. Operands
+that are the same tensor twice (`x * torch.sigmoid(x)`), and numbers, are no other operands.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from typing import Any
+
+import torch
+import torch.ao.nn.quantized as nnq
+import torch.nn.functional as F
+from torch import nn
+from torch.fx import Node
+
+_ARITHMETIC = ("abs", "add", "div", "mul", "neg", "pow", "square", "sub", "true_divide")
+_CURVES = ("erf", "exp", "expm1", "log", "log1p", "reciprocal", "rsqrt", "sqrt")
+_LIMITS = ("clamp", "clamp_max", "clamp_min", "maximum", "minimum")
+_ACTIVATIONS = ("relu", "sigmoid", "tanh")
+
+METHODS = frozenset(
+    [
+        *_ARITHMETIC,
+        *_CURVES,
+        *(name for name in _LIMITS if name.startswith("clamp")),
+        *_ACTIVATIONS,
+        *("abs_", "add_", "clamp_", "clamp_max_", "clamp_min_", "div_", "mul_", "neg_", "sub_"),
+        *("relu_", "sigmoid_", "tanh_"),
+        "clone",
+        "dequantize",
+    ]
+)
+"""Methods of a tensor."""
+
+_TORCH = frozenset(
+    [
+        *(getattr(torch, name) for name in (*_ARITHMETIC, *_CURVES, *_LIMITS, *_ACTIVATIONS)),
+        *(torch.relu_, torch.sigmoid_, torch.tanh_, torch.dequantize, torch.quantize_per_tensor),
+        *(operator.add, operator.iadd, operator.mul, operator.imul, operator.neg, operator.pow),
+        *(operator.sub, operator.isub, operator.truediv, operator.itruediv),
+        *(F.celu, F.elu, F.gelu, F.hardshrink, F.hardsigmoid, F.hardswish, F.hardtanh),
+        *(F.leaky_relu, F.logsigmoid, F.mish, F.relu, F.relu6, F.selu, F.sigmoid, F.silu),
+        *(F.softplus, F.softshrink, F.softsign, F.tanh, F.tanhshrink, F.threshold),
+    ]
+)
+
+_QUANTIZED_FUNCTIONAL: frozenset[Any] = frozenset(
+    getattr(nnq.functional, name)
+    for name in (
+        *("celu", "clamp", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu"),
+        "threshold",
+    )
+)
+
+_QUANTIZED_OPS = frozenset(
+    f"quantized::{name}"
+    for name in (
+        *("add", "add_relu", "add_scalar", "add_scalar_relu", "mul", "mul_relu", "mul_scalar"),
+        *("mul_scalar_relu", "celu", "clamp", "elu", "hardswish", "leaky_relu", "relu6"),
+        "sigmoid",
+    )
+)
+
+MODULES = frozenset(
+    [
+        *(nn.CELU, nn.ELU, nn.GELU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh),
+        *(nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU, nn.SiLU, nn.Sigmoid),
+        *(nn.Softplus, nn.Softshrink, nn.Softsign, nn.Tanh, nn.Tanhshrink, nn.Threshold),
+        *(nnq.DeQuantize, nnq.ELU, nnq.Hardswish, nnq.LeakyReLU, nnq.Quantize, nnq.ReLU6),
+        nnq.Sigmoid,
+    ]
+)
+"""Modules; none of a class derived from them, which may do anything."""
+
+_SAME_MODULES = frozenset(
+    [
+        *(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout),
+        *(nn.FeatureAlphaDropout, nnq.Dropout),
+    ]
+)
+"""Modules that give back their operand, once the model is in evaluation."""
+
+_SAME_FUNCTIONS: frozenset[Any] = frozenset(
+    [F.alpha_dropout, F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout]
+)
+_SAME_NAMES = frozenset(["torchvision.ops.stochastic_depth.stochastic_depth"])
+"""Functions that give back their operand if their argument `training` is False."""
+
+MOVING_METHODS = frozenset(
+    [
+        *("chunk", "contiguous", "flatten", "permute", "reshape", "split", "squeeze", "transpose"),
+        *("unflatten", "unsqueeze", "view"),
+    ]
+)
+_MOVING_FUNCTIONS = frozenset(
+    [
+        *(torch.chunk, torch.flatten, torch.permute, torch.reshape, torch.split, torch.squeeze),
+        *(torch.transpose, torch.unflatten, torch.unsqueeze, operator.getitem),
+    ]
+)
+_MOVING_MODULES = frozenset([nn.Flatten, nn.Unflatten])
+"""What moves values and computes nothing, so that it may come before a table or after it."""
+
+
+def op_name(target: object) -> str:
+    """Return the name of an op of torch, such as `quantized::add`, or an empty string."""
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target._schema.name)
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return str(target._qualified_op_name)
+    return ""
+
+
+def is_elementwise(node: Node, module: nn.Module | None) -> bool:
+    """Return whether `node`, which calls `module` if it calls a module, is on the list."""
+    if node.op == "call_module":
+        return type(module) in MODULES or is_same(node, module)
+    if node.op == "call_method":
+        return node.target in METHODS
+    if node.op == "call_function":
+        target: Any = node.target
+        return (
+            op_name(target) in _QUANTIZED_OPS
+            or _among(target, _TORCH)
+            or _among(target, _QUANTIZED_FUNCTIONAL)
+            or is_same(node, module)
+        )
+    return False
+
+
+def is_same(node: Node, module: nn.Module | None) -> bool:
+    """Return whether `node` gives back its operand: the dropouts, in evaluation."""
+    if node.op == "call_module":
+        trains = getattr(module, "training", False) and type(module) is not nnq.Dropout
+        return type(module) in _SAME_MODULES and not trains
+    if node.op != "call_function":
+        return False
+    target: Any = node.target
+    name = f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}"
+    return (_among(target, _SAME_FUNCTIONS) or name in _SAME_NAMES) and (
+        argument(node, "training") is False
+    )
+
+
+def is_moving(node: Node, module: nn.Module | None) -> bool:
+    """Return whether `node` only moves the values of its first operand."""
+    if node.op == "call_module":
+        return type(module) in _MOVING_MODULES
+    if node.op == "call_method":
+        return node.target in MOVING_METHODS
+    return node.op == "call_function" and _among(node.target, _MOVING_FUNCTIONS)
+
+
+def mutates(node: Node, module: nn.Module | None) -> bool:
+    """Return whether `node` writes to an operand: `relu_`, `inplace=True`, `out=`, `+=`."""
+    if node.op == "call_module":
+        return getattr(module, "inplace", False) is True
+    if "out" in node.kwargs:
+        return True
+    if node.op == "call_method":
+        name = str(node.target)
+        return name.endswith("_") and not name.endswith("__")
+    if node.op != "call_function":
+        return False
+    target: Any = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return bool(target._schema.is_mutable)
+    name = str(getattr(target, "__name__", ""))
+    in_place_operator = target is getattr(operator, name, None) and name in _IN_PLACE_OPERATORS
+    return (
+        in_place_operator
+        or (name.endswith("_") and not name.endswith("__"))
+        or argument(node, "inplace") is True
+    )
+
+
+_IN_PLACE_OPERATORS = frozenset(
+    [
+        *("iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imod", "imul", "ior", "ipow"),
+        *("irshift", "isub", "itruediv", "ixor", "delitem", "setitem"),
+    ]
+)
+
+
+def argument(node: Node, name: str) -> object:
+    """Return the argument `name` of the function that `node` calls, or its default, or None."""
+    target: Any = node.target
+    try:
+        signature = inspect.signature(target)
+        bound = signature.bind(*node.args, **node.kwargs)
+    except (TypeError, ValueError):
+        return _schema_argument(node, name)
+    bound.apply_defaults()
+    value: object = bound.arguments.get(name)
+    return value if name in signature.parameters else _schema_argument(node, name)
+
+
+def _schema_argument(node: Node, name: str) -> object:
+    target: Any = node.target
+    if name in node.kwargs:
+        return node.kwargs[name]
+    for schema in schemas(target):
+        for index, expected in enumerate(schema.arguments):
+            if expected.name == name and index < len(node.args):
+                return node.args[index]
+    return None
+
+
+def schemas(target: object) -> list[Any]:
+    """Return the schemas of an op of torch; none for any other function."""
+    if isinstance(target, torch._ops.OpOverload):
+        return [target._schema]
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        names: list[str] = target.overloads()  # type: ignore[no-untyped-call]
+        return [getattr(target, name)._schema for name in names]
+    return []
+
+
+def _among(target: object, functions: frozenset[Any]) -> bool:
+    try:
+        return target in functions
+    except TypeError:  # not hashable
+        return False

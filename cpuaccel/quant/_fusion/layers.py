@@ -1,0 +1,143 @@
+"""The layers that something can be fused behind, and the pools and others that keep a quantiser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.ao.nn.intrinsic.quantized as nniq
+import torch.ao.nn.quantized as nnq
+import torch.nn.functional as F
+from torch import nn
+from torch.fx import Node
+
+from cpuaccel.quant import fused
+from cpuaccel.quant._fusion.elementwise import op_name
+from cpuaccel.quant._fusion.model import Model, watched
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A quantised convolution or linear layer of a graph."""
+
+    kind: str
+    """`conv2d` or `linear`."""
+    relu: bool
+    operand: Node
+    """What it reads."""
+    packed: Any
+    """Its packed weights."""
+    scale: float
+    zero_point: int
+    detail: str
+    """What it prints of itself."""
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Return what a module of `cpuaccel.quant.fused` wants to know of its layer."""
+        return self.packed, self.scale, self.zero_point, self.relu
+
+
+_MODULES: dict[type[nn.Module], tuple[str, bool]] = {
+    nnq.Conv2d: ("conv2d", False),
+    nniq.ConvReLU2d: ("conv2d", True),
+    nnq.ConvTranspose2d: ("conv2d", False),
+    nnq.Linear: ("linear", False),
+    nniq.LinearReLU: ("linear", True),
+}
+
+_OPS = {
+    "quantized::conv2d": ("conv2d", False),
+    "quantized::conv2d_relu": ("conv2d", True),
+    "quantized::conv_transpose2d": ("conv2d", False),
+    "quantized::linear": ("linear", False),
+    "quantized::linear_relu": ("linear", True),
+}
+_OP_ARGUMENTS = 4
+"""Operand, packed weights, scale, zero point; older forms of the ops have more."""
+
+_OWN_QUANTIZER_MODULES = frozenset(
+    [
+        *_MODULES,
+        *(nnq.BatchNorm2d, nnq.BatchNorm3d, nnq.Conv1d, nnq.Conv3d, nnq.ConvTranspose1d),
+        *(nnq.ConvTranspose3d, nnq.GroupNorm, nnq.InstanceNorm1d, nnq.InstanceNorm2d),
+        *(nnq.InstanceNorm3d, nnq.LayerNorm, nnq.PReLU, nniq.BNReLU2d, nniq.BNReLU3d),
+        *(nniq.ConvAdd2d, nniq.ConvAddReLU2d, nniq.ConvReLU1d, nniq.ConvReLU3d),
+        *(nniq.LinearLeakyReLU, nniq.LinearTanh),
+    ]
+)
+
+_KEEPING_MODULES = frozenset(
+    [
+        *(nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool2d, nn.AvgPool3d),
+        *(nn.ChannelShuffle, nn.MaxPool1d, nn.MaxPool2d, nn.PixelShuffle, nn.PixelUnshuffle),
+    ]
+)
+_KEEPING_FUNCTIONS = frozenset(
+    [
+        *(F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.avg_pool2d, F.avg_pool3d),
+        *(F.interpolate, F.max_pool1d, F.max_pool2d, F.pixel_shuffle, F.pixel_unshuffle),
+        *(torch.channel_shuffle, torch.mean, nnq.functional.interpolate, torch.max_pool1d),
+        *(torch.max_pool2d, torch.cat, torch.concat, torch.concatenate),
+    ]
+)
+_KEEPING_METHODS = frozenset(["mean"])
+
+
+def layer_of(model: Model, node: Node) -> Layer | None:
+    """Return what kind of layer `node` is, or None if nothing can be fused behind it."""
+    if node.kwargs or not node.args or not isinstance(node.args[0], Node):
+        return None
+    if node.op == "call_module":
+        return _module_layer(model, node, node.args[0])
+    return _function_layer(model, node, node.args[0])
+
+
+def _module_layer(model: Model, node: Node, operand: Node) -> Layer | None:
+    module: Any = model.called(node)
+    if type(module) not in _MODULES or watched(module) or len(node.args) != 1:
+        return None
+    kind, relu = _MODULES[type(module)]
+    if getattr(module, "padding_mode", "zeros") != "zeros":  # pads by itself, before the op
+        return None
+    packed = module._packed_params if kind == "conv2d" else module._packed_params._packed_params
+    quantizer = float(module.scale), int(module.zero_point)
+    return Layer(kind, relu, operand, packed, *quantizer, module.extra_repr())
+
+
+def _function_layer(model: Model, node: Node, operand: Node) -> Layer | None:
+    name = op_name(node.target)
+    if name not in _OPS or len(node.args) != _OP_ARGUMENTS:
+        return None
+    weights, scale, zero_point = (
+        node.args[1],
+        model.number(node.args[2]),
+        model.number(node.args[3]),
+    )
+    if not isinstance(weights, Node) or weights.op != "get_attr":
+        return None
+    if scale is None or zero_point is None:
+        return None
+    quantizer = float(scale), int(zero_point)
+    detail = f"scale={quantizer[0]}, zero_point={quantizer[1]}"
+    return Layer(*_OPS[name], operand, model.constant(weights), *quantizer, detail)
+
+
+def has_own_quantizer(module: nn.Module | None) -> bool:
+    """Return whether the result of `module` is quint8, of its own `scale` and `zero_point`."""
+    if type(module) is nnq.Quantize:
+        return bool(module.dtype == torch.quint8)
+    return type(module) in _OWN_QUANTIZER_MODULES or isinstance(module, fused.Fused)
+
+
+def keeps_quantizer(model: Model, node: Node) -> bool:
+    """Return whether the result of `node` has the quantiser that all its operands have."""
+    if model.is_moving(node):
+        return True
+    if node.op == "call_module":
+        return type(model.called(node)) in _KEEPING_MODULES
+    if node.op == "call_method":
+        return node.target in _KEEPING_METHODS
+    if node.op != "call_function":
+        return False
+    return node.target in _KEEPING_FUNCTIONS or getattr(node.target, "__name__", "") == "fn"

@@ -1,0 +1,124 @@
+"""A convert_fx model, as what rewrites its graph sees it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.fx import GraphModule, Node
+from torch.fx.node import Argument
+
+from cpuaccel.quant._fusion import elementwise
+
+_HOOKS = (
+    *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
+    *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs"),
+)
+
+
+class Model:
+    """A GraphModule while it is rewritten."""
+
+    def __init__(self, module: GraphModule) -> None:
+        self.module = module
+        self.graph = module.graph
+
+    def called(self, node: Node) -> nn.Module | None:
+        """Return the module that `node` calls, if it calls one."""
+        if node.op != "call_module":
+            return None
+        return self.module.get_submodule(str(node.target))
+
+    def constant(self, node: Node) -> object:
+        """Return what a get_attr node gets."""
+        value: object = self.module
+        for name in str(node.target).split("."):
+            value = getattr(value, name)
+        return value
+
+    def number(self, value: object) -> float | int | None:
+        """Return an argument that is a number, or an attribute that holds one; else None."""
+        if isinstance(value, Node) and value.op == "get_attr":
+            value = self.constant(value)
+        if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_quantized:
+            value = value.item()
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    def operands(self, node: Node) -> list[Node]:
+        """Return the nodes `node` reads, but those that are numbers."""
+        return [source for source in node.all_input_nodes if self.number(source) is None]
+
+    def is_elementwise(self, node: Node) -> bool:
+        """Return whether `node` is on the list, and nobody watches it."""
+        module = self.called(node)
+        return elementwise.is_elementwise(node, module) and not watched(module)
+
+    def is_same(self, node: Node) -> bool:
+        """Return whether `node` gives back its operand."""
+        return elementwise.is_same(node, self.called(node))
+
+    def is_moving(self, node: Node) -> bool:
+        """Return whether `node` only moves values, and nobody watches it."""
+        module = self.called(node)
+        kept = not any(isinstance(arg, torch.dtype) for arg in node.args)
+        return kept and elementwise.is_moving(node, module) and not watched(module)
+
+    def mutates(self, node: Node) -> bool:
+        """Return whether `node` writes to an operand."""
+        return elementwise.mutates(node, self.called(node))
+
+    def insert_call(self, path: str, module: nn.Module, operands: tuple[Argument, ...]) -> Node:
+        """Call `module` at `path`, new or replaced, where the graph inserts now."""
+        parent, _, name = path.rpartition(".")
+        self.module.get_submodule(parent).add_module(name, module)
+        return self.graph.call_module(path, operands)
+
+    def path_for(self, nodes: Iterable[Node], name: str) -> str:
+        """Return where a module for `nodes` goes: the first path that they alone call, or a new one
+        at the top, made of `name`."""
+        calls = [str(n.target) for n in self.graph.nodes if n.op == "call_module"]
+        for node in nodes:
+            path = str(node.target)
+            if node.op == "call_module" and calls.count(path) == 1 and not _holds(path, calls):
+                return path
+        path = name
+        while hasattr(self.module, path):
+            path += "_"
+        return path
+
+    def erase_unused(self, nodes: Iterable[Node]) -> None:
+        """Erase those of `nodes`, users before what they use, that nobody uses any more.
+
+        Modules and attributes that no node of the graph names any more are deleted.
+        """
+        waiting = deque(nodes)
+        while waiting:
+            node = waiting.popleft()
+            if node.users or node._erased or node.op in ("placeholder", "output"):
+                continue
+            sources = node.all_input_nodes
+            self.graph.erase_node(node)
+            self._delete(node)
+            waiting.extend(source for source in sources if source.op == "get_attr")
+
+    def _delete(self, erased: Node) -> None:
+        if erased.op not in ("call_module", "get_attr"):
+            return
+        path = str(erased.target)
+        named = [str(n.target) for n in self.graph.nodes if n.op in ("call_module", "get_attr")]
+        if path in named or _holds(path, named):
+            return
+        parent, _, name = path.rpartition(".")
+        delattr(self.module.get_submodule(parent), name)
+
+
+def watched(module: nn.Module | None) -> bool:
+    """Return whether `module` has hooks: they would no longer be called, so it stays as it is."""
+    return any(getattr(module, name, None) for name in _HOOKS)
+
+
+def _holds(path: str, paths: Iterable[str]) -> bool:
+    """Return whether one of `paths` lies below `path`."""
+    return any(other.startswith(path + ".") for other in paths)

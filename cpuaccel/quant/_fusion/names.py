@@ -1,0 +1,28 @@
+"""What the ops of a graph are called where they are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import Node
+
+from cpuaccel.quant._fusion.elementwise import op_name
+from cpuaccel.quant._fusion.model import Model
+
+_SHORT = {
+    "ConvReLU2d": "conv2d_relu",
+    "ConvTranspose2d": "conv_transpose2d",
+    "LinearReLU": "linear_relu",
+    "quantize_per_tensor": "quantize",
+}
+
+
+def name_of(model: Model, node: Node) -> str:
+    """Return the name of what `node` calls, as short as `conv2d_relu`, `silu` or `add`."""
+    module = model.called(node)
+    if module is not None:
+        name = type(module).__name__
+        return _SHORT.get(name, name.lower())
+    target: Any = node.target
+    name = op_name(target).rpartition("::")[2] or str(getattr(target, "__name__", target))
+    return _SHORT.get(name, name)

@@ -1,0 +1,346 @@
+"""What `cpuaccel.quant.fuse` puts into a model: a layer and what followed it, in one op.
+
+The numbers are those of torch's ops one after the other, whether the engine is on or off. Modules
+can be copied, pickled, saved and scripted. Loading or making one needs cpuaccel's compiled module.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cpuaccel.quant import engine
+
+engine.load()  # has the ops
+
+
+class Fused(nn.Module):
+    """Base of all: the quantiser of the result, and what it stands for."""
+
+    _saved_scalars: tuple[str, ...] = ("scale", "zero_point")
+    """Attributes that the state dict has as tensors of one number."""
+
+    def __init__(self, scale: float, zero_point: int, ops: tuple[str, ...]) -> None:
+        super().__init__()
+        self.scale = float(scale)
+        """Quantiser of the result: its scale,"""
+        self.zero_point = int(zero_point)
+        """and its zero point."""
+        self.ops = tuple(ops)
+        """The ops it stands for, in their order."""
+        self.eval()
+
+    def extra_repr(self) -> str:
+        return f"{' + '.join(self.ops)}, scale={self.scale}, zero_point={self.zero_point}"
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in self._saved_scalars:
+            value = getattr(self, name)
+            kind = torch.float64 if isinstance(value, float) else torch.int64
+            destination[prefix + name] = torch.tensor(value, dtype=kind)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        for name in self._saved_scalars:
+            if prefix + name in state_dict:
+                kind = type(getattr(self, name))
+                setattr(self, name, kind(state_dict.pop(prefix + name)))
+            elif strict:
+                missing_keys.append(prefix + name)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class QuantizedTable(Fused):
+    """Any function of one quint8 tensor, element by element: `table[x]`."""
+
+    table: Tensor
+
+    def __init__(self, table: Tensor, scale: float, zero_point: int, ops: tuple[str, ...]) -> None:
+        super().__init__(scale, zero_point, ops)
+        self.register_buffer("table", table)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.quantized_table(
+            x, self.table, self.scale, self.zero_point
+        )
+        return result
+
+
+class ShuffleChannels(Fused):
+    """A concatenation, a channel shuffle, one of the parts it is cut into, and a table:
+    `table[channel_shuffle(cat(xs, 1), groups).chunk(chunks, 1)[chunk]]`."""
+
+    table: Tensor | None
+
+    def __init__(
+        self,
+        groups: int,
+        chunks: int,
+        chunk: int,
+        table: Tensor | None,
+        scale: float,
+        zero_point: int,
+        ops: tuple[str, ...],
+    ) -> None:
+        super().__init__(scale, zero_point, ops)
+        self.groups, self.chunks, self.chunk = groups, chunks, chunk
+        self.register_buffer("table", table)
+
+    def forward(self, xs: list[Tensor]) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.shuffle_channels(
+            xs, self.groups, self.chunks, self.chunk, self.table, self.scale, self.zero_point
+        )
+        return result
+
+    def extra_repr(self) -> str:
+        part = f", chunk {self.chunk} of {self.chunks}" if self.chunks > 1 else ""
+        return f"{super().extra_repr()}, groups={self.groups}{part}"
+
+
+class FusedLayer(Fused):
+    """A convolution or linear layer and what follows it."""
+
+    _saved_scalars: tuple[str, ...] = (*Fused._saved_scalars, "own_scale", "own_zero_point")
+    kind = ""
+
+    def __init__(
+        self,
+        packed: Any,
+        own_scale: float,
+        own_zero_point: int,
+        relu: bool,
+        scale: float,
+        zero_point: int,
+        ops: tuple[str, ...],
+        detail: str,
+    ) -> None:
+        super().__init__(scale, zero_point, ops)
+        self._packed_params = packed
+        self.own_scale = float(own_scale)
+        """Quantiser of the layer's own result: its scale,"""
+        self.own_zero_point = int(own_zero_point)
+        """and its zero point."""
+        self.relu = relu
+        """Whether the layer has a ReLU of its own."""
+        self.detail = detail
+        """What the layer printed of itself."""
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}; {self.ops[0]}: {self.detail}"
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        weight, bias = self._packed_params.unpack()
+        destination[prefix + "weight"] = weight
+        destination[prefix + "bias"] = bias
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        names = [prefix + "weight", prefix + "bias"]
+        if all(name in state_dict for name in names):
+            self._pack(*(state_dict.pop(name) for name in names))
+        elif strict:
+            missing_keys.extend(name for name in names if name not in state_dict)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def _pack(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Pack other weights for the engine that is set, with the geometry of the ones it has."""
+        packed, quantized = self._packed_params, torch.ops.quantized
+        if self.kind == "linear":
+            self._packed_params = quantized.linear_prepack(weight, bias)
+            return
+        arguments = [weight, bias, packed.stride(), packed.padding()]
+        prepack = quantized.conv2d_prepack
+        if packed.transpose():
+            arguments.append(packed.output_padding())
+            prepack = quantized.conv_transpose2d_prepack
+        self._packed_params = prepack(*arguments, packed.dilation(), packed.groups())
+
+
+class FusedTable(FusedLayer):
+    """A layer, and a function of its result: `table[layer(x)]`."""
+
+    table: Tensor
+
+    def __init__(self, *layer: Any, table: Tensor, **result: Any) -> None:
+        super().__init__(*layer, **result)
+        self.register_buffer("table", table)
+
+
+class FusedBinary(FusedLayer):
+    """A layer, a function of its result if there is a table, and a sum or product with another
+    tensor: `table[layer(x)] + other`."""
+
+    table: Tensor | None
+    _saved_scalars = (*FusedLayer._saved_scalars, "table_scale", "table_zero_point")
+
+    def __init__(
+        self,
+        *layer: Any,
+        table: Tensor | None,
+        table_scale: float,
+        table_zero_point: int,
+        then_relu: bool,
+        **result: Any,
+    ) -> None:
+        super().__init__(*layer, **result)
+        self.register_buffer("table", table)
+        self.table_scale = float(table_scale)
+        """Quantiser of the table's values: its scale,"""
+        self.table_zero_point = int(table_zero_point)
+        """and its zero point."""
+        self.then_relu = then_relu
+        """Whether a ReLU comes last."""
+
+
+class Conv2dTable(FusedTable):
+    """A convolution, transposed or not, and a function of its result."""
+
+    kind = "conv2d"
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.conv2d_table(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.scale,
+            self.zero_point,
+        )
+        return result
+
+
+class LinearTable(FusedTable):
+    """A linear layer and a function of its result."""
+
+    kind = "linear"
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.linear_table(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.scale,
+            self.zero_point,
+        )
+        return result
+
+
+class Conv2dAdd(FusedBinary):
+    """A convolution, transposed or not, plus another tensor."""
+
+    kind = "conv2d"
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.conv2d_add(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.table_scale,
+            self.table_zero_point,
+            other,
+            self.scale,
+            self.zero_point,
+            self.then_relu,
+        )
+        return result
+
+
+class Conv2dMul(FusedBinary):
+    """A convolution, transposed or not, times another tensor."""
+
+    kind = "conv2d"
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.conv2d_mul(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.table_scale,
+            self.table_zero_point,
+            other,
+            self.scale,
+            self.zero_point,
+            self.then_relu,
+        )
+        return result
+
+
+class LinearAdd(FusedBinary):
+    """A linear layer plus another tensor."""
+
+    kind = "linear"
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.linear_add(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.table_scale,
+            self.table_zero_point,
+            other,
+            self.scale,
+            self.zero_point,
+            self.then_relu,
+        )
+        return result
+
+
+class LinearMul(FusedBinary):
+    """A linear layer times another tensor."""
+
+    kind = "linear"
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.linear_mul(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.table_scale,
+            self.table_zero_point,
+            other,
+            self.scale,
+            self.zero_point,
+            self.then_relu,
+        )
+        return result

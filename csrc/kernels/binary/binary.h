@@ -1,0 +1,77 @@
+// Family binary: two uint8 tensors, each with its own quantiser, added or multiplied.
+//
+//   real[i] = (a[i] - zero_point_a) * scale_a  op  (b[i] - zero_point_b) * scale_b
+//   dst[i]  = clamp(round_half_to_even(real[i] / scale) + zero_point, relu ? zero_point : 0, 255)
+//
+// The operations of float32 are torch's (its vectorised kernels'), bit for bit:
+//
+//   add: real = fma(scale_a, a, -(scale_a * zero_point_a)) + the same of b, times 1 / scale
+//   mul: exact product of integers, times (scale_a * scale_b * (1 / scale))
+//
+// Scales positive, zero points in [0, 255], and every real / scale below 2^31 in size:
+// `in_range` tells. dst may be a or b; other overlap is not allowed.
+// Bound: 2 bytes read and 1 written per element; about one operation of float a byte.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct BinaryQuantizers {
+  float scale_a;
+  float scale_b;
+  float scale;  // of the result
+  int32_t zero_point_a;
+  int32_t zero_point_b;
+  int32_t zero_point;
+  bool relu;
+};
+
+using BinaryFunction = void(const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t count,
+                            const BinaryQuantizers& q);
+
+#if defined(__x86_64__)
+#define CPUACCEL_BINARY_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_BINARY_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) BinaryFunction add_##name, mul_##name;
+CPUACCEL_BINARY_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+enum class BinaryOp : int { add, mul };
+
+std::span<const KernelRow<BinaryFunction>> binary_kernels(BinaryOp op);
+
+// True if the scales are positive and no result overflows int32 before it is limited to 8 bits.
+bool in_range(BinaryOp op, const BinaryQuantizers& q);
+
+// These dispatch to the best usable row and to all of torch's threads.
+//
+// Same shape: a, b and dst have `count` elements.
+void binary_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t count,
+               const BinaryQuantizers& q);
+
+// dst[image][row][c] = a[image][row][c] op b[image][c]: a channels-last image and one value for
+// each of its channels, as in squeeze-and-excite.
+struct BinaryRows {
+  int64_t images;
+  int64_t rows;  // of one image: height times width
+  int64_t columns;
+};
+void binary_rows_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst,
+                    const BinaryRows& shape, const BinaryQuantizers& q);
+
+// dst[i] = a[i] op b, one value for all.
+void binary_value_u8(BinaryOp op, const uint8_t* a, uint8_t b, uint8_t* dst, int64_t count,
+                     const BinaryQuantizers& q);
+
+// For operands in the other order.
+BinaryQuantizers swapped(const BinaryQuantizers& q);
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,31 @@
+#include "kernels/clamp/clamp.h"
+
+#include <array>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<ClampFunction>{#name, isa, clamp_##name},
+constexpr std::array kRows{CPUACCEL_CLAMP_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrain = 262144;  // at the speed of memory: some ten microseconds
+
+}  // namespace
+
+std::span<const KernelRow<ClampFunction>> clamp_kernels() { return kRows; }
+
+void clamp_u8(const uint8_t* src, uint8_t* dst, int64_t count, uint8_t low, uint8_t high) {
+  const auto function = first_usable(clamp_kernels()).function;
+  if (count <= kGrain) {
+    function(src, dst, count, low, high);
+    return;
+  }
+  parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
+    function(src + begin, dst + begin, end - begin, low, high);
+  });
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,19 @@
+// Dot products of four bytes by the VNNI of cores without AVX-512. See avx2.h.
+#pragma once
+
+#include "kernels/dot4/avx2.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct AvxVnniDot4 : Avx2 {
+  static constexpr int kParts = 1;
+  CPUACCEL_INLINE static void expand(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
+  CPUACCEL_INLINE static void expand_weights(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
+  CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
+    return _mm256_dpbusd_avx_epi32(acc, taps, weights);
+  }
+};
+
+}  // namespace
+}  // namespace cpuaccel::kernels

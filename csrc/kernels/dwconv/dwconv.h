@@ -1,0 +1,86 @@
+// Family dwconv: depthwise convolution of u8 by s8, channels last.
+//
+//   acc[n,oh,ow,c] = sum over kh, kw of
+//       (src[n, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW, c] - src_zero_point) * weights[c,kh,kw]
+//   dst[n,oh,ow,c] = ConvDst of acc
+//
+// src N x IH x IW x C, dst N x OH x OW x C, both dense. Outside of the image src is src_zero_point.
+// Exact as long as dwconv_fits() holds.
+// Bound: N*OH*OW*C*KH*KW multiply-adds, of which an instruction takes four taps a lane, so that KH
+// counts as the next multiple of 4 (two rows share one interleaving of taps); see
+// benchmarks/cpp/bench_dwconv.cpp for the bound of the whole loop.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/scratch.h"
+#include "kernels/conv_dst.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct DwconvShape {
+  int64_t C = 0;
+  int64_t KH = 1, KW = 1, SH = 1, SW = 1, PH = 0, PW = 0, DH = 1, DW = 1;
+};
+
+// Weights as the kernels read them, the same on every ISA: block of kDwconvBlock channels, quad of
+// kernel rows, kw, channel, then the quad's four rows; zero where there is no such row or channel.
+// 1.33 times the plain weights at 3x3, 1.6 times at 5x5.
+inline constexpr int64_t kDwconvBlock = 16;
+
+struct DwconvWeights {
+  DwconvShape shape;
+  AlignedBlock taps;      // int8
+  AlignedBlock tap_sums;  // int32, C rounded up: sum of a channel's weights
+  int64_t bytes = 0;
+  int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
+
+  const int8_t* block(int64_t c) const;
+  const int32_t* sums() const { return reinterpret_cast<const int32_t*>(tap_sums.get()); }
+  int64_t quads() const { return (shape.KH + 3) / 4; }
+};
+
+// False if an accumulator could leave int32 on the way: 2 * 255 times the sum of |weights|.
+bool dwconv_fits(const DwconvShape& shape, const int8_t* weights);
+
+// weights: C x KH x KW.
+DwconvWeights dwconv_pack(const DwconvShape& shape, const int8_t* weights);
+void dwconv_unpack(const DwconvWeights& packed, int8_t* weights);
+
+struct DwconvCall {
+  const DwconvWeights* weights = nullptr;
+  int64_t N = 0, IH = 0, IW = 0, OH = 0, OW = 0;
+  const uint8_t* src = nullptr;
+  int32_t src_zero_point = 0;
+  ConvDst dst;
+  ConvEpilogue epilogue;
+};
+
+// Rows [oh, oh + rows) of one image. `scratch`: dwconv_scratch_bytes(call), 64-byte aligned.
+using DwconvFunction = void(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows,
+                            void* scratch);
+
+#if defined(__x86_64__)
+#define CPUACCEL_DWCONV_KERNELS(row)                                                             \
+  row(x86_avx512vnni, Isa::avx512_vnni) row(x86_avxvnni, Isa::avx_vnni) row(x86_avx2, Isa::avx2) \
+      row(ref, Isa::ref)
+#else
+#define CPUACCEL_DWCONV_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) DwconvFunction dwconv_##name;
+CPUACCEL_DWCONV_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<DwconvFunction>> dwconv_kernels();
+
+// What one row function needs, in bytes: the interleaved taps of a tile and a block's weights.
+size_t dwconv_scratch_bytes(const DwconvCall& call);
+
+// All of it, by the best usable row (or `function`) on all of torch's threads.
+void dwconv(const DwconvCall& call);
+void dwconv(const DwconvCall& call, DwconvFunction* function);
+
+}  // namespace cpuaccel::kernels

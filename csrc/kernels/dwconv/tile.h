@@ -1,0 +1,24 @@
+// How dwconv cuts its work: which results share interleaved taps, and how many fit the L1 cache.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/dwconv/dwconv.h"
+
+namespace cpuaccel::kernels {
+
+struct DwconvTile {
+  int64_t rows = 1;     // of results in a group
+  int64_t quads = 1;    // of source rows that the group reads
+  int64_t outputs = 1;  // columns of results in a tile
+  int64_t columns = 1;  // of the source, for these
+  int64_t tap_bytes = 0, weight_bytes = 0;
+};
+
+// True if two rows of results read source rows of which all but one are the same.
+bool dwconv_pairs_rows(const DwconvShape& shape);
+
+// tap_vector: bytes in which one vector of interleaved taps is kept.
+DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector);
+
+}  // namespace cpuaccel::kernels

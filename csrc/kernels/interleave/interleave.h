@@ -1,0 +1,43 @@
+// Family interleave: rows of bytes from several sources, dealt out one byte of each in turn. It is
+// what a channel shuffle does to the pixels of a channels-last image, and the concatenation before
+// it where that has as many operands as the shuffle has groups.
+//
+//   dst[row * columns * groups + c * groups + g] = src[g][row * pitch[g] + c]
+//
+// for row < rows, c < columns, g < groups. dst overlaps no source.
+// Bound: 1 byte read and 1 written per element.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+// One for each group: its bytes, and how far its rows are apart.
+struct InterleaveSource {
+  const uint8_t* data;
+  int64_t pitch;
+};
+
+using InterleaveFunction = void(const InterleaveSource* src, int64_t groups, uint8_t* dst,
+                                int64_t rows, int64_t columns);
+
+#if defined(__x86_64__)
+#define CPUACCEL_INTERLEAVE_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_INTERLEAVE_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) InterleaveFunction interleave_##name;
+CPUACCEL_INTERLEAVE_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<InterleaveFunction>> interleave_kernels();
+
+// Dispatches to the best usable row, on the calling thread.
+void interleave_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t rows,
+                   int64_t columns);
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,174 @@
+// The loop of qconv for a vector type of csrc/kernels/dot4. Included by ISA sources only.
+//
+// A tile is some pixels by some vectors of output channels, all accumulators in registers. A step
+// broadcasts four source bytes of a pixel and meets them with four weights of every lane; where
+// several groups share a block, each lane takes the four bytes of its own group.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/qconv/qconv.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+template <typename V>
+struct QconvLoop {
+  using Int = typename V::Int;
+  using Float = typename V::Float;
+  static constexpr int64_t kLanes = V::kLanes;
+  static constexpr int64_t kBytes = V::kBytes;
+  static constexpr int kParts = V::kParts;
+  static constexpr int64_t kVectors = kQconvBlock / kLanes;  // of a block
+
+  const QconvCall& call;
+  const QconvPanel& panel;
+  const QconvLayout& layout;
+  typename V::Quantizer quantizer;
+
+  // Where vector v of the panel's part reads its weights, and the distance of two steps.
+  const int8_t* weights(int64_t v) const {
+    return call.weights->block(panel.part, v / kVectors) + v % kVectors * kBytes;
+  }
+
+  // kPixels pixels from `pixel`, kWide vectors of channels from `v`.
+  template <int kPixels, int kWide, bool kSeveralGroups>
+  void tile(int64_t pixel, int64_t v) const {
+    Int acc[kWide * kPixels];
+    const int8_t* w[kWide];
+    const int32_t* sums = call.weights->sums(panel.part);
+    for (int j = 0; j < kWide; ++j) {
+      w[j] = weights(v + j);
+      const Int start =
+          V::multiply(V::set1(-call.src_zero_point), V::load(sums + (v + j) * kLanes));
+      for (int i = 0; i < kPixels; ++i) {
+        acc[j * kPixels + i] = start;
+      }
+    }
+    const int64_t channel = panel.part * layout.part_inputs;
+    // The dwords, of the 16 bytes of four or two groups, that the lanes of a block's vectors read.
+    Int group_dwords[kWide];
+    if constexpr (kSeveralGroups) {
+      const int64_t group = layout.run / 4;  // dwords of a group
+      alignas(kBytes) int32_t picks[kLanes];
+      for (int j = 0; j < kWide; ++j) {
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
+          const int64_t output = ((v + j) % kVectors) * kLanes + lane;
+          picks[lane] = static_cast<int32_t>(output / layout.run * group);
+        }
+        group_dwords[j] = V::load(picks);
+      }
+    }
+    for (int64_t tap = 0; tap < layout.taps; ++tap) {
+      const uint8_t* run[kPixels];
+      for (int i = 0; i < kPixels; ++i) {
+        run[i] = panel.runs[tap * kQconvPanel + pixel + i] + channel;
+      }
+      for (int64_t step = 0; step < layout.steps; ++step) {
+        Int step_weights[kWide][kParts];
+        for (int j = 0; j < kWide; ++j) {
+          V::expand_weights(V::load(w[j]), step_weights[j]);
+          w[j] += kQconvBlock * 4;
+        }
+        for (int i = 0; i < kPixels; ++i) {
+          Int bytes[kParts];
+          if constexpr (!kSeveralGroups) {
+            V::expand(V::broadcast4(run[i] + step * 4), bytes);
+          }
+          for (int j = 0; j < kWide; ++j) {
+            if constexpr (kSeveralGroups) {
+              const Int picks = V::add(group_dwords[j], V::set1(static_cast<int32_t>(step)));
+              V::expand(V::pick_dwords(V::broadcast16(run[i]), picks), bytes);
+            }
+            for (int p = 0; p < kParts; ++p) {
+              acc[j * kPixels + i] = V::dot(acc[j * kPixels + i], bytes[p], step_weights[j][p]);
+            }
+          }
+        }
+      }
+    }
+    finish<kPixels, kWide>(pixel, v, acc);
+  }
+
+  // Scales and stores a tile; results of a vector of channels in fours where there are four pixels,
+  // else vectors of one pixel in fours.
+  template <int kPixels, int kWide>
+  CPUACCEL_INLINE void finish(int64_t pixel, int64_t v, const Int* acc) const {
+    static_assert(kPixels % 4 == 0 || (kPixels == 1 && kWide == 4));
+    Float scales[kWide], biases[kWide];
+    int64_t counts[kWide];
+    uint8_t* dst[kWide];
+    const int64_t element = call.dst.element_size();
+    const int64_t OC = call.weights->shape.OC;
+    for (int j = 0; j < kWide; ++j) {
+      const int64_t output = (v + j) * kLanes;
+      const int64_t left = layout.part_outputs - output;
+      counts[j] = left > kLanes ? kLanes : left < 0 ? 0 : left;
+      const int64_t channel = panel.part * layout.part_outputs + output;
+      scales[j] = V::load_floats(call.dst.scales + channel, counts[j]);
+      biases[j] = V::load_floats(call.dst.bias + channel, counts[j]);
+      dst[j] = static_cast<uint8_t*>(call.dst.data) +
+               ((panel.first_pixel + pixel) * OC + channel) * element;
+    }
+    constexpr int kResults = kPixels * kWide;
+    for (int first = 0; first < kResults; first += 4) {
+      Float real[4];
+      uint8_t* to[4];
+      int64_t count[4];
+      for (int i = 0; i < 4; ++i) {
+        const int j = (first + i) / kPixels;
+        // Repeated pixels at the end of a panel are written once.
+        const int64_t at = (first + i) % kPixels;
+        real[i] = V::to_real(acc[first + i], scales[j], biases[j]);
+        to[i] = dst[j] + at * OC * element;
+        count[i] = pixel + at < panel.pixels ? counts[j] : 0;
+      }
+      if (call.dst.type == DstType::f32) {
+        for (int i = 0; i < 4; ++i) {
+          V::store_floats(reinterpret_cast<float*>(to[i]), real[i], count[i]);
+        }
+      } else {
+        V::store4(to, V::quantize4(real, quantizer), count);
+      }
+    }
+  }
+
+  template <bool kSeveralGroups>
+  void run() const {
+    const int64_t end = (panel.block + panel.blocks) * kVectors;
+    const int64_t filled = (layout.part_outputs + kLanes - 1) / kLanes;
+    const int64_t last = end < filled ? end : filled;
+    for (int64_t v = panel.block * kVectors; v < last;) {
+      const int64_t left = last - v;
+      if (panel.pixels == 1 && !kSeveralGroups && left >= 3 && end - v >= 4) {
+        tile<1, 4, false>(0, v);
+        v += 4;
+        continue;
+      }
+      const bool wide = left >= 2;
+      for (int64_t pixel = 0; pixel < panel.pixels; pixel += V::kPixels) {
+        if (wide) {
+          tile<V::kPixels, 2, kSeveralGroups>(pixel, v);
+        } else {
+          tile<V::kPixels, 1, kSeveralGroups>(pixel, v);
+        }
+      }
+      v += wide ? 2 : 1;
+    }
+  }
+};
+
+template <typename V>
+void qconv_panel(const QconvCall& call, const QconvPanel& panel) {
+  const QconvLoop<V> loop{
+      call, panel, call.weights->layout,
+      typename V::Quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip())};
+  if (call.weights->layout.several_groups) {
+    loop.template run<true>();
+  } else {
+    loop.template run<false>();
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,171 @@
+#include "kernels/qconv/qconv.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<QconvFunction>{#name, isa, qconv_##name},
+constexpr std::array kRows{CPUACCEL_QCONV_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+// Multiply-adds that are worth a thread: about 10 us.
+constexpr int64_t kGrain = 300000;
+// Weights that stay in the L1 cache while a panel's pixels pass by.
+constexpr int64_t kChunkBytes = 16 * 1024;
+
+// A panel's table of runs, with room for the runs that are not in the source as they are read.
+class Runs {
+ public:
+  explicit Runs(const QconvCall& call)
+      : call_(call),
+        shape_(call.weights->shape),
+        layout_(call.weights->layout),
+        src_end_(call.src + call.N * call.IH * call.IW * shape_.IC),
+        // What a tile may read from a run's start: all parts, and the last step's four bytes.
+        reach_((layout_.parts - 1) * layout_.part_inputs +
+               std::max<int64_t>(layout_.steps * 4, layout_.several_groups ? kQconvBlock : 0)) {
+    const int64_t pointers =
+        layout_.taps * kQconvPanel * static_cast<int64_t>(sizeof(const uint8_t*));
+    const int64_t copies = layout_.taps * kQconvPanel * reach_;
+    auto* memory = static_cast<uint8_t*>(
+        scratch(ScratchSlot::runs, static_cast<size_t>(pointers + reach_ + copies)));
+    table_ = reinterpret_cast<const uint8_t**>(memory);
+    padding_ = memory + pointers;
+    copies_ = padding_ + reach_;
+    std::memset(padding_, call.src_zero_point, static_cast<size_t>(reach_));
+  }
+
+  const uint8_t* const* table() const { return table_; }
+
+  // Fills the table for pixels [first, first + count) of N*OH*OW.
+  void fill(int64_t first, int64_t count) {
+    uint8_t* copy = copies_;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t pixel = first + i;
+      const int64_t n = pixel / (call_.OH * call_.OW);
+      const int64_t oh = pixel / call_.OW % call_.OH, ow = pixel % call_.OW;
+      const int64_t ih0 = oh * shape_.SH - shape_.PH, iw0 = ow * shape_.SW - shape_.PW;
+      for (int64_t tap = 0; tap < layout_.taps; ++tap) {
+        const int64_t kh = layout_.merged_row ? tap : tap / shape_.KW;
+        const int64_t kw = layout_.merged_row ? 0 : tap % shape_.KW;
+        table_[tap * kQconvPanel + i] = run(n, ih0 + kh * shape_.DH, iw0 + kw * shape_.DW, copy);
+      }
+    }
+    for (int64_t i = count; i % kQconvTallest != 0; ++i) {
+      for (int64_t tap = 0; tap < layout_.taps; ++tap) {
+        table_[tap * kQconvPanel + i] = table_[tap * kQconvPanel + count - 1];
+      }
+    }
+  }
+
+ private:
+  // Where the run from column iw of row ih lies; `copy` moves on if it has to be put together.
+  const uint8_t* run(int64_t n, int64_t ih, int64_t iw, uint8_t*& copy) const {
+    const int64_t columns = layout_.merged_row ? shape_.KW : 1;
+    if (ih < 0 || ih >= call_.IH || iw + columns <= 0 || iw >= call_.IW) {
+      return padding_;
+    }
+    const uint8_t* row = call_.src + (n * call_.IH + ih) * call_.IW * shape_.IC;
+    const bool inside = iw >= 0 && iw + columns <= call_.IW;
+    const uint8_t* from = row + iw * shape_.IC;
+    if (inside && src_end_ - from >= reach_) {
+      return from;
+    }
+    // At the image's edge (merged rows only), or so near to the source's end that a step would read
+    // past it.
+    const int64_t left = std::max<int64_t>(0, -iw);
+    const int64_t right = std::min(columns, call_.IW - iw);
+    std::memset(copy, call_.src_zero_point, static_cast<size_t>(reach_));
+    const int64_t bytes = layout_.merged_row
+                              ? (right - left) * shape_.IC
+                              : std::min(reach_, static_cast<int64_t>(src_end_ - from));
+    std::memcpy(copy + left * shape_.IC, row + (iw + left) * shape_.IC, static_cast<size_t>(bytes));
+    const uint8_t* result = copy;
+    copy += reach_;
+    return result;
+  }
+
+  const QconvCall& call_;
+  const QconvShape& shape_;
+  const QconvLayout& layout_;
+  const uint8_t* src_end_;
+  int64_t reach_;
+  const uint8_t** table_;
+  uint8_t *padding_, *copies_;
+};
+
+// Runs what comes behind a convolution on the results of a panel.
+void finish(const QconvCall& call, const QconvPanel& panel, bool all_channels) {
+  if (call.epilogue.run == nullptr) {
+    return;
+  }
+  const int64_t OC = call.weights->shape.OC;
+  auto* dst = static_cast<uint8_t*>(call.dst.data);
+  if (all_channels) {
+    call.epilogue.run(call.epilogue.context, dst, panel.first_pixel * OC, panel.pixels * OC);
+    return;
+  }
+  const auto& layout = call.weights->layout;
+  const int64_t first = panel.block * kQconvBlock;
+  const int64_t count = std::min(panel.blocks * kQconvBlock, layout.part_outputs - first);
+  for (int64_t i = 0; i < panel.pixels; ++i) {
+    call.epilogue.run(call.epilogue.context, dst,
+                      (panel.first_pixel + i) * OC + panel.part * layout.part_outputs + first,
+                      count);
+  }
+}
+
+}  // namespace
+
+std::span<const KernelRow<QconvFunction>> qconv_kernels() { return kRows; }
+
+void qconv(const QconvCall& call, QconvFunction* function) {
+  const QconvLayout& layout = call.weights->layout;
+  const int64_t pixels = call.N * call.OH * call.OW;
+  const int64_t panels = (pixels + kQconvPanel - 1) / kQconvPanel;
+  // Work is cut by pixels; where there are few of them and one group, by output channels as well.
+  const int64_t chunk_blocks = std::max<int64_t>(4, kChunkBytes / layout.block_bytes()) / 4 * 4;
+  const int64_t chunks = (layout.part_blocks() + chunk_blocks - 1) / chunk_blocks;
+  const bool cut_channels = panels == 1 && layout.parts == 1;
+  const int64_t units = cut_channels ? chunks : panels;
+  const int64_t unit_pixels = cut_channels ? pixels : std::min(pixels, kQconvPanel);
+  const int64_t unit_outputs = cut_channels ? chunk_blocks * kQconvBlock : call.weights->shape.OC;
+  const auto body = [&](int64_t begin, int64_t end) {
+    Runs runs(call);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      QconvPanel panel;
+      panel.runs = runs.table();
+      panel.first_pixel = cut_channels ? 0 : unit * kQconvPanel;
+      panel.pixels = std::min(kQconvPanel, pixels - panel.first_pixel);
+      if (!cut_channels || unit == begin) {
+        runs.fill(panel.first_pixel, panel.pixels);
+      }
+      for (panel.part = 0; panel.part < layout.parts; ++panel.part) {
+        const int64_t first = cut_channels ? unit : 0;
+        for (int64_t chunk = first; chunk < (cut_channels ? unit + 1 : chunks); ++chunk) {
+          panel.block = chunk * chunk_blocks;
+          panel.blocks = std::min(chunk_blocks, layout.part_blocks() - panel.block);
+          function(call, panel);
+        }
+      }
+      panel.part = 0;
+      finish(call, panel, !cut_channels);
+    }
+  };
+  const int64_t unit_work = unit_pixels * unit_outputs * layout.taps * layout.run;
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, unit_work));
+  if (units <= grain) {
+    body(0, units);
+  } else {
+    parallel_for(0, units, grain, body);
+  }
+}
+
+void qconv(const QconvCall& call) { qconv(call, first_usable(qconv_kernels()).function); }
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,121 @@
+// Family qconv: convolution and linear of u8 by s8, channels last, for what the libraries are slow
+// at: few channels a group, three input channels, few pixels, odd numbers of channels.
+//
+//   acc[n,oh,ow,oc] = sum over kh, kw, c < IC/G of
+//       (src[n, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW, g*IC/G + c] - src_zero_point)
+//       * weights[oc,c,kh,kw]                                            g = oc / (OC/G)
+//   dst[n,oh,ow,oc] = ConvDst of acc
+//
+// src N x IH x IW x IC, dst N x OH x OW x OC, both dense. Outside of the image src is
+// src_zero_point. A linear layer is a 1x1 convolution of one pixel an image. Exact as long as
+// qconv_fits() holds.
+// Bound: N*OH*OW*OC*KH*KW*IC/G multiply-adds, four an instruction and lane: IC/G counts as the next
+// multiple of 4, except where a row of taps is contiguous (see QconvLayout).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/scratch.h"
+#include "kernels/conv_dst.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct QconvShape {
+  int64_t IC = 0, OC = 0, G = 1;
+  int64_t KH = 1, KW = 1, SH = 1, SW = 1, PH = 0, PW = 0, DH = 1, DW = 1;
+};
+
+// Output channels are packed in blocks of this many.
+inline constexpr int64_t kQconvBlock = 16;
+
+// How the sum over kh, kw, c is cut into runs of contiguous source bytes, and which output channels
+// share one. Three forms, the first that fits:
+//   a row of taps is a run of KW*IC bytes    one group, DW == 1, IC small
+//   several groups a block                   OC/G == IC/G == 4 or 8
+//   a tap is a run of IC/G bytes             else
+struct QconvLayout {
+  int64_t taps = 1;         // runs
+  int64_t run = 1;          // bytes of a run
+  int64_t steps = 1;        // dot products of four bytes a run: (run + 3) / 4
+  bool merged_row = false;  // a run is a row of taps
+  bool several_groups = false;
+  int64_t parts = 1;         // groups that are packed apart: G, or OC/16 where groups share a block
+  int64_t part_outputs = 1;  // output channels of a part
+  int64_t part_inputs = 1;   // from one part's channels to the next one's
+
+  int64_t part_blocks() const { return (part_outputs + kQconvBlock - 1) / kQconvBlock; }
+  int64_t block_bytes() const { return taps * steps * kQconvBlock * 4; }
+};
+
+QconvLayout qconv_layout(const QconvShape& shape);
+
+// int8: part, block, tap, step, output channel, four source bytes; zero where there is none.
+struct QconvWeights {
+  QconvShape shape;
+  QconvLayout layout;
+  AlignedBlock values;        // int8
+  AlignedBlock channel_sums;  // int32: of an output channel's weights, part by part in whole blocks
+  int64_t bytes = 0;
+  int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
+
+  const int8_t* block(int64_t part, int64_t index) const;
+  const int32_t* sums(int64_t part) const;
+};
+
+// False if an accumulator could leave int32 on the way: 2 * 255 times the sum of |weights|.
+bool qconv_fits(const QconvShape& shape, const int8_t* weights);
+
+// Bytes that the packed weights of `shape` take.
+int64_t qconv_packed_bytes(const QconvShape& shape);
+
+// weights: OC x IC/G x KH x KW.
+QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights);
+void qconv_unpack(const QconvWeights& packed, int8_t* weights);
+
+struct QconvCall {
+  const QconvWeights* weights = nullptr;
+  int64_t N = 0, IH = 1, IW = 1, OH = 1, OW = 1;
+  const uint8_t* src = nullptr;
+  int32_t src_zero_point = 0;
+  ConvDst dst;
+  ConvEpilogue epilogue;
+};
+
+// One step of the work: some pixels, some output channels. Pixels are given by where their runs
+// lie.
+struct QconvPanel {
+  // runs[tap * kQconvPanel + pixel]: the first byte of that tap's run at part 0. Four bytes a step
+  // may be read from it.
+  const uint8_t* const* runs = nullptr;
+  int64_t pixels = 0;
+  int64_t first_pixel = 0;                  // of N*OH*OW
+  int64_t part = 0, block = 0, blocks = 0;  // output channels
+};
+
+// Pixels of a panel at most; `runs` is padded with repeats of the last pixel to kQconvTallest.
+inline constexpr int64_t kQconvPanel = 64;
+inline constexpr int64_t kQconvTallest = 8;
+
+using QconvFunction = void(const QconvCall& call, const QconvPanel& panel);
+
+#if defined(__x86_64__)
+#define CPUACCEL_QCONV_KERNELS(row)                                                              \
+  row(x86_avx512vnni, Isa::avx512_vnni) row(x86_avxvnni, Isa::avx_vnni) row(x86_avx2, Isa::avx2) \
+      row(ref, Isa::ref)
+#else
+#define CPUACCEL_QCONV_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) QconvFunction qconv_##name;
+CPUACCEL_QCONV_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<QconvFunction>> qconv_kernels();
+
+// All of it, by the best usable row (or `function`) on all of torch's threads.
+void qconv(const QconvCall& call);
+void qconv(const QconvCall& call, QconvFunction* function);
+
+}  // namespace cpuaccel::kernels

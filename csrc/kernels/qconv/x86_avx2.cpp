@@ -1,0 +1,10 @@
+#include "kernels/dot4/avx2.h"
+#include "kernels/qconv/impl.h"
+
+namespace cpuaccel::kernels {
+
+void qconv_x86_avx2(const QconvCall& call, const QconvPanel& panel) {
+  qconv_panel<Avx2Dot4>(call, panel);
+}
+
+}  // namespace cpuaccel::kernels

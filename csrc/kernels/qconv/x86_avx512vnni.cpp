@@ -1,0 +1,10 @@
+#include "kernels/dot4/avx512vnni.h"
+#include "kernels/qconv/impl.h"
+
+namespace cpuaccel::kernels {
+
+void qconv_x86_avx512vnni(const QconvCall& call, const QconvPanel& panel) {
+  qconv_panel<Avx512VnniDot4>(call, panel);
+}
+
+}  // namespace cpuaccel::kernels

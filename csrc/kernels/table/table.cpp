@@ -1,0 +1,31 @@
+#include "kernels/table/table.h"
+
+#include <array>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<TableFunction>{#name, isa, table_##name},
+constexpr std::array kRows{CPUACCEL_TABLE_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrain = 65536;  // a few microseconds, what waking a thread costs
+
+}  // namespace
+
+std::span<const KernelRow<TableFunction>> table_kernels() { return kRows; }
+
+void table_u8(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table) {
+  const auto function = first_usable(table_kernels()).function;
+  if (count <= kGrain) {
+    function(src, dst, count, table);
+    return;
+  }
+  parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
+    function(src + begin, dst + begin, end - begin, table);
+  });
+}
+
+}  // namespace cpuaccel::kernels

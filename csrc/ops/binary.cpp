@@ -1,0 +1,161 @@
+// Sums and products of two quint8 tensors.
+
+#include "kernels/binary/binary.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+
+#include "ops/elementwise.h"
+#include "ops/lists.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using kernels::BinaryOp;
+using kernels::BinaryQuantizers;
+
+// The shapes we have kernels for. `whole` has the shape of the result; `other` is of the same
+// shape, or has one value for each channel of each image, or one for all.
+enum class Form { same, rows, value };
+
+struct Operands {
+  const at::Tensor* whole;
+  const at::Tensor* other;
+  Form form;
+  at::MemoryFormat format;
+};
+
+const char* refuses_operand(const at::Tensor& x) {
+  if (!x.is_quantized()) {
+    return "an operand that is not quantized";
+  }
+  if (const char* why = refuses_quint8(x)) {
+    return why;
+  }
+  return refuses_zero_point(per_tensor(x).zero_point);
+}
+
+// (N, C, 1, 1) or (1, C, 1, 1), or the same with three dimensions, against (N, C, H, W).
+bool one_for_each_channel(const at::Tensor& whole, const at::Tensor& other) {
+  if (other.dim() != whole.dim() || other.size(1) != whole.size(1) ||
+      (other.size(0) != whole.size(0) && other.size(0) != 1)) {
+    return false;
+  }
+  for (int64_t d = 2; d < whole.dim(); ++d) {
+    if (other.size(d) != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool channels_last(at::MemoryFormat format) {
+  return format == at::MemoryFormat::ChannelsLast || format == at::MemoryFormat::ChannelsLast3d;
+}
+
+// Null, and `operands` filled in, if there is a kernel for these. The result has the memory format
+// that torch would give it; what has other strides is copied.
+const char* refuses_shapes(const at::Tensor& whole, const at::Tensor& other,
+                           at::MemoryFormat format, Operands& operands) {
+  operands = {&whole, &other, Form::same, format};
+  if (whole.sizes() == other.sizes()) {
+    return nullptr;
+  }
+  if (channels_last(format) && whole.dim() != other.dim()) {
+    return "broadcast";
+  }
+  if (other.numel() == 1 && other.dim() <= whole.dim()) {
+    operands.form = Form::value;
+    return nullptr;
+  }
+  if (channels_last(format) && one_for_each_channel(whole, other)) {
+    operands.form = Form::rows;
+    return nullptr;
+  }
+  return "broadcast";
+}
+
+at::Tensor run(BinaryOp op, const Operands& operands, const BinaryQuantizers& q, double scale) {
+  const OwnCall own_call(op == BinaryOp::add ? Op::add : Op::mul);
+  const auto dense_whole = operands.whole->expect_contiguous(operands.format);
+  const auto dense_other = operands.form == Form::value
+                               ? c10::MaybeOwned<at::Tensor>::borrowed(*operands.other)
+                               : operands.other->expect_contiguous(operands.format);
+  const auto& whole = *dense_whole;
+  const auto& other = *dense_other;
+  auto result = empty_quantized(whole.sizes(), at::kQUInt8, scale, q.zero_point, operands.format);
+  const auto* a = bytes(whole);
+  const auto* b = bytes(other);
+  auto* dst = mutable_bytes(result);
+  const int64_t count = whole.numel();
+  if (count == 0) {
+    return result;
+  }
+  switch (operands.form) {
+    case Form::same:
+      kernels::binary_u8(op, a, b, dst, count, q);
+      break;
+    case Form::value:
+      kernels::binary_value_u8(op, a, *b, dst, count, q);
+      break;
+    case Form::rows: {
+      const int64_t images = other.size(0), columns = whole.size(1);
+      kernels::binary_rows_u8(op, a, b, dst, {images, count / (images * columns), columns}, q);
+      break;
+    }
+  }
+  return result;
+}
+
+template <OpName kName, BinaryOp kOp, bool kRelu>
+at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point) {
+  if (x86_engine()) {
+    Operands operands{};
+    const char* why = refuses_operand(qa);
+    why = why == nullptr ? refuses_operand(qb) : why;
+    why = why == nullptr ? refuses_zero_point(zero_point) : why;
+    if (why == nullptr) {
+      const auto format = qa.suggest_memory_format();
+      why = refuses_shapes(qa, qb, format, operands);
+      // Torch's product takes the larger of the two shapes, its sum that of the first.
+      if (why != nullptr && kOp == BinaryOp::mul) {
+        why = refuses_shapes(qb, qa, format, operands) == nullptr ? nullptr : why;
+      }
+    }
+    if (why == nullptr) {
+      const auto a = per_tensor(*operands.whole), b = per_tensor(*operands.other);
+      const BinaryQuantizers q{.scale_a = static_cast<float>(a.scale),
+                               .scale_b = static_cast<float>(b.scale),
+                               .scale = static_cast<float>(scale),
+                               .zero_point_a = static_cast<int32_t>(a.zero_point),
+                               .zero_point_b = static_cast<int32_t>(b.zero_point),
+                               .zero_point = static_cast<int32_t>(zero_point),
+                               .relu = kRelu};
+      if (kernels::in_range(kOp, q)) {
+        return run(kOp, operands, q, scale);
+      }
+      why = "scales far apart";
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, qa, qb, scale, zero_point).toTensor();
+}
+
+#define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
+constexpr std::array kOverrides{
+    ROW("quantized::add", binary, BinaryOp::add, false),
+    ROW("quantized::add_relu", binary, BinaryOp::add, true),
+    ROW("quantized::mul", binary, BinaryOp::mul, false),
+    ROW("quantized::mul_relu", binary, BinaryOp::mul, true),
+    ROW("_quantized::add", binary, BinaryOp::add, false),
+};
+#undef ROW
+
+}  // namespace
+
+std::span<const Override> binary_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,41 @@
+// Any op of one 8-bit quantised operand, elementwise: torch's own kernel is asked once for all 256
+// values, and what it answers is the table. So the results are torch's, bit for bit.
+#pragma once
+
+#include <cstring>
+#include <numeric>
+
+#include "kernels/table/table.h"
+#include "ops/elementwise.h"
+#include "ops/override.h"
+#include "ops/own_call.h"
+#include "ops/table_cache.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+
+// All 256 values of the dtype of `x`, with its quantiser.
+inline at::Tensor every_value(const at::Tensor& x) {
+  auto values = empty_quantized_as(x, {kernels::kTableEntries}, at::MemoryFormat::Contiguous);
+  auto* first = mutable_bytes(values);
+  std::iota(first, first + kernels::kTableEntries, uint8_t{0});
+  return values;
+}
+
+template <typename... Arguments>
+const OpTable& table_of(const char* name, const at::Tensor& x, const Arguments&... arguments) {
+  const auto q = per_tensor(x);
+  TableKey key{name, q.scale, q.zero_point, x.scalar_type()};
+  (key.add(arguments), ...);
+  return cached_table(key, [&] {
+    const at::Tensor result = call_torch(name, every_value(x), arguments...).toTensor();
+    const auto to = per_tensor(result);
+    OpTable table;
+    std::memcpy(table.entries.data(), bytes(result), table.entries.size());
+    table.scale = to.scale;
+    table.zero_point = to.zero_point;
+    return table;
+  });
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,28 @@
+// Images whose channels lie side by side: channels last, or a slice of the channels of such.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace cpuaccel::ops {
+
+// How far the pixels of an N x C x H x W tensor are apart, in elements, if each is C elements in a
+// row and they follow each other in order; none for any other layout.
+inline std::optional<int64_t> pixel_pitch(const at::Tensor& x) {
+  if (x.dim() != 4 || x.numel() == 0 || (x.stride(1) != 1 && x.size(1) > 1)) {
+    return std::nullopt;
+  }
+  const int64_t H = x.size(2), W = x.size(3);
+  // A dimension of size 1 may have any stride: the pitch comes from the first that is longer.
+  const int64_t pitch = W > 1           ? x.stride(3)
+                        : H > 1         ? x.stride(2)
+                        : x.size(0) > 1 ? x.stride(0)
+                                        : x.size(1);
+  const bool in_order = (H == 1 || x.stride(2) == pitch * W) &&
+                        (x.size(0) == 1 || x.stride(0) == pitch * W * H) && pitch >= x.size(1);
+  return in_order ? std::optional(pitch) : std::nullopt;
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,100 @@
+// Between floats and 8 bits, per tensor.
+
+#include <ATen/EmptyTensor.h>
+
+#include <array>
+
+#include "kernels/dequantize/dequantize.h"
+#include "kernels/quantize/quantize.h"
+#include "ops/elementwise.h"
+#include "ops/lists.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+bool in_range(at::ScalarType dtype, int64_t zero_point) {
+  return dtype == at::kQUInt8 ? zero_point >= 0 && zero_point <= 255
+                              : zero_point >= -128 && zero_point <= 127;
+}
+
+const char* refuses_quantize(const at::Tensor& x, int64_t zero_point, at::ScalarType dtype) {
+  if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
+    return "not to quint8 or qint8";
+  }
+  if (x.scalar_type() != at::kFloat || x.layout() != at::kStrided) {
+    return "not from strided float32";
+  }
+  return in_range(dtype, zero_point) ? nullptr : "zero point out of range";
+}
+
+template <OpName kName>
+at::Tensor quantize(const at::Tensor& x, double scale, int64_t zero_point, at::ScalarType dtype) {
+  if (x86_engine()) {
+    const char* why = refuses_quantize(x, zero_point, dtype);
+    if (why == nullptr) {
+      CPUACCEL_OWN_CALL(quantize);
+      const auto format = x.suggest_memory_format();
+      const auto dense = x.expect_contiguous(format);
+      auto result = empty_quantized(x.sizes(), dtype, scale, zero_point, format);
+      const auto to_scale = static_cast<float>(scale);
+      const auto to_zero_point = static_cast<int32_t>(zero_point);
+      const auto* src = dense->const_data_ptr<float>();
+      auto* dst = mutable_bytes(result);
+      if (dtype == at::kQUInt8) {
+        kernels::quantize_u8(src, dst, x.numel(), to_scale, to_zero_point);
+      } else {
+        kernels::quantize_s8(src, reinterpret_cast<int8_t*>(dst), x.numel(), to_scale,
+                             to_zero_point);
+      }
+      return result;
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, x, scale, zero_point, dtype).toTensor();
+}
+
+const char* refuses_dequantize(const at::Tensor& x) {
+  if (const char* why = refuses_table(x)) {
+    return why;
+  }
+  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : "zero point out of range";
+}
+
+template <OpName kName>
+at::Tensor dequantize(const at::Tensor& x) {
+  if (x86_engine()) {
+    const char* why = refuses_dequantize(x);
+    if (why == nullptr) {
+      CPUACCEL_OWN_CALL(dequantize);
+      const auto format = x.suggest_memory_format();
+      const auto dense = x.expect_contiguous(format);
+      const at::Tensor result = at::detail::empty_cpu(x.sizes(), at::kFloat, false, format);
+      const auto q = per_tensor(x);
+      const auto scale = static_cast<float>(q.scale);
+      const auto zero_point = static_cast<int32_t>(q.zero_point);
+      auto* dst = result.mutable_data_ptr<float>();
+      if (x.scalar_type() == at::kQUInt8) {
+        kernels::dequantize_u8(bytes(*dense), dst, x.numel(), scale, zero_point);
+      } else {
+        kernels::dequantize_s8(reinterpret_cast<const int8_t*>(bytes(*dense)), dst, x.numel(),
+                               scale, zero_point);
+      }
+      return result;
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, x).toTensor();
+}
+
+constexpr std::array kOverrides{
+    CPUACCEL_OVERRIDE("aten::quantize_per_tensor", c10::DispatchKey::CPU, quantize),
+    CPUACCEL_OVERRIDE("aten::dequantize.self", c10::DispatchKey::QuantizedCPU, dequantize),
+};
+
+}  // namespace
+
+std::span<const Override> quantize_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

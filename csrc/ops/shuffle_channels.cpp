@@ -1,0 +1,158 @@
+// cpuaccel::shuffle_channels: a concatenation, a channel shuffle, one of the parts it is cut into
+// and a function of each element, which ShuffleNet runs as eight ops.
+//
+//   x = cat(qxs, 1); N x C x H x W
+//   shuffled[:, c * groups + g] = x[:, g * (C / groups) + c]
+//   result = table[shuffled.chunk(chunks, 1)[chunk]], quantised by (scale, zero_point); without a
+//            table the values as they are, quantised as the first of qxs
+//
+// The result is channels last where the operands are.
+
+#include <ATen/Functions.h>
+#include <ATen/record_function.h>
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/parallel.h"
+#include "kernels/interleave/interleave.h"
+#include "kernels/table/table.h"
+#include "ops/pixels.h"
+#include "ops/quantized_table.h"
+#include "quant/activations.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr auto kOp = "cpuaccel::shuffle_channels";
+// Bytes of a block of rows: looked up while they are in the first-level cache.
+constexpr int64_t kBlock = 8192;
+constexpr int64_t kGrain = 65536;
+
+struct Shuffle {
+  int64_t groups;
+  int64_t chunks;
+  int64_t chunk;
+};
+
+struct Plan {
+  std::vector<kernels::InterleaveSource> src;  // one for each group
+  int64_t columns = 0;                         // of each, that go into the result
+};
+
+bool same_images(const at::Tensor& a, const at::Tensor& b) {
+  return a.dim() == b.dim() && a.size(0) == b.size(0) && a.size(2) == b.size(2) &&
+         a.size(3) == b.size(3) && a.q_scale() == b.q_scale() &&
+         a.q_zero_point() == b.q_zero_point();
+}
+
+// None if this takes more than dealing out the bytes of one source for each group.
+std::optional<Plan> plan(at::TensorList qxs, const Shuffle& shuffle) {
+  const auto operands = static_cast<int64_t>(qxs.size());
+  const at::Tensor& first = qxs[0];
+  const auto pitch = pixel_pitch(first);
+  const int64_t C = operands * (pitch ? first.size(1) : 0);
+  const int64_t parts = shuffle.groups * shuffle.chunks;
+  if (!pitch || (operands != 1 && operands != shuffle.groups) || C % parts != 0) {
+    return std::nullopt;
+  }
+  Plan result;
+  result.columns = C / parts;
+  const int64_t start = shuffle.chunk * result.columns;
+  for (const auto& qx : qxs) {
+    const auto own_pitch = pixel_pitch(qx);
+    if (!own_pitch || !same_images(first, qx) || qx.size(1) != first.size(1)) {
+      return std::nullopt;
+    }
+    result.src.push_back({quant::quint8_data(qx) + start, *own_pitch});
+  }
+  for (int64_t g = operands; g < shuffle.groups; ++g) {
+    result.src.push_back({result.src[0].data + g * (C / shuffle.groups), *pitch});
+  }
+  return result;
+}
+
+void run(const Plan& plan, uint8_t* dst, int64_t rows, const uint8_t* table) {
+  const auto groups = static_cast<int64_t>(plan.src.size());
+  const int64_t width = plan.columns * groups;
+  const int64_t block = std::max<int64_t>(1, kBlock / width);
+  parallel_for(0, rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+    auto src = plan.src;
+    for (int64_t row = begin; row < end; row += block) {
+      const int64_t count = std::min(block, end - row);
+      for (size_t g = 0; g < src.size(); ++g) {
+        src[g].data = plan.src[g].data + row * src[g].pitch;
+      }
+      uint8_t* to = dst + row * width;
+      kernels::interleave_u8(src, to, count, plan.columns);
+      if (table != nullptr) {
+        kernels::table_u8(to, to, count * width, table);
+      }
+    }
+  });
+}
+
+// Any shapes, strides and quantisers, by torch's ops.
+at::Tensor run_apart(at::TensorList qxs, const Shuffle& shuffle) {
+  const at::Tensor x = qxs.size() == 1 ? qxs[0] : at::cat(qxs, 1);
+  TORCH_CHECK(x.dim() >= 2, kOp, ": expected qxs to have at least 2 dimensions, but got shape ",
+              x.sizes());
+  TORCH_CHECK(x.size(1) % shuffle.groups == 0, kOp, ": expected groups, ", shuffle.groups,
+              ", to divide the number of channels, ", x.size(1));
+  std::vector<int64_t> apart{x.size(0), shuffle.groups, x.size(1) / shuffle.groups};
+  apart.insert(apart.end(), x.sizes().begin() + 2, x.sizes().end());
+  const auto parts = x.reshape(apart).transpose(1, 2).reshape(x.sizes()).chunk(shuffle.chunks, 1);
+  TORCH_CHECK(shuffle.chunk < static_cast<int64_t>(parts.size()), kOp,
+              ": expected chunk to be one of ", parts.size(), ", but got ", shuffle.chunk);
+  return parts[static_cast<size_t>(shuffle.chunk)];
+}
+
+at::Tensor shuffle_channels(at::TensorList qxs, int64_t groups, int64_t chunks, int64_t chunk,
+                            const std::optional<at::Tensor>& table, double scale,
+                            int64_t zero_point) {
+  RECORD_FUNCTION("cpuaccel::channel_shuffle.cpuaccel", c10::ArrayRef<const c10::IValue>{});
+  TORCH_CHECK(!qxs.empty(), kOp, ": expected qxs to have at least one tensor, but got none");
+  TORCH_CHECK(groups >= 1 && chunks >= 1 && chunk >= 0 && chunk < chunks, kOp,
+              ": expected groups and chunks of at least 1 and chunk below chunks, but got ", groups,
+              ", ", chunks, " and ", chunk);
+  for (const auto& qx : qxs) {
+    quant::check_quint8(kOp, "qxs", qx);
+  }
+  if (table) {
+    check_table(kOp, *table);
+    quant::check_output_quantizer(kOp, scale, zero_point, "");
+  }
+  const Shuffle shuffle{groups, chunks, chunk};
+  const auto direct = plan(qxs, shuffle);
+  if (!direct) {
+    const at::Tensor part = run_apart(qxs, shuffle);
+    return table ? quantized_table(part, *table, scale, zero_point) : part.contiguous();
+  }
+  const auto& first = qxs[0];
+  at::Tensor dst = quant::empty_quint8(
+      {first.size(0), direct->columns * groups, first.size(2), first.size(3)},
+      table ? scale : first.q_scale(), table ? zero_point : first.q_zero_point(),
+      at::MemoryFormat::ChannelsLast);
+  run(*direct, quant::mutable_quint8_data(dst), first.size(0) * first.size(2) * first.size(3),
+      table ? table->const_data_ptr<uint8_t>() : nullptr);
+  calls().add(Op::channel_shuffle, Provider::own);
+  return dst;
+}
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def(
+      "shuffle_channels(Tensor[] qxs, int groups, int chunks, int chunk, Tensor? table, "
+      "float scale, int zero_point) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, QuantizedCPU, library) {
+  library.impl("shuffle_channels", TORCH_FN(shuffle_channels));
+}
+
+}  // namespace
+}  // namespace cpuaccel::ops

@@ -1,0 +1,53 @@
+#include "ops/table_cache.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace cpuaccel::ops {
+namespace {
+
+// Four tables to choose from for a key, so that those of one model don't drive each other out.
+constexpr size_t kSets = 64;
+constexpr size_t kWays = 4;
+
+struct Entry {
+  TableKey key;
+  OpTable table;
+};
+
+struct Set {
+  std::array<Entry, kWays> entries;
+  size_t oldest = 0;
+};
+
+size_t set_of(const TableKey& key) {
+  uint64_t hash = std::bit_cast<uint64_t>(key.scale) ^ static_cast<uint64_t>(key.zero_point);
+  hash ^= reinterpret_cast<uintptr_t>(key.op);
+  for (size_t i = 0; i < key.used; ++i) {
+    hash = (hash ^ key.words[i]) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio: mixes upwards
+  }
+  return (hash * 0x9e3779b97f4a7c15) >> 58;
+}
+static_assert(kSets == size_t{1} << (64 - 58));
+
+}  // namespace
+
+const OpTable& cached_table(const TableKey& key, c10::function_ref<OpTable()> make) {
+  thread_local std::unique_ptr<std::array<Set, kSets>> sets;
+  if (!sets) {
+    sets = std::make_unique<std::array<Set, kSets>>();
+  }
+  auto& set = (*sets)[set_of(key)];
+  const auto found = std::ranges::find(set.entries, key, &Entry::key);
+  if (found != set.entries.end()) {
+    return found->table;
+  }
+  const OpTable table = make();
+  auto& entry = set.entries[set.oldest];
+  set.oldest = (set.oldest + 1) % kWays;
+  entry.key = key;
+  entry.table = table;
+  return entry.table;
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,57 @@
+#include "quant/following.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "ops/quantized_table.h"
+#include "quant/activations.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+const char* torch_op(const Following& following) {
+  if (following.binary == Binary::add) {
+    return following.relu ? "quantized::add_relu" : "quantized::add";
+  }
+  return following.relu ? "quantized::mul_relu" : "quantized::mul";
+}
+
+}  // namespace
+
+std::optional<Epilogue> Following::epilogue(at::IntArrayRef sizes, at::MemoryFormat format) const {
+  Epilogue result;
+  if (table.defined()) {
+    result.set_table(table.const_data_ptr<uint8_t>());
+  }
+  result.binary = binary;
+  if (binary == Binary::none) {
+    return result;
+  }
+  result.quantizers = {
+      static_cast<float>(own_scale),
+      static_cast<float>(other.q_scale()),
+      static_cast<float>(scale),
+      static_cast<int32_t>(own_zero_point),
+      static_cast<int32_t>(other.q_zero_point()),
+      static_cast<int32_t>(zero_point),
+      relu,
+  };
+  const auto op = binary == Binary::add ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
+  if (other.sizes() != sizes || !other.is_contiguous(format) ||
+      !kernels::in_range(op, result.quantizers)) {
+    return std::nullopt;
+  }
+  result.other = quint8_data(other);
+  return result;
+}
+
+at::Tensor run_apart(const Following& following, const at::Tensor& result) {
+  if (following.binary == Binary::none) {
+    return ops::quantized_table(result, following.table, following.scale, following.zero_point);
+  }
+  torch::jit::Stack stack;
+  torch::jit::push(stack, result, following.other, following.scale, following.zero_point);
+  c10::Dispatcher::singleton().findSchemaOrThrow(torch_op(following), "").callBoxed(stack);
+  return stack.back().toTensor();
+}
+
+}  // namespace cpuaccel::quant

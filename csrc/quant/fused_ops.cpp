@@ -1,0 +1,137 @@
+// The ops that cpuaccel.quant.fuse() puts into a graph: a layer and what follows it.
+//
+//   own = conv2d or linear (qx, packed), quantised by (own_scale, own_zero_point), with a relu if
+//         `relu`
+//   conv2d_table, linear_table:  result = table[own]
+//   conv2d_add, ...:             result = quantized::add(table[own], other), or own where the table
+//                                is None; add_relu if `then_relu`
+//   conv2d_mul, ...:             the same with quantized::mul
+//
+// Numbers are those of torch's ops one after the other. `packed` may be of any engine. qx quint8;
+// `other` quint8 of any shape that torch's op takes; (scale, zero_point) is the result's quantiser
+// and (table_scale, table_zero_point) that of table[own].
+
+#include <c10/util/Exception.h>
+#include <torch/custom_class.h>
+#include <torch/library.h>
+
+#include <utility>
+
+#include "ops/override.h"
+#include "ops/quantized_table.h"
+#include "quant/activations.h"
+#include "quant/conv_params.h"
+#include "quant/following.h"
+#include "quant/linear_params.h"
+#include "quant/switch.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using c10::intrusive_ptr;
+using ops::OpName;
+
+// What the ops of one kind of layer are made for.
+struct Conv2d {
+  using Base = ConvPackedParamsBase<2>;
+  using Ours = ConvParams<2>;
+};
+struct Linear {
+  using Base = LinearPackedParamsBase;
+  using Ours = LinearParams;
+};
+
+template <typename Kind>
+at::Tensor run_followed(const char* op, const at::Tensor& qx,
+                        const intrusive_ptr<typename Kind::Base>& packed, double own_scale,
+                        int64_t own_zero_point, bool relu, const Following& following) {
+  check_quint8(op, "qx", qx);
+  check_output_quantizer(op, own_scale, own_zero_point, "own_");
+  check_output_quantizer(op, following.scale, following.zero_point, "");
+  TORCH_CHECK(packed, op, ": expected packed to be packed weights, but got None");
+  auto* ours = plugin_on() ? dynamic_cast<typename Kind::Ours*>(packed.get()) : nullptr;
+  if (ours != nullptr) {
+    at::Tensor result = ours->apply_followed(qx, own_scale, own_zero_point, relu, following);
+    if (result.defined()) {
+      return result;
+    }
+  }
+  if (following.binary != Binary::none && following.table.defined()) {
+    Following table = following;
+    table.binary = Binary::none;
+    table.scale = following.own_scale;
+    table.zero_point = following.own_zero_point;
+    Following binary = following;
+    binary.table.reset();
+    return run_apart(binary,
+                     run_followed<Kind>(op, qx, packed, own_scale, own_zero_point, relu, table));
+  }
+  return run_apart(following, relu ? packed->apply_relu(qx, own_scale, own_zero_point)
+                                   : packed->apply(qx, own_scale, own_zero_point));
+}
+
+template <OpName kName, typename Kind>
+at::Tensor layer_table(at::Tensor qx, const intrusive_ptr<typename Kind::Base>& packed,
+                       double own_scale, int64_t own_zero_point, bool relu, at::Tensor table,
+                       double scale, int64_t zero_point) {
+  ops::check_table(kName.text, table);
+  Following following;
+  following.table = std::move(table);
+  following.scale = scale;
+  following.zero_point = zero_point;
+  return run_followed<Kind>(kName.text, qx, packed, own_scale, own_zero_point, relu, following);
+}
+
+template <OpName kName, typename Kind, Binary kBinary>
+at::Tensor layer_binary(at::Tensor qx, const intrusive_ptr<typename Kind::Base>& packed,
+                        double own_scale, int64_t own_zero_point, bool relu,
+                        std::optional<at::Tensor> table, double table_scale,
+                        int64_t table_zero_point, at::Tensor other, double scale,
+                        int64_t zero_point, bool then_relu) {
+  check_quint8(kName.text, "other", other);
+  Following following;
+  following.own_scale = own_scale;
+  following.own_zero_point = own_zero_point;
+  if (table) {
+    ops::check_table(kName.text, *table);
+    check_output_quantizer(kName.text, table_scale, table_zero_point, "table_");
+    following.table = std::move(*table);
+    following.own_scale = table_scale;
+    following.own_zero_point = table_zero_point;
+  }
+  following.binary = kBinary;
+  following.relu = then_relu;
+  following.other = std::move(other);
+  following.scale = scale;
+  following.zero_point = zero_point;
+  return run_followed<Kind>(kName.text, qx, packed, own_scale, own_zero_point, relu, following);
+}
+
+#define CPUACCEL_CONV "__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed"
+#define CPUACCEL_LINEAR "__torch__.torch.classes.quantized.LinearPackedParamsBase packed"
+#define CPUACCEL_OWN ", float own_scale, int own_zero_point, bool relu"
+#define CPUACCEL_TABLE_ARGUMENTS ", Tensor table, float scale, int zero_point) -> Tensor"
+#define CPUACCEL_BINARY_ARGUMENTS                                                         \
+  ", Tensor? table, float table_scale, int table_zero_point, Tensor other, float scale, " \
+  "int zero_point, bool then_relu) -> Tensor"
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def("conv2d_table(Tensor qx, " CPUACCEL_CONV CPUACCEL_OWN CPUACCEL_TABLE_ARGUMENTS);
+  library.def("conv2d_add(Tensor qx, " CPUACCEL_CONV CPUACCEL_OWN CPUACCEL_BINARY_ARGUMENTS);
+  library.def("conv2d_mul(Tensor qx, " CPUACCEL_CONV CPUACCEL_OWN CPUACCEL_BINARY_ARGUMENTS);
+  library.def("linear_table(Tensor qx, " CPUACCEL_LINEAR CPUACCEL_OWN CPUACCEL_TABLE_ARGUMENTS);
+  library.def("linear_add(Tensor qx, " CPUACCEL_LINEAR CPUACCEL_OWN CPUACCEL_BINARY_ARGUMENTS);
+  library.def("linear_mul(Tensor qx, " CPUACCEL_LINEAR CPUACCEL_OWN CPUACCEL_BINARY_ARGUMENTS);
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, QuantizedCPU, library) {
+  library.impl("conv2d_table", TORCH_FN((layer_table<"cpuaccel::conv2d_table", Conv2d>)));
+  library.impl("conv2d_add", TORCH_FN((layer_binary<"cpuaccel::conv2d_add", Conv2d, Binary::add>)));
+  library.impl("conv2d_mul", TORCH_FN((layer_binary<"cpuaccel::conv2d_mul", Conv2d, Binary::mul>)));
+  library.impl("linear_table", TORCH_FN((layer_table<"cpuaccel::linear_table", Linear>)));
+  library.impl("linear_add", TORCH_FN((layer_binary<"cpuaccel::linear_add", Linear, Binary::add>)));
+  library.impl("linear_mul", TORCH_FN((layer_binary<"cpuaccel::linear_mul", Linear, Binary::mul>)));
+}
+
+}  // namespace
+}  // namespace cpuaccel::quant

@@ -1,0 +1,17 @@
+// Quantised layers on kernels of our own: csrc/kernels/dwconv and csrc/kernels/qconv.
+#pragma once
+
+#include <memory>
+
+#include "quant/kernel.h"
+
+namespace cpuaccel::quant {
+
+// Null if a kernel of ours can take the layer, else why not: by its kind, then by its weights.
+const char* own_refuses(const LayerWeight& layer);
+const char* own_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
+
+// `layer` outlives the kernel.
+std::unique_ptr<Kernel> make_own_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
+
+}  // namespace cpuaccel::quant

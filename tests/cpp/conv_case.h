@@ -1,0 +1,95 @@
+// What the tests of the convolution families share: random operands, and the check of a result
+// against accumulators computed in 64 bits.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/conv_dst.h"
+
+namespace cpuaccel::kernels {
+
+inline int64_t conv_size(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                         int64_t dilation) {
+  const int64_t room = size + 2 * padding - (kernel - 1) * dilation - 1;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+// All values, the extremes more often than the rest: saturation shows there.
+template <typename T>
+std::vector<T> random_bytes(std::mt19937& random, int64_t count) {
+  std::uniform_int_distribution<int> any(0, 255), often(0, 9);
+  std::vector<T> values(static_cast<size_t>(count));
+  for (auto& value : values) {
+    const int kind = often(random);
+    const int byte = kind == 0 ? 128 : kind == 1 ? 255 : kind == 2 ? 127 : any(random);
+    value = static_cast<T>(byte);
+  }
+  return values;
+}
+
+// A destination with random quantisers, guarded on both sides.
+class DstCase {
+ public:
+  // typical: size of an accumulator, so that results use the range.
+  DstCase(std::mt19937& random, int64_t OC, int64_t count, DstType type, double typical)
+      : OC_(OC), count_(count) {
+    std::uniform_real_distribution<float> scale(0.5f, 2.0f), bias(-40.0f, 40.0f);
+    std::uniform_int_distribution<int> byte(0, 255);
+    for (int64_t i = 0; i < OC; ++i) {
+      scales_.push_back(scale(random) * static_cast<float>(100.0 / typical));
+      bias_.push_back(bias(random));
+    }
+    dst_.type = type;
+    dst_.scales = scales_.data();
+    dst_.bias = bias_.data();
+    dst_.zero_point = byte(random);
+    if (byte(random) < 64) {
+      dst_.min = static_cast<uint8_t>(dst_.zero_point);
+      dst_.max = static_cast<uint8_t>(std::min(255, dst_.zero_point + 60));
+    }
+    bytes_.assign(static_cast<size_t>(count * dst_.element_size()) + 2 * kGuard, 0xa5);
+    dst_.data = bytes_.data() + kGuard;
+  }
+
+  DstCase(const DstCase&) = delete;
+  DstCase& operator=(const DstCase&) = delete;
+
+  const ConvDst& dst() const { return dst_; }
+
+  void check(const std::vector<int64_t>& accumulators) const {
+    ASSERT_EQ(static_cast<int64_t>(accumulators.size()), count_);
+    for (size_t i = 0; i < kGuard; ++i) {
+      ASSERT_EQ(bytes_[i], 0xa5) << "wrote before the destination";
+      ASSERT_EQ(bytes_[bytes_.size() - 1 - i], 0xa5) << "wrote past the destination";
+    }
+    for (int64_t i = 0; i < count_; ++i) {
+      const auto c = static_cast<size_t>(i % OC_);
+      const float real =
+          std::fma(static_cast<float>(accumulators[static_cast<size_t>(i)]), scales_[c], bias_[c]);
+      if (dst_.type == DstType::f32) {
+        ASSERT_EQ(static_cast<const float*>(dst_.data)[i], real) << "element " << i;
+        continue;
+      }
+      const double exact = std::nearbyint(static_cast<double>(real)) + dst_.zero_point;
+      const double clamped = std::clamp<double>(exact, dst_.min, dst_.max);
+      const int got = dst_.type == DstType::u8 ? static_cast<const uint8_t*>(dst_.data)[i]
+                                               : static_cast<const int8_t*>(dst_.data)[i] + 128;
+      ASSERT_EQ(got, static_cast<int>(clamped)) << "element " << i << " channel " << c;
+    }
+  }
+
+ private:
+  static constexpr size_t kGuard = 64;
+  int64_t OC_, count_;
+  std::vector<float> scales_, bias_;
+  std::vector<uint8_t> bytes_;
+  ConvDst dst_;
+};
+
+}  // namespace cpuaccel::kernels

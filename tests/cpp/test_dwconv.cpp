@@ -1,0 +1,189 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "conv_case.h"
+#include "kernel_rows.h"
+#include "kernels/dwconv/dwconv.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+using Row = KernelRow<DwconvFunction>;
+class DwconvTest : public testing::TestWithParam<Row> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, DwconvTest, testing::ValuesIn(usable_rows(dwconv_kernels())),
+                         RowName());
+
+struct Case {
+  DwconvShape shape;
+  int64_t N = 1, IH = 1, IW = 1;
+  int32_t src_zero_point = 0;
+
+  int64_t OH() const { return conv_size(IH, shape.KH, shape.SH, shape.PH, shape.DH); }
+  int64_t OW() const { return conv_size(IW, shape.KW, shape.SW, shape.PW, shape.DW); }
+};
+
+// The accumulators by the formula of dwconv.h, in 64 bits.
+std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src,
+                                  const std::vector<int8_t>& weights) {
+  const auto& s = c.shape;
+  std::vector<int64_t> acc;
+  for (int64_t n = 0; n < c.N; ++n) {
+    for (int64_t oh = 0; oh < c.OH(); ++oh) {
+      for (int64_t ow = 0; ow < c.OW(); ++ow) {
+        for (int64_t ch = 0; ch < s.C; ++ch) {
+          int64_t sum = 0;
+          for (int64_t kh = 0; kh < s.KH; ++kh) {
+            for (int64_t kw = 0; kw < s.KW; ++kw) {
+              const int64_t ih = oh * s.SH - s.PH + kh * s.DH;
+              const int64_t iw = ow * s.SW - s.PW + kw * s.DW;
+              if (ih >= 0 && ih < c.IH && iw >= 0 && iw < c.IW) {
+                const auto at = static_cast<size_t>(((n * c.IH + ih) * c.IW + iw) * s.C + ch);
+                const auto tap = static_cast<size_t>((ch * s.KH + kh) * s.KW + kw);
+                sum += int64_t{src[at] - c.src_zero_point} * weights[tap];
+              }
+            }
+          }
+          acc.push_back(sum);
+        }
+      }
+    }
+  }
+  return acc;
+}
+
+void check(const Case& c, DwconvFunction* function, DstType type, std::mt19937& random) {
+  const auto& s = c.shape;
+  const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.C);
+  const auto weights = random_bytes<int8_t>(random, s.C * s.KH * s.KW);
+  const auto packed = dwconv_pack(s, weights.data());
+  std::vector<int8_t> unpacked(weights.size());
+  dwconv_unpack(packed, unpacked.data());
+  ASSERT_EQ(unpacked, weights);
+  const DstCase dst(random, s.C, c.N * c.OH() * c.OW() * s.C, type,
+                    255.0 * std::sqrt(static_cast<double>(s.KH * s.KW)) * 60.0);
+  DwconvCall call;
+  call.weights = &packed;
+  call.N = c.N;
+  call.IH = c.IH;
+  call.IW = c.IW;
+  call.OH = c.OH();
+  call.OW = c.OW();
+  call.src = src.data();
+  call.src_zero_point = c.src_zero_point;
+  call.dst = dst.dst();
+  dwconv(call, function);
+  dst.check(accumulators(c, src, weights));
+}
+
+TEST_P(DwconvTest, EveryChannelCount) {
+  std::mt19937 random(1);
+  for (int64_t C = 1; C <= 140; ++C) {
+    SCOPED_TRACE(C);
+    check({{C, 3, 3, 1, 1, 1, 1, 1, 1}, 1, 5, 4, 7}, GetParam().function, DstType::u8, random);
+  }
+}
+
+TEST_P(DwconvTest, KernelsStridesAndDilations) {
+  std::mt19937 random(2);
+  for (const int64_t K : {1, 2, 3, 4, 5, 7, 9, 11}) {
+    for (const int64_t S : {1, 2, 3}) {
+      for (const int64_t D : {1, 2}) {
+        for (const int64_t P : {int64_t{0}, K / 2, K}) {
+          SCOPED_TRACE(testing::Message() << "K" << K << " S" << S << " D" << D << " P" << P);
+          check({{33, K, K, S, S, P, P, D, D}, 1, 22, 23, 128}, GetParam().function, DstType::u8,
+                random);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DwconvTest, RandomShapes) {
+  std::mt19937 random(3);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 300; ++i) {
+    Case c;
+    c.shape = {pick(1, 150), pick(1, 8), pick(1, 8), pick(1, 3), pick(1, 3),
+               pick(0, 4),   pick(0, 4), pick(1, 3), pick(1, 3)};
+    c.N = pick(1, 3);
+    c.IH = pick(1, 12);
+    c.IW = pick(1, 40);
+    c.src_zero_point = static_cast<int32_t>(pick(0, 255));
+    if (c.OH() < 1 || c.OW() < 1) {
+      continue;
+    }
+    const auto& s = c.shape;
+    SCOPED_TRACE(testing::Message()
+                 << "N" << c.N << " C" << s.C << " " << c.IH << "x" << c.IW << " K" << s.KH << "x"
+                 << s.KW << " S" << s.SH << "x" << s.SW << " P" << s.PH << "x" << s.PW << " D"
+                 << s.DH << "x" << s.DW << " zp " << c.src_zero_point);
+    check(c, GetParam().function, static_cast<DstType>(i % 3), random);
+  }
+}
+
+TEST_P(DwconvTest, ExtremeValuesDoNotSaturate) {
+  const DwconvShape shape{16, 3, 3, 1, 1, 0, 0, 1, 1};
+  const std::vector<uint8_t> src(16 * 9, 255);
+  const std::vector<int8_t> weights(16 * 9, -128);
+  const auto packed = dwconv_pack(shape, weights.data());
+  const std::vector<float> scales(16, 1.0f), bias(16, 0.0f);
+  std::vector<float> dst(16);
+  DwconvCall call;
+  call.weights = &packed;
+  call.N = call.OH = call.OW = 1;
+  call.IH = call.IW = 3;
+  call.src = src.data();
+  call.dst.data = dst.data();
+  call.dst.type = DstType::f32;
+  call.dst.scales = scales.data();
+  call.dst.bias = bias.data();
+  dwconv(call, GetParam().function);
+  EXPECT_EQ(dst, std::vector<float>(16, -255.0f * 128.0f * 9.0f));
+}
+
+TEST(DwconvList, EndsInRef) { EXPECT_EQ(dwconv_kernels().back().isa, Isa::ref); }
+
+TEST(DwconvFits, RefusesWhatLeavesInt32) {
+  const DwconvShape small{1, 3, 3, 1, 1, 0, 0, 1, 1};
+  EXPECT_TRUE(dwconv_fits(small, std::vector<int8_t>(9, -128).data()));
+  const DwconvShape large{1, 257, 257, 1, 1, 0, 0, 1, 1};
+  EXPECT_FALSE(dwconv_fits(large, std::vector<int8_t>(257 * 257, -128).data()));
+}
+
+TEST(DwconvEpilogue, SeesEveryResultOnce) {
+  const DwconvShape shape{20, 3, 3, 1, 1, 1, 1, 1, 1};
+  std::mt19937 random(4);
+  const auto src = random_bytes<uint8_t>(random, 2 * 7 * 5 * 20);
+  const auto packed = dwconv_pack(shape, random_bytes<int8_t>(random, 20 * 9).data());
+  const std::vector<float> scales(20, 0.001f), bias(20, 0.0f);
+  std::vector<uint8_t> dst(src.size());
+  std::vector<int> seen(src.size());
+  DwconvCall call;
+  call.weights = &packed;
+  call.N = 2;
+  call.IH = call.OH = 7;
+  call.IW = call.OW = 5;
+  call.src = src.data();
+  call.dst.data = dst.data();
+  call.dst.scales = scales.data();
+  call.dst.bias = bias.data();
+  call.epilogue.context = &seen;
+  call.epilogue.run = [](const void* context, uint8_t* /*dst*/, int64_t offset, int64_t count) {
+    auto& counts = *static_cast<std::vector<int>*>(const_cast<void*>(context));
+    for (int64_t i = offset; i < offset + count; ++i) {
+      ++counts.at(static_cast<size_t>(i));
+    }
+  };
+  dwconv(call);
+  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

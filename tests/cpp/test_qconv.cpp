@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "conv_case.h"
+#include "kernel_rows.h"
+#include "kernels/qconv/qconv.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+using Row = KernelRow<QconvFunction>;
+class QconvTest : public testing::TestWithParam<Row> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, QconvTest, testing::ValuesIn(usable_rows(qconv_kernels())),
+                         RowName());
+
+struct Case {
+  QconvShape shape;
+  int64_t N = 1, IH = 1, IW = 1;
+  int32_t src_zero_point = 0;
+
+  int64_t OH() const { return conv_size(IH, shape.KH, shape.SH, shape.PH, shape.DH); }
+  int64_t OW() const { return conv_size(IW, shape.KW, shape.SW, shape.PW, shape.DW); }
+};
+
+// The accumulators by the formula of qconv.h, in 64 bits.
+std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src,
+                                  const std::vector<int8_t>& weights) {
+  const auto& s = c.shape;
+  const int64_t inputs = s.IC / s.G, outputs = s.OC / s.G;
+  std::vector<int64_t> acc;
+  for (int64_t n = 0; n < c.N; ++n) {
+    for (int64_t oh = 0; oh < c.OH(); ++oh) {
+      for (int64_t ow = 0; ow < c.OW(); ++ow) {
+        for (int64_t oc = 0; oc < s.OC; ++oc) {
+          int64_t sum = 0;
+          for (int64_t i = 0; i < inputs * s.KH * s.KW; ++i) {
+            const int64_t ch = i / (s.KH * s.KW), kh = i / s.KW % s.KH, kw = i % s.KW;
+            const int64_t ih = oh * s.SH - s.PH + kh * s.DH;
+            const int64_t iw = ow * s.SW - s.PW + kw * s.DW;
+            if (ih >= 0 && ih < c.IH && iw >= 0 && iw < c.IW) {
+              const auto at = static_cast<size_t>(((n * c.IH + ih) * c.IW + iw) * s.IC +
+                                                  oc / outputs * inputs + ch);
+              sum += int64_t{src[at] - c.src_zero_point} *
+                     weights[static_cast<size_t>(oc * inputs * s.KH * s.KW + i)];
+            }
+          }
+          acc.push_back(sum);
+        }
+      }
+    }
+  }
+  return acc;
+}
+
+void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& random) {
+  const auto& s = c.shape;
+  const int64_t K = s.IC / s.G * s.KH * s.KW;
+  const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.IC);
+  const auto weights = random_bytes<int8_t>(random, s.OC * K);
+  const auto packed = qconv_pack(s, weights.data());
+  ASSERT_EQ(packed.bytes, qconv_packed_bytes(s));
+  std::vector<int8_t> unpacked(weights.size());
+  qconv_unpack(packed, unpacked.data());
+  ASSERT_EQ(unpacked, weights);
+  const DstCase dst(random, s.OC, c.N * c.OH() * c.OW() * s.OC, type,
+                    255.0 * std::sqrt(static_cast<double>(K)) * 60.0);
+  QconvCall call;
+  call.weights = &packed;
+  call.N = c.N;
+  call.IH = c.IH;
+  call.IW = c.IW;
+  call.OH = c.OH();
+  call.OW = c.OW();
+  call.src = src.data();
+  call.src_zero_point = c.src_zero_point;
+  call.dst = dst.dst();
+  qconv(call, function);
+  dst.check(accumulators(c, src, weights));
+}
+
+TEST_P(QconvTest, Linear) {
+  std::mt19937 random(1);
+  for (const int64_t M : {1, 2, 3, 4, 5, 8, 9, 70}) {
+    for (const int64_t K : {1, 3, 4, 16, 30, 64, 100}) {
+      for (const int64_t N : {1, 7, 8, 16, 17, 31, 48, 63, 64, 65, 100, 200}) {
+        SCOPED_TRACE(testing::Message() << "M" << M << " K" << K << " N" << N);
+        check({{K, N}, M, 1, 1, 9}, GetParam().function, DstType::u8, random);
+      }
+    }
+  }
+}
+
+TEST_P(QconvTest, LargeLinear) {
+  std::mt19937 random(2);
+  check({{768, 768}, 1, 1, 1, 120}, GetParam().function, DstType::f32, random);
+  check({{1280, 1000}, 1, 1, 1, 0}, GetParam().function, DstType::u8, random);
+}
+
+TEST_P(QconvTest, Stems) {
+  std::mt19937 random(3);
+  for (const int64_t K : {3, 5, 7}) {
+    for (const int64_t IC : {1, 2, 3, 4}) {
+      for (const int64_t P : {int64_t{0}, K / 2, K + 1}) {
+        SCOPED_TRACE(testing::Message() << "K" << K << " IC" << IC << " P" << P);
+        check({{IC, 32, 1, K, K, 2, 2, P, P}, 2, 15, 17, 114}, GetParam().function, DstType::u8,
+              random);
+      }
+    }
+  }
+}
+
+TEST_P(QconvTest, Groups) {
+  std::mt19937 random(4);
+  for (const int64_t inputs : {1, 2, 3, 4, 8, 16, 24}) {
+    for (const int64_t outputs : {1, 2, 4, 8, 16, 20}) {
+      for (const int64_t G : {2, 4, 8}) {
+        SCOPED_TRACE(testing::Message() << inputs << "->" << outputs << " G" << G);
+        check({{inputs * G, outputs * G, G, 3, 3, 1, 1, 1, 1}, 1, 5, 7, 33}, GetParam().function,
+              DstType::u8, random);
+      }
+    }
+  }
+}
+
+TEST_P(QconvTest, RandomShapes) {
+  std::mt19937 random(5);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 300; ++i) {
+    Case c;
+    const int64_t G = pick(0, 2) == 0 ? pick(2, 6) : 1;
+    c.shape = {pick(1, 20) * G, pick(1, 40) * G, G,          pick(1, 4), pick(1, 4), pick(1, 3),
+               pick(1, 3),      pick(0, 3),      pick(0, 3), pick(1, 2), pick(1, 2)};
+    c.N = pick(1, 3);
+    c.IH = pick(1, 9);
+    c.IW = pick(1, 14);
+    c.src_zero_point = static_cast<int32_t>(pick(0, 255));
+    if (c.OH() < 1 || c.OW() < 1) {
+      continue;
+    }
+    const auto& s = c.shape;
+    SCOPED_TRACE(testing::Message()
+                 << "N" << c.N << " IC" << s.IC << " OC" << s.OC << " G" << G << " " << c.IH << "x"
+                 << c.IW << " K" << s.KH << "x" << s.KW << " S" << s.SH << "x" << s.SW << " P"
+                 << s.PH << "x" << s.PW << " D" << s.DH << "x" << s.DW);
+    check(c, GetParam().function, static_cast<DstType>(i % 3), random);
+  }
+}
+
+TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
+  const QconvShape shape{64, 32};
+  const std::vector<uint8_t> src(64, 255);
+  const std::vector<int8_t> weights(64 * 32, -128);
+  const auto packed = qconv_pack(shape, weights.data());
+  const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
+  std::vector<float> dst(32);
+  QconvCall call;
+  call.weights = &packed;
+  call.N = 1;
+  call.src = src.data();
+  call.dst.data = dst.data();
+  call.dst.type = DstType::f32;
+  call.dst.scales = scales.data();
+  call.dst.bias = bias.data();
+  qconv(call, GetParam().function);
+  EXPECT_EQ(dst, std::vector<float>(32, -255.0f * 128.0f * 64.0f));
+}
+
+TEST(QconvList, EndsInRef) { EXPECT_EQ(qconv_kernels().back().isa, Isa::ref); }
+
+TEST(QconvFits, RefusesWhatLeavesInt32) {
+  EXPECT_TRUE(qconv_fits({1000, 1}, std::vector<int8_t>(1000, -128).data()));
+  EXPECT_FALSE(qconv_fits({66000, 1}, std::vector<int8_t>(66000, 127).data()));
+}
+
+TEST(QconvEpilogue, SeesEveryResultOnce) {
+  std::mt19937 random(6);
+  for (const Case& c : {Case{{12, 20, 2, 3, 3, 1, 1, 1, 1}, 2, 11, 9}, Case{{40, 700}, 3}}) {
+    const auto& s = c.shape;
+    const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.IC);
+    const auto weights = random_bytes<int8_t>(random, s.OC * s.IC / s.G * s.KH * s.KW);
+    const auto packed = qconv_pack(s, weights.data());
+    const std::vector<float> scales(static_cast<size_t>(s.OC), 0.001f);
+    const std::vector<float> bias(scales.size(), 0.0f);
+    std::vector<uint8_t> dst(static_cast<size_t>(c.N * c.OH() * c.OW() * s.OC));
+    std::vector<int> seen(dst.size());
+    QconvCall call;
+    call.weights = &packed;
+    call.N = c.N;
+    call.IH = c.IH;
+    call.IW = c.IW;
+    call.OH = c.OH();
+    call.OW = c.OW();
+    call.src = src.data();
+    call.dst.data = dst.data();
+    call.dst.scales = scales.data();
+    call.dst.bias = bias.data();
+    call.epilogue.context = &seen;
+    call.epilogue.run = [](const void* context, uint8_t* /*dst*/, int64_t offset, int64_t count) {
+      auto& counts = *static_cast<std::vector<int>*>(const_cast<void*>(context));
+      for (int64_t i = offset; i < offset + count; ++i) {
+        ++counts.at(static_cast<size_t>(i));
+      }
+    };
+    qconv(call);
+    EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
