@@ -20,6 +20,7 @@
 namespace cpuaccel::ops {
 namespace {
 
+using kernels::AvgpoolHalves;
 using kernels::AvgpoolRange;
 using Ranges = c10::SmallVector<AvgpoolRange, 32>;
 using Divisor = std::optional<int64_t>;
@@ -57,7 +58,7 @@ const char* refuses_windows(const Ranges& rows, const Ranges& columns, Divisor d
 }
 
 void average(const at::Tensor& x, const Ranges& rows, const Ranges& columns, Divisor divisor,
-             const at::Tensor& result) {
+             AvgpoolHalves halves, const at::Tensor& result) {
   if (result.numel() == 0) {
     return;
   }
@@ -70,16 +71,17 @@ void average(const at::Tensor& x, const Ranges& rows, const Ranges& columns, Div
                        .rows = rows.data(),
                        .columns = columns.data(),
                        .divisor = divisor.value_or(0),
-                       .zero_point = static_cast<int32_t>(per_tensor(x).zero_point)},
+                       .zero_point = static_cast<int32_t>(per_tensor(x).zero_point),
+                       .halves = halves},
                       bytes(x), mutable_bytes(result));
 }
 
 // Averages as images.
-at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& columns,
-                    Divisor divisor) {
+at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& columns, Divisor divisor,
+                    AvgpoolHalves halves) {
   const auto images =
       empty_images_as(x, static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns.size()));
-  average(x, rows, columns, divisor, images);
+  average(x, rows, columns, divisor, halves, images);
   return with_torch_strides(images, x);
 }
 
@@ -110,7 +112,7 @@ at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_si
       why = refuses_windows(rows, columns, std::nullopt);
       if (why == nullptr) {
         CPUACCEL_OWN_CALL(adaptive_avg_pool2d);
-        return averages(self, rows, columns, std::nullopt);
+        return averages(self, rows, columns, std::nullopt, AvgpoolHalves::even_byte);
       }
     }
     count_refusal(kName.text, why);
@@ -180,7 +182,7 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
                                               : refuses_windows(rows, columns, divisor_override);
         if (why == nullptr) {
           CPUACCEL_OWN_CALL(avg_pool2d);
-          return averages(self, rows, columns, divisor_override);
+          return averages(self, rows, columns, divisor_override, AvgpoolHalves::even_steps);
         }
       }
     }
@@ -217,7 +219,7 @@ at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool ke
         const std::array<int64_t, 4> sizes{self.size(0), self.size(1), 1, 1};
         const auto result = empty_quantized_as(self, at::IntArrayRef(sizes.data(), keepdim ? 4 : 2),
                                                at::MemoryFormat::Contiguous);
-        average(self, rows, columns, std::nullopt, result);
+        average(self, rows, columns, std::nullopt, AvgpoolHalves::even_byte, result);
         return result;
       }
     }

@@ -127,8 +127,9 @@ const char* refuses(const at::Tensor& self, at::MemoryFormat format) {
   if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
     return "not quint8 or qint8";
   }
-  if (at::get_qtensorimpl(self)->quantizer()->qscheme() != at::kPerTensorAffine) {
-    return "quantized per channel";
+  const auto scheme = at::get_qtensorimpl(self)->quantizer()->qscheme();
+  if (scheme != at::kPerTensorAffine && scheme != at::kPerChannelAffine) {
+    return "arguments for torch to refuse";
   }
   const bool possible = format == at::MemoryFormat::Contiguous ||
                         (format == at::MemoryFormat::ChannelsLast && self.dim() == 4) ||

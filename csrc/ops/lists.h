@@ -17,5 +17,6 @@ std::span<const Override> clone_overrides();
 std::span<const Override> max_pool_overrides();
 std::span<const Override> quantize_overrides();
 std::span<const Override> table_overrides();
+std::span<const Override> upsample_overrides();
 
 }  // namespace cpuaccel::ops

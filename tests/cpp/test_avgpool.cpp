@@ -38,8 +38,11 @@ int64_t divide_half_to_even(int64_t a, int64_t b) {
   return floor + (twice > b || (twice == b && floor % 2 != 0) ? 1 : 0);
 }
 
-uint8_t expected_value(int64_t centred_sum, int64_t divisor, int32_t zero_point) {
-  const int64_t value = divide_half_to_even(centred_sum, divisor) + zero_point;
+uint8_t expected_value(int64_t centred_sum, int64_t divisor, int32_t zero_point,
+                       AvgpoolHalves halves) {
+  const int64_t value = halves == AvgpoolHalves::even_steps
+                            ? divide_half_to_even(centred_sum, divisor) + zero_point
+                            : divide_half_to_even(centred_sum + divisor * zero_point, divisor);
   return static_cast<uint8_t>(std::clamp<int64_t>(value, 0, 255));
 }
 
@@ -48,9 +51,9 @@ struct Case {
   int32_t zero_point;
 };
 
-void check(AvgpoolFunction* function, const Case& c, const std::vector<uint8_t>& src,
-           int64_t column_stride, int64_t row_stride) {
-  AvgpoolWindow window(c.rows, c.columns, c.divisor, c.zero_point);
+void check_halves(AvgpoolFunction* function, const Case& c, const std::vector<uint8_t>& src,
+                  int64_t column_stride, int64_t row_stride, AvgpoolHalves halves) {
+  AvgpoolWindow window(c.rows, c.columns, c.divisor, c.zero_point, halves);
   window.row_stride = row_stride;
   window.column_stride = column_stride;
   std::vector<uint8_t> dst(static_cast<size_t>(c.channels));
@@ -62,9 +65,17 @@ void check(AvgpoolFunction* function, const Case& c, const std::vector<uint8_t>&
         sum += src[static_cast<size_t>(h * row_stride + w * column_stride + channel)];
       }
     }
-    ASSERT_EQ(dst[static_cast<size_t>(channel)], expected_value(sum, c.divisor, c.zero_point))
+    ASSERT_EQ(dst[static_cast<size_t>(channel)],
+              expected_value(sum, c.divisor, c.zero_point, halves))
         << c.rows << " x " << c.columns << " / " << c.divisor << ", channel " << channel << " of "
         << c.channels;
+  }
+}
+
+void check(AvgpoolFunction* function, const Case& c, const std::vector<uint8_t>& src,
+           int64_t column_stride, int64_t row_stride) {
+  for (const auto halves : {AvgpoolHalves::even_byte, AvgpoolHalves::even_steps}) {
+    check_halves(function, c, src, column_stride, row_stride, halves);
   }
 }
 
@@ -159,7 +170,8 @@ TEST(Avgpool, AllImagesWindowsAndChannels) {
                          .OW = 3,
                          .rows = rows.data(),
                          .columns = columns.data(),
-                         .zero_point = 17};
+                         .zero_point = 17,
+                         .halves = AvgpoolHalves::even_steps};
   const auto src = random_bytes(2 * 5 * 4 * kChannels);
   std::vector<uint8_t> dst(2 * 3 * 3 * kChannels, 1);
   avgpool_u8(call, src.data(), dst.data());
@@ -174,7 +186,7 @@ TEST(Avgpool, AllImagesWindowsAndChannels) {
               sum += src[static_cast<size_t>(((n * 5 + h) * 4 + w) * kChannels + c)] - 17;
             }
           }
-          ASSERT_EQ(dst[i], expected_value(sum, row.extent * column.extent, 17)) << i;
+          ASSERT_EQ(dst[i], expected_value(sum, row.extent * column.extent, 17, call.halves)) << i;
           ++i;
         }
       }

@@ -1,9 +1,11 @@
 """Averages of quantised images: exactly the float64 definition.
 
-    y_q = clamp(round_half_even((sum x_q - pixels * zp) / divisor) + zp, 0, 255)
+    steps = (sum x_q - pixels * zp) / divisor
+    y_q = clamp(round_half_even(steps + zp), 0, 255)     adaptive_avg_pool2d, mean
+    y_q = clamp(round_half_even(steps) + zp, 0, 255)     avg_pool2d
 
-torch multiplies by a float reciprocal, so a half may round either way there; everything else is
-equal. Its kernel for contiguous images rounds halves without taking zp off; those stay torch's.
+which is how torch's own kernels round halves; where they multiply by a float reciprocal, or add up
+floats, a half may fall to either side there. Everything but halves is equal.
 """
 
 from __future__ import annotations
@@ -41,11 +43,14 @@ def _image(*shape: int, layout: str = "channels_last") -> Tensor:
     return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
 
 
-def _assert_exact(outcome: Outcome, x: Tensor, sums: Tensor, divisors: Tensor) -> None:
+def _assert_exact(
+    outcome: Outcome, x: Tensor, sums: Tensor, divisors: Tensor, *, even_steps: bool = False
+) -> None:
     """`sums` have the zero points taken off; float64 divides them exactly where it is a half."""
+    zero_point = x.q_zero_point()
     steps = sums / divisors
-    expected = (torch.round(steps) + x.q_zero_point()).clamp(0, 255).to(torch.uint8)
-    assert torch.equal(outcome.ours.int_repr(), expected)
+    rounded = torch.round(steps) + zero_point if even_steps else torch.round(steps + zero_point)
+    assert torch.equal(outcome.ours.int_repr(), rounded.clamp(0, 255).to(torch.uint8))
     assert_like(outcome.ours, outcome.theirs)
     if torch_misplaces(x, outcome.theirs):
         return
@@ -159,7 +164,7 @@ def test_windows(isa: str, x: Tensor, window: Window) -> None:
         return
     outcome = both(lambda: window.pool(x), isa)
     sums = window.pool(_centred(x), divisor=1)
-    _assert_exact(outcome, x, sums, window.divisors(x.shape))
+    _assert_exact(outcome, x, sums, window.divisors(x.shape), even_steps=True)
     assert_ours(outcome.counts, "avg_pool2d")
 
 
@@ -185,6 +190,16 @@ def test_sizes_of_real_networks(shape: tuple[int, ...]) -> None:
     divisor = torch.tensor(float(shape[2] * shape[3]))
     _assert_exact(both(lambda: F.adaptive_avg_pool2d(x, 1)), x, sums, divisor)
     _assert_exact(both(lambda: x.mean((2, 3), True)), x, sums, divisor)
+
+
+@pytest.mark.parametrize("size", [2, 7, 8, 14, 28])
+@pytest.mark.parametrize("zero_point", [0, 1, 128])
+def test_halves_fall_as_in_torch(size: int, zero_point: int) -> None:
+    x = Values(x_zero_point=zero_point, wide=True).activation((2, 64, size, size), "channels_last")
+    outcome = both(lambda: F.adaptive_avg_pool2d(x, 1))
+    assert_same(outcome.ours, outcome.theirs)
+    outcome = both(lambda: F.avg_pool2d(x, 2))
+    assert_same(outcome.ours, outcome.theirs)
 
 
 def test_threads_agree() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quant._engine import needs_plugin
 from torch import Tensor
 
-from ops._compare import LAYOUTS, assert_left, assert_ours, assert_same, both, isas, same_error
+from ops._compare import LAYOUTS, assert_left, assert_ours, assert_same, both, same_error
 
 pytestmark = needs_plugin
 
@@ -25,18 +25,15 @@ def _definition(x: Tensor, groups: int) -> Tensor:
     return x.int_repr().view(n, groups, c // groups, h, w).transpose(1, 2).reshape(n, c, h, w)
 
 
-@isas
-@given(
-    groups=st.integers(1, 4),
-    columns=st.integers(1, 70),
-    batch=st.integers(1, 3),
-    layout=st.sampled_from(("channels_last", "contiguous")),
-)
-def test_shuffles_run_here(isa: str, groups: int, columns: int, batch: int, layout: str) -> None:
-    x = _image(batch, groups * columns, 4, 5, layout=layout)
-    outcome = both(lambda: F.channel_shuffle(x, groups), isa)
+@given(groups=st.integers(1, 9), columns=st.integers(1, 40), batch=st.integers(1, 3))
+def test_contiguous_images_run_here(groups: int, columns: int, batch: int) -> None:
+    channels = max(groups * columns, 2 * groups)
+    x = _image(batch, channels, 4, 5, layout="contiguous")
+    if x.is_contiguous(memory_format=torch.channels_last):
+        return
+    outcome = both(lambda: F.channel_shuffle(x, groups))
     assert_same(outcome.ours, outcome.theirs)
-    assert torch.equal(outcome.ours.int_repr(), _definition(x.contiguous(), groups))
+    assert torch.equal(outcome.ours.int_repr(), _definition(x, groups))
     assert_ours(outcome.counts, "channel_shuffle")
 
 
@@ -48,17 +45,17 @@ def test_any_layout_is_as_torch_has_it(groups: int, columns: int, layout: str) -
 
 
 def test_threads_agree() -> None:
-    x = _image(3, 116, 40, 40)
+    x = _image(3, 116, 40, 40, layout="contiguous")
     torch.set_num_threads(4)
     ours = both(lambda: F.channel_shuffle(x, 2)).ours
-    assert torch.equal(ours.int_repr(), _definition(x.contiguous(), 2))
+    assert torch.equal(ours.int_repr(), _definition(x, 2))
 
 
-def test_many_groups_are_left_to_torch() -> None:
+def test_channels_last_is_left_to_torch() -> None:
     x = _image(1, 40, 4, 4)
     outcome = both(lambda: F.channel_shuffle(x, 8))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "more groups than the kernel interleaves")
+    assert_left(outcome.counts, "channels_last, which torch's kernel does as fast")
 
 
 def test_no_images() -> None:

@@ -106,20 +106,28 @@ def test_a_single_element() -> None:
     assert_same(outcome.ours, outcome.theirs)
 
 
-def _per_channel() -> Tensor:
-    scales, zero_points = torch.full((4,), 0.1), torch.zeros(4, dtype=torch.int64)
-    return torch.quantize_per_channel(torch.randn(4, 3), scales, zero_points, 0, torch.qint8)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_quantiser_for_each_channel(axis: int) -> None:
+    scales, zero_points = torch.rand(20) + 0.1, torch.arange(20)
+    values = torch.randn(20, 20, 3, 3)
+    x = torch.quantize_per_channel(values, scales, zero_points, axis, torch.qint8)
+    outcome = both(lambda: x.contiguous(memory_format=torch.channels_last))
+    assert_ours(outcome.counts, "clone")
+    for ours, theirs in ((outcome.ours, outcome.theirs), (outcome.ours, x)):
+        assert torch.equal(ours.dequantize(), theirs.dequantize())
+        assert ours.qscheme() == theirs.qscheme()
+        assert ours.q_per_channel_axis() == axis
+    assert outcome.ours.stride() == outcome.theirs.stride()
 
 
 @pytest.mark.parametrize(
     ("x", "reason"),
     [
         (torch.quantize_per_tensor(torch.randn(4, 3), 0.1, 0, torch.qint32), "not quint8 or qint8"),
-        (_per_channel(), "quantized per channel"),
         (_image(4, 6)[:, ::2], "neither rows nor a transposition"),
         (_image(4, 6)[:, :3], "neither rows nor a transposition"),
     ],
-    ids=["qint32", "per channel", "every second", "short rows"],
+    ids=["qint32", "every second", "short rows"],
 )
 def test_what_is_left_to_torch(x: Tensor, reason: str) -> None:
     outcome = both(lambda: x.clone())

@@ -16,7 +16,8 @@ constexpr int64_t kGrainBytes = 131072;  // read: a few microseconds, what wakin
 constexpr int64_t kFewPixels = 8;        // of the result: then channels are shared out as well
 constexpr int64_t kSlice = 256;          // channels
 
-AvgpoolDivision division_for(int64_t pixels, int64_t divisor, int64_t zero_point) {
+AvgpoolDivision division_for(int64_t pixels, int64_t divisor, int64_t zero_point,
+                             AvgpoolHalves halves) {
   AvgpoolDivision division;
   if (divisor < 2 || divisor > 127 || pixels > divisor) {
     return division;
@@ -28,6 +29,7 @@ AvgpoolDivision division_for(int64_t pixels, int64_t divisor, int64_t zero_point
   const int64_t power = int64_t{65536} << division.shift;
   division.possible = true;
   division.halves = divisor % 2 == 0;
+  division.odd = halves == AvgpoolHalves::even_steps ? static_cast<int>(zero_point % 2) : 0;
   // What lies outside of the image counts as zero_point.
   division.addend = static_cast<uint16_t>((divisor - pixels) * zero_point + divisor / 2);
   division.multiplier = static_cast<uint16_t>((power + divisor - 1) / divisor);
@@ -41,7 +43,7 @@ class Pixels {
   Pixels(const AvgpoolCall& call, const uint8_t* src, uint8_t* dst)
       : call_(call),
         function_(first_usable(avgpool_kernels()).function),
-        window_(1, 1, 1, call.zero_point),
+        window_(1, 1, 1, call.zero_point, call.halves),
         src_(src),
         dst_(dst) {}
 
@@ -57,7 +59,7 @@ class Pixels {
     }
     const int64_t divisor = call_.divisor != 0 ? call_.divisor : rows.extent * columns.extent;
     if (height != window_.rows || width != window_.columns || divisor != window_.divisor) {
-      window_ = AvgpoolWindow(height, width, divisor, call_.zero_point);
+      window_ = AvgpoolWindow(height, width, divisor, call_.zero_point, call_.halves);
     }
     window_.row_stride = call_.W * call_.C;
     window_.column_stride = call_.C;
@@ -76,13 +78,15 @@ class Pixels {
 }  // namespace
 
 AvgpoolWindow::AvgpoolWindow(int64_t window_rows, int64_t window_columns, int64_t divisor_,
-                             int32_t zero_point_)
+                             int32_t zero_point, AvgpoolHalves halves)
     : rows(window_rows),
       columns(window_columns),
-      zero_point(zero_point_),
-      shift(static_cast<int32_t>(-window_rows * window_columns * zero_point_)),
       divisor(divisor_),
-      division(division_for(window_rows * window_columns, divisor_, zero_point_)) {
+      division(division_for(window_rows * window_columns, divisor_, zero_point, halves)) {
+  const int64_t pixels = rows * columns;
+  const bool from_zero_point = halves == AvgpoolHalves::even_steps;
+  shift = static_cast<int32_t>(((from_zero_point ? 0 : divisor) - pixels) * zero_point);
+  offset = from_zero_point ? zero_point : 0;
   const double exact = 1.0 / static_cast<double>(divisor);
   reciprocal = static_cast<float>(exact);
   reciprocal_rest = static_cast<float>(exact - reciprocal);

@@ -1,11 +1,12 @@
 // Family avgpool: averages of u8 over windows of an image, channels last.
 //
-//   sum[c] = sum over h < rows, w < columns of src[h*row_stride + w*column_stride + c]
-//   dst[c] = clamp(round_half_to_even((sum[c] - rows*columns*zero_point) / divisor) + zero_point,
-//                  0, 255)
+//   sum[c]   = sum over h < rows, w < columns of src[h*row_stride + w*column_stride + c]
+//   steps[c] = (sum[c] - rows*columns*zero_point) / divisor
+//   dst[c]   = clamp(round(steps[c] + zero_point), 0, 255)
 //
 // for one window and c < channels; src and dst have one quantiser, zero_point in [0, 255]. Exact:
-// rows*columns and the magnitude of divisor, which is not 0, are below kAvgpoolLimit.
+// rows*columns and the magnitude of divisor, which is not 0, are below kAvgpoolLimit. Halves are
+// rounded to even, see AvgpoolHalves.
 // Bound: 1 byte read per element of the window.
 #pragma once
 
@@ -19,6 +20,10 @@ namespace cpuaccel::kernels {
 // Sums then stay below 2^23, and an average is further from a half than float rounds, or is one.
 inline constexpr int64_t kAvgpoolLimit = 32768;
 
+// Of a half, what is even: the byte, as torch's adaptive_avg_pool2d and mean have it, or its
+// distance from zero_point, as its avg_pool2d has it.
+enum class AvgpoolHalves { even_byte, even_steps };
+
 // Division of a small window's sum by its divisor, in 16 bits:
 //
 //   rounded half up: ((sum + addend) * multiplier >> 16) >> shift
@@ -28,17 +33,19 @@ inline constexpr int64_t kAvgpoolLimit = 32768;
 struct AvgpoolDivision {
   bool possible = false;
   bool halves = false;  // the divisor is even: a half may have to be rounded down
+  int odd = 0;          // 1 if odd bytes are the even ones in AvgpoolHalves' sense
   uint16_t addend = 0, multiplier = 0, divisor = 0;
   int shift = 0;
 };
 
 struct AvgpoolWindow {
-  AvgpoolWindow(int64_t window_rows, int64_t window_columns, int64_t divisor, int32_t zero_point);
+  AvgpoolWindow(int64_t window_rows, int64_t window_columns, int64_t divisor, int32_t zero_point,
+                AvgpoolHalves halves);
 
   int64_t rows, columns;
   int64_t row_stride = 0, column_stride = 0;  // bytes
-  int32_t zero_point;
-  int32_t shift;  // - rows*columns*zero_point
+  // dst is (sum + shift) / divisor, rounded, + offset.
+  int32_t shift, offset;
   int64_t divisor;
   // 1 / divisor in two parts, so that multiplying by them rounds as dividing does.
   float reciprocal, reciprocal_rest;
@@ -74,6 +81,7 @@ struct AvgpoolCall {
   const AvgpoolRange* columns = nullptr;  // [OW]
   int64_t divisor = 0;                    // 0: the product of both extents
   int32_t zero_point = 0;
+  AvgpoolHalves halves = AvgpoolHalves::even_byte;
 };
 
 // By the best usable row on all of torch's threads.

@@ -14,7 +14,7 @@ void avgpool_ref(const AvgpoolWindow& window, const uint8_t* src, uint8_t* dst, 
       }
     }
     const auto rounded = static_cast<int32_t>(std::nearbyint(sum / divisor));
-    const int32_t value = rounded + window.zero_point;
+    const int32_t value = rounded + window.offset;
     dst[c] = static_cast<uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
   }
 }

@@ -40,10 +40,9 @@ struct Average {
 
   // From four vectors of sums, in the order of their channels, to bytes.
   Type bytes(const Type& a, const Type& b, const Type& c, const Type& d) const {
-    const Type zero_point = Vector::fill16(window.zero_point);
-    return Vector::pack16(
-        Vector::add16_saturating(Vector::pack32(rounded(a), rounded(b)), zero_point),
-        Vector::add16_saturating(Vector::pack32(rounded(c), rounded(d)), zero_point));
+    const Type offset = Vector::fill16(window.offset);
+    return Vector::pack16(Vector::add16_saturating(Vector::pack32(rounded(a), rounded(b)), offset),
+                          Vector::add16_saturating(Vector::pack32(rounded(c), rounded(d)), offset));
   }
 
   Type bytes_of_16(const Type& even, const Type& odd) const {
@@ -63,8 +62,8 @@ struct Average {
                  Vector::zip64_high(c, d));
   }
 
-  // A sum of 16 bits by division.divisor. Half up first; a half of which that made an odd step from
-  // zero_point is one too high.
+  // A sum of 16 bits by division.divisor. Half up first; where that made a half odd, it is one too
+  // high.
   template <bool kHalves>
   Type divided(const Type& sum) const {
     const auto& division = window.division;
@@ -76,7 +75,7 @@ struct Average {
     }
     const Type half =
         Vector::equal16(Vector::multiply16(quotient, Vector::fill16(division.divisor)), dividend);
-    const Type steps = Vector::add16(quotient, Vector::fill16(window.zero_point & 1));
+    const Type steps = Vector::add16(quotient, Vector::fill16(division.odd));
     const Type odd = Vector::bits_and(steps, Vector::fill16(1));
     return Vector::subtract16(quotient, Vector::bits_and(half, odd));
   }

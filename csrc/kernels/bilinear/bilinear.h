@@ -1,0 +1,52 @@
+// Family bilinear: u8 images resized, channels last.
+//
+//   between[w,c] = row.first_weight * first[w,c] + row.second_weight * second[w,c]
+//   value[ow,c]  = t.first_weight * between[t.first,c] + t.second_weight * between[t.second,c]
+//   dst[ow,c]    = clamp(round_half_to_even(value[ow,c]), 0, 255)
+//
+// for one row of the result, where first and second are rows of an image, W x C, and t =
+// columns[ow]. Weights in [0, 1]. In float, each line as a product and one fma, so that every row
+// of the list gives the same bytes; exact where the weights' products with bytes are, as at twice
+// the size. Bound: 2 bytes read per element of a source row, 1 written per element of dst.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+// The two pixels (or rows) that a result lies between.
+struct BilinearTap {
+  int64_t first, second;
+  float first_weight, second_weight;
+};
+
+struct BilinearCall {
+  int64_t N = 0, H = 0, W = 0, C = 0, OH = 0, OW = 0;
+  const BilinearTap* rows = nullptr;     // [OH]
+  const BilinearTap* columns = nullptr;  // [OW]
+};
+
+// Row `oh` of the result of one image. `between`: W * C floats.
+using BilinearFunction = void(const BilinearCall& call, const uint8_t* image, int64_t oh,
+                              uint8_t* dst_row, float* between);
+
+#if defined(__x86_64__)
+#define CPUACCEL_BILINEAR_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_BILINEAR_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) BilinearFunction bilinear_##name;
+CPUACCEL_BILINEAR_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<BilinearFunction>> bilinear_kernels();
+
+// The whole result, by the best usable row on all of torch's threads.
+void bilinear_u8(const BilinearCall& call, const uint8_t* src, uint8_t* dst);
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,165 @@
+// Quantised images resized: aten::upsample_nearest2d, _upsample_nearest_exact2d and
+// upsample_bilinear2d. Which pixels and weights is computed by torch's own functions.
+#include <ATen/native/UpSample.h>
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "base/parallel.h"
+#include "kernels/bilinear/bilinear.h"
+#include "ops/images.h"
+#include "ops/lists.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using Scale = std::optional<double>;
+using Indices = c10::SmallVector<int64_t, 64>;
+using Taps = c10::SmallVector<kernels::BilinearTap, 64>;
+
+constexpr int64_t kGrainBytes = 65536;  // a few microseconds, what waking a thread costs
+
+const char* refuses(const at::Tensor& self, at::IntArrayRef output_size) {
+  if (const char* why = refuses_quint8(self)) {
+    return why;
+  }
+  if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    return "input is not channels_last";
+  }
+  const bool possible = output_size.size() == 2 && output_size[0] > 0 && output_size[1] > 0 &&
+                        self.size(1) > 0 && self.size(2) > 0 && self.size(3) > 0;
+  return possible ? nullptr : "arguments for torch to refuse";
+}
+
+using NearestIndex = int64_t(float scale, int64_t index, int64_t size);
+
+Indices nearest_indices(int64_t size, int64_t count, Scale scale, NearestIndex* index) {
+  const auto step = at::native::compute_scales_value<float>(scale, size, count);
+  Indices indices;
+  for (int64_t i = 0; i < count; ++i) {
+    indices.push_back(std::max<int64_t>(index(step, i, size), 0));
+  }
+  return indices;
+}
+
+Indices same_indices(int64_t count) {
+  Indices indices;
+  for (int64_t i = 0; i < count; ++i) {
+    indices.push_back(i);
+  }
+  return indices;
+}
+
+// A row that repeats the one before is copied from it as a whole.
+void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
+             const at::Tensor& dst) {
+  const auto pixel = static_cast<size_t>(src.size(1));
+  const size_t src_row = pixel * static_cast<size_t>(src.size(3));
+  const size_t dst_row = pixel * columns.size();
+  const auto height = static_cast<int64_t>(rows.size());
+  const uint8_t* from = bytes(src);
+  uint8_t* to = mutable_bytes(dst);
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t n = row / height, oh = row % height;
+      uint8_t* target = to + static_cast<size_t>(row) * dst_row;
+      if (row > begin && oh > 0 && rows[oh] == rows[oh - 1]) {
+        std::memcpy(target, target - dst_row, dst_row);
+        continue;
+      }
+      const uint8_t* source = from + static_cast<size_t>(n * src.size(2) + rows[oh]) * src_row;
+      for (const int64_t column : columns) {
+        std::memcpy(target, source + static_cast<size_t>(column) * pixel, pixel);
+        target += pixel;
+      }
+    }
+  };
+  parallel_for(0, src.size(0) * height,
+               std::max<int64_t>(kGrainBytes / static_cast<int64_t>(dst_row), 1), run);
+}
+
+template <OpName kName, NearestIndex* kIndex>
+at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_size, Scale scales_h,
+                              Scale scales_w) {
+  if (x86_engine()) {
+    const char* why = refuses(self, output_size);
+    if (why == nullptr) {
+      CPUACCEL_OWN_CALL(upsample_nearest2d);
+      const int64_t height = output_size[0], width = output_size[1];
+      // Torch takes an unchanged size for a copy, whatever the scales.
+      const bool same = height == self.size(2) && width == self.size(3);
+      const auto images = empty_images_as(self, height, width);
+      nearest(self,
+              same ? same_indices(height) : nearest_indices(self.size(2), height, scales_h, kIndex),
+              same ? same_indices(width) : nearest_indices(self.size(3), width, scales_w, kIndex),
+              images);
+      return with_torch_strides(images, self);
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, self, output_size, scales_h, scales_w).toTensor();
+}
+
+// Scales that do not agree with the sizes can point beyond the image: then its last pixel counts.
+Taps bilinear_taps(int64_t size, int64_t count, bool align_corners, Scale scale) {
+  const auto step = at::native::area_pixel_compute_scale<float>(size, count, align_corners, scale);
+  Taps taps;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto place =
+        std::min(at::native::area_pixel_compute_source_index<float>(step, i, align_corners, false),
+                 static_cast<float>(size - 1));
+    const auto first = static_cast<int64_t>(place);
+    const float weight = place - static_cast<float>(first);
+    taps.push_back({first, std::min(first + 1, size - 1), 1.0f - weight, weight});
+  }
+  return taps;
+}
+
+template <OpName kName>
+at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_size,
+                               bool align_corners, Scale scales_h, Scale scales_w) {
+  if (x86_engine()) {
+    const char* why = refuses(self, output_size);
+    if (why == nullptr) {
+      CPUACCEL_OWN_CALL(upsample_bilinear2d);
+      const int64_t height = output_size[0], width = output_size[1];
+      const Taps rows = bilinear_taps(self.size(2), height, align_corners, scales_h);
+      const Taps columns = bilinear_taps(self.size(3), width, align_corners, scales_w);
+      const auto images = empty_images_as(self, height, width);
+      kernels::bilinear_u8({.N = self.size(0),
+                            .H = self.size(2),
+                            .W = self.size(3),
+                            .C = self.size(1),
+                            .OH = height,
+                            .OW = width,
+                            .rows = rows.data(),
+                            .columns = columns.data()},
+                           bytes(self), mutable_bytes(images));
+      return with_torch_strides(images, self);
+    }
+    count_refusal(kName.text, why);
+  }
+  return call_torch(kName.text, self, output_size, align_corners, scales_h, scales_w).toTensor();
+}
+
+#define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
+constexpr std::array kOverrides{
+    ROW("aten::upsample_nearest2d", upsample_nearest2d,
+        at::native::nearest_neighbor_compute_source_index),
+    ROW("aten::_upsample_nearest_exact2d", upsample_nearest2d,
+        at::native::nearest_neighbor_exact_compute_source_index),
+    ROW("aten::upsample_bilinear2d", upsample_bilinear2d),
+};
+#undef ROW
+
+}  // namespace
+
+std::span<const Override> upsample_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops
