@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
+from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
 from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
 from cpuaccel._facts import COMPUTE, FLOAT_WEIGHTS, IN_FLOAT, NO_KERNEL, op_of_class, packed_rows
@@ -36,7 +37,7 @@ def explain_model(model: nn.Module) -> Explanation:
         )
     walk = _Walk()
     walk.visit("", model)
-    return Explanation(walk.rows, list(_footer()))
+    return Explanation(walk.rows, [*fused_footer(walk.rows, model), *_footer()])
 
 
 class _Walk:
@@ -54,6 +55,8 @@ class _Walk:
                 self.rows.extend(script_rows(path, module))
             elif isinstance(module, GraphModule):
                 self._visit_graph(path, module)
+            elif is_fused(module):
+                self.rows.extend(fused_rows(path, module))
             else:
                 self._visit_layer(path, module, reason)
         except Exception:

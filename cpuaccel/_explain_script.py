@@ -13,6 +13,7 @@ from cpuaccel._facts import (
     FLOAT_WEIGHTS,
     IN_FLOAT,
     NO_KERNEL,
+    OWN_KERNEL,
     is_packed_type,
     packed_rows,
 )
@@ -88,7 +89,7 @@ def _op(module: Any, node: Any, target: str) -> str:
     # Both kinds of dynamic linear are in its graph, in branches on the type of the weights.
     if kind == "quantized::linear_dynamic" and getattr(holder, "dtype", None) == _FLOAT16:
         return f"{kind}_fp16"
-    return kind if kind.startswith("quantized::") else ""
+    return kind if kind.startswith(("quantized::", "cpuaccel::")) else ""
 
 
 def _user_of_list(node: Any) -> str:
@@ -110,7 +111,9 @@ def _torch_rows(path: str, node: Any) -> Iterator[Row]:
     if "Tensor" not in [_type(value) for value in node.outputs()] or name.endswith(_PACKING):
         return
     inputs = list(node.inputs())
-    if namespace == "quantized":
+    if namespace == "cpuaccel":
+        yield Row(_place(path, node), kind, "cpuaccel", reason=OWN_KERNEL)
+    elif namespace == "quantized":
         yield Row(_place(path, node), kind, "torch", reason=NO_KERNEL)
     elif namespace == "aten" and name in COMPUTE:
         weight = next((value for value in inputs[1:] if _target(value).endswith("weight")), None)

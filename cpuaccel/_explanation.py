@@ -29,6 +29,8 @@ class Row:
     """Times it ran on cpuaccel."""
     packed_bytes: int = 0
     """Memory of its packed weights in cpuaccel."""
+    fused: bool = False
+    """Whether `cpuaccel.quant.fuse` made it of several ops, which `op` then names all."""
 
 
 COLUMNS = ("layer", "op", "provider", "kernel", "problem", "calls", "reason", "note")

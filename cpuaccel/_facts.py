@@ -14,6 +14,7 @@ from cpuaccel.quant import engine
 FLOAT_WEIGHTS = "float weights; cpuaccel takes quantized layers"
 IN_FLOAT = "runs in float between dequantize and quantize"
 NO_KERNEL = "cpuaccel has no kernel for this op"
+OWN_KERNEL = "one kernel in the place of several ops"
 
 _POOLS = [f"{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)]
 

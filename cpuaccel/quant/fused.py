@@ -4,8 +4,6 @@ The numbers are those of torch's ops one after the other, whether the engine is 
 can be copied, pickled, saved and scripted. Loading or making one needs cpuaccel's compiled module.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

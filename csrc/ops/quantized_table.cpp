@@ -1,15 +1,15 @@
 #include "ops/quantized_table.h"
 
-#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
 #include <cstring>
 
-#include "base/counters.h"
 #include "base/parallel.h"
 #include "kernels/table/table.h"
+#include "ops/own_call.h"
 #include "ops/pixels.h"
+#include "ops/quint8.h"
 #include "quant/activations.h"
 
 namespace cpuaccel::ops {
@@ -18,13 +18,14 @@ namespace {
 constexpr auto kOp = "cpuaccel::quantized_table";
 // Bytes of a row block: looked up while they are in the first-level cache.
 constexpr int64_t kBlock = 8192;
+constexpr int64_t kGrain = 65536;
 
 void look_up_slice(const at::Tensor& qx, int64_t pitch, uint8_t* dst, const uint8_t* table) {
-  const auto* src = quant::quint8_data(qx);
+  const auto* src = bytes(qx);
   const int64_t C = qx.size(1);
   const int64_t rows = qx.numel() / C;
   const int64_t block = C < kBlock ? kBlock / C : 1;
-  parallel_for(0, rows, block, [&](int64_t begin, int64_t end) {
+  parallel_for(0, rows, C < kGrain ? kGrain / C : 1, [&](int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += block) {
       const int64_t count = end - first < block ? end - first : block;
       uint8_t* to = dst + first * C;
@@ -49,22 +50,21 @@ void check_table(const char* op, const at::Tensor& table) {
 
 at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double scale,
                            int64_t zero_point) {
-  RECORD_FUNCTION("cpuaccel::table.cpuaccel", c10::ArrayRef<const c10::IValue>{});
   quant::check_quint8(kOp, "qx", qx);
   check_table(kOp, table);
   quant::check_output_quantizer(kOp, scale, zero_point, "");
+  CPUACCEL_OWN_CALL(table);
   const auto* entries = table.const_data_ptr<uint8_t>();
   const auto format = qx.suggest_memory_format();
-  at::Tensor dst = quant::empty_quint8(qx.sizes(), scale, zero_point, format);
-  auto* to = quant::mutable_quint8_data(dst);
+  at::Tensor dst = empty_quint8(qx.sizes(), {scale, zero_point}, format);
+  auto* to = mutable_bytes(dst);
   const auto pitch = pixel_pitch(qx);
   if (format == at::MemoryFormat::ChannelsLast && pitch && *pitch > qx.size(1)) {
     look_up_slice(qx, *pitch, to, entries);
   } else {
     const at::Tensor src = qx.contiguous(format);
-    kernels::table_u8(quant::quint8_data(src), to, src.numel(), entries);
+    kernels::table_u8(bytes(src), to, src.numel(), entries);
   }
-  calls().add(Op::table, Provider::own);
   return dst;
 }
 

@@ -9,7 +9,6 @@
 // The result is channels last where the operands are.
 
 #include <ATen/Functions.h>
-#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
@@ -18,12 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
 #include "base/parallel.h"
 #include "kernels/interleave/interleave.h"
 #include "kernels/table/table.h"
+#include "ops/own_call.h"
 #include "ops/pixels.h"
 #include "ops/quantized_table.h"
+#include "ops/quint8.h"
 #include "quant/activations.h"
 
 namespace cpuaccel::ops {
@@ -46,9 +46,9 @@ struct Plan {
 };
 
 bool same_images(const at::Tensor& a, const at::Tensor& b) {
+  const auto of_a = per_tensor(a), of_b = per_tensor(b);
   return a.dim() == b.dim() && a.size(0) == b.size(0) && a.size(2) == b.size(2) &&
-         a.size(3) == b.size(3) && a.q_scale() == b.q_scale() &&
-         a.q_zero_point() == b.q_zero_point();
+         a.size(3) == b.size(3) && of_a.scale == of_b.scale && of_a.zero_point == of_b.zero_point;
 }
 
 // None if this takes more than dealing out the bytes of one source for each group.
@@ -69,7 +69,7 @@ std::optional<Plan> plan(at::TensorList qxs, const Shuffle& shuffle) {
     if (!own_pitch || !same_images(first, qx) || qx.size(1) != first.size(1)) {
       return std::nullopt;
     }
-    result.src.push_back({quant::quint8_data(qx) + start, *own_pitch});
+    result.src.push_back({bytes(qx) + start, *own_pitch});
   }
   for (int64_t g = operands; g < shuffle.groups; ++g) {
     result.src.push_back({result.src[0].data + g * (C / shuffle.groups), *pitch});
@@ -115,7 +115,6 @@ at::Tensor run_apart(at::TensorList qxs, const Shuffle& shuffle) {
 at::Tensor shuffle_channels(at::TensorList qxs, int64_t groups, int64_t chunks, int64_t chunk,
                             const std::optional<at::Tensor>& table, double scale,
                             int64_t zero_point) {
-  RECORD_FUNCTION("cpuaccel::channel_shuffle.cpuaccel", c10::ArrayRef<const c10::IValue>{});
   TORCH_CHECK(!qxs.empty(), kOp, ": expected qxs to have at least one tensor, but got none");
   TORCH_CHECK(groups >= 1 && chunks >= 1 && chunk >= 0 && chunk < chunks, kOp,
               ": expected groups and chunks of at least 1 and chunk below chunks, but got ", groups,
@@ -133,14 +132,13 @@ at::Tensor shuffle_channels(at::TensorList qxs, int64_t groups, int64_t chunks, 
     const at::Tensor part = run_apart(qxs, shuffle);
     return table ? quantized_table(part, *table, scale, zero_point) : part.contiguous();
   }
+  CPUACCEL_OWN_CALL(channel_shuffle);
   const auto& first = qxs[0];
-  at::Tensor dst = quant::empty_quint8(
+  at::Tensor dst = empty_quint8(
       {first.size(0), direct->columns * groups, first.size(2), first.size(3)},
-      table ? scale : first.q_scale(), table ? zero_point : first.q_zero_point(),
-      at::MemoryFormat::ChannelsLast);
-  run(*direct, quant::mutable_quint8_data(dst), first.size(0) * first.size(2) * first.size(3),
+      table ? PerTensor{scale, zero_point} : per_tensor(first), at::MemoryFormat::ChannelsLast);
+  run(*direct, mutable_bytes(dst), first.size(0) * first.size(2) * first.size(3),
       table ? table->const_data_ptr<uint8_t>() : nullptr);
-  calls().add(Op::channel_shuffle, Provider::own);
   return dst;
 }
 

@@ -3,7 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "ops/quantized_table.h"
-#include "quant/activations.h"
+#include "ops/quint8.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -26,21 +26,20 @@ std::optional<Epilogue> Following::epilogue(at::IntArrayRef sizes, at::MemoryFor
   if (binary == Binary::none) {
     return result;
   }
-  result.quantizers = {
-      static_cast<float>(own_scale),
-      static_cast<float>(other.q_scale()),
-      static_cast<float>(scale),
-      static_cast<int32_t>(own_zero_point),
-      static_cast<int32_t>(other.q_zero_point()),
-      static_cast<int32_t>(zero_point),
-      relu,
-  };
+  const auto b = ops::per_tensor(other);
+  result.quantizers = {.scale_a = static_cast<float>(own_scale),
+                       .scale_b = static_cast<float>(b.scale),
+                       .scale = static_cast<float>(scale),
+                       .zero_point_a = static_cast<int32_t>(own_zero_point),
+                       .zero_point_b = static_cast<int32_t>(b.zero_point),
+                       .zero_point = static_cast<int32_t>(zero_point),
+                       .relu = relu};
   const auto op = binary == Binary::add ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
   if (other.sizes() != sizes || !other.is_contiguous(format) ||
       !kernels::in_range(op, result.quantizers)) {
     return std::nullopt;
   }
-  result.other = quint8_data(other);
+  result.other = ops::bytes(other);
   return result;
 }
 

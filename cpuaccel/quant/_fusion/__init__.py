@@ -8,6 +8,7 @@ import torch
 from torch.fx import GraphModule
 
 from cpuaccel import _log
+from cpuaccel._explain_fused import NOTHING_QUANTIZED
 from cpuaccel.quant._fusion.binary import put_binary_ops
 from cpuaccel.quant._fusion.model import Model
 from cpuaccel.quant._fusion.movement import move_quantised
@@ -27,6 +28,7 @@ def fuse_model(model: torch.nn.Module, inplace: bool) -> GraphModule:
     view = Model(graph_module)
     if not Values(view).values:
         _log.logger.info("cpuaccel.quant.fuse: nothing in the model is quantized; unchanged")
+        graph_module.meta[NOTHING_QUANTIZED] = True
         return graph_module
     before = len(view.graph.nodes)
     for rewrite in _PASSES:

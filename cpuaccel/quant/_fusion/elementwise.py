@@ -87,7 +87,9 @@ _SAME_MODULES = frozenset(
 _SAME_FUNCTIONS: frozenset[Any] = frozenset(
     [F.alpha_dropout, F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout]
 )
-_SAME_NAMES = frozenset(["torchvision.ops.stochastic_depth.stochastic_depth"])
+_SAME_NAMES = frozenset(
+    ["quantized::dropout", "torchvision.ops.stochastic_depth.stochastic_depth"]
+)
 """Functions that give back their operand if their argument `training` is False."""
 
 MOVING_METHODS = frozenset(
@@ -140,7 +142,9 @@ def is_same(node: Node, module: nn.Module | None) -> bool:
     if node.op != "call_function":
         return False
     target: Any = node.target
-    name = f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}"
+    name = op_name(target) or (
+        f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}"
+    )
     return (_among(target, _SAME_FUNCTIONS) or name in _SAME_NAMES) and (
         argument(node, "training") is False
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch.fx import Node
@@ -26,3 +27,8 @@ def name_of(model: Model, node: Node) -> str:
     target: Any = node.target
     name = op_name(target).rpartition("::")[2] or str(getattr(target, "__name__", target))
     return _SHORT.get(name, name)
+
+
+def names_of(model: Model, nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return the names of what the nodes call, but of dropouts, which do nothing."""
+    return tuple(name_of(model, node) for node in nodes if not model.is_same(node))

@@ -183,12 +183,22 @@ def _regions(values: Values, model: Model) -> list[Region]:
             continue
         regions.setdefault(source, Region(source)).nodes.append(node)
     for region in regions.values():
+        region.nodes = _leading_to_quint8(values, region.nodes)
         inside = set(region.nodes)
         for node in region.nodes:
             if any(user not in inside for user in node.users):
                 quantised = values.quantizer(node) is not None
                 (region.results if quantised else region.floats).append(node)
     return list(regions.values())
+
+
+def _leading_to_quint8(values: Values, nodes: list[Node]) -> list[Node]:
+    """Return the nodes without what is computed in float and stays so."""
+    kept: set[Node] = set()
+    for node in reversed(nodes):
+        if values.quantizer(node) is not None or any(user in kept for user in node.users):
+            kept.add(node)
+    return [node for node in nodes if node in kept]
 
 
 def _passed(region: Region) -> list[Node]:

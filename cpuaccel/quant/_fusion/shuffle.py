@@ -101,7 +101,7 @@ def _is_part(value: object, tensor: Node, groups: int) -> bool:
         return True
     if not isinstance(value, Node) or value.target is not operator.floordiv:
         return False
-    return is_dimension(value.args[0], tensor, 1) and value.args[1] == groups
+    return is_dimension(value.args[0], tensor, 1) and bool(value.args[1] == groups)
 
 
 def _replace(model: Model, shuffle: _Shuffle, quantizer: tuple[float, int]) -> None:

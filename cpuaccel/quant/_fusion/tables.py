@@ -9,7 +9,7 @@ from cpuaccel.quant import fused
 from cpuaccel.quant._fusion.aliases import written_later
 from cpuaccel.quant._fusion.layers import layer_of
 from cpuaccel.quant._fusion.model import Model
-from cpuaccel.quant._fusion.names import name_of
+from cpuaccel.quant._fusion.names import names_of
 from cpuaccel.quant._fusion.regions import Region, Values, all_values, find_regions
 from cpuaccel.quant._fusion.strides import strides_matter
 
@@ -81,7 +81,7 @@ def _put_behind_layer(model: Model, values: Values, source: Node, steps: list[No
         table=value.int_repr(),
         scale=value.q_scale(),
         zero_point=value.q_zero_point(),
-        ops=tuple(name_of(model, node) for node in nodes),
+        ops=names_of(model, nodes),
         detail=layer.detail,
     )
     path = model.path_for([source], f"fused_{source.name}")
@@ -95,7 +95,7 @@ def _put_table(model: Model, values: Values, source: Node, steps: list[Node]) ->
         value.int_repr(),
         value.q_scale(),
         value.q_zero_point(),
-        tuple(name_of(model, node) for node in steps),
+        names_of(model, steps),
     )
     path = model.path_for(steps, f"fused_{steps[-1].name}")
     with model.graph.inserting_before(steps[-1]):

@@ -1,0 +1,48 @@
+"""What `cpuaccel.quant.fuse` fused, in an explanation. Imports nothing of it: a model has the
+modules only if they are loaded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+from torch.fx import GraphModule
+
+from cpuaccel._explanation import Row
+from cpuaccel._facts import OWN_KERNEL, packed_rows
+
+NOTHING_QUANTIZED = "cpuaccel.quant.fuse.nothing_quantized"
+"""Key in the meta of a model in which `fuse` found nothing."""
+
+_FUSED = "cpuaccel.quant.fused"
+_JOIN = " + "
+
+
+def is_fused(module: nn.Module) -> bool:
+    """Return whether `module` is one that `cpuaccel.quant.fuse` puts into a model."""
+    return type(module).__module__ == _FUSED
+
+
+def fused_rows(path: str, module: nn.Module) -> Iterator[Row]:
+    """Yield the row of a fused module: that of its layer, if it has one."""
+    ops: Any = getattr(module, "ops", ())
+    name = _JOIN.join(ops)
+    packed = vars(module).get("_packed_params")
+    if packed is None:
+        yield Row(path, name, "cpuaccel", reason=OWN_KERNEL, fused=True)
+        return
+    for row in packed_rows(path, name, packed):
+        yield replace(row, fused=True)
+
+
+def fused_footer(rows: Iterable[Row], model: nn.Module) -> Iterator[str]:
+    """Yield what to say on all that was fused, if anything was."""
+    counts = Counter(row.op for row in rows if row.fused)
+    if counts:
+        what = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+        yield f"Fused by cpuaccel.quant.fuse: {what}."
+    if isinstance(model, GraphModule) and model.meta.get(NOTHING_QUANTIZED):
+        yield "cpuaccel.quant.fuse found nothing quantized in this model and left it as it was."
