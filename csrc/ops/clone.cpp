@@ -155,7 +155,8 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
         run(*copy, bytes(self), mutable_bytes(result));
         return result;
       }
-      why = "neither rows nor a transposition";
+      // Other strides are no fallback to speak of: torch copies them as it does everywhere.
+      return call_torch(kName.text, self, memory_format).toTensor();
     }
     count_refusal(kName.text, why);
   }

@@ -51,10 +51,22 @@ def test_the_memory_format_is_kept() -> None:
 @pytest.mark.parametrize(
     ("qx", "table", "scale", "zero_point", "message"),
     [
-        (every_value(0.1, 3, torch.qint8), some_table(1), 0.5, 0, "qx to be quint8, but got QInt8"),
-        (every_value(0.1, 3), some_table(1).int(), 0.5, 0, "uint8.256.*Int"),
-        (every_value(0.1, 3), some_table(1)[:255], 0.5, 0, "uint8.256.*255"),
-        (every_value(0.1, 3), some_table(1).view(16, 16), 0.5, 0, "uint8.256.*16, 16"),
+        (
+            every_value(0.1, 3, torch.qint8),
+            some_table(1),
+            0.5,
+            0,
+            "Expected qx data type QUInt8 but got QInt8",
+        ),
+        (every_value(0.1, 3), some_table(1).int(), 0.5, 0, "table to be .* Byte, but got Int"),
+        (every_value(0.1, 3), some_table(1)[:255], 0.5, 0, "table to have shape .256.*255"),
+        (
+            every_value(0.1, 3),
+            some_table(1).view(16, 16),
+            0.5,
+            0,
+            "table to have shape .256.*16, 16",
+        ),
         (every_value(0.1, 3), some_table(1), 0.0, 0, "scale to be positive and finite.*0"),
         (every_value(0.1, 3), some_table(1), float("nan"), 0, "scale to be positive.*nan"),
         (every_value(0.1, 3), some_table(1), 0.5, 256, "zero_point to be between 0 and 255.*256"),
