@@ -40,7 +40,7 @@ def fused_rows(path: str, module: nn.Module) -> Iterator[Row]:
 
 def fused_footer(rows: Iterable[Row], model: nn.Module) -> Iterator[str]:
     """Yield what to say on all that was fused, if anything was."""
-    counts = Counter(row.op for row in rows if row.fused)
+    counts = Counter(row.op for row in rows if row.fused and _JOIN in row.op)
     if counts:
         what = ", ".join(f"{count} {name}" for name, count in counts.most_common())
         yield f"Fused by cpuaccel.quant.fuse: {what}."

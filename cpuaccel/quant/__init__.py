@@ -17,7 +17,8 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
     A convolution or linear layer takes with it what follows: activations (ReLU6, hardswish,
     sigmoid, dequantize -> SiLU -> quantize ...), which become a table of 256 entries, and then a
     sum or product with another tensor. Chains of activations elsewhere become one table, what is
-    only moved about between dequantize and quantize stays quint8, and dropouts go.
+    only moved about between dequantize and quantize stays quint8, and dropouts go. Layers with
+    nothing to fuse become modules of ours too, which call the same ops faster from Python.
     `cpuaccel.explain` shows what was fused.
 
     Tables are computed by the kernels that torch has while this runs: fuse under the settings that

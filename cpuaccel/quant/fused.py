@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.jit import is_scripting, is_tracing  # type: ignore[attr-defined]
 
+from cpuaccel.quant import _bound as bound
 from cpuaccel.quant import engine
 
 engine.load()  # has the ops
@@ -109,32 +111,38 @@ class ShuffleChannels(Fused):
 
 
 class FusedLayer(Fused):
-    """A convolution or linear layer and what follows it."""
+    """A convolution or linear layer, and what follows it."""
 
-    _saved_scalars: tuple[str, ...] = (*Fused._saved_scalars, "own_scale", "own_zero_point")
     kind = ""
+    op = ""
+    """The op that `forward` calls. From Python that goes through `_bound_call`, much faster."""
+    __jit_ignored_attributes__ = ("_call",)
+    _call: tuple[Any, Tensor | None] | None = None
 
-    def __init__(
-        self,
-        packed: Any,
-        own_scale: float,
-        own_zero_point: int,
-        relu: bool,
-        scale: float,
-        zero_point: int,
-        ops: tuple[str, ...],
-        detail: str,
-    ) -> None:
-        super().__init__(scale, zero_point, ops)
+    def __init__(self, packed: Any, relu: bool, *, detail: str, **result: Any) -> None:
+        super().__init__(**result)
         self._packed_params = packed
-        self.own_scale = float(own_scale)
-        """Quantiser of the layer's own result: its scale,"""
-        self.own_zero_point = int(own_zero_point)
-        """and its zero point."""
         self.relu = relu
         """Whether the layer has a ReLU of its own."""
         self.detail = detail
         """What the layer printed of itself."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__.pop("_call", None)
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_call"}
+
+    def _bound_call(self, x: Tensor) -> Any:
+        """Return `op` with its arguments bound, for tensors alone; None where torch looks on."""
+        if type(x) is not Tensor or is_tracing() or torch.compiler.is_compiling():
+            return None
+        table = self._buffers.get("table")
+        if self._call is None or self._call[1] is not table:
+            self.__dict__["_call"] = bound.bind(self.op, self), table
+        assert self._call is not None
+        return self._call[0]
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}; {self.ops[0]}: {self.detail}"
@@ -178,7 +186,22 @@ class FusedLayer(Fused):
         self._packed_params = prepack(*arguments, packed.dilation(), packed.groups())
 
 
-class FusedTable(FusedLayer):
+class FollowedLayer(FusedLayer):
+    """A layer whose result has a quantiser of its own, other than that of what follows."""
+
+    _saved_scalars: tuple[str, ...] = (*Fused._saved_scalars, "own_scale", "own_zero_point")
+
+    def __init__(
+        self, packed: Any, own_scale: float, own_zero_point: int, relu: bool, **result: Any
+    ) -> None:
+        super().__init__(packed, relu, **result)
+        self.own_scale = float(own_scale)
+        """Quantiser of the layer's own result: its scale,"""
+        self.own_zero_point = int(own_zero_point)
+        """and its zero point."""
+
+
+class FusedTable(FollowedLayer):
     """A layer, and a function of its result: `table[layer(x)]`."""
 
     table: Tensor
@@ -188,12 +211,12 @@ class FusedTable(FusedLayer):
         self.register_buffer("table", table)
 
 
-class FusedBinary(FusedLayer):
+class FusedBinary(FollowedLayer):
     """A layer, a function of its result if there is a table, and a sum or product with another
     tensor: `table[layer(x)] + other`."""
 
     table: Tensor | None
-    _saved_scalars = (*FusedLayer._saved_scalars, "table_scale", "table_zero_point")
+    _saved_scalars = (*FollowedLayer._saved_scalars, "table_scale", "table_zero_point")
 
     def __init__(
         self,
@@ -214,12 +237,64 @@ class FusedBinary(FusedLayer):
         """Whether a ReLU comes last."""
 
 
+class Conv2d(FusedLayer):
+    """A convolution, transposed or not, as it was."""
+
+    kind = "conv2d"
+
+    def __init__(self, packed: Any, relu: bool, **result: Any) -> None:
+        super().__init__(packed, relu, **result)
+        self.op = "quantized::conv2d_relu.new" if relu else "quantized::conv2d.new"
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x)
+                return fast
+        packed, scale, zero_point = self._packed_params, self.scale, self.zero_point
+        if self.relu:
+            relu: Tensor = torch.ops.quantized.conv2d_relu(x, packed, scale, zero_point)
+            return relu
+        result: Tensor = torch.ops.quantized.conv2d(x, packed, scale, zero_point)
+        return result
+
+
+class Linear(FusedLayer):
+    """A linear layer as it was."""
+
+    kind = "linear"
+
+    def __init__(self, packed: Any, relu: bool, **result: Any) -> None:
+        super().__init__(packed, relu, **result)
+        self.op = "quantized::linear_relu" if relu else "quantized::linear"
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x)
+                return fast
+        packed, scale, zero_point = self._packed_params, self.scale, self.zero_point
+        if self.relu:
+            relu: Tensor = torch.ops.quantized.linear_relu(x, packed, scale, zero_point)
+            return relu
+        result: Tensor = torch.ops.quantized.linear(x, packed, scale, zero_point)
+        return result
+
+
 class Conv2dTable(FusedTable):
     """A convolution, transposed or not, and a function of its result."""
 
     kind = "conv2d"
+    op = "cpuaccel::conv2d_table"
 
     def forward(self, x: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x)
+                return fast
         result: Tensor = torch.ops.cpuaccel.conv2d_table(
             x,
             self._packed_params,
@@ -237,8 +312,14 @@ class LinearTable(FusedTable):
     """A linear layer and a function of its result."""
 
     kind = "linear"
+    op = "cpuaccel::linear_table"
 
     def forward(self, x: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x)
+                return fast
         result: Tensor = torch.ops.cpuaccel.linear_table(
             x,
             self._packed_params,
@@ -256,8 +337,14 @@ class Conv2dAdd(FusedBinary):
     """A convolution, transposed or not, plus another tensor."""
 
     kind = "conv2d"
+    op = "cpuaccel::conv2d_add"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x, other)
+                return fast
         result: Tensor = torch.ops.cpuaccel.conv2d_add(
             x,
             self._packed_params,
@@ -279,8 +366,14 @@ class Conv2dMul(FusedBinary):
     """A convolution, transposed or not, times another tensor."""
 
     kind = "conv2d"
+    op = "cpuaccel::conv2d_mul"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x, other)
+                return fast
         result: Tensor = torch.ops.cpuaccel.conv2d_mul(
             x,
             self._packed_params,
@@ -302,8 +395,14 @@ class LinearAdd(FusedBinary):
     """A linear layer plus another tensor."""
 
     kind = "linear"
+    op = "cpuaccel::linear_add"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x, other)
+                return fast
         result: Tensor = torch.ops.cpuaccel.linear_add(
             x,
             self._packed_params,
@@ -325,8 +424,14 @@ class LinearMul(FusedBinary):
     """A linear layer times another tensor."""
 
     kind = "linear"
+    op = "cpuaccel::linear_mul"
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x, other)
+                return fast
         result: Tensor = torch.ops.cpuaccel.linear_mul(
             x,
             self._packed_params,

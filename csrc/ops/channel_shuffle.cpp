@@ -24,11 +24,11 @@ const char* refuses(const at::Tensor& self, int64_t groups) {
   if (!possible) {
     return "arguments for torch to refuse";
   }
-  // One pixel after the other QNNPACK does as fast; contiguous images torch first makes
-  // channels last, and the result contiguous again.
-  const bool last = self.is_contiguous(at::MemoryFormat::ChannelsLast) ||
-                    self.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
-  return last ? "channels_last, which torch's kernel does as fast" : nullptr;
+  // Contiguous images torch first makes channels last, and the result contiguous again.
+  if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    return "channels_last, which torch's kernel does as fast";
+  }
+  return self.is_contiguous() ? nullptr : "strides that torch's kernel makes dense first";
 }
 
 // Channel c of group g becomes channel c * groups + g: whole planes move.
@@ -53,10 +53,9 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   if (x86_engine()) {
     const char* why = refuses(self, groups);
     if (why == nullptr) {
-      const at::Tensor src = self.contiguous();
       CPUACCEL_OWN_CALL(channel_shuffle);
-      auto result = empty_quantized_as(src, src.sizes(), at::MemoryFormat::Contiguous);
-      shuffle(src, result, groups);
+      auto result = empty_quantized_as(self, self.sizes(), at::MemoryFormat::Contiguous);
+      shuffle(self, result, groups);
       return result;
     }
     count_refusal(kName.text, why);

@@ -99,6 +99,10 @@ class Counts:
         """Calls that a provider of the plugin ran, of one op or of all that have weights."""
         return self._calls(op, ("cpuaccel", "onednn", "fbgemm"))
 
+    def without_copies(self) -> dict[str, int]:
+        """Calls of all ops but clone, which packing and other layouts of an input lead to."""
+        return {name: n for name, n in self.calls.items() if not name.startswith("clone.")}
+
     def intree(self, op: str = "") -> int:
         """Calls that torch's own kernels ran under an object of the plugin, likewise."""
         return self._calls(op, ("intree",))

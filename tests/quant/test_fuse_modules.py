@@ -1,5 +1,5 @@
-"""The modules that `cpuaccel.quant.fuse` makes: copies, pickles, state dicts, scripts, threads, what
-explain() says of them; and the ops they call."""
+"""The modules that `cpuaccel.quant.fuse` makes: copies, pickles, state dicts, scripts, threads,
+what explain() says of them; and the ops they call."""
 
 import copy
 import io
@@ -28,9 +28,10 @@ class Everything(nn.Module):
         self.stem, self.second, self.third = conv(source=3), conv(), conv()
         self.reduce, self.expand = conv(4, kernel=1), conv(source=4, kernel=1)
         self.up, self.last = nn.ConvTranspose2d(8, 8, 3, stride=2), nn.Linear(8, 8)
+        self.plain = nn.Sequential(conv(), nn.MaxPool2d(1))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.hardswish(self.stem(x))
+        x = self.plain(F.hardswish(self.stem(x)))
         x = F.silu(F.silu(self.second(x)) + x)
         x = F.silu(torch.cat((F.relu6(self.third(x)), x), 1)).chunk(2, 1)[0]
         x = x * torch.sigmoid(self.expand(F.relu6(self.reduce(F.adaptive_avg_pool2d(x, 1)))))
@@ -40,7 +41,8 @@ class Everything(nn.Module):
 
 
 EVERY_KIND = {
-    *("Conv2dTable", "Conv2dAdd", "Conv2dMul", "LinearTable", "LinearMul", "QuantizedTable"),
+    *("Conv2d", "Conv2dTable", "Conv2dAdd", "Conv2dMul"),
+    *("LinearTable", "LinearMul", "QuantizedTable"),
 }
 
 
@@ -155,6 +157,30 @@ def test_hooks_of_fused_modules_are_called() -> None:
         assert seen[0].q_scale() == model.stem.scale
 
 
+def test_what_changes_after_the_first_call_counts() -> None:
+    with torch.no_grad(), running("auto"):
+        x = image()
+        model = cpuaccel.quant.fuse(quantized(lambda: after_conv(nn.MaxPool2d(1)), x))
+        stem, plain = fused_model().stem, model.get_submodule("0")
+        qx = torch.quantize_per_tensor(x, 0.05, 120, torch.quint8)
+        for module in (stem, plain):
+            module(qx)
+            module.scale *= 2
+            assert module(qx).q_scale() == module.scale
+        black = {"table": torch.zeros_like(stem.table)}
+        assert not torch.func.functional_call(stem, black, qx).int_repr().any()
+        assert stem(qx).int_repr().any()
+
+
+@pytest.mark.parametrize("activation", [nn.SiLU(), nn.MaxPool2d(1)])
+def test_fx_traces_through_the_modules(activation: nn.Module) -> None:
+    with torch.no_grad(), running("auto"):
+        model = cpuaccel.quant.fuse(quantized(lambda: after_conv(activation), image()))
+        module = model.get_submodule("0")
+        qx = torch.quantize_per_tensor(image(), 0.05, 120, torch.quint8)
+        assert torch.equal(torch.fx.symbolic_trace(module)(qx), module(qx))
+
+
 def test_threads() -> None:
     with torch.no_grad(), running("auto"):
         model, images = fused_model(), [image(seed) for seed in range(8)]
@@ -199,7 +225,7 @@ def test_the_ops_run_on_our_engine() -> None:
         model(image())
         with counted() as counts:
             model(image())
-    assert counts.ours("conv2d") == 5
+    assert counts.ours("conv2d") == 6
     assert counts.ours("linear") == 2
     assert not counts.fallbacks
 
@@ -264,8 +290,8 @@ def test_bad_arguments_of_conv2d_table(change: dict, message: str, backend: str)
 def test_bad_operands() -> None:
     ops, common = torch.ops.cpuaccel, (0.1, 3, False)
     with running("auto"):
+        other = _qx().dequantize()
         with pytest.raises(RuntimeError, match="Expected other data type QUInt8 but got Float"):
-            other = _qx().dequantize()
             ops.conv2d_add(_qx(), _packed(), *common, None, 1.0, 0, other, 0.2, 4, False)
         with pytest.raises(NotImplementedError, match="conv2d_table"):
             ops.conv2d_table(_qx().dequantize(), _packed(), *common, TABLE, 0.2, 4)

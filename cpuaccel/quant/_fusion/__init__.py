@@ -9,6 +9,7 @@ from torch.fx import GraphModule
 
 from cpuaccel import _log
 from cpuaccel._explain_fused import NOTHING_QUANTIZED
+from cpuaccel.quant._fusion.alone import put_layers
 from cpuaccel.quant._fusion.binary import put_binary_ops
 from cpuaccel.quant._fusion.model import Model
 from cpuaccel.quant._fusion.movement import move_quantised
@@ -16,8 +17,9 @@ from cpuaccel.quant._fusion.regions import Values
 from cpuaccel.quant._fusion.shuffle import put_shuffles
 from cpuaccel.quant._fusion.tables import put_tables
 
-_PASSES = (move_quantised, put_tables, put_shuffles, put_binary_ops)
-"""In this order: what was moved leaves a table, and a sum goes behind a layer and its table."""
+_PASSES = (move_quantised, put_tables, put_shuffles, put_binary_ops, put_layers)
+"""In this order: what was moved leaves a table, a sum goes behind a layer and its table, and layers
+that are still torch's come last."""
 
 
 def fuse_model(model: torch.nn.Module, inplace: bool) -> GraphModule:

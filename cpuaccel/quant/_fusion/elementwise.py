@@ -87,9 +87,7 @@ _SAME_MODULES = frozenset(
 _SAME_FUNCTIONS: frozenset[Any] = frozenset(
     [F.alpha_dropout, F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout]
 )
-_SAME_NAMES = frozenset(
-    ["quantized::dropout", "torchvision.ops.stochastic_depth.stochastic_depth"]
-)
+_SAME_NAMES = frozenset(["quantized::dropout", "torchvision.ops.stochastic_depth.stochastic_depth"])
 """Functions that give back their operand if their argument `training` is False."""
 
 MOVING_METHODS = frozenset(
