@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.jit import is_scripting, is_tracing  # type: ignore[attr-defined]
+from torch.jit import is_scripting  # type: ignore[attr-defined]
 
 from cpuaccel.quant import _bound as bound
 from cpuaccel.quant import engine
@@ -136,7 +136,7 @@ class FusedLayer(Fused):
 
     def _bound_call(self, x: Tensor) -> Any:
         """Return `op` with its arguments bound, for tensors alone; None where torch looks on."""
-        if type(x) is not Tensor or is_tracing() or torch.compiler.is_compiling():
+        if type(x) is not Tensor or torch._C._is_tracing() or torch.compiler.is_compiling():
             return None
         table = self._buffers.get("table")
         if self._call is None or self._call[1] is not table:
