@@ -12,7 +12,15 @@ from torch.fx import GraphModule, Node
 from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
 from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
-from cpuaccel._facts import COMPUTE, FLOAT_WEIGHTS, IN_FLOAT, NO_KERNEL, op_of_class, packed_rows
+from cpuaccel._facts import (
+    COMPUTE,
+    FLOAT_WEIGHTS,
+    IN_FLOAT,
+    kernel_row,
+    op_of_class,
+    packed_rows,
+    without_quint8,
+)
 from cpuaccel.quant import engine
 
 _HOLDERS = frozenset({"LinearPackedParams", "EmbeddingPackedParams", "PackedParameter"})
@@ -37,7 +45,10 @@ def explain_model(model: nn.Module) -> Explanation:
         )
     walk = _Walk()
     walk.visit("", model)
-    return Explanation(walk.rows, [*fused_footer(walk.rows, model), *_footer()])
+    rows = walk.rows
+    if not any(row.problem or "quantized" in row.op for row in rows):
+        rows = list(without_quint8(rows))
+    return Explanation(rows, [*fused_footer(rows, model), *_footer()])
 
 
 class _Walk:
@@ -115,11 +126,11 @@ def _torch_rows(path: str, module: nn.Module, reason: str) -> Iterator[Row]:
     namespace, name = _torch_class(module)
     if ".quantized." in namespace and ".reference." not in namespace:
         if name not in _PASSIVE and not any(module.children()):
-            yield Row(path, f"nn.quantized.{name}", "torch", reason=reason or NO_KERNEL)
+            yield kernel_row(path, f"nn.quantized.{name}", name, reason)
     elif namespace and any(True for _ in module.parameters(recurse=False)):
         yield Row(path, f"nn.{name}", "torch", reason=reason or FLOAT_WEIGHTS)
     elif namespace in ("torch.nn.modules.activation", "torch.nn.modules.pooling"):
-        yield Row(path, f"nn.{name}", "torch", reason=reason or NO_KERNEL)
+        yield kernel_row(path, f"nn.{name}", name, reason)
 
 
 def _node_rows(path: str, module: GraphModule, node: Node) -> Iterator[Row]:
@@ -138,9 +149,9 @@ def _node_rows(path: str, module: GraphModule, node: Node) -> Iterator[Row]:
         return
     layer = _join(path, node.name)
     if _in_float(node):
-        yield Row(layer, op, "torch", reason=IN_FLOAT)
+        yield kernel_row(layer, op, op, IN_FLOAT)
     elif op.startswith("quantized::") or (name in COMPUTE and _has_tensors(node)):
-        yield Row(layer, op, "torch", reason=NO_KERNEL)
+        yield kernel_row(layer, op, op)
 
 
 def _function(node: Node) -> tuple[str, str]:

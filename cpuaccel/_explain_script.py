@@ -12,9 +12,9 @@ from cpuaccel._facts import (
     COMPUTE,
     FLOAT_WEIGHTS,
     IN_FLOAT,
-    NO_KERNEL,
     OWN_KERNEL,
     is_packed_type,
+    kernel_row,
     packed_rows,
 )
 
@@ -114,7 +114,7 @@ def _torch_rows(path: str, node: Any) -> Iterator[Row]:
     if namespace == "cpuaccel":
         yield Row(_place(path, node), kind, "cpuaccel", reason=OWN_KERNEL)
     elif namespace == "quantized":
-        yield Row(_place(path, node), kind, "torch", reason=NO_KERNEL)
+        yield kernel_row(_place(path, node), kind, kind)
     elif namespace == "aten" and name in COMPUTE:
         weight = next((value for value in inputs[1:] if _target(value).endswith("weight")), None)
         if weight is not None:
@@ -122,8 +122,7 @@ def _torch_rows(path: str, node: Any) -> Iterator[Row]:
             yield Row(layer, kind, "torch", reason=FLOAT_WEIGHTS)
         else:
             in_float = any(value.node().kind() == "aten::dequantize" for value in inputs)
-            reason = IN_FLOAT if in_float else NO_KERNEL
-            yield Row(_place(path, node), kind, "torch", reason=reason)
+            yield kernel_row(_place(path, node), kind, kind, IN_FLOAT if in_float else "")
 
 
 def _place(path: str, node: Any) -> str:

@@ -16,7 +16,7 @@ class Row:
     op: str
     """Op of torch that the layer calls, such as `quantized::conv2d_relu`."""
     provider: str
-    """Library that runs it: onednn, fbgemm, intree or torch."""
+    """Library that runs it: cpuaccel, onednn, fbgemm, intree or torch."""
     kernel: str = ""
     """Implementation inside the library, where the library tells."""
     reason: str = ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ FLOAT_WEIGHTS = "float weights; cpuaccel takes quantized layers"
 IN_FLOAT = "runs in float between dequantize and quantize"
 NO_KERNEL = "cpuaccel has no kernel for this op"
 OWN_KERNEL = "one kernel in the place of several ops"
+QUINT8_KERNEL = "our kernel for quint8 tensors; others are torch's"
 
 _POOLS = [f"{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)]
 
@@ -60,6 +62,48 @@ _OPS = {
     **{f"ConvReLU{n}d": f"conv{n}d_relu" for n in (1, 2, 3)},
     **{f"ConvTranspose{n}d": f"conv_transpose{n}d" for n in (1, 2, 3)},
 }
+
+
+_SAME_KERNEL = {
+    "relu6": "hardtanh",
+    "maxpool2d": "quantizedmaxpool2d",
+    "interpolate": "upsamplenearest2d",
+    "concat": "cat",
+}
+"""Functions whose kernel has another name, and that; both as `_plain` has them."""
+
+
+def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:
+    """Return the row of an op without weights; `reason` is why torch runs it, if that is known.
+
+    `name` is the op's, with the namespace `quantized` if it has that, or that of its module.
+    """
+    if not reason and _has_kernel(name):
+        return Row(layer, op, "cpuaccel", reason=QUINT8_KERNEL)
+    return Row(layer, op, "torch", reason=reason or NO_KERNEL)
+
+
+def without_quint8(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows of a model in which nothing is quantized: kernels for quint8 do not count."""
+    for row in rows:
+        if row.reason == QUINT8_KERNEL:
+            row = replace(row, provider="torch", reason=NO_KERNEL)
+        yield row
+
+
+def _has_kernel(name: str) -> bool:
+    native = engine.native()
+    if native is None or not engine.is_enabled():
+        return False
+    names = native.overridden_ops()
+    if name.startswith("quantized::"):
+        return name in names
+    plain = _plain(name)
+    return _SAME_KERNEL.get(plain, plain) in {_plain(other) for other in names}
+
+
+def _plain(name: str) -> str:
+    return name.rpartition("::")[2].replace("_", "").lower()
 
 
 def op_of_class(name: str, dynamic: bool, fp16: bool) -> str:

@@ -15,7 +15,7 @@ from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 import cpuaccel
 from cpuaccel._explanation import Explanation, Row
 
-OURS = {"onednn", "fbgemm", "intree"}
+OURS = {"cpuaccel", "onednn", "fbgemm", "intree"}
 
 
 @pytest.fixture(autouse=True)
@@ -122,9 +122,32 @@ def test_fx_model(net: nn.Module) -> None:
         assert rows[layer].problem
     assert ops["add_relu"] == "quantized::add_relu"
     assert "float" in rows["act"].reason
-    for layer in ("add_relu", "act", "pool"):
-        assert rows[layer].provider == "torch"
-        assert rows[layer].reason
+    assert rows["act"].provider == "torch"
+    for layer in ("add_relu", "pool", "mean"):
+        assert rows[layer].provider == "cpuaccel", rows[layer]
+        assert "quint8" in rows[layer].reason
+
+
+def test_kernels_for_quint8_count_where_something_is_quantized(net: nn.Module) -> None:
+    assert _rows(Net())["pool"].provider == "torch"
+    with cpuaccel.enabled(False):
+        assert _rows(net)["pool"].provider == "torch"
+
+
+@pytest.mark.parametrize("provider", ["fbgemm", "onednn", "cpuaccel"])
+def test_saturation_is_noted_where_it_may_happen(provider: str) -> None:
+    cpuaccel.config.set("max_isa", "avx2")
+    cpuaccel.config.set("provider", provider)
+    try:
+        prepared = prepare_fx(Net().eval(), get_default_qconfig_mapping("x86"), (_image(),))
+        converted = convert_fx(prepared)
+        converted(_image())
+        row = _rows(converted)["conv2"]
+        assert row.provider == provider
+        assert ("may saturate" in row.note) == (provider != "cpuaccel")
+    finally:
+        cpuaccel.config.set("max_isa", "auto")
+        cpuaccel.config.set("provider", "auto")
 
 
 def test_calls_are_counted_by_layer(net: nn.Module) -> None:
@@ -150,7 +173,7 @@ def test_torchscript_names_the_same_layers(
     net: nn.Module, make: Callable[[nn.Module, torch.Tensor], nn.Module]
 ) -> None:
     prefix = "0." if make is SCRIPTED["inside"] else ""
-    eager = {f"{prefix}{row.layer}": row for row in _rows(net).values() if row.provider != "torch"}
+    eager = {f"{prefix}{row.layer}": row for row in _rows(net).values() if row.problem}
     made = make(net, _image())
     made(_image())
     found = _rows(made)
@@ -191,14 +214,21 @@ def test_copied_model_keeps_the_engine(net: nn.Module) -> None:
         (nn.LSTM(3, 4), "nn.LSTM"),
         (nn.SiLU(), "nn.SiLU"),
         (nn.Embedding(3, 4), "nn.Embedding"),
-        (torch.ao.nn.quantized.ReLU6(), "nn.quantized.ReLU6"),
-        (torch.ao.nn.quantized.Hardswish(1.0, 0), "nn.quantized.Hardswish"),
+        (torch.ao.nn.quantized.Softmax(), "nn.quantized.Softmax"),
     ],
 )
 def test_what_runs_on_torch_is_named(module: nn.Module, op: str) -> None:
     (row,) = _rows(nn.Sequential(module)).values()
     assert (row.layer, row.op, row.provider) == ("0", op, "torch")
     assert row.reason
+
+
+@pytest.mark.parametrize(
+    "module", [torch.ao.nn.quantized.ReLU6(), torch.ao.nn.quantized.Hardswish(1.0, 0)]
+)
+def test_what_runs_on_our_kernels_is_named(module: nn.Module) -> None:
+    (row,) = _rows(nn.Sequential(module)).values()
+    assert (row.op, row.provider) == (f"nn.quantized.{type(module).__name__}", "cpuaccel")
 
 
 def test_layers_packed_while_off_say_so() -> None:

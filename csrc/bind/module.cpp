@@ -153,6 +153,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
              "Gives torch's own kernels back.");
   module.def("is_installed", &quant::plugin_on);
+  module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));
   module.def("set_provider", &set_provider_by_name, py::arg("name"));

@@ -2,6 +2,8 @@
 
 #include <ATen/native/quantized/cpu/QuantUtils.h>
 #include <ATen/ops/_empty_affine_quantized_native.h>
+#include <ATen/quantized/QTensorImpl.h>
+#include <ATen/quantized/Quantizer.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/util/Exception.h>
 
@@ -26,8 +28,9 @@ void check_quint8(const char* op, const char* name, const at::Tensor& tensor) {
               tensor.defined() ? tensor.device().str() : "(undefined)");
   TORCH_CHECK(tensor.scalar_type() == at::kQUInt8, op, ": Expected ", name, " data type ",
               toString(at::kQUInt8), " but got ", toString(tensor.scalar_type()));
-  TORCH_CHECK(tensor.qscheme() == at::kPerTensorAffine, op, ": expected ", name,
-              " to be quantized per tensor, but got qscheme ", toString(tensor.qscheme()));
+  const auto qscheme = at::get_qtensorimpl(tensor)->quantizer()->qscheme();
+  TORCH_CHECK(qscheme == at::kPerTensorAffine, op, ": expected ", name,
+              " to be quantized per tensor, but got qscheme ", toString(qscheme));
 }
 
 SourceQuantizer dynamic_quantizer(const at::Tensor& contiguous_src, bool reduce_range) {

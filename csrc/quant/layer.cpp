@@ -164,9 +164,10 @@ std::tuple<at::Tensor, std::optional<at::Tensor>> Layer::unpack() const {
 std::string Layer::describe() const {
   const std::scoped_lock lock(mutex_);
   const auto kernel = kernel_.load();
+  const bool saturates = kernel && kernel->provider() != Provider::own && !has_vnni();
   const char* note =
-      has_vnni() ? ""
-                 : "may saturate if activations use all 8 bits (no VNNI; reduce_range avoids it)";
+      saturates ? "may saturate if activations use all 8 bits (no VNNI; reduce_range avoids it)"
+                : "";
   return "{\"provider\": " + json_string(kernel ? provider_name(kernel->provider()) : "pending") +
          ", \"kernel\": " + json_string(kernel ? kernel->implementation() : "") +
          ", \"reason\": " + json_string(reason_) + ", \"problem\": " +

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/quint8.h"
 #include "quant/activations.h"
 #include "quant/float_path.h"
 #include "quant/switch.h"
@@ -100,8 +101,9 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
                                 at::MemoryFormat::Contiguous);
   QuantCall call;
   call.src = quint8_data(src);
-  call.src_scale = static_cast<float>(input.q_scale());
-  call.src_zero_point = static_cast<int32_t>(input.q_zero_point());
+  const auto src_quantizer = ops::per_tensor(input);
+  call.src_scale = static_cast<float>(src_quantizer.scale);
+  call.src_zero_point = static_cast<int32_t>(src_quantizer.zero_point);
   call.dst = mutable_quint8_data(dst);
   call.dst_scale = static_cast<float>(output_scale);
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);

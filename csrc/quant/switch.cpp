@@ -65,6 +65,15 @@ void register_override(SwitchState& s, const ops::Override& row) {
 
 bool plugin_on() { return state().on.load(std::memory_order_relaxed); }
 
+std::vector<std::string> overridden_ops() {
+  std::vector<std::string> names;
+  for (const auto& row : all_overrides()) {
+    const std::string name(row.name);
+    names.push_back(name.substr(0, name.find('.')));
+  }
+  return names;
+}
+
 void switch_on() {
   auto& s = state();
   const std::scoped_lock lock(s.mutex);
