@@ -134,11 +134,12 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
       if (following != nullptr) {
         return {};
       }
-      count_fallback(op_name(op), "no provider runs this call");
-      if (accum != nullptr) {
+      const char* why = layer_->needs_float();
+      count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
+      if (accum != nullptr || why != nullptr) {
         const auto [weight, bias] = layer_->unpack();
-        return run_in_float(shape, weight, bias, input, *accum, post, 0.0, output_scale,
-                            output_zero_point);
+        return run_in_float(shape, weight, bias, input, accum ? *accum : at::Tensor(), post, 0.0,
+                            output_scale, output_zero_point);
       }
       return post == PostOp::relu
                  ? torch_params()->apply_relu(input, output_scale, output_zero_point)

@@ -11,10 +11,9 @@ at::IntArrayRef front(const std::array<int64_t, 3>& values, int count) {
 
 }  // namespace
 
-at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
-                        const std::optional<at::Tensor>& bias, const at::Tensor& input,
-                        const at::Tensor& accum, PostOp post, double negative_slope,
-                        double output_scale, int64_t output_zero_point) {
+at::Tensor real_in_float(const LayerShape& shape, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                         const at::Tensor& accum, PostOp post, double negative_slope) {
   at::Tensor real;
   if (shape.kind == LayerKind::linear) {
     real = at::linear(input.dequantize(), weight.dequantize(), bias);
@@ -43,6 +42,14 @@ at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
     case PostOp::sum:
       break;
   }
+  return real;
+}
+
+at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
+                        const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                        const at::Tensor& accum, PostOp post, double negative_slope,
+                        double output_scale, int64_t output_zero_point) {
+  at::Tensor real = real_in_float(shape, weight, bias, input, accum, post, negative_slope);
   if (shape.spatial == 2) {
     real = real.contiguous(at::MemoryFormat::ChannelsLast);
   }

@@ -1,5 +1,5 @@
-// The last resort for fused ops that torch's x86 engine does not have and no provider runs: the
-// same arithmetic in float. Slow, right, and counted as a fallback.
+// The last resort where neither a provider nor torch's x86 engine is right: fused ops that it does
+// not have, and sums beyond int32. The same arithmetic in float: slow, and counted as a fallback.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,12 @@
 
 namespace cpuaccel::quant {
 
-// quint8(post(conv or linear(input) + bias)); `accum` is added before a relu where it is defined.
+// post(conv or linear(input) + bias), float; `accum` is added before a relu where it is defined.
+at::Tensor real_in_float(const LayerShape& shape, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                         const at::Tensor& accum, PostOp post, double negative_slope);
+
+// The same, quantised to quint8.
 at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
                         const std::optional<at::Tensor>& bias, const at::Tensor& input,
                         const at::Tensor& accum, PostOp post, double negative_slope,

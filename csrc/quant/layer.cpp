@@ -77,7 +77,8 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason) {
     reason = why;
     return nullptr;
   }
-  layer->plain_ = layer->weight_.tensor.int_repr();
+  layer->plain_ = layer->weight_.tensor.int_repr().contiguous();
+  layer->sums_fit_ = sums_fit_int32(layer->weight_, layer->plain_);
   layer->weight_.tensor.reset();
   packed_weight_bytes() += layer->plain_.numel();
   return layer;
@@ -89,7 +90,14 @@ Layer::~Layer() {
   }
 }
 
+const char* Layer::needs_float() const {
+  return sums_fit_ ? nullptr : "sums could leave int32; computed in float";
+}
+
 bool Layer::run(Op op, const QuantCall& call) {
+  if (!sums_fit_) {
+    return false;
+  }
   auto kernel = kernel_.load(std::memory_order_acquire);
   if (!kernel) {
     kernel = pack(nullptr, call, nullptr);
@@ -168,9 +176,12 @@ std::string Layer::describe() const {
   const char* note =
       saturates ? "may saturate if activations use all 8 bits (no VNNI; reduce_range avoids it)"
                 : "";
-  return "{\"provider\": " + json_string(kernel ? provider_name(kernel->provider()) : "pending") +
+  const char* provider = !sums_fit_ ? "torch"
+                         : kernel   ? provider_name(kernel->provider())
+                                    : "pending";
+  return "{\"provider\": " + json_string(provider) +
          ", \"kernel\": " + json_string(kernel ? kernel->implementation() : "") +
-         ", \"reason\": " + json_string(reason_) + ", \"problem\": " +
+         ", \"reason\": " + json_string(sums_fit_ ? reason_ : needs_float()) + ", \"problem\": " +
          json_string(weight_.shape.to_string() +
                      (weight_.per_channel ? " per_channel" : " per_tensor")) +
          ", \"packed_bytes\": " + std::to_string(kernel ? kernel->bytes() : plain_.numel()) +

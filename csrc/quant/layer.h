@@ -29,6 +29,9 @@ class Layer {
   // Weight as torch had it (same values, same quantiser) and bias.
   std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() const;
 
+  // Why torch's kernels cannot run the layer either, and float has to; null where they can.
+  const char* needs_float() const;
+
   const LayerShape& shape() const { return weight_.shape; }
   // The op that plain calls and prepacks are counted under.
   Op op() const;
@@ -46,6 +49,7 @@ class Layer {
 
   LayerWeight weight_;
   std::optional<Provider> forced_;
+  bool sums_fit_ = true;
   std::atomic<std::shared_ptr<Kernel>> kernel_;
   std::atomic<int64_t> runs_{0};
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::layer, this);  // guards what follows, and packing

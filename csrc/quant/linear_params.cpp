@@ -116,8 +116,9 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   if (following != nullptr) {
     return {};
   }
-  count_fallback(op_name(op), "no provider runs this call");
-  if (post != PostOp::none && post != PostOp::relu) {
+  const char* why = layer_->needs_float();
+  count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
+  if (why != nullptr || (post != PostOp::none && post != PostOp::relu)) {
     const auto [weight, bias] = layer_->unpack();
     return run_in_float(layer_->shape(), weight, bias, input, {}, post, negative_slope,
                         output_scale, output_zero_point);
@@ -142,6 +143,12 @@ at::Tensor& LinearParams::run_static_out(const at::Tensor& input, double output_
 at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_t zero_point,
                                    PostOp post) {
   const at::Tensor src = input.contiguous();
+  if (const char* why = layer_->needs_float()) {
+    count_fallback(op_name(Op::linear_dynamic), why);
+    const auto [weight, bias] = layer_->unpack();
+    const at::Tensor quantized = at::quantize_per_tensor(src, scale, zero_point, at::kQUInt8);
+    return real_in_float(layer_->shape(), weight, bias, quantized, {}, post, 0.0);
+  }
   at::Tensor dst = at::empty(output_sizes(input, layer_->shape().OC), input.options());
   QuantCall call;
   call.src_f32 = src.const_data_ptr<float>();

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 namespace cpuaccel::quant {
@@ -132,6 +133,29 @@ at::Tensor LayerWeight::requantized(const at::Tensor& int8_values) const {
                                                   shape.kind == LayerKind::conv_transpose ? 1 : 0);
   }
   return at::_make_per_tensor_quantized_tensor(int8_values, tensor_scale, tensor_zero_point);
+}
+
+bool sums_fit_int32(const LayerWeight& layer, const at::Tensor& int8_values) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const auto& shape = layer.shape;
+  const int64_t count = shape.IC / shape.groups * shape.taps();
+  if (count <= kMost / (255 * 255)) {
+    return true;
+  }
+  if (shape.kind == LayerKind::conv_transpose) {
+    return false;  // its channels are not rows; the bound above has to do
+  }
+  const auto* data = int8_values.const_data_ptr<int8_t>();
+  for (int64_t oc = 0; oc < shape.OC; ++oc) {
+    int64_t sum = 0;
+    for (int64_t i = oc * count; i < (oc + 1) * count; ++i) {
+      sum += std::abs(int64_t{data[i]} - layer.zero_points[static_cast<size_t>(oc)]);
+    }
+    if (255 * sum > kMost) {
+      return false;
+    }
+  }
+  return true;
 }
 
 LayerWeight linear_weight(const at::Tensor& weight, const std::optional<at::Tensor>& bias) {

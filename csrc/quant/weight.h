@@ -54,6 +54,10 @@ struct LayerWeight {
   at::Tensor requantized(const at::Tensor& int8_values) const;
 };
 
+// Whether sum (src - src_zero_point) * (weight - zero_point) stays within int32 for every uint8
+// source, so that kernels with int32 sums are right. `int8_values` are those of torch's layout.
+bool sums_fit_int32(const LayerWeight& layer, const at::Tensor& int8_values);
+
 // Checks a linear layer's arguments: weight qint8 N x K, bias float N.
 LayerWeight linear_weight(const at::Tensor& weight, const std::optional<at::Tensor>& bias);
 

@@ -10,11 +10,22 @@ import pytest
 import torch
 from _strategies import Values
 from hypothesis import strategies as st
-from quant._engine import Counts, counted, off, running
+from quant._engine import Counts, counted, missing, off, running
 from torch import Tensor
 
-ISAS = ("auto", "avx2", "ref")
-"""`auto` is the newest instruction set of the machine."""
+_RUNGS = ("ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi")
+
+
+def _usable() -> tuple[str, ...]:
+    if missing():
+        return _RUNGS[:1]
+    from cpuaccel.quant.engine import load
+
+    return _RUNGS[: _RUNGS.index(load().isa()) + 1]
+
+
+ISAS = _usable()
+"""The instruction sets by which kernels are chosen, up to the newest of this machine."""
 isas = pytest.mark.parametrize("isa", ISAS)
 
 LAYOUTS = ("channels_last", "contiguous", "sliced", "permuted", "expanded", "offset")
