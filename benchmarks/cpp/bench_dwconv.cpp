@@ -58,6 +58,8 @@ struct Data {
 // and for four vectors of channels and a quad of rows of a column, shared by two rows of results at
 // stride 1:
 //   interleave   4 orders, 8 unpacks, and to widen them 8 without VNNI
+// AVX2 at stride 2 has another loop (direct_avx2.h). There, for each vector of results and pair of
+// taps, two instructions multiply and add, one unpacks, and one widens (half a vector each, twice).
 double bound(const Shape& s, const Peaks& peaks, Isa isa) {
   const bool vnni = isa == Isa::avx_vnni || isa == Isa::avx512_vnni;
   const double lanes = isa == Isa::avx512_vnni ? 16 : 8;
@@ -71,8 +73,12 @@ double bound(const Shape& s, const Peaks& peaks, Isa isa) {
   const auto outputs = static_cast<double>(O * O);
   const auto vectors =
       static_cast<double>((s.C + static_cast<int64_t>(lanes) - 1) / static_cast<int64_t>(lanes));
-  const double multiply = static_cast<double>(s.K) * quads * (vnni ? 1 : 4);
   const double requantise = 3 + 10.0 / 4;
+  if (isa == Isa::avx2 && s.S > 1) {
+    const auto pairs = static_cast<double>((s.K * s.K + 1) / 2);
+    return outputs * vectors * (4 * pairs + requantise) / (peak / lanes);
+  }
+  const double multiply = static_cast<double>(s.K) * quads * (vnni ? 1 : 4);
   const double columns = static_cast<double>(s.S) * outputs / static_cast<double>(rows);
   const double interleave = columns * quads * (vectors / 4) * (vnni ? 12 : 20);
   const double rate = peak / (vnni ? 4 * lanes : lanes);

@@ -48,6 +48,15 @@ int64_t tap_offset(const DwconvShape& shape, int64_t c, int64_t kh, int64_t kw) 
   return (((kh / 4) * shape.KW + kw) * kDwconvBlock + c % kDwconvBlock) * 4 + kh % 4;
 }
 
+// Where it lies among the pairs: of a block's channels 4..7 and 8..11 have changed places.
+int64_t pair_offset(const DwconvShape& shape, int64_t c, int64_t tap) {
+  constexpr int64_t kQuarter[] = {0, 2, 1, 3};
+  const int64_t i = c % kDwconvBlock;
+  const int64_t pairs = (shape.KH * shape.KW + 1) / 2;
+  const int64_t place = kQuarter[i / 4] * 4 + i % 4;
+  return ((c / kDwconvBlock * pairs + tap / 2) * kDwconvBlock + place) * 2 + tap % 2;
+}
+
 }  // namespace
 
 std::span<const KernelRow<DwconvFunction>> dwconv_kernels() { return kRows; }
@@ -68,10 +77,15 @@ DwconvWeights dwconv_pack(const DwconvShape& shape, const int8_t* weights) {
   const auto sum_bytes = static_cast<size_t>(blocks(shape) * kDwconvBlock) * sizeof(int32_t);
   packed.taps = aligned_block(tap_bytes);
   packed.tap_sums = aligned_block(sum_bytes);
-  packed.bytes = static_cast<int64_t>(tap_bytes + sum_bytes);
+  const auto pair_bytes =
+      static_cast<size_t>(blocks(shape) * packed.pair_count() * 2 * kDwconvBlock) * sizeof(int16_t);
+  packed.tap_pairs = aligned_block(pair_bytes);
+  packed.bytes = static_cast<int64_t>(tap_bytes + pair_bytes + sum_bytes);
   std::fill_n(packed.taps.get(), tap_bytes, std::byte{0});
+  std::fill_n(packed.tap_pairs.get(), pair_bytes, std::byte{0});
   std::fill_n(packed.tap_sums.get(), sum_bytes, std::byte{0});
   auto* taps = reinterpret_cast<int8_t*>(packed.taps.get());
+  auto* pairs = reinterpret_cast<int16_t*>(packed.tap_pairs.get());
   auto* sums = reinterpret_cast<int32_t*>(packed.tap_sums.get());
   for (int64_t c = 0; c < shape.C; ++c) {
     auto* block = taps + c / kDwconvBlock * block_bytes(shape);
@@ -79,6 +93,7 @@ DwconvWeights dwconv_pack(const DwconvShape& shape, const int8_t* weights) {
       for (int64_t kw = 0; kw < shape.KW; ++kw) {
         const int8_t weight = weights[(c * shape.KH + kh) * shape.KW + kw];
         block[tap_offset(shape, c, kh, kw)] = weight;
+        pairs[pair_offset(shape, c, kh * shape.KW + kw)] = weight;
         sums[c] += weight;
       }
     }
@@ -118,7 +133,9 @@ DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector)
 }
 
 size_t dwconv_scratch_bytes(const DwconvCall& call) {
-  size_t most = 0;
+  // A pointer to each tap, and one more.
+  const auto& shape = call.weights->shape;
+  auto most = static_cast<size_t>(shape.KH * shape.KW + 1) * sizeof(const uint8_t*);
   for (int64_t rows = 1; rows <= 2; ++rows) {
     const auto tile = dwconv_tile(call, rows, kMostTapVector);
     // A narrower vector may take a longer tile of the same bytes and a column.

@@ -27,17 +27,25 @@ struct DwconvShape {
 
 // Weights as the kernels read them, the same on every ISA: block of kDwconvBlock channels, quad of
 // kernel rows, kw, channel, then the quad's four rows; zero where there is no such row or channel.
-// 1.33 times the plain weights at 3x3, 1.6 times at 5x5.
+// 1.33 times the plain weights at 3x3, 1.6 times at 5x5; the pairs about twice as much again.
 inline constexpr int64_t kDwconvBlock = 16;
 
 struct DwconvWeights {
   DwconvShape shape;
   AlignedBlock taps;      // int8
   AlignedBlock tap_sums;  // int32, C rounded up: sum of a channel's weights
+  // The same taps by twos, for ISAs without a dot product of four bytes: block of channels, pair,
+  // channels in the order 0..3, 8..11, 4..7, 12..15, then the pair's two as int16; taps row by row.
+  AlignedBlock tap_pairs;
   int64_t bytes = 0;
   int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
 
   const int8_t* block(int64_t c) const;
+  int64_t pair_count() const { return (shape.KH * shape.KW + 1) / 2; }
+  const int16_t* pairs_of(int64_t c) const {
+    return reinterpret_cast<const int16_t*>(tap_pairs.get()) +
+           c / kDwconvBlock * pair_count() * 2 * kDwconvBlock;
+  }
   const int32_t* sums() const { return reinterpret_cast<const int32_t*>(tap_sums.get()); }
   int64_t quads() const { return (shape.KH + 3) / 4; }
 };
