@@ -58,8 +58,9 @@ struct Data {
 // and for four vectors of channels and a quad of rows of a column, shared by two rows of results at
 // stride 1:
 //   interleave   4 orders, 8 unpacks, and to widen them 8 without VNNI
-// AVX2 at stride 2 has another loop (direct_avx2.h). There, for each vector of results and pair of
-// taps, two instructions multiply and add, one unpacks, and one widens (half a vector each, twice).
+// AVX2 has another loop for up to 5x5 (direct_avx2.h). There, for each vector of results and pair
+// of taps, two instructions multiply and add and one unpacks; and half an instruction widens each
+// tap, of which four results at stride 1 have K * (K + 3) together.
 double bound(const Shape& s, const Peaks& peaks, Isa isa) {
   const bool vnni = isa == Isa::avx_vnni || isa == Isa::avx512_vnni;
   const double lanes = isa == Isa::avx512_vnni ? 16 : 8;
@@ -74,9 +75,10 @@ double bound(const Shape& s, const Peaks& peaks, Isa isa) {
   const auto vectors =
       static_cast<double>((s.C + static_cast<int64_t>(lanes) - 1) / static_cast<int64_t>(lanes));
   const double requantise = 3 + 10.0 / 4;
-  if (isa == Isa::avx2 && s.S > 1) {
+  if (isa == Isa::avx2 && s.K <= 5) {
     const auto pairs = static_cast<double>((s.K * s.K + 1) / 2);
-    return outputs * vectors * (4 * pairs + requantise) / (peak / lanes);
+    const auto taps = static_cast<double>(s.S == 1 ? s.K * (s.K + 3) : 4 * s.K * s.K) / 4;
+    return outputs * vectors * (3 * pairs + taps / 2 + requantise) / (peak / lanes);
   }
   const double multiply = static_cast<double>(s.K) * quads * (vnni ? 1 : 4);
   const double columns = static_cast<double>(s.S) * outputs / static_cast<double>(rows);

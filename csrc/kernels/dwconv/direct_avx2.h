@@ -1,5 +1,5 @@
-// dwconv for strides and dilations, where few results share a column, on AVX2: interleaving columns
-// for many results (impl.h) does not pay there, so every result reads its taps itself, by twos.
+// dwconv on AVX2 for few taps: without a dot product of four bytes, interleaving columns for all
+// results that share them (impl.h) does not pay, so every result reads its taps itself, by twos.
 //
 //   acc[c] += tap0[c] * weight0[c] + tap1[c] * weight1[c]      (vpmaddwd, 16 x 16 bits into 32)
 //
@@ -20,6 +20,8 @@ namespace {
 constexpr int64_t kBlock = kDwconvBlock;
 // Channels that run over a row of results before the next ones: a cache line.
 constexpr int64_t kChunk = 64;
+// Results that share taps, at a time.
+constexpr int kDenseResults = 4;
 
 // 16 results of kBlock channels as two vectors; unpacking pairs them so.
 struct Halves {
@@ -48,20 +50,24 @@ struct Output {
   __m128i min, max, flip;
 };
 
-// Taps of a result in the middle of the image: kKH rows, columns `step` apart.
-template <int kKH, int kKW>
+// Taps of results in the middle of the image: kKH rows, columns `step` apart. kDense: results are
+// as far apart as columns, so that the compiler sees which taps they share.
+template <int kKH, int kKW, bool kDense>
 struct Inside {
   const uint8_t* rows[kKH];
-  int64_t step;
-  CPUACCEL_INLINE const uint8_t* operator()(int64_t tap) const {
-    return rows[tap / kKW] + tap % kKW * step;
+  int64_t step, next;
+  CPUACCEL_INLINE const uint8_t* operator()(int64_t tap, int64_t result) const {
+    const uint8_t* row = rows[tap / kKW];
+    return kDense ? row + (tap % kKW + result) * step : row + tap % kKW * step + result * next;
   }
 };
 
-// Taps of any result: a pointer each.
+// Taps of any one result: a pointer each.
 struct Listed {
   const uint8_t* const* taps;
-  CPUACCEL_INLINE const uint8_t* operator()(int64_t tap) const { return taps[tap]; }
+  CPUACCEL_INLINE const uint8_t* operator()(int64_t tap, int64_t /*result*/) const {
+    return taps[tap];
+  }
 };
 
 CPUACCEL_INLINE __m256 ordered(const float* from) {
@@ -110,14 +116,15 @@ struct Direct {
     return {taps};
   }
 
-  template <int kKH, int kKW>
-  Inside<kKH, kKW> inside_taps(int64_t oh, int64_t ow, int64_t c) const {
-    Inside<kKH, kKW> inside;
+  template <int kKH, int kKW, bool kDense>
+  Inside<kKH, kKW, kDense> inside_taps(int64_t oh, int64_t ow, int64_t c) const {
+    Inside<kKH, kKW, kDense> inside;
     for (int64_t kh = 0; kh < kKH; ++kh) {
       inside.rows[kh] =
           tap_at(oh * shape.SH - shape.PH + kh * shape.DH, ow * shape.SW - shape.PW, c);
     }
     inside.step = shape.DW * shape.C;
+    inside.next = shape.SW * shape.C;
     return inside;
   }
 
@@ -135,10 +142,10 @@ struct Direct {
     return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
 
-  // kResults results of which the taps are `next` bytes apart. kTaps: 0 where not known.
+  // kResults results side by side. kTaps: 0 where not known.
   template <int kTaps, int kResults, bool kWhole, typename Taps>
-  CPUACCEL_INLINE void accumulate(const Block& b, const Taps& where, int64_t next, int64_t offset,
-                                  int64_t count, Halves acc[]) const {
+  CPUACCEL_INLINE void accumulate(const Block& b, const Taps& where, int64_t offset, int64_t count,
+                                  Halves acc[]) const {
     const int64_t number = kTaps != 0 ? kTaps : shape.KH * shape.KW;
     for (int r = 0; r < kResults; ++r) {
       acc[r] = {b.start_low, b.start_high};
@@ -147,10 +154,9 @@ struct Direct {
     for (int64_t t = 0; t < number; t += 2) {
       const auto* w = reinterpret_cast<const __m256i*>(b.pairs) + t;
       for (int r = 0; r < kResults; ++r) {
-        const __m256i first = load<kWhole>(where(t) + r * next + offset, count);
-        const __m256i second = t + 1 < number
-                                   ? load<kWhole>(where(t + 1) + r * next + offset, count)
-                                   : _mm256_setzero_si256();
+        const __m256i first = load<kWhole>(where(t, r) + offset, count);
+        const __m256i second =
+            t + 1 < number ? load<kWhole>(where(t + 1, r) + offset, count) : _mm256_setzero_si256();
         acc[r].low = _mm256_add_epi32(
             acc[r].low, _mm256_madd_epi16(_mm256_unpacklo_epi16(first, second), w[0]));
         acc[r].high = _mm256_add_epi32(
@@ -194,20 +200,20 @@ struct Direct {
   // kResults results side by side, for the channels of `blocks`.
   template <int kTaps, int kResults, typename Taps>
   CPUACCEL_INLINE void results(const Block* blocks, int64_t channels, const Output& out,
-                               const Taps& where, int64_t next, uint8_t* dst) const {
+                               const Taps& where, uint8_t* dst) const {
     const int64_t whole = channels / kBlock, rest = channels % kBlock;
     const int64_t element = call.dst.element_size();
     const int64_t dst_step = shape.C * element;
     Halves acc[kResults];
     for (int64_t i = 0; i < whole; ++i) {
-      accumulate<kTaps, kResults, true>(blocks[i], where, next, i * kBlock, kBlock, acc);
+      accumulate<kTaps, kResults, true>(blocks[i], where, i * kBlock, kBlock, acc);
       for (int r = 0; r < kResults; ++r) {
         finish<true>(blocks[i], out, acc[r], dst + r * dst_step + i * kBlock * element, kBlock);
       }
     }
     if (rest > 0) {
       const int64_t first = whole * kBlock;
-      accumulate<kTaps, kResults, false>(blocks[whole], where, next, first, rest, acc);
+      accumulate<kTaps, kResults, false>(blocks[whole], where, first, rest, acc);
       for (int r = 0; r < kResults; ++r) {
         finish<false>(blocks[whole], out, acc[r], dst + r * dst_step + first * element, rest);
       }
@@ -243,14 +249,23 @@ struct Direct {
       const bool inside = first >= 0 && first + (shape.KH - 1) * shape.DH < call.IH;
       for (int64_t ow = 0; ow < call.OW;) {
         if constexpr (kTaps != 0) {
-          if (inside && ow >= begin && ow + 1 < end) {
-            results<kTaps, 2>(blocks, channels, out, inside_taps<kKH, kKW>(row, ow, c),
-                              shape.SW * shape.C, dst + ow * dst_step);
-            ow += 2;
-            continue;
+          if (inside && ow >= begin) {
+            if (shape.SW == shape.DW && ow + kDenseResults <= end) {
+              results<kTaps, kDenseResults>(blocks, channels, out,
+                                            inside_taps<kKH, kKW, true>(row, ow, c),
+                                            dst + ow * dst_step);
+              ow += kDenseResults;
+              continue;
+            }
+            if (ow + 2 <= end) {
+              results<kTaps, 2>(blocks, channels, out, inside_taps<kKH, kKW, false>(row, ow, c),
+                                dst + ow * dst_step);
+              ow += 2;
+              continue;
+            }
           }
         }
-        results<kTaps, 1>(blocks, channels, out, list_taps(row, ow, c), 0, dst + ow * dst_step);
+        results<kTaps, 1>(blocks, channels, out, list_taps(row, ow, c), dst + ow * dst_step);
         ++ow;
       }
     }
