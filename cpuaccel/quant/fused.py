@@ -139,10 +139,10 @@ class FusedLayer(Fused):
         if type(x) is not Tensor or torch._C._is_tracing() or torch.compiler.is_compiling():
             return None
         table = self._buffers.get("table")
-        if self._call is None or self._call[1] is not table:
-            self.__dict__["_call"] = bound.bind(self.op, self), table
-        assert self._call is not None
-        return self._call[0]
+        call = self._call  # once: another thread may change the module meanwhile
+        if call is None or call[1] is not table:
+            call = self.__dict__["_call"] = bound.bind(self.op, self), table
+        return call[0]
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}; {self.ops[0]}: {self.detail}"

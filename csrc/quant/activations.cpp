@@ -1,10 +1,8 @@
 #include "quant/activations.h"
 
 #include <ATen/native/quantized/cpu/QuantUtils.h>
-#include <ATen/ops/_empty_affine_quantized_native.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
-#include <c10/core/TensorOptions.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -41,12 +39,6 @@ SourceQuantizer dynamic_quantizer(const at::Tensor& contiguous_src, bool reduce_
   const auto q = quant_utils::ChooseQuantizationParams(range.min, range.max, 0, 255, false, false,
                                                        reduce_range);
   return {q.scale, q.zero_point};
-}
-
-at::Tensor empty_quint8(at::IntArrayRef sizes, double scale, int64_t zero_point,
-                        at::MemoryFormat format) {
-  return at::native::empty_affine_quantized(sizes, at::kQUInt8, at::kStrided, at::kCPU, false,
-                                            scale, zero_point, format);
 }
 
 int64_t slices_below_int32(const char* op, int64_t src_per_slice, int64_t dst_per_slice) {

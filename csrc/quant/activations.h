@@ -22,10 +22,6 @@ struct SourceQuantizer {
 };
 SourceQuantizer dynamic_quantizer(const at::Tensor& contiguous_src, bool reduce_range);
 
-// A new quint8 tensor, without torch's dispatcher.
-at::Tensor empty_quint8(at::IntArrayRef sizes, double scale, int64_t zero_point,
-                        at::MemoryFormat format);
-
 inline const uint8_t* quint8_data(const at::Tensor& tensor) {
   return reinterpret_cast<const uint8_t*>(tensor.const_data_ptr<c10::quint8>());
 }

@@ -100,9 +100,11 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   if (following != nullptr && !epilogue) {
     return {};
   }
-  at::Tensor dst = empty_quint8(sizes, following != nullptr ? following->scale : output_scale,
-                                following != nullptr ? following->zero_point : output_zero_point,
-                                kChannelsLast<kSpatial>);
+  at::Tensor dst = ops::empty_quint8(sizes,
+                                     following != nullptr
+                                         ? ops::PerTensor{following->scale, following->zero_point}
+                                         : ops::PerTensor{output_scale, output_zero_point},
+                                     kChannelsLast<kSpatial>);
   if (accum != nullptr) {
     TORCH_CHECK(accum->sizes() == dst.sizes(), op_title(), ": expected accum to have shape ",
                 dst.sizes(), ", that of the result, but got ", accum->sizes());

@@ -96,9 +96,11 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
     return {};
   }
   const at::Tensor src = input.contiguous();
-  at::Tensor dst = empty_quint8(sizes, following != nullptr ? following->scale : output_scale,
-                                following != nullptr ? following->zero_point : output_zero_point,
-                                at::MemoryFormat::Contiguous);
+  at::Tensor dst = ops::empty_quint8(sizes,
+                                     following != nullptr
+                                         ? ops::PerTensor{following->scale, following->zero_point}
+                                         : ops::PerTensor{output_scale, output_zero_point},
+                                     at::MemoryFormat::Contiguous);
   QuantCall call;
   call.src = quint8_data(src);
   const auto src_quantizer = ops::per_tensor(input);
