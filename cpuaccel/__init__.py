@@ -8,6 +8,7 @@
 # to be imported from their beginning.
 import torch as _torch  # noqa: F401
 
+from cpuaccel import memory
 from cpuaccel.diagnostics import clear_caches, explain, reset_stats, stats
 from cpuaccel.quant.engine import disable, enable, enabled, is_enabled
 
@@ -24,6 +25,7 @@ __all__ = [
     "enabled",
     "explain",
     "is_enabled",
+    "memory",
     "reset_stats",
     "stats",
 ]

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 import cpuaccel
-from cpuaccel import config
+from cpuaccel import _native, config, memory
 from cpuaccel.quant import engine
 
 _PIPE_WIDTH = 10_000
@@ -103,10 +103,11 @@ def _facts() -> Iterable[tuple[str, str]]:
     yield "torch", str(torch.__version__)
     yield "engine", "on" if cpuaccel.is_enabled() else f"off: {engine.why_off()}"
     yield "torch.backends.quantized.engine", str(torch.backends.quantized.engine)
+    yield "allocator", "on" if memory.is_enabled() else f"off: {memory.why_off()}"
     yield "threads", str(torch.get_num_threads())
     try:
         # Off is no reason not to know: loading it puts nothing over torch's kernels.
-        native = engine.load()
+        native = _native.load()
     except RuntimeError as error:
         yield "compiled module", f"cannot be used: {error}"
         return

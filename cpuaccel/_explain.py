@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
+from cpuaccel import _native
 from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
 from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
@@ -198,7 +199,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _footer() -> Iterator[str]:
-    native = engine.native()
+    native = _native.native()
     if not engine.is_enabled():
         yield f"cpuaccel is off: {engine.why_off()}"
     if native is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from cpuaccel import _native
 from cpuaccel._explanation import Row
 from cpuaccel.quant import engine
 
@@ -92,7 +93,7 @@ def without_quint8(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _has_kernel(name: str) -> bool:
-    native = engine.native()
+    native = _native.native()
     if native is None or not engine.is_enabled():
         return False
     names = native.overridden_ops()
@@ -149,7 +150,7 @@ def _type_name(packed: torch.ScriptObject) -> str:
 def _describe(kind: str, packed: torch.ScriptObject) -> dict[str, Any]:
     if not kind:
         return {"reason": NO_KERNEL}
-    if engine.native() is None:
+    if _native.native() is None:
         return {"reason": "cpuaccel is off"}
     try:
         describe = getattr(torch.ops.cpuaccel, f"describe_{kind}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cpuaccel.quant import engine
+from cpuaccel import _native
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,7 @@ def stats() -> dict[str, Any]:
     `primitive_cache` (capacity, size, hits, misses, evictions, bytes) and `memory`
     (packed_weight_bytes). All are empty where the engine was never loaded.
     """
-    native = engine.native()
+    native = _native.native()
     if native is None:
         return {"calls": {}, "prepacks": {}, "fallbacks": {}, "primitive_cache": {}, "memory": {}}
     return native.stats()
@@ -27,14 +27,14 @@ def stats() -> dict[str, Any]:
 
 def reset_stats() -> None:
     """Set the counters back to zero. What is held (memory, cached primitives) stays counted."""
-    native = engine.native()
+    native = _native.native()
     if native is not None:
         native.reset_stats()
 
 
 def clear_caches() -> None:
-    """Empty every cache of the engine. Packed weights stay; what is missed is made again."""
-    native = engine.native()
+    """Empty every cache. Packed weights stay; what is missed is made again."""
+    native = _native.native()
     if native is not None:
         native.clear_caches()
 

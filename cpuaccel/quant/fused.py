@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.jit import is_scripting  # type: ignore[attr-defined]
 
+from cpuaccel import _native
 from cpuaccel.quant import _bound as bound
-from cpuaccel.quant import engine
 
-engine.load()  # has the ops
+_native.load()  # has the ops
 
 
 class Fused(nn.Module):

@@ -13,6 +13,7 @@
 #include "base/counters.h"
 #include "base/isa.h"
 #include "base/log.h"
+#include "memory/allocator.h"
 #include "quant/providers.h"
 #include "quant/switch.h"
 
@@ -108,9 +109,28 @@ void reset_all_stats() {
 }
 
 void clear_all_caches() {
+  memory::block_pool().empty();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().clear();
 #endif
+}
+
+py::dict memory_stats() {
+  const auto stats = memory::block_pool().stats();
+  py::dict result;
+  result["allocated"] = stats.allocated;
+  result["reserved"] = stats.reserved;
+  result["peak_allocated"] = stats.peak_allocated;
+  result["peak_reserved"] = stats.peak_reserved;
+  result["hits"] = stats.hits;
+  result["misses"] = stats.misses;
+  result["trims"] = stats.trims;
+  return result;
+}
+
+// `mebibytes`: -1 for half of the memory there is.
+void set_memory_cache(int64_t mebibytes) {
+  memory::block_pool().set_capacity(mebibytes < 0 ? -1 : mebibytes << 20);
 }
 
 py::dict build_info() {
@@ -153,6 +173,16 @@ PYBIND11_MODULE(_C, module) {
   module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
              "Gives torch's own kernels back.");
   module.def("is_installed", &quant::plugin_on);
+  module.def("install_allocator", &memory::install_allocator,
+             "Puts our CPU allocator over torch's; returns why not, if it does not.");
+  module.def("uninstall_allocator", &memory::uninstall_allocator);
+  module.def("allocator_installed", &memory::allocator_installed);
+  module.def("memory_stats", &memory_stats);
+  module.def("reset_memory_peaks", [] { memory::block_pool().reset_peaks(); });
+  module.def(
+      "empty_memory_cache", [] { return memory::block_pool().empty(); },
+      py::call_guard<py::gil_scoped_release>());
+  module.def("set_memory_cache", &set_memory_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));

@@ -19,7 +19,7 @@ _RUNGS = ("ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi")
 def _usable() -> tuple[str, ...]:
     if missing():
         return _RUNGS[:1]
-    from cpuaccel.quant.engine import load
+    from cpuaccel._native import load
 
     return _RUNGS[: _RUNGS.index(load().isa()) + 1]
 

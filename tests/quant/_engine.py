@@ -71,7 +71,7 @@ def _on(provider: str) -> Iterator[None]:
 
 
 def _has(provider: str) -> bool:
-    from cpuaccel.quant.engine import load
+    from cpuaccel._native import load
 
     built = load().build_info()
     key = {"onednn": "onednn_compiled"}.get(provider, provider)

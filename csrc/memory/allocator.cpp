@@ -1,0 +1,111 @@
+#include "memory/allocator.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
+C10_DECLARE_bool(caffe2_cpu_allocator_do_junk_fill);
+
+namespace cpuaccel::memory {
+namespace {
+
+// Of SetCPUAllocator: torch's own has 0, and only a higher or equal one replaces another.
+constexpr uint8_t kPriority = 1;
+constexpr uintptr_t kPage = 4096;
+
+c10::Allocator* torch_allocator() { return c10::GetDefaultCPUAllocator(); }
+
+// Blocks of the pool begin at a page, few others do; so most need not be looked up.
+bool may_be_block(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPage == 0; }
+
+class CachingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    const bool filled =
+        FLAGS_caffe2_cpu_allocator_do_zero_fill || FLAGS_caffe2_cpu_allocator_do_junk_fill;
+    if (bytes >= kLeastCached && !filled) {
+      if (void* data = block_pool().allocate(bytes)) {
+        c10::profiledCPUMemoryReporter().New(data, bytes);
+        return {data, data, &release, c10::Device(c10::kCPU)};
+      }
+    }
+    // Raises torch's own error if there is no memory.
+    void* data = torch_allocator()->raw_allocate(bytes);
+    return {data, data, &release, c10::Device(c10::kCPU)};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+
+  void copy_data(void* dst, const void* src, size_t bytes) const override {
+    default_copy_data(dst, src, bytes);
+  }
+
+ private:
+  static void release(void* data) {
+    if (data == nullptr) {
+      return;
+    }
+    if (may_be_block(data) && block_pool().owns(data)) {
+      // First: once it is released another thread may get and report it.
+      c10::profiledCPUMemoryReporter().Delete(data);
+      block_pool().release(data);
+      return;
+    }
+    torch_allocator()->raw_deallocate(data);
+  }
+};
+
+CachingAllocator& caching_allocator() {
+  static auto& allocator = *std::make_unique<CachingAllocator>().release();  // outlives tensors
+  return allocator;
+}
+
+// The file that malloc comes from, if it is not the C library.
+std::string other_malloc() {
+  Dl_info info{};
+  if (dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) == 0 || info.dli_fname == nullptr) {
+    return {};
+  }
+  const std::string path = info.dli_fname;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libc.") || name.starts_with("libc-") || name.starts_with("ld-musl")
+             ? std::string()
+             : name;
+}
+
+}  // namespace
+
+BlockPool& block_pool() {
+  static auto& pool = *std::make_unique<BlockPool>([] { return machine_memory(); }).release();
+  return pool;
+}
+
+std::string install_allocator() {
+  if (allocator_installed()) {
+    return {};
+  }
+  if (const auto name = other_malloc(); !name.empty()) {
+    return "malloc is that of " + name;
+  }
+  if (c10::GetCPUAllocator() != torch_allocator()) {
+    return "another allocator than torch's is set";
+  }
+  c10::SetCPUAllocator(&caching_allocator(), kPriority);
+  return allocator_installed() ? "" : "torch keeps an allocator of a higher priority";
+}
+
+void uninstall_allocator() {
+  if (allocator_installed()) {
+    c10::SetCPUAllocator(torch_allocator(), kPriority);
+  }
+}
+
+bool allocator_installed() { return c10::GetCPUAllocator() == &caching_allocator(); }
+
+}  // namespace cpuaccel::memory

@@ -1,0 +1,150 @@
+#include "memory/block_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "memory/pages.h"
+
+namespace cpuaccel::memory {
+namespace {
+
+// Sizes are rounded up to sixteenths of a power of two, so that a block serves sizes near its own.
+constexpr size_t kLeastStep = size_t{64} << 10;
+size_t rounded(size_t bytes) {
+  const size_t step = std::max(kLeastStep, std::bit_floor(bytes) / 16);
+  return (bytes + step - 1) / step * step;
+}
+
+// A kept block may be this much larger than what is asked for.
+size_t largest_for(size_t bytes) { return bytes + bytes / 8; }
+
+// Allocated and kept blocks together over the most that was ever allocated.
+constexpr double kSlack = 1.1;
+
+// Less than this part of the memory left is pressure.
+constexpr int64_t kLeastAvailable = 16;
+constexpr auto kAskAgain = std::chrono::milliseconds(100);  // reading /proc takes some 50 us
+
+}  // namespace
+
+BlockPool::BlockPool(Machine machine) : machine_(std::move(machine)) { set_capacity(-1); }
+
+BlockPool::~BlockPool() { empty(); }
+
+void* BlockPool::allocate(size_t bytes) {
+  const size_t size = rounded(bytes);
+  if (size < bytes) {
+    return nullptr;
+  }
+  const std::scoped_lock lock(mutex_);
+  if (void* data = take_kept(size)) {
+    return data;
+  }
+  ++stats_.misses;
+  const auto wanted = static_cast<int64_t>(size);
+  if (kept() > 0) {
+    const auto most = static_cast<int64_t>(kSlack * static_cast<double>(most_allocated_));
+    shrink_to(under_pressure(size) ? 0 : most - stats_.allocated - wanted);
+  }
+  void* data = map_pages(size);
+  if (data == nullptr && kept() > 0) {
+    shrink_to(0);
+    data = map_pages(size);
+  }
+  if (data != nullptr) {
+    stats_.reserved += wanted;
+    use(data, size);
+  }
+  return data;
+}
+
+void* BlockPool::take_kept(size_t bytes) {
+  const auto found = by_size_.lower_bound(bytes);
+  if (found == by_size_.end() || found->first > largest_for(bytes)) {
+    return nullptr;
+  }
+  const auto place = found->second;
+  const Kept block = *place;
+  by_size_.erase(found);
+  order_.erase(place);
+  ++stats_.hits;
+  use(block.data, block.bytes);
+  return block.data;
+}
+
+void BlockPool::use(void* data, size_t bytes) {
+  used_.emplace(data, bytes);
+  stats_.allocated += static_cast<int64_t>(bytes);
+  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+  most_allocated_ = std::max(most_allocated_, stats_.allocated);
+}
+
+bool BlockPool::owns(void* data) const {
+  const std::scoped_lock lock(mutex_);
+  return used_.contains(data);
+}
+
+void BlockPool::release(void* data) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = used_.find(data);
+  if (found == used_.end()) {
+    return;
+  }
+  const size_t bytes = found->second;
+  used_.erase(found);
+  stats_.allocated -= static_cast<int64_t>(bytes);
+  // The last that was freed is the next to be used: it is still in the cache.
+  const auto place = order_.insert(order_.end(), {data, bytes});
+  by_size_.emplace_hint(by_size_.lower_bound(bytes), bytes, place);
+  shrink_to(under_pressure(0) ? 0 : capacity_);
+}
+
+void BlockPool::shrink_to(int64_t bytes) {
+  while (!order_.empty() && kept() > bytes) {
+    const Kept block = order_.front();
+    const auto [first, last] = by_size_.equal_range(block.bytes);
+    by_size_.erase(
+        std::find_if(first, last, [&](const auto& row) { return row.second == order_.begin(); }));
+    order_.pop_front();
+    unmap_pages(block.data, block.bytes);
+    stats_.reserved -= static_cast<int64_t>(block.bytes);
+    ++stats_.trims;
+  }
+}
+
+bool BlockPool::under_pressure(size_t bytes) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - asked_ >= kAskAgain) {
+    asked_ = now;
+    answer_ = machine_();
+  }
+  return answer_.available - static_cast<int64_t>(bytes) < answer_.limit / kLeastAvailable;
+}
+
+int64_t BlockPool::empty() {
+  const std::scoped_lock lock(mutex_);
+  const int64_t before = kept();
+  shrink_to(0);
+  return before;
+}
+
+void BlockPool::set_capacity(int64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  capacity_ = bytes < 0 ? machine_().limit / 2 : bytes;
+  shrink_to(capacity_);
+}
+
+PoolStats BlockPool::stats() const {
+  const std::scoped_lock lock(mutex_);
+  return stats_;
+}
+
+void BlockPool::reset_peaks() {
+  const std::scoped_lock lock(mutex_);
+  stats_.peak_allocated = stats_.allocated;
+  stats_.peak_reserved = stats_.reserved;
+}
+
+}  // namespace cpuaccel::memory

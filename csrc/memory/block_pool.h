@@ -1,0 +1,81 @@
+// Large blocks of memory that are kept when they are freed, for the next one of about their size.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/fork.h"
+#include "memory/machine.h"
+
+namespace cpuaccel::memory {
+
+struct PoolStats {
+  int64_t allocated = 0;       // bytes of blocks that are in use
+  int64_t reserved = 0;        // the same, and of blocks that are kept
+  int64_t peak_allocated = 0;  // since the start, or the last reset_peaks()
+  int64_t peak_reserved = 0;
+  int64_t hits = 0;    // blocks that were there
+  int64_t misses = 0;  // blocks that the system had to map
+  int64_t trims = 0;   // kept blocks that were given back
+};
+
+// Thread-safe, fork-safe. What is kept stays below `capacity`, and below what makes allocated and
+// kept blocks together kSlack times the most that was ever allocated: so a program's memory stays
+// what it was. Under pressure (`machine` says that little is available) nothing is kept.
+class BlockPool {
+ public:
+  using Machine = std::function<MachineMemory()>;
+
+  explicit BlockPool(Machine machine);
+  ~BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  // At least `bytes`, undefined contents. Null if the system has none, with nothing kept any more.
+  void* allocate(size_t bytes);
+  // Whether `data` is a block in use.
+  bool owns(void* data) const;
+  // Gives a block of allocate() back. Others are left alone.
+  void release(void* data);
+
+  // Gives every kept block to the system. Returns their bytes.
+  int64_t empty();
+  // Bytes that may be kept; negative: half of the memory there is.
+  void set_capacity(int64_t bytes);
+
+  PoolStats stats() const;
+  void reset_peaks();
+
+ private:
+  struct Kept {
+    void* data;
+    size_t bytes;
+  };
+  using Order = std::list<Kept>;  // longest kept first
+
+  void* take_kept(size_t bytes);
+  void use(void* data, size_t bytes);
+  // Unmaps the longest kept blocks until no more than `bytes` are kept.
+  void shrink_to(int64_t bytes);
+  int64_t kept() const { return stats_.reserved - stats_.allocated; }
+  bool under_pressure(size_t bytes);
+
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::memory, this);  // guards all that follows
+  Machine machine_;
+  int64_t capacity_ = 0;
+  int64_t most_allocated_ = 0;  // peak_allocated that is never reset
+  PoolStats stats_;
+  Order order_;
+  std::multimap<size_t, Order::iterator> by_size_;
+  std::unordered_map<void*, size_t> used_;
+  std::chrono::steady_clock::time_point asked_{};
+  MachineMemory answer_;
+};
+
+}  // namespace cpuaccel::memory

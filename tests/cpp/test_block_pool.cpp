@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "memory/block_pool.h"
+#include "memory/pages.h"
+
+namespace cpuaccel::memory {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+MachineMemory plenty() { return {8 * kGiB, 8 * kGiB}; }
+
+TEST(BlockPool, AFreedBlockServesSizesNearItsOwn) {
+  BlockPool pool(plenty);
+  void* block = pool.allocate(10 * kMiB);
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(pool.owns(block));
+  pool.release(block);
+  EXPECT_FALSE(pool.owns(block));
+  EXPECT_EQ(pool.allocate(9 * kMiB), block);
+  void* other = pool.allocate(10 * kMiB);
+  EXPECT_NE(other, block);
+  EXPECT_EQ(pool.stats().hits, 1);
+  EXPECT_EQ(pool.stats().misses, 2);
+  pool.release(block);
+  pool.release(other);
+}
+
+TEST(BlockPool, AMuchLargerBlockDoesNot) {
+  BlockPool pool(plenty);
+  void* block = pool.allocate(20 * kMiB);
+  pool.release(block);
+  void* small = pool.allocate(10 * kMiB);
+  EXPECT_EQ(pool.stats().hits, 0);
+  pool.release(small);
+}
+
+TEST(BlockPool, LargeBlocksBeginAtAHugePage) {
+  BlockPool pool(plenty);
+  for (const size_t bytes : {2 * kMiB, 3 * kMiB + 5, 64 * kMiB}) {
+    void* block = pool.allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % kHugePage, 0u);
+    std::memset(block, 1, bytes);
+    pool.release(block);
+  }
+}
+
+TEST(BlockPool, TogetherTheyStayNearTheMostThatWasAllocated) {
+  BlockPool pool(plenty);
+  // Sizes that none of the kept blocks fit, one at a time: never more than one and a tenth.
+  size_t largest = 0;
+  for (size_t bytes = 2 * kMiB; bytes < 100 * kMiB; bytes += bytes / 3) {
+    pool.release(pool.allocate(bytes));
+    largest = std::max(largest, bytes);
+    EXPECT_LE(pool.stats().reserved, static_cast<int64_t>(1.2 * static_cast<double>(largest)));
+  }
+  EXPECT_GT(pool.stats().trims, 0);
+}
+
+TEST(BlockPool, KeepsNoMoreThanItsCapacity) {
+  BlockPool pool(plenty);
+  pool.set_capacity(10 * static_cast<int64_t>(kMiB));
+  void* first = pool.allocate(8 * kMiB);
+  void* second = pool.allocate(8 * kMiB);
+  pool.release(first);
+  pool.release(second);
+  EXPECT_EQ(pool.stats().reserved, 8 * static_cast<int64_t>(kMiB));
+  EXPECT_EQ(pool.allocate(8 * kMiB), second) << "the block kept longest goes first";
+  pool.release(second);
+  pool.set_capacity(0);
+  EXPECT_EQ(pool.stats().reserved, 0);
+}
+
+TEST(BlockPool, KeepsNothingUnderPressure) {
+  BlockPool pool([] { return MachineMemory{8 * kGiB, kGiB / 4}; });
+  pool.release(pool.allocate(8 * kMiB));
+  EXPECT_EQ(pool.stats().reserved, 0);
+}
+
+TEST(BlockPool, EmptyGivesItsBytesBack) {
+  BlockPool pool(plenty);
+  void* used = pool.allocate(4 * kMiB);
+  pool.release(pool.allocate(8 * kMiB));
+  EXPECT_EQ(pool.empty(), 8 * static_cast<int64_t>(kMiB));
+  EXPECT_EQ(pool.stats().reserved, 4 * static_cast<int64_t>(kMiB));
+  EXPECT_EQ(pool.stats().peak_reserved, 12 * static_cast<int64_t>(kMiB));
+  pool.reset_peaks();
+  EXPECT_EQ(pool.stats().peak_reserved, 4 * static_cast<int64_t>(kMiB));
+  pool.release(used);
+}
+
+TEST(BlockPool, WhatCannotBeMappedIsNull) {
+  BlockPool pool(plenty);
+  pool.release(pool.allocate(8 * kMiB));
+  EXPECT_EQ(pool.allocate(size_t{1} << 60), nullptr);
+  EXPECT_EQ(pool.allocate(~size_t{0}), nullptr);
+  EXPECT_EQ(pool.stats().allocated, 0);
+  EXPECT_EQ(pool.stats().reserved, 0) << "what was kept went first";
+}
+
+// Blocks of eight threads, each full of its owner's bytes; in the middle the process forks.
+TEST(BlockPool, ThreadsAndAForkLeaveNothingBehind) {
+  BlockPool pool(plenty);
+  pool.set_capacity(64 * static_cast<int64_t>(kMiB));
+  std::atomic<int> wrong{0}, done{0};
+  const auto work = [&](unsigned seed) {
+    std::minstd_rand random(seed + 1);
+    std::vector<std::pair<unsigned char*, size_t>> held;
+    for (int step = 0; step < 1250; ++step, ++done) {
+      if (held.size() > 3 || (!held.empty() && random() % 2 == 0)) {
+        const size_t at = random() % held.size();
+        const auto [data, bytes] = held[at];
+        wrong += data[0] != seed || data[bytes - 1] != seed;
+        pool.release(data);
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
+      } else {
+        const size_t bytes = kMiB + random() % (3 * kMiB);
+        auto* data = static_cast<unsigned char*>(pool.allocate(bytes));
+        if (data == nullptr) {
+          ++wrong;
+          continue;
+        }
+        data[0] = data[bytes - 1] = static_cast<unsigned char>(seed);
+        held.emplace_back(data, bytes);
+      }
+    }
+    for (const auto& [data, bytes] : held) {
+      wrong += data[0] != seed || data[bytes - 1] != seed;
+      pool.release(data);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    threads.emplace_back(work, seed);
+  }
+  while (done < 5000) {
+    std::this_thread::yield();
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    void* data = pool.allocate(5 * kMiB);
+    const bool right = data != nullptr && pool.owns(data);
+    pool.release(data);
+    pool.empty();
+    _exit(right && pool.stats().reserved == pool.stats().allocated ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(pool.stats().allocated, 0);
+  pool.empty();
+  EXPECT_EQ(pool.stats().reserved, 0);
+}
+
+class Machine : public ::testing::Test {
+ protected:
+  Machine()
+      : root_(std::filesystem::temp_directory_path() / ("machine" + std::to_string(getpid()))) {
+    write("proc/meminfo", "MemTotal:       1000 kB\nMemFree: 10 kB\nMemAvailable:    600 kB\n");
+  }
+  ~Machine() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  MachineMemory memory() const { return machine_memory(root_.string()); }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST_F(Machine, WithoutCgroupsHasWhatTheKernelSays) {
+  EXPECT_EQ(memory().limit, 1000 * 1024);
+  EXPECT_EQ(memory().available, 600 * 1024);
+}
+
+TEST_F(Machine, TheTightestCgroupCounts) {
+  write("proc/self/cgroup", "0::/a/b\n");
+  write("sys/fs/cgroup/a/memory.max", "500000\n");
+  write("sys/fs/cgroup/a/memory.current", "450000\n");
+  write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 50000\n");
+  write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  EXPECT_EQ(memory().limit, 500000);
+  EXPECT_EQ(memory().available, 100000);
+}
+
+TEST_F(Machine, VersionOneCountsToo) {
+  write("proc/self/cgroup", "9:cpu,memory:/a\n3:cpuset:/\n");
+  write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "400000\n");
+  write("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "100000\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(memory().limit, 400000);
+  EXPECT_EQ(memory().available, 300000);
+}
+
+TEST(MachineMemory, OfThisMachineIsThere) {
+  EXPECT_GT(machine_memory().limit, 0);
+  EXPECT_GT(machine_memory().available, 0);
+}
+
+}  // namespace
+}  // namespace cpuaccel::memory
