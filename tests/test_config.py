@@ -79,7 +79,7 @@ def test_empty_is_not_set(monkeypatch: pytest.MonkeyPatch, name: str, variable: 
 
 
 @pytest.mark.parametrize(("name", "variable"), VARIABLES)
-@pytest.mark.parametrize("text", ["nonsense", "-1", "1.5", "99999999999999999999"])
+@pytest.mark.parametrize("text", ["nonsense", "-2", "1.5", "99999999999999999999"])
 def test_bad_value_warns_once_and_gives_the_default(
     monkeypatch: pytest.MonkeyPatch, name: str, variable: str, text: str
 ) -> None:
