@@ -1,4 +1,4 @@
-// A compiled oneDNN primitive for one Problem, safe to run from several threads at once.
+// A compiled oneDNN primitive for one problem, safe to run from several threads at once.
 #pragma once
 
 #include <atomic>
@@ -6,18 +6,23 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "dnnl/api.h"
+#include "dnnl/matmul_problem.h"
 #include "dnnl/problem.h"
 
 namespace cpuaccel::dnnl_layer {
 
-// Pointers of one execution; shapes are the Problem's.
+// What a primitive can be made of.
+using AnyProblem = std::variant<Problem, MatmulProblem>;
+
+// Pointers of one execution; shapes are the problem's.
 struct Arguments {
-  const uint8_t* src = nullptr;
+  const void* src = nullptr;
   const void* weights = nullptr;  // packed to Primitive::weights_desc()
-  const float* bias = nullptr;    // OC values, in units of the result before requantisation
-  const float* scales = nullptr;  // OC values
+  const void* bias = nullptr;     // of int8: f32, in units of the result before requantisation
+  const float* scales = nullptr;  // of int8: OC values
   int32_t src_zero_point = 0;
   int32_t dst_zero_point = 0;
   void* dst = nullptr;
@@ -26,7 +31,7 @@ struct Arguments {
 class Primitive {
  public:
   // Throws dnnl::error where oneDNN has no implementation.
-  explicit Primitive(const Problem& problem);
+  explicit Primitive(const AnyProblem& problem);
   ~Primitive();
   Primitive(const Primitive&) = delete;
   Primitive& operator=(const Primitive&) = delete;
@@ -51,7 +56,7 @@ class Primitive {
 
   dnnl::primitive primitive_;
   dnnl::memory::desc src_desc_, weights_desc_, bias_desc_, dst_desc_, scratchpad_desc_;
-  int64_t OC_ = 0;
+  int64_t scales_ = 0;  // how many; none for floating point
   bool src_zero_point_ = false;
   bool dst_zero_point_ = false;
   std::string implementation_;
@@ -59,8 +64,7 @@ class Primitive {
   mutable std::atomic<Context*> idle_{nullptr};
 };
 
-// The process's CPU engine, and the calling thread's stream.
-const dnnl::engine& engine();
+// The calling thread's stream.
 dnnl::stream& stream();
 
 }  // namespace cpuaccel::dnnl_layer

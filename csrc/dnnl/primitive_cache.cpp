@@ -24,7 +24,7 @@ PrimitiveCache::PrimitiveCache() : mutex_(fork_safe_mutex(ForkLevel::leaf, this)
   });
 }
 
-std::shared_ptr<const Primitive> PrimitiveCache::get(const Problem& problem) {
+std::shared_ptr<const Primitive> PrimitiveCache::get(const AnyProblem& problem) {
   {
     const std::scoped_lock lock(mutex_);
     if (const auto found = index_.find(problem); found != index_.end()) {

@@ -1,4 +1,4 @@
-// The bounded cache of oneDNN primitives that all layers share.
+// The bounded cache of oneDNN primitives that all layers and products share.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,6 @@
 #include <unordered_map>
 
 #include "dnnl/primitive.h"
-#include "dnnl/problem.h"
 
 namespace cpuaccel::dnnl_layer {
 
@@ -25,7 +24,7 @@ class PrimitiveCache {
 
   // The primitive for `problem`, created on a miss. Throws dnnl::error where oneDNN has none.
   // Two threads that miss at once may both create; one result is kept.
-  std::shared_ptr<const Primitive> get(const Problem& problem);
+  std::shared_ptr<const Primitive> get(const AnyProblem& problem);
 
   // A layer that still holds its last primitive counts its hit here, without a look-up.
   void count_hit() { held_hits_.fetch_add(1, std::memory_order_relaxed); }
@@ -41,15 +40,20 @@ class PrimitiveCache {
  private:
   PrimitiveCache();
   struct Entry {
-    Problem problem;
+    AnyProblem problem;
     std::shared_ptr<const Primitive> primitive;
+  };
+  struct Hash {
+    size_t operator()(const AnyProblem& problem) const noexcept {
+      return std::visit([](const auto& p) { return hash(p); }, problem);
+    }
   };
   using Order = std::list<Entry>;  // front: used last
   void evict_over(size_t capacity, Order& evicted);
 
   std::mutex& mutex_;
   Order order_;
-  std::unordered_map<Problem, Order::iterator, ProblemHash> index_;
+  std::unordered_map<AnyProblem, Order::iterator, Hash> index_;
   size_t capacity_ = 1024;
   int64_t hits_ = 0, misses_ = 0, evictions_ = 0, bytes_ = 0;
   std::atomic<int64_t> held_hits_{0};

@@ -2,16 +2,10 @@
 
 #include <bit>
 
+#include "dnnl/mix.h"
+
 namespace cpuaccel::dnnl_layer {
 namespace {
-
-// boost's hash_combine with 64-bit constants of splitmix64.
-void mix(size_t& seed, uint64_t value) {
-  value += 0x9e3779b97f4a7c15ull + seed;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
-  seed = value ^ (value >> 31);
-}
 
 std::string joined(const std::array<int64_t, 3>& dims, int count) {
   std::string text;
@@ -23,7 +17,7 @@ std::string joined(const std::array<int64_t, 3>& dims, int count) {
 
 }  // namespace
 
-size_t ProblemHash::operator()(const Problem& p) const noexcept {
+size_t hash(const Problem& p) noexcept {
   size_t seed = 0;
   mix(seed, static_cast<uint64_t>(p.kind) | static_cast<uint64_t>(p.post) << 8 |
                 uint64_t{p.bias} << 16 | uint64_t{p.src_zero_point} << 17 |

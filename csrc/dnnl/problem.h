@@ -45,9 +45,7 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-struct ProblemHash {
-  size_t operator()(const Problem& problem) const noexcept;
-};
+size_t hash(const Problem& problem) noexcept;
 
 // For logs: "conv u8s8u8 n1 ic64 oc64 g1 src56x56 k3x3 s1x1 ...".
 std::string to_string(const Problem& problem);

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "dnnl/describe.h"
 #include "dnnl/primitive.h"
 
 namespace cpuaccel::dnnl_layer {

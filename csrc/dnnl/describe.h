@@ -1,0 +1,17 @@
+// Problems as oneDNN's primitive descriptors.
+#pragma once
+
+#include "dnnl/api.h"
+#include "dnnl/matmul_problem.h"
+#include "dnnl/problem.h"
+
+namespace cpuaccel::dnnl_layer {
+
+// The process's CPU engine.
+const dnnl::engine& engine();
+
+// Throw dnnl::error where oneDNN has no implementation.
+dnnl::primitive_desc_base describe(const Problem& problem);
+dnnl::primitive_desc_base describe(const MatmulProblem& problem);
+
+}  // namespace cpuaccel::dnnl_layer

@@ -1,0 +1,81 @@
+#include <bit>
+
+#include "dnnl/describe.h"
+#include "dnnl/mix.h"
+
+namespace cpuaccel::dnnl_layer {
+namespace {
+
+using dnnl::memory;
+
+constexpr const char* kTypeNames[] = {"f32", "bf16", "f16"};
+
+memory::data_type to_dnnl(FloatType type) {
+  return type == FloatType::f32    ? memory::data_type::f32
+         : type == FloatType::bf16 ? memory::data_type::bf16
+                                   : memory::data_type::f16;
+}
+
+// A single product goes to oneDNN as one of two dimensions, for which it has more kernels.
+memory::desc matrix(const MatmulProblem& p, FloatType type, int64_t rows, int64_t columns,
+                    const std::array<int64_t, 3>& strides) {
+  if (p.batch == 1) {
+    return {{rows, columns}, to_dnnl(type), memory::dims{strides[1], strides[2]}};
+  }
+  return {{p.batch, rows, columns}, to_dnnl(type), memory::dims(strides.begin(), strides.end())};
+}
+
+}  // namespace
+
+dnnl::primitive_desc_base describe(const MatmulProblem& p) {
+  const auto src = matrix(p, p.src_type, p.M, p.K, p.src_strides);
+  auto weights = matrix(p, p.weights_type, p.K, p.N, p.weights_strides);
+  if (p.packed_weights) {
+    weights = {weights.get_dims(), to_dnnl(p.weights_type), memory::format_tag::any};
+  }
+  const auto dst = matrix(p, p.dst_type, p.M, p.N, p.dst_strides);
+  memory::desc bias;
+  if (p.bias) {
+    bias = p.batch == 1 ? memory::desc({1, p.N}, to_dnnl(p.dst_type), memory::format_tag::ab)
+                        : memory::desc({1, 1, p.N}, to_dnnl(p.dst_type), memory::format_tag::abc);
+  }
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops post;
+  if (p.alpha != 1.0f) {
+    post.append_eltwise(dnnl::algorithm::eltwise_linear, p.alpha, 0.0f);
+  }
+  if (p.beta != 0.0f) {
+    post.append_sum(p.beta);
+  }
+  attr.set_post_ops(post);
+  return dnnl::matmul::primitive_desc(engine(), src, weights, bias, dst, attr);
+}
+
+size_t hash(const MatmulProblem& p) noexcept {
+  size_t seed = 1;
+  mix(seed, static_cast<uint64_t>(p.src_type) | static_cast<uint64_t>(p.weights_type) << 2 |
+                static_cast<uint64_t>(p.dst_type) << 4 | uint64_t{p.bias} << 6 |
+                uint64_t{p.packed_weights} << 7 | static_cast<uint64_t>(p.isa) << 8 |
+                static_cast<uint64_t>(p.threads) << 32);
+  mix(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
+                std::bit_cast<uint32_t>(p.beta));
+  for (const int64_t value : {p.batch, p.M, p.N, p.K}) {
+    mix(seed, static_cast<uint64_t>(value));
+  }
+  for (const auto* strides : {&p.src_strides, &p.weights_strides, &p.dst_strides}) {
+    for (const int64_t value : *strides) {
+      mix(seed, static_cast<uint64_t>(value));
+    }
+  }
+  return seed;
+}
+
+std::string to_string(const MatmulProblem& p) {
+  const auto name = [](FloatType type) { return kTypeNames[static_cast<size_t>(type)]; };
+  return std::string("matmul ") + name(p.src_type) + name(p.weights_type) + name(p.dst_type) +
+         " b" + std::to_string(p.batch) + " m" + std::to_string(p.M) + " n" + std::to_string(p.N) +
+         " k" + std::to_string(p.K) + " t" + std::to_string(p.threads);
+}
+
+}  // namespace cpuaccel::dnnl_layer
