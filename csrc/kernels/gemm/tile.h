@@ -10,55 +10,57 @@
 namespace cpuaccel::kernels {
 namespace {
 
+// Loops over sums are unrolled, all of them: one index that is not a constant, and the sums are in
+// memory.
+#define CPUACCEL_UNROLL _Pragma("GCC unroll 32")
+
 template <typename V, int kRows, int kVectors>
 void tile(const TileCall& call, int64_t row) {
   using Vector = typename V::Vector;
   constexpr int64_t kNr = 2 * V::kLanes;
   Vector sums[kRows][kVectors];
+  const float* a[kRows];
+  CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
+    a[i] = call.a + (row + i) * call.a_stride;
+    CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
       sums[i][j] = V::zero();
     }
   }
-  const float* a[kRows];
-  for (int i = 0; i < kRows; ++i) {
-    a[i] = call.a + (row + i) * call.a_stride;
-  }
   const float* panel = call.panel;
   for (int64_t k = 0; k < call.k; ++k) {
     Vector b[kVectors];
+    CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
       b[j] = V::load(panel + j * V::kLanes);
     }
     panel += kNr;
+    CPUACCEL_UNROLL
     for (int i = 0; i < kRows; ++i) {
       const Vector value = V::broadcast(a[i] + k);
+      CPUACCEL_UNROLL
       for (int j = 0; j < kVectors; ++j) {
         sums[i][j] = V::fma(value, b[j], sums[i][j]);
       }
     }
   }
   const Vector alpha = V::set1(call.alpha);
+  const bool whole = call.n == kVectors * V::kLanes;
+  const auto mask = V::mask(call.n - (kVectors - 1) * V::kLanes);
   float* c = call.c + row * call.c_stride;
-  if (call.n == kVectors * V::kLanes) {
-    for (int i = 0; i < kRows; ++i, c += call.c_stride) {
-      for (int j = 0; j < kVectors; ++j) {
-        const Vector start = call.add ? V::load(c + j * V::kLanes) : V::zero();
-        V::store(c + j * V::kLanes, V::fma(alpha, sums[i][j], start));
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      float* to = c + j * V::kLanes;
+      if (whole || j < kVectors - 1) {
+        V::store(to, V::fma(alpha, sums[i][j], call.add ? V::load(to) : V::zero()));
+      } else {
+        V::store(to, V::fma(alpha, sums[i][j], call.add ? V::load(to, mask) : V::zero()), mask);
       }
     }
-    return;
-  }
-  constexpr int kLast = kVectors - 1;
-  const auto mask = V::mask(call.n - kLast * V::kLanes);
-  for (int i = 0; i < kRows; ++i, c += call.c_stride) {
-    for (int j = 0; j < kLast; ++j) {
-      const Vector start = call.add ? V::load(c + j * V::kLanes) : V::zero();
-      V::store(c + j * V::kLanes, V::fma(alpha, sums[i][j], start));
-    }
-    float* last = c + kLast * V::kLanes;
-    const Vector start = call.add ? V::load(last, mask) : V::zero();
-    V::store(last, V::fma(alpha, sums[i][kLast], start), mask);
+    c += call.c_stride;
   }
 }
 
