@@ -10,6 +10,7 @@ import torch as _torch  # noqa: F401
 
 from cpuaccel import memory
 from cpuaccel.diagnostics import clear_caches, explain, reset_stats, stats
+from cpuaccel.precision import fastmath
 from cpuaccel.quant.engine import disable, enable, enabled, is_enabled
 
 try:
@@ -24,6 +25,7 @@ __all__ = [
     "enable",
     "enabled",
     "explain",
+    "fastmath",
     "is_enabled",
     "memory",
     "reset_stats",

@@ -1,4 +1,4 @@
-"""`python -m cpuaccel`: what is on, and what runs the layers of a model in a file."""
+"""`python -m cpuaccel`: what is on, what runs the layers of a model in a file, tuning."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.text import Text
 
 import cpuaccel
 from cpuaccel import _native, config, memory
+from cpuaccel._tune_command import add_tune, run_tune
 from cpuaccel.quant import engine
 
 _PIPE_WIDTH = 10_000
@@ -42,6 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "info":
         _print_info(console)
         return 0
+    if options.command == "tune":
+        try:
+            return run_tune(console, options)
+        except (OSError, RuntimeError, ValueError) as error:
+            _fail(str(error))
     try:
         model = _load(options.file, options.trust)
     except LoadError as error:
@@ -74,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument(
         "--trust", action="store_true", help="load a pickled module, which runs code from FILE"
     )
+    add_tune(commands)
     return parser
 
 

@@ -57,7 +57,7 @@ class Option:
                 return value
             if isinstance(value, int) and self.minimum <= value <= self.maximum:
                 return value
-            if isinstance(value, str) and value in self.allowed:
+            if isinstance(value, str) and (not self.allowed or value in self.allowed):
                 return value
         raise ValueError(value)
 
@@ -120,6 +120,40 @@ OPTIONS: tuple[Option, ...] = (
         ("auto", "cpuaccel", "onednn", "fbgemm", "intree"),
         "set_provider",
         "Library that newly packed layers run on; for tests and benchmarks.",
+    ),
+    _words(
+        "matmul_provider",
+        "CPUACCEL_MATMUL_PROVIDER",
+        "auto",
+        ("auto", "cpuaccel", "onednn", "intree"),
+        "set_matmul_provider",
+        "Library for floating-point matrix products; auto is the table `python -m cpuaccel tune` has.",
+    ),
+    _words(
+        "fastmath",
+        "CPUACCEL_FASTMATH",
+        "auto",
+        ("auto", "off", "emulate"),
+        "set_fastmath",
+        "BF16 arithmetic for fp32 models that ask for it; emulate rounds where the CPU has none.",
+    ),
+    Option(
+        "matmul_table",
+        ("CPUACCEL_MATMUL_TABLE",),
+        str,
+        "",
+        "the path of a file",
+        "This machine's table of matrix products; empty is matmul.csv in the user's configuration.",
+    ),
+    Option(
+        "weight_cache_mib",
+        ("CPUACCEL_WEIGHT_CACHE_MIB",),
+        int,
+        -1,
+        f"an integer from -1 to {_MAX_CAPACITY}",
+        "Most MiB of weights kept in another type (autocast); -1 is a quarter of the memory.",
+        minimum=-1,
+        setter="set_weight_cache",
     ),
     Option(
         "primitive_cache_capacity",

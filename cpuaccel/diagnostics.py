@@ -16,12 +16,13 @@ def stats() -> dict[str, Any]:
     """Return the engine's counters since the process began, or since `reset_stats()`.
 
     Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
-    `primitive_cache` (capacity, size, hits, misses, evictions, bytes) and `memory`
-    (packed_weight_bytes). All are empty where the engine was never loaded.
+    `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same,
+    in bytes, and stale: weights found changed) and `memory` (packed_weight_bytes). All are empty where the engine was never loaded.
     """
     native = _native.native()
     if native is None:
-        return {"calls": {}, "prepacks": {}, "fallbacks": {}, "primitive_cache": {}, "memory": {}}
+        kinds = ("calls", "prepacks", "fallbacks", "primitive_cache", "weight_cache", "memory")
+        return {kind: {} for kind in kinds}
     return native.stats()
 
 

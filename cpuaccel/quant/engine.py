@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cpuaccel import _log, config, memory
+from cpuaccel import _log, config, matmul, memory
 from cpuaccel._native import failure, load, native
 
 _lock = threading.RLock()
@@ -30,6 +30,7 @@ def enable() -> None:
         except RuntimeError as error:
             _refusal = f"cpuaccel cannot replace torch's kernels: {error}"
             raise RuntimeError(_refusal) from error
+        matmul.install(module)
         memory.install(module)
         _disabled, _refusal = False, ""
         _log.logger.info("the engine is on (%s)", module.isa())

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 #if defined(__x86_64__)
@@ -32,6 +33,16 @@ bool cpu_has_avx_vnni() {
   return (eax & (1u << 4)) != 0 && __builtin_cpu_supports("avx2");
 }
 
+// CPUID leaf 7: AVX512-BF16 is subleaf 1, EAX bit 5, AMX-BF16 subleaf 0, EDX bit 22. oneDNN asks
+// the operating system for AMX's registers itself.
+bool cpu_has_bf16() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 5)) != 0) {
+    return true;
+  }
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 22)) != 0;
+}
+
 bool ask_cpu(Isa isa) {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
@@ -54,7 +65,24 @@ bool ask_cpu(Isa isa) {
   return false;
 }
 #else
+bool cpu_has_bf16() { return false; }
 bool ask_cpu(Isa isa) { return isa == Isa::ref; }
+#endif
+
+#if defined(__x86_64__)
+// CPUID leaf 0: twelve letters in EBX, EDX, ECX.
+std::string ask_vendor() {
+  std::array<unsigned, 3> letters{};
+  unsigned newest = 0;
+  if (__get_cpuid(0, &newest, &letters[0], &letters[2], &letters[1]) == 0) {
+    return {};
+  }
+  std::string vendor(sizeof(letters), '\0');
+  std::memcpy(vendor.data(), letters.data(), sizeof(letters));
+  return vendor;
+}
+#else
+std::string ask_vendor() { return {}; }
 #endif
 
 // Asked once: CPUID leaves a virtual machine, which takes tens of microseconds.
@@ -95,8 +123,15 @@ Isa best_isa() {
 
 bool has_vnni() { return isa_usable(Isa::avx512_vnni) || isa_usable(Isa::avx_vnni); }
 
+bool has_bf16_arithmetic() {
+  static const bool has = cpu_has_bf16();
+  return has && isa_usable(Isa::avx512_vnni);
+}
+
 void set_max_isa(Isa isa) { g_max_isa.store(isa, std::memory_order_relaxed); }
 Isa max_isa() { return g_max_isa.load(std::memory_order_relaxed); }
+
+std::string cpu_vendor() { return ask_vendor(); }
 
 std::vector<std::string> cpu_features() {
   std::vector<std::string> features;

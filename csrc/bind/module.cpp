@@ -1,5 +1,6 @@
 // cpuaccel._C: configuration and statistics. No tensor passes here; ops go through torch.
 
+#include <c10/core/ScalarType.h>
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -8,12 +9,18 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/counters.h"
 #include "base/isa.h"
 #include "base/log.h"
 #include "memory/allocator.h"
+#include "memory/machine.h"
+#include "ops/matmul/fastmath.h"
+#include "ops/matmul/providers.h"
+#include "ops/weight_cache.h"
 #include "quant/providers.h"
 #include "quant/switch.h"
 
@@ -62,6 +69,59 @@ void set_provider_by_name(const std::string& name) {
       "provider: expected auto, cpuaccel, onednn, fbgemm or intree, but got '" + name + "'");
 }
 
+std::optional<Provider> matmul_provider_by_name(const std::string& name) {
+  for (const auto provider : {Provider::own, Provider::onednn, Provider::intree}) {
+    if (name == provider_name(provider)) {
+      return provider;
+    }
+  }
+  return std::nullopt;
+}
+
+void force_matmul_provider_by_name(const std::string& name) {
+  const auto provider = matmul_provider_by_name(name);
+  if (!provider && name != "auto") {
+    throw std::invalid_argument(
+        "matmul_provider: expected auto, cpuaccel, onednn or intree, but got '" + name + "'");
+  }
+  ops::force_matmul_provider(provider);
+}
+
+at::ScalarType matmul_type_by_name(const std::string& name) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    if (name == c10::getDtypeNames(type).first) {
+      return type;
+    }
+  }
+  throw std::invalid_argument(
+      "matmul rows: dtype: expected float32, bfloat16 or float16, but got '" + name + "'");
+}
+
+// Rows of (dtype, max_M, max_work, provider).
+using NamedRow = std::tuple<std::string, int64_t, int64_t, std::string>;
+
+void set_matmul_rows(const std::vector<NamedRow>& named) {
+  std::vector<ops::MatmulRow> rows;
+  for (const auto& [type, max_M, max_work, name] : named) {
+    const auto provider = matmul_provider_by_name(name);
+    if (!provider) {
+      throw std::invalid_argument(
+          "matmul rows: provider: expected cpuaccel, onednn or intree, but got '" + name + "'");
+    }
+    rows.push_back({matmul_type_by_name(type), max_M, max_work, *provider});
+  }
+  ops::set_matmul_rows(std::move(rows));
+}
+
+void set_fastmath_by_name(const std::string& name) {
+  if (name != "auto" && name != "off" && name != "emulate") {
+    throw std::invalid_argument("fastmath: expected auto, off or emulate, but got '" + name + "'");
+  }
+  ops::set_fastmath_mode(name == "auto"  ? ops::FastmathMode::automatic
+                         : name == "off" ? ops::FastmathMode::off
+                                         : ops::FastmathMode::emulate);
+}
+
 void set_primitive_cache_capacity(int64_t capacity) {
   if (capacity < 0) {
     throw std::invalid_argument("primitive_cache_capacity: expected 0 or more, but got " +
@@ -89,6 +149,25 @@ py::dict primitive_cache_stats() {
   return result;
 }
 
+py::dict weight_cache_stats() {
+  const auto stats = ops::WeightCache::instance().stats();
+  py::dict result;
+  result["capacity"] = stats.capacity;
+  result["size"] = stats.size;
+  result["bytes"] = stats.bytes;
+  result["hits"] = stats.hits;
+  result["misses"] = stats.misses;
+  result["stale"] = stats.stale;
+  result["evictions"] = stats.evictions;
+  return result;
+}
+
+// `mebibytes`: -1 for a quarter of the memory there is.
+void set_weight_cache(int64_t mebibytes) {
+  ops::WeightCache::instance().set_capacity(mebibytes < 0 ? memory::machine_memory().limit / 4
+                                                          : mebibytes << 20);
+}
+
 py::dict all_stats() {
   py::dict memory;
   memory["packed_weight_bytes"] = packed_weight_bytes().load();
@@ -97,18 +176,21 @@ py::dict all_stats() {
   result["prepacks"] = prepacks().snapshot();
   result["fallbacks"] = fallbacks();
   result["primitive_cache"] = primitive_cache_stats();
+  result["weight_cache"] = weight_cache_stats();
   result["memory"] = memory;
   return result;
 }
 
 void reset_all_stats() {
   reset_counters();
+  ops::WeightCache::instance().reset_stats();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().reset_stats();
 #endif
 }
 
 void clear_all_caches() {
+  ops::WeightCache::instance().clear();  // before the memory that it gives back
   memory::block_pool().empty();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().clear();
@@ -167,6 +249,7 @@ void set_python_log_sink(const std::optional<py::function>& sink) {
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
+  set_weight_cache(-1);
   module.doc() = "Configuration and statistics of cpuaccel's native part.";
   module.def("install", &quant::switch_on, py::call_guard<py::gil_scoped_release>(),
              "Puts our kernels over torch's.");
@@ -183,10 +266,18 @@ PYBIND11_MODULE(_C, module) {
       "empty_memory_cache", [] { return memory::block_pool().empty(); },
       py::call_guard<py::gil_scoped_release>());
   module.def("set_memory_cache", &set_memory_cache, py::arg("mebibytes"));
+  module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));
   module.def("set_provider", &set_provider_by_name, py::arg("name"));
+  module.def("set_matmul_provider", &force_matmul_provider_by_name, py::arg("name"));
+  module.def("set_fastmath", &set_fastmath_by_name, py::arg("name"));
+  module.def("fastmath_asked", &ops::fastmath_asked);
+  module.def("fastmath_on", &ops::fastmath_on);
+  module.def("has_bf16_arithmetic", &has_bf16_arithmetic);
+  module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));
+  module.def("cpu_vendor", &cpu_vendor);
   module.def("set_log_sink", &set_python_log_sink, py::arg("sink").none(true));
   module.def("stats", &all_stats);
   module.def("reset_stats", &reset_all_stats);

@@ -7,6 +7,7 @@
 
 namespace cpuaccel::ops {
 
+std::span<const Override> autocast_overrides();
 std::span<const Override> avg_pool_overrides();
 std::span<const Override> batch_norm_overrides();
 std::span<const Override> binary_overrides();
@@ -14,6 +15,7 @@ std::span<const Override> cat_overrides();
 std::span<const Override> channel_shuffle_overrides();
 std::span<const Override> clamp_overrides();
 std::span<const Override> clone_overrides();
+std::span<const Override> matmul_overrides();
 std::span<const Override> max_pool_overrides();
 std::span<const Override> quantize_overrides();
 std::span<const Override> table_overrides();

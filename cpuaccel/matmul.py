@@ -1,0 +1,148 @@
+"""Which library computes matrix products here: a table of measured rows, one file.
+
+`matmul.csv` beside this module has rows for CPUs that were measured; `python -m cpuaccel tune`
+measures this one and writes a file of the same form, whose rows go before those. A CPU without a
+row stays with torch's own kernels.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import warnings
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from cpuaccel import config
+from cpuaccel._native import Native, native
+
+__all__ = ["TABLE", "MatmulRow", "own_table", "read", "rows", "write"]
+
+TABLE = Path(__file__).with_name("matmul.csv")
+"""The rows that come with the package."""
+
+DTYPES = ("float32", "bfloat16", "float16")
+PROVIDERS = ("cpuaccel", "onednn", "intree")
+_NO_LIMIT = 2**62
+
+
+@dataclass(frozen=True)
+class MatmulRow:
+    """Products of up to `max_M` rows and `max_work` multiply-adds (0: any) go to `provider`.
+
+    The first row that matches wins. `vendor` is CPUID's, `isa` is avx2 or avx512. `speedup` is over
+    torch's kernel, as it was measured, and `measured` says where.
+    """
+
+    vendor: str
+    isa: str
+    dtype: str
+    max_M: int
+    max_work: int
+    provider: str
+    speedup: str
+    measured: str
+
+    def check(self) -> None:
+        """Raise ValueError, naming the column, if a value is none of its column's."""
+        for column, value, expected in (
+            ("dtype", self.dtype, DTYPES),
+            ("isa", self.isa, ("avx2", "avx512")),
+            ("provider", self.provider, PROVIDERS),
+        ):
+            if value not in expected:
+                raise ValueError(f"{column}: expected one of {', '.join(expected)}, got {value!r}")
+        for column, number in (("max_M", self.max_M), ("max_work", self.max_work)):
+            if number < 0:
+                raise ValueError(f"{column}: expected 0 (any) or more, got {number}")
+
+
+def own_table() -> Path:
+    """Return where this machine's own rows are, or would be.
+
+    CPUACCEL_MATMUL_TABLE names it; else it is in the user's configuration folder.
+    """
+    named = str(config.get("matmul_table"))
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "cpuaccel" / "matmul.csv"
+
+
+def read(path: Path) -> list[MatmulRow]:
+    """Return the rows of a table.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no table; the message names the file, the line and the column.
+    """
+    names = [field.name for field in fields(MatmulRow)]
+    found = []
+    with path.open(newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream)
+        if reader.fieldnames != names:
+            raise ValueError(f"{path}: expected the columns {','.join(names)}")
+        for line in reader:
+            try:
+                row = MatmulRow(
+                    **{
+                        name: int(line[name]) if name.startswith("max_") else line[name]
+                        for name in names
+                    }
+                )
+                row.check()
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{path}, line {reader.line_num}: {error}") from None
+            found.append(row)
+    return found
+
+
+def write(path: Path, table: Iterable[MatmulRow]) -> None:
+    """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    with partial.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([field.name for field in fields(MatmulRow)])
+        writer.writerows(astuple(row) for row in table)
+    partial.replace(path)
+
+
+def machine() -> tuple[str, str]:
+    """Return this machine's vendor and ISA, as rows have them; empty where nothing is loaded."""
+    module = native()
+    return ("", "") if module is None else _machine(module)
+
+
+def rows() -> list[MatmulRow]:
+    """Return the rows that are for this machine, in the order in which they are asked."""
+    module = native()
+    return [] if module is None else _rows(_machine(module))
+
+
+def install(module: Native) -> None:
+    """Hand the rows for this machine to the native part."""
+    module.set_matmul_rows(
+        [
+            (row.dtype, row.max_M or _NO_LIMIT, row.max_work or _NO_LIMIT, row.provider)
+            for row in _rows(_machine(module))
+        ]
+    )
+
+
+def _machine(module: Native) -> tuple[str, str]:
+    return module.cpu_vendor(), "avx512" if module.isa().startswith("avx512") else "avx2"
+
+
+def _rows(machine: tuple[str, str]) -> list[MatmulRow]:
+    found: list[MatmulRow] = []
+    for path in (own_table(), TABLE):
+        try:
+            found += read(path)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            message = f"cpuaccel does not use a table of matrix products: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return [row for row in found if (row.vendor, row.isa) == machine]

@@ -1,0 +1,56 @@
+"""BF16 fast math: fp32 models computed in BF16 arithmetic with fp32 sums."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from cpuaccel import config
+from cpuaccel._native import load
+
+_said = False
+
+
+@contextmanager
+def fastmath(enabled: bool = True) -> Iterator[None]:
+    """Let fp32 matrix products and convolutions of a block run in BF16 arithmetic.
+
+    Operands are rounded to bfloat16 (relative error at most 2^-9 each), sums and results stay fp32.
+    A weight is rounded once and kept, under no_grad. The same as setting
+    `torch.backends.mkldnn.matmul.fp32_precision = "bf16"` (and that of `conv`) for the block, which
+    `torch.set_float32_matmul_precision("medium")` does for good. Needs a CPU with AVX512-BF16 or
+    AMX; on others all stays fp32, and a RuntimeWarning says so once.
+
+    `enabled=False` keeps a block in fp32 inside of another one. The setting is the process's, as
+    torch's is, not the thread's.
+
+    Raises:
+        RuntimeError: the engine cannot run here.
+    """
+    if enabled:
+        _say_if_missing()
+    settings = (torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv)
+    before = [setting.fp32_precision for setting in settings]
+    for setting in settings:
+        setting.fp32_precision = "bf16" if enabled else "ieee"
+    try:
+        yield
+    finally:
+        for setting, value in zip(settings, before, strict=True):
+            setting.fp32_precision = value
+
+
+def _say_if_missing() -> None:
+    global _said
+    native = load()
+    if _said or native.has_bf16_arithmetic() or config.get("fastmath") == "emulate":
+        return
+    _said = True
+    warnings.warn(
+        "cpuaccel.fastmath: this CPU has no BF16 arithmetic (AVX512-BF16, AMX): fp32 stays fp32",
+        RuntimeWarning,
+        stacklevel=4,
+    )

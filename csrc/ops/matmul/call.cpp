@@ -1,0 +1,78 @@
+#include "ops/matmul/call.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+
+namespace cpuaccel::ops {
+namespace {
+
+bool float_type(at::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
+bool plain(const at::Tensor& x) {
+  return x.layout() == at::kStrided && x.device().is_cpu() && !x.is_neg();
+}
+
+Operand operand(const at::Tensor& x) {
+  const auto strides = x.strides();
+  const size_t last = strides.size() - 1;
+  return {x.const_data_ptr(), {last == 2 ? strides[0] : 0, strides[last - 1], strides[last]}};
+}
+
+}  // namespace
+
+std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights) {
+  const auto type = src.scalar_type();
+  const int64_t dims = src.dim();
+  if (!float_type(type) || weights.scalar_type() != type || weights.dim() != dims || dims < 2 ||
+      dims > 3 || !plain(src) || !plain(weights)) {
+    return std::nullopt;
+  }
+  MatmulCall call;
+  call.type = type;
+  call.batched = dims == 3;
+  call.batch = dims == 3 ? src.size(0) : 1;
+  call.M = src.size(dims - 2);
+  call.K = src.size(dims - 1);
+  call.N = weights.size(dims - 1);
+  if (weights.size(dims - 2) != call.K || (dims == 3 && weights.size(0) != call.batch) ||
+      call.batch == 0 || call.M == 0 || call.N == 0 || call.K == 0) {
+    return std::nullopt;
+  }
+  set_operands(call, src, weights);
+  return call;
+}
+
+void set_operands(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights) {
+  call.operand_type = src.scalar_type();
+  call.src = operand(src);
+  call.weights = operand(weights);
+}
+
+bool set_dst(MatmulCall& call, const at::Tensor& out, const at::Tensor& src,
+             const at::Tensor& weights) {
+  const int64_t dims = src.dim();
+  if (out.dim() != dims || out.scalar_type() != call.type || !plain(out) ||
+      out.size(dims - 2) != call.M || out.size(dims - 1) != call.N ||
+      (dims == 3 && out.size(0) != call.batch) || !out.is_non_overlapping_and_dense() ||
+      at::get_overlap_status(out, src) != at::MemOverlapStatus::No ||
+      at::get_overlap_status(out, weights) != at::MemOverlapStatus::No) {
+    return false;
+  }
+  call.dst_strides = operand(out).strides;
+  call.dst = out.mutable_data_ptr();
+  return call.dst_strides[1] == 1 || call.dst_strides[2] == 1;
+}
+
+at::Tensor make_dst(MatmulCall& call) {
+  const size_t dims = call.batched ? 3 : 2;
+  const std::array<int64_t, 3> sizes{call.batch, call.M, call.N};
+  const at::IntArrayRef shape(sizes.data() + (3 - dims), dims);
+  at::Tensor out = at::detail::empty_cpu(shape, call.type);
+  call.dst_strides = {call.M * call.N, call.N, 1};
+  call.dst = out.mutable_data_ptr();
+  return out;
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,70 @@
+#include "ops/matmul/fastmath.h"
+
+#include <ATen/Context.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <atomic>
+#include <cctype>
+#include <cstdlib>
+#include <string>
+
+#include "base/isa.h"
+#include "ops/weight_cache.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+std::atomic<FastmathMode> g_mode{FastmathMode::automatic};
+
+bool environment_asks() {
+  static const bool asks = [] {
+    const char* value = std::getenv("DNNL_DEFAULT_FPMATH_MODE");
+    std::string mode(value == nullptr ? "" : value);
+    for (char& letter : mode) {
+      letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    }
+    return mode == "BF16" || mode == "ANY";
+  }();
+  return asks;
+}
+
+}  // namespace
+
+void set_fastmath_mode(FastmathMode mode) { g_mode.store(mode, std::memory_order_relaxed); }
+
+bool fastmath_asked() {
+  return environment_asks() ||
+         at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL) ==
+             at::Float32Precision::BF16;
+}
+
+bool fastmath_on() {
+  switch (g_mode.load(std::memory_order_relaxed)) {
+    case FastmathMode::off:
+      return false;
+    case FastmathMode::automatic:
+      return has_bf16_arithmetic() && fastmath_asked();
+    case FastmathMode::emulate:
+      return fastmath_asked();
+  }
+  return false;
+}
+
+at::Tensor to_bfloat16(const at::Tensor& x) { return x.to(at::kBFloat16); }
+
+at::Tensor weight_to_bfloat16(const at::Tensor& weight) {
+  if (c10::GradMode::is_enabled()) {
+    return to_bfloat16(weight);
+  }
+  return WeightCache::instance().get(weight, static_cast<int>(at::kBFloat16),
+                                     [](const at::Tensor& w) {
+                                       // What is made in inference mode could not be used outside
+                                       // of it.
+                                       const c10::InferenceMode normal(false);
+                                       const at::NoGradGuard no_grad;
+                                       return to_bfloat16(w);
+                                     });
+}
+
+}  // namespace cpuaccel::ops

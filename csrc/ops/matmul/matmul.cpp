@@ -1,0 +1,182 @@
+// mm, addmm, bmm and baddbmm in float, bfloat16 and half: functional, out= and in place. linear,
+// matmul and their derivatives go through them.
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/baddbmm_cpu_dispatch.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+
+#include <array>
+
+#include "base/isa.h"
+#include "ops/lists.h"
+#include "ops/matmul/addend.h"
+#include "ops/matmul/call.h"
+#include "ops/matmul/fastmath.h"
+#include "ops/matmul/providers.h"
+#include "ops/matmul/run.h"
+#include "ops/override.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+// Torch's own kernels are called unboxed, as torch's dispatcher would: a boxed call would cost more
+// than a small product.
+
+const char* run(Provider provider, const MatmulCall& call) {
+  switch (provider) {
+    case Provider::own:
+      return run_own_matmul(call);
+    case Provider::onednn:
+#ifdef CPUACCEL_HAS_ONEDNN
+      return run_onednn_matmul(call);
+#else
+      return "built without oneDNN";
+#endif
+    case Provider::fbgemm:
+    case Provider::intree:
+    case Provider::count_:
+      break;
+  }
+  return "torch's kernel was asked for";
+}
+
+// What comes of asking the table: the product, where somebody else than torch shall compute it.
+struct Taken {
+  std::optional<MatmulCall> call;
+  Provider provider = Provider::intree;
+  std::array<at::Tensor, 2> rounded;  // operands of fast math, which `call` points into
+  explicit operator bool() const { return call.has_value(); }
+};
+
+Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
+  Taken taken;
+  taken.call = matmul_call(src, weights);
+  if (taken.call && taken.call->type == at::kFloat && fastmath_on()) {
+    // The two operands of bmm are activations as a rule, and not worth keeping.
+    const bool weight = op == Op::mm || op == Op::addmm;
+    taken.rounded = {to_bfloat16(src), weight ? weight_to_bfloat16(weights) : to_bfloat16(weights)};
+    set_operands(*taken.call, taken.rounded[0], taken.rounded[1]);
+    taken.provider = has_bf16_arithmetic() ? Provider::onednn : Provider::own;
+  } else if (taken.call) {
+    taken.provider = choose_matmul_provider(*taken.call);
+    if (taken.provider == Provider::intree) {
+      calls().add(op, Provider::intree);
+      taken.call.reset();
+    }
+  }
+  return taken;
+}
+
+bool ran(Op op, const Taken& taken) {
+  if (const char* why = run(taken.provider, *taken.call)) {
+    count_refusal(op_name(op), why);
+    return false;
+  }
+  calls().add(op, taken.provider);
+  return true;
+}
+
+template <Op kOp>
+at::Tensor product(const at::Tensor& src, const at::Tensor& weights) {
+  if (auto taken = take(kOp, src, weights)) {
+    auto out = make_dst(*taken.call);
+    if (ran(kOp, taken)) {
+      return out;
+    }
+  }
+  return kOp == Op::mm ? at::cpu::mm(src, weights) : at::cpu::bmm(src, weights);
+}
+
+template <Op kOp>
+at::Tensor& product_out(const at::Tensor& src, const at::Tensor& weights, at::Tensor& out) {
+  if (auto taken = take(kOp, src, weights)) {
+    if (set_dst(*taken.call, out, src, weights) && ran(kOp, taken)) {
+      return out;
+    }
+  }
+  return kOp == Op::mm ? at::cpu::mm_outf(src, weights, out) : at::cpu::bmm_outf(src, weights, out);
+}
+
+template <Op kOp>
+at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+               const at::Scalar& beta, const at::Scalar& alpha) {
+  if (auto taken = take(kOp, src, weights)) {
+    const Addend addend = addend_of(*taken.call, self, beta, alpha);
+    if (addend.kind != Addend::Kind::refused) {
+      auto out = make_dst(*taken.call);
+      add_to(*taken.call, addend, self);
+      if (ran(kOp, taken)) {
+        return out;
+      }
+    }
+  }
+  return kOp == Op::addmm ? at::cpu::addmm(self, src, weights, beta, alpha)
+                          : at::cpu::baddbmm(self, src, weights, beta, alpha);
+}
+
+// `out` may be `self`, but no other part of it.
+template <Op kOp>
+bool sum_into(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+              const at::Scalar& beta, const at::Scalar& alpha, const at::Tensor& out) {
+  auto taken = take(kOp, src, weights);
+  if (!taken || !set_dst(*taken.call, out, src, weights)) {
+    return false;
+  }
+  Addend addend = addend_of(*taken.call, self, beta, alpha);
+  if (addend.kind == Addend::Kind::bias && out.is_same(self)) {
+    addend.kind = Addend::Kind::full;
+  }
+  if (addend.kind == Addend::Kind::refused ||
+      (!out.is_same(self) && at::get_overlap_status(out, self) != at::MemOverlapStatus::No)) {
+    return false;
+  }
+  add_to(*taken.call, addend, self);
+  return ran(kOp, taken);
+}
+
+template <Op kOp>
+at::Tensor& sum_out(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+                    const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  if (sum_into<kOp>(self, src, weights, beta, alpha, out)) {
+    return out;
+  }
+  return kOp == Op::addmm ? at::cpu::addmm_outf(self, src, weights, beta, alpha, out)
+                          : at::cpu::baddbmm_outf(self, src, weights, beta, alpha, out);
+}
+
+template <Op kOp>
+at::Tensor& sum_in_place(at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+                         const at::Scalar& beta, const at::Scalar& alpha) {
+  if (sum_into<kOp>(self, src, weights, beta, alpha, self)) {
+    return self;
+  }
+  return kOp == Op::addmm ? at::cpu::addmm_(self, src, weights, beta, alpha)
+                          : at::cpu::baddbmm_(self, src, weights, beta, alpha);
+}
+
+template <auto kFunction>
+constexpr Override row(const char* name) {
+  return {name, c10::DispatchKey::CPU, as_cpp_function<kFunction>};
+}
+
+constexpr std::array kOverrides{
+    row<&product<Op::mm>>("aten::mm"),
+    row<&product_out<Op::mm>>("aten::mm.out"),
+    row<&sum<Op::addmm>>("aten::addmm"),
+    row<&sum_out<Op::addmm>>("aten::addmm.out"),
+    row<&sum_in_place<Op::addmm>>("aten::addmm_"),
+    row<&product<Op::bmm>>("aten::bmm"),
+    row<&product_out<Op::bmm>>("aten::bmm.out"),
+    row<&sum<Op::baddbmm>>("aten::baddbmm"),
+    row<&sum_out<Op::baddbmm>>("aten::baddbmm.out"),
+    row<&sum_in_place<Op::baddbmm>>("aten::baddbmm_"),
+};
+
+}  // namespace
+
+std::span<const Override> matmul_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,57 @@
+#include <utility>
+
+#include "kernels/gemm/gemm.h"
+#include "ops/matmul/run.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+kernels::GemmType to_gemm(at::ScalarType type) {
+  return type == at::kFloat      ? kernels::GemmType::f32
+         : type == at::kBFloat16 ? kernels::GemmType::bf16
+                                 : kernels::GemmType::f16;
+}
+
+kernels::GemmMatrix matrix(const Operand& operand, kernels::GemmType type) {
+  return {operand.data, type, operand.strides[1], operand.strides[2], operand.strides[0]};
+}
+
+void transpose(kernels::GemmMatrix& matrix) { std::swap(matrix.row_stride, matrix.column_stride); }
+
+}  // namespace
+
+const char* run_own_matmul(const MatmulCall& call) {
+  const auto type = to_gemm(call.type);
+  kernels::GemmCall gemm;
+  gemm.M = call.M;
+  gemm.N = call.N;
+  gemm.K = call.K;
+  gemm.batch = call.batch;
+  gemm.a = matrix(call.src, to_gemm(call.operand_type));
+  gemm.b = matrix(call.weights, to_gemm(call.operand_type));
+  gemm.alpha = call.alpha;
+  gemm.beta = call.beta;
+  if (call.beta != 0.0f) {
+    gemm.c = matrix(call.c, type);
+  }
+  if (call.bias != nullptr) {
+    gemm.bias = {call.bias, type, kernels::GemmBiasAxis::n};
+  }
+  gemm.dst = {call.dst, type, call.dst_strides[1], call.dst_strides[0]};
+  // The family writes rows; where dst has columns, its transpose is the product of the transposes.
+  if (call.dst_strides[2] != 1 && call.N > 1) {
+    std::swap(gemm.a, gemm.b);
+    std::swap(gemm.M, gemm.N);
+    transpose(gemm.a);
+    transpose(gemm.b);
+    transpose(gemm.c);
+    gemm.dst.row_stride = call.dst_strides[2];
+    if (call.bias != nullptr) {
+      gemm.bias.axis = kernels::GemmBiasAxis::m;
+    }
+  }
+  kernels::gemm(gemm);
+  return nullptr;
+}
+
+}  // namespace cpuaccel::ops
