@@ -34,15 +34,9 @@ void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBl
     return;
   }
   const GemmMatrix& b = call.b;
-  float* panel = block.panels;
-  for (int64_t n = 0; n < block.nc; n += block.nr, panel += block.kc * block.nr) {
-    const int64_t columns = std::min(block.nr, block.nc - n);
-    kernels.load({matrix_at(b, block.g, block.k0, block.n0 + n), b.type, b.row_stride,
-                  b.column_stride, block.kc, columns, panel, block.nr});
-    for (int64_t k = 0; k < (columns < block.nr ? block.kc : 0); ++k) {
-      std::fill(panel + k * block.nr + columns, panel + (k + 1) * block.nr, 0.0f);
-    }
-  }
+  kernels.panels({matrix_at(b, block.g, block.k0, block.n0), b.type, b.row_stride, b.column_stride,
+                  block.kc, block.nc, block.panels, 0},
+                 block.nr);
 }
 
 GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block,

@@ -69,6 +69,10 @@ struct LoadCall {
 };
 using LoadFunction = void(const LoadCall& call);
 
+// The same, but in the panels of pack.h: dst[j / nr * nr * rows + i * nr + j % nr], and zeros
+// behind the last column. call.stride is not read.
+using PanelsFunction = void(const LoadCall& call, int64_t nr);
+
 // count floats to another type, to nearest even.
 using StoreFunction = void(const float* src, int64_t count, void* dst, GemmType type);
 
@@ -78,6 +82,7 @@ struct GemmKernels {
   DotFunction* dot;
   RowsFunction* rows;
   LoadFunction* load;
+  PanelsFunction* panels;
   StoreFunction* store;
 };
 

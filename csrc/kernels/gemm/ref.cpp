@@ -59,6 +59,19 @@ void load(const LoadCall& call) {
   }
 }
 
+void panels(const LoadCall& call, int64_t nr) {
+  for (int64_t n = 0; n < call.columns; n += nr) {
+    for (int64_t i = 0; i < call.rows; ++i) {
+      for (int64_t j = n; j < n + nr; ++j) {
+        call.dst[n * call.rows + i * nr + j - n] =
+            j < call.columns ? element_to_float(call.src, call.type,
+                                                i * call.row_stride + j * call.column_stride)
+                             : 0.0f;
+      }
+    }
+  }
+}
+
 void store(const float* src, int64_t count, void* dst, GemmType type) {
   for (int64_t i = 0; i < count; ++i) {
     float_to_element(src[i], dst, type, i);
@@ -68,7 +81,7 @@ void store(const float* src, int64_t count, void* dst, GemmType type) {
 }  // namespace
 
 const GemmKernels& gemm_ref() {
-  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, add_rows, load, store};
+  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, add_rows, load, panels, store};
   return kernels;
 }
 

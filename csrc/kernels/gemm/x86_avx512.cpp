@@ -8,8 +8,16 @@ namespace cpuaccel::kernels {
 
 const GemmKernels& gemm_x86_avx512() {
   using V = Avx512Floats;
-  static constexpr GemmKernels kernels{V::kRows,      2 * V::kLanes, tiles<V>, dots<V>,
-                                       rows_times<V>, load_block,    store_run};
+  static constexpr GemmKernels kernels{
+      .mr = V::kRows,
+      .nr = 2 * V::kLanes,
+      .tile = tiles<V>,
+      .dot = dots<V>,
+      .rows = rows_times<V>,
+      .load = load_block,
+      .panels = load_panel_block,
+      .store = store_run,
+  };
   return kernels;
 }
 
