@@ -11,7 +11,18 @@ namespace cpuaccel {
 // smaller request.
 inline constexpr size_t kKeptScratchBytes = size_t{8} << 20;
 
-enum class ScratchSlot { primitive, accumulator, quantized_src, taps, runs, broadcast, count_ };
+enum class ScratchSlot {
+  primitive,
+  accumulator,
+  quantized_src,
+  taps,
+  runs,
+  broadcast,
+  gemm_a,
+  gemm_b,
+  gemm_dst,
+  count_
+};
 
 void* scratch(ScratchSlot slot, size_t bytes);
 

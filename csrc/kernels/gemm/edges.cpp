@@ -1,0 +1,149 @@
+#include "kernels/gemm/edges.h"
+
+#include <algorithm>
+
+#include "base/scratch.h"
+#include "kernels/gemm/blocking.h"
+#include "kernels/gemm/half.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// Rows of a copy lie a cache line past a multiple of their length, so that rows of 1 KiB do not all
+// fall into the same sets of L1.
+constexpr int64_t kRowPadding = 16;
+
+const char* element(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t column) {
+  const int64_t index =
+      g * matrix.batch_stride + row * matrix.row_stride + column * matrix.column_stride;
+  return static_cast<const char*>(matrix.data) + index * gemm_type_size(matrix.type);
+}
+
+float* floats(ScratchSlot slot, int64_t count) {
+  return static_cast<float*>(scratch(slot, static_cast<size_t>(count) * sizeof(float)));
+}
+
+}  // namespace
+
+void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBlock& block) {
+  if (call.pack_b.write != nullptr) {
+    call.pack_b.write(call.pack_b.context, block);
+    return;
+  }
+  const GemmMatrix& b = call.b;
+  float* panel = block.panels;
+  for (int64_t n = 0; n < block.nc; n += block.nr, panel += block.kc * block.nr) {
+    const int64_t columns = std::min(block.nr, block.nc - n);
+    kernels.load({element(b, block.g, block.k0, block.n0 + n), b.type, b.row_stride,
+                  b.column_stride, block.kc, columns, panel, block.nr});
+    for (int64_t k = 0; k < (columns < block.nr ? block.kc : 0); ++k) {
+      std::fill(panel + k * block.nr + columns, panel + (k + 1) * block.nr, 0.0f);
+    }
+  }
+}
+
+GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block) {
+  const GemmMatrix& a = call.a;
+  const bool other = call.pack_a.write != nullptr;
+  if (!other && a.type == GemmType::f32 && a.column_stride == 1) {
+    return {reinterpret_cast<const float*>(element(a, block.g, block.m0, block.k0)), a.row_stride};
+  }
+  const int64_t stride = round_up(block.kc, kRowPadding) + kRowPadding;
+  float* copy = floats(ScratchSlot::gemm_a, block.mc * stride);
+  if (other) {
+    RowBlock destination = block;
+    destination.rows = copy;
+    destination.stride = stride;
+    call.pack_a.write(call.pack_a.context, destination);
+  } else {
+    kernels.load({element(a, block.g, block.m0, block.k0), a.type, a.row_stride, a.column_stride,
+                  block.mc, block.kc, copy, stride});
+  }
+  return {copy, stride};
+}
+
+GemmResult::GemmResult(const GemmCall& call, const GemmKernels& kernels, const GemmArea& area)
+    : call_(call), kernels_(kernels), area_(area) {
+  if (call.dst.type == GemmType::f32) {
+    data_ = reinterpret_cast<float*>(dst_row(0));
+    stride_ = call.dst.row_stride;
+  } else {
+    stride_ = round_up(area.n, kRowPadding);
+    data_ = floats(ScratchSlot::gemm_dst, area.m * stride_);
+  }
+}
+
+char* GemmResult::dst_row(int64_t m) const {
+  const GemmDst& dst = call_.dst;
+  const int64_t index = area_.g * dst.batch_stride + (area_.m0 + m) * dst.row_stride + area_.n0;
+  return static_cast<char*>(dst.data) + index * gemm_type_size(dst.type);
+}
+
+bool GemmResult::start() const {
+  const bool scaled = call_.beta != 0.0f;
+  if (scaled) {
+    load_c();
+  }
+  if (call_.bias.axis != GemmBiasAxis::none) {
+    add_bias(scaled);
+    return true;
+  }
+  return scaled;
+}
+
+void GemmResult::load_c() const {
+  const bool own = call_.c.data == nullptr;
+  const GemmDst& dst = call_.dst;
+  const GemmMatrix c =
+      own ? GemmMatrix{dst.data, dst.type, dst.row_stride, 1, dst.batch_stride} : call_.c;
+  const void* src = element(c, area_.g, area_.m0, area_.n0);
+  if (src != data_ || c.row_stride != stride_ || c.column_stride != 1) {
+    kernels_.load({src, c.type, c.row_stride, c.column_stride, area_.m, area_.n, data_, stride_});
+  }
+  if (call_.beta == 1.0f) {
+    return;
+  }
+  for (int64_t m = 0; m < area_.m; ++m) {
+    float* row = data_ + m * stride_;
+    for (int64_t n = 0; n < area_.n; ++n) {
+      row[n] *= call_.beta;
+    }
+  }
+}
+
+void GemmResult::add_bias(bool add) const {
+  const GemmBias& bias = call_.bias;
+  const bool by_row = bias.axis == GemmBiasAxis::m;
+  for (int64_t m = 0; m < area_.m; ++m) {
+    float* row = data_ + m * stride_;
+    if (by_row) {
+      const float value = element_to_float(bias.data, bias.type, area_.m0 + m);
+      for (int64_t n = 0; n < area_.n; ++n) {
+        row[n] = (add ? row[n] : 0.0f) + value;
+      }
+      continue;
+    }
+    for (int64_t n = 0; n < area_.n; ++n) {
+      row[n] = (add ? row[n] : 0.0f) + element_to_float(bias.data, bias.type, area_.n0 + n);
+    }
+  }
+}
+
+bool GemmResult::resume() const {
+  if (call_.dst.type != GemmType::f32) {
+    kernels_.load(
+        {dst_row(0), call_.dst.type, call_.dst.row_stride, 1, area_.m, area_.n, data_, stride_});
+  }
+  return true;
+}
+
+void GemmResult::finish() const {
+  if (call_.dst.type == GemmType::f32) {
+    return;
+  }
+  for (int64_t m = 0; m < area_.m; ++m) {
+    kernels_.store(data_ + m * stride_, area_.n, dst_row(m), call_.dst.type);
+  }
+}
+
+}  // namespace cpuaccel::kernels

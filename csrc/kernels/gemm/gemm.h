@@ -1,0 +1,49 @@
+// Family gemm: products of matrices of floats, in f32 arithmetic.
+//
+//   dst[g,m,n] = beta * c[g,m,n] + bias + alpha * sum over k of a[g,m,k] * b[g,k,n]
+//
+//   g < batch, m < M, n < N, k < K, all int64; bias is bias[n], bias[m] or nothing
+//   a, b, c, dst, bias: f32, bf16 or f16 each; sums are f32, in blocks of k, rounded once to dst
+//   a, b, c: any strides, 0 and negative ones too; dst: column stride 1, rows that do not overlap
+//   c is dst itself unless it is given; with beta = 0 it is not read
+//   with alpha = 0 or K = 0, a and b are not read
+//
+// Error of an f32 result: at most (K + 4) * 2^-24 * (1 + 2^-10) times the sum of the magnitudes of
+// all terms. The order of a sum depends on M, N, K, the types and the strides, never on the number
+// of threads: results are the same bits in every run.
+//
+// dst may be c with the same strides; it overlaps nothing else.
+//
+// Bound: 2 * M * N * K floating-point operations, or the bytes of a, b and dst once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/gemm/types.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct GemmKernels;  // kernels/gemm/kernels.h
+using GemmFunction = const GemmKernels&();
+
+#if defined(__x86_64__)
+#define CPUACCEL_GEMM_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_GEMM_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) GemmFunction gemm_##name;
+CPUACCEL_GEMM_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<GemmFunction>> gemm_kernels();
+
+// With the best usable row, on all of torch's threads.
+void gemm(const GemmCall& call);
+
+// With a given row.
+void gemm(const GemmCall& call, GemmFunction* row);
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,48 @@
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/half.h"
+#include "kernels/gemm/kernels.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int64_t kMr = 4;
+constexpr int64_t kNr = 8;
+
+void tile(const TileCall& call) {
+  for (int64_t i = 0; i < call.m; ++i) {
+    float sums[kNr] = {};
+    for (int64_t k = 0; k < call.k; ++k) {
+      for (int64_t j = 0; j < kNr; ++j) {
+        sums[j] += call.a[i * call.a_stride + k] * call.panel[k * kNr + j];
+      }
+    }
+    float* c = call.c + i * call.c_stride;
+    for (int64_t j = 0; j < call.n; ++j) {
+      c[j] = (call.add ? c[j] : 0.0f) + call.alpha * sums[j];
+    }
+  }
+}
+
+void load(const LoadCall& call) {
+  for (int64_t i = 0; i < call.rows; ++i) {
+    for (int64_t j = 0; j < call.columns; ++j) {
+      call.dst[i * call.stride + j] =
+          element_to_float(call.src, call.type, i * call.row_stride + j * call.column_stride);
+    }
+  }
+}
+
+void store(const float* src, int64_t count, void* dst, GemmType type) {
+  for (int64_t i = 0; i < count; ++i) {
+    float_to_element(src[i], dst, type, i);
+  }
+}
+
+}  // namespace
+
+const GemmKernels& gemm_ref() {
+  static constexpr GemmKernels kernels{kMr, kNr, tile, load, store};
+  return kernels;
+}
+
+}  // namespace cpuaccel::kernels

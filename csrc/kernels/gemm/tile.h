@@ -1,0 +1,101 @@
+// The innermost loop: some rows of A times a panel of B, all sums in registers. Included by ISA
+// sources only.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/kernels.h"
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// Loops over sums are unrolled, all of them: one index that is not a constant, and the sums are in
+// memory.
+#define CPUACCEL_UNROLL _Pragma("GCC unroll 32")
+
+template <typename V, int kRows, int kVectors>
+void tile(const TileCall& call, int64_t row) {
+  using Vector = typename V::Vector;
+  constexpr int64_t kNr = 2 * V::kLanes;
+  Vector sums[kRows][kVectors];
+  const float* a[kRows];
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    a[i] = call.a + (row + i) * call.a_stride;
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      sums[i][j] = V::zero();
+    }
+  }
+  const float* panel = call.panel;
+  for (int64_t k = 0; k < call.k; ++k) {
+    Vector b[kVectors];
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      b[j] = V::load(panel + j * V::kLanes);
+    }
+    panel += kNr;
+    CPUACCEL_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const Vector value = V::broadcast(a[i] + k);
+      CPUACCEL_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        sums[i][j] = V::fma(value, b[j], sums[i][j]);
+      }
+    }
+  }
+  const Vector alpha = V::set1(call.alpha);
+  const bool whole = call.n == kVectors * V::kLanes;
+  const auto mask = V::mask(call.n - (kVectors - 1) * V::kLanes);
+  float* c = call.c + row * call.c_stride;
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      float* to = c + j * V::kLanes;
+      if (whole || j < kVectors - 1) {
+        V::store(to, V::fma(alpha, sums[i][j], call.add ? V::load(to) : V::zero()));
+      } else {
+        V::store(to, V::fma(alpha, sums[i][j], call.add ? V::load(to, mask) : V::zero()), mask);
+      }
+    }
+    c += call.c_stride;
+  }
+}
+
+using RowsFunction = void(const TileCall& call, int64_t row);
+
+template <typename V, int kVectors, int kRows>
+CPUACCEL_INLINE RowsFunction* rows_function(int64_t rows) {
+  if constexpr (kRows == 1) {
+    return tile<V, 1, kVectors>;
+  } else {
+    return rows == kRows ? tile<V, kRows, kVectors> : rows_function<V, kVectors, kRows - 1>(rows);
+  }
+}
+
+// Rows are shared out evenly: 7 are 4 and 3, not 6 and 1, of which the 1 would wait for its sums.
+template <typename V>
+void tiles(const TileCall& call) {
+  const int64_t count = (call.m + V::kRows - 1) / V::kRows;
+  const int64_t least = call.m / count;
+  const int64_t larger = call.m % count;
+  const bool wide = call.n > V::kLanes;
+  RowsFunction* const small =
+      wide ? rows_function<V, 2, V::kRows>(least) : rows_function<V, 1, V::kRows>(least);
+  int64_t row = 0;
+  if (larger != 0) {
+    RowsFunction* const large =
+        wide ? rows_function<V, 2, V::kRows>(least + 1) : rows_function<V, 1, V::kRows>(least + 1);
+    for (; row < larger * (least + 1); row += least + 1) {
+      large(call, row);
+    }
+  }
+  for (; row < call.m; row += least) {
+    small(call, row);
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

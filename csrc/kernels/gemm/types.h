@@ -1,0 +1,53 @@
+// What a call of gemm is made of.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/pack.h"
+
+namespace cpuaccel::kernels {
+
+enum class GemmType : uint8_t { f32, bf16, f16 };
+
+constexpr int64_t gemm_type_size(GemmType type) { return type == GemmType::f32 ? 4 : 2; }
+
+// Element (g, i, j) is at data[g * batch_stride + i * row_stride + j * column_stride]; strides
+// count elements.
+struct GemmMatrix {
+  const void* data = nullptr;
+  GemmType type = GemmType::f32;
+  int64_t row_stride = 0;
+  int64_t column_stride = 1;
+  int64_t batch_stride = 0;
+};
+
+struct GemmDst {
+  void* data = nullptr;
+  GemmType type = GemmType::f32;
+  int64_t row_stride = 0;
+  int64_t batch_stride = 0;
+};
+
+// One value for each column (n) or each row (m), the same in the whole batch.
+enum class GemmBiasAxis : uint8_t { none, n, m };
+
+struct GemmBias {
+  const void* data = nullptr;
+  GemmType type = GemmType::f32;
+  GemmBiasAxis axis = GemmBiasAxis::none;
+};
+
+struct GemmCall {
+  int64_t M = 0, N = 0, K = 0, batch = 1;
+  GemmMatrix a, b;
+  GemmDst dst;
+  GemmMatrix c;  // dst where data is null
+  GemmBias bias;
+  float alpha = 1.0f, beta = 0.0f;
+
+  // Instead of a or b: who writes their blocks. Null: the matrices above.
+  PackRows pack_a;
+  PackPanels pack_b;
+};
+
+}  // namespace cpuaccel::kernels
