@@ -14,41 +14,78 @@ namespace {
 // memory.
 #define CPUACCEL_UNROLL _Pragma("GCC unroll 32")
 
+constexpr int kSteps = 4;  // of k in a turn of the loop
+
+// A step of k. Rows are addressed from every third one, at 0, 1 and 2 strides: few registers.
+template <typename V, int kRows, int kVectors, int kBases>
+CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
+                               const float* (&a)[kBases], int64_t a_stride, const float*& panel,
+                               int k) {
+  typename V::Vector b[kVectors];
+  CPUACCEL_UNROLL
+  for (int j = 0; j < kVectors; ++j) {
+    b[j] = V::load(panel + k * 2 * V::kLanes + j * V::kLanes);
+  }
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    const auto value = V::broadcast(a[i / 3] + i % 3 * a_stride + k);
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      V::accumulate(sums[i][j], value, b[j]);
+    }
+  }
+  // The compiler may think that these change here. Else it loads ahead for several steps, and has
+  // not the registers for it.
+  asm volatile("" : "+r"(panel));
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kBases; ++i) {
+    asm volatile("" : "+r"(a[i]));
+  }
+}
+
 template <typename V, int kRows, int kVectors>
 void tile(const TileCall& call, int64_t row) {
   using Vector = typename V::Vector;
-  constexpr int64_t kNr = 2 * V::kLanes;
+  constexpr int kBases = (kRows + 2) / 3;
   Vector sums[kRows][kVectors];
-  const float* a[kRows];
+  float* c = call.c + row * call.c_stride;
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
-    a[i] = call.a + (row + i) * call.a_stride;
+    __builtin_prefetch(c + i * call.c_stride, 1);
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
       sums[i][j] = V::zero();
     }
   }
+  const int64_t a_stride = call.a_stride;
+  const float* a[kBases];
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kBases; ++i) {
+    a[i] = call.a + (row + 3 * i) * a_stride;
+  }
   const float* panel = call.panel;
-  for (int64_t k = 0; k < call.k; ++k) {
-    Vector b[kVectors];
+  for (int64_t left = call.k / kSteps; left > 0; --left) {
     CPUACCEL_UNROLL
-    for (int j = 0; j < kVectors; ++j) {
-      b[j] = V::load(panel + j * V::kLanes);
+    for (int k = 0; k < kSteps; ++k) {
+      tile_step<V, kRows, kVectors, kBases>(sums, a, a_stride, panel, k);
     }
-    panel += kNr;
     CPUACCEL_UNROLL
-    for (int i = 0; i < kRows; ++i) {
-      const Vector value = V::broadcast(a[i] + k);
-      CPUACCEL_UNROLL
-      for (int j = 0; j < kVectors; ++j) {
-        sums[i][j] = V::fma(value, b[j], sums[i][j]);
-      }
+    for (int i = 0; i < kBases; ++i) {
+      a[i] += kSteps;
     }
+    panel += kSteps * 2 * V::kLanes;
+  }
+  for (int64_t left = call.k % kSteps; left > 0; --left) {
+    tile_step<V, kRows, kVectors, kBases>(sums, a, a_stride, panel, 0);
+    CPUACCEL_UNROLL
+    for (int i = 0; i < kBases; ++i) {
+      ++a[i];
+    }
+    panel += 2 * V::kLanes;
   }
   const Vector alpha = V::set1(call.alpha);
   const bool whole = call.n == kVectors * V::kLanes;
   const auto mask = V::mask(call.n - (kVectors - 1) * V::kLanes);
-  float* c = call.c + row * call.c_stride;
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
     CPUACCEL_UNROLL
