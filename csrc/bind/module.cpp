@@ -14,6 +14,7 @@
 #include "base/isa.h"
 #include "base/log.h"
 #include "memory/allocator.h"
+#include "ops/conv_choice.h"
 #include "quant/providers.h"
 #include "quant/switch.h"
 
@@ -186,6 +187,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));
+  module.def("set_own_convolutions_only", &ops::set_own_convolutions_only, py::arg("only"));
   module.def("set_provider", &set_provider_by_name, py::arg("name"));
   module.def("set_log_sink", &set_python_log_sink, py::arg("sink").none(true));
   module.def("stats", &all_stats);

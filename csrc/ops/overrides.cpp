@@ -10,8 +10,8 @@ std::span<const std::span<const Override>> op_overrides() {
   static const std::array lists{
       avg_pool_overrides(), batch_norm_overrides(),      binary_overrides(),
       cat_overrides(),      channel_shuffle_overrides(), clamp_overrides(),
-      clone_overrides(),    max_pool_overrides(),        quantize_overrides(),
-      table_overrides(),    upsample_overrides(),
+      clone_overrides(),    convolution_overrides(),     max_pool_overrides(),
+      quantize_overrides(), table_overrides(),           upsample_overrides(),
   };
   return lists;
 }

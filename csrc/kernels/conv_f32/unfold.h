@@ -15,6 +15,11 @@ struct UnfoldedImages {
   int64_t image_floats() const { return shape->C * shape->IH * shape->IW; }
 };
 
+// Whether the image is the matrix: one tap, on every pixel.
+inline bool conv_is_pointwise(const Conv2dShape& s) {
+  return s.taps() == 1 && s.SH == 1 && s.SW == 1 && s.PH == 0 && s.PW == 0;
+}
+
 // Channels first: rows of the matrix are (c, kh, kw), columns (oh, ow).
 void unfold_panels(const void* images, const PanelBlock& block);
 
