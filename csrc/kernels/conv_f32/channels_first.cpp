@@ -27,6 +27,7 @@ class ChannelsFirst {
   ChannelsFirst(const ConvF32Call& call, const GemmKernels& kernels)
       : call_(call),
         kernels_(kernels),
+        unfold_(first_usable(unfold_kernels()).function),
         s_(flattened(call.shape)),
         src_channels_(s_.C / s_.groups),
         dst_channels_(s_.OC / s_.groups),
@@ -71,7 +72,7 @@ class ChannelsFirst {
     const int64_t n0 = chunk % chunks_ * columns_;
     const int64_t group = chunk / chunks_ % s_.groups, image = chunk / chunks_ / s_.groups;
     const int64_t columns = std::min(columns_, s_.pixels() - n0);
-    const UnfoldedImages images{&s_, call_.src + group * src_channels_ * s_.IH * s_.IW};
+    const UnfoldedImages images{&s_, call_.src + group * src_channels_ * s_.IH * s_.IW, unfold_};
     float* dst = call_.dst + ((image * s_.groups + group) * dst_channels_ + m0) * s_.pixels() + n0;
     const int64_t oc = group * dst_channels_ + m0;
     const float* weights = call_.weights + oc * K_;
@@ -81,7 +82,7 @@ class ChannelsFirst {
     }
     for (int64_t k = 0; k < K_; k += kc_) {
       const int64_t kc = std::min(kc_, K_ - k);
-      unfold_panels(&images, {image, k, kc, n0, columns, kernels_.nr, panels});
+      unfold_panels(images, {image, k, kc, n0, columns, kernels_.nr, panels});
       for (int64_t m = 0; m < m1 - m0; m += rows_) {
         const int64_t rows = std::min(rows_, m1 - m0 - m);
         for (int64_t n = 0; n < columns; n += kernels_.nr) {
@@ -95,6 +96,7 @@ class ChannelsFirst {
 
   const ConvF32Call& call_;
   const GemmKernels& kernels_;
+  UnfoldFunction* const unfold_;
   const Conv2dShape s_;
   const int64_t src_channels_, dst_channels_, K_;
   const int64_t kc_, columns_, rows_;

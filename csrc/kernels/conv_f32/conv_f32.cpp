@@ -12,7 +12,7 @@ void channels_last(const ConvF32Call& call, GemmFunction* row) {
   const int64_t src_channels = s.C / s.groups, dst_channels = s.OC / s.groups;
   const int64_t k = src_channels * s.taps();
   for (int64_t g = 0; g < s.groups; ++g) {
-    const UnfoldedImages images{&s, call.src + g * src_channels};
+    const UnfoldedImages images{&s, call.src + g * src_channels, nullptr};
     GemmCall product;
     product.M = s.pixels();
     product.N = dst_channels;
