@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/gemm/types.h"
+#include "kernels/gemm/half_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
@@ -30,7 +30,7 @@ struct Avx2Floats {
   CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
     asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
   }
-  CPUACCEL_INLINE static Vector mul(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
 
   // The first `count` lanes, 0 to 8.
   CPUACCEL_INLINE static Mask mask(int64_t count) {
@@ -43,6 +43,24 @@ struct Avx2Floats {
   CPUACCEL_INLINE static void store(float* dst, Vector v, Mask m) {
     _mm256_maskstore_ps(dst, m, v);
   }
+
+  // The sum of the lanes of each, always in the same order.
+  CPUACCEL_INLINE static void store_sums(float* dst, Vector a, Vector b, Vector c, Vector d) {
+    store_lane_sums(dst, a, b, c, d);
+  }
+
+  // Elements of B as vectors of floats.
+  template <typename Elements>
+  struct As {
+    using Element = typename Elements::Element;
+    CPUACCEL_INLINE static Vector load(const Element* src) { return Elements::load8(src); }
+    CPUACCEL_INLINE static Vector load(const Element* src, int64_t count) {
+      return load_part<Elements>(src, count);
+    }
+  };
+  using F32 = As<F32Elements>;
+  using Bf16 = As<Bf16Elements>;
+  using F16 = As<F16Elements>;
 };
 
 }  // namespace

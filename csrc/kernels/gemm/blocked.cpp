@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/parallel.h"
 #include "base/scratch.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/edges.h"
+#include "kernels/gemm/pieces.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -44,7 +44,7 @@ class Blocked {
     const int64_t runs = divide_up(n_, columns);
     const int64_t pieces = divide_up(k_, size_.kc) * runs;
     const int64_t grain = divide_up(int64_t{1} << 15, size_.kc * columns);
-    in_parallel(pieces, grain, [&](int64_t piece) {
+    for_each_piece(pieces, grain, [&](int64_t piece) {
       const int64_t k = piece / runs * size_.kc;
       const int64_t n = piece % runs * columns;
       const int64_t kc = std::min(size_.kc, k_ - k);
@@ -57,7 +57,7 @@ class Blocked {
   void multiply() const {
     const int64_t groups = divide_up(n_, size_.columns);
     const int64_t pieces = divide_up(call_.M, size_.mc) * groups;
-    in_parallel(pieces, 1, [&](int64_t piece) {
+    for_each_piece(pieces, 1, [&](int64_t piece) {
       const int64_t m0 = piece / groups * size_.mc;
       const int64_t n0 = piece % groups * size_.columns;
       multiply(m0, std::min(size_.mc, call_.M - m0), n0, std::min(size_.columns, n_ - n0));
@@ -74,26 +74,11 @@ class Blocked {
       for (int64_t j = 0; j < columns; j += kernels_.nr) {
         kernels_.tile({m, std::min(kernels_.nr, columns - j), kc, a.data, a.stride,
                        block(k) + (n + j) * kc, result.data() + j, result.stride(), call_.alpha,
-                       add});
+                       add, g_tune[4] ? block(k) + (n + j + kernels_.nr) * kc : nullptr});
       }
       add = true;
     }
     result.finish();
-  }
-
-  template <typename Body>
-  static void in_parallel(int64_t pieces, int64_t grain, const Body& body) {
-    if (pieces <= grain) {
-      for (int64_t piece = 0; piece < pieces; ++piece) {
-        body(piece);
-      }
-      return;
-    }
-    parallel_for(0, pieces, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t piece = begin; piece < end; ++piece) {
-        body(piece);
-      }
-    });
   }
 
   const GemmCall& call_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 
 #include "kernels/gemm/types.h"
 
@@ -32,14 +33,15 @@ struct GemmBlocking {
 
 constexpr int64_t kPackedFloats = (8 << 20) / 4;
 
-constexpr GemmBlocking gemm_blocking(int64_t M, int64_t N, int64_t K, int64_t mr, int64_t nr) {
+inline int64_t g_tune[16] = {256, 16, 512, 0, 1, 48, 1, 512};  // KC MC COLS COPYA PF
+inline GemmBlocking gemm_blocking(int64_t M, int64_t N, int64_t K, int64_t mr, int64_t nr) {
   GemmBlocking blocking{};
-  blocking.kc = even_part(K, 256, 4);
-  blocking.mc = even_part(M, 24 * mr, mr);
+  blocking.kc = even_part(K, g_tune[0], 4);
+  blocking.mc = even_part(M, g_tune[1] * mr, mr);
   const int64_t most = kPackedFloats / nr / blocking.kc * blocking.kc;
   blocking.ko = at_most(round_up(K, blocking.kc), most);
   blocking.nc = even_part(N, kPackedFloats / blocking.ko / nr * nr, nr);
-  blocking.columns = even_part(blocking.nc, 512, nr);
+  blocking.columns = even_part(blocking.nc, g_tune[2], nr);
   return blocking;
 }
 

@@ -45,7 +45,7 @@ void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBl
 GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block) {
   const GemmMatrix& a = call.a;
   const bool other = call.pack_a.write != nullptr;
-  if (!other && a.type == GemmType::f32 && a.column_stride == 1) {
+  if (!g_tune[3] && !other && a.type == GemmType::f32 && a.column_stride == 1) {
     return {reinterpret_cast<const float*>(element(a, block.g, block.m0, block.k0)), a.row_stride};
   }
   const int64_t stride = round_up(block.kc, kRowPadding) + kRowPadding;

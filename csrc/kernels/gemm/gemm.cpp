@@ -5,7 +5,9 @@
 
 #include "base/parallel.h"
 #include "kernels/gemm/blocked.h"
+#include "kernels/gemm/blocking.h"
 #include "kernels/gemm/edges.h"
+#include "kernels/gemm/skinny.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -47,6 +49,10 @@ void gemm(const GemmCall& call, GemmFunction* row) {
   const GemmKernels& kernels = row();
   if (call.K == 0 || call.alpha == 0.0f) {
     only_start(call, kernels);
+    return;
+  }
+  if (call.M <= g_tune[5] && call.b.row_stride == 1 && call.pack_b.write == nullptr) {
+    gemm_dot(call, kernels);
     return;
   }
   gemm_blocked(call, kernels);

@@ -55,6 +55,25 @@ struct F16Elements {
   CPUACCEL_INLINE static void store1(uint16_t* dst, float v) { *dst = float_to_f16(v); }
 };
 
+// The first `count` elements, 1 to 8, and zeros.
+template <typename E>
+CPUACCEL_INLINE __m256 load_part(const typename E::Element* src, int64_t count) {
+  if (count == 8) {
+    return E::load8(src);
+  }
+  alignas(32) typename E::Element elements[8] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    elements[i] = src[i];
+  }
+  return E::load8(elements);
+}
+
+// dst[0 .. 4) = the sums of the lanes of a, b, c and d.
+CPUACCEL_INLINE void store_lane_sums(float* dst, __m256 a, __m256 b, __m256 c, __m256 d) {
+  const __m256 sums = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+  _mm_storeu_ps(dst, _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
+}
+
 // Rows of r become columns.
 CPUACCEL_INLINE void transpose8(__m256 (&r)[8]) {
   __m256 t[8], u[8];

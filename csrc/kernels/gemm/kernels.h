@@ -18,8 +18,27 @@ struct TileCall {
   int64_t c_stride;
   float alpha;
   bool add;
+  const float* next;  // a panel as large that is wanted after this one, or null
 };
 using TileFunction = void(const TileCall& call);
+
+// c[i * c_row + j * c_column] = (add ? the same : 0)
+//                               + alpha * sum over k of a[i * a_stride + k] * b[j * b_stride + k]
+// for any m, n and k.
+struct DotCall {
+  int64_t m, n, k;
+  const float* a;
+  int64_t a_stride;
+  const void* b;
+  GemmType type;  // of b
+  int64_t b_stride;
+  float* c;
+  int64_t c_row, c_column;
+  float alpha;
+  bool add;
+  const void* next;  // a block like b that is wanted after this one, or null
+};
+using DotFunction = void(const DotCall& call);
 
 // dst[i * stride + j] = src[i * row_stride + j * column_stride] as f32, rows x columns of it.
 struct LoadCall {
@@ -38,6 +57,7 @@ using StoreFunction = void(const float* src, int64_t count, void* dst, GemmType 
 struct GemmKernels {
   int64_t mr, nr;  // of the largest tile
   TileFunction* tile;
+  DotFunction* dot;
   LoadFunction* load;
   StoreFunction* store;
 };

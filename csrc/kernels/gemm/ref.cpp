@@ -23,6 +23,20 @@ void tile(const TileCall& call) {
   }
 }
 
+void dot(const DotCall& call) {
+  for (int64_t i = 0; i < call.m; ++i) {
+    for (int64_t j = 0; j < call.n; ++j) {
+      float sum = 0.0f;
+      for (int64_t k = 0; k < call.k; ++k) {
+        sum += call.a[i * call.a_stride + k] *
+               element_to_float(call.b, call.type, j * call.b_stride + k);
+      }
+      float& c = call.c[i * call.c_row + j * call.c_column];
+      c = (call.add ? c : 0.0f) + call.alpha * sum;
+    }
+  }
+}
+
 void load(const LoadCall& call) {
   for (int64_t i = 0; i < call.rows; ++i) {
     for (int64_t j = 0; j < call.columns; ++j) {
@@ -41,7 +55,7 @@ void store(const float* src, int64_t count, void* dst, GemmType type) {
 }  // namespace
 
 const GemmKernels& gemm_ref() {
-  static constexpr GemmKernels kernels{kMr, kNr, tile, load, store};
+  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, load, store};
   return kernels;
 }
 

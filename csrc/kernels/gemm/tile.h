@@ -5,14 +5,11 @@
 #include <cstdint>
 
 #include "kernels/gemm/kernels.h"
+#include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-// Loops over sums are unrolled, all of them: one index that is not a constant, and the sums are in
-// memory.
-#define CPUACCEL_UNROLL _Pragma("GCC unroll 32")
 
 constexpr int kSteps = 4;  // of k in a turn of the loop
 
@@ -112,6 +109,15 @@ CPUACCEL_INLINE RowsFunction* rows_function(int64_t rows) {
   }
 }
 
+// Brings part `index` of `count` of the next panel to L2.
+template <typename V>
+CPUACCEL_INLINE void prefetch_part(const TileCall& call, int64_t index, int64_t count) {
+  const int64_t lines = call.k * 2 * V::kLanes / 16;
+  for (int64_t line = lines * index / count; line < lines * (index + 1) / count; ++line) {
+    __builtin_prefetch(call.next + line * 16, 0, 2);
+  }
+}
+
 // Rows are shared out evenly: 7 are 4 and 3, not 6 and 1, of which the 1 would wait for its sums.
 template <typename V>
 void tiles(const TileCall& call) {
@@ -121,16 +127,19 @@ void tiles(const TileCall& call) {
   const bool wide = call.n > V::kLanes;
   RowsFunction* const small =
       wide ? rows_function<V, 2, V::kRows>(least) : rows_function<V, 1, V::kRows>(least);
-  int64_t row = 0;
+  RowsFunction* large = small;
   if (larger != 0) {
-    RowsFunction* const large =
+    large =
         wide ? rows_function<V, 2, V::kRows>(least + 1) : rows_function<V, 1, V::kRows>(least + 1);
-    for (; row < larger * (least + 1); row += least + 1) {
-      large(call, row);
-    }
   }
-  for (; row < call.m; row += least) {
-    small(call, row);
+  const bool prefetches = call.next != nullptr && count >= 8;
+  int64_t row = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (prefetches) {
+      prefetch_part<V>(call, i, count);
+    }
+    (i < larger ? large : small)(call, row);
+    row += i < larger ? least + 1 : least;
   }
 }
 

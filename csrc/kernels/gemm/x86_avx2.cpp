@@ -1,4 +1,5 @@
 #include "kernels/gemm/avx2.h"
+#include "kernels/gemm/dot.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/half_avx2.h"
 #include "kernels/gemm/tile.h"
@@ -6,8 +7,9 @@
 namespace cpuaccel::kernels {
 
 const GemmKernels& gemm_x86_avx2() {
-  static constexpr GemmKernels kernels{Avx2Floats::kRows, 2 * Avx2Floats::kLanes, tiles<Avx2Floats>,
-                                       load_block, store_run};
+  static constexpr GemmKernels kernels{
+      Avx2Floats::kRows, 2 * Avx2Floats::kLanes, tiles<Avx2Floats>, dots<Avx2Floats>,
+      load_block,        store_run};
   return kernels;
 }
 

@@ -1,0 +1,201 @@
+// Dot products of rows of A with rows of B transposed, both read where they lie: for few rows of A,
+// where packing B would cost as much as the products. Included by ISA sources only.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/kernels.h"
+#include "kernels/gemm/unroll.h"
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int kDotRows = 4;
+
+// Columns of a tile, and sums of an element: enough sums to hide the latency, few enough streams
+// for L1, whose ways they share where their distance is a power of two.
+template <int kRows>
+constexpr int kDotColumns = kRows == 4 ? 3 : 4;
+template <int kRows>
+constexpr int kDotSums = kRows == 1 ? 2 : 1;
+
+template <typename V, typename E, int kRows, int kColumns>
+void dot_tile(const DotCall& call, int64_t row, int64_t column) {
+  using Vector = typename V::Vector;
+  constexpr int kSums = kDotSums<kRows>;
+  Vector sums[kSums][kRows][kColumns];
+  const float* a[kRows];
+  const typename E::Element* b[kColumns];
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    a[i] = call.a + (row + i) * call.a_stride;
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      CPUACCEL_UNROLL
+      for (int s = 0; s < kSums; ++s) {
+        sums[s][i][j] = V::zero();
+      }
+    }
+  }
+  CPUACCEL_UNROLL
+  for (int j = 0; j < kColumns; ++j) {
+    b[j] = static_cast<const typename E::Element*>(call.b) + (column + j) * call.b_stride;
+  }
+  int64_t k = 0;
+  for (; k + kSums * V::kLanes <= call.k; k += kSums * V::kLanes) {
+    CPUACCEL_UNROLL
+    for (int s = 0; s < kSums; ++s) {
+      Vector values[kColumns];
+      CPUACCEL_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        values[j] = E::load(b[j] + k + s * V::kLanes);
+      }
+      CPUACCEL_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        const Vector value = V::load(a[i] + k + s * V::kLanes);
+        CPUACCEL_UNROLL
+        for (int j = 0; j < kColumns; ++j) {
+          V::accumulate(sums[s][i][j], value, values[j]);
+        }
+      }
+    }
+  }
+  for (; k < call.k; k += V::kLanes) {
+    const int64_t count = call.k - k < V::kLanes ? call.k - k : V::kLanes;
+    Vector values[kColumns];
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      values[j] = E::load(b[j] + k, count);
+    }
+    CPUACCEL_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const Vector value = V::load(a[i] + k, V::mask(count));
+      CPUACCEL_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        V::accumulate(sums[0][i][j], value, values[j]);
+      }
+    }
+  }
+  constexpr int kCount = kRows * kColumns;
+  constexpr int kPadded = (kCount + 3) / 4 * 4;
+  Vector all[kPadded];
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kPadded; ++i) {
+    all[i] = V::zero();
+    if (i < kCount) {
+      all[i] = sums[0][i / kColumns][i % kColumns];
+      CPUACCEL_UNROLL
+      for (int s = 1; s < kSums; ++s) {
+        all[i] = V::add(all[i], sums[s][i / kColumns][i % kColumns]);
+      }
+    }
+  }
+  alignas(16) float results[kPadded];
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kPadded; i += 4) {
+    V::store_sums(results + i, all[i], all[i + 1], all[i + 2], all[i + 3]);
+  }
+  float* c = call.c + row * call.c_row + column * call.c_column;
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      float& to = c[i * call.c_row + j * call.c_column];
+      to = (call.add ? to : 0.0f) + call.alpha * results[i * kColumns + j];
+    }
+  }
+}
+
+template <typename V, typename E, int kRows, int kColumns>
+CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column) {
+  if constexpr (kColumns > 0) {
+    if (call.n - column == kColumns) {
+      dot_tile<V, E, kRows, kColumns>(call, row, column);
+    } else {
+      dot_tail<V, E, kRows, kColumns - 1>(call, row, column);
+    }
+  }
+}
+
+// Brings the next block to L2, some lines at each tile. It is rows too short for the CPU to see
+// streams in them.
+class DotPrefetch {
+ public:
+  DotPrefetch(const DotCall& call, int64_t element, int64_t tiles)
+      : next_(static_cast<const char*>(call.next)),
+        stride_(call.b_stride * element),
+        row_(call.k * element),
+        rows_(next_ != nullptr ? call.n : 0),
+        lines_((rows_ * ((row_ + kLine - 1) / kLine) + tiles - 1) / tiles) {}
+
+  CPUACCEL_INLINE void operator()() {
+    for (int64_t line = 0; line < lines_ && rows_ > 0; ++line) {
+      __builtin_prefetch(next_ + at_, 0, 2);
+      at_ += kLine;
+      if (at_ >= row_) {
+        at_ = 0;
+        next_ += stride_;
+        --rows_;
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  const char* next_;
+  int64_t stride_, row_, rows_, lines_;
+  int64_t at_ = 0;
+};
+
+template <typename V, typename E, int kRows>
+void dot_rows(const DotCall& call, int64_t row, DotPrefetch& prefetch) {
+  constexpr int kColumns = kDotColumns<kRows>;
+  int64_t column = 0;
+  for (; column + kColumns <= call.n; column += kColumns) {
+    prefetch();
+    dot_tile<V, E, kRows, kColumns>(call, row, column);
+  }
+  dot_tail<V, E, kRows, kColumns - 1>(call, row, column);
+}
+
+// Rows are shared out evenly, as in tile.h.
+template <typename V, typename E>
+void dot_elements(const DotCall& call) {
+  const int64_t count = (call.m + kDotRows - 1) / kDotRows;
+  const int64_t least = call.m / count;
+  DotPrefetch prefetch(call, sizeof(typename E::Element), count * ((call.n + 2) / 3));
+  int64_t row = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t rows = i < call.m % count ? least + 1 : least;
+    switch (rows) {
+      case 1:
+        dot_rows<V, E, 1>(call, row, prefetch);
+        break;
+      case 2:
+        dot_rows<V, E, 2>(call, row, prefetch);
+        break;
+      case 3:
+        dot_rows<V, E, 3>(call, row, prefetch);
+        break;
+      default:
+        dot_rows<V, E, 4>(call, row, prefetch);
+    }
+    row += rows;
+  }
+}
+
+template <typename V>
+void dots(const DotCall& call) {
+  switch (call.type) {
+    case GemmType::f32:
+      return dot_elements<V, typename V::F32>(call);
+    case GemmType::bf16:
+      return dot_elements<V, typename V::Bf16>(call);
+    case GemmType::f16:
+      return dot_elements<V, typename V::F16>(call);
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
