@@ -86,9 +86,18 @@ class ChannelsFirst {
       for (int64_t m = 0; m < m1 - m0; m += rows_) {
         const int64_t rows = std::min(rows_, m1 - m0 - m);
         for (int64_t n = 0; n < columns; n += kernels_.nr) {
-          kernels_.tile({rows, std::min(kernels_.nr, columns - n), kc, weights + m * K_ + k, K_,
-                         panels + n * kc, dst + m * s_.pixels() + n, s_.pixels(), 1.0f,
-                         biased || k > 0});
+          const int64_t next = n + kernels_.nr < columns ? n + kernels_.nr : 0;
+          kernels_.tile({.m = rows,
+                         .n = std::min(kernels_.nr, columns - n),
+                         .k = kc,
+                         .a = weights + m * K_ + k,
+                         .a_stride = K_,
+                         .panel = panels + n * kc,
+                         .c = dst + m * s_.pixels() + n,
+                         .c_stride = s_.pixels(),
+                         .alpha = 1.0f,
+                         .add = biased || k > 0,
+                         .next = panels + next * kc});
         }
       }
     }

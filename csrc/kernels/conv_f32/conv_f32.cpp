@@ -38,7 +38,9 @@ void channels_last(const ConvF32Call& call, GemmFunction* row) {
 }  // namespace
 
 void conv_f32(const ConvF32Call& call, GemmFunction* row) {
-  if (call.layout == ImageLayout::channels_last) {
+  // Of one pixel, both layouts are the same, and few images times weights is what gemm is good at.
+  const bool one_pixel = call.shape.pixels() == 1 && conv_is_pointwise(call.shape);
+  if (call.layout == ImageLayout::channels_last || one_pixel) {
     channels_last(call, row);
   } else {
     conv_channels_first(call, row());
