@@ -1,12 +1,12 @@
-// aten::convolution of dense floats: conv1d and conv2d, below autograd.
+// Convolution of dense floats: conv1d and conv2d, below autograd.
 //
-// Both aten::convolution and aten::_convolution are entry points (a traced graph calls the latter).
-// Torch has neither as a kernel of the CPU, only one for all backends, so a refused call goes to
+// What we stand over is aten::_convolution, which aten::convolution calls: tracing records the
+// inner one only, and a kernel that computes in the outer one would leave a traced graph without
+// it. Torch has no kernel of it for the CPU, but one for all backends, so a refused call goes to
 // at::native without the dispatcher.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_convolution_native.h>
-#include <ATen/ops/convolution_native.h>
 
 #include <algorithm>
 #include <array>
@@ -153,18 +153,6 @@ std::optional<at::Tensor> convolve(const at::Tensor& input, const at::Tensor& we
 }
 
 template <OpName kName>
-at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
-                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                       bool transposed, at::IntArrayRef output_padding, int64_t groups) {
-  if (auto result =
-          convolve(input, weight, bias, {stride, padding, dilation, transposed, groups})) {
-    return std::move(*result);
-  }
-  return at::native::convolution(input, weight, bias, stride, padding, dilation, transposed,
-                                 output_padding, groups);
-}
-
-template <OpName kName>
 at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                         bool transposed, at::IntArrayRef output_padding, int64_t groups,
@@ -180,7 +168,6 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
 
 #define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::CPU, function)
 constexpr std::array kOverrides{
-    ROW("aten::convolution", convolution),
     ROW("aten::_convolution", _convolution),
 };
 #undef ROW
