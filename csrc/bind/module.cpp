@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "memory/allocator.h"
 #include "memory/machine.h"
+#include "ops/conv_choice.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
 #include "ops/weight_cache.h"
@@ -270,6 +271,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));
+  module.def("set_own_convolutions_only", &ops::set_own_convolutions_only, py::arg("only"));
   module.def("set_provider", &set_provider_by_name, py::arg("name"));
   module.def("set_matmul_provider", &force_matmul_provider_by_name, py::arg("name"));
   module.def("set_fastmath", &set_fastmath_by_name, py::arg("name"));

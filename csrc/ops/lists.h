@@ -15,9 +15,12 @@ std::span<const Override> cat_overrides();
 std::span<const Override> channel_shuffle_overrides();
 std::span<const Override> clamp_overrides();
 std::span<const Override> clone_overrides();
+std::span<const Override> convolution_overrides();
 std::span<const Override> matmul_overrides();
 std::span<const Override> max_pool_overrides();
+std::span<const Override> max_pool_f32_overrides();
 std::span<const Override> quantize_overrides();
+std::span<const Override> silu_overrides();
 std::span<const Override> table_overrides();
 std::span<const Override> upsample_overrides();
 

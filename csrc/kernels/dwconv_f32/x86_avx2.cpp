@@ -1,0 +1,16 @@
+#include "kernels/dwconv_f32/pixels.h"
+#include "kernels/dwconv_f32/planes.h"
+#include "kernels/dwconv_f32/vectors.h"
+
+namespace cpuaccel::kernels {
+
+void dwconv_f32_x86_avx2(const DwconvF32Call& call, const DwconvF32Strip& strip, int64_t begin,
+                         int64_t end, float* padded) {
+  if (call.layout == ImageLayout::channels_first) {
+    planes<Avx2Floats>(call, strip, begin, end, padded);
+  } else {
+    pixels<Avx2Floats>(call, begin, end);
+  }
+}
+
+}  // namespace cpuaccel::kernels

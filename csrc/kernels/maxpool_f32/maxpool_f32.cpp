@@ -1,0 +1,37 @@
+#include "kernels/maxpool_f32/maxpool_f32.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<MaxpoolF32Function>{#name, isa, maxpool_f32_##name},
+constexpr std::array kRows{CPUACCEL_MAXPOOL_F32_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrain = 32768;  // taps for which a thread is worth waking
+
+}  // namespace
+
+std::span<const KernelRow<MaxpoolF32Function>> maxpool_f32_kernels() { return kRows; }
+
+void maxpool_f32(const MaxpoolF32Shape& s, const float* src, float* dst, int64_t* indices) {
+  const auto function = first_usable(maxpool_f32_kernels()).function;
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t at = p * s.OH * s.OW;
+      function(s, src + p * s.H * s.W, dst + at, indices + at);
+    }
+  };
+  const int64_t grain = std::max<int64_t>(1, kGrain / (s.OH * s.OW * s.KH * s.KW));
+  if (s.planes <= grain) {
+    body(0, s.planes);
+  } else {
+    parallel_for(0, s.planes, grain, body);
+  }
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,44 @@
+// Family maxpool_f32: maximum of floats over windows of an image, channels first, and where it was.
+//
+//   dst[p,oh,ow]     = max over kh, kw of src[p, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW]
+//   indices[p,oh,ow] = ih * W + iw of that: of the first, unless there are NaNs: then of the last
+//   NaN
+//
+// src P x H x W, dst and indices P x OH x OW, all dense, P planes. Only taps inside of the image
+// count, and each window has one: (OH - 1) * SH < H + PH, PH <= KH / 2, and so on.
+// Exact: a maximum has no rounding.
+// Bound: 4 bytes read, and 12 written for each result.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct MaxpoolF32Shape {
+  int64_t planes = 0, H = 0, W = 0, OH = 0, OW = 0;
+  int64_t KH = 1, KW = 1, SH = 1, SW = 1, PH = 0, PW = 0, DH = 1, DW = 1;
+};
+
+// One plane; H * W below 2^31.
+using MaxpoolF32Function = void(const MaxpoolF32Shape& shape, const float* src, float* dst,
+                                int64_t* indices);
+
+#if defined(__x86_64__)
+#define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) MaxpoolF32Function maxpool_f32_##name;
+CPUACCEL_MAXPOOL_F32_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<MaxpoolF32Function>> maxpool_f32_kernels();
+
+// All planes, by the best usable row on all of torch's threads.
+void maxpool_f32(const MaxpoolF32Shape& shape, const float* src, float* dst, int64_t* indices);
+
+}  // namespace cpuaccel::kernels

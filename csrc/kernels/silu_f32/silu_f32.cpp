@@ -1,0 +1,31 @@
+#include "kernels/silu_f32/silu_f32.h"
+
+#include <array>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<SiluF32Function>{#name, isa, silu_f32_##name},
+constexpr std::array kRows{CPUACCEL_SILU_F32_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrain = 16384;
+
+}  // namespace
+
+std::span<const KernelRow<SiluF32Function>> silu_f32_kernels() { return kRows; }
+
+void silu_f32(const float* src, float* dst, int64_t count) {
+  const auto function = first_usable(silu_f32_kernels()).function;
+  if (count <= kGrain) {
+    function(src, dst, count);
+    return;
+  }
+  parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
+    function(src + begin, dst + begin, end - begin);
+  });
+}
+
+}  // namespace cpuaccel::kernels

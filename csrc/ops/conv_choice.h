@@ -1,0 +1,26 @@
+// Which kernel runs a convolution of floats: one list, in order, of what was measured.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/conv2d_shape.h"
+
+namespace cpuaccel::ops {
+
+enum class ConvKernel : uint8_t { torch, gemm, depthwise };
+
+struct ConvChoice {
+  const char* name;  // of the case, and why
+  bool (*applies)(const kernels::Conv2dShape& shape, kernels::ImageLayout layout);
+  ConvKernel kernel;
+};
+
+// The first that applies; the last always does.
+const ConvChoice& conv_choice(const kernels::Conv2dShape& shape, kernels::ImageLayout layout);
+
+// For measurements and tests: leaves out the rows that give a case to torch because it was faster
+// there, or was not measured.
+void set_own_convolutions_only(bool only);
+
+}  // namespace cpuaccel::ops

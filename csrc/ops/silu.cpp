@@ -1,0 +1,53 @@
+// aten::silu of dense floats.
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/silu_cpu_dispatch.h>
+
+#include <array>
+
+#include "kernels/silu_f32/silu_f32.h"
+#include "ops/lists.h"
+#include "ops/own_call.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+bool ours(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat && x.layout() == at::kStrided && x.numel() > 0 &&
+         x.is_non_overlapping_and_dense();
+}
+
+template <OpName kName>
+at::Tensor silu(const at::Tensor& x) {
+  if (!ours(x)) {
+    return at::cpu::silu(x);
+  }
+  CPUACCEL_OWN_CALL(silu);
+  auto result = at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat);
+  kernels::silu_f32(x.const_data_ptr<float>(), result.mutable_data_ptr<float>(), x.numel());
+  return result;
+}
+
+template <OpName kName>
+at::Tensor& silu_in_place(at::Tensor& x) {
+  if (!ours(x)) {
+    return at::cpu::silu_(x);
+  }
+  CPUACCEL_OWN_CALL(silu);
+  auto* data = x.mutable_data_ptr<float>();
+  kernels::silu_f32(data, data, x.numel());
+  return x;
+}
+
+#define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::CPU, function)
+constexpr std::array kOverrides{
+    ROW("aten::silu", silu),
+    ROW("aten::silu_", silu_in_place),
+};
+#undef ROW
+
+}  // namespace
+
+std::span<const Override> silu_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops
