@@ -5,6 +5,7 @@ Values are compared with the same call in float64, everything else with torch's 
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -55,38 +56,36 @@ def test_the_database_has_every_op() -> None:
 @providers
 @cases
 def test_results(case: Case, provider: str) -> None:
-    count = 0
-    for sample in case.samples():
-        with on(provider):
-            ours = case.call(sample)
-        with off():
-            theirs = case.call(sample)
-            exact, size = case.exact(sample)
-        assert_alike(ours, theirs)
-        assert_near(ours, exact, bound(size, case.dtype, longest_sum(sample)))
-        count += 1
-    assert count
+    samples = list(case.samples())
+    with on(provider):
+        ours = [case.call(sample) for sample in samples]
+    with off():
+        theirs = [case.call(sample) for sample in samples]
+    assert samples
+    assert_alike(ours, theirs)
+    for sample, got in zip(samples, ours, strict=True):
+        exact, size = case.exact(sample)
+        assert_near(got, exact, bound(size, case.dtype, longest_sum(sample)))
 
 
 @providers
 @cases
 def test_gradients(case: Case, provider: str) -> None:
     """Of everything that can have one, for a random gradient of the result."""
-    count = 0
-    for sample in case.samples(requires_grad=True):
-        cotangent = torch.randn_like(case.call(sample))
-        with on(provider):
-            ours = _gradients(case, sample, cotangent)
-        with off():
-            theirs = _gradients(case, sample, cotangent)
-            exact = _gradients(case, _again(exactly(sample), sample), cotangent.double())
-            size = _gradients(case, _again(sizes(sample), sample), cotangent.double().abs())
-        assert_alike(ours, theirs)
+    samples = list(case.samples(requires_grad=True))
+    cotangents = [torch.randn_like(case.call(sample)) for sample in samples]
+    with on(provider):
+        ours = list(map(_gradients, repeat(case), samples, cotangents))
+    with off():
+        theirs = list(map(_gradients, repeat(case), samples, cotangents))
+    assert_alike(ours, theirs)
+    assert tensors_of(ours)
+    for sample, cotangent, gradients in zip(samples, cotangents, ours, strict=True):
+        exact = _gradients(case, _again(exactly(sample), sample), cotangent.double())
+        size = _gradients(case, _again(sizes(sample), sample), cotangent.double().abs())
         terms = max(longest_sum(sample), cotangent.numel())
-        for got, wanted, scale in zip(ours, exact, size, strict=True):
+        for got, wanted, scale in zip(gradients, exact, size, strict=True):
             assert_near(got, wanted, bound(scale, case.dtype, terms))
-        count += len(ours)
-    assert count
 
 
 def _gradients(case: Case, sample: Any, cotangent: Tensor) -> list[Tensor]:
@@ -106,20 +105,21 @@ def _again(changed: Any, sample: Any) -> Any:
 @cases_in_place
 def test_in_place(case: Case, provider: str) -> None:
     """The in-place form writes where it should, and what the plain one gives."""
-    count = 0
-    for sample in case.samples():
-        (first, *others), named = sample
-        with off():
-            exact, size = case.exact(sample)
-        if exact.shape != first.shape:
-            continue
-        target = first.clone()
-        with on(provider):
-            result = case.op.inplace_variant(target, *others, **named)
+    fitting = [sample for sample in case.samples() if case.call(sample).shape == sample[0][0].shape]
+    assert fitting
+    with on(provider):
+        results = list(map(_in_place, repeat(case), fitting))
+    for sample, (target, result) in zip(fitting, results, strict=True):
         assert result is target
+        exact, size = case.exact(sample)
         assert_near(target, exact, bound(size, case.dtype, longest_sum(sample)))
-        count += 1
-    assert count
+
+
+def _in_place(case: Case, sample: Any) -> tuple[Tensor, Tensor]:
+    """A copy of the first argument after the call, and what the call returned."""
+    (first, *others), named = sample
+    target = first.clone()
+    return target, case.op.inplace_variant(target, *others, **named)
 
 
 @providers
@@ -136,10 +136,8 @@ def test_errors(op: OpInfo, provider: str) -> None:
 @providers
 @other_types
 def test_other_types_are_torch_s(case: Case, provider: str) -> None:
-    for sample in case.samples():
-        ours, theirs = same_ending(lambda sample=sample: case.call(sample), provider)
-        assert_alike(ours.result, theirs.result)
-        # Not equal: threads of torch's may share out a sum in another way.
-        torch.testing.assert_close(
-            ours.result, theirs.result, rtol=100 * eps(torch.float32), atol=1e-4
-        )
+    samples = list(case.samples())
+    ours, theirs = same_ending(lambda: [case.call(sample) for sample in samples], provider)
+    assert_alike(ours.result, theirs.result)
+    # Not equal: threads of torch's may share out a sum in another way.
+    torch.testing.assert_close(ours.result, theirs.result, rtol=100 * eps(torch.float32), atol=1e-4)

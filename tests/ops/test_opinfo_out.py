@@ -6,6 +6,7 @@ What may be handed over as `out`, what is warned of and what refused is torch's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -66,11 +67,11 @@ _REFUSED: dict[str, Maker] = {
 }
 
 
-def _samples(op: Any) -> Iterator[tuple[Case, Any]]:
-    """Every sample of the op, of each type."""
+def _samples(op: Any, most: int) -> Iterator[tuple[Case, Any]]:
+    """The op's first samples of each type, `most` of a type."""
     for dtype in DTYPES:
         case = Case(op, dtype)
-        for sample in case.samples():
+        for sample in islice(case.samples(), most):
             yield case, sample
 
 
@@ -84,7 +85,7 @@ def _into(case: Case, sample: Any, out: Tensor) -> Tensor:
 @pytest.mark.parametrize("kind", _TAKEN)
 @ops
 def test_taken(op: Any, kind: str, provider: str) -> None:
-    for case, sample in _samples(op):
+    for case, sample in _samples(op, 2):
         with off():
             plain = case.call(sample)
             exact, size = case.exact(sample)
@@ -113,7 +114,7 @@ def test_taken(op: Any, kind: str, provider: str) -> None:
 @pytest.mark.parametrize("kind", _REFUSED)
 @ops
 def test_refused(op: Any, kind: str, provider: str) -> None:
-    for case, sample in _samples(op):
+    for case, sample in _samples(op, 1):
         with off():
             out = _REFUSED[kind](case.call(sample))
         ours, _ = same_ending(lambda c=case, s=sample, o=out: _into(c, s, o), provider)
@@ -125,7 +126,7 @@ def test_refused(op: Any, kind: str, provider: str) -> None:
 @ops
 def test_overlapping_itself(op: Any, provider: str) -> None:
     """Refused where torch refuses it; it writes into it here and there."""
-    for case, sample in _samples(op):
+    for case, sample in _samples(op, 2):
         with off():
             out = _expanded(case.call(sample))
         same_ending(lambda c=case, s=sample, o=out: _into(c, s, o), provider)
@@ -136,7 +137,7 @@ def test_overlapping_itself(op: Any, provider: str) -> None:
 def test_aliasing_an_operand(op: Any, provider: str) -> None:
     """torch takes an operand for `out`, whatever it then computes; none of it may crash."""
     tried = 0
-    for case, sample in _samples(op):
+    for case, sample in _samples(op, 2):
         with off():
             plain = case.call(sample)
         for place, operand in enumerate(sample[0]):
