@@ -126,7 +126,7 @@ def _in_place(case: Case, sample: Any) -> tuple[Tensor, Tensor]:
 @ops_with_errors
 def test_errors(op: OpInfo, provider: str) -> None:
     """What torch refuses is refused in the same words."""
-    for error in op.error_inputs("cpu"):
+    for error in op.error_inputs_func(op, "cpu"):
         positional, named = arguments(error.sample_input)
         ours, _ = same_ending(lambda p=positional, n=named: op.op(*p, **n), provider)
         assert ours.error is not None
