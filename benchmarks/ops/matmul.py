@@ -1,10 +1,10 @@
 """Linear layers of float tensors, torch beside cpuaccel, and the machine's bounds.
 
-A bound is the time that the arithmetic takes at the machine's peak, or that every operand and the
-result take to be moved from and to memory once, whichever is longer; both peaks are measured
-before and after the shapes, by a program that is built at the first run (`benchmarks/cpp`). Bounds
-are of float32; `--no-peaks` leaves them out. Run as `python -m benchmarks.ops.matmul` from a
-checkout's root.
+A bound is the time that the arithmetic takes at the machine's peak, or that operands and result
+take to be moved from or to memory once where the last cache does not hold them, whichever is
+longer; both peaks are measured before and after the shapes, by a program that is built at the first
+run (`benchmarks/cpp`). Bounds are of float32; `--no-peaks` leaves them out. Run as
+`python -m benchmarks.ops.matmul` from a checkout's root.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     reasons = {"cpuaccel": _plugin.missing()}
     ways = {name: on for name, on in _WAYS.items() if not reasons.get(name)}
     measure = meter(dtype) if options.peaks else None
-    peaks = measure() if measure else MachinePeaks(0.0, 0.0)
+    peaks = measure() if measure else MachinePeaks(0.0, 0.0, 0)
     with torch.inference_mode():
         pairs = [
             (shape, _measure(shape, dtype, ways, options))

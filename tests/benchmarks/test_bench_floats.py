@@ -151,7 +151,7 @@ def test_training_changes_its_own_copy():
 def test_matmul_end_to_end(dtype, tmp_path, capsys, monkeypatch):
     shapes = (ProductShape("m", 3, 8, 5, bias=True), ProductShape("m", 1, 8, 5, bias=False))
     monkeypatch.setattr(matmul, "SHAPES", shapes)
-    monkeypatch.setattr(matmul, "meter", lambda dtype: lambda: MachinePeaks(1e11, 1e10))
+    monkeypatch.setattr(matmul, "meter", lambda dtype: lambda: MachinePeaks(1e11, 1e10, 0))
     path = tmp_path / "out.json"
     matmul.main(["--dtype", dtype, "--rounds", "1", "--json", str(path)])
     document = json.loads(path.read_text())
@@ -191,11 +191,14 @@ def test_bounds_are_the_slower_of_arithmetic_and_memory():
         ],
         "fp32",
     )
-    assert peaks == MachinePeaks(100e9, 20e9)
+    cache = _machine.last_cache()
+    assert 2**18 <= cache < 2**32
+    assert peaks == MachinePeaks(100e9, 20e9, cache)
     assert peaks.bound(200 * 10**9, 0) == pytest.approx(2.0)
     assert peaks.bound(0, 40 * 10**9) == pytest.approx(2.0)
-    assert peaks.best(MachinePeaks(1.0, 30e9)) == MachinePeaks(100e9, 30e9)
-    assert MachinePeaks(0.0, 1.0).bound(1, 1) is None
+    assert peaks.bound(1000, cache) == pytest.approx(1e-8)
+    assert peaks.best(MachinePeaks(1.0, 30e9, 0)) == MachinePeaks(100e9, 30e9, cache)
+    assert MachinePeaks(0.0, 1.0, 0).bound(1, 1) is None
 
 
 def test_the_program_is_asked_for_peaks_only(monkeypatch):
@@ -209,6 +212,6 @@ def test_the_program_is_asked_for_peaks_only(monkeypatch):
     monkeypatch.setattr(_peaks.kernels, "_run", run)
     measure = _peaks.meter(torch.float32)
     assert measure is not None
-    assert measure() == MachinePeaks(2e9, 1e9)
+    assert measure() == MachinePeaks(2e9, 1e9, _machine.last_cache())
     assert asked[0].family == "peaks"
     assert _peaks.meter(torch.bfloat16) is None
