@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
-from ops._floats import DTYPES, exactly, sizes, tensors_of
+from ops._floats import DTYPES, PROVIDERS, exactly, sizes, tensors_of
+
+T = TypeVar("T")
 
 _MATMULS = (
     *("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "addbmm", "dot", "matmul", "__rmatmul__"),
@@ -71,6 +73,15 @@ def arguments(sample: SampleInput) -> Any:
 
 
 CASES = tuple(Case(op, dtype) for op in OPS for dtype in DTYPES)
+
+
+def with_providers(cases: Iterable[T], of: Callable[[T], OpInfo]) -> list[tuple[T, str]]:
+    """Each case with each provider of matrix products; convolutions ask none of them."""
+    return [
+        (case, provider)
+        for case in cases
+        for provider in (PROVIDERS[:1] if of(case).name in _CONVOLUTIONS else PROVIDERS)
+    ]
 
 
 def longest_sum(sample: Any) -> int:

@@ -145,6 +145,21 @@ _WRONG: dict[str, Callable[[torch.dtype], Tensor]] = {
     "mm inner": lambda t: torch.mm(torch.ones(2, 3, dtype=t), torch.ones(4, 5, dtype=t)),
     "mm of a vector": lambda t: torch.mm(torch.ones(3, dtype=t), torch.ones(3, 5, dtype=t)),
     "mm of a batch": lambda t: torch.mm(torch.ones(2, 2, 3, dtype=t), torch.ones(3, 5, dtype=t)),
+    "mm of batches": lambda t: torch.mm(torch.ones(2, 2, 3, dtype=t), torch.ones(2, 3, 5, dtype=t)),
+    "addmm of batches": lambda t: torch.addmm(
+        torch.ones(5, dtype=t), torch.ones(2, 2, 3, dtype=t), torch.ones(2, 3, 5, dtype=t)
+    ),
+    "baddbmm of matrices": lambda t: torch.baddbmm(
+        torch.ones(5, dtype=t), torch.ones(2, 3, dtype=t), torch.ones(3, 5, dtype=t)
+    ),
+    "bmm_out of matrices": lambda t: torch.bmm(
+        torch.ones(2, 3, dtype=t), torch.ones(3, 5, dtype=t), out=torch.ones(2, 5, dtype=t)
+    ),
+    "mm_out of batches": lambda t: torch.mm(
+        torch.ones(2, 2, 3, dtype=t),
+        torch.ones(2, 3, 5, dtype=t),
+        out=torch.ones(2, 2, 5, dtype=t),
+    ),
     "mm of two types": lambda t: torch.mm(torch.ones(2, 3, dtype=t), torch.ones(3, 5).double()),
     "mm of int": lambda t: torch.mm(torch.ones(2, 3, dtype=t), torch.ones(3, 5).int()),
     "mm of meta": lambda t: torch.mm(

@@ -5,6 +5,7 @@ Values are compared with the same call in float64, everything else with torch's 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
@@ -15,26 +16,49 @@ from torch import Tensor
 from torch.testing._internal.opinfo.core import OpInfo
 
 from ops._floats import (
+    PROVIDERS,
     assert_alike,
     assert_near,
     eps,
     exactly,
     map_tensors,
     on,
-    providers,
     same_ending,
     sizes,
     tensors_of,
 )
-from ops._opinfo import CASES, MISSING, OPS, Case, arguments, bound, longest_sum, name_of
+from ops._opinfo import (
+    CASES,
+    MISSING,
+    OPS,
+    Case,
+    arguments,
+    bound,
+    longest_sum,
+    name_of,
+    with_providers,
+)
 
 pytestmark = needs_plugin
-cases = pytest.mark.parametrize("case", CASES, ids=str)
-cases_in_place = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.op.inplace_variant is not None], ids=str
+
+
+def _with_providers(name: str, values: Iterable[Any], of: Callable[[Any], OpInfo]) -> Any:
+    pairs = with_providers(values, of)
+    label = name_of if name == "op" else str
+    ids = [f"{label(value)}-{provider}" for value, provider in pairs]
+    return pytest.mark.parametrize((name, "provider"), pairs, ids=ids)
+
+
+def _op_of(case: Case) -> OpInfo:
+    return case.op
+
+
+cases = _with_providers("case", CASES, _op_of)
+cases_in_place = _with_providers(
+    "case", [case for case in CASES if case.op.inplace_variant is not None], _op_of
 )
-ops_with_errors = pytest.mark.parametrize(
-    "op", [op for op in OPS if op.error_inputs_func is not None], ids=name_of
+ops_with_errors = _with_providers(
+    "op", [op for op in OPS if op.error_inputs_func is not None], lambda op: op
 )
 other_types = pytest.mark.parametrize(
     "case",
@@ -53,7 +77,6 @@ def test_the_database_has_every_op() -> None:
     assert {"addmm", "addmm.decomposed"} <= {name_of(op) for op in OPS}
 
 
-@providers
 @cases
 def test_results(case: Case, provider: str) -> None:
     samples = list(case.samples())
@@ -68,7 +91,6 @@ def test_results(case: Case, provider: str) -> None:
         assert_near(got, exact, bound(size, case.dtype, longest_sum(sample)))
 
 
-@providers
 @cases
 def test_gradients(case: Case, provider: str) -> None:
     """Of everything that can have one, for a random gradient of the result."""
@@ -101,7 +123,6 @@ def _again(changed: Any, sample: Any) -> Any:
     return map_tensors(lambda tensor: tensor.requires_grad_(next(flags)), changed)
 
 
-@providers
 @cases_in_place
 def test_in_place(case: Case, provider: str) -> None:
     """The in-place form writes where it should, and what the plain one gives."""
@@ -122,7 +143,6 @@ def _in_place(case: Case, sample: Any) -> tuple[Tensor, Tensor]:
     return target, case.op.inplace_variant(target, *others, **named)
 
 
-@providers
 @ops_with_errors
 def test_errors(op: OpInfo, provider: str) -> None:
     """What torch refuses is refused in the same words."""
@@ -133,11 +153,10 @@ def test_errors(op: OpInfo, provider: str) -> None:
         assert ours.error[0] == error.error_type.__name__
 
 
-@providers
 @other_types
-def test_other_types_are_torch_s(case: Case, provider: str) -> None:
+def test_other_types_are_torch_s(case: Case) -> None:
     samples = list(case.samples())
-    ours, theirs = same_ending(lambda: [case.call(sample) for sample in samples], provider)
+    ours, theirs = same_ending(lambda: [case.call(sample) for sample in samples], PROVIDERS[-1])
     assert_alike(ours.result, theirs.result)
     # Not equal: threads of torch's may share out a sum in another way.
     torch.testing.assert_close(ours.result, theirs.result, rtol=100 * eps(torch.float32), atol=1e-4)
