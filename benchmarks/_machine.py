@@ -16,6 +16,7 @@ _FEATURES = (
     *("asimddp", "i8mm", "bf16", "sve", "sve2"),
 )
 _FILE_WIDTH = 200
+_BYTES_OF = {"K": 1 << 10, "M": 1 << 20}
 _CAPS = ("CPUACCEL_MAX_ISA", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 
 
@@ -39,6 +40,15 @@ def features() -> list[str]:
     """Which of the instruction sets that int8 and bf16 kernels differ by the CPU has."""
     present = set(_cpuinfo("flags", "Features").split())
     return [name for name in _FEATURES if name in present]
+
+
+def last_cache() -> int:
+    """Bytes of the largest cache, or 32 MiB where the system does not tell."""
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        sizes.append(int(text[:-1]) * _BYTES_OF[text[-1]])
+    return max(sizes, default=32 << 20)
 
 
 def console() -> Console:

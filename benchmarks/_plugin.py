@@ -44,6 +44,31 @@ def fuse(converted: Any) -> Any:
     return importlib.import_module("cpuaccel.quant").fuse(converted)
 
 
+def prepack_missing() -> str:
+    """Why models cannot be prepacked, or ""."""
+    return missing() or _lacks("prepack")
+
+
+def prepack(model: Any) -> Any:
+    """`cpuaccel.prepack` of a model: the model, its weights held in packed form only."""
+    prepacked = _module().prepack(model)
+    return model if prepacked is None else prepacked
+
+
+def fastmath_missing() -> str:
+    """Why float32 models cannot be run on bf16 arithmetic, or ""."""
+    return missing() or _lacks("fastmath")
+
+
+def fastmath() -> Any:
+    """`cpuaccel.fastmath()`: a block in which they are."""
+    return _module().fastmath()
+
+
+def _lacks(name: str) -> str:
+    return "" if hasattr(_module(), name) else f"cpuaccel has no {name}"
+
+
 def version() -> str:
     """The plugin's version, or "absent" where it cannot be measured."""
     return "absent" if missing() else str(_module().__version__)

@@ -10,7 +10,7 @@ namespace cpuaccel::bench {
 
 const char* const kUsage =
     "cpuaccel_bench: kernel rows against each other and against this machine's peaks\n"
-    "  --family A,B     families to run (default: all)\n"
+    "  --family A,B     families to run, peaks for none (default: all)\n"
     "  --filter TEXT    only shapes that contain TEXT\n"
     "  --threads N      threads of parallel_for and of the peaks (default: 1)\n"
     "  --rounds N       interleaved rounds, at most (default: 15)\n"

@@ -1,6 +1,6 @@
 """The columns of the model benchmark: every way of running a model that is compared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,8 @@ class Column:
 
     `prepare` makes a job ready and gives the call to be timed; `plugin` says whether cpuaccel
     is on while it is prepared and run; `missing` is why it cannot run here, or "". A `peer` is
-    another runtime: it may fail on a model, and `note` says how it makes its int8.
+    another runtime: it may fail on a model, and `note` says how it makes its models; `in_torch` if
+    it runs on torch's threads.
     """
 
     name: str
@@ -29,14 +30,15 @@ class Column:
     peer: bool = False
     missing: Callable[[], str] = str
     note: Callable[[], str] = str
+    in_torch: bool = False
 
     def contender(self, job: Job) -> Contender:
         """`job` made ready for the timer."""
         around = partial(_plugin.enabled, self.plugin)
         with around():
             run = self.prepare(job)
-        threads_of_its_own = self.peer and torch.get_num_threads() > 1
-        return Contender(run, _peers.apart if threads_of_its_own else around)
+        of_its_own = self.peer and not self.in_torch and torch.get_num_threads() > 1
+        return Contender(run, _peers.apart if of_its_own else around)
 
 
 def _fp32(job: Job) -> Runner:
@@ -91,13 +93,18 @@ RATIOS: tuple[Ratio, ...] = (
 )
 
 
-def choose(names: list[str]) -> tuple[list[Column], list[str]]:
-    """The columns called `names` (all when empty) that can run here, and what to say of them."""
-    known = {column.name: column for column in COLUMNS}
+def choose(
+    names: list[str], columns: Sequence[Column] | None = None
+) -> tuple[list[Column], list[str]]:
+    """Those of `columns` (int8's if None) called `names` (all when empty) that can run here, and
+    what to say of them.
+    """
+    columns = COLUMNS if columns is None else columns
+    known = {column.name: column for column in columns}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"unknown engine {unknown[0]!r}; known: {', '.join(known)}")
-    wanted = [known[name] for name in names] if names else list(COLUMNS)
+    wanted = [known[name] for name in names] if names else list(columns)
     reasons = {column.name: column.missing() for column in wanted}
     chosen = [column for column in wanted if not reasons[column.name]]
     notes = [note for column in chosen if (note := column.note())]

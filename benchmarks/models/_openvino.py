@@ -1,4 +1,4 @@
-"""OpenVINO's own int8 of a model: NNCF's post-training quantization with its defaults."""
+"""OpenVINO: its own int8 of a model, by NNCF's post-training quantization, or its floats."""
 
 from functools import partial
 from typing import Any
@@ -24,26 +24,58 @@ def note() -> str:
 
 
 def prepare(job: Job) -> Runner:
-    """`job` converted, quantized and compiled; input and output are shared, not copied."""
+    """`job` converted, quantized and compiled."""
     with _peers.preparing():
-        import openvino
+        request = _compile(_quantized(job), "f32").create_infer_request()
+    return _runner(request, job)
 
-        request = _compiled(job).create_infer_request()
-        x = openvino.Tensor(job.x.numpy(), shared_memory=True)
+
+def float_missing() -> str:
+    """Why floats cannot run here, or ""."""
+    return _peers.missing("openvino")
+
+
+def float_note(precision: str) -> str:
+    """How its models of floats are made."""
+    return f"openvino: {_peers.versions('openvino')}; hint LATENCY, precision {precision}"
+
+
+def prepare_float(job: Job, precision: str) -> Runner:
+    """`job` converted and compiled to run in `precision`, where the CPU has it; else in f32."""
+    with _peers.preparing():
+        request = _compile(_converted(job), precision).create_infer_request()
+    return _runner(request, job)
+
+
+def _runner(request: Any, job: Job) -> Runner:
+    """Input and output are shared with the request, not copied."""
+    import openvino
+
+    x = openvino.Tensor(job.x.numpy(), shared_memory=True)
     return partial(request.infer, x, share_inputs=True, share_outputs=True)
 
 
-def _compiled(job: Job) -> Any:
+def _quantized(job: Job) -> Any:
     import nncf
+
+    batches = _peers.calibration_batches(job)
+    return nncf.quantize(_converted(job), nncf.Dataset(batches), subset_size=len(batches))
+
+
+def _converted(job: Job) -> Any:
     import openvino
 
     model = openvino.convert_model(job.model, example_input=job.x)
     model.reshape(list(job.x.shape))
-    batches = _peers.calibration_batches(job)
-    quantized = nncf.quantize(model, nncf.Dataset(batches), subset_size=len(batches))
+    return model
+
+
+def _compile(model: Any, precision: str) -> Any:
+    import openvino
+
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
     }
-    return openvino.Core().compile_model(quantized, "CPU", settings)
+    return openvino.Core().compile_model(model, "CPU", settings)

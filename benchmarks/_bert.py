@@ -1,0 +1,34 @@
+"""BERT encoders with random weights, and tokens for them."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from examples.minilm.bert import MINILM_L6, Bert, BertConfig
+
+_SEED = 2024
+
+CONFIGS: dict[str, BertConfig] = {
+    "bert-base": BertConfig(),
+    "minilm-l6": MINILM_L6,
+    # For tests of the benchmarks.
+    "bert-tiny": replace(BertConfig(), vocabulary=100, width=32, layers=2, heads=2, inner_width=64),
+}
+
+
+def build(name: str) -> Bert:
+    """`name` in eval mode, with the same random weights in every process."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)
+        return Bert(CONFIGS[name]).eval()
+
+
+def tokens(name: str, batch: int, length: int) -> Tensor:
+    """Random token numbers, batch x length."""
+    generator = torch.Generator().manual_seed(_SEED)
+    return torch.randint(CONFIGS[name].vocabulary, (batch, length), generator=generator)

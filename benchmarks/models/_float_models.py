@@ -1,0 +1,28 @@
+"""The models of the floating-point benchmarks: convolutional ones and encoders of text."""
+
+from torch import Tensor, nn
+
+from benchmarks import _bert, _torchvision
+
+VISION = ("resnet50", "mobilenet_v2", "densenet121", "efficientnet_b0")
+TEXT = ("bert-base", "minilm-l6")
+ALL = VISION + TEXT
+
+
+def build(name: str) -> nn.Module:
+    """`name` in eval mode with seeded random weights."""
+    return _bert.build(name) if name in _bert.CONFIGS else _torchvision.build(name)
+
+
+def inputs(name: str, batch: int, length: int) -> Tensor:
+    """A batch for `name`: images of its size, or rows of `length` tokens."""
+    if name in _bert.CONFIGS:
+        return _bert.tokens(name, batch, length)
+    return _torchvision.images(name, batch)
+
+
+def check(name: str) -> None:
+    """Raises ValueError where there is no such model."""
+    if name not in _bert.CONFIGS and name not in {model.name for model in _torchvision.MODELS}:
+        known = ", ".join((*TEXT, *(model.name for model in _torchvision.MODELS)))
+        raise ValueError(f"unknown model {name!r}; known: {known}")

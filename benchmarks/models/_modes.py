@@ -1,0 +1,56 @@
+"""In which arithmetic a model of float32 weights runs, by torch's switches and the plugin's."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmarks import _plugin
+from benchmarks._timing import Around
+
+
+@contextmanager
+def _allowed_bf16() -> Iterator[None]:
+    """torch's own switch for matrix products and convolutions of float32 in bf16."""
+    switches: list[Any] = [torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv]
+    before = [switch.fp32_precision for switch in switches]
+    try:
+        for switch in switches:
+            switch.fp32_precision = "bf16"
+        yield
+    finally:
+        for switch, value in zip(switches, before, strict=True):
+            switch.fp32_precision = value
+
+
+_autocast: Around = partial(torch.autocast, "cpu", torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A row of this table: `torch` and `plugin` are the blocks that each call of a model is in.
+
+    Each call has a block of its own, because autocast keeps what it has cast to the block's end.
+    `peer` is the precision that another runtime is asked for, as OpenVINO spells it.
+    """
+
+    name: str
+    torch: Around
+    plugin: Around
+    peer: str
+    plugin_missing: Callable[[], str] = _plugin.missing
+
+
+MODES: tuple[Mode, ...] = (
+    Mode("fp32", nullcontext, nullcontext, "f32"),
+    Mode("bf16", _autocast, _autocast, "bf16"),
+    Mode("fastmath", _allowed_bf16, _plugin.fastmath, "bf16", _plugin.fastmath_missing),
+)
+
+
+def mode(name: str) -> Mode:
+    """The mode called `name`."""
+    return next(each for each in MODES if each.name == name)

@@ -1,0 +1,152 @@
+"""Training steps, with cpuaccel off and on: forward, backward, and SGD with momentum.
+
+Each column trains a model of its own, of the same weights, on the same random batch. Run as
+`python -m benchmarks.models.train_step` from a checkout's root.
+"""
+
+import argparse
+import copy
+import gc
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor, nn
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import names, positive
+from benchmarks._report import Ratio, Report, Row, left_out
+from benchmarks._timing import Around, Contender, side_by_side
+from benchmarks.models import _float_models
+from benchmarks.models._modes import MODES, Mode, mode
+
+_MODELS = ("bert-base", "resnet50")
+_MODES = [each.name for each in MODES if each.name != "fastmath"]
+# So small that thousands of steps towards a random target change no time.
+_RATE = 1e-5
+
+
+@dataclass(frozen=True)
+class Way:
+    """A column: with the plugin off or on, and the forward pass in the block of a mode."""
+
+    name: str
+    plugin: bool
+    within: Around
+    missing: Callable[[], str] = str
+
+    def around(self) -> AbstractContextManager[None]:
+        """The block that a step runs in."""
+        return _plugin.enabled(self.plugin)
+
+
+class Training:
+    """A model in training mode, its optimizer, and what it learns."""
+
+    def __init__(self, model: nn.Module, x: Tensor, within: Around) -> None:
+        self.model = copy.deepcopy(model).train()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=_RATE, momentum=0.9)
+        self.x = x
+        self.within = within
+        with torch.no_grad():
+            generator = torch.Generator().manual_seed(1)
+            self.target = torch.randn(model(x).shape, generator=generator)
+
+    def step(self) -> Tensor:
+        """One step; the loss before it."""
+        self.optimizer.zero_grad()
+        with self.within():
+            result = self.model(self.x)
+        loss = nn.functional.mse_loss(result.float(), self.target)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.models:
+            _float_models.check(name)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    ways = _ways(mode(options.mode))
+    reasons = {way.name: way.missing() for way in ways}
+    ways = [way for way in ways if not reasons[way.name]]
+    facts = _machine.describe(batch=options.batch)
+    report = Report(
+        title=f"training step in {options.mode}, median time",
+        facts={**facts, "tokens a row of text": str(options.sequence)},
+        columns=[way.name for way in ways],
+        ratios=[Ratio("cpuaccel", "torch")],
+        notes=left_out(reasons),
+    )
+    for name in track(options.models, "models", console=Console(stderr=True)):
+        report.rows.append(_measure(name, ways, options))
+        gc.collect()
+        if options.json:
+            report.write_json(options.json)
+    report.print(_machine.console())
+
+
+def _ways(chosen: Mode) -> list[Way]:
+    return [
+        Way("torch", plugin=False, within=chosen.torch),
+        Way("cpuaccel", plugin=True, within=chosen.plugin, missing=chosen.plugin_missing),
+    ]
+
+
+def _measure(name: str, ways: list[Way], options: argparse.Namespace) -> Row:
+    """A row of times; its extra figures are each one's first loss and what the plugin ran."""
+    model = _float_models.build(name)
+    x = _float_models.inputs(name, options.batch, options.sequence)
+    contenders: dict[str, Contender] = {}
+    losses: dict[str, float] = {}
+    calls: dict[str, dict[str, int]] = {}
+    for way in ways:
+        with way.around():
+            training = Training(model, x, way.within)
+            losses[way.name] = float(training.step())
+            if way.plugin:
+                calls[way.name] = _plugin.calls_of(training.step)
+        contenders[way.name] = Contender(training.step, way.around)
+    samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
+    return Row(name, samples, {"loss": losses, "calls": calls})
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--models",
+        type=names,
+        default=list(_MODELS),
+        metavar="A,B",
+        help=f"default: {','.join(_MODELS)}; any of fp32's",
+    )
+    parser.add_argument("--mode", choices=_MODES, default="fp32", help="default: fp32")
+    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
+    parser.add_argument("--batch", type=positive, default=8, help="images or rows (default: 8)")
+    parser.add_argument(
+        "--sequence", type=positive, default=128, help="tokens a row of text (default: 128)"
+    )
+    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="seconds of rounds a model (default: 60)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""What is embedded: sentences about five things, mixed as they would be in a list of notes."""
+
+SENTENCES: tuple[str, ...] = (
+    "The last train to the coast leaves the central station at ten past nine in the evening.",
+    "Whisk the eggs with a pinch of salt before you fold in the flour.",
+    "Our telescope found a planet the size of Neptune around a dim red star.",
+    "The bank raised its interest rate by a quarter of a point on Thursday.",
+    "She twisted her knee in the second half and was carried off the pitch.",
+    "Bus services into town are cancelled until the snow has been cleared.",
+    "Let the dough rest under a damp cloth until it has doubled in size.",
+    "Light from that galaxy has travelled for twelve billion years to reach us.",
+    "Investors sold shares after the company warned that profits would fall.",
+    "The home side scored twice in extra time to win the cup.",
+    "Cyclists ask for a separate lane on the bridge across the river.",
+    "Simmer the tomatoes with garlic and basil for about half an hour.",
+    "A comet last seen in 1864 can be watched with binoculars this month.",
+    "Prices of bread and milk went up faster than wages did last year.",
+    "The marathon runner broke her own record by eleven seconds.",
+    "A signal failure delayed every departure from platform four this morning.",
+    "You can replace the butter with olive oil if you bake it more slowly.",
+    "Dust on the lander's solar panels has cut its power to a third.",
+    "The government will borrow more in order to pay for new hospitals.",
+    "Their goalkeeper saved three penalties, and the crowd could not believe it.",
+    "Which tram do I take from the airport to the old harbour?",
+    "How long does a cake with apples have to stay in the oven?",
+)

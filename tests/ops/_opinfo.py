@@ -1,0 +1,100 @@
+"""torch's own database of operators and sample inputs, cut down to matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+
+from ops._floats import DTYPES, PROVIDERS, exactly, sizes, tensors_of
+
+T = TypeVar("T")
+
+_MATMULS = (
+    *("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "addbmm", "dot", "matmul", "__rmatmul__"),
+    *("inner", "einsum", "tensordot", "linalg.multi_dot", "nn.functional.linear"),
+)
+_CONVOLUTIONS = tuple(
+    f"nn.functional.conv{kind}{dims}d" for kind in ("", "_transpose") for dims in (1, 2, 3)
+)
+# The same op under the name of a test of another device.
+_VARIANTS_LEFT_OUT = ("triton_optimized",)
+
+
+def name_of(op: OpInfo) -> str:
+    """Such as "addmm" or "addmm.decomposed"."""
+    return ".".join(part for part in (op.name, op.variant_test_name) if part)
+
+
+OPS: tuple[OpInfo, ...] = tuple(
+    op
+    for op in op_db
+    if op.name in _MATMULS + _CONVOLUTIONS and op.variant_test_name not in _VARIANTS_LEFT_OUT
+)
+MISSING = set(_MATMULS + _CONVOLUTIONS) - {op.name for op in OPS}
+"""Names that the database does not have."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An op and a type of its tensors."""
+
+    op: OpInfo
+    dtype: torch.dtype
+
+    def __str__(self) -> str:
+        return f"{name_of(self.op)}-{str(self.dtype)[6:]}"
+
+    def samples(self, *, requires_grad: bool = False) -> Iterator[Any]:
+        """Arguments of a call, (positional, by name), of each sample the database has."""
+        torch.manual_seed(7)
+        # Not through sample_inputs(), which looks through the stack for the test at each sample.
+        made = self.op.sample_inputs_func(self.op, "cpu", self.dtype, requires_grad)
+        return map(arguments, made)
+
+    def call(self, sample: Any) -> Any:
+        """The op's result of `sample`."""
+        positional, named = sample
+        return self.op.op(*positional, **named)
+
+    def exact(self, sample: Any) -> tuple[Any, Any]:
+        """The result in float64, and that of the absolute values of everything."""
+        return self.call(exactly(sample)), self.call(sizes(sample))
+
+
+def arguments(sample: SampleInput) -> Any:
+    """A sample of the database as the arguments of a call."""
+    return (sample.input, *sample.args), dict(sample.kwargs)
+
+
+CASES = tuple(Case(op, dtype) for op in OPS for dtype in DTYPES)
+
+
+def with_providers(cases: Iterable[T], of: Callable[[T], OpInfo]) -> list[tuple[T, str]]:
+    """Each case with each provider of matrix products; convolutions ask none of them."""
+    return [
+        (case, provider)
+        for case in cases
+        for provider in (PROVIDERS[:1] if of(case).name in _CONVOLUTIONS else PROVIDERS)
+    ]
+
+
+def longest_sum(sample: Any) -> int:
+    """No fewer than the products that any value of the result or of a gradient is the sum of."""
+    return max((tensor.numel() for tensor in tensors_of(sample)), default=0)
+
+
+def bound(size: Tensor, dtype: torch.dtype, terms: int) -> Tensor:
+    """The largest error allowed where the terms add up to `size` in absolute value.
+
+    Each sum is of float32, so it is off by (terms + 8) of float32's eps at most; a result of
+    another type is rounded to it, a few times where an op is made of several.
+    """
+    roundings = 4 * torch.finfo(dtype).eps if dtype != torch.float32 else 0.0
+    smallest = torch.finfo(dtype).smallest_normal
+    return size * ((terms + 8) * torch.finfo(torch.float32).eps + roundings) + smallest
