@@ -22,16 +22,17 @@ Operand operand(const at::Tensor& x) {
 
 }  // namespace
 
-std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights) {
+std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights,
+                                      bool batched) {
   const auto type = src.scalar_type();
-  const int64_t dims = src.dim();
-  if (!float_type(type) || weights.scalar_type() != type || weights.dim() != dims || dims < 2 ||
-      dims > 3 || !plain(src) || !plain(weights)) {
+  const int64_t dims = batched ? 3 : 2;
+  if (!float_type(type) || weights.scalar_type() != type || src.dim() != dims ||
+      weights.dim() != dims || !plain(src) || !plain(weights)) {
     return std::nullopt;
   }
   MatmulCall call;
   call.type = type;
-  call.batched = dims == 3;
+  call.batched = batched;
   call.batch = dims == 3 ? src.size(0) : 1;
   call.M = src.size(dims - 2);
   call.K = src.size(dims - 1);

@@ -32,9 +32,11 @@ struct MatmulCall {
   const void* bias = nullptr;  // N values next to each other, or none; then alpha is 1, beta 0
 };
 
-// src times weights (both M x K and K x N, or batches of such), without dst. Nothing where torch
-// has to say what is wrong, and for what no kernel of ours is about: other types, layouts, no work.
-std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights);
+// src times weights, M x K and K x N, or of three dimensions if `batched`; without dst. Nothing where
+// torch has to say what is wrong, and for what no kernel of ours is about: other types, layouts, no
+// work.
+std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights,
+                                      bool batched);
 
 // Takes the data of other tensors of the same sizes and strides' order, say of another type.
 void set_operands(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights);

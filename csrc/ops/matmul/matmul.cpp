@@ -53,7 +53,7 @@ struct Taken {
 
 Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
   Taken taken;
-  taken.call = matmul_call(src, weights);
+  taken.call = matmul_call(src, weights, op == Op::bmm || op == Op::baddbmm);
   if (taken.call && taken.call->type == at::kFloat && fastmath_on()) {
     // The two operands of bmm are activations as a rule, and not worth keeping.
     const bool weight = op == Op::mm || op == Op::addmm;
