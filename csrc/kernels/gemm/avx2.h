@@ -25,8 +25,8 @@ struct Avx2Floats {
   CPUACCEL_INLINE static Vector fma(Vector a, Vector b, Vector c) {
     return _mm256_fmadd_ps(a, b, c);
   }
-  // sum += a * b, in the register where the sum is: left to choose, the compiler writes to that of an
-  // operand, and moves and spills follow.
+  // sum += a * b, in the register where the sum is: left to choose, the compiler writes to that of
+  // an operand, and moves and spills follow.
   CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
     asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
   }

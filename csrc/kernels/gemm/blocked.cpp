@@ -5,76 +5,130 @@
 #include "base/scratch.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/edges.h"
+#include "kernels/gemm/packed.h"
 #include "kernels/gemm/pieces.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-// One element of the batch.
+float* panel_scratch(int64_t count) {
+  return static_cast<float*>(
+      scratch(ScratchSlot::gemm_b, static_cast<size_t>(count) * sizeof(float)));
+}
+
 class Blocked {
  public:
   Blocked(const GemmCall& call, const GemmKernels& kernels, int64_t g)
       : call_(call),
         kernels_(kernels),
         g_(g),
-        size_(gemm_blocking(call.M, call.N, call.K, kernels.mr, kernels.nr)) {}
+        kc_(gemm_kc(call.K)),
+        mc_(gemm_mc(call.M, kernels.mr)) {}
 
   void run() {
-    packed_ = static_cast<float*>(
-        scratch(ScratchSlot::gemm_b, static_cast<size_t>(size_.nc * size_.ko) * sizeof(float)));
-    for (n0_ = 0; n0_ < call_.N; n0_ += size_.nc) {
-      n_ = std::min(size_.nc, call_.N - n0_);
-      for (k0_ = 0; k0_ < call_.K; k0_ += size_.ko) {
-        k_ = std::min(size_.ko, call_.K - k0_);
-        pack();
-        multiply();
-      }
+    if (call_.packed != nullptr) {
+      source_ = Source::ready;
+      multiply_all(512);
+    } else if (call_.M <= mc_) {
+      // Each panel is used by one piece of work, which packs it for itself.
+      source_ = Source::own;
+      multiply_all(128);
+    } else {
+      source_ = Source::shared;
+      pack_and_multiply();
     }
   }
 
  private:
-  int64_t padded() const { return round_up(n_, kernels_.nr); }
+  enum class Source { ready, own, shared };
+
+  void multiply_all(int64_t columns) {
+    n_ = call_.N;
+    k_ = call_.K;
+    multiply(columns);
+  }
+
+  void pack_and_multiply() {
+    const GemmPackSize size = gemm_pack_size(call_.N, call_.K, kernels_.nr);
+    shared_ = panel_scratch(size.n * size.k);
+    for (n0_ = 0; n0_ < call_.N; n0_ += size.n) {
+      n_ = std::min(size.n, call_.N - n0_);
+      for (k0_ = 0; k0_ < call_.K; k0_ += size.k) {
+        k_ = std::min(size.k, call_.K - k0_);
+        pack_shared();
+        multiply(512);
+      }
+    }
+  }
 
   // Each block of kc rows has its panels one behind the other.
-  float* block(int64_t k) const { return packed_ + k * padded(); }
+  float* shared(int64_t k, int64_t n) const {
+    return shared_ + k * round_up(n_, kernels_.nr) + n * std::min(kc_, k_ - k);
+  }
 
-  void pack() const {
+  void pack_shared() const {
     constexpr int64_t kPanels = 4;  // of a piece of work
     const int64_t columns = kPanels * kernels_.nr;
     const int64_t runs = divide_up(n_, columns);
-    const int64_t pieces = divide_up(k_, size_.kc) * runs;
-    const int64_t grain = divide_up(int64_t{1} << 15, size_.kc * columns);
-    for_each_piece(pieces, grain, [&](int64_t piece) {
-      const int64_t k = piece / runs * size_.kc;
+    const int64_t grain = gemm_grain(8, columns, kc_);
+    for_each_piece(divide_up(k_, kc_) * runs, grain, [&](int64_t piece) {
+      const int64_t k = piece / runs * kc_;
       const int64_t n = piece % runs * columns;
-      const int64_t kc = std::min(size_.kc, k_ - k);
-      pack_panels(
-          call_, kernels_,
-          {g_, k0_ + k, kc, n0_ + n, std::min(columns, n_ - n), kernels_.nr, block(k) + n * kc});
+      pack(k, n, std::min(columns, n_ - n), shared(k, n));
     });
   }
 
-  void multiply() const {
-    const int64_t groups = divide_up(n_, size_.columns);
-    const int64_t pieces = divide_up(call_.M, size_.mc) * groups;
-    for_each_piece(pieces, 1, [&](int64_t piece) {
-      const int64_t m0 = piece / groups * size_.mc;
-      const int64_t n0 = piece % groups * size_.columns;
-      multiply(m0, std::min(size_.mc, call_.M - m0), n0, std::min(size_.columns, n_ - n0));
+  void pack(int64_t k, int64_t n, int64_t columns, float* panels) const {
+    pack_panels(call_, kernels_,
+                {g_, k0_ + k, std::min(kc_, k_ - k), n0_ + n, columns, kernels_.nr, panels});
+  }
+
+  void multiply(int64_t most) const {
+    const int64_t blocks = divide_up(call_.M, mc_);
+    const int64_t columns = gemm_columns(n_, blocks, most, kernels_.nr);
+    const int64_t groups = divide_up(n_, columns);
+    for_each_piece(blocks * groups, gemm_grain(mc_, columns, k_), [&](int64_t piece) {
+      const int64_t m0 = piece / groups * mc_;
+      const int64_t n = piece % groups * columns;
+      multiply(m0, std::min(mc_, call_.M - m0), n, std::min(columns, n_ - n));
     });
+  }
+
+  // Where the panels of column n and what follows are, and the distance of two.
+  struct Panels {
+    const char* data;
+    GemmType type;
+    int64_t bytes;
+  };
+  Panels panels(int64_t k, int64_t n, int64_t columns) const {
+    const int64_t size = std::min(kc_, k_ - k) * kernels_.nr;
+    if (source_ == Source::ready) {
+      const GemmType type = call_.packed->type();
+      return {call_.packed->panel(k, n), type, size * gemm_type_size(type)};
+    }
+    float* data = source_ == Source::shared ? shared(k, n)
+                                            : panel_scratch(round_up(columns, kernels_.nr) * kc_);
+    if (source_ == Source::own) {
+      pack(k, n, columns, data);
+    }
+    return {reinterpret_cast<const char*>(data), GemmType::f32, size * 4};
   }
 
   // Rows m0 .. m0 + m of dst, columns n0_ + n .. n0_ + n + columns.
   void multiply(int64_t m0, int64_t m, int64_t n, int64_t columns) const {
-    GemmResult result(call_, kernels_, {g_, m0, m, n0_ + n, columns});
+    const GemmResult result(call_, kernels_, {g_, m0, m, n0_ + n, columns});
     bool add = k0_ == 0 ? result.start() : result.resume();
-    for (int64_t k = 0; k < k_; k += size_.kc) {
-      const int64_t kc = std::min(size_.kc, k_ - k);
-      const GemmRows a = rows(call_, kernels_, {g_, m0, m, k0_ + k, kc, 0, nullptr});
-      for (int64_t j = 0; j < columns; j += kernels_.nr) {
-        kernels_.tile({m, std::min(kernels_.nr, columns - j), kc, a.data, a.stride,
-                       block(k) + (n + j) * kc, result.data() + j, result.stride(), call_.alpha,
-                       add, g_tune[4] ? block(k) + (n + j + kernels_.nr) * kc : nullptr});
+    for (int64_t k = 0; k < k_; k += kc_) {
+      const int64_t kc = std::min(kc_, k_ - k);
+      const bool reused = m > 2 * kernels_.mr && columns >= 256;
+      const GemmRows a = rows(call_, kernels_, {g_, m0, m, k0_ + k, kc, 0, nullptr}, reused);
+      const Panels b = panels(k, n, columns);
+      const char* panel = b.data;
+      for (int64_t j = 0; j < columns; j += kernels_.nr, panel += b.bytes) {
+        const bool last = j + kernels_.nr >= columns;
+        kernels_.tile({m, std::min(kernels_.nr, columns - j), kc, a.data, a.stride, panel, b.type,
+                       result.data() + j, result.stride(), call_.alpha, add,
+                       last || source_ == Source::own ? nullptr : panel + b.bytes});
       }
       add = true;
     }
@@ -84,17 +138,16 @@ class Blocked {
   const GemmCall& call_;
   const GemmKernels& kernels_;
   const int64_t g_;
-  const GemmBlocking size_;
-  float* packed_ = nullptr;
-  int64_t n0_ = 0, n_ = 0, k0_ = 0, k_ = 0;
+  const int64_t kc_, mc_;
+  Source source_ = Source::own;
+  float* shared_ = nullptr;
+  int64_t n0_ = 0, n_ = 0, k0_ = 0, k_ = 0;  // what is packed of B
 };
 
 }  // namespace
 
-void gemm_blocked(const GemmCall& call, const GemmKernels& kernels) {
-  for (int64_t g = 0; g < call.batch; ++g) {
-    Blocked(call, kernels, g).run();
-  }
+void gemm_blocked(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
+  Blocked(call, kernels, g).run();
 }
 
 }  // namespace cpuaccel::kernels

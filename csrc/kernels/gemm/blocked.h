@@ -1,10 +1,11 @@
-// The general way: B in packed panels, shared by all threads, times blocks of rows of A.
+// The general way: B in panels, which stay in L1 and L2 while blocks of rows of A pass by.
 #pragma once
 
 #include "kernels/gemm/kernels.h"
 
 namespace cpuaccel::kernels {
 
-void gemm_blocked(const GemmCall& call, const GemmKernels& kernels);
+// Element g of the batch.
+void gemm_blocked(const GemmCall& call, const GemmKernels& kernels, int64_t g);
 
 }  // namespace cpuaccel::kernels

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 
-#include "kernels/gemm/types.h"
+#include "kernels/gemm/pack.h"
 
 namespace cpuaccel::kernels {
 
@@ -16,6 +15,7 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return divide_up(value, multiple) * multiple;
 }
 constexpr int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
+constexpr int64_t at_least(int64_t value, int64_t limit) { return value < limit ? limit : value; }
 
 // `total` in as few parts as no part is above `largest`, equal but for rounding up to `multiple`.
 constexpr int64_t even_part(int64_t total, int64_t largest, int64_t multiple) {
@@ -23,26 +23,40 @@ constexpr int64_t even_part(int64_t total, int64_t largest, int64_t multiple) {
   return round_up(divide_up(total, parts), multiple);
 }
 
-struct GemmBlocking {
-  int64_t kc;       // rows of a panel: 16 KiB of it stay in L1 while the rows of A pass by
-  int64_t mc;       // rows of A: mc * kc floats stay in L2 while the panels pass by
-  int64_t nc;       // columns of B that are packed at a time, all K of them: 8 MiB
-  int64_t ko;       // rows of B that are packed at a time: K but for K in the hundred thousands
-  int64_t columns;  // of a piece of work: what a block of A is read for
+// Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by.
+constexpr int64_t gemm_kc(int64_t K) { return even_part(K, 256, 4); }
+static_assert(gemm_kc(1000) <= kGemmMaxKc);
+
+// Rows of A: mc * kc floats, 100 to 200 KiB, stay in L2 while the panels pass by.
+constexpr int64_t gemm_mc(int64_t M, int64_t mr) { return even_part(M, 16 * mr, mr); }
+
+// B as it is packed at a time: nc columns, all of K unless that is in the hundred thousands.
+inline constexpr int64_t kPackedFloats = (8 << 20) / 4;
+struct GemmPackSize {
+  int64_t k, n;
 };
+constexpr GemmPackSize gemm_pack_size(int64_t N, int64_t K, int64_t nr) {
+  const int64_t kc = gemm_kc(K);
+  const int64_t k = at_most(round_up(K, kc), kPackedFloats / nr / kc * kc);
+  return {k, even_part(N, kPackedFloats / k / nr * nr, nr)};
+}
 
-constexpr int64_t kPackedFloats = (8 << 20) / 4;
+// Columns of a piece of work. A block of A is read for `most` of them; with few blocks they are
+// fewer, so that threads have pieces to share.
+constexpr int64_t gemm_columns(int64_t N, int64_t blocks, int64_t most, int64_t nr) {
+  constexpr int64_t kPieces = 16;
+  const int64_t shared = N / divide_up(kPieces, blocks);
+  return even_part(N, at_most(at_least(round_up(shared, nr), 64), most), nr);
+}
 
-inline int64_t g_tune[16] = {256, 16, 512, 0, 1, 48, 1, 512};  // KC MC COLS COPYA PF
-inline GemmBlocking gemm_blocking(int64_t M, int64_t N, int64_t K, int64_t mr, int64_t nr) {
-  GemmBlocking blocking{};
-  blocking.kc = even_part(K, g_tune[0], 4);
-  blocking.mc = even_part(M, g_tune[1] * mr, mr);
-  const int64_t most = kPackedFloats / nr / blocking.kc * blocking.kc;
-  blocking.ko = at_most(round_up(K, blocking.kc), most);
-  blocking.nc = even_part(N, kPackedFloats / blocking.ko / nr * nr, nr);
-  blocking.columns = even_part(blocking.nc, g_tune[2], nr);
-  return blocking;
+// Multiply-adds that are worth a thread: some 20 us.
+inline constexpr int64_t kThreadWork = 1 << 20;
+
+// Pieces of `rows` by `columns` by `depth` multiply-adds that are worth a thread.
+constexpr int64_t gemm_grain(int64_t rows, int64_t columns, int64_t depth) {
+  const double work =
+      static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth);
+  return work >= double{kThreadWork} ? 1 : kThreadWork / static_cast<int64_t>(work + 1) + 1;
 }
 
 }  // namespace cpuaccel::kernels

@@ -13,17 +13,20 @@ namespace {
 // fall into the same sets of L1.
 constexpr int64_t kRowPadding = 16;
 
-const char* element(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t column) {
-  const int64_t index =
-      g * matrix.batch_stride + row * matrix.row_stride + column * matrix.column_stride;
-  return static_cast<const char*>(matrix.data) + index * gemm_type_size(matrix.type);
-}
-
 float* floats(ScratchSlot slot, int64_t count) {
   return static_cast<float*>(scratch(slot, static_cast<size_t>(count) * sizeof(float)));
 }
 
+// Rows at a multiple of this share their sets of L1 (4 KiB, or every second one).
+constexpr int64_t kAliasing = 512;
+
 }  // namespace
+
+const char* matrix_at(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t column) {
+  const int64_t index =
+      g * matrix.batch_stride + row * matrix.row_stride + column * matrix.column_stride;
+  return static_cast<const char*>(matrix.data) + index * gemm_type_size(matrix.type);
+}
 
 void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBlock& block) {
   if (call.pack_b.write != nullptr) {
@@ -31,22 +34,19 @@ void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBl
     return;
   }
   const GemmMatrix& b = call.b;
-  float* panel = block.panels;
-  for (int64_t n = 0; n < block.nc; n += block.nr, panel += block.kc * block.nr) {
-    const int64_t columns = std::min(block.nr, block.nc - n);
-    kernels.load({element(b, block.g, block.k0, block.n0 + n), b.type, b.row_stride,
-                  b.column_stride, block.kc, columns, panel, block.nr});
-    for (int64_t k = 0; k < (columns < block.nr ? block.kc : 0); ++k) {
-      std::fill(panel + k * block.nr + columns, panel + (k + 1) * block.nr, 0.0f);
-    }
-  }
+  kernels.panels({matrix_at(b, block.g, block.k0, block.n0), b.type, b.row_stride, b.column_stride,
+                  block.kc, block.nc, block.panels, 0},
+                 block.nr);
 }
 
-GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block) {
+GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block,
+              bool reused) {
   const GemmMatrix& a = call.a;
   const bool other = call.pack_a.write != nullptr;
-  if (!g_tune[3] && !other && a.type == GemmType::f32 && a.column_stride == 1) {
-    return {reinterpret_cast<const float*>(element(a, block.g, block.m0, block.k0)), a.row_stride};
+  if (!other && a.type == GemmType::f32 && a.column_stride == 1 &&
+      (!reused || a.row_stride % kAliasing != 0)) {
+    return {reinterpret_cast<const float*>(matrix_at(a, block.g, block.m0, block.k0)),
+            a.row_stride};
   }
   const int64_t stride = round_up(block.kc, kRowPadding) + kRowPadding;
   float* copy = floats(ScratchSlot::gemm_a, block.mc * stride);
@@ -56,9 +56,21 @@ GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& 
     destination.stride = stride;
     call.pack_a.write(call.pack_a.context, destination);
   } else {
-    kernels.load({element(a, block.g, block.m0, block.k0), a.type, a.row_stride, a.column_stride,
+    kernels.load({matrix_at(a, block.g, block.m0, block.k0), a.type, a.row_stride, a.column_stride,
                   block.mc, block.kc, copy, stride});
   }
+  return {copy, stride};
+}
+
+GemmRows columns(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
+  const GemmMatrix& b = call.b;
+  if (b.type == GemmType::f32 && b.row_stride == 1) {
+    return {reinterpret_cast<const float*>(matrix_at(b, g, 0, 0)), b.column_stride};
+  }
+  const int64_t stride = round_up(call.K, kRowPadding) + kRowPadding;
+  float* copy = floats(ScratchSlot::gemm_a, call.N * stride);
+  kernels.load(
+      {matrix_at(b, g, 0, 0), b.type, b.column_stride, b.row_stride, call.N, call.K, copy, stride});
   return {copy, stride};
 }
 
@@ -96,7 +108,7 @@ void GemmResult::load_c() const {
   const GemmDst& dst = call_.dst;
   const GemmMatrix c =
       own ? GemmMatrix{dst.data, dst.type, dst.row_stride, 1, dst.batch_stride} : call_.c;
-  const void* src = element(c, area_.g, area_.m0, area_.n0);
+  const void* src = matrix_at(c, area_.g, area_.m0, area_.n0);
   if (src != data_ || c.row_stride != stride_ || c.column_stride != 1) {
     kernels_.load({src, c.type, c.row_stride, c.column_stride, area_.m, area_.n, data_, stride_});
   }
@@ -135,6 +147,12 @@ bool GemmResult::resume() const {
         {dst_row(0), call_.dst.type, call_.dst.row_stride, 1, area_.m, area_.n, data_, stride_});
   }
   return true;
+}
+
+void GemmResult::clear() const {
+  for (int64_t m = 0; m < area_.m; ++m) {
+    std::fill_n(data_ + m * stride_, area_.n, 0.0f);
+  }
 }
 
 void GemmResult::finish() const {

@@ -10,13 +10,20 @@ namespace cpuaccel::kernels {
 // Writes a block of B from wherever the call has it.
 void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBlock& block);
 
-// Rows of A as floats, one after another: A itself where it is that, else a copy in the thread's
-// scratch memory, good until the next call. block.rows and block.stride are not read.
+// Where element (row, column) of a matrix is.
+const char* matrix_at(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t column);
+
+// Rows of A as floats: A itself where it is that, else a copy in the thread's scratch memory, good
+// until the next call. block.rows and block.stride are not read. If they are read often (`reused`),
+// rows whose distance puts them all into the same sets of L1 are copied too.
 struct GemmRows {
   const float* data;
   int64_t stride;
 };
-GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block);
+GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block, bool reused);
+
+// The same of columns of B, all of them.
+GemmRows columns(const GemmCall& call, const GemmKernels& kernels, int64_t g);
 
 struct GemmArea {
   int64_t g;
@@ -37,6 +44,9 @@ class GemmResult {
 
   // Goes on with what an earlier finish() left in dst. Always true.
   bool resume() const;
+
+  // Writes zeros.
+  void clear() const;
 
   // Rounds to dst.
   void finish() const;

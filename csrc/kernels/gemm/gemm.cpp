@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "base/parallel.h"
-#include "kernels/gemm/blocked.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/edges.h"
-#include "kernels/gemm/skinny.h"
+#include "kernels/gemm/packed.h"
+#include "kernels/gemm/paths.h"
+#include "kernels/gemm/pieces.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -17,23 +17,17 @@ constexpr std::array kRows{CPUACCEL_GEMM_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
 // dst = beta * c + bias
-void only_start(const GemmCall& call, const GemmKernels& kernels) {
+void only_start(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   constexpr int64_t kElements = 32768;
-  const int64_t rows = std::max<int64_t>(1, kElements / call.N);
-  for (int64_t g = 0; g < call.batch; ++g) {
-    parallel_for(0, call.M, rows, [&](int64_t begin, int64_t end) {
-      for (int64_t m = begin; m < end; m += rows) {
-        const int64_t height = std::min(rows, end - m);
-        const GemmResult result(call, kernels, {g, m, height, 0, call.N});
-        if (!result.start()) {
-          for (int64_t i = 0; i < height; ++i) {
-            std::fill_n(result.data() + i * result.stride(), call.N, 0.0f);
-          }
-        }
-        result.finish();
-      }
-    });
-  }
+  const int64_t rows = at_least(kElements / call.N, 1);
+  for_each_piece(divide_up(call.M, rows), 1, [&](int64_t piece) {
+    const int64_t m0 = piece * rows;
+    const GemmResult result(call, kernels, {g, m0, std::min(rows, call.M - m0), 0, call.N});
+    if (!result.start()) {
+      result.clear();
+    }
+    result.finish();
+  });
 }
 
 }  // namespace
@@ -46,16 +40,13 @@ void gemm(const GemmCall& call, GemmFunction* row) {
   if (call.M == 0 || call.N == 0 || call.batch == 0) {
     return;
   }
-  const GemmKernels& kernels = row();
-  if (call.K == 0 || call.alpha == 0.0f) {
-    only_start(call, kernels);
-    return;
-  }
-  if (call.M <= g_tune[5] && call.b.row_stride == 1 && call.pack_b.write == nullptr) {
-    gemm_dot(call, kernels);
-    return;
-  }
-  gemm_blocked(call, kernels);
+  const GemmKernels& kernels = call.packed != nullptr ? call.packed->row()() : row();
+  const bool nothing = call.K == 0 || call.alpha == 0.0f;
+  const auto run = nothing ? only_start : gemm_path(call).run;
+  // Small elements are shared out whole; of large ones, each is shared out.
+  const int64_t grain = gemm_grain(call.M, call.N, at_least(call.K, 1));
+  const bool whole = call.batch > 1 && (grain > 1 || call.batch >= 64);
+  for_each_piece(call.batch, whole ? grain : call.batch, [&](int64_t g) { run(call, kernels, g); });
 }
 
 }  // namespace cpuaccel::kernels

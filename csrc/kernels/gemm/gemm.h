@@ -29,7 +29,8 @@ struct GemmKernels;  // kernels/gemm/kernels.h
 using GemmFunction = const GemmKernels&();
 
 #if defined(__x86_64__)
-#define CPUACCEL_GEMM_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#define CPUACCEL_GEMM_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
 #else
 #define CPUACCEL_GEMM_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -152,6 +152,56 @@ void load_elements(const LoadCall& call) {
   }
 }
 
+// A row goes through all panels before the next: memory is read in runs as long as may be. The CPU
+// does not see that the next rows follow, so they are asked for.
+template <typename E>
+void load_row_panels(const LoadCall& call, int64_t nr) {
+  constexpr int64_t kAhead = 8;
+  const auto* src = static_cast<const typename E::Element*>(call.src);
+  for (int64_t i = 0; i < call.rows; ++i, src += call.row_stride) {
+    const bool ahead = i + kAhead < call.rows;
+    float* dst = call.dst + i * nr;
+    for (int64_t n = 0; n < call.columns; n += nr, dst += call.rows * nr) {
+      const int64_t count = call.columns - n < nr ? call.columns - n : nr;
+      if (ahead) {
+        __builtin_prefetch(src + n + kAhead * call.row_stride, 0, 2);
+      }
+      int64_t j = 0;
+      for (; j + 8 <= count; j += 8) {
+        _mm256_storeu_ps(dst + j, E::load8(src + n + j));
+      }
+      for (; j < count; ++j) {
+        dst[j] = E::load1(src + n + j);
+      }
+      for (; j < nr; ++j) {
+        dst[j] = 0.0f;
+      }
+    }
+  }
+}
+
+// Panel by panel, 8 rows of it at a time.
+template <typename E>
+void load_panels(const LoadCall& call, int64_t nr) {
+  if (call.column_stride == 1) {
+    load_row_panels<E>(call, nr);
+    return;
+  }
+  for (int64_t n = 0; n < call.columns; n += nr) {
+    LoadCall panel = call;
+    panel.src = static_cast<const typename E::Element*>(call.src) + n * call.column_stride;
+    panel.columns = call.columns - n < nr ? call.columns - n : nr;
+    panel.dst = call.dst + n * call.rows;
+    panel.stride = nr;
+    load_elements<E>(panel);
+    for (int64_t k = 0; k < (panel.columns < nr ? call.rows : 0); ++k) {
+      for (int64_t j = panel.columns; j < nr; ++j) {
+        panel.dst[k * nr + j] = 0.0f;
+      }
+    }
+  }
+}
+
 template <typename E>
 void store_elements(const float* src, int64_t count, void* to) {
   auto* dst = static_cast<typename E::Element*>(to);
@@ -172,6 +222,17 @@ void load_block(const LoadCall& call) {
       return load_elements<Bf16Elements>(call);
     case GemmType::f16:
       return load_elements<F16Elements>(call);
+  }
+}
+
+void load_panel_block(const LoadCall& call, int64_t nr) {
+  switch (call.type) {
+    case GemmType::f32:
+      return load_panels<F32Elements>(call, nr);
+    case GemmType::bf16:
+      return load_panels<Bf16Elements>(call, nr);
+    case GemmType::f16:
+      return load_panels<F16Elements>(call, nr);
   }
 }
 

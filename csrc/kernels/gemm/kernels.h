@@ -7,23 +7,25 @@
 
 namespace cpuaccel::kernels {
 
-// c[i, j] = (add ? c[i, j] : 0) + alpha * sum over k of a[i * a_stride + k] * panel[k * nr + j]
-// for i < m and j < n, where n <= nr; m is any number.
+// c[i * c_stride + j] = (add ? the same : 0)
+//                     + alpha * sum over k of a[i * a_stride + k] * panel[k * nr + j]
+// for j < n, n <= nr, and any m and k.
 struct TileCall {
   int64_t m, n, k;
   const float* a;
   int64_t a_stride;
-  const float* panel;
+  const void* panel;
+  GemmType type;  // of the panel
   float* c;
   int64_t c_stride;
   float alpha;
   bool add;
-  const float* next;  // a panel as large that is wanted after this one, or null
+  const void* next;  // a panel as large that is wanted after this one, or null
 };
 using TileFunction = void(const TileCall& call);
 
 // c[i * c_row + j * c_column] = (add ? the same : 0)
-//                               + alpha * sum over k of a[i * a_stride + k] * b[j * b_stride + k]
+//                             + alpha * sum over k of a[i * a_stride + k] * b[j * b_stride + k]
 // for any m, n and k.
 struct DotCall {
   int64_t m, n, k;
@@ -40,6 +42,22 @@ struct DotCall {
 };
 using DotFunction = void(const DotCall& call);
 
+// c[i * c_stride + j] += sum over k of (alpha * a[i * a_stride + k]) * b[k * b_stride + j]
+// for m up to kRowsMost, any n and k.
+inline constexpr int64_t kRowsMost = 6;
+struct RowsCall {
+  int64_t m, n, k;
+  const float* a;
+  int64_t a_stride;
+  const void* b;
+  GemmType type;  // of b
+  int64_t b_stride;
+  float* c;
+  int64_t c_stride;
+  float alpha;
+};
+using RowsFunction = void(const RowsCall& call);
+
 // dst[i * stride + j] = src[i * row_stride + j * column_stride] as f32, rows x columns of it.
 struct LoadCall {
   const void* src;
@@ -51,6 +69,10 @@ struct LoadCall {
 };
 using LoadFunction = void(const LoadCall& call);
 
+// The same, but in the panels of pack.h: dst[j / nr * nr * rows + i * nr + j % nr], and zeros
+// behind the last column. call.stride is not read.
+using PanelsFunction = void(const LoadCall& call, int64_t nr);
+
 // count floats to another type, to nearest even.
 using StoreFunction = void(const float* src, int64_t count, void* dst, GemmType type);
 
@@ -58,7 +80,9 @@ struct GemmKernels {
   int64_t mr, nr;  // of the largest tile
   TileFunction* tile;
   DotFunction* dot;
+  RowsFunction* rows;
   LoadFunction* load;
+  PanelsFunction* panels;
   StoreFunction* store;
 };
 

@@ -6,7 +6,8 @@
 
 namespace cpuaccel::kernels {
 
-// body(piece) for each of them, at least `grain` to a thread; without a detour if that is one thread.
+// body(piece) for each of them, at least `grain` to a thread; without a detour if that is one
+// thread.
 template <typename Body>
 void for_each_piece(int64_t pieces, int64_t grain, const Body& body) {
   if (pieces <= grain) {

@@ -13,7 +13,8 @@ void tile(const TileCall& call) {
     float sums[kNr] = {};
     for (int64_t k = 0; k < call.k; ++k) {
       for (int64_t j = 0; j < kNr; ++j) {
-        sums[j] += call.a[i * call.a_stride + k] * call.panel[k * kNr + j];
+        sums[j] +=
+            call.a[i * call.a_stride + k] * element_to_float(call.panel, call.type, k * kNr + j);
       }
     }
     float* c = call.c + i * call.c_stride;
@@ -37,11 +38,36 @@ void dot(const DotCall& call) {
   }
 }
 
+void add_rows(const RowsCall& call) {
+  for (int64_t i = 0; i < call.m; ++i) {
+    float* c = call.c + i * call.c_stride;
+    for (int64_t k = 0; k < call.k; ++k) {
+      const float value = call.alpha * call.a[i * call.a_stride + k];
+      for (int64_t j = 0; j < call.n; ++j) {
+        c[j] += value * element_to_float(call.b, call.type, k * call.b_stride + j);
+      }
+    }
+  }
+}
+
 void load(const LoadCall& call) {
   for (int64_t i = 0; i < call.rows; ++i) {
     for (int64_t j = 0; j < call.columns; ++j) {
       call.dst[i * call.stride + j] =
           element_to_float(call.src, call.type, i * call.row_stride + j * call.column_stride);
+    }
+  }
+}
+
+void panels(const LoadCall& call, int64_t nr) {
+  for (int64_t n = 0; n < call.columns; n += nr) {
+    for (int64_t i = 0; i < call.rows; ++i) {
+      for (int64_t j = n; j < n + nr; ++j) {
+        call.dst[n * call.rows + i * nr + j - n] =
+            j < call.columns ? element_to_float(call.src, call.type,
+                                                i * call.row_stride + j * call.column_stride)
+                             : 0.0f;
+      }
     }
   }
 }
@@ -55,7 +81,7 @@ void store(const float* src, int64_t count, void* dst, GemmType type) {
 }  // namespace
 
 const GemmKernels& gemm_ref() {
-  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, load, store};
+  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, add_rows, load, panels, store};
   return kernels;
 }
 

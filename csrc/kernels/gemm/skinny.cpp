@@ -9,45 +9,93 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Columns of B that pass by all rows of A together: 12 of kDotK floats are 3/4 of L1. Tiles are 3
-// or 4 of them wide.
+// Vectors of the large operand that pass by all of the small one together. Tiles are 3 or 4 wide.
 constexpr int64_t kDotBlock = 12;
-constexpr int64_t kDotK = 512;
-// Bytes of B that are worth a thread.
-constexpr int64_t kDotGrain = 1 << 18;
+// Of each, so much at a time: 12 KiB of a tile in L1. Sums across a register's lanes cost as much
+// as 10 % of this.
+constexpr int64_t kDotK = 1024;
+constexpr int64_t kTileRows = 4;
 
-}  // namespace
+struct DotSizes {
+  int64_t kc, block;
+};
 
-void gemm_dot(const GemmCall& call, const GemmKernels& kernels) {
-  const GemmMatrix& b = call.b;
-  const int64_t size = gemm_type_size(b.type);
-  // With one tile of rows nothing of B is read twice.
-  const int64_t kc = call.M <= 4 ? call.K : even_part(call.K, g_tune[7], 16);
-  const int64_t blocks = divide_up(call.N, kDotBlock);
-  const int64_t grain = divide_up(kDotGrain, call.K * size * kDotBlock * divide_up(call.M, 8));
-  for (int64_t g = 0; g < call.batch; ++g) {
-    const GemmRows a = rows(call, kernels, {g, 0, call.M, 0, call.K, 0, nullptr});
-    const auto* columns = static_cast<const char*>(b.data) + g * b.batch_stride * size;
-    for_each_piece(blocks, grain, [&](int64_t block) {
-      const int64_t n0 = block * kDotBlock;
-      const int64_t n = std::min(kDotBlock, call.N - n0);
-      const GemmResult result(call, kernels, {g, 0, call.M, n0, n});
+DotSizes dot_sizes(int64_t rows, int64_t K) {
+  // With one tile of rows nothing of the large operand is read twice.
+  const int64_t kc = rows <= kTileRows ? K : even_part(K, kDotK, 16);
+  // Of short vectors more at a time, for what a block costs besides.
+  return {kc, kDotBlock * at_least(kDotK / kc, 1)};
+}
+
+// `large` has unit stride along k and `stride` between its vectors.
+template <typename Result>
+void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vectors,
+                const GemmRows& small, int64_t small_rows, const char* large, GemmType type,
+                int64_t stride, const Result& result_of) {
+  const DotSizes size = dot_sizes(small_rows, call.K);
+  const int64_t element = gemm_type_size(type);
+  const int64_t grain = gemm_grain(at_least(small_rows, 4), size.block, call.K);
+  for_each_piece(divide_up(vectors, size.block), grain, [&](int64_t piece) {
+    const int64_t first = piece * size.block;
+    const int64_t count = std::min(size.block, vectors - first);
+    const auto at = [&](int64_t vector, int64_t k) {
+      return large + (vector * stride + k) * element;
+    };
+    result_of(first, count, [&](const GemmResult& result, int64_t c_row, int64_t c_column) {
       bool add = result.start();
-      const auto block_at = [&](int64_t column, int64_t k) {
-        return columns + (column * b.column_stride + k) * size;
-      };
-      for (int64_t k = 0; k < call.K; k += kc) {
-        const char* next = k + kc < call.K                ? block_at(n0, k + kc)
-                           : n0 + kDotBlock < call.N ? block_at(n0 + kDotBlock, 0)
-                                                     : nullptr;
-        kernels.dot({call.M, n, std::min(kc, call.K - k), a.data + k, a.stride,
-                     block_at(n0, k), b.type, b.column_stride, result.data(), result.stride(), 1,
-                     call.alpha, add, kc < call.K && g_tune[6] ? next : nullptr});
+      for (int64_t k = 0; k < call.K; k += size.kc) {
+        const bool more = k + size.kc < call.K;
+        const bool follows = size.kc < call.K && (more || first + size.block < vectors);
+        const char* next = more ? at(first, k + size.kc) : at(first + size.block, 0);
+        kernels.dot({small_rows, count, std::min(size.kc, call.K - k), small.data + k, small.stride,
+                     at(first, k), type, stride, result.data(), c_row, c_column, call.alpha, add,
+                     follows ? next : nullptr});
         add = true;
       }
       result.finish();
     });
-  }
+  });
+}
+
+}  // namespace
+
+void gemm_dot(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
+  const GemmRows a = rows(call, kernels, {g, 0, call.M, 0, call.K, 0, nullptr}, false);
+  const GemmMatrix& b = call.b;
+  dot_pieces(call, kernels, call.N, a, call.M, matrix_at(b, g, 0, 0), b.type, b.column_stride,
+             [&](int64_t n0, int64_t n, const auto& run) {
+               const GemmResult result(call, kernels, {g, 0, call.M, n0, n});
+               run(result, result.stride(), 1);
+             });
+}
+
+void gemm_dot_columns(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
+  const GemmMatrix& a = call.a;
+  const GemmRows b = columns(call, kernels, g);
+  dot_pieces(call, kernels, call.M, b, call.N, matrix_at(a, g, 0, 0), a.type, a.row_stride,
+             [&](int64_t m0, int64_t m, const auto& run) {
+               const GemmResult result(call, kernels, {g, m0, m, 0, call.N});
+               run(result, 1, result.stride());
+             });
+}
+
+void gemm_rows(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
+  const GemmRows a = rows(call, kernels, {g, 0, call.M, 0, call.K, 0, nullptr}, false);
+  const GemmMatrix& b = call.b;
+  // So much of the results stays in L1 beside the rows of B.
+  const int64_t block = even_part(call.N, call.M <= 2 ? 2048 : 1024, 64);
+  const int64_t grain = gemm_grain(4, block, call.K);
+  for_each_piece(divide_up(call.N, block), grain, [&](int64_t piece) {
+    const int64_t n0 = piece * block;
+    const int64_t n = std::min(block, call.N - n0);
+    const GemmResult result(call, kernels, {g, 0, call.M, n0, n});
+    if (!result.start()) {
+      result.clear();
+    }
+    kernels.rows({call.M, n, call.K, a.data, a.stride, matrix_at(b, g, 0, n0), b.type, b.row_stride,
+                  result.data(), result.stride(), call.alpha});
+    result.finish();
+  });
 }
 
 }  // namespace cpuaccel::kernels

@@ -1,11 +1,18 @@
-// Few rows of A or few columns of B: the other operand is read once, where it lies.
+// Few rows of A or few columns of B: the other operand is read once, where it lies. Each runs
+// element g of the batch.
 #pragma once
 
 #include "kernels/gemm/kernels.h"
 
 namespace cpuaccel::kernels {
 
-// B has unit stride along k (a weight of torch's linear), and M is small.
-void gemm_dot(const GemmCall& call, const GemmKernels& kernels);
+// Few rows; b.row_stride is 1, as of a weight of torch's linear.
+void gemm_dot(const GemmCall& call, const GemmKernels& kernels, int64_t g);
+
+// Few columns; a.column_stride is 1: the same with A and B changed about.
+void gemm_dot_columns(const GemmCall& call, const GemmKernels& kernels, int64_t g);
+
+// At most kRowsMost rows; b.column_stride is 1.
+void gemm_rows(const GemmCall& call, const GemmKernels& kernels, int64_t g);
 
 }  // namespace cpuaccel::kernels

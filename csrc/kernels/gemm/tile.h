@@ -14,14 +14,14 @@ namespace {
 constexpr int kSteps = 4;  // of k in a turn of the loop
 
 // A step of k. Rows are addressed from every third one, at 0, 1 and 2 strides: few registers.
-template <typename V, int kRows, int kVectors, int kBases>
+template <typename V, typename E, int kRows, int kVectors, int kBases>
 CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
-                               const float* (&a)[kBases], int64_t a_stride, const float*& panel,
-                               int k) {
+                               const float* (&a)[kBases], int64_t a_stride,
+                               const typename E::Element*& panel, int k) {
   typename V::Vector b[kVectors];
   CPUACCEL_UNROLL
   for (int j = 0; j < kVectors; ++j) {
-    b[j] = V::load(panel + k * 2 * V::kLanes + j * V::kLanes);
+    b[j] = E::load(panel + k * 2 * V::kLanes + j * V::kLanes);
   }
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
@@ -40,7 +40,7 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
   }
 }
 
-template <typename V, int kRows, int kVectors>
+template <typename V, typename E, int kRows, int kVectors>
 void tile(const TileCall& call, int64_t row) {
   using Vector = typename V::Vector;
   constexpr int kBases = (kRows + 2) / 3;
@@ -60,11 +60,11 @@ void tile(const TileCall& call, int64_t row) {
   for (int i = 0; i < kBases; ++i) {
     a[i] = call.a + (row + 3 * i) * a_stride;
   }
-  const float* panel = call.panel;
+  const auto* panel = static_cast<const typename E::Element*>(call.panel);
   for (int64_t left = call.k / kSteps; left > 0; --left) {
     CPUACCEL_UNROLL
     for (int k = 0; k < kSteps; ++k) {
-      tile_step<V, kRows, kVectors, kBases>(sums, a, a_stride, panel, k);
+      tile_step<V, E, kRows, kVectors, kBases>(sums, a, a_stride, panel, k);
     }
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
@@ -73,7 +73,7 @@ void tile(const TileCall& call, int64_t row) {
     panel += kSteps * 2 * V::kLanes;
   }
   for (int64_t left = call.k % kSteps; left > 0; --left) {
-    tile_step<V, kRows, kVectors, kBases>(sums, a, a_stride, panel, 0);
+    tile_step<V, E, kRows, kVectors, kBases>(sums, a, a_stride, panel, 0);
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
       ++a[i];
@@ -98,48 +98,61 @@ void tile(const TileCall& call, int64_t row) {
   }
 }
 
-using RowsFunction = void(const TileCall& call, int64_t row);
+using TileRows = void(const TileCall& call, int64_t row);
 
-template <typename V, int kVectors, int kRows>
-CPUACCEL_INLINE RowsFunction* rows_function(int64_t rows) {
+template <typename V, typename E, int kVectors, int kRows>
+CPUACCEL_INLINE TileRows* rows_function(int64_t rows) {
   if constexpr (kRows == 1) {
-    return tile<V, 1, kVectors>;
+    return tile<V, E, 1, kVectors>;
   } else {
-    return rows == kRows ? tile<V, kRows, kVectors> : rows_function<V, kVectors, kRows - 1>(rows);
+    return rows == kRows ? tile<V, E, kRows, kVectors>
+                         : rows_function<V, E, kVectors, kRows - 1>(rows);
   }
 }
 
 // Brings part `index` of `count` of the next panel to L2.
-template <typename V>
+template <typename V, typename E>
 CPUACCEL_INLINE void prefetch_part(const TileCall& call, int64_t index, int64_t count) {
-  const int64_t lines = call.k * 2 * V::kLanes / 16;
+  constexpr int64_t kLine = 64;
+  const int64_t lines = call.k * 2 * V::kLanes * int64_t{sizeof(typename E::Element)} / kLine;
+  const auto* next = static_cast<const char*>(call.next);
   for (int64_t line = lines * index / count; line < lines * (index + 1) / count; ++line) {
-    __builtin_prefetch(call.next + line * 16, 0, 2);
+    __builtin_prefetch(next + line * kLine, 0, 2);
   }
 }
 
 // Rows are shared out evenly: 7 are 4 and 3, not 6 and 1, of which the 1 would wait for its sums.
-template <typename V>
-void tiles(const TileCall& call) {
+template <typename V, typename E>
+void tiles_of(const TileCall& call) {
   const int64_t count = (call.m + V::kRows - 1) / V::kRows;
   const int64_t least = call.m / count;
   const int64_t larger = call.m % count;
-  const bool wide = call.n > V::kLanes;
-  RowsFunction* const small =
-      wide ? rows_function<V, 2, V::kRows>(least) : rows_function<V, 1, V::kRows>(least);
-  RowsFunction* large = small;
-  if (larger != 0) {
-    large =
-        wide ? rows_function<V, 2, V::kRows>(least + 1) : rows_function<V, 1, V::kRows>(least + 1);
-  }
+  const auto function = [wide = call.n > V::kLanes](int64_t rows) {
+    return wide ? rows_function<V, E, 2, V::kRows>(rows) : rows_function<V, E, 1, V::kRows>(rows);
+  };
+  TileRows* const small = function(least);
+  TileRows* const large = larger == 0 ? small : function(least + 1);
+  // Where a panel is not used for long there is no time to bring the next.
   const bool prefetches = call.next != nullptr && count >= 8;
   int64_t row = 0;
   for (int64_t i = 0; i < count; ++i) {
     if (prefetches) {
-      prefetch_part<V>(call, i, count);
+      prefetch_part<V, E>(call, i, count);
     }
     (i < larger ? large : small)(call, row);
     row += i < larger ? least + 1 : least;
+  }
+}
+
+template <typename V>
+void tiles(const TileCall& call) {
+  switch (call.type) {
+    case GemmType::f32:
+      return tiles_of<V, typename V::F32>(call);
+    case GemmType::bf16:
+      return tiles_of<V, typename V::Bf16>(call);
+    case GemmType::f16:
+      return tiles_of<V, typename V::F16>(call);
   }
 }
 

@@ -37,6 +37,8 @@ struct GemmBias {
   GemmBiasAxis axis = GemmBiasAxis::none;
 };
 
+class GemmPacked;  // kernels/gemm/packed.h
+
 struct GemmCall {
   int64_t M = 0, N = 0, K = 0, batch = 1;
   GemmMatrix a, b;
@@ -45,9 +47,10 @@ struct GemmCall {
   GemmBias bias;
   float alpha = 1.0f, beta = 0.0f;
 
-  // Instead of a or b: who writes their blocks. Null: the matrices above.
+  // Instead of a or b: who writes their blocks, or B packed before. Null: the matrices above.
   PackRows pack_a;
   PackPanels pack_b;
+  const GemmPacked* packed = nullptr;
 };
 
 }  // namespace cpuaccel::kernels

@@ -1,15 +1,23 @@
 #include "kernels/gemm/avx2.h"
 #include "kernels/gemm/dot.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemm/half_avx2.h"
+#include "kernels/gemm/rows.h"
 #include "kernels/gemm/tile.h"
 
 namespace cpuaccel::kernels {
 
 const GemmKernels& gemm_x86_avx2() {
+  using V = Avx2Floats;
   static constexpr GemmKernels kernels{
-      Avx2Floats::kRows, 2 * Avx2Floats::kLanes, tiles<Avx2Floats>, dots<Avx2Floats>,
-      load_block,        store_run};
+      .mr = V::kRows,
+      .nr = 2 * V::kLanes,
+      .tile = tiles<V>,
+      .dot = dots<V>,
+      .rows = rows_times<V>,
+      .load = load_block,
+      .panels = load_panel_block,
+      .store = store_run,
+  };
   return kernels;
 }
 

@@ -1,0 +1,103 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench.h"
+#include "data.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/packed.h"
+
+namespace cpuaccel::bench {
+namespace {
+
+struct Shape {
+  int64_t M, N, K;
+  bool transposed;  // B is N x K, as a weight of linear; else K x N
+};
+
+// Layers of BERT-base and of Llama-7B, a square, and what attention and small models have.
+constexpr Shape kLayers[] = {{0, 768, 768, true},
+                             {0, 3072, 768, true},
+                             {0, 768, 3072, true},
+                             {0, 4096, 4096, true},
+                             {0, 11008, 4096, true}};
+constexpr int64_t kRows[] = {1, 16, 128, 1024};
+constexpr Shape kOthers[] = {
+    {1024, 1024, 1024, false}, {1024, 1024, 1024, true}, {128, 768, 768, false},
+    {16, 768, 768, false},     {4, 768, 768, false},     {1, 768, 768, false},
+    {1, 4096, 4096, false},    {4096, 1, 4096, true},    {128, 128, 64, true},
+    {128, 64, 128, false},     {32, 32, 32, false},      {8, 8, 8, false}};
+
+// Rows without vectors are left out of what would take them seconds.
+constexpr double kMostForRef = 1e8;
+constexpr double kMost = 4e10;
+
+struct Data {
+  explicit Data(const Shape& s)
+      : a(normal_floats(s.M * s.K)),
+        b(normal_floats(s.K * s.N)),
+        dst(static_cast<size_t>(s.M * s.N)) {
+    call.M = s.M;
+    call.N = s.N;
+    call.K = s.K;
+    call.a = {a.data(), kernels::GemmType::f32, s.K, 1, 0};
+    call.b = {b.data(), kernels::GemmType::f32, s.transposed ? 1 : s.N, s.transposed ? s.K : 1, 0};
+    call.dst = {dst.data(), kernels::GemmType::f32, s.N, 0};
+  }
+  std::vector<float> a, b, dst;
+  kernels::GemmCall call;
+};
+
+// B as it is, and packed beforehand.
+std::vector<Candidate> both(const Shape& s, double operations) {
+  const auto data = std::make_shared<const Data>(s);
+  std::vector<Candidate> all;
+  for (const auto& row : kernels::gemm_kernels()) {
+    if (!isa_usable(row.isa) || (row.isa == Isa::ref && operations > kMostForRef)) {
+      continue;
+    }
+    all.push_back({row.name, row.isa,
+                   [data, function = row.function] { kernels::gemm(data->call, function); }});
+    const auto packed =
+        std::make_shared<const kernels::GemmPacked>(data->call.b, s.K, s.N, row.function);
+    all.push_back({std::string(row.name) + " packed", row.isa, [data, packed] {
+                     kernels::GemmCall call = data->call;
+                     call.packed = packed.get();
+                     kernels::gemm(call);
+                   }});
+  }
+  return all;
+}
+
+Case gemm_case(const Shape& s) {
+  Case item;
+  item.shape = std::to_string(s.M) + "x" + std::to_string(s.N) + "x" + std::to_string(s.K) +
+               (s.transposed ? " nt" : " nn");
+  item.operations = static_cast<double>(s.M) * static_cast<double>(s.N * s.K);
+  item.rate = Rate::fp32;
+  item.bytes_read = 4.0 * static_cast<double>(s.M * s.K + s.K * s.N);
+  item.bytes_written = 4.0 * static_cast<double>(s.M * s.N);
+  item.prepare = [s, operations = item.operations] { return both(s, operations); };
+  return item;
+}
+
+}  // namespace
+
+Family bench_gemm() {
+  Family family{"gemm", {}};
+  for (Shape shape : kLayers) {
+    for (const int64_t M : kRows) {
+      shape.M = M;
+      Case item = gemm_case(shape);
+      if (item.operations <= kMost) {
+        family.cases.push_back(std::move(item));
+      }
+    }
+  }
+  for (const Shape& shape : kOthers) {
+    family.cases.push_back(gemm_case(shape));
+  }
+  return family;
+}
+
+}  // namespace cpuaccel::bench

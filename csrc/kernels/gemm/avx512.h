@@ -1,0 +1,85 @@
+// Sixteen floats at a time.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/gemm/half_avx2.h"
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct Avx512Floats {
+  using Vector = __m512;
+  using Mask = __mmask16;
+  static constexpr int64_t kLanes = 16;
+  static constexpr int kRows = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
+
+  CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
+  CPUACCEL_INLINE static Vector set1(float value) { return _mm512_set1_ps(value); }
+  CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }
+  CPUACCEL_INLINE static Vector load(const float* src) { return _mm512_loadu_ps(src); }
+  CPUACCEL_INLINE static void store(float* dst, Vector v) { _mm512_storeu_ps(dst, v); }
+  CPUACCEL_INLINE static Vector fma(Vector a, Vector b, Vector c) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
+  CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
+    asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));  // as in avx2.h
+  }
+  CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+
+  // The first `count` lanes, 0 to 16.
+  CPUACCEL_INLINE static Mask mask(int64_t count) {
+    return static_cast<Mask>((uint32_t{1} << count) - 1);
+  }
+  CPUACCEL_INLINE static Vector load(const float* src, Mask m) {
+    return _mm512_maskz_loadu_ps(m, src);
+  }
+  CPUACCEL_INLINE static void store(float* dst, Vector v, Mask m) {
+    _mm512_mask_storeu_ps(dst, m, v);
+  }
+
+  // The sum of the lanes of each, always in the same order.
+  CPUACCEL_INLINE static void store_sums(float* dst, Vector a, Vector b, Vector c, Vector d) {
+    store_lane_sums(dst, halves(a), halves(b), halves(c), halves(d));
+  }
+
+  // Elements of B as vectors of floats.
+  struct F32 {
+    using Element = float;
+    CPUACCEL_INLINE static Vector load(const float* src) { return _mm512_loadu_ps(src); }
+    CPUACCEL_INLINE static Vector load(const float* src, int64_t count) {
+      return _mm512_maskz_loadu_ps(mask(count), src);
+    }
+  };
+  struct Bf16 {
+    using Element = uint16_t;
+    CPUACCEL_INLINE static Vector load(const uint16_t* src) { return widened(load16(src)); }
+    CPUACCEL_INLINE static Vector load(const uint16_t* src, int64_t count) {
+      return widened(_mm256_maskz_loadu_epi16(mask(count), src));
+    }
+    CPUACCEL_INLINE static Vector widened(__m256i halves) {
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+    }
+  };
+  struct F16 {
+    using Element = uint16_t;
+    CPUACCEL_INLINE static Vector load(const uint16_t* src) { return _mm512_cvtph_ps(load16(src)); }
+    CPUACCEL_INLINE static Vector load(const uint16_t* src, int64_t count) {
+      return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask(count), src));
+    }
+  };
+
+ private:
+  CPUACCEL_INLINE static __m256i load16(const uint16_t* src) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src));
+  }
+  CPUACCEL_INLINE static __m256 halves(Vector v) {
+    return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  }
+};
+
+}  // namespace
+}  // namespace cpuaccel::kernels

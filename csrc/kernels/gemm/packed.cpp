@@ -1,0 +1,84 @@
+#include "kernels/gemm/packed.h"
+
+#include <algorithm>
+
+#include "kernels/gemm/blocking.h"
+#include "kernels/gemm/kernels.h"
+#include "kernels/gemm/pieces.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int64_t kGrainPanels = 16;
+
+}  // namespace
+
+GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N)
+    : GemmPacked(b, K, N, first_usable(gemm_kernels()).function) {}
+
+GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row)
+    : K_(K),
+      N_(N),
+      kc_(K == 0 ? 1 : gemm_kc(K)),
+      nr_(for_row().nr),
+      padded_(round_up(N, nr_)),
+      type_(b.type),
+      row_(for_row),
+      data_(aligned_block(bytes())) {
+  if (type_ == GemmType::f32) {
+    pack_elements(static_cast<const float*>(b.data), b.row_stride, b.column_stride);
+  } else {
+    pack_elements(static_cast<const uint16_t*>(b.data), b.row_stride, b.column_stride);
+  }
+}
+
+size_t GemmPacked::bytes() const {
+  return static_cast<size_t>(K_ * padded_ * gemm_type_size(type_));
+}
+
+const char* GemmPacked::panel(int64_t k, int64_t n) const {
+  const int64_t index = k * padded_ + n * std::min(kc_, K_ - k);
+  return reinterpret_cast<const char*>(data_.get()) + index * gemm_type_size(type_);
+}
+
+template <typename Element>
+void GemmPacked::pack_elements(const Element* src, int64_t row_stride, int64_t column_stride) {
+  for_each_piece(padded_ / nr_, kGrainPanels, [&](int64_t piece) {
+    const int64_t n0 = piece * nr_;
+    const int64_t columns = std::min(nr_, N_ - n0);
+    for (int64_t k0 = 0; k0 < K_; k0 += kc_) {
+      auto* to = reinterpret_cast<Element*>(const_cast<char*>(panel(k0, n0)));
+      for (int64_t k = k0; k < std::min(k0 + kc_, K_); ++k, to += nr_) {
+        for (int64_t j = 0; j < nr_; ++j) {
+          to[j] = j < columns ? src[k * row_stride + (n0 + j) * column_stride] : Element{};
+        }
+      }
+    }
+  });
+}
+
+template <typename Element>
+void GemmPacked::unpack_elements(Element* dst, int64_t row_stride, int64_t column_stride) const {
+  for_each_piece(padded_ / nr_, kGrainPanels, [&](int64_t piece) {
+    const int64_t n0 = piece * nr_;
+    const int64_t columns = std::min(nr_, N_ - n0);
+    for (int64_t k0 = 0; k0 < K_; k0 += kc_) {
+      const auto* from = reinterpret_cast<const Element*>(panel(k0, n0));
+      for (int64_t k = k0; k < std::min(k0 + kc_, K_); ++k, from += nr_) {
+        for (int64_t j = 0; j < columns; ++j) {
+          dst[k * row_stride + (n0 + j) * column_stride] = from[j];
+        }
+      }
+    }
+  });
+}
+
+void GemmPacked::unpack(void* dst, int64_t row_stride, int64_t column_stride) const {
+  if (type_ == GemmType::f32) {
+    unpack_elements(static_cast<float*>(dst), row_stride, column_stride);
+  } else {
+    unpack_elements(static_cast<uint16_t*>(dst), row_stride, column_stride);
+  }
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,48 @@
+// B packed once, for calls that follow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/scratch.h"
+#include "kernels/gemm/gemm.h"
+
+namespace cpuaccel::kernels {
+
+// K x N elements in the panels of pack.h, block of k after block of k, in the type that they came
+// in: what is unpacked is what was packed, bit for bit. Call with it as GemmCall::packed; b is then
+// not read and the same in the whole batch. The layout is that of one row of the kernel list, which
+// such calls run on.
+class GemmPacked {
+ public:
+  // Element 0 of b's batch, for the best usable row or a given one.
+  GemmPacked(const GemmMatrix& b, int64_t K, int64_t N);
+  GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row);
+
+  int64_t K() const { return K_; }
+  int64_t N() const { return N_; }
+  GemmType type() const { return type_; }
+  GemmFunction* row() const { return row_; }
+
+  // Memory in use: N is rounded up to panels of 16 (AVX2) or 32 (AVX-512) columns.
+  size_t bytes() const;
+
+  // Writes element (k, n) to dst[k * row_stride + n * column_stride], of type().
+  void unpack(void* dst, int64_t row_stride, int64_t column_stride) const;
+
+  // The panel that begins at column n, a multiple of nr, of the block that begins at k.
+  const char* panel(int64_t k, int64_t n) const;
+
+ private:
+  template <typename Element>
+  void pack_elements(const Element* src, int64_t row_stride, int64_t column_stride);
+  template <typename Element>
+  void unpack_elements(Element* dst, int64_t row_stride, int64_t column_stride) const;
+
+  int64_t K_, N_, kc_, nr_, padded_;
+  GemmType type_;
+  GemmFunction* row_;
+  AlignedBlock data_;
+};
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,24 @@
+#include "kernels/gemm/avx512.h"
+#include "kernels/gemm/dot.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/rows.h"
+#include "kernels/gemm/tile.h"
+
+namespace cpuaccel::kernels {
+
+const GemmKernels& gemm_x86_avx512() {
+  using V = Avx512Floats;
+  static constexpr GemmKernels kernels{
+      .mr = V::kRows,
+      .nr = 2 * V::kLanes,
+      .tile = tiles<V>,
+      .dot = dots<V>,
+      .rows = rows_times<V>,
+      .load = load_block,
+      .panels = load_panel_block,
+      .store = store_run,
+  };
+  return kernels;
+}
+
+}  // namespace cpuaccel::kernels

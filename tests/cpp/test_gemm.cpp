@@ -1,0 +1,455 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "base/parallel.h"
+#include "gemm_case.h"
+#include "kernel_rows.h"
+#include "kernels/gemm/kernels.h"
+#include "kernels/gemm/packed.h"
+#include "kernels/gemm/paths.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+using Row = KernelRow<GemmFunction>;
+
+constexpr Layout kLayouts[] = {Layout::rows,     Layout::columns,     Layout::spread,
+                               Layout::same_row, Layout::same_column, Layout::one};
+constexpr GemmType kTypes[] = {GemmType::f32, GemmType::bf16, GemmType::f16};
+
+class GemmTest : public testing::TestWithParam<Row> {
+ protected:
+  void run(const GemmShape& shape, const GemmOptions& options = {}) const {
+    GemmCase item(shape, options);
+    gemm(item.call(), GetParam().function);
+    item.check();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, GemmTest, testing::ValuesIn(usable_rows(gemm_kernels())), RowName());
+
+TEST_P(GemmTest, EveryTail) {
+  for (const Layout layout : {Layout::rows, Layout::columns}) {
+    for (int64_t M = 1; M <= 31; ++M) {
+      for (const int64_t N : {1, 2, 3, 5, 8, 9, 15, 16, 17, 31, 32, 33, 47, 65}) {
+        for (const int64_t K : {1, 2, 3, 7, 8, 17, 36}) {
+          GemmOptions options;
+          options.b_layout = layout;
+          run({M, N, K}, options);
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, EveryColumnCount) {
+  for (int64_t N = 1; N <= 130; ++N) {
+    for (const int64_t M : {1, 4, 7, 60}) {
+      for (const Layout layout : {Layout::rows, Layout::columns}) {
+        GemmOptions options;
+        options.b_layout = layout;
+        run({M, N, 19}, options);
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, EveryDepth) {
+  for (int64_t K = 1; K <= 70; ++K) {
+    for (const int64_t M : {1, 3, 6, 57}) {
+      for (const Layout layout : {Layout::rows, Layout::columns}) {
+        GemmOptions options;
+        options.b_layout = layout;
+        options.beta = 0.5f;
+        run({M, 20, K}, options);
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
+// More than one block of each kind.
+TEST_P(GemmTest, Blocks) {
+  for (const Layout layout : {Layout::rows, Layout::columns}) {
+    GemmOptions options;
+    options.b_layout = layout;
+    options.bias = GemmBiasAxis::n;
+    run({5, 50, 2100}, options);
+    run({20, 70, 1500}, options);
+    run({150, 40, 600}, options);
+    run({60, 1100, 20}, options);
+    options.dst = GemmType::bf16;
+    run({150, 40, 600}, options);
+  }
+}
+
+TEST_P(GemmTest, Layouts) {
+  for (const GemmShape& shape : {GemmShape{3, 21, 40}, GemmShape{60, 37, 29}, GemmShape{70, 2, 41},
+                                 GemmShape{1, 1, 9}, GemmShape{2, 3, 5, 3}}) {
+    for (const Layout a : kLayouts) {
+      for (const Layout b : kLayouts) {
+        GemmOptions options;
+        options.a_layout = a;
+        options.b_layout = b;
+        run(shape, options);
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, Types) {
+  for (const GemmShape& shape :
+       {GemmShape{1, 33, 50}, GemmShape{7, 21, 33}, GemmShape{61, 37, 30}, GemmShape{70, 3, 41}}) {
+    for (const GemmType a : kTypes) {
+      for (const GemmType b : kTypes) {
+        for (const GemmType dst : kTypes) {
+          for (const Layout layout : {Layout::rows, Layout::columns}) {
+            GemmOptions options;
+            options.a = a;
+            options.b = b;
+            options.dst = dst;
+            options.a_layout = layout;
+            options.b_layout = layout;
+            options.beta = 0.5f;
+            run(shape, options);
+            ASSERT_FALSE(HasFailure());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, AlphaBetaBias) {
+  for (const GemmShape& shape : {GemmShape{1, 33, 10}, GemmShape{7, 21, 33}, GemmShape{61, 37, 30},
+                                 GemmShape{70, 3, 41}, GemmShape{5, 6, 0}, GemmShape{2, 3, 4, 5}}) {
+    for (const float alpha : {1.0f, 0.0f, -2.5f}) {
+      for (const float beta : {0.0f, 1.0f, -0.75f}) {
+        for (const GemmBiasAxis bias : {GemmBiasAxis::none, GemmBiasAxis::n, GemmBiasAxis::m}) {
+          for (const GemmType dst : {GemmType::f32, GemmType::bf16}) {
+            GemmOptions options;
+            options.dst = dst;
+            options.alpha = alpha;
+            options.beta = beta;
+            options.bias = bias;
+            run(shape, options);
+            ASSERT_FALSE(HasFailure());
+          }
+        }
+      }
+    }
+  }
+}
+
+// c apart from dst: a row for all of them, as a bias of addmm is.
+TEST_P(GemmTest, OtherAddend) {
+  for (const Layout layout : kLayouts) {
+    GemmOptions options;
+    options.beta = 2.0f;
+    GemmCase item({9, 40, 12, 2}, options);
+    TestMatrix c(2, 9, 40, GemmType::bf16, layout);
+    std::mt19937 generator(3);
+    c.fill(generator);
+    for (int64_t g = 0; g < 2; ++g) {
+      for (int64_t m = 0; m < 9; ++m) {
+        for (int64_t n = 0; n < 40; ++n) {
+          item.before.set(g, m, n, c.at(g, m, n));
+        }
+      }
+    }
+    item.dst.fill(std::nanf(""));
+    GemmCall call = item.call();
+    call.c = c.matrix();
+    gemm(call, GetParam().function);
+    item.check();
+  }
+}
+
+TEST_P(GemmTest, Empty) {
+  run({0, 5, 5});
+  run({5, 0, 5});
+  run({5, 5, 5, 0});
+  run({5, 5, 0});
+}
+
+// What a row or a column holds goes to its results and to no other, tails and padding included.
+TEST_P(GemmTest, NotANumberStaysWhereItBelongs) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const GemmShape& shape : {GemmShape{3, 19, 21}, GemmShape{61, 37, 30}, GemmShape{70, 3, 13},
+                                 GemmShape{1, 5, 3}, GemmShape{7, 50, 11}}) {
+    for (const Layout layout : {Layout::rows, Layout::columns}) {
+      GemmOptions options;
+      options.b_layout = layout;
+      GemmCase item(shape, options);
+      const int64_t last = shape.K - 1;
+      for (int64_t k = 0; k < shape.K; ++k) {
+        item.a.set(0, 0, k, 0.0f);
+      }
+      item.b.set(0, last, shape.N - 1, infinity);
+      gemm(item.call(), GetParam().function);
+      for (int64_t m = 0; m < shape.M; ++m) {
+        for (int64_t n = 0; n < shape.N; ++n) {
+          const float got = item.dst.at(0, m, n);
+          if (n < shape.N - 1) {
+            ASSERT_TRUE(std::isfinite(got)) << to_text(shape, options) << " " << m << " " << n;
+          } else if (m == 0) {
+            ASSERT_TRUE(std::isnan(got)) << "0 * inf, " << to_text(shape, options);
+          } else {
+            ASSERT_TRUE(std::isinf(got)) << to_text(shape, options) << " " << m;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, NegativeStrides) {
+  GemmCase item({5, 30, 17}, {});
+  GemmCase flipped = item;
+  GemmCall call = flipped.call();
+  for (int64_t m = 0; m < 5; ++m) {
+    for (int64_t k = 0; k < 17; ++k) {
+      flipped.a.set(0, m, k, item.a.at(0, 4 - m, 16 - k));
+    }
+  }
+  call.a.data = static_cast<const float*>(call.a.data) + 5 * 17 - 1;
+  call.a.row_stride = -17;
+  call.a.column_stride = -1;
+  gemm(call, GetParam().function);
+  gemm(item.call(), GetParam().function);
+  EXPECT_EQ(item.dst.bytes(), flipped.dst.bytes());
+}
+
+// A row of dst does not run into the next.
+TEST_P(GemmTest, RowsOfALargerResult) {
+  for (const GemmType type : kTypes) {
+    for (const int64_t N : {1, 5, 13, 33}) {
+      for (const int64_t M : {1, 9, 50}) {
+        GemmOptions options;
+        options.dst = type;
+        GemmCase item({M, N, 12}, options);
+        TestMatrix large(1, M, N + 7, type, Layout::rows);
+        large.fill(99.0f);
+        GemmCall call = item.call();
+        call.dst = large.dst();
+        gemm(call, GetParam().function);
+        gemm(item.call(), GetParam().function);
+        for (int64_t m = 0; m < M; ++m) {
+          for (int64_t n = 0; n < N + 7; ++n) {
+            ASSERT_EQ(large.at(0, m, n), n < N ? item.dst.at(0, m, n) : 99.0f) << M << " " << N;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Operands from functions instead of matrices.
+TEST_P(GemmTest, Sources) {
+  for (const GemmShape& shape : {GemmShape{3, 19, 21, 2}, GemmShape{150, 70, 600}}) {
+    GemmCase item(shape, {});
+    GemmCall call = item.call();
+    call.a.data = nullptr;
+    call.b.data = nullptr;
+    call.pack_a = {[](const void* context, const RowBlock& block) {
+                     const auto& a = static_cast<const GemmCase*>(context)->a;
+                     for (int64_t m = 0; m < block.mc; ++m) {
+                       for (int64_t k = 0; k < block.kc; ++k) {
+                         block.rows[m * block.stride + k] =
+                             a.at(block.g, block.m0 + m, block.k0 + k);
+                       }
+                     }
+                   },
+                   &item};
+    call.pack_b = {
+        [](const void* context, const PanelBlock& block) {
+          const auto& b = static_cast<const GemmCase*>(context)->b;
+          ASSERT_LE(block.kc, kGemmMaxKc);
+          ASSERT_EQ(block.n0 % block.nr, 0);
+          const int64_t padded = (block.nc + block.nr - 1) / block.nr * block.nr;
+          for (int64_t n = 0; n < padded; ++n) {
+            for (int64_t k = 0; k < block.kc; ++k) {
+              block.panels[n / block.nr * block.kc * block.nr + k * block.nr + n % block.nr] =
+                  n < block.nc ? b.at(block.g, block.k0 + k, block.n0 + n) : 0.0f;
+            }
+          }
+        },
+        &item};
+    gemm(call, GetParam().function);
+    item.check();
+  }
+}
+
+// B packed beforehand gives the results of B, and comes back bit for bit.
+TEST_P(GemmTest, Packed) {
+  for (const GemmShape& shape :
+       {GemmShape{1, 33, 50}, GemmShape{7, 21, 300}, GemmShape{150, 70, 600}, GemmShape{3, 5, 4, 2},
+        GemmShape{2, 3, 0}}) {
+    for (const GemmType type : kTypes) {
+      for (const Layout layout : {Layout::rows, Layout::columns, Layout::spread}) {
+        GemmOptions options;
+        options.b = type;
+        options.b_layout = layout;
+        GemmCase item(shape, options);
+        for (int64_t k = 0; k < shape.K; ++k) {
+          for (int64_t n = 0; n < shape.N; ++n) {
+            item.b.set(shape.batch - 1, k, n, item.b.at(0, k, n));
+          }
+        }
+        const GemmPacked packed(item.b.matrix(), shape.K, shape.N, GetParam().function);
+        GemmCall call = item.call();
+        call.packed = &packed;
+        call.b.data = nullptr;
+        gemm(call);
+        item.check();
+        const int64_t padded = (shape.N + 31) / 32 * 32;
+        EXPECT_LE(packed.bytes(), static_cast<size_t>(shape.K * padded * gemm_type_size(type)));
+        TestMatrix back = item.b;
+        back.fill(0.0f);
+        GemmDst dst = back.dst();
+        packed.unpack(dst.data, item.b.matrix().row_stride, item.b.matrix().column_stride);
+        for (int64_t k = 0; k < shape.K; ++k) {
+          for (int64_t n = 0; n < shape.N; ++n) {
+            ASSERT_EQ(back.at(0, k, n), item.b.at(0, k, n));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, PackedKeepsEveryBit) {
+  constexpr int64_t kK = 256, kN = 256;
+  std::vector<uint16_t> halves(kK * kN), back(kK * kN);
+  for (size_t i = 0; i < halves.size(); ++i) {
+    halves[i] = static_cast<uint16_t>(i);  // every NaN too
+  }
+  const GemmPacked packed({halves.data(), GemmType::bf16, kN, 1, 0}, kK, kN, GetParam().function);
+  packed.unpack(back.data(), kN, 1);
+  EXPECT_EQ(halves, back);
+}
+
+// Splits a range into three parts for three threads.
+void three_threads(int64_t begin, int64_t end, int64_t grain, const RangeBody& body) {
+  const int64_t part = std::max(grain, (end - begin + 2) / 3);
+  std::vector<std::thread> threads;
+  for (int64_t first = begin; first < end; first += part) {
+    threads.emplace_back([&body, first, last = std::min(end, first + part)] { body(first, last); });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
+void one_thread(int64_t begin, int64_t end, int64_t /*grain*/, const RangeBody& body) {
+  if (begin < end) {
+    body(begin, end);
+  }
+}
+
+TEST_P(GemmTest, ThreadsDoNotChangeBits) {
+  for (const GemmShape& shape :
+       {GemmShape{1, 3000, 700}, GemmShape{16, 1000, 1100}, GemmShape{200, 300, 600},
+        GemmShape{3000, 2, 300}, GemmShape{40, 50, 60, 7}}) {
+    for (const Layout layout : {Layout::rows, Layout::columns}) {
+      for (const GemmType type : {GemmType::f32, GemmType::bf16}) {
+        GemmOptions options;
+        options.b_layout = layout;
+        options.a = options.b = options.dst = type;
+        GemmCase serial(shape, options), threaded(shape, options);
+        gemm(serial.call(), GetParam().function);
+        set_parallel_for(three_threads);
+        gemm(threaded.call(), GetParam().function);
+        set_parallel_for(one_thread);
+        EXPECT_EQ(serial.dst.bytes(), threaded.dst.bytes()) << to_text(shape, options);
+      }
+    }
+  }
+}
+
+// Every 16-bit pattern, there and back, and floats around every border of rounding.
+TEST_P(GemmTest, Conversions) {
+  const GemmKernels& kernels = GetParam().function();
+  std::vector<uint16_t> halves(1 << 16);
+  for (size_t i = 0; i < halves.size(); ++i) {
+    halves[i] = static_cast<uint16_t>(i);
+  }
+  const auto count = static_cast<int64_t>(halves.size());
+  for (const GemmType type : {GemmType::bf16, GemmType::f16}) {
+    std::vector<float> floats(halves.size());
+    kernels.load({halves.data(), type, count, 1, 1, count, floats.data(), count});
+    std::vector<float> between;
+    for (size_t i = 0; i < halves.size(); ++i) {
+      const float expected = element_to_float(halves.data(), type, static_cast<int64_t>(i));
+      ASSERT_EQ(float_to_bits(floats[i]), float_to_bits(expected)) << i;
+      const float next = i + 1 < halves.size() ? floats[i + 1] : 0.0f;
+      const float middle = floats[i] / 2 + next / 2;
+      const float infinity = std::numeric_limits<float>::infinity();
+      between.insert(between.end(), {floats[i], middle, std::nextafter(middle, infinity),
+                                     std::nextafter(middle, -infinity)});
+    }
+    std::vector<uint16_t> rounded(between.size()), expected(between.size());
+    kernels.store(between.data(), static_cast<int64_t>(between.size()), rounded.data(), type);
+    for (size_t i = 0; i < between.size(); ++i) {
+      const auto index = static_cast<int64_t>(i);
+      float_to_element(between[i], expected.data(), type, index);
+      if (std::isnan(between[i])) {
+        ASSERT_TRUE(std::isnan(element_to_float(rounded.data(), type, index))) << i;
+      } else {
+        ASSERT_EQ(rounded[i], expected[i]) << between[i];
+      }
+    }
+  }
+}
+
+// The C++ of half.h, by the definition: the nearest value, of two as near the even one.
+TEST(GemmHalf, RoundsToTheNearest) {
+  for (const GemmType type : {GemmType::bf16, GemmType::f16}) {
+    const uint16_t largest = type == GemmType::bf16 ? 0x7f7f : 0x7bff;
+    for (uint16_t half = 0; half < largest; ++half) {
+      const auto next = static_cast<uint16_t>(half + 1);
+      const auto value_of = [type](uint16_t bits) {
+        return double{type == GemmType::bf16 ? bf16_to_float(bits) : f16_to_float(bits)};
+      };
+      const double low = value_of(half), high = value_of(next);
+      const auto middle = static_cast<float>((low + high) / 2);
+      const uint16_t even = half % 2 == 0 ? half : next;
+      const auto round = [type](float value) {
+        return type == GemmType::bf16 ? float_to_bf16(value) : float_to_f16(value);
+      };
+      ASSERT_EQ(round(static_cast<float>(low)), half);
+      ASSERT_EQ(round(middle), even) << half;
+      ASSERT_EQ(round(std::nextafter(middle, 0.0f)), half);
+      ASSERT_EQ(round(std::nextafter(middle, std::numeric_limits<float>::infinity())), next);
+      ASSERT_EQ(round(-middle), even | 0x8000);
+    }
+  }
+}
+
+TEST(GemmPaths, EachIsTaken) {
+  const auto path_of = [](const GemmShape& shape, Layout layout) {
+    GemmOptions options;
+    options.b_layout = layout;
+    GemmCase item(shape, options);
+    return std::string(gemm_path(item.call()).name);
+  };
+  EXPECT_EQ(path_of({1, 768, 768}, Layout::columns), "dot");
+  EXPECT_EQ(path_of({16, 768, 768}, Layout::columns), "dot");
+  EXPECT_EQ(path_of({1024, 1, 768}, Layout::rows), "dot_columns");
+  EXPECT_EQ(path_of({4, 768, 768}, Layout::rows), "rows");
+  EXPECT_EQ(path_of({16, 768, 768}, Layout::rows), "blocked");
+  EXPECT_EQ(path_of({128, 768, 768}, Layout::columns), "blocked");
+}
+
+TEST(GemmList, EndsInRef) { EXPECT_EQ(gemm_kernels().back().isa, Isa::ref); }
+
+}  // namespace
+}  // namespace cpuaccel::kernels
