@@ -93,6 +93,7 @@ class ChannelsFirst {
                          .a = weights + m * K_ + k,
                          .a_stride = K_,
                          .panel = panels + n * kc,
+                         .type = GemmType::f32,
                          .c = dst + m * s_.pixels() + n,
                          .c_stride = s_.pixels(),
                          .alpha = 1.0f,
