@@ -36,8 +36,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, GemmTest, testing::ValuesIn(usable_rows(gemm_kern
 TEST_P(GemmTest, EveryTail) {
   for (const Layout layout : {Layout::rows, Layout::columns}) {
     for (int64_t M = 1; M <= 31; ++M) {
-      for (const int64_t N : {1, 2, 3, 5, 8, 9, 15, 16, 17, 31, 32, 33, 47, 65}) {
-        for (const int64_t K : {1, 2, 3, 7, 8, 17, 36}) {
+      for (const int64_t N : {1, 2, 7, 8, 9, 16, 17, 31, 33, 65}) {
+        for (const int64_t K : {1, 3, 8, 17}) {
           GemmOptions options;
           options.b_layout = layout;
           run({M, N, K}, options);
@@ -206,6 +206,27 @@ TEST_P(GemmTest, NotANumberStaysWhereItBelongs) {
             ASSERT_TRUE(std::isinf(got)) << to_text(shape, options) << " " << m;
           }
         }
+      }
+    }
+  }
+}
+
+// As torch does it: f32 operands are not looked at, 16-bit ones are.
+TEST_P(GemmTest, AlphaZeroAndNotANumber) {
+  for (const GemmShape& shape : {GemmShape{2, 9, 5}, GemmShape{60, 20, 9}, GemmShape{60, 1, 9}}) {
+    for (const GemmType type : kTypes) {
+      GemmOptions options;
+      options.a = options.b = options.dst = type;
+      options.alpha = 0.0f;
+      options.beta = 1.0f;
+      GemmCase item(shape, options);
+      item.a.set(0, 1, 2, std::nanf(""));
+      gemm(item.call(), GetParam().function);
+      EXPECT_EQ(item.dst.at(0, 0, 0), item.before.at(0, 0, 0));
+      if (type == GemmType::f32) {
+        EXPECT_EQ(item.dst.at(0, 1, 0), item.before.at(0, 1, 0));
+      } else {
+        EXPECT_TRUE(std::isnan(item.dst.at(0, 1, 0)));
       }
     }
   }

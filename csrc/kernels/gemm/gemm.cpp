@@ -30,6 +30,11 @@ void only_start(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   });
 }
 
+bool in_f32(const GemmCall& call) {
+  const GemmType b = call.packed != nullptr ? call.packed->type() : call.b.type;
+  return call.a.type == GemmType::f32 && b == GemmType::f32;
+}
+
 }  // namespace
 
 std::span<const KernelRow<GemmFunction>> gemm_kernels() { return kRows; }
@@ -41,7 +46,7 @@ void gemm(const GemmCall& call, GemmFunction* row) {
     return;
   }
   const GemmKernels& kernels = call.packed != nullptr ? call.packed->row()() : row();
-  const bool nothing = call.K == 0 || call.alpha == 0.0f;
+  const bool nothing = call.K == 0 || (call.alpha == 0.0f && in_f32(call));
   const auto run = nothing ? only_start : gemm_path(call).run;
   // Small elements are shared out whole; of large ones, each is shared out.
   const int64_t grain = gemm_grain(call.M, call.N, at_least(call.K, 1));

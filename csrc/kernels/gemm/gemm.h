@@ -3,18 +3,20 @@
 //   dst[g,m,n] = beta * c[g,m,n] + bias + alpha * sum over k of a[g,m,k] * b[g,k,n]
 //
 //   g < batch, m < M, n < N, k < K, all int64; bias is bias[n], bias[m] or nothing
-//   a, b, c, dst, bias: f32, bf16 or f16 each; sums are f32, in blocks of k, rounded once to dst
+//   a, b, c, dst, bias: f32, bf16 or f16 each; sums are f32, rounded once to dst
 //   a, b, c: any strides, 0 and negative ones too; dst: column stride 1, rows that do not overlap
 //   c is dst itself unless it is given; with beta = 0 it is not read
-//   with alpha = 0 or K = 0, a and b are not read
+//   with K = 0, a and b are not read; nor with alpha = 0 if both are f32. With alpha = 0 and 16-bit
+//   operands a NaN among them comes out. All of this is as in torch.
 //
 // Error of an f32 result: at most (K + 4) * 2^-24 * (1 + 2^-10) times the sum of the magnitudes of
-// all terms. The order of a sum depends on M, N, K, the types and the strides, never on the number
-// of threads: results are the same bits in every run.
+// all terms, where no term overflows. The order of a sum depends on M, N, K, batch, the types, the
+// strides and the row, never on the number of threads: results are the same bits in every run.
 //
 // dst may be c with the same strides; it overlaps nothing else.
 //
-// Bound: 2 * M * N * K floating-point operations, or the bytes of a, b and dst once.
+// Bound: M * N * K multiply-adds, or the bytes of a, b and dst once. Which shape goes which way is
+// the list in paths.cpp; pack.h and packed.h say how B comes packed from elsewhere.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ struct PackPanels {
 //
 //   rows[m * stride + k] = A[m0 + m, k0 + k]
 //
-// What lies between kc and stride is not read.
+// What lies between kc and stride is not read. Few rows may be asked for with all of K at once.
 struct RowBlock {
   int64_t g;
   int64_t m0, mc;

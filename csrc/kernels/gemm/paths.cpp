@@ -9,7 +9,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Up to here dot products are faster than packing B, in L3 and in memory; MKL packs from 1 on.
+// Up to here dot products were faster than packing B, whether B came from L3 or from memory (Zen
+// 3).
 constexpr int64_t kDotRowsMost = 48;
 // With so few columns a tile is mostly padding.
 constexpr int64_t kDotColumnsMost = 6;
@@ -38,6 +39,7 @@ bool takes_dot_columns(const GemmCall& call) {
 
 bool takes_any(const GemmCall& /*call*/) { return true; }
 
+// In order; the last takes everything.
 constexpr std::array kPaths{
     GemmPath{"dot", takes_dot, gemm_dot},
     GemmPath{"dot_columns", takes_dot_columns, gemm_dot_columns},
@@ -46,8 +48,6 @@ constexpr std::array kPaths{
 };
 
 }  // namespace
-
-std::span<const GemmPath> gemm_paths() { return kPaths; }
 
 const GemmPath& gemm_path(const GemmCall& call) {
   for (const auto& path : kPaths) {

@@ -1,7 +1,7 @@
 // The ways that gemm takes, and which shape takes which.
 #pragma once
 
-#include <span>
+#include <cstdint>
 
 #include "kernels/gemm/kernels.h"
 
@@ -13,10 +13,7 @@ struct GemmPath {
   void (*run)(const GemmCall& call, const GemmKernels& kernels, int64_t g);
 };
 
-// In order; the last takes everything.
-std::span<const GemmPath> gemm_paths();
-
-// The first that takes the call, whose M, N, K and alpha are not 0.
+// The first of the list in paths.cpp that takes the call, whose M, N and K are not 0.
 const GemmPath& gemm_path(const GemmCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -11,9 +11,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int kRowsAtOnce = 6;
-
-// Rows of B that are added at once: 12 values of A in registers.
+// Rows of B that are added at once: up to 12 values of A in registers.
 template <int kRows>
 constexpr int kRowsDepth = kRows == 1 ? 8 : 12 / kRows;
 
@@ -87,7 +85,7 @@ void rows_elements(const RowsCall& call) {
     case 5:
       return rows_of<V, E, 5>(call);
     default:
-      return rows_of<V, E, kRowsAtOnce>(call);
+      return rows_of<V, E, int{kRowsMost}>(call);
   }
 }
 
