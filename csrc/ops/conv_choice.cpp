@@ -19,8 +19,8 @@ bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
 
 #define CASE [](const Conv2dShape& s [[maybe_unused]], ImageLayout layout [[maybe_unused]])
 
-// Measured on a core of Zen 3 by benchmarks/ops/conv_providers.py, at batch 1 and 8. Times as fast
-// as torch's kernels, which are oneDNN's, or im2col and MKL.
+// Measured on a core of Zen 3 by benchmarks/ops/conv_providers.py, at batch 1: how many times as
+// fast as torch's kernels, which are oneDNN's, or im2col and MKL.
 constexpr std::array kChoices{// Not measured on Intel. AMD's cores with AVX-512 were not either,
                               // but torch's kernels are known
                               // to reach less than half of what these can do.
@@ -33,10 +33,24 @@ constexpr std::array kChoices{// Not measured on Intel. AMD's cores with AVX-512
 , ConvKernel::torch
 }
 ,
+    // 0.6 to 0.9 with 96 channels and more of large images
+    ConvChoice{"channels last, depthwise, a large image",
+               CASE{return depthwise(s) && last(layout) && s.C >= 64 && s.pixels() > 196;
+}
+, ConvKernel::torch
+}
+,
     // 1.2 to 5.5
     ConvChoice{"depthwise", CASE{return depthwise(s) && (!last(layout) || s.OC == s.C);
 }
 , ConvKernel::depthwise
+}
+,
+    // 0.8 to 1.2
+    ConvChoice{"grouped and strided, a large image",
+               CASE{return s.groups > 1 && s.SW > 1 && s.pixels() >= 196;
+}
+, ConvKernel::torch
 }
 ,
     // 0.7, at 3 channels; channels last 0.3
@@ -48,6 +62,13 @@ constexpr std::array kChoices{// Not measured on Intel. AMD's cores with AVX-512
     // 0.7 from 1152 channels on; below 1.5, by what a call costs
     ConvChoice{"one pixel, of many channels",
                CASE{return s.pixels() == 1 && s.taps() == 1 && s.C * s.OC > 32768;
+}
+, ConvKernel::torch
+}
+,
+    // 0.8 to 1.1: the bytes count there, not the arithmetic
+    ConvChoice{"few channels of a large image, one tap",
+               CASE{return s.taps() == 1 && s.C / s.groups <= 32 && s.pixels() >= 3136;
 }
 , ConvKernel::torch
 }

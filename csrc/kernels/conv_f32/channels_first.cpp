@@ -76,30 +76,64 @@ class ChannelsFirst {
     float* dst = call_.dst + ((image * s_.groups + group) * dst_channels_ + m0) * s_.pixels() + n0;
     const int64_t oc = group * dst_channels_ + m0;
     const float* weights = call_.weights + oc * K_;
-    const bool biased = call_.bias != nullptr;
-    for (int64_t m = 0; biased && m < m1 - m0; ++m) {
-      std::fill_n(dst + m * s_.pixels(), columns, call_.bias[oc + m]);
+    const float* bias = call_.bias != nullptr ? call_.bias + oc : nullptr;
+    if (kc_ >= K_) {
+      unfold_panels(images, {image, 0, K_, n0, columns, kernels_.nr, panels});
+      for (int64_t m = 0; m < m1 - m0; m += rows_) {
+        const int64_t rows = std::min(rows_, m1 - m0 - m);
+        multiply_aside(weights + m * K_, rows, columns, panels, bias != nullptr ? bias + m : bias,
+                       dst + m * s_.pixels());
+      }
+      return;
+    }
+    for (int64_t m = 0; bias != nullptr && m < m1 - m0; ++m) {
+      std::fill_n(dst + m * s_.pixels(), columns, bias[m]);
     }
     for (int64_t k = 0; k < K_; k += kc_) {
       const int64_t kc = std::min(kc_, K_ - k);
       unfold_panels(images, {image, k, kc, n0, columns, kernels_.nr, panels});
       for (int64_t m = 0; m < m1 - m0; m += rows_) {
         const int64_t rows = std::min(rows_, m1 - m0 - m);
-        for (int64_t n = 0; n < columns; n += kernels_.nr) {
-          const int64_t next = n + kernels_.nr < columns ? n + kernels_.nr : 0;
-          kernels_.tile({.m = rows,
-                         .n = std::min(kernels_.nr, columns - n),
-                         .k = kc,
-                         .a = weights + m * K_ + k,
-                         .a_stride = K_,
-                         .panel = panels + n * kc,
-                         .type = GemmType::f32,
-                         .c = dst + m * s_.pixels() + n,
-                         .c_stride = s_.pixels(),
-                         .alpha = 1.0f,
-                         .add = biased || k > 0,
-                         .next = panels + next * kc});
-        }
+        multiply_block(weights + m * K_ + k, rows, columns, kc, panels, dst + m * s_.pixels(),
+                       s_.pixels(), bias != nullptr || k > 0);
+      }
+    }
+  }
+
+  // Rows times all panels.
+  void multiply_block(const float* weights, int64_t rows, int64_t columns, int64_t kc,
+                      const float* panels, float* dst, int64_t stride, bool add) const {
+    for (int64_t n = 0; n < columns; n += kernels_.nr) {
+      const int64_t next = n + kernels_.nr < columns ? n + kernels_.nr : 0;
+      kernels_.tile({.m = rows,
+                     .n = std::min(kernels_.nr, columns - n),
+                     .k = kc,
+                     .a = weights,
+                     .a_stride = K_,
+                     .panel = panels + n * kc,
+                     .type = GemmType::f32,
+                     .c = dst + n,
+                     .c_stride = stride,
+                     .alpha = 1.0f,
+                     .add = add,
+                     .next = panels + next * kc});
+    }
+  }
+
+  // With all terms in one block, sums are complete at once: they go to scratch memory that stays in
+  // L1 and L2, and from there to dst in long rows. The rows of dst itself are a power of two or so
+  // apart, and evict each other.
+  void multiply_aside(const float* weights, int64_t rows, int64_t columns, const float* panels,
+                      const float* bias, float* dst) const {
+    const auto bytes = static_cast<size_t>(rows_ * columns_) * sizeof(float);
+    auto* sums = static_cast<float*>(scratch(ScratchSlot::accumulator, bytes));
+    multiply_block(weights, rows, columns, K_, panels, sums, columns_, false);
+    for (int64_t m = 0; m < rows; ++m) {
+      const float* from = sums + m * columns_;
+      float* to = dst + m * s_.pixels();
+      const float added = bias != nullptr ? bias[m] : 0.0f;
+      for (int64_t n = 0; n < columns; ++n) {
+        to[n] = from[n] + added;
       }
     }
   }

@@ -9,7 +9,7 @@ void dwconv_f32_x86_avx2(const DwconvF32Call& call, const DwconvF32Strip& strip,
   if (call.layout == ImageLayout::channels_first) {
     planes<Avx2Floats>(call, strip, begin, end, padded);
   } else {
-    pixels<Avx2Floats>(call, begin, end);
+    pixel_rows<Avx2Floats>(call, begin, end);
   }
 }
 

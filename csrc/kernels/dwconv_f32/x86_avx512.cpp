@@ -9,7 +9,7 @@ void dwconv_f32_x86_avx512(const DwconvF32Call& call, const DwconvF32Strip& stri
   if (call.layout == ImageLayout::channels_first) {
     planes<Avx512Floats>(call, strip, begin, end, padded);
   } else {
-    pixels<Avx512Floats>(call, begin, end);
+    pixel_rows<Avx512Floats>(call, begin, end);
   }
 }
 
