@@ -19,7 +19,7 @@ namespace cpuaccel {
               op(hardsigmoid) op(sigmoid) op(tanh) op(leaky_relu) op(elu) op(silu) op(gelu)      \
                   op(table) op(mean) op(adaptive_avg_pool2d) op(avg_pool2d) op(max_pool2d)       \
                       op(upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle)         \
-                          op(batch_norm2d) op(clone) op(fp32_convolution) op(fused) op(mm)      \
+                          op(batch_norm2d) op(clone) op(fp32_convolution) op(fused) op(mm)       \
                               op(addmm) op(bmm) op(baddbmm)
 
 enum class Op : int {

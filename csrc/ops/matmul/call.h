@@ -32,9 +32,9 @@ struct MatmulCall {
   const void* bias = nullptr;  // N values next to each other, or none; then alpha is 1, beta 0
 };
 
-// src times weights, M x K and K x N, or of three dimensions if `batched`; without dst. Nothing where
-// torch has to say what is wrong, and for what no kernel of ours is about: other types, layouts, no
-// work.
+// src times weights, M x K and K x N, or of three dimensions if `batched`; without dst. Nothing
+// where torch has to say what is wrong, and for what no kernel of ours is about: other types,
+// layouts, no work.
 std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights,
                                       bool batched);
 
