@@ -42,7 +42,8 @@ test-avx512: kernels-sanitized
 
 kernels-sanitized:
 	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \
-	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1"
 	cmake --build build/kernels-sanitized --parallel $(JOBS)
 
 bench: $(VENV)/.installed

@@ -132,7 +132,7 @@ def _rows() -> Iterable[tuple[str, ...]]:
     for setting in config.settings():
         option = setting.option
         environment = ", ".join(option.env)
-        value = config.shown(setting.value)
+        value = config.shown(setting.value) or "none"
         yield option.name, value, setting.source, environment, option.expected, option.doc
 
 

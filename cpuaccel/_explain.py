@@ -15,8 +15,8 @@ from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
 from cpuaccel._facts import (
     COMPUTE,
-    FLOAT_WEIGHTS,
     IN_FLOAT,
+    float_row,
     kernel_row,
     op_of_class,
     packed_rows,
@@ -129,7 +129,7 @@ def _torch_rows(path: str, module: nn.Module, reason: str) -> Iterator[Row]:
         if name not in _PASSIVE and not any(module.children()):
             yield kernel_row(path, f"nn.quantized.{name}", name, reason)
     elif namespace and any(True for _ in module.parameters(recurse=False)):
-        yield Row(path, f"nn.{name}", "torch", reason=reason or FLOAT_WEIGHTS)
+        yield float_row(path, f"nn.{name}", name, reason)
     elif namespace in ("torch.nn.modules.activation", "torch.nn.modules.pooling"):
         yield kernel_row(path, f"nn.{name}", name, reason)
 

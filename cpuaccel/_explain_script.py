@@ -10,9 +10,9 @@ import torch
 from cpuaccel._explanation import Row
 from cpuaccel._facts import (
     COMPUTE,
-    FLOAT_WEIGHTS,
     IN_FLOAT,
     OWN_KERNEL,
+    float_row,
     is_packed_type,
     kernel_row,
     packed_rows,
@@ -119,7 +119,7 @@ def _torch_rows(path: str, node: Any) -> Iterator[Row]:
         weight = next((value for value in inputs[1:] if _target(value).endswith("weight")), None)
         if weight is not None:
             layer = _layer(path, _target(weight).rpartition(".")[0])
-            yield Row(layer, kind, "torch", reason=FLOAT_WEIGHTS)
+            yield float_row(layer, kind, name)
         else:
             in_float = any(value.node().kind() == "aten::dequantize" for value in inputs)
             yield kernel_row(_place(path, node), kind, kind, IN_FLOAT if in_float else "")

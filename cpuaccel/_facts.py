@@ -13,7 +13,8 @@ from cpuaccel import _native
 from cpuaccel._explanation import Row
 from cpuaccel.quant import engine
 
-FLOAT_WEIGHTS = "float weights; cpuaccel takes quantized layers"
+FLOAT_WEIGHTS = "float weights; cpuaccel has no kernel for this layer"
+FLOAT_BY_SIZE = "float weights; each call's size decides, stats() counts who ran it"
 IN_FLOAT = "runs in float between dequantize and quantize"
 NO_KERNEL = "cpuaccel has no kernel for this op"
 OWN_KERNEL = "one kernel in the place of several ops"
@@ -72,6 +73,17 @@ _SAME_KERNEL = {
     "concat": "cat",
 }
 """Functions whose kernel has another name, and that; both as `_plain` has them."""
+
+
+_FLOAT_LAYERS = frozenset(("linear", "conv1d", "conv2d", "_convolution", "addmm", "mm"))
+"""Layers of floats that csrc/ops/matmul and csrc/ops/convolution.cpp may take; in small letters."""
+
+
+def float_row(layer: str, op: str, name: str, reason: str = "") -> Row:
+    """Return the row of a layer with float weights; `reason` is why torch runs it, if known."""
+    if name.lower() in _FLOAT_LAYERS and not reason and engine.is_enabled():
+        return Row(layer, op, "cpuaccel or torch", reason=FLOAT_BY_SIZE)
+    return Row(layer, op, "torch", reason=reason or FLOAT_WEIGHTS)
 
 
 def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:

@@ -52,7 +52,7 @@ BUCKETS: tuple[Bucket, ...] = (
     Bucket(256, 0, (*_linear(128), (128, 64, 128), (196, 1024, 256))),
     Bucket(0, 0, ((1024, 768, 768), (1024, 1024, 1024), (3136, 64, 64), (784, 512, 128))),
 )
-"""Small products first (what a call costs), then by rows: what a library does well depends on them."""
+"""Small products first (what a call costs), then by rows, which libraries differ by most."""
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ OPTIONS: tuple[Option, ...] = (
         "auto",
         ("auto", "cpuaccel", "onednn", "intree"),
         "set_matmul_provider",
-        "Library for floating-point matrix products; auto is the table `python -m cpuaccel tune` has.",
+        "Library for floating-point matrix products; auto goes by the measured table.",
     ),
     _words(
         "fastmath",

@@ -17,7 +17,8 @@ def stats() -> dict[str, Any]:
 
     Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
     `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same,
-    in bytes, and stale: weights found changed) and `memory` (packed_weight_bytes). All are empty where the engine was never loaded.
+    in bytes, and stale: weights found changed) and `memory` (packed_weight_bytes). All are empty
+    where the engine was never loaded.
     """
     native = _native.native()
     if native is None:

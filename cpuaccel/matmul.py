@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from cpuaccel import config
 from cpuaccel._native import Native, native
@@ -85,12 +86,10 @@ def read(path: Path) -> list[MatmulRow]:
             raise ValueError(f"{path}: expected the columns {','.join(names)}")
         for line in reader:
             try:
-                row = MatmulRow(
-                    **{
-                        name: int(line[name]) if name.startswith("max_") else line[name]
-                        for name in names
-                    }
-                )
+                values: dict[str, Any] = dict(line)
+                for name in ("max_M", "max_work"):
+                    values[name] = int(line[name])
+                row = MatmulRow(**values)
                 row.check()
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{path}, line {reader.line_num}: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -32,7 +33,9 @@ def fastmath(enabled: bool = True) -> Iterator[None]:
     """
     if enabled:
         _say_if_missing()
-    settings = (torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv)
+    # torch's own annotations do not know these two.
+    mkldnn: Any = torch.backends.mkldnn
+    settings = (mkldnn.matmul, mkldnn.conv)
     before = [setting.fp32_precision for setting in settings]
     for setting in settings:
         setting.fp32_precision = "bf16" if enabled else "ieee"

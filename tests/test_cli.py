@@ -71,7 +71,8 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["engine", "on"] in lines
     for option in config.OPTIONS:
         assert any(
-            line[:2] == [option.name, config.shown(config.get(option.name))] for line in lines
+            line[:2] == [option.name, config.shown(config.get(option.name)) or "none"]
+            for line in lines
         )
 
 

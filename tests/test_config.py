@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import cpuaccel
 from cpuaccel import config as live
 
+_ANY_TEXT = ("matmul_table",)  # a path: nothing is wrong before it is opened
 VARIABLES = [(option.name, variable) for option in live.OPTIONS for variable in option.env]
 
 
@@ -78,7 +79,9 @@ def test_empty_is_not_set(monkeypatch: pytest.MonkeyPatch, name: str, variable: 
     assert config.get(name) == config.OPTIONS[[o.name for o in config.OPTIONS].index(name)].default
 
 
-@pytest.mark.parametrize(("name", "variable"), VARIABLES)
+@pytest.mark.parametrize(
+    ("name", "variable"), [row for row in VARIABLES if row[0] not in _ANY_TEXT]
+)
 @pytest.mark.parametrize("text", ["nonsense", "-2", "1.5", "99999999999999999999"])
 def test_bad_value_warns_once_and_gives_the_default(
     monkeypatch: pytest.MonkeyPatch, name: str, variable: str, text: str

@@ -210,7 +210,7 @@ def test_copied_model_keeps_the_engine(net: nn.Module) -> None:
 @pytest.mark.parametrize(
     ("module", "op"),
     [
-        (nn.Conv2d(3, 4, 3), "nn.Conv2d"),
+        (nn.Conv3d(3, 4, 3), "nn.Conv3d"),
         (nn.LSTM(3, 4), "nn.LSTM"),
         (nn.SiLU(), "nn.SiLU"),
         (nn.Embedding(3, 4), "nn.Embedding"),
@@ -221,6 +221,17 @@ def test_what_runs_on_torch_is_named(module: nn.Module, op: str) -> None:
     (row,) = _rows(nn.Sequential(module)).values()
     assert (row.layer, row.op, row.provider) == ("0", op, "torch")
     assert row.reason
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(3, 4), nn.Conv1d(3, 4, 3), nn.Conv2d(3, 4, 3)])
+def test_layers_of_floats_are_chosen_for_by_size(layer: nn.Module) -> None:
+    model = nn.Sequential(layer)
+    (row,) = _rows(model).values()
+    assert row.provider == "cpuaccel or torch"
+    assert "stats()" in row.reason
+    with cpuaccel.enabled(False):
+        (row,) = _rows(model).values()
+    assert row.provider == "torch"
 
 
 @pytest.mark.parametrize(
