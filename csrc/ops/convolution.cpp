@@ -1,4 +1,4 @@
-// Convolution of dense floats: conv1d and conv2d, below autograd.
+// Convolution of dense floats: conv1d and conv2d, below autograd; bf16 and f16 by way of floats.
 //
 // What we stand over is aten::_convolution, which aten::convolution calls: tracing records the
 // inner one only, and a kernel that computes in the outer one would leave a traced graph without
@@ -6,12 +6,14 @@
 // at::native without the dispatcher.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_convolution.h>
 #include <ATen/ops/_convolution_native.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
+#include "base/isa.h"
 #include "kernels/conv_f32/conv_f32.h"
 #include "kernels/dwconv_f32/dwconv_f32.h"
 #include "ops/conv_choice.h"
@@ -152,6 +154,19 @@ std::optional<at::Tensor> convolve(const at::Tensor& input, const at::Tensor& we
   return run(input, weight, bias, shape, layout, kernel);
 }
 
+bool dense_half(const at::Tensor& x, at::ScalarType type) {
+  return x.scalar_type() == type && x.layout() == at::kStrided && x.is_cpu();
+}
+
+// Torch has a plain loop for 16-bit convolutions where the CPU has no arithmetic for them, some
+// twenty times slower than f32.
+bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bias& bias) {
+  const auto type = input.scalar_type();
+  return (type == at::kBFloat16 || type == at::kHalf) && !isa_usable(Isa::avx512) &&
+         dense_half(input, type) && dense_half(weight, type) &&
+         (!has_bias(bias) || dense_half(*bias, type));
+}
+
 template <OpName kName>
 at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
@@ -160,6 +175,13 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
   if (auto result =
           convolve(input, weight, bias, {stride, padding, dilation, transposed, groups})) {
     return std::move(*result);
+  }
+  if (better_in_float(input, weight, bias)) {
+    const Bias float_bias = has_bias(bias) ? Bias(bias->to(at::kFloat)) : std::nullopt;
+    return at::_convolution(input.to(at::kFloat), weight.to(at::kFloat), float_bias, stride,
+                            padding, dilation, transposed, output_padding, groups, benchmark,
+                            deterministic, cudnn_enabled, allow_tf32)
+        .to(input.scalar_type());
   }
   return at::native::_convolution(input, weight, bias, stride, padding, dilation, transposed,
                                   output_padding, groups, benchmark, deterministic, cudnn_enabled,
