@@ -129,7 +129,7 @@ std::vector<Result> run(const Options& options) {
   for (const auto& each : families) {
     const Family family = each.make();
     for (const auto& item : family.cases) {
-      if (item.shape.find(options.filter) != std::string::npos) {
+      if (item.shape.find(options.filter) != std::string::npos && item.operations <= options.most) {
         const auto more = run_case(family.name, item, options.threads, options.timing);
         results.insert(results.end(), more.begin(), more.end());
       }

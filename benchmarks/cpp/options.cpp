@@ -12,6 +12,7 @@ const char* const kUsage =
     "cpuaccel_bench: kernel rows against each other and against this machine's peaks\n"
     "  --family A,B     families to run, peaks for none (default: all)\n"
     "  --filter TEXT    only shapes that contain TEXT\n"
+    "  --most N         only shapes of at most N operations\n"
     "  --threads N      threads of parallel_for and of the peaks (default: 1)\n"
     "  --rounds N       interleaved rounds, at most (default: 15)\n"
     "  --budget SECONDS after which no further round starts (default: 2)\n"
@@ -67,9 +68,10 @@ struct Flag {
   std::function<void(Options&, const std::string& name, const std::string& value)> set;
 };
 
-const std::array<Flag, 7> kFlags{{
+const std::array<Flag, 8> kFlags{{
     {"--family", [](Options& o, const auto&, const auto& value) { o.families = split(value); }},
     {"--filter", [](Options& o, const auto&, const auto& value) { o.filter = value; }},
+    {"--most", [](Options& o, const auto& n, const auto& v) { o.most = positive(n, v); }},
     {"--threads", [](Options& o, const auto& n, const auto& v) { o.threads = count(n, v); }},
     {"--rounds", [](Options& o, const auto& n, const auto& v) { o.timing.rounds = count(n, v); }},
     {"--budget",

@@ -1,6 +1,7 @@
 // The command line of cpuaccel_bench.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +12,9 @@
 namespace cpuaccel::bench {
 
 struct Options {
-  std::vector<std::string> families;  // empty: all
-  std::string filter;                 // only shapes whose text contains it
+  std::vector<std::string> families;                      // empty: all
+  std::string filter;                                     // only shapes whose text contains it
+  double most = std::numeric_limits<double>::infinity();  // operations of a shape
   int threads = 1;
   Timing timing;
   std::string csv;             // file to write, or empty
