@@ -64,7 +64,12 @@ def test_a_file_without_the_columns_is_refused(tmp_path: Path, text: str) -> Non
 def _in_a_new_process(code: str, table: Path) -> str:
     environment = os.environ | {"CPUACCEL_MATMUL_TABLE": str(table)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=table.parent,  # where the sources are they would be imported instead
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout + done.stderr
 

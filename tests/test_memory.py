@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 
@@ -234,6 +235,7 @@ def test_many_threads() -> None:
 def _python(code: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
+        cwd=tempfile.gettempdir(),  # not where the sources are
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,12 +75,13 @@ def test_each_way_of_asking_is_understood() -> None:
     assert not native.fastmath_on()
 
 
-def test_the_environment_asks_too() -> None:
+def test_the_environment_asks_too(tmp_path: Path) -> None:
     code = "import torch, cpuaccel; print(cpuaccel._native.load().fastmath_asked())"
     for value, asked in (("BF16", "True"), ("bf16", "True"), ("STRICT", "False")):
         environment = os.environ | {"DNNL_DEFAULT_FPMATH_MODE": value}
         done = subprocess.run(
             [sys.executable, "-c", code],
+            cwd=tmp_path,  # not where the sources are
             env=environment,
             capture_output=True,
             text=True,
