@@ -12,8 +12,18 @@ using ParallelFor = void (*)(int64_t begin, int64_t end, int64_t grain_size, con
 
 void set_parallel_for(ParallelFor parallel_for);
 
+// Through the hook.
+void parallel_ranges(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& body);
+
 // Calls body on disjoint ranges that cover [begin, end); none but the last is shorter than
-// grain_size.
-void parallel_for(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& body);
+// grain_size. What is no longer than that is one range, without a detour.
+template <typename Body>
+void parallel_for(int64_t begin, int64_t end, int64_t grain_size, const Body& body) {
+  if (end - begin > grain_size) {
+    parallel_ranges(begin, end, grain_size, std::cref(body));
+  } else if (begin < end) {
+    body(begin, end);
+  }
+}
 
 }  // namespace cpuaccel

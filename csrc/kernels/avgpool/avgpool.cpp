@@ -108,10 +108,6 @@ void avgpool_u8(const AvgpoolCall& call, const uint8_t* src, uint8_t* dst) {
         }
       }
     };
-    if (rows <= grain) {
-      run(0, rows);
-      return;
-    }
     parallel_for(0, rows, grain, run);
     return;
   }
@@ -127,10 +123,6 @@ void avgpool_u8(const AvgpoolCall& call, const uint8_t* src, uint8_t* dst) {
   };
   const int64_t tasks = rows * call.OW * slices;
   const int64_t grain = std::max<int64_t>(kGrainBytes / (area * std::min(kSlice, call.C)), 1);
-  if (tasks <= grain) {
-    run(0, tasks);
-    return;
-  }
   parallel_for(0, tasks, grain, run);
 }
 

@@ -33,10 +33,6 @@ void bilinear_u8(const BilinearCall& call, const uint8_t* src, uint8_t* dst) {
   };
   const int64_t rows = call.N * call.OH;
   const int64_t grain = std::max<int64_t>(kGrain / std::max<int64_t>(src_row + dst_row, 1), 1);
-  if (rows <= grain) {
-    run(0, rows);
-    return;
-  }
   parallel_for(0, rows, grain, run);
 }
 

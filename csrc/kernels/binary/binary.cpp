@@ -75,10 +75,6 @@ BinaryQuantizers swapped(const BinaryQuantizers& q) {
 void binary_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t count,
                const BinaryQuantizers& q) {
   const auto function = first_usable(binary_kernels(op)).function;
-  if (count <= kGrain) {
-    function(a, b, dst, count, q);
-    return;
-  }
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
     function(a + begin, b + begin, dst + begin, end - begin, q);
   });

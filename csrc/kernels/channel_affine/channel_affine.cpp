@@ -21,10 +21,6 @@ std::span<const KernelRow<ChannelAffineFunction>> channel_affine_kernels() { ret
 void channel_affine_u8(const ChannelAffine& affine, const uint8_t* src, uint8_t* dst, int64_t P) {
   const auto function = first_usable(channel_affine_kernels()).function;
   const int64_t grain = std::max<int64_t>(kGrainBytes / std::max<int64_t>(affine.C, 1), 1);
-  if (P <= grain) {
-    function(affine, src, dst, P);
-    return;
-  }
   parallel_for(0, P, grain, [&](int64_t begin, int64_t end) {
     function(affine, src + begin * affine.C, dst + begin * affine.C, end - begin);
   });

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -42,7 +43,7 @@ std::span<const KernelRow<ChecksumFunction>> checksum_kernels() { return kRows; 
 uint64_t checksum(const void* src, int64_t bytes) {
   const auto* from = static_cast<const uint8_t*>(src);
   auto* function = first_usable(checksum_kernels()).function;
-  const int64_t chunks = (bytes + kChunk - 1) / kChunk;
+  const int64_t chunks = divide_up(bytes, kChunk);
   std::atomic<uint64_t> total{scrambled(static_cast<uint64_t>(bytes))};
   parallel_for(0, chunks, 4, [&](int64_t begin, int64_t end) {
     uint64_t sum = 0;

@@ -19,10 +19,6 @@ std::span<const KernelRow<ClampFunction>> clamp_kernels() { return kRows; }
 
 void clamp_u8(const uint8_t* src, uint8_t* dst, int64_t count, uint8_t low, uint8_t high) {
   const auto function = first_usable(clamp_kernels()).function;
-  if (count <= kGrain) {
-    function(src, dst, count, low, high);
-    return;
-  }
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
     function(src + begin, dst + begin, end - begin, low, high);
   });

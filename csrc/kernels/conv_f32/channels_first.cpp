@@ -44,7 +44,7 @@ class ChannelsFirst {
     const int64_t pieces = s_.N * s_.groups * chunks_ * parts_;
     const int64_t work = rows_ * columns_ * K_;
     const int64_t grain = std::max<int64_t>(1, kGrain / work);
-    const auto body = [&](int64_t begin, int64_t end) {
+    parallel_for(0, pieces, grain, [&](int64_t begin, int64_t end) {
       const auto bytes = static_cast<size_t>(kc_ * columns_) * sizeof(float);
       auto* panels = static_cast<float*>(scratch(ScratchSlot::taps, bytes));
       for (int64_t i = begin; i < end;) {
@@ -53,12 +53,7 @@ class ChannelsFirst {
         multiply(chunk, part * rows_, std::min(dst_channels_, (part + together) * rows_), panels);
         i += together;
       }
-    };
-    if (pieces <= grain) {
-      body(0, pieces);
-    } else {
-      parallel_for(0, pieces, grain, body);
-    }
+    });
   }
 
  private:

@@ -16,10 +16,6 @@ constexpr int64_t kGrain = 16384;
 void dequantize(const uint8_t* src, float* dst, int64_t count, float scale, int32_t zero_point,
                 uint8_t flipped_bits) {
   const auto function = first_usable(dequantize_kernels()).function;
-  if (count <= kGrain) {
-    function(src, dst, count, scale, zero_point, flipped_bits);
-    return;
-  }
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
     function(src + begin, dst + begin, end - begin, scale, zero_point, flipped_bits);
   });

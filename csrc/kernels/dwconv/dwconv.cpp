@@ -165,11 +165,7 @@ void dwconv(const DwconvCall& call, DwconvFunction* function) {
   };
   const int64_t unit_work = unit * call.OW * shape.C * shape.KH * shape.KW;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, unit_work));
-  if (call.N * units <= grain) {
-    body(0, call.N * units);
-  } else {
-    parallel_for(0, call.N * units, grain, body);
-  }
+  parallel_for(0, call.N * units, grain, body);
 }
 
 void dwconv(const DwconvCall& call) { dwconv(call, first_usable(dwconv_kernels()).function); }

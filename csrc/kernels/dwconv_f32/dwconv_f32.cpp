@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "base/scratch.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -15,8 +16,6 @@ constexpr std::array kRows{CPUACCEL_DWCONV_F32_KERNELS(CPUACCEL_ROW)};
 
 constexpr int64_t kStripFloats = 4096;  // half of a first-level cache
 constexpr int64_t kGrain = 131072;      // multiply-adds for which a thread is worth waking
-
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 
@@ -36,8 +35,8 @@ DwconvF32Strip dwconv_f32_strip(const Conv2dShape& s) {
   const int64_t halo = (s.KH - 1) * s.DH + 1;
   const int64_t most = std::max<int64_t>(4, (kStripFloats / strip.pitch - halo) / s.SH + 1);
   // Strips of the same size, in fours, so that the last is not a remnant.
-  const int64_t strips = (s.OH + most - 1) / most;
-  strip.rows = std::min(s.OH, round_up((s.OH + strips - 1) / strips, 4));
+  const int64_t strips = divide_up(s.OH, most);
+  strip.rows = std::min(s.OH, round_up(divide_up(s.OH, strips), 4));
   strip.src_rows = (strip.rows - 1) * s.SH + halo;
   return strip;
 }
@@ -47,17 +46,12 @@ void dwconv_f32(const DwconvF32Call& call, DwconvF32Function* function) {
   const bool first = call.layout == ImageLayout::channels_first;
   const DwconvF32Strip strip = first ? dwconv_f32_strip(call.shape) : DwconvF32Strip{};
   const auto bytes = static_cast<size_t>(strip.src_rows * strip.pitch) * sizeof(float);
-  const auto body = [&](int64_t begin, int64_t end) {
-    function(call, strip, begin, end, static_cast<float*>(scratch(ScratchSlot::taps, bytes)));
-  };
   const auto& s = call.shape;
   const int64_t unit_work = s.taps() * s.OW * (first ? s.OH : s.OC);
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, unit_work));
-  if (units <= grain) {
-    body(0, units);
-  } else {
-    parallel_for(0, units, grain, body);
-  }
+  parallel_for(0, units, grain, [&](int64_t begin, int64_t end) {
+    function(call, strip, begin, end, static_cast<float*>(scratch(ScratchSlot::taps, bytes)));
+  });
 }
 
 void dwconv_f32(const DwconvF32Call& call) {

@@ -27,15 +27,13 @@ CPUACCEL_INLINE void inside(int64_t first, int64_t dilation, int64_t taps, int64
 
 // A vector of channels of kPixels successive results, of which the taps [kw_begin, kw_end) of a row
 // are inside. `full` says that all lanes are channels.
-template <typename Vector, int kPixels, bool kFull>
+template <typename V, int kPixels, bool kFull>
 CPUACCEL_INLINE void pixel_tile(const PixelRow& row, int64_t ow, int64_t kw_begin, int64_t kw_end,
                                 int64_t c, int64_t lanes) {
   const auto& s = row.call->shape;
-  const auto load = [&](const float* at) {
-    return kFull ? Vector::load(at) : Vector::load(at, lanes);
-  };
-  typename Vector::Type sums[kPixels];
-  const auto bias = row.call->bias != nullptr ? load(row.call->bias + c) : Vector::all(0.0f);
+  const auto load = [&](const float* at) { return kFull ? V::load(at) : V::load_first(at, lanes); };
+  typename V::Vector sums[kPixels];
+  const auto bias = row.call->bias != nullptr ? load(row.call->bias + c) : V::set1(0.0f);
   for (int p = 0; p < kPixels; ++p) {
     sums[p] = bias;
   }
@@ -48,21 +46,21 @@ CPUACCEL_INLINE void pixel_tile(const PixelRow& row, int64_t ow, int64_t kw_begi
       const float* taps = line + (iw + kw * s.DW) * s.C;
 #pragma GCC unroll 8
       for (int p = 0; p < kPixels; ++p) {
-        sums[p] = Vector::multiply_add(load(taps + p * s.SW * s.C), weight, sums[p]);
+        sums[p] = V::fma(load(taps + p * s.SW * s.C), weight, sums[p]);
       }
     }
   }
   for (int p = 0; p < kPixels; ++p) {
     float* dst = row.dst + (ow + p) * s.C + c;
     if constexpr (kFull) {
-      Vector::store(dst, sums[p]);
+      V::store(dst, sums[p]);
     } else {
-      Vector::store(dst, sums[p], lanes);
+      V::store_first(dst, sums[p], lanes);
     }
   }
 }
 
-template <typename Vector, int kPixels>
+template <typename V, int kPixels>
 CPUACCEL_INLINE void all_channels(const PixelRow& row, int64_t ow) {
   const auto& s = row.call->shape;
   int64_t kw_begin = 0, kw_end = s.KW;
@@ -70,11 +68,11 @@ CPUACCEL_INLINE void all_channels(const PixelRow& row, int64_t ow) {
     inside(ow * s.SW - s.PW, s.DW, s.KW, s.IW, kw_begin, kw_end);
   }
   int64_t c = 0;
-  for (; c + Vector::kWidth <= s.C; c += Vector::kWidth) {
-    pixel_tile<Vector, kPixels, true>(row, ow, kw_begin, kw_end, c, Vector::kWidth);
+  for (; c + V::kLanes <= s.C; c += V::kLanes) {
+    pixel_tile<V, kPixels, true>(row, ow, kw_begin, kw_end, c, V::kLanes);
   }
   if (c < s.C) {
-    pixel_tile<Vector, kPixels, false>(row, ow, kw_begin, kw_end, c, s.C - c);
+    pixel_tile<V, kPixels, false>(row, ow, kw_begin, kw_end, c, s.C - c);
   }
 }
 
@@ -83,7 +81,7 @@ CPUACCEL_INLINE bool interior(const Conv2dShape& s, int64_t ow, int64_t count) {
   return ow * s.SW >= s.PW && (ow + count - 1) * s.SW - s.PW + (s.KW - 1) * s.DW < s.IW;
 }
 
-template <typename Vector>
+template <typename V>
 void pixel_rows(const DwconvF32Call& call, int64_t begin, int64_t end) {
   constexpr int kPixels = 4;
   const auto& s = call.shape;
@@ -95,10 +93,10 @@ void pixel_rows(const DwconvF32Call& call, int64_t begin, int64_t end) {
     inside(row.ih, s.DH, s.KH, s.IH, row.kh_begin, row.kh_end);
     for (int64_t ow = 0; ow < s.OW;) {
       if (ow + kPixels <= s.OW && interior(s, ow, kPixels)) {
-        all_channels<Vector, kPixels>(row, ow);
+        all_channels<V, kPixels>(row, ow);
         ow += kPixels;
       } else {
-        all_channels<Vector, 1>(row, ow);
+        all_channels<V, 1>(row, ow);
         ++ow;
       }
     }

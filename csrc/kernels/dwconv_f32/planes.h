@@ -25,24 +25,24 @@ struct Plane {
   }
 };
 
-template <typename Vector>
-CPUACCEL_INLINE void store_up_to(float* dst, typename Vector::Type value, int64_t count) {
-  if (count >= Vector::kWidth) {
-    Vector::store(dst, value);
+template <typename V>
+CPUACCEL_INLINE void store_up_to(float* dst, typename V::Vector value, int64_t count) {
+  if (count >= V::kLanes) {
+    V::store(dst, value);
   } else {
-    Vector::store(dst, value, count);
+    V::store_first(dst, value, count);
   }
 }
 
 // kRows rows times kColumns vectors of results of a kernel of kK x kK taps, no dilation.
-template <typename Vector, int kK, int kStride, int kRows, int kColumns>
+template <typename V, int kK, int kStride, int kRows, int kColumns>
 CPUACCEL_INLINE void tile(const Plane& plane, const int64_t (&offsets)[kK],
-                          const typename Vector::Type (&weights)[kK * kK], const float* src,
+                          const typename V::Vector (&weights)[kK * kK], const float* src,
                           float* dst, int64_t count) {
-  typename Vector::Type sums[kRows][kColumns];
+  typename V::Vector sums[kRows][kColumns];
   for (int r = 0; r < kRows; ++r) {
     for (int x = 0; x < kColumns; ++x) {
-      sums[r][x] = Vector::all(plane.bias);
+      sums[r][x] = V::set1(plane.bias);
     }
   }
 #pragma GCC unroll 16
@@ -50,10 +50,10 @@ CPUACCEL_INLINE void tile(const Plane& plane, const int64_t (&offsets)[kK],
     const float* line = src + row * plane.strip->pitch;
 #pragma GCC unroll 8
     for (int kw = 0; kw < kK; ++kw) {
-      typename Vector::Type taps[kColumns];
+      typename V::Vector taps[kColumns];
 #pragma GCC unroll 4
       for (int x = 0; x < kColumns; ++x) {
-        taps[x] = Vector::load(line + offsets[kw] + x * Vector::kWidth);
+        taps[x] = V::load(line + offsets[kw] + x * V::kLanes);
       }
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
@@ -61,7 +61,7 @@ CPUACCEL_INLINE void tile(const Plane& plane, const int64_t (&offsets)[kK],
         if (kh >= 0 && kh < kK) {
 #pragma GCC unroll 4
           for (int x = 0; x < kColumns; ++x) {
-            sums[r][x] = Vector::multiply_add(taps[x], weights[kh * kK + kw], sums[r][x]);
+            sums[r][x] = V::fma(taps[x], weights[kh * kK + kw], sums[r][x]);
           }
         }
       }
@@ -70,50 +70,49 @@ CPUACCEL_INLINE void tile(const Plane& plane, const int64_t (&offsets)[kK],
   for (int r = 0; r < kRows; ++r) {
     float* line = dst + r * plane.shape->OW;
     for (int x = 0; x < kColumns - 1; ++x) {
-      Vector::store(line + x * Vector::kWidth, sums[r][x]);
+      V::store(line + x * V::kLanes, sums[r][x]);
     }
-    store_up_to<Vector>(line + (kColumns - 1) * Vector::kWidth, sums[r][kColumns - 1],
-                        count - (kColumns - 1) * Vector::kWidth);
+    store_up_to<V>(line + (kColumns - 1) * V::kLanes, sums[r][kColumns - 1],
+                   count - (kColumns - 1) * V::kLanes);
   }
 }
 
 // The last vector of a row may overlap the one before.
-template <typename Vector, int kK, int kStride, int kRows, int kColumns>
+template <typename V, int kK, int kStride, int kRows, int kColumns>
 CPUACCEL_INLINE void rows_of(const Plane& plane, const int64_t (&offsets)[kK],
-                             const typename Vector::Type (&weights)[kK * kK], const float* src,
+                             const typename V::Vector (&weights)[kK * kK], const float* src,
                              float* dst) {
   const int64_t OW = plane.shape->OW;
-  constexpr int64_t kSpan = kColumns * Vector::kWidth;
+  constexpr int64_t kSpan = kColumns * V::kLanes;
   int64_t ow = 0;
   if (OW >= kSpan) {
     for (; ow < OW; ow += kSpan) {
       const int64_t at = ow + kSpan <= OW ? ow : OW - kSpan;
-      tile<Vector, kK, kStride, kRows, kColumns>(plane, offsets, weights, src + at, dst + at,
-                                                 kSpan);
+      tile<V, kK, kStride, kRows, kColumns>(plane, offsets, weights, src + at, dst + at, kSpan);
     }
     return;
   }
-  for (; ow < OW; ow += Vector::kWidth) {
-    const bool overlap = OW >= Vector::kWidth && ow + Vector::kWidth > OW;
-    const int64_t at = overlap ? OW - Vector::kWidth : ow;
-    tile<Vector, kK, kStride, kRows, 1>(plane, offsets, weights, src + at, dst + at, OW - at);
+  for (; ow < OW; ow += V::kLanes) {
+    const bool overlap = OW >= V::kLanes && ow + V::kLanes > OW;
+    const int64_t at = overlap ? OW - V::kLanes : ow;
+    tile<V, kK, kStride, kRows, 1>(plane, offsets, weights, src + at, dst + at, OW - at);
   }
 }
 
-template <typename Vector, int kK, int kStride, int kRows, int kColumns>
+template <typename V, int kK, int kStride, int kRows, int kColumns>
 void square(const Plane& plane) {
   int64_t offsets[kK];
   for (int kw = 0; kw < kK; ++kw) {
     offsets[kw] = plane.tap(0, kw);
   }
-  typename Vector::Type weights[kK * kK];
+  typename V::Vector weights[kK * kK];
   for (int i = 0; i < kK * kK; ++i) {
-    weights[i] = Vector::all(plane.weights[i]);
+    weights[i] = V::set1(plane.weights[i]);
   }
   const int64_t step = kStride * plane.strip->pitch;
   const auto group = [&]<int kGroup>(int64_t row) {
-    rows_of<Vector, kK, kStride, kGroup, kColumns>(
-        plane, offsets, weights, plane.padded + row * step, plane.dst + row * plane.shape->OW);
+    rows_of<V, kK, kStride, kGroup, kColumns>(plane, offsets, weights, plane.padded + row * step,
+                                              plane.dst + row * plane.shape->OW);
   };
   if (plane.rows >= kRows) {
     for (int64_t row = 0; row < plane.rows; row += kRows) {  // the last may overlap too
@@ -127,68 +126,68 @@ void square(const Plane& plane) {
 }
 
 // Any kernel: kColumns vectors of one row at a time.
-template <typename Vector, int kColumns>
+template <typename V, int kColumns>
 CPUACCEL_INLINE void any_tile(const Plane& plane, const float* src, float* dst, int64_t count) {
   const auto& s = *plane.shape;
-  typename Vector::Type sums[kColumns];
+  typename V::Vector sums[kColumns];
   for (int x = 0; x < kColumns; ++x) {
-    sums[x] = Vector::all(plane.bias);
+    sums[x] = V::set1(plane.bias);
   }
   for (int64_t kh = 0; kh < s.KH; ++kh) {
     for (int64_t kw = 0; kw < s.KW; ++kw) {
-      const auto weight = Vector::all(plane.weights[kh * s.KW + kw]);
+      const auto weight = V::set1(plane.weights[kh * s.KW + kw]);
       const float* taps = src + plane.tap(kh, kw);
       for (int x = 0; x < kColumns; ++x) {
-        sums[x] = Vector::multiply_add(Vector::load(taps + x * Vector::kWidth), weight, sums[x]);
+        sums[x] = V::fma(V::load(taps + x * V::kLanes), weight, sums[x]);
       }
     }
   }
   for (int x = 0; x < kColumns; ++x) {
-    const int64_t at = x * Vector::kWidth;
-    store_up_to<Vector>(dst + at, sums[x], count - at);
+    const int64_t at = x * V::kLanes;
+    store_up_to<V>(dst + at, sums[x], count - at);
   }
 }
 
-template <typename Vector>
+template <typename V>
 void any(const Plane& plane) {
   const auto& s = *plane.shape;
   constexpr int kColumns = 4;
-  constexpr int64_t kSpan = kColumns * Vector::kWidth;
+  constexpr int64_t kSpan = kColumns * V::kLanes;
   for (int64_t row = 0; row < plane.rows; ++row) {
     const float* src = plane.padded + row * s.SH * plane.strip->pitch;
     float* dst = plane.dst + row * s.OW;
     int64_t ow = 0;
     for (; ow + kSpan <= s.OW; ow += kSpan) {
-      any_tile<Vector, kColumns>(plane, src + ow, dst + ow, kSpan);
+      any_tile<V, kColumns>(plane, src + ow, dst + ow, kSpan);
     }
-    for (; ow < s.OW; ow += Vector::kWidth) {
-      const bool overlap = s.OW >= Vector::kWidth && ow + Vector::kWidth > s.OW;
-      const int64_t at = overlap ? s.OW - Vector::kWidth : ow;
-      any_tile<Vector, 1>(plane, src + at, dst + at, s.OW - at);
+    for (; ow < s.OW; ow += V::kLanes) {
+      const bool overlap = s.OW >= V::kLanes && ow + V::kLanes > s.OW;
+      const int64_t at = overlap ? s.OW - V::kLanes : ow;
+      any_tile<V, 1>(plane, src + at, dst + at, s.OW - at);
     }
   }
 }
 
 // Two vectors of columns, four rows: each weight that doesn't stay in a register is used eight
 // times, twice for each row that it meets.
-template <typename Vector>
+template <typename V>
 void one_strip(const Plane& plane) {
   const auto& s = *plane.shape;
   const bool plain = s.DH == 1 && s.DW == 1 && s.KH == s.KW && s.SH == s.SW;
   if (plain && s.KH == 3 && s.SH == 1) {
-    square<Vector, 3, 1, 4, 1>(plane);
+    square<V, 3, 1, 4, 1>(plane);
   } else if (plain && s.KH == 3 && s.SH == 2) {
-    square<Vector, 3, 2, 2, 1>(plane);
+    square<V, 3, 2, 2, 1>(plane);
   } else if (plain && s.KH == 5 && s.SH == 1) {
-    square<Vector, 5, 1, 4, 2>(plane);
+    square<V, 5, 1, 4, 2>(plane);
   } else if (plain && s.KH == 5 && s.SH == 2) {
-    square<Vector, 5, 2, 2, 2>(plane);
+    square<V, 5, 2, 2, 2>(plane);
   } else {
-    any<Vector>(plane);
+    any<V>(plane);
   }
 }
 
-template <typename Vector>
+template <typename V>
 void planes(const DwconvF32Call& call, const DwconvF32Strip& strip, int64_t begin, int64_t end,
             float* padded) {
   const auto& s = call.shape;
@@ -208,7 +207,7 @@ void planes(const DwconvF32Call& call, const DwconvF32Strip& strip, int64_t begi
       pad_strip(s, strip, src, oh * s.SH - s.PH, padded);
       plane.dst = call.dst + (unit * s.OH + oh) * s.OW;
       plane.rows = s.OH - oh < strip.rows ? s.OH - oh : strip.rows;
-      one_strip<Vector>(plane);
+      one_strip<V>(plane);
     }
   }
 }

@@ -7,9 +7,9 @@ namespace cpuaccel::kernels {
 void dwconv_f32_x86_avx2(const DwconvF32Call& call, const DwconvF32Strip& strip, int64_t begin,
                          int64_t end, float* padded) {
   if (call.layout == ImageLayout::channels_first) {
-    planes<Avx2Floats>(call, strip, begin, end, padded);
+    planes<PartialFloats8>(call, strip, begin, end, padded);
   } else {
-    pixel_rows<Avx2Floats>(call, begin, end);
+    pixel_rows<PartialFloats8>(call, begin, end);
   }
 }
 

@@ -7,9 +7,9 @@ namespace cpuaccel::kernels {
 void dwconv_f32_x86_avx512(const DwconvF32Call& call, const DwconvF32Strip& strip, int64_t begin,
                            int64_t end, float* padded) {
   if (call.layout == ImageLayout::channels_first) {
-    planes<Avx512Floats>(call, strip, begin, end, padded);
+    planes<PartialFloats16>(call, strip, begin, end, padded);
   } else {
-    pixel_rows<Avx512Floats>(call, begin, end);
+    pixel_rows<PartialFloats16>(call, begin, end);
   }
 }
 

@@ -5,43 +5,22 @@
 
 #include <cstdint>
 
+#include "kernels/floats/avx2.h"
 #include "kernels/gemm/half_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-struct Avx2Floats {
-  using Vector = __m256;
-  using Mask = __m256i;
-  static constexpr int64_t kLanes = 8;
+struct Avx2Floats : Floats8 {
   static constexpr int kRows = 6;  // 12 accumulators, 2 vectors of B and one of A: 15 of 16
 
   CPUACCEL_INLINE static Vector zero() { return _mm256_setzero_ps(); }
-  CPUACCEL_INLINE static Vector set1(float value) { return _mm256_set1_ps(value); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm256_broadcast_ss(src); }
-  CPUACCEL_INLINE static Vector load(const float* src) { return _mm256_loadu_ps(src); }
-  CPUACCEL_INLINE static void store(float* dst, Vector v) { _mm256_storeu_ps(dst, v); }
-  CPUACCEL_INLINE static Vector fma(Vector a, Vector b, Vector c) {
-    return _mm256_fmadd_ps(a, b, c);
-  }
   // sum += a * b, in the register where the sum is: left to choose, the compiler writes to that of
   // an operand, and moves and spills follow.
   CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
     asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
-  }
-  CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
-
-  // The first `count` lanes, 0 to 8.
-  CPUACCEL_INLINE static Mask mask(int64_t count) {
-    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lanes);
-  }
-  CPUACCEL_INLINE static Vector load(const float* src, Mask m) {
-    return _mm256_maskload_ps(src, m);
-  }
-  CPUACCEL_INLINE static void store(float* dst, Vector v, Mask m) {
-    _mm256_maskstore_ps(dst, m, v);
   }
 
   // The sum of the lanes of each, always in the same order.

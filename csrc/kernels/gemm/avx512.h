@@ -5,40 +5,20 @@
 
 #include <cstdint>
 
+#include "kernels/floats/avx512.h"
 #include "kernels/gemm/half_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-struct Avx512Floats {
-  using Vector = __m512;
-  using Mask = __mmask16;
-  static constexpr int64_t kLanes = 16;
+struct Avx512Floats : Floats16 {
   static constexpr int kRows = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
 
   CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
-  CPUACCEL_INLINE static Vector set1(float value) { return _mm512_set1_ps(value); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }
-  CPUACCEL_INLINE static Vector load(const float* src) { return _mm512_loadu_ps(src); }
-  CPUACCEL_INLINE static void store(float* dst, Vector v) { _mm512_storeu_ps(dst, v); }
-  CPUACCEL_INLINE static Vector fma(Vector a, Vector b, Vector c) {
-    return _mm512_fmadd_ps(a, b, c);
-  }
   CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
     asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));  // as in avx2.h
-  }
-  CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
-
-  // The first `count` lanes, 0 to 16.
-  CPUACCEL_INLINE static Mask mask(int64_t count) {
-    return static_cast<Mask>((uint32_t{1} << count) - 1);
-  }
-  CPUACCEL_INLINE static Vector load(const float* src, Mask m) {
-    return _mm512_maskz_loadu_ps(m, src);
-  }
-  CPUACCEL_INLINE static void store(float* dst, Vector v, Mask m) {
-    _mm512_mask_storeu_ps(dst, m, v);
   }
 
   // The sum of the lanes of each, always in the same order.

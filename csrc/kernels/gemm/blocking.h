@@ -4,16 +4,10 @@
 #include <cstdint>
 
 #include "kernels/gemm/pack.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 
-constexpr int64_t divide_up(int64_t value, int64_t by) {
-  // Not (value + by - 1) / by, which may overflow.
-  return value / by + (value % by != 0 ? 1 : 0);
-}
-constexpr int64_t round_up(int64_t value, int64_t multiple) {
-  return divide_up(value, multiple) * multiple;
-}
 constexpr int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
 constexpr int64_t at_least(int64_t value, int64_t limit) { return value < limit ? limit : value; }
 

@@ -6,16 +6,9 @@
 
 namespace cpuaccel::kernels {
 
-// body(piece) for each of them, at least `grain` to a thread; without a detour if that is one
-// thread.
+// body(piece) for each of them, at least `grain` to a thread.
 template <typename Body>
 void for_each_piece(int64_t pieces, int64_t grain, const Body& body) {
-  if (pieces <= grain) {
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      body(piece);
-    }
-    return;
-  }
   parallel_for(0, pieces, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
       body(piece);

@@ -33,10 +33,6 @@ void maxpool_u8(const MaxpoolShape& shape, const uint8_t* src, uint8_t* dst) {
   };
   const int64_t rows = shape.N * shape.OH;
   const int64_t loads = std::max<int64_t>(shape.KH * src_row + shape.KW * dst_row, 1);
-  if (rows * loads <= kGrainBytes) {
-    run(0, rows);
-    return;
-  }
   parallel_for(0, rows, std::max<int64_t>(kGrainBytes / loads, 1), run);
 }
 

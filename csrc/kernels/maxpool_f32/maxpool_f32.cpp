@@ -20,18 +20,13 @@ std::span<const KernelRow<MaxpoolF32Function>> maxpool_f32_kernels() { return kR
 
 void maxpool_f32(const MaxpoolF32Shape& s, const float* src, float* dst, int64_t* indices) {
   const auto function = first_usable(maxpool_f32_kernels()).function;
-  const auto body = [&](int64_t begin, int64_t end) {
+  const int64_t grain = std::max<int64_t>(1, kGrain / (s.OH * s.OW * s.KH * s.KW));
+  parallel_for(0, s.planes, grain, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const int64_t at = p * s.OH * s.OW;
       function(s, src + p * s.H * s.W, dst + at, indices + at);
     }
-  };
-  const int64_t grain = std::max<int64_t>(1, kGrain / (s.OH * s.OW * s.KH * s.KW));
-  if (s.planes <= grain) {
-    body(0, s.planes);
-  } else {
-    parallel_for(0, s.planes, grain, body);
-  }
+  });
 }
 
 }  // namespace cpuaccel::kernels

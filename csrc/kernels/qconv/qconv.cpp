@@ -159,11 +159,7 @@ void qconv(const QconvCall& call, QconvFunction* function) {
   };
   const int64_t unit_work = unit_pixels * unit_outputs * layout.taps * layout.run;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, unit_work));
-  if (units <= grain) {
-    body(0, units);
-  } else {
-    parallel_for(0, units, grain, body);
-  }
+  parallel_for(0, units, grain, body);
 }
 
 void qconv(const QconvCall& call) { qconv(call, first_usable(qconv_kernels()).function); }

@@ -18,10 +18,6 @@ void quantize(const float* src, uint8_t* dst, int64_t count, float scale, int32_
   const auto function = first_usable(quantize_kernels()).function;
   const float inverse_scale = 1.0f / scale;
   const auto added = static_cast<float>(zero_point);
-  if (count <= kGrain) {
-    function(src, dst, count, inverse_scale, added, offset);
-    return;
-  }
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
     function(src + begin, dst + begin, end - begin, inverse_scale, added, offset);
   });

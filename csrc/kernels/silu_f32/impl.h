@@ -12,28 +12,28 @@ namespace cpuaccel::kernels {
 namespace {
 
 template <typename V>
-CPUACCEL_INLINE typename V::Type silu(typename V::Type x) {
+CPUACCEL_INLINE typename V::Vector silu(typename V::Vector x) {
   auto t = V::negative(x);
-  t = V::min(V::max(t, V::all(-87.0f)), V::all(89.0f));
-  const auto n = V::round(V::multiply(t, V::all(1.44269504f)));
+  t = V::min(V::max(t, V::set1(-87.0f)), V::set1(89.0f));
+  const auto n = V::round(V::multiply(t, V::set1(1.44269504f)));
   // ln 2 in two parts: n times the first has no rounding.
-  auto r = V::multiply_add(n, V::all(-0.693359375f), t);
-  r = V::multiply_add(n, V::all(2.12194440e-4f), r);
-  auto sum = V::all(1.0f / 5040);
+  auto r = V::fma(n, V::set1(-0.693359375f), t);
+  r = V::fma(n, V::set1(2.12194440e-4f), r);
+  auto sum = V::set1(1.0f / 5040);
   for (const float factor : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) {
-    sum = V::multiply_add(sum, r, V::all(factor));
+    sum = V::fma(sum, r, V::set1(factor));
   }
-  return V::divide(x, V::add(V::all(1.0f), V::scale(sum, n)));
+  return V::divide(x, V::add(V::set1(1.0f), V::scale(sum, n)));
 }
 
 template <typename V>
 void silu_loop(const float* src, float* dst, int64_t count) {
   int64_t i = 0;
-  for (; i + V::kWidth <= count; i += V::kWidth) {
+  for (; i + V::kLanes <= count; i += V::kLanes) {
     V::store(dst + i, silu<V>(V::load(src + i)));
   }
   if (i < count) {
-    float floats[V::kWidth] = {};
+    float floats[V::kLanes] = {};
     for (int64_t j = i; j < count; ++j) {
       floats[j - i] = src[j];
     }

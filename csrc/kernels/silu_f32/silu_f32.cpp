@@ -19,10 +19,6 @@ std::span<const KernelRow<SiluF32Function>> silu_f32_kernels() { return kRows; }
 
 void silu_f32(const float* src, float* dst, int64_t count) {
   const auto function = first_usable(silu_f32_kernels()).function;
-  if (count <= kGrain) {
-    function(src, dst, count);
-    return;
-  }
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
     function(src + begin, dst + begin, end - begin);
   });

@@ -1,37 +1,27 @@
-#include <immintrin.h>
-
+#include "kernels/floats/avx2.h"
 #include "kernels/silu_f32/impl.h"
 #include "kernels/silu_f32/silu_f32.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-struct Floats {
-  using Type = __m256;
-  static constexpr int64_t kWidth = 8;
-  CPUACCEL_INLINE static Type load(const float* src) { return _mm256_loadu_ps(src); }
-  CPUACCEL_INLINE static void store(float* dst, Type a) { _mm256_storeu_ps(dst, a); }
-  CPUACCEL_INLINE static Type all(float value) { return _mm256_set1_ps(value); }
-  CPUACCEL_INLINE static Type negative(Type a) { return _mm256_xor_ps(a, all(-0.0f)); }
-  CPUACCEL_INLINE static Type min(Type a, Type b) { return _mm256_min_ps(a, b); }
-  CPUACCEL_INLINE static Type max(Type a, Type b) { return _mm256_max_ps(a, b); }
-  CPUACCEL_INLINE static Type add(Type a, Type b) { return _mm256_add_ps(a, b); }
-  CPUACCEL_INLINE static Type multiply(Type a, Type b) { return _mm256_mul_ps(a, b); }
-  CPUACCEL_INLINE static Type divide(Type a, Type b) { return _mm256_div_ps(a, b); }
-  CPUACCEL_INLINE static Type multiply_add(Type a, Type b, Type c) {
-    return _mm256_fmadd_ps(a, b, c);
-  }
-  CPUACCEL_INLINE static Type round(Type a) {
+struct Floats : Floats8 {
+  CPUACCEL_INLINE static Vector negative(Vector a) { return _mm256_xor_ps(a, set1(-0.0f)); }
+  CPUACCEL_INLINE static Vector min(Vector a, Vector b) { return _mm256_min_ps(a, b); }
+  CPUACCEL_INLINE static Vector max(Vector a, Vector b) { return _mm256_max_ps(a, b); }
+  CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm256_div_ps(a, b); }
+  CPUACCEL_INLINE static Vector round(Vector a) {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
-  CPUACCEL_INLINE static Type power_of_two(__m256i exponent) {
+  CPUACCEL_INLINE static Vector power_of_two(__m256i exponent) {
     return _mm256_castsi256_ps(
         _mm256_slli_epi32(_mm256_add_epi32(exponent, _mm256_set1_epi32(127)), 23));
   }
   // a * 2^n in two steps, for n may be 128.
-  CPUACCEL_INLINE static Type scale(Type a, Type n) {
+  CPUACCEL_INLINE static Vector scale(Vector a, Vector n) {
     const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
-    const Type rest = power_of_two(_mm256_sub_epi32(whole, half));
+    const Vector rest = power_of_two(_mm256_sub_epi32(whole, half));
     return _mm256_mul_ps(_mm256_mul_ps(a, power_of_two(half)), rest);
   }
 };

@@ -19,10 +19,6 @@ std::span<const KernelRow<TableFunction>> table_kernels() { return kRows; }
 
 void table_u8(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table) {
   const auto function = first_usable(table_kernels()).function;
-  if (count <= kGrain) {
-    function(src, dst, count, table);
-    return;
-  }
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
     function(src + begin, dst + begin, end - begin, table);
   });
