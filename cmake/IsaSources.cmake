@@ -12,6 +12,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND CPUACCEL_FLAGS_x86_avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
 set(CPUACCEL_FLAGS_x86_avx512vnni ${CPUACCEL_FLAGS_x86_avx512} -mavx512vnni)
+set(CPUACCEL_FLAGS_x86_avx512bf16 ${CPUACCEL_FLAGS_x86_avx512vnni} -mavx512bf16)
 set(CPUACCEL_FLAGS_x86_avx512vbmi ${CPUACCEL_FLAGS_x86_avx512vnni} -mavx512vbmi)
 
 function(cpuaccel_isa_source target file isa)

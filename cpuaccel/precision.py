@@ -20,10 +20,11 @@ def fastmath(enabled: bool = True) -> Iterator[None]:
     """Let fp32 matrix products and convolutions of a block run in BF16 arithmetic.
 
     Operands are rounded to bfloat16 (relative error at most 2^-9 each), sums and results stay fp32.
-    A weight is rounded once and kept, under no_grad. The same as setting
+    Products of few rows or columns may stay in fp32, which is as fast there. The same as setting
     `torch.backends.mkldnn.matmul.fp32_precision = "bf16"` (and that of `conv`) for the block, which
     `torch.set_float32_matmul_precision("medium")` does for good. Needs a CPU with AVX512-BF16 or
-    AMX; on others all stays fp32, and a RuntimeWarning says so once.
+    AMX; on others all stays fp32, and a RuntimeWarning says so once. No rounded copy of a weight is
+    kept, except for AMX under no_grad.
 
     `enabled=False` keeps a block in fp32 inside of another one. The setting is the process's, as
     torch's is, not the thread's.

@@ -8,6 +8,7 @@
 #include "data.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/packed.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
 
 namespace cpuaccel::bench {
 namespace {
@@ -80,35 +81,70 @@ std::vector<Candidate> both(const Shape& s, double operations) {
   return all;
 }
 
+// Operands f32, rounded on the way; and B in bf16 already.
+std::vector<Candidate> rounded(const Shape& s, double operations) {
+  const auto data = std::make_shared<const Data>(s);
+  // Any bits will do that are not NaNs.
+  const auto halves = std::make_shared<std::vector<uint16_t>>(static_cast<size_t>(s.K * s.N));
+  std::fill(halves->begin(), halves->end(), uint16_t{0x3f80});
+  std::vector<Candidate> all;
+  for (const auto& row : kernels::gemm_bf16_kernels()) {
+    if (!isa_usable(row.isa) || (row.isa == Isa::ref && operations > kMostForRef)) {
+      continue;
+    }
+    all.push_back({row.name, row.isa,
+                   [data, function = row.function] { kernels::gemm_bf16(data->call, function); }});
+    all.push_back(
+        {std::string(row.name) + " bf16 B", row.isa, [data, halves, function = row.function] {
+           kernels::GemmCall call = data->call;
+           call.b.data = halves->data();
+           call.b.type = kernels::GemmType::bf16;
+           kernels::gemm_bf16(call, function);
+         }});
+  }
+  return all;
+}
+
 Case gemm_case(const Shape& s) {
   Case item;
   item.shape = std::to_string(s.M) + "x" + std::to_string(s.N) + "x" + std::to_string(s.K) +
                (s.transposed ? " nt" : " nn");
   item.operations = static_cast<double>(s.M) * static_cast<double>(s.N * s.K);
-  item.rate = Rate::fp32;
   item.bytes_read = 4.0 * static_cast<double>(s.M * s.K + s.K * s.N);
   item.bytes_written = 4.0 * static_cast<double>(s.M * s.N);
-  item.prepare = [s, operations = item.operations] { return both(s, operations); };
   return item;
+}
+
+using Prepare = std::vector<Candidate>(const Shape& shape, double operations);
+
+Family family_of(const char* name, Rate rate, Prepare* prepare) {
+  Family family{name, {}};
+  const auto add = [&](const Shape& shape) {
+    Case item = gemm_case(shape);
+    if (item.operations > kMost) {
+      return;
+    }
+    item.rate = rate;
+    item.prepare = [shape, prepare, operations = item.operations] {
+      return prepare(shape, operations);
+    };
+    family.cases.push_back(std::move(item));
+  };
+  for (Shape shape : kLayers) {
+    for (const int64_t M : kRows) {
+      shape.M = M;
+      add(shape);
+    }
+  }
+  for (const Shape& shape : kOthers) {
+    add(shape);
+  }
+  return family;
 }
 
 }  // namespace
 
-Family bench_gemm() {
-  Family family{"gemm", {}};
-  for (Shape shape : kLayers) {
-    for (const int64_t M : kRows) {
-      shape.M = M;
-      Case item = gemm_case(shape);
-      if (item.operations <= kMost) {
-        family.cases.push_back(std::move(item));
-      }
-    }
-  }
-  for (const Shape& shape : kOthers) {
-    family.cases.push_back(gemm_case(shape));
-  }
-  return family;
-}
+Family bench_gemm() { return family_of("gemm", Rate::fp32, both); }
+Family bench_gemm_bf16() { return family_of("gemm_bf16", Rate::bf16, rounded); }
 
 }  // namespace cpuaccel::bench

@@ -38,9 +38,13 @@ struct RateText {
   const char* unit;
 };
 constexpr std::array kRates{
-    RateText{"clock", "GHz"},   RateText{"fp32", "GMAC/s"},
-    RateText{"int8", "GMAC/s"}, RateText{"int8 saturating", "GMAC/s"},
-    RateText{"read", "GB/s"},   RateText{"copy", "GB/s"},
+    RateText{"clock", "GHz"},
+    RateText{"fp32", "GMAC/s"},
+    RateText{"bf16", "GMAC/s"},
+    RateText{"int8", "GMAC/s"},
+    RateText{"int8 saturating", "GMAC/s"},
+    RateText{"read", "GB/s"},
+    RateText{"copy", "GB/s"},
 };
 
 // Some 100 us: waking threads does not show.
@@ -156,7 +160,7 @@ void Peaks::set_bytes(Rate rate, double per_second) { bytes_[rate] = per_second;
 std::vector<PeakRun> operations_runs(int threads) {
   std::vector<PeakRun> runs;
   for (const auto& row : kOperationsRows) {
-    if (isa_usable(row.isa)) {
+    if (isa_usable(row.isa) && (row.rate != Rate::bf16 || has_bf16_arithmetic())) {
       runs.push_back(operations_run(row, threads));
     }
   }

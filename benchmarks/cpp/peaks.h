@@ -14,6 +14,7 @@ namespace cpuaccel::bench {
 enum class Rate {
   clock,            // cycles of all threads: additions that wait for each other
   fp32,             // multiply-adds of floats
+  bf16,             // multiply-adds of bfloat16, to floats: vdpbf16ps
   int8,             // exact multiply-adds: vpdpbusd, or vpmaddwd of widened values and vpaddd
   int8_saturating,  // vpmaddubsw, vpmaddwd and vpaddd: sums of two products have 16 bits
   read,             // bytes

@@ -34,7 +34,7 @@ void spread(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& bod
 
 void use_threads(int threads) {
   g_threads.store(threads);
-  set_parallel_for(spread);
+  set_parallel_for(spread, [] { return g_threads.load(); });
 }
 
 }  // namespace cpuaccel::bench

@@ -33,14 +33,22 @@ bool cpu_has_avx_vnni() {
   return (eax & (1u << 4)) != 0 && __builtin_cpu_supports("avx2");
 }
 
-// CPUID leaf 7: AVX512-BF16 is subleaf 1, EAX bit 5, AMX-BF16 subleaf 0, EDX bit 22. oneDNN asks
-// the operating system for AMX's registers itself.
+// CPUID leaf 7, subleaf 1, EAX bit 5.
 bool cpu_has_bf16() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 5)) != 0) {
-    return true;
-  }
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 5)) != 0;
+}
+
+// CPUID leaf 7, subleaf 0, EDX bit 22. oneDNN asks the operating system for AMX's registers itself.
+bool cpu_has_amx() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 22)) != 0;
+}
+
+// The same, EDX bit 23.
+bool cpu_has_fp16() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 23)) != 0;
 }
 
 bool ask_cpu(Isa isa) {
@@ -66,6 +74,8 @@ bool ask_cpu(Isa isa) {
 }
 #else
 bool cpu_has_bf16() { return false; }
+bool cpu_has_amx() { return false; }
+bool cpu_has_fp16() { return false; }
 bool ask_cpu(Isa isa) { return isa == Isa::ref; }
 #endif
 
@@ -131,7 +141,20 @@ bool has_bf16_arithmetic() {
 void set_max_isa(Isa isa) { g_max_isa.store(isa, std::memory_order_relaxed); }
 Isa max_isa() { return g_max_isa.load(std::memory_order_relaxed); }
 
-std::string cpu_vendor() { return ask_vendor(); }
+bool has_amx_arithmetic() {
+  static const bool has = cpu_has_amx();
+  return has && has_bf16_arithmetic();
+}
+
+bool has_fp16_arithmetic() {
+  static const bool has = cpu_has_fp16();
+  return has && isa_usable(Isa::avx512_vnni);
+}
+
+const std::string& cpu_vendor() {
+  static const std::string vendor = ask_vendor();
+  return vendor;
+}
 
 std::vector<std::string> cpu_features() {
   std::vector<std::string> features;

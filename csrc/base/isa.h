@@ -31,15 +31,21 @@ Isa best_isa();
 // True if int8 dot products have instructions of their own here, so that nothing saturates.
 bool has_vnni();
 
-// True if the CPU multiplies bfloat16 itself (AVX512-BF16 or AMX) and max_isa() allows it.
+// True if the CPU multiplies bfloat16 itself (AVX512-BF16) and max_isa() allows it.
 bool has_bf16_arithmetic();
+
+// True if it has bfloat16's matrix tiles as well (AMX): many times as fast as AVX512-BF16.
+bool has_amx_arithmetic();
+
+// True if the CPU adds and multiplies float16 itself (AVX512-FP16) and max_isa() allows it.
+bool has_fp16_arithmetic();
 
 // Caps the rungs in use; takes effect for what is packed or created afterwards.
 void set_max_isa(Isa isa);
 Isa max_isa();
 
 // "AuthenticAMD", "GenuineIntel" and so on; empty where the CPU does not say.
-std::string cpu_vendor();
+const std::string& cpu_vendor();
 
 // Names of the CPU features that matter to the kernels, for diagnostics.
 std::vector<std::string> cpu_features();

@@ -9,8 +9,13 @@ namespace cpuaccel {
 
 using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor = void (*)(int64_t begin, int64_t end, int64_t grain_size, const RangeBody&);
+using ThreadCount = int (*)();
 
-void set_parallel_for(ParallelFor parallel_for);
+void set_parallel_for(ParallelFor parallel_for, ThreadCount threads);
+
+// Threads that parallel_for would use for enough ranges, 1 or more. What is computed must not
+// depend on it, only how it is cut into pieces.
+int parallel_threads();
 
 // Through the hook.
 void parallel_ranges(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& body);

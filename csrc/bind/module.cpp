@@ -278,6 +278,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("fastmath_asked", &ops::fastmath_asked);
   module.def("fastmath_on", &ops::fastmath_on);
   module.def("has_bf16_arithmetic", &has_bf16_arithmetic);
+  module.def("rounds_while_packing", &ops::rounds_while_packing);
   module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));
   module.def("cpu_vendor", &cpu_vendor);
   module.def("set_log_sink", &set_python_log_sink, py::arg("sink").none(true));

@@ -16,10 +16,7 @@ std::atomic<bool> own_only{false};
 bool depthwise(const Conv2dShape& s) { return s.groups == s.C && s.groups > 1; }
 bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
 
-bool amd_cpu() {
-  static const bool amd = cpu_vendor() == "AuthenticAMD";
-  return amd;
-}
+bool amd_cpu() { return cpu_vendor() == "AuthenticAMD"; }
 
 // Measured on a core of Zen 3 by benchmarks/ops/conv_providers.py, at batch 1: how many times as
 // fast as torch's kernels, which are oneDNN's, or im2col and MKL. Not measured on Intel. AMD's

@@ -33,8 +33,8 @@ struct ConvArguments {
   int64_t groups;
 };
 
-bool dense_float(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat && x.layout() == at::kStrided && x.is_cpu();
+bool dense(const at::Tensor& x, at::ScalarType type = at::kFloat) {
+  return x.scalar_type() == type && x.layout() == at::kStrided && x.is_cpu();
 }
 
 bool has_bias(const Bias& bias) { return bias.has_value() && bias->defined(); }
@@ -47,7 +47,7 @@ bool all_at_least(at::IntArrayRef values, int64_t lowest) {
 // is torch's to say: it is not ours.
 bool ours(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
           const ConvArguments& arguments, Conv2dShape& shape) {
-  if (!dense_float(input) || !dense_float(weight) || arguments.transposed) {
+  if (!dense(input) || !dense(weight) || arguments.transposed) {
     return false;
   }
   const int64_t spatial = weight.dim() - 2;
@@ -95,7 +95,7 @@ bool ours(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
       weight.size(1) != shape.C / shape.groups) {
     return false;
   }
-  return !has_bias(bias) || (dense_float(*bias) && bias->dim() == 1 && bias->size(0) == shape.OC);
+  return !has_bias(bias) || (dense(*bias) && bias->dim() == 1 && bias->size(0) == shape.OC);
 }
 
 // Torch's rule for the layout of a result.
@@ -154,17 +154,17 @@ std::optional<at::Tensor> convolve(const at::Tensor& input, const at::Tensor& we
   return run(input, weight, bias, shape, layout, kernel);
 }
 
-bool dense_half(const at::Tensor& x, at::ScalarType type) {
-  return x.scalar_type() == type && x.layout() == at::kStrided && x.is_cpu();
+// Torch has a plain loop for 16-bit convolutions where the CPU has no arithmetic for them, twenty
+// to seventy times slower than f32.
+bool plain_loop_in_torch(at::ScalarType type) {
+  return (type == at::kBFloat16 && !isa_usable(Isa::avx512)) ||
+         (type == at::kHalf && !has_fp16_arithmetic());
 }
 
-// Torch has a plain loop for 16-bit convolutions where the CPU has no arithmetic for them, some
-// twenty times slower than f32.
 bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bias& bias) {
   const auto type = input.scalar_type();
-  return (type == at::kBFloat16 || type == at::kHalf) && !isa_usable(Isa::avx512) &&
-         dense_half(input, type) && dense_half(weight, type) &&
-         (!has_bias(bias) || dense_half(*bias, type));
+  return plain_loop_in_torch(type) && dense(input, type) && dense(weight, type) &&
+         (!has_bias(bias) || dense(*bias, type));
 }
 
 template <OpName kName>

@@ -7,6 +7,7 @@
 
 namespace cpuaccel::ops {
 
+std::span<const Override> attention_overrides();
 std::span<const Override> autocast_overrides();
 std::span<const Override> avg_pool_overrides();
 std::span<const Override> batch_norm_overrides();

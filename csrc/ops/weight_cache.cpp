@@ -1,5 +1,8 @@
 #include "ops/weight_cache.h"
 
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+
 #include <memory>
 #include <optional>
 #include <utility>
@@ -130,6 +133,15 @@ void WeightCache::clear() {
   dropped.swap(order_);
   index_.clear();
   stats_.bytes = 0;
+}
+
+at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type) {
+  return WeightCache::instance().get(weight, static_cast<int>(type), [type](const at::Tensor& w) {
+    // What is made in inference mode could not be used outside of it.
+    const c10::InferenceMode normal(false);
+    const at::NoGradGuard no_grad;
+    return w.to(type);
+  });
 }
 
 WeightCacheStats WeightCache::stats() const {

@@ -71,4 +71,7 @@ class WeightCache {
   WeightCacheStats stats_;
 };
 
+// `weight` in another type, kept for the next time.
+at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type);
+
 }  // namespace cpuaccel::ops

@@ -24,6 +24,8 @@ void at_parallel_for(int64_t begin, int64_t end, int64_t grain_size, const Range
   at::parallel_for(begin, end, grain_size, body);
 }
 
+int at_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+
 struct SwitchState {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
   std::atomic<bool> on{false};
@@ -80,7 +82,7 @@ void switch_on() {
   if (s.on.load()) {
     return;
   }
-  set_parallel_for(at_parallel_for);
+  set_parallel_for(at_parallel_for, at_threads);
   const auto overrides = all_overrides();
   if (!s.torch_kernels_kept) {
     for (const auto& row : overrides) {

@@ -105,6 +105,7 @@ struct GemmOptions {
   Layout a_layout = Layout::rows, b_layout = Layout::rows;
   float alpha = 1.0f, beta = 0.0f;
   GemmBiasAxis bias = GemmBiasAxis::none;
+  bool bf16_arithmetic = false;  // of family gemm_bf16
 };
 
 inline std::string to_text(const GemmShape& s, const GemmOptions& o) {
@@ -172,6 +173,10 @@ class GemmCase {
   TestMatrix before = dst;
 
  private:
+  double operand(float value) const {
+    return options.bf16_arithmetic ? bf16_to_float(float_to_bf16(value)) : value;
+  }
+
   void check(int64_t g, int64_t m, int64_t n) const {
     double sum = 0, magnitude = 0;
     const auto add = [&](double term) {
@@ -185,7 +190,7 @@ class GemmCase {
       add(bias.at(0, 0, options.bias == GemmBiasAxis::m ? m : n));
     }
     for (int64_t k = 0; k < shape.K && options.alpha != 0.0f; ++k) {
-      add(static_cast<double>(options.alpha) * a.at(g, m, k) * b.at(g, k, n));
+      add(static_cast<double>(options.alpha) * operand(a.at(g, m, k)) * operand(b.at(g, k, n)));
     }
     // Half a unit of the last place of what was rounded to: 2^-8 for bf16, 2^-11 for f16.
     const double rounding = options.dst == GemmType::f32    ? 0

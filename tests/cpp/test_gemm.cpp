@@ -291,19 +291,20 @@ TEST_P(GemmTest, Sources) {
                    },
                    &item};
     call.pack_b = {
-        [](const void* context, const PanelBlock& block) {
-          const auto& b = static_cast<const GemmCase*>(context)->b;
-          ASSERT_LE(block.kc, kGemmMaxKc);
-          ASSERT_EQ(block.n0 % block.nr, 0);
-          const int64_t padded = (block.nc + block.nr - 1) / block.nr * block.nr;
-          for (int64_t n = 0; n < padded; ++n) {
-            for (int64_t k = 0; k < block.kc; ++k) {
-              block.panels[n / block.nr * block.kc * block.nr + k * block.nr + n % block.nr] =
-                  n < block.nc ? b.at(block.g, block.k0 + k, block.n0 + n) : 0.0f;
-            }
-          }
-        },
-        &item};
+        .write =
+            [](const void* context, const PanelBlock& block) {
+              const auto& b = static_cast<const GemmCase*>(context)->b;
+              ASSERT_LE(block.kc, kGemmMaxKc);
+              ASSERT_EQ(block.n0 % block.nr, 0);
+              const int64_t padded = (block.nc + block.nr - 1) / block.nr * block.nr;
+              for (int64_t n = 0; n < padded; ++n) {
+                for (int64_t k = 0; k < block.kc; ++k) {
+                  block.panels[n / block.nr * block.kc * block.nr + k * block.nr + n % block.nr] =
+                      n < block.nc ? b.at(block.g, block.k0 + k, block.n0 + n) : 0.0f;
+                }
+              }
+            },
+        .context = &item};
     gemm(call, GetParam().function);
     item.check();
   }
@@ -387,9 +388,9 @@ TEST_P(GemmTest, ThreadsDoNotChangeBits) {
         options.a = options.b = options.dst = type;
         GemmCase serial(shape, options), threaded(shape, options);
         gemm(serial.call(), GetParam().function);
-        set_parallel_for(three_threads);
+        set_parallel_for(three_threads, [] { return 3; });
         gemm(threaded.call(), GetParam().function);
-        set_parallel_for(one_thread);
+        set_parallel_for(one_thread, [] { return 1; });
         EXPECT_EQ(serial.dst.bytes(), threaded.dst.bytes()) << to_text(shape, options);
       }
     }

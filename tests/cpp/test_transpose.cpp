@@ -93,7 +93,7 @@ void in_ranges(int64_t begin, int64_t end, int64_t grain, const RangeBody& body)
 }
 
 TEST(Transpose, LargeMatricesAndBatches) {
-  set_parallel_for(in_ranges);
+  set_parallel_for(in_ranges, [] { return 7; });
   const auto run = [](const Transpose& shape, const uint8_t* src, uint8_t* dst) {
     transpose_bytes(shape, src, dst);
   };
@@ -115,7 +115,8 @@ TEST(Transpose, LargeMatricesAndBatches) {
          .dst_stride = 2 * 784},
         run);
   set_parallel_for(
-      [](int64_t begin, int64_t end, int64_t, const RangeBody& body) { body(begin, end); });
+      [](int64_t begin, int64_t end, int64_t, const RangeBody& body) { body(begin, end); },
+      [] { return 1; });
 }
 
 TEST(TransposeList, EndsInRef) { EXPECT_EQ(transpose_kernels().back().isa, Isa::ref); }

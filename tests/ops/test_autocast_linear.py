@@ -1,4 +1,7 @@
-"""linear under autocast: the cast of a weight is kept from one block to the next, never stale."""
+"""linear under autocast: the weight is rounded on the way, or its cast is kept, never stale.
+
+On the way where the CPU has BF16 arithmetic; the tests of what is kept cap the ISA below it.
+"""
 
 from collections.abc import Iterator
 
@@ -7,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import cpuaccel
-from cpuaccel import config
+from cpuaccel import _native, config
+from ops._compare import ISAS, capped
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +20,13 @@ def _empty() -> Iterator[None]:
     cpuaccel.reset_stats()
     yield
     cpuaccel.clear_caches()
+
+
+@pytest.fixture
+def keeping() -> Iterator[None]:
+    """A CPU as those are that keep casts."""
+    with capped("avx2" if "avx2" in ISAS else "ref"):
+        yield
 
 
 def _run(layer: nn.Module, x: Tensor) -> Tensor:
@@ -29,6 +40,7 @@ def _counts() -> dict[str, int]:
     return found
 
 
+@pytest.mark.usefixtures("keeping")
 def test_the_second_block_finds_the_cast() -> None:
     layer, x = nn.Linear(24, 16), torch.randn(3, 24)
     first, second = _run(layer, x), _run(layer, x)
@@ -38,13 +50,65 @@ def test_the_second_block_finds_the_cast() -> None:
     assert _counts()["bytes"] == 24 * 16 * 2
 
 
-def test_it_is_torch_s_result() -> None:
-    layer, x = nn.Linear(70, 33), torch.randn(2, 5, 70)
+@pytest.mark.parametrize("shape", [(2, 5, 70), (70,), (3, 70), (0, 70), (40, 70)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("biased", [True, False])
+def test_it_is_torch_s_result(shape: tuple[int, ...], dtype: torch.dtype, biased: bool) -> None:
+    layer, x = nn.Linear(70, 33, bias=biased), torch.randn(shape).to(dtype)
     ours = _run(layer, x)
     with cpuaccel.enabled(False):
-        torch.testing.assert_close(ours, _run(layer, x), rtol=1e-2, atol=1e-2)
+        theirs = _run(layer, x)
+    assert ours.dtype == theirs.dtype
+    torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-2)
 
 
+def test_views_of_all_kinds_are_taken() -> None:
+    layer = nn.Linear(64, 24)
+    for x in (
+        torch.randn(64, 20).t(),
+        torch.randn(20, 128)[:, ::2],
+        torch.randn(64).expand(20, 64),
+        torch.randn(4, 64, 5).transpose(1, 2),
+    ):
+        with cpuaccel.enabled(False):
+            theirs = _run(layer, x)
+        torch.testing.assert_close(_run(layer, x), theirs, rtol=1e-2, atol=1e-2)
+
+
+def test_wrong_sizes_are_torch_s_error() -> None:
+    layer = nn.Linear(8, 4)
+    with pytest.raises(RuntimeError) as ours:
+        _run(layer, torch.randn(2, 9))
+    with cpuaccel.enabled(False), pytest.raises(RuntimeError) as theirs:
+        _run(layer, torch.randn(2, 9))
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_nothing_is_kept_where_operands_are_rounded_on_the_way() -> None:
+    if not _native.load().rounds_while_packing():
+        pytest.skip("this CPU has no AVX512-BF16, or has AMX: there the cast is kept")
+    layer, x = nn.Linear(64, 32), torch.randn(20, 64)
+    _run(layer, x)
+    layer.weight.data.fill_(1.0)
+    layer.bias.data.zero_()
+    expected = x.bfloat16().double().sum(1, keepdim=True).expand(20, 32)
+    torch.testing.assert_close(_run(layer, x).double(), expected, rtol=1e-2, atol=1e-2)
+    assert _counts()["misses"] == 0
+    assert cpuaccel.stats()["calls"]["addmm.cpuaccel"] == 2
+
+
+def test_a_traced_module_still_has_its_linear() -> None:
+    layer, x = nn.Linear(16, 12).eval(), torch.randn(20, 16)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        traced = torch.jit.trace(layer, x, check_trace=False)
+    assert "linear" in str(traced.inlined_graph)
+    other = torch.randn(9, 16)
+    torch.testing.assert_close(
+        traced(other).float(), _run(layer, other).float(), rtol=1e-2, atol=1e-2
+    )
+
+
+@pytest.mark.usefixtures("keeping")
 def test_a_changed_weight_is_cast_anew() -> None:
     layer, x = nn.Linear(8, 8, bias=False), torch.ones(1, 8)
     _run(layer, x)
@@ -81,6 +145,7 @@ def test_the_switch_of_autocast_s_cache_is_obeyed() -> None:
     assert _counts()["misses"] == 0
 
 
+@pytest.mark.usefixtures("keeping")
 def test_the_cache_is_bounded_and_can_be_emptied() -> None:
     layers = [nn.Linear(512, 512, bias=False) for _ in range(4)]  # half a MiB each, cast
     before = config.get("weight_cache_mib")
@@ -95,6 +160,7 @@ def test_the_cache_is_bounded_and_can_be_emptied() -> None:
         config.set("weight_cache_mib", before)
 
 
+@pytest.mark.usefixtures("keeping")
 def test_what_is_gone_is_dropped() -> None:
     layer = nn.Linear(64, 64)
     _run(layer, torch.randn(1, 64))

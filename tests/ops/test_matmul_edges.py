@@ -8,6 +8,7 @@ import torch
 from quant._engine import needs_plugin, off
 from torch import Tensor
 
+from cpuaccel import _native
 from ops._floats import DTYPES, assert_alike, dtypes, on, providers, same_ending
 from ops._products import Product, matrix
 
@@ -125,6 +126,8 @@ def test_tiny_values_are_not_flushed(dtype: torch.dtype, provider: str) -> None:
     tiny = torch.finfo(dtype).smallest_normal / 4
     a = torch.full((17, 16), tiny, dtype=dtype)
     b = torch.eye(16, dtype=dtype)
+    if dtype == torch.bfloat16 and _native.load().has_bf16_arithmetic():
+        pytest.skip("AVX512-BF16 counts what is below 2^-126 as 0, in torch's kernels as in ours")
     with on(provider):
         assert torch.equal(torch.mm(a, b), a)
 

@@ -111,7 +111,8 @@ class ChannelsFirst {
                      .c_stride = stride,
                      .alpha = 1.0f,
                      .add = add,
-                     .next = panels + next * kc});
+                     .next = {reinterpret_cast<const char*>(panels + next * kc), 1,
+                              kernels_.nr * kc * int64_t{sizeof(float)}, 0}});
     }
   }
 

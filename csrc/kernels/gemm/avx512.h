@@ -13,7 +13,7 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct Avx512Floats : Floats16 {
-  static constexpr int kRows = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
+  static constexpr int kRows = 12;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
 
   CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }

@@ -32,7 +32,7 @@ class Blocked {
     } else if (call_.M <= mc_) {
       // Each panel is used by one piece of work, which packs it for itself.
       source_ = Source::own;
-      multiply_all(128);
+      multiply_all(1024);
     } else {
       source_ = Source::shared;
       pack_and_multiply();
@@ -85,7 +85,7 @@ class Blocked {
 
   void multiply(int64_t most) const {
     const int64_t blocks = divide_up(call_.M, mc_);
-    const int64_t columns = gemm_columns(n_, blocks, most, kernels_.nr);
+    const int64_t columns = gemm_columns(n_, blocks, most, kernels_.nr, parallel_threads());
     const int64_t groups = divide_up(n_, columns);
     for_each_piece(blocks * groups, gemm_grain(mc_, columns, k_), [&](int64_t piece) {
       const int64_t m0 = piece / groups * mc_;
@@ -94,41 +94,57 @@ class Blocked {
     });
   }
 
-  // Where the panels of column n and what follows are, and the distance of two.
-  struct Panels {
+  // The panel of column n.
+  struct Panel {
     const char* data;
     GemmType type;
     int64_t bytes;
   };
-  Panels panels(int64_t k, int64_t n, int64_t columns) const {
+  Panel panel(int64_t k, int64_t n, int64_t columns) const {
     const int64_t size = std::min(kc_, k_ - k) * kernels_.nr;
     if (source_ == Source::ready) {
       const GemmType type = call_.packed->type();
       return {call_.packed->panel(k, n), type, size * gemm_type_size(type)};
     }
-    float* data = source_ == Source::shared ? shared(k, n)
-                                            : panel_scratch(round_up(columns, kernels_.nr) * kc_);
+    float* data = source_ == Source::shared ? shared(k, n) : panel_scratch(kernels_.nr * kc_);
     if (source_ == Source::own) {
       pack(k, n, columns, data);
     }
-    return {reinterpret_cast<const char*>(data), GemmType::f32, size * 4};
+    return {reinterpret_cast<const char*>(data), GemmType::f32, size * int64_t{sizeof(float)}};
   }
 
-  // Rows m0 .. m0 + m of dst, columns n0_ + n .. n0_ + n + columns.
-  void multiply(int64_t m0, int64_t m, int64_t n, int64_t columns) const {
-    const GemmResult result(call_, kernels_, {g_, m0, m, n0_ + n, columns});
+  // What is read after that panel, in a piece whose columns begin at n0 and end before n1.
+  GemmPrefetch after(int64_t k, int64_t n, int64_t n0, int64_t n1, const Panel& current) const {
+    int64_t next = n + kernels_.nr;
+    if (source_ != Source::own) {
+      return next < n1 ? GemmPrefetch{current.data + current.bytes, 1, current.bytes, 0}
+                       : GemmPrefetch{};
+    }
+    if (next >= n1) {
+      next = n0;
+      k += kc_;
+    }
+    if (k >= k_) {
+      return {};
+    }
+    return panels_source(call_, {g_, k0_ + k, std::min(kc_, k_ - k), n0_ + next,
+                                 std::min(kernels_.nr, n1 - next), kernels_.nr, nullptr});
+  }
+
+  // Rows m0 .. m0 + m of dst, columns n0_ + n0 .. n0_ + n0 + columns.
+  void multiply(int64_t m0, int64_t m, int64_t n0, int64_t columns) const {
+    const GemmResult result(call_, kernels_, {g_, m0, m, n0_ + n0, columns});
+    const int64_t n1 = n0 + columns;
     bool add = k0_ == 0 ? result.start() : result.resume();
     for (int64_t k = 0; k < k_; k += kc_) {
       const int64_t kc = std::min(kc_, k_ - k);
       const bool reused = m > 2 * kernels_.mr && columns >= 256;
       const GemmRows a = rows(call_, kernels_, {g_, m0, m, k0_ + k, kc, 0, nullptr}, reused);
-      const Panels b = panels(k, n, columns);
-      const char* panel = b.data;
-      for (int64_t j = 0; j < columns; j += kernels_.nr, panel += b.bytes) {
-        const bool last = j + kernels_.nr >= columns;
-        kernels_.tile({m, std::min(kernels_.nr, columns - j), kc, a.data, a.stride, panel, b.type,
-                       result.data() + j, result.stride(), call_.alpha, add,
-                       last || source_ == Source::own ? nullptr : panel + b.bytes});
+      for (int64_t n = n0; n < n1; n += kernels_.nr) {
+        const int64_t width = std::min(kernels_.nr, n1 - n);
+        const Panel b = panel(k, n, width);
+        kernels_.tile({m, width, kc, a.data, a.stride, b.data, b.type, result.data() + n - n0,
+                       result.stride(), call_.alpha, add, after(k, n, n0, n1, b)});
       }
       add = true;
     }

@@ -37,9 +37,10 @@ constexpr GemmPackSize gemm_pack_size(int64_t N, int64_t K, int64_t nr) {
 
 // Columns of a piece of work. A block of A is read for `most` of them; with few blocks they are
 // fewer, so that threads have pieces to share.
-constexpr int64_t gemm_columns(int64_t N, int64_t blocks, int64_t most, int64_t nr) {
-  constexpr int64_t kPieces = 16;
-  const int64_t shared = N / divide_up(kPieces, blocks);
+constexpr int64_t gemm_columns(int64_t N, int64_t blocks, int64_t most, int64_t nr,
+                               int64_t threads) {
+  const int64_t pieces = threads == 1 ? 1 : 4 * threads;
+  const int64_t shared = N / divide_up(pieces, blocks);
   return even_part(N, at_most(at_least(round_up(shared, nr), 64), most), nr);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/kernels.h"
+#include "kernels/gemm/prefetch.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 
@@ -118,38 +119,8 @@ CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column) 
   }
 }
 
-// Brings the next block to L2, some lines at each tile. It is rows too short for the CPU to see
-// streams in them.
-class DotPrefetch {
- public:
-  DotPrefetch(const DotCall& call, int64_t element, int64_t tiles)
-      : next_(static_cast<const char*>(call.next)),
-        stride_(call.b_stride * element),
-        row_(call.k * element),
-        rows_(next_ != nullptr ? call.n : 0),
-        lines_((rows_ * ((row_ + kLine - 1) / kLine) + tiles - 1) / tiles) {}
-
-  CPUACCEL_INLINE void operator()() {
-    for (int64_t line = 0; line < lines_ && rows_ > 0; ++line) {
-      __builtin_prefetch(next_ + at_, 0, 2);
-      at_ += kLine;
-      if (at_ >= row_) {
-        at_ = 0;
-        next_ += stride_;
-        --rows_;
-      }
-    }
-  }
-
- private:
-  static constexpr int64_t kLine = 64;
-  const char* next_;
-  int64_t stride_, row_, rows_, lines_;
-  int64_t at_ = 0;
-};
-
 template <typename V, typename E, int kRows>
-void dot_rows(const DotCall& call, int64_t row, DotPrefetch& prefetch) {
+void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
   constexpr int kColumns = kDotColumns<kRows>;
   int64_t column = 0;
   for (; column + kColumns <= call.n; column += kColumns) {
@@ -164,7 +135,7 @@ template <typename V, typename E>
 void dot_elements(const DotCall& call) {
   const int64_t count = (call.m + kDotRows - 1) / kDotRows;
   const int64_t least = call.m / count;
-  DotPrefetch prefetch(call, sizeof(typename E::Element), count * ((call.n + 2) / 3));
+  PrefetchWalk prefetch(call.next, count * ((call.n + 2) / 3));
   int64_t row = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t rows = i < call.m % count ? least + 1 : least;

@@ -39,6 +39,27 @@ void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBl
                  block.nr);
 }
 
+GemmPrefetch panels_source(const GemmCall& call, const PanelBlock& block) {
+  const PackPanels& other = call.pack_b;
+  if (other.write != nullptr) {
+    return other.source != nullptr ? other.source(other.context, block) : GemmPrefetch{};
+  }
+  return matrix_source(call.b, block.g, block.k0, block.kc, block.n0, block.nc);
+}
+
+GemmPrefetch matrix_source(const GemmMatrix& matrix, int64_t g, int64_t k0, int64_t kc, int64_t n0,
+                           int64_t nc) {
+  const int64_t size = gemm_type_size(matrix.type);
+  const char* data = matrix_at(matrix, g, k0, n0);
+  if (matrix.row_stride == 1) {
+    return {data, nc, kc * size, matrix.column_stride * size};
+  }
+  if (matrix.column_stride == 1) {
+    return {data, kc, nc * size, matrix.row_stride * size};
+  }
+  return {};
+}
+
 GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block,
               bool reused) {
   const GemmMatrix& a = call.a;

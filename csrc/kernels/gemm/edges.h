@@ -10,6 +10,13 @@ namespace cpuaccel::kernels {
 // Writes a block of B from wherever the call has it.
 void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBlock& block);
 
+// What pack_panels would read.
+GemmPrefetch panels_source(const GemmCall& call, const PanelBlock& block);
+
+// Rows k0 .. k0 + kc, columns n0 .. n0 + nc of a matrix, if its rows or columns are runs of memory.
+GemmPrefetch matrix_source(const GemmMatrix& matrix, int64_t g, int64_t k0, int64_t kc, int64_t n0,
+                           int64_t nc);
+
 // Where element (row, column) of a matrix is.
 const char* matrix_at(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t column);
 

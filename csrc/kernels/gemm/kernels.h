@@ -20,7 +20,7 @@ struct TileCall {
   int64_t c_stride;
   float alpha;
   bool add;
-  const void* next;  // a panel as large that is wanted after this one, or null
+  GemmPrefetch next;  // what is wanted after this panel
 };
 using TileFunction = void(const TileCall& call);
 
@@ -38,7 +38,7 @@ struct DotCall {
   int64_t c_row, c_column;
   float alpha;
   bool add;
-  const void* next;  // a block like b that is wanted after this one, or null
+  GemmPrefetch next;  // what is wanted after this block
 };
 using DotFunction = void(const DotCall& call);
 

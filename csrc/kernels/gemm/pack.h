@@ -24,8 +24,17 @@ struct PanelBlock {
   float* panels;
 };
 
+// Memory to bring closer: `rows` runs of `bytes`, `stride` bytes apart. None with rows = 0.
+struct GemmPrefetch {
+  const char* data = nullptr;
+  int64_t rows = 0, bytes = 0, stride = 0;
+};
+
 struct PackPanels {
   void (*write)(const void* context, const PanelBlock& block) = nullptr;
+  // What write() would read for the block, or null where that cannot be said. block.panels is not
+  // read.
+  GemmPrefetch (*source)(const void* context, const PanelBlock& block) = nullptr;
   const void* context = nullptr;
 };
 

@@ -49,7 +49,9 @@ void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vector
         const char* next = more ? at(first, k + size.kc) : at(first + size.block, 0);
         kernels.dot({small_rows, count, std::min(size.kc, call.K - k), small.data + k, small.stride,
                      at(first, k), type, stride, result.data(), c_row, c_column, call.alpha, add,
-                     follows ? next : nullptr});
+                     follows ? GemmPrefetch{next, count, std::min(size.kc, call.K - k) * element,
+                                            stride * element}
+                             : GemmPrefetch{}});
         add = true;
       }
       result.finish();

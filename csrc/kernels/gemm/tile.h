@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/kernels.h"
+#include "kernels/gemm/prefetch.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 
@@ -110,17 +111,6 @@ CPUACCEL_INLINE TileRows* rows_function(int64_t rows) {
   }
 }
 
-// Brings part `index` of `count` of the next panel to L2.
-template <typename V, typename E>
-CPUACCEL_INLINE void prefetch_part(const TileCall& call, int64_t index, int64_t count) {
-  constexpr int64_t kLine = 64;
-  const int64_t lines = call.k * 2 * V::kLanes * int64_t{sizeof(typename E::Element)} / kLine;
-  const auto* next = static_cast<const char*>(call.next);
-  for (int64_t line = lines * index / count; line < lines * (index + 1) / count; ++line) {
-    __builtin_prefetch(next + line * kLine, 0, 2);
-  }
-}
-
 // Rows are shared out evenly: 7 are 4 and 3, not 6 and 1, of which the 1 would wait for its sums.
 template <typename V, typename E>
 void tiles_of(const TileCall& call) {
@@ -132,13 +122,10 @@ void tiles_of(const TileCall& call) {
   };
   TileRows* const small = function(least);
   TileRows* const large = larger == 0 ? small : function(least + 1);
-  // Where a panel is not used for long there is no time to bring the next.
-  const bool prefetches = call.next != nullptr && count >= 8;
+  PrefetchWalk prefetch(call.next, count);
   int64_t row = 0;
   for (int64_t i = 0; i < count; ++i) {
-    if (prefetches) {
-      prefetch_part<V, E>(call, i, count);
-    }
+    prefetch();
     (i < larger ? large : small)(call, row);
     row += i < larger ? least + 1 : least;
   }

@@ -46,7 +46,8 @@ std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& w
 }
 
 void set_operands(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights) {
-  call.operand_type = src.scalar_type();
+  call.src_type = src.scalar_type();
+  call.weights_type = weights.scalar_type();
   call.src = operand(src);
   call.weights = operand(weights);
 }

@@ -19,9 +19,11 @@ struct Operand {
 //   n]
 // Of float, BFloat16 or Half. beta 0: c is not read. No size is 0.
 struct MatmulCall {
-  at::ScalarType type = at::kFloat;          // of dst, c and bias
-  at::ScalarType operand_type = at::kFloat;  // of src and weights; another one under fast math only
-  bool batched = false;                      // of three dimensions
+  at::ScalarType type = at::kFloat;  // of dst, c and bias
+  // Another one under fast math and autocast only.
+  at::ScalarType src_type = at::kFloat, weights_type = at::kFloat;
+  bool rounds = false;   // f32 operands may be rounded to BFloat16
+  bool batched = false;  // of three dimensions
   int64_t batch = 1, M = 0, N = 0, K = 0;
   Operand src, weights;
   void* dst = nullptr;

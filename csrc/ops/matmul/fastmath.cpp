@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
 
 #include <atomic>
 #include <cctype>
@@ -51,20 +50,15 @@ bool fastmath_on() {
   return false;
 }
 
+bool rounds_while_packing() { return has_bf16_arithmetic() && !has_amx_arithmetic(); }
+
 at::Tensor to_bfloat16(const at::Tensor& x) { return x.to(at::kBFloat16); }
 
 at::Tensor weight_to_bfloat16(const at::Tensor& weight) {
   if (c10::GradMode::is_enabled()) {
     return to_bfloat16(weight);
   }
-  return WeightCache::instance().get(weight, static_cast<int>(at::kBFloat16),
-                                     [](const at::Tensor& w) {
-                                       // What is made in inference mode could not be used outside
-                                       // of it.
-                                       const c10::InferenceMode normal(false);
-                                       const at::NoGradGuard no_grad;
-                                       return to_bfloat16(w);
-                                     });
+  return kept_cast(weight, at::kBFloat16);
 }
 
 }  // namespace cpuaccel::ops

@@ -23,6 +23,10 @@ bool fastmath_asked();
 // Whether f32 products are to be computed so now.
 bool fastmath_on();
 
+// Whether our kernels round f32 operands to bfloat16 on the way, so that no rounded copy is needed:
+// on CPUs with AVX512-BF16, but for those with AMX, which oneDNN knows how to use.
+bool rounds_while_packing();
+
 // `x` rounded to bfloat16. That of a weight is kept, unless gradients are being recorded: then it
 // changes with every step.
 at::Tensor to_bfloat16(const at::Tensor& x);

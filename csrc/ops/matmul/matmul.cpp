@@ -2,6 +2,7 @@
 // matmul and their derivatives go through them.
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
@@ -55,11 +56,16 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
   Taken taken;
   taken.call = matmul_call(src, weights, op == Op::bmm || op == Op::baddbmm);
   if (taken.call && taken.call->type == at::kFloat && fastmath_on()) {
+    if (rounds_while_packing()) {
+      taken.call->rounds = true;
+      taken.provider = Provider::own;
+      return taken;
+    }
     // The two operands of bmm are activations as a rule, and not worth keeping.
     const bool weight = op == Op::mm || op == Op::addmm;
     taken.rounded = {to_bfloat16(src), weight ? weight_to_bfloat16(weights) : to_bfloat16(weights)};
     set_operands(*taken.call, taken.rounded[0], taken.rounded[1]);
-    taken.provider = has_bf16_arithmetic() ? Provider::onednn : Provider::own;
+    taken.provider = has_amx_arithmetic() ? Provider::onednn : Provider::own;
   } else if (taken.call) {
     taken.provider = choose_matmul_provider(*taken.call);
     if (taken.provider == Provider::intree) {
@@ -100,6 +106,22 @@ at::Tensor& product_out(const at::Tensor& src, const at::Tensor& weights, at::Te
   return kOp == Op::mm ? at::cpu::mm_outf(src, weights, out) : at::cpu::bmm_outf(src, weights, out);
 }
 
+// With alpha = 0, torch 2.13 on CPUs with AVX512-BF16 leaves the result of baddbmm in bf16 as it
+// was, uninitialized memory as a rule.
+template <Op kOp>
+bool torch_writes_nothing(const at::Tensor& src, const at::Scalar& alpha) {
+  return kOp == Op::baddbmm && src.scalar_type() == at::kBFloat16 && !alpha.isSymbolic() &&
+         alpha.equal(0);
+}
+
+at::Tensor baddbmm_in_float(const at::Tensor& self, const at::Tensor& src,
+                            const at::Tensor& weights, const at::Scalar& beta,
+                            const at::Scalar& alpha) {
+  return at::cpu::baddbmm(self.to(at::kFloat), src.to(at::kFloat), weights.to(at::kFloat), beta,
+                          alpha)
+      .to(src.scalar_type());
+}
+
 template <Op kOp>
 at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
                const at::Scalar& beta, const at::Scalar& alpha) {
@@ -112,6 +134,9 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& 
         return out;
       }
     }
+  }
+  if (torch_writes_nothing<kOp>(src, alpha)) {
+    return baddbmm_in_float(self, src, weights, beta, alpha);
   }
   return kOp == Op::addmm ? at::cpu::addmm(self, src, weights, beta, alpha)
                           : at::cpu::baddbmm(self, src, weights, beta, alpha);
@@ -143,6 +168,11 @@ at::Tensor& sum_out(const at::Tensor& self, const at::Tensor& src, const at::Ten
   if (sum_into<kOp>(self, src, weights, beta, alpha, out)) {
     return out;
   }
+  if (torch_writes_nothing<kOp>(src, alpha) && out.scalar_type() == src.scalar_type()) {
+    const auto result = baddbmm_in_float(self, src, weights, beta, alpha);
+    at::native::resize_output(out, result.sizes());
+    return out.copy_(result);
+  }
   return kOp == Op::addmm ? at::cpu::addmm_outf(self, src, weights, beta, alpha, out)
                           : at::cpu::baddbmm_outf(self, src, weights, beta, alpha, out);
 }
@@ -152,6 +182,12 @@ at::Tensor& sum_in_place(at::Tensor& self, const at::Tensor& src, const at::Tens
                          const at::Scalar& beta, const at::Scalar& alpha) {
   if (sum_into<kOp>(self, src, weights, beta, alpha, self)) {
     return self;
+  }
+  if (torch_writes_nothing<kOp>(src, alpha) && self.scalar_type() == src.scalar_type()) {
+    const auto result = baddbmm_in_float(self, src, weights, beta, alpha);
+    if (result.sizes() == self.sizes()) {
+      return self.copy_(result);
+    }
   }
   return kOp == Op::addmm ? at::cpu::addmm_(self, src, weights, beta, alpha)
                           : at::cpu::baddbmm_(self, src, weights, beta, alpha);

@@ -1,7 +1,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 
-#include <atomic>
 #include <memory>
 
 #include "base/isa.h"
@@ -46,11 +45,14 @@ bool unit(const std::array<int64_t, 3>& strides) { return strides[1] == 1 || str
 }  // namespace
 
 const char* run_onednn_matmul(const MatmulCall& call) {
-  if (call.operand_type != at::kFloat && !isa_usable(Isa::avx512)) {
+  if (call.src_type != call.weights_type) {
+    return "oneDNN takes operands of one type";
+  }
+  if (call.src_type != at::kFloat && !isa_usable(Isa::avx512)) {
     return "oneDNN computes this type with AVX-512 only";
   }
   dl::MatmulProblem p;
-  p.src_type = p.weights_type = to_dnnl(call.operand_type);
+  p.src_type = p.weights_type = to_dnnl(call.src_type);
   p.dst_type = to_dnnl(call.type);
   p.bias = call.bias != nullptr;
   p.threads = at::get_num_threads();

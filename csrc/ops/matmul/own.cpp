@@ -1,6 +1,7 @@
 #include <utility>
 
-#include "kernels/gemm/gemm.h"
+#include "base/isa.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
 #include "ops/matmul/run.h"
 
 namespace cpuaccel::ops {
@@ -16,6 +17,23 @@ kernels::GemmMatrix matrix(const Operand& operand, kernels::GemmType type) {
   return {operand.data, type, operand.strides[1], operand.strides[2], operand.strides[0]};
 }
 
+// With few rows or columns the bytes of the larger operand count, not the arithmetic: f32 as it is
+// takes no longer then, and is more exact.
+constexpr int64_t kFew = 8;
+
+// Whether BF16 arithmetic computes `call`, and not f32.
+bool in_bf16(const MatmulCall& call) {
+  const bool halves = call.src_type == at::kBFloat16 && call.weights_type == at::kBFloat16;
+  if (!has_bf16_arithmetic() || !(halves || call.rounds)) {
+    return false;
+  }
+  if (call.M > kFew && call.N > kFew) {
+    return true;
+  }
+  // Columns of bf16 are dotted where they lie.
+  return halves && call.N > kFew && call.weights.strides[1] == 1;
+}
+
 void transpose(kernels::GemmMatrix& matrix) { std::swap(matrix.row_stride, matrix.column_stride); }
 
 }  // namespace
@@ -27,8 +45,8 @@ const char* run_own_matmul(const MatmulCall& call) {
   gemm.N = call.N;
   gemm.K = call.K;
   gemm.batch = call.batch;
-  gemm.a = matrix(call.src, to_gemm(call.operand_type));
-  gemm.b = matrix(call.weights, to_gemm(call.operand_type));
+  gemm.a = matrix(call.src, to_gemm(call.src_type));
+  gemm.b = matrix(call.weights, to_gemm(call.weights_type));
   gemm.alpha = call.alpha;
   gemm.beta = call.beta;
   if (call.beta != 0.0f) {
@@ -50,7 +68,7 @@ const char* run_own_matmul(const MatmulCall& call) {
       gemm.bias.axis = kernels::GemmBiasAxis::m;
     }
   }
-  kernels::gemm(gemm);
+  in_bf16(call) ? kernels::gemm_bf16(gemm) : kernels::gemm(gemm);
   return nullptr;
 }
 

@@ -1,0 +1,91 @@
+#include "kernels/gemm_bf16/gemm_bf16.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/gemm/edges.h"
+#include "kernels/gemm/paths.h"
+#include "kernels/gemm/skinny.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<GemmBf16Function>{#name, isa, gemm_bf16_##name},
+constexpr std::array kRows{CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+struct Operands {
+  const GemmCall& call;
+  const GemmBf16Kernels& kernels;
+};
+
+// Elements of k that `pairs` pairs from the pair k0 on stand for.
+int64_t elements(const GemmCall& call, int64_t k0, int64_t pairs) {
+  return std::min(2 * pairs, call.K - 2 * k0);
+}
+
+void write_rows(const void* context, const RowBlock& block) {
+  const auto& of = *static_cast<const Operands*>(context);
+  const GemmMatrix& a = of.call.a;
+  of.kernels.rows({matrix_at(a, block.g, block.m0, 2 * block.k0), a.type, a.row_stride,
+                   a.column_stride, block.mc, elements(of.call, block.k0, block.kc), block.rows,
+                   block.stride});
+}
+
+void write_panels(const void* context, const PanelBlock& block) {
+  const auto& of = *static_cast<const Operands*>(context);
+  const GemmMatrix& b = of.call.b;
+  of.kernels.panels(
+      {matrix_at(b, block.g, 2 * block.k0, block.n0), b.type, b.row_stride, b.column_stride,
+       elements(of.call, block.k0, block.kc), block.nc, block.panels, 0},
+      block.nr);
+}
+
+GemmPrefetch panels_source(const void* context, const PanelBlock& block) {
+  const GemmCall& call = static_cast<const Operands*>(context)->call;
+  return matrix_source(call.b, block.g, 2 * block.k0, elements(call, block.k0, block.kc), block.n0,
+                       block.nc);
+}
+
+// Columns of bf16 that are pairs as they lie.
+bool pairs_in_place(const GemmCall& call) {
+  return call.b.type == GemmType::bf16 && call.b.row_stride == 1 && call.K % 2 == 0 &&
+         call.b.column_stride % 2 == 0 && call.b.batch_stride % 2 == 0;
+}
+
+// As a matrix of "floats", for gemm_dot, which reads the right matrix where it lies.
+GemmMatrix in_place(const GemmMatrix& b) {
+  return {b.data, GemmType::f32, 1, b.column_stride / 2, b.batch_stride / 2};
+}
+
+}  // namespace
+
+std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels() {
+  const std::span<const KernelRow<GemmBf16Function>> rows = kRows;
+  return has_bf16_arithmetic() ? rows : rows.last(1);
+}
+
+void gemm_bf16(const GemmCall& call) {
+  gemm_bf16(call, first_usable(gemm_bf16_kernels()).function);
+}
+
+void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
+  const GemmBf16Kernels& kernels = row();
+  const Operands operands{call, kernels};
+  GemmCall pairs = call;
+  pairs.K = divide_up(call.K, 2);
+  pairs.pack_a = {write_rows, &operands};
+  if (pairs_in_place(call)) {
+    pairs.b = in_place(call.b);
+    if (pairs.M > 0 && gemm_path(pairs).run == gemm_dot) {
+      gemm(pairs, kernels.pairs);
+      return;
+    }
+    pairs.b = call.b;
+  }
+  pairs.pack_b = {write_panels, panels_source, &operands};
+  gemm(pairs, kernels.pairs);
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,61 @@
+// Family gemm_bf16: products of matrices in BF16 arithmetic, sums in f32.
+//
+//   dst[g,m,n] = beta * c[g,m,n] + bias + alpha * sum over k of bf16(a[g,m,k]) * bf16(b[g,k,n])
+//
+// The call is gemm's, with a and b f32 or bf16 each. f32 is rounded to nearest even while it is
+// packed, so no rounded copy of a weight has to be kept anywhere. Magnitudes below 2^-126, of
+// operands and of sums, may count as 0, as the instruction has it.
+//
+// Error of an f32 result: that of gemm, of the rounded operands. As there, results are the same
+// bits on any number of threads.
+//
+// A "pair" is two bf16 of successive k in 32 bits, the first in the low half; with an odd K the
+// last one's second is 0. Pairs stand where gemm's own kernels have floats, so the loops, blocks
+// and edges are gemm's: K is half as long, and a multiply-add is a dot product of two pairs.
+//
+// Bound: M * N * K multiply-adds at the rate of the instruction, or the bytes of a, b and dst once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/kernels.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct GemmBf16Kernels {
+  // Kernels whose tile and dot take pairs for floats; load and store are those of gemm.
+  GemmFunction* pairs;
+  // dst[i * stride + p] = pair of src(i, 2p) and src(i, 2p + 1), for call.rows x call.columns
+  // elements of src, f32 or bf16. dst's floats are pairs.
+  LoadFunction* rows;
+  // The same of a right matrix of call.rows (k) x call.columns elements, in the panels of
+  // gemm/pack.h.
+  PanelsFunction* panels;
+};
+using GemmBf16Function = const GemmBf16Kernels&();
+
+#if defined(__x86_64__)
+#define CPUACCEL_GEMM_BF16_KERNELS(row) row(x86_avx512bf16, Isa::avx512_vnni) row(ref, Isa::ref)
+#else
+#define CPUACCEL_GEMM_BF16_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) GemmBf16Function gemm_bf16_##name;
+CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+// Those that the CPU has the instruction for: it is not on the ladder of ISAs, where VBMI came
+// before it on some CPUs and after it on others.
+std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
+
+// With the best usable row, on all of torch's threads. Without has_bf16_arithmetic() that is a
+// slow reference.
+void gemm_bf16(const GemmCall& call);
+
+// With a given row.
+void gemm_bf16(const GemmCall& call, GemmBf16Function* row);
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,145 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "gemm_case.h"
+#include "kernel_rows.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+using Row = KernelRow<GemmBf16Function>;
+
+constexpr Layout kLayouts[] = {Layout::rows,     Layout::columns,     Layout::spread,
+                               Layout::same_row, Layout::same_column, Layout::one};
+constexpr GemmType kOperands[] = {GemmType::f32, GemmType::bf16};
+
+class GemmBf16Test : public testing::TestWithParam<Row> {
+ protected:
+  void run(const GemmShape& shape, GemmOptions options = {}) const {
+    options.bf16_arithmetic = true;
+    GemmCase item(shape, options);
+    gemm_bf16(item.call(), GetParam().function);
+    item.check();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, GemmBf16Test, testing::ValuesIn(usable_rows(gemm_bf16_kernels())),
+                         RowName());
+
+TEST_P(GemmBf16Test, EveryTail) {
+  for (const GemmType type : kOperands) {
+    for (const Layout layout : {Layout::rows, Layout::columns}) {
+      for (const int64_t M : {1, 2, 5, 14, 15, 49, 60}) {
+        for (const int64_t N : {1, 7, 15, 16, 17, 31, 32, 33, 49, 65}) {
+          for (const int64_t K : {1, 2, 3, 31, 32, 33, 64, 65}) {
+            GemmOptions options;
+            options.a = options.b = type;
+            options.a_layout = options.b_layout = layout;
+            run({M, N, K}, options);
+            ASSERT_FALSE(HasFailure());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmBf16Test, Layouts) {
+  for (const GemmShape& shape : {GemmShape{3, 21, 40}, GemmShape{60, 37, 29}, GemmShape{70, 2, 41},
+                                 GemmShape{1, 1, 9}, GemmShape{2, 3, 6, 3}}) {
+    for (const Layout a : kLayouts) {
+      for (const Layout b : kLayouts) {
+        for (const GemmType type : kOperands) {
+          GemmOptions options;
+          options.a = options.b = type;
+          options.a_layout = a;
+          options.b_layout = b;
+          run(shape, options);
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmBf16Test, TypesAndAddends) {
+  for (const GemmShape& shape : {GemmShape{1, 33, 10}, GemmShape{7, 21, 33}, GemmShape{61, 37, 30},
+                                 GemmShape{5, 6, 0}, GemmShape{2, 3, 4, 5}}) {
+    for (const GemmType a : kOperands) {
+      for (const GemmType b : kOperands) {
+        for (const GemmType dst : {GemmType::f32, GemmType::bf16}) {
+          for (const float beta : {0.0f, -0.75f}) {
+            for (const GemmBiasAxis bias : {GemmBiasAxis::none, GemmBiasAxis::n}) {
+              GemmOptions options;
+              options.a = a;
+              options.b = b;
+              options.dst = dst;
+              options.alpha = -2.5f;
+              options.beta = beta;
+              options.bias = bias;
+              run(shape, options);
+              ASSERT_FALSE(HasFailure());
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// More than one block of each kind.
+TEST_P(GemmBf16Test, Blocks) {
+  for (const Layout layout : {Layout::rows, Layout::columns}) {
+    for (const GemmType type : kOperands) {
+      GemmOptions options;
+      options.a = options.b = type;
+      options.b_layout = layout;
+      run({5, 50, 4200}, options);
+      run({20, 70, 1500}, options);
+      run({250, 40, 600}, options);
+      run({60, 1100, 20}, options);
+      options.dst = GemmType::bf16;
+      run({250, 40, 1100}, options);
+    }
+  }
+}
+
+// A zero that pads must not meet an infinity, and a NaN goes to the results of its row and column.
+TEST_P(GemmBf16Test, NotANumberStaysWhereItBelongs) {
+  for (const float odd : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    for (const GemmShape& shape : {GemmShape{3, 19, 21}, GemmShape{61, 37, 30}}) {
+      for (const Layout layout : {Layout::rows, Layout::columns}) {
+        GemmOptions options;
+        options.b_layout = layout;
+        GemmCase item(shape, options);
+        item.b.fill(1.0f);
+        item.a.fill(1.0f);
+        item.b.set(0, shape.K - 1, shape.N - 1, odd);
+        gemm_bf16(item.call(), GetParam().function);
+        for (int64_t m = 0; m < shape.M; ++m) {
+          for (int64_t n = 0; n < shape.N; ++n) {
+            const float got = item.dst.at(0, m, n);
+            if (n < shape.N - 1) {
+              ASSERT_EQ(got, static_cast<float>(shape.K));
+            } else if (std::isnan(odd)) {
+              ASSERT_TRUE(std::isnan(got));
+            } else {
+              ASSERT_EQ(got, odd);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmBf16, ReferenceIsThereWithoutTheInstruction) {
+  EXPECT_STREQ(gemm_bf16_kernels().back().name, "ref");
+  EXPECT_EQ(gemm_bf16_kernels().size() > 1, has_bf16_arithmetic());
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
