@@ -18,10 +18,11 @@ bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
 
 bool amd_cpu() { return cpu_vendor() == "AuthenticAMD"; }
 
-// Measured on a core of Zen 3 by benchmarks/ops/conv_providers.py, at batch 1: how many times as
-// fast as torch's kernels, which are oneDNN's, or im2col and MKL. Not measured on Intel. AMD's
-// cores with AVX-512 were not either, but torch's kernels are known to reach less than half of what
-// those can do.
+bool avx512() { return isa_usable(Isa::avx512); }
+
+// Measured on a core of Zen 3, and where AVX-512 is named on one of Zen 4, by
+// benchmarks/ops/conv_providers.py, at batch 1: how many times as fast as torch's kernels, which
+// are oneDNN's, or im2col and MKL. Not measured on Intel.
 constexpr std::array kChoices{
     ConvChoice{.name = "a CPU that is not AMD's",
                .applies = [](const Conv2dShape&, ImageLayout) { return !amd_cpu(); },
@@ -29,7 +30,17 @@ constexpr std::array kChoices{
     ConvChoice{.name = "a CPU without AVX2",
                .applies = [](const Conv2dShape&, ImageLayout) { return !isa_usable(Isa::avx2); },
                .kernel = ConvKernel::torch},
-    // 0.6 to 0.9 with 96 channels and more of large images
+    // 0.2 to 0.8
+    ConvChoice{.name = "AVX-512, depthwise, of more than 25 taps",
+               .applies = [](const Conv2dShape& s,
+                             ImageLayout) { return avx512() && depthwise(s) && s.taps() > 25; },
+               .kernel = ConvKernel::torch},
+    // 0.5 to 0.9, channels last 0.1 to 0.9
+    ConvChoice{.name = "AVX-512, grouped",
+               .applies = [](const Conv2dShape& s,
+                             ImageLayout) { return avx512() && !depthwise(s) && s.groups > 1; },
+               .kernel = ConvKernel::torch},
+    // 0.6 to 0.9 with 96 channels and more of large images; with AVX-512 0.7 to 2.1, 1.0 in all
     ConvChoice{.name = "channels last, depthwise, a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -53,11 +64,11 @@ constexpr std::array kChoices{
                .applies = [](const Conv2dShape& s,
                              ImageLayout) { return s.C / s.groups <= 4 && s.SW > 1; },
                .kernel = ConvKernel::torch},
-    // 0.7 from 1152 channels on; below 1.5, by what a call costs
+    // 0.7 from 1152 channels on; below 1.5, by what a call costs. With AVX-512 1.6 to 2.3.
     ConvChoice{.name = "one pixel, of many channels",
                .applies =
                    [](const Conv2dShape& s, ImageLayout) {
-                     return s.pixels() == 1 && s.taps() == 1 && s.C * s.OC > 32768;
+                     return !avx512() && s.pixels() == 1 && s.taps() == 1 && s.C * s.OC > 32768;
                    },
                .kernel = ConvKernel::torch},
     // 0.8 to 1.1: the bytes count there, not the arithmetic
@@ -72,21 +83,22 @@ constexpr std::array kChoices{
                .applies = [](const Conv2dShape& s,
                              ImageLayout layout) { return last(layout) && s.C / s.groups < 24; },
                .kernel = ConvKernel::torch},
-    // 0.88 to 1.03
+    // 0.88 to 1.03; with AVX-512 0.73 to 1.06
     ConvChoice{.name = "channels last, a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
                      return last(layout) && s.taps() > 1 && s.SW == 1 && s.pixels() >= 784;
                    },
                .kernel = ConvKernel::torch},
-    // 0.86 to 0.94: turning the weights takes too long
+    // 0.86 to 0.94: turning the weights takes too long. With AVX-512 1.1 to 3.4.
     ConvChoice{.name = "channels last, few pixels",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
-                     return last(layout) && s.N * s.pixels() < 64 && s.C * s.OC >= 1 << 20;
+                     return !avx512() && last(layout) && s.N * s.pixels() < 64 &&
+                            s.C * s.OC >= 1 << 20;
                    },
                .kernel = ConvKernel::torch},
-    // 1.1 to 1.9 with few exceptions
+    // 1.1 to 1.9 with few exceptions; with AVX-512 0.8 to 2.9, of 3x3 layers 1.0, of 1x1 1.2
     ConvChoice{.name = "the rest",
                .applies = [](const Conv2dShape&, ImageLayout) { return true; },
                .kernel = ConvKernel::gemm},

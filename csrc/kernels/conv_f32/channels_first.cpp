@@ -49,7 +49,8 @@ class ChannelsFirst {
       auto* panels = static_cast<float*>(scratch(ScratchSlot::taps, bytes));
       for (int64_t i = begin; i < end;) {
         const int64_t part = i % parts_, chunk = i / parts_;
-        const int64_t together = std::min(end - i, parts_ - part);
+        const int64_t most = std::max<int64_t>(1, kc_ >= K_ ? parts_ : kWaitingRows / rows_);
+        const int64_t together = std::min({end - i, parts_ - part, most});
         multiply(chunk, part * rows_, std::min(dst_channels_, (part + together) * rows_), panels);
         i += together;
       }
@@ -57,10 +58,11 @@ class ChannelsFirst {
   }
 
  private:
-  static constexpr int64_t kDepth = 256;      // terms: a panel of them stays in L1
-  static constexpr int64_t kColumns = 128;    // with as many terms 128 KiB, which stay in L2
-  static constexpr int64_t kRowTiles = 24;    // likewise
-  static constexpr int64_t kGrain = 1 << 17;  // multiply-adds for which a thread is worth waking
+  static constexpr int64_t kDepth = 256;         // terms: a panel of them stays in L1
+  static constexpr int64_t kColumns = 128;       // with as many terms 128 KiB, which stay in L2
+  static constexpr int64_t kRowTiles = 24;       // likewise
+  static constexpr int64_t kWaitingRows = 1024;  // and their sums 512 KiB
+  static constexpr int64_t kGrain = 1 << 17;     // multiply-adds for which a thread is worth waking
 
   // Rows [m0, m1) of a chunk.
   void multiply(int64_t chunk, int64_t m0, int64_t m1, float* panels) const {
@@ -72,32 +74,28 @@ class ChannelsFirst {
     const int64_t oc = group * dst_channels_ + m0;
     const float* weights = call_.weights + oc * K_;
     const float* bias = call_.bias != nullptr ? call_.bias + oc : nullptr;
-    if (kc_ >= K_) {
-      unfold_panels(images, {image, 0, K_, n0, columns, kernels_.nr, panels});
-      for (int64_t m = 0; m < m1 - m0; m += rows_) {
-        const int64_t rows = std::min(rows_, m1 - m0 - m);
-        multiply_aside(weights + m * K_, rows, columns, panels, bias != nullptr ? bias + m : bias,
-                       dst + m * s_.pixels());
-      }
-      return;
-    }
-    for (int64_t m = 0; bias != nullptr && m < m1 - m0; ++m) {
-      std::fill_n(dst + m * s_.pixels(), columns, bias[m]);
-    }
+    // With all terms in one block each block of rows is complete at once; else all rows wait.
+    const int64_t together = kc_ >= K_ ? rows_ : m1 - m0;
+    auto* sums = static_cast<float*>(scratch(
+        ScratchSlot::accumulator, static_cast<size_t>(together * columns_) * sizeof(float)));
     for (int64_t k = 0; k < K_; k += kc_) {
       const int64_t kc = std::min(kc_, K_ - k);
       unfold_panels(images, {image, k, kc, n0, columns, kernels_.nr, panels});
       for (int64_t m = 0; m < m1 - m0; m += rows_) {
         const int64_t rows = std::min(rows_, m1 - m0 - m);
-        multiply_block(weights + m * K_ + k, rows, columns, kc, panels, dst + m * s_.pixels(),
-                       s_.pixels(), bias != nullptr || k > 0);
+        float* to = sums + (kc_ >= K_ ? 0 : m * columns_);
+        multiply_block(weights + m * K_ + k, rows, columns, kc, panels, to, k > 0);
+        if (k + kc == K_) {
+          write(to, rows, columns, bias != nullptr ? bias + m : bias, dst + m * s_.pixels());
+        }
       }
     }
   }
 
-  // Rows times all panels.
+  // Rows times all panels. Sums go to scratch memory that stays in L1 and L2, and from there to dst
+  // in long rows: the rows of dst itself are a power of two or so apart, and evict each other.
   void multiply_block(const float* weights, int64_t rows, int64_t columns, int64_t kc,
-                      const float* panels, float* dst, int64_t stride, bool add) const {
+                      const float* panels, float* sums, bool add) const {
     for (int64_t n = 0; n < columns; n += kernels_.nr) {
       const int64_t next = n + kernels_.nr < columns ? n + kernels_.nr : 0;
       kernels_.tile({.m = rows,
@@ -107,8 +105,8 @@ class ChannelsFirst {
                      .a_stride = K_,
                      .panel = panels + n * kc,
                      .type = GemmType::f32,
-                     .c = dst + n,
-                     .c_stride = stride,
+                     .c = sums + n,
+                     .c_stride = columns_,
                      .alpha = 1.0f,
                      .add = add,
                      .next = {reinterpret_cast<const char*>(panels + next * kc), 1,
@@ -116,14 +114,8 @@ class ChannelsFirst {
     }
   }
 
-  // With all terms in one block, sums are complete at once: they go to scratch memory that stays in
-  // L1 and L2, and from there to dst in long rows. The rows of dst itself are a power of two or so
-  // apart, and evict each other.
-  void multiply_aside(const float* weights, int64_t rows, int64_t columns, const float* panels,
-                      const float* bias, float* dst) const {
-    const auto bytes = static_cast<size_t>(rows_ * columns_) * sizeof(float);
-    auto* sums = static_cast<float*>(scratch(ScratchSlot::accumulator, bytes));
-    multiply_block(weights, rows, columns, K_, panels, sums, columns_, false);
+  void write(const float* sums, int64_t rows, int64_t columns, const float* bias,
+             float* dst) const {
     for (int64_t m = 0; m < rows; ++m) {
       const float* from = sums + m * columns_;
       float* to = dst + m * s_.pixels();
