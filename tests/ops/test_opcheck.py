@@ -1,0 +1,92 @@
+"""torch.library.opcheck on each op of ours, with the checks that torch can make of its arguments.
+
+Those on quint8 tensors are left out of `test_aot_dispatch_dynamic`, which wants meta tensors:
+torch has none that are quantised ("quantized nyi in meta tensors"). Those that take torch's packed
+weights are left out of `test_schema` too, which compares arguments before and after: torch's class
+of packed weights cannot be ("'__len__' is not implemented").
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from quant._engine import needs_plugin, running
+from torch import Tensor
+
+from cpuaccel import _native
+
+pytestmark = needs_plugin
+
+_CHECKS = ("test_autograd_registration", "test_faketensor")
+_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels")
+_QUANTISER = (0.05, 120)
+_TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
+
+
+def _quint8(*shape: int) -> Tensor:
+    torch.manual_seed(0)
+    return torch.quantize_per_tensor(torch.randn(shape), *_QUANTISER, torch.quint8)
+
+
+def _conv() -> Any:
+    weight = torch.quantize_per_tensor(torch.randn(6, 4, 3, 3), 0.02, 0, torch.qint8)
+    prepack = torch.ops.quantized.conv2d_prepack
+    return prepack(weight, torch.randn(6), [1, 1], [1, 1], [1, 1], 1)
+
+
+def _linear() -> Any:
+    weight = torch.quantize_per_tensor(torch.randn(6, 16), 0.02, 0, torch.qint8)
+    return torch.ops.quantized.linear_prepack(weight, torch.randn(6))
+
+
+def _arguments() -> dict[str, tuple[Any, ...]]:
+    image, rows = _quint8(1, 4, 5, 5), _quint8(3, 16)
+    own = (*_QUANTISER, False)
+    image_binary = (None, 1.0, 0, _quint8(1, 6, 5, 5), *_QUANTISER, False)
+    row_binary = (None, 1.0, 0, _quint8(3, 6), *_QUANTISER, False)
+    return {
+        "quantized_table": (image, _TABLE, *_QUANTISER),
+        "shuffle_channels": ([image, image], 2, 1, 0, None, *_QUANTISER),
+        "conv2d_table": (image, _conv(), *own, _TABLE, *_QUANTISER),
+        "conv2d_add": (image, _conv(), *own, *image_binary),
+        "conv2d_mul": (image, _conv(), *own, *image_binary),
+        "linear_table": (rows, _linear(), *own, _TABLE, *_QUANTISER),
+        "linear_add": (rows, _linear(), *own, *row_binary),
+        "linear_mul": (rows, _linear(), *own, *row_binary),
+    }
+
+
+def _ops_on_tensors() -> set[str]:
+    """Names of our ops that take and return tensors; the describe_ ops return text."""
+    _native.load()
+    schemas = torch._C._jit_get_all_schemas()
+    return {
+        schema.name.removeprefix("cpuaccel::")
+        for schema in schemas
+        if schema.name.startswith("cpuaccel::") and "Tensor" in str(schema.returns[0].type)
+    }
+
+
+_NAMES = (
+    *_OF_TENSORS_ALONE,
+    *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),
+)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_opcheck(name: str) -> None:
+    _native.load()
+    op = getattr(torch.ops.cpuaccel, name).default
+    with running("auto"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checks = ("test_schema", *_CHECKS) if name in _OF_TENSORS_ALONE else _CHECKS
+        for check in checks:
+            result = torch.library.opcheck(op, _arguments()[name], test_utils=check)
+            assert set(result.values()) == {"SUCCESS"}
+
+
+def test_no_op_is_left_out() -> None:
+    assert _ops_on_tensors() == set(_NAMES)
