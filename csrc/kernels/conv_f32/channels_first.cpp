@@ -97,7 +97,6 @@ class ChannelsFirst {
   void multiply_block(const float* weights, int64_t rows, int64_t columns, int64_t kc,
                       const float* panels, float* sums, bool add) const {
     for (int64_t n = 0; n < columns; n += kernels_.nr) {
-      const int64_t next = n + kernels_.nr < columns ? n + kernels_.nr : 0;
       kernels_.tile({.m = rows,
                      .n = std::min(kernels_.nr, columns - n),
                      .k = kc,
@@ -109,8 +108,7 @@ class ChannelsFirst {
                      .c_stride = columns_,
                      .alpha = 1.0f,
                      .add = add,
-                     .next = {reinterpret_cast<const char*>(panels + next * kc), 1,
-                              kernels_.nr * kc * int64_t{sizeof(float)}, 0}});
+                     .next = {}});
     }
   }
 
