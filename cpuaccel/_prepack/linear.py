@@ -1,0 +1,44 @@
+"""nn.Linear with its weight in packed form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+from cpuaccel._prepack.module import PackedModule, make_plain, packs, why_plain
+
+
+class _Linear(PackedModule):
+    @classmethod
+    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
+        weight = dict.get(module._parameters, "weight")
+        return {"weight": (weight.shape[0],)} if weight is not None else "it has no weight"
+
+    @classmethod
+    def reads(cls, module: nn.Module) -> Iterable[nn.Module]:
+        return ()
+
+    def forward(self: Any, input: Tensor) -> Tensor:
+        weights = self.__dict__.get("_packed_weights")
+        if weights:
+            weight = weights["weight"]
+            why = why_plain(self, (weight,), (input,))
+            if not why:
+                result: Tensor = weight.linear(input, self.bias)
+                return result
+            make_plain(self, why)
+        return F.linear(input, self.weight, self.bias)
+
+
+@packs(nn.Linear)
+class PackedLinear(_Linear, nn.Linear):
+    """nn.Linear whose weight is packed."""
+
+
+@packs(NonDynamicallyQuantizableLinear)
+class PackedOutProjection(_Linear, NonDynamicallyQuantizableLinear):
+    """What nn.MultiheadAttention has for its last layer, with its weight packed."""

@@ -1,0 +1,214 @@
+"""Goes through a model, packs what can be packed, and unpacks it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+from cpuaccel import _native
+from cpuaccel._log import logger
+from cpuaccel._prepack import choose
+from cpuaccel._prepack.module import (
+    PackedModule,
+    change_class,
+    open_up,
+    packed_class,
+    put_in,
+    raw,
+    transition,
+    weights_of,
+)
+from cpuaccel._prepack.weight import PackedWeight
+from cpuaccel.quant import engine
+
+Rows = tuple[int, ...]
+Place = tuple[nn.Module, str]
+
+_left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+
+
+def why_left(module: nn.Module) -> str:
+    """Return why `prepack` left `module` alone; "" if it did not, or was not asked."""
+    return "" if weights_of(module) else _left.get(module, "")
+
+
+def pack_model(model: nn.Module, take_shared: bool) -> None:
+    """Pack what can be packed in `model`."""
+    with transition:
+        _Packing(model, take_shared).run()
+
+
+def unpack_model(model: nn.Module) -> None:
+    """Make every module of `model` plain."""
+    open_up(list(model.modules()))
+
+
+def pack_again(modules: Iterable[nn.Module]) -> None:
+    """Pack modules that were packed before, as far as that can be done now."""
+    if not engine.is_enabled():
+        return
+    packing = _Packing(nn.ModuleList(), False)
+    packing.add((module, type(module).__name__) for module in modules)
+    packing.run()
+
+
+class _Packing:
+    """One walk over a model: first what could be packed, then whether nobody else has it."""
+
+    def __init__(self, model: nn.Module, take_shared: bool) -> None:
+        self._take_shared = take_shared
+        self._paths: dict[nn.Module, str] = {}
+        self._plans: dict[nn.Module, dict[str, Rows]] = {}
+        self._reasons: dict[nn.Module, str] = {}
+        self.add((module, path) for path, module in model.named_modules())
+
+    def add(self, modules: Iterable[tuple[nn.Module, str]]) -> None:
+        """Take `modules`, each with a name for people, into the walk."""
+        self._paths.update(modules)
+
+    def run(self) -> None:
+        for module in self._paths:
+            self._plan(module)
+        self._leave_what_others_read()
+        users = self._users()
+        while self._leave_what_others_have(users):
+            pass
+        self._pack(users)
+        self._change_those_without_weights()
+        self._report()
+
+    def _plan(self, module: nn.Module) -> None:
+        cls: Any = packed_class(type(module))
+        if cls is None:
+            base = next((c for c in type(module).__mro__ if packed_class(c)), None)
+            if base is not None and not isinstance(module, PackedModule):
+                self._reasons[module] = f"a class of its own, made from {base.__name__}"
+            return
+        if "forward" in module.__dict__:
+            self._reasons[module] = "its forward was replaced"
+            return
+        plan = cls.plan(module)
+        if isinstance(plan, dict):
+            for name, rows in plan.items():
+                if reason := choose.why_not(raw(module, name), rows):
+                    plan = reason
+                    break
+        if isinstance(plan, dict):
+            self._plans[module] = plan
+        else:
+            self._reasons[module] = plan
+
+    def _leave(self, module: nn.Module, reason: str) -> bool:
+        """Drop the plan for `module`. Return whether there was one."""
+        if self._plans.pop(module, None) is None:
+            return False
+        self._reasons[module] = reason
+        return True
+
+    def _leave_what_others_read(self) -> None:
+        """Modules that read the weights of those in them, and are not packed, keep them plain."""
+        for module in self._paths:
+            cls: Any = next((c for c in map(packed_class, type(module).__mro__) if c), None)
+            if cls is None or module in self._plans or isinstance(module, PackedModule):
+                continue
+            for part in cls.reads(module):
+                self._leave(part, f"its weights are read by {self._paths[module] or 'the model'}")
+
+    def _users(self) -> dict[int, list[Place]]:
+        """Return who has each parameter, by its id: no reference to it is kept."""
+        users: dict[int, list[Place]] = {}
+        for module in self._paths:
+            for name in list(module.__dict__.get("_parameters") or ()):
+                parameter = raw(module, name)
+                if parameter is not None:
+                    users.setdefault(id(parameter), []).append((module, name))
+        return users
+
+    def _leave_what_others_have(self, users: dict[int, list[Place]]) -> bool:
+        changed = False
+        for module, plan in list(self._plans.items()):
+            for name, rows in plan.items():
+                for other, other_name in users[id(raw(module, name))]:
+                    if self._plans.get(other, {}).get(other_name) != rows:
+                        path = self._paths[other]
+                        reason = f"its weight is also {path + '.' if path else ''}{other_name}"
+                        changed = self._leave(module, f"{reason}, which is not packed") or changed
+        return changed
+
+    def _pack(self, users: dict[int, list[Place]]) -> None:
+        groups = [
+            (users[id(raw(module, name))], rows)
+            for module, plan in self._plans.items()
+            for name, rows in plan.items()
+            if users[id(raw(module, name))][0] == (module, name)
+        ]
+        held = self._pack_groups(groups)
+        if held:
+            # What holds them may be garbage that waits for its collection.
+            gc.collect()
+            held = self._pack_groups(held)
+        failed = [module for places, _ in held for module, _ in places]
+        open_up(failed)
+        for module in failed:
+            self._leave(module, choose.HELD)
+        for module, plan in list(self._plans.items()):
+            if len(weights_of(module)) != len(plan):
+                self._leave(module, choose.HELD)
+
+    def _pack_groups(
+        self, groups: list[tuple[list[Place], Rows]]
+    ) -> list[tuple[list[Place], Rows]]:
+        failed = []
+        for places, rows in groups:
+            weight = _take(places, rows, self._take_shared)
+            if weight is None:
+                failed.append((places, rows))
+                continue
+            for module, name in places:
+                put_in(module, name, weight)
+                if not isinstance(module, PackedModule):
+                    change_class(module)
+        return failed
+
+    def _change_those_without_weights(self) -> None:
+        """Modules that only have to know that those in them are packed."""
+        for module, plan in self._plans.items():
+            if not plan and any(weights_of(part) for part in module.modules()):
+                change_class(module)
+
+    def _report(self) -> None:
+        native = _native.load()
+        for module, reason in self._reasons.items():
+            _left[module] = reason
+            native.count_fallback("prepack", reason)
+            logger.info("%s is not packed: %s", self._paths[module], reason)
+
+
+def _take(places: list[Place], rows: Rows, take_shared: bool) -> PackedWeight | None:
+    """Pack a parameter that exactly `places` have. None, and all as it was, if others have it."""
+    if any(choose.others_have_parameters_of(module) for module, _ in places):
+        return None
+    parameter: Any = raw(*places[0])
+    values = parameter.detach()
+    attributes = dict(parameter.__dict__)
+    requires_grad = parameter.requires_grad
+    for module, name in places:
+        dict.__setitem__(module.__dict__["_parameters"], name, None)
+        forget = getattr(packed_class(type(module)) or type(module), "forget", None)
+        if forget is not None:
+            forget(module, name)
+    alive = weakref.ref(parameter)
+    del parameter
+    kept = alive()
+    if (kept is None and not choose.others_have_memory_of(values)) or take_shared:
+        return PackedWeight.of(values, rows, requires_grad, attributes)
+    if kept is None:
+        kept = nn.Parameter(values, requires_grad=requires_grad)
+        kept.__dict__.update(attributes)
+    for module, name in places:
+        dict.__setitem__(module.__dict__["_parameters"], name, kept)
+    return None
