@@ -16,7 +16,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def prepack(model: Model, *, take_shared: bool = False) -> Model:
     """Hold the weights of `model` in packed form only, in place, and return `model`.
 
-    Packed are layers of nn.Linear of float32, and of
+    Packed are nn.Linear, nn.MultiheadAttention and nn.TransformerEncoderLayer, of float32, and of
     bfloat16 and float16 where the CPU has no arithmetic for them. Memory is at most 1.1 times the
     plain weights'. Results are torch's within the rounding of sums. What cannot be packed stays as
     it is; `explain(model)` says why.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from cpuaccel._prepack.module import PackedModule, make_plain, packs, why_plain
+from cpuaccel._prepack.module import PackedModule, make_plain, packs, weights_of, why_plain
 
 
 class _Linear(PackedModule):
@@ -23,15 +23,20 @@ class _Linear(PackedModule):
         return ()
 
     def forward(self: Any, input: Tensor) -> Tensor:
-        weights = self.__dict__.get("_packed_weights")
-        if weights:
-            weight = weights["weight"]
-            why = why_plain(self, (weight,), (input,))
-            if not why:
-                result: Tensor = weight.linear(input, self.bias)
-                return result
-            make_plain(self, why)
-        return F.linear(input, self.weight, self.bias)
+        return run_linear(self, input)
+
+
+def run_linear(module: Any, input: Tensor) -> Tensor:
+    """Return what a linear layer does with `input`, without its hooks, packed or not."""
+    weights = weights_of(module)
+    if weights:
+        weight = weights["weight"]
+        why = why_plain(module, (weight,), (input,))
+        if not why:
+            result: Tensor = weight.linear(input, module.bias)
+            return result
+        make_plain(module, why)
+    return F.linear(input, module.weight, module.bias)
 
 
 @packs(nn.Linear)
