@@ -43,3 +43,22 @@ def _packed_linear(
         ),
     )
     return input.new_empty([*input.shape[:-1], out_features])
+
+
+@_torch.library.register_fake("cpuaccel::packed_lstm")  # type: ignore[untyped-decorator]
+def _packed_lstm(
+    input: Tensor,
+    packed_ih: Tensor,
+    packed_hh: Tensor,
+    panel: int,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    h: Tensor,
+    c: Tensor,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        input.new_empty([*input.shape[:2], h.shape[1]]),
+        h.new_empty(h.shape),
+        c.new_empty(c.shape),
+    )

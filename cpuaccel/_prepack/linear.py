@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,10 +16,6 @@ class _Linear(PackedModule):
     def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
         weight = dict.get(module._parameters, "weight")
         return {"weight": (weight.shape[0],)} if weight is not None else "it has no weight"
-
-    @classmethod
-    def reads(cls, module: nn.Module) -> Iterable[nn.Module]:
-        return ()
 
     def forward(self: Any, input: Tensor) -> Tensor:
         return run_linear(self, input)

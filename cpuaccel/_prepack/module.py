@@ -35,6 +35,30 @@ class PackedModule(nn.Module):
 
     plain_class: ClassVar[type[nn.Module]]
 
+    # What `pack.py` asks of plain modules of `plain_class`.
+
+    @classmethod
+    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
+        """Return the parameters to pack, and of how many rows their parts are; or why not."""
+        return {}
+
+    @classmethod
+    def reads(cls, module: Any) -> Iterable[nn.Module]:
+        """Return the modules whose weights the plain `module` reads by itself."""
+        return ()
+
+    @classmethod
+    def forget(cls, module: Any) -> None:
+        """Drop what else `module` has of its parameters."""
+
+    @classmethod
+    def remember(cls, module: Any) -> None:
+        """Undo `forget`; all parameters are there."""
+
+    @classmethod
+    def saved(cls, module: Any, state: dict[str, Any]) -> None:
+        """Make `state`, that of a plain module, what the plain class saves."""
+
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         weights = weights_of(self)
         if keep_vars or not weights:
@@ -104,6 +128,7 @@ class PackedModule(nn.Module):
                 name: weights[name].parameter() if name in weights else value
                 for name, value in _raw_items(self)
             }
+            self.saved(self, state)
         # Makes an object of that class, which need not be this one's.
         make: Any = copyreg._reconstructor  # type: ignore[attr-defined]
         return make, (self.plain_class, object, None), state
@@ -202,15 +227,15 @@ def open_up(modules: Iterable[nn.Module]) -> list[nn.Module]:
 
 def _restore(module: nn.Module) -> None:
     weights = weights_of(module)
+    cls: Any = type(module)
     if weights:
         module.__dict__["_parameters"] = {
             name: weights[name].parameter() if name in weights else value
             for name, value in _raw_items(module)
         }
         del module.__dict__["_packed_weights"]
-        on_restored = getattr(module, "_weights_restored", None)
-        if on_restored is not None:
-            on_restored()
     # Not that of a class which somebody put over ours.
     if isinstance(module, PackedModule) and type(module) is packed_class(module.plain_class):
         module.__class__ = module.plain_class  # type: ignore[assignment]
+    if weights:
+        cls.remember(module)

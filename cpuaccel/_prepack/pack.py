@@ -154,6 +154,7 @@ class _Packing:
         failed = [module for places, _ in held for module, _ in places]
         open_up(failed)
         for module in failed:
+            _class_of(module).remember(module)
             self._leave(module, choose.HELD)
         for module, plan in list(self._plans.items()):
             if len(weights_of(module)) != len(plan):
@@ -188,6 +189,11 @@ class _Packing:
             logger.info("%s is not packed: %s", self._paths[module], reason)
 
 
+def _class_of(module: nn.Module) -> Any:
+    """Return the packed class of `module`, which it may have already."""
+    return packed_class(type(module)) or type(module)
+
+
 def _take(places: list[Place], rows: Rows, take_shared: bool) -> PackedWeight | None:
     """Pack a parameter that exactly `places` have. None, and all as it was, if others have it."""
     if any(choose.others_have_parameters_of(module) for module, _ in places):
@@ -198,9 +204,7 @@ def _take(places: list[Place], rows: Rows, take_shared: bool) -> PackedWeight | 
     requires_grad = parameter.requires_grad
     for module, name in places:
         dict.__setitem__(module.__dict__["_parameters"], name, None)
-        forget = getattr(packed_class(type(module)) or type(module), "forget", None)
-        if forget is not None:
-            forget(module, name)
+        _class_of(module).forget(module)
     alive = weakref.ref(parameter)
     del parameter
     kept = alive()

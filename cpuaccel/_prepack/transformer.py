@@ -30,10 +30,6 @@ class PackedTransformerEncoderLayer(PackedModule, nn.TransformerEncoderLayer):
     """nn.TransformerEncoderLayer that calls the modules in it."""
 
     @classmethod
-    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
-        return {}
-
-    @classmethod
     def reads(cls, module: Any) -> Iterable[nn.Module]:
         return _parts(module)
 
@@ -51,10 +47,6 @@ class PackedTransformerEncoderLayer(PackedModule, nn.TransformerEncoderLayer):
 @packs(nn.TransformerEncoder)
 class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
     """nn.TransformerEncoder that makes no nested tensors for layers that are packed."""
-
-    @classmethod
-    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
-        return {}
 
     @classmethod
     def reads(cls, module: Any) -> Iterable[nn.Module]:
