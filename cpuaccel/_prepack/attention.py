@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cpuaccel._prepack.linear import run_linear
+from cpuaccel._prepack.matrix import Matrix
 from cpuaccel._prepack.module import PackedModule, make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.weight import Form
 
 _APART = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
@@ -21,13 +23,13 @@ class PackedMultiheadAttention(PackedModule, nn.MultiheadAttention):
     """nn.MultiheadAttention whose input projections are packed, each by itself."""
 
     @classmethod
-    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
+    def plan(cls, module: Any) -> dict[str, Form] | str:
         if module.bias_k is not None or module.bias_v is not None or module.add_zero_attn:
             return "it adds a bias or zeros to the keys"
         E = module.embed_dim
         if not module._qkv_same_embed_dim:
-            return dict.fromkeys(_APART, (E,))
-        return {"in_proj_weight": (E, E, E)}
+            return dict.fromkeys(_APART, Matrix((E,)))
+        return {"in_proj_weight": Matrix((E, E, E))}
 
     @classmethod
     def reads(cls, module: Any) -> Iterable[nn.Module]:

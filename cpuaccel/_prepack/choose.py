@@ -1,4 +1,4 @@
-"""Which parameters can be packed, and why others cannot."""
+"""Which parameters can be packed at all, and why others cannot."""
 
 from __future__ import annotations
 
@@ -8,53 +8,41 @@ from typing import Any
 import torch
 from torch import nn
 
-from cpuaccel import _native
-from cpuaccel._prepack.weight import panel_columns
-
-MOST = 1.1
-"""Memory of packed weights, at most this many times that of the plain ones."""
-
 HELD = (
     "its weight is also held outside of the model (a variable, an optimizer, a view, numpy, a"
     " mapped file): what is written there would not be seen"
 )
-_TYPES = (torch.float32, torch.bfloat16, torch.float16)
-_FP16_ARITHMETIC = frozenset({"avx512_fp16", "avx512fp16", "amx_fp16"})
 
 
-def why_not(weight: Any, rows: tuple[int, ...]) -> str:
-    """Return why a parameter is not to be packed, its rows in parts of `rows`, or ""."""
-    if type(weight) is not nn.Parameter:
+def why_not(parameter: Any) -> str:
+    """Return why a parameter is not to be taken out of its module, or ""."""
+    if type(parameter) is not nn.Parameter:
         return "its weight is not a plain parameter"
-    if weight.device.type != "cpu" or weight.layout != torch.strided:
-        return f"its weight is {weight.layout} on {weight.device}, not dense on the CPU"
-    if weight.dtype not in _TYPES:
-        return f"its weight is of {weight.dtype}"
-    if weight.dim() != 2 or weight.numel() == 0 or sum(rows) != weight.shape[0]:
-        return f"its weight has the shape {tuple(weight.shape)}"
-    if weight.grad is not None:
+    if parameter.device.type != "cpu" or parameter.layout != torch.strided:
+        return f"its weight is {parameter.layout} on {parameter.device}, not dense on the CPU"
+    values: Any = parameter
+    if values.numel() == 0 or not _dense(values):
+        return f"its weight has the shape {tuple(values.shape)} and strides {values.stride()}"
+    if values.grad is not None:
         return "its weight has a gradient: call zero_grad() first"
-    if weight._backward_hooks or getattr(weight, "_post_accumulate_grad_hooks", None):
+    if values._backward_hooks or getattr(values, "_post_accumulate_grad_hooks", None):
         return "its weight has hooks"
-    values: Any = weight
     if values.is_shared():
         return "its weight is in memory that processes share"
-    if weight.is_inference():
+    if values.is_inference():
         return "its weight was made in inference mode"
-    panel = panel_columns()
-    padded = sum((part + panel - 1) // panel * panel for part in rows)
-    if padded > MOST * weight.shape[0]:
-        return f"its {weight.shape[0]} rows, packed by {panel}, would take more than {MOST} times"
-    return _slow_type(weight.dtype)
-
-
-def _slow_type(dtype: torch.dtype) -> str:
-    native = _native.load()
-    if dtype == torch.bfloat16 and native.has_bf16_arithmetic():
-        return "torch multiplies bfloat16 faster on this CPU, which has instructions for it"
-    if dtype == torch.float16 and _FP16_ARITHMETIC & set(native.cpu_features()):
-        return "torch multiplies float16 faster on this CPU, which has instructions for it"
     return ""
+
+
+def _dense(values: torch.Tensor) -> bool:
+    """Return whether the elements lie one behind the other, in whatever order."""
+    expected = 1
+    for stride, size in sorted(zip(values.stride(), values.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
 
 
 def others_have_memory_of(values: torch.Tensor) -> bool:

@@ -8,14 +8,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+from cpuaccel._prepack.matrix import Matrix
 from cpuaccel._prepack.module import PackedModule, make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.weight import Form
 
 
 class _Linear(PackedModule):
     @classmethod
-    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
+    def plan(cls, module: Any) -> dict[str, Form] | str:
         weight = dict.get(module._parameters, "weight")
-        return {"weight": (weight.shape[0],)} if weight is not None else "it has no weight"
+        return {"weight": Matrix((weight.shape[0],))} if weight is not None else "it has no weight"
 
     def forward(self: Any, input: Tensor) -> Tensor:
         return run_linear(self, input)

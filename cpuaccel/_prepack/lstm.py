@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cpuaccel._prepack.matrix import Matrix
 from cpuaccel._prepack.module import PackedModule, make_plain, packs, raw, weights_of
+from cpuaccel._prepack.weight import Form
 
 
 @packs(nn.LSTM)
@@ -15,13 +17,13 @@ class PackedLSTM(PackedModule, nn.LSTM):
     """nn.LSTM of float32 whose weights are packed, for inference."""
 
     @classmethod
-    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
+    def plan(cls, module: Any) -> dict[str, Form] | str:
         if module.proj_size:
             return "it has projections"
         names = [name for name in module._flat_weights_names if name.startswith("weight")]
         if any(getattr(raw(module, name), "dtype", None) != torch.float32 for name in names):
             return "its weights are not of float32"
-        return dict.fromkeys(names, (4 * module.hidden_size,))
+        return dict.fromkeys(names, Matrix((4 * module.hidden_size,)))
 
     @classmethod
     def forget(cls, module: Any) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from cpuaccel import _native
 from cpuaccel._log import logger
 from cpuaccel._prepack.parameters import PackedParameters
-from cpuaccel._prepack.weight import PackedWeight
+from cpuaccel._prepack.weight import Form, PackedWeight
 
 transition = threading.RLock()
 """Held while modules change from plain to packed or back."""
@@ -38,8 +38,8 @@ class PackedModule(nn.Module):
     # What `pack.py` asks of plain modules of `plain_class`.
 
     @classmethod
-    def plan(cls, module: Any) -> dict[str, tuple[int, ...]] | str:
-        """Return the parameters to pack, and of how many rows their parts are; or why not."""
+    def plan(cls, module: Any) -> dict[str, Form] | str:
+        """Return the parameters to pack, and in which form; or why not."""
         return {}
 
     @classmethod
@@ -153,9 +153,9 @@ def packed_class(plain: type[nn.Module]) -> type[PackedModule] | None:
     return _packed_classes.get(plain)
 
 
-def weights_of(module: nn.Module) -> dict[str, PackedWeight]:
-    """Return the packed weights of `module` itself, by name."""
-    weights: dict[str, PackedWeight] = module.__dict__.get("_packed_weights") or {}
+def weights_of(module: nn.Module) -> dict[str, Any]:
+    """Return the packed weights of `module` itself, by name: of the form that its class wants."""
+    weights: dict[str, Any] = module.__dict__.get("_packed_weights") or {}
     return weights
 
 
@@ -220,8 +220,11 @@ def open_up(modules: Iterable[nn.Module]) -> list[nn.Module]:
                 continue
             opened.append(module)
             waiting += [user for w in weights.values() for user, _ in w.modules()]
+        # All before any: should memory be short, all stay packed.
+        held = [w.parameter() for module in opened for w in weights_of(module).values()]
         for module in opened:
             _restore(module)
+        del held
         return opened
 
 

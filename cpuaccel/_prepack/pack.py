@@ -22,11 +22,13 @@ from cpuaccel._prepack.module import (
     transition,
     weights_of,
 )
-from cpuaccel._prepack.weight import PackedWeight
+from cpuaccel._prepack.weight import Form, PackedWeight
 from cpuaccel.quant import engine
 
-Rows = tuple[int, ...]
 Place = tuple[nn.Module, str]
+
+_NO_FORM = (nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
+"""Layers that would be listed if they were packed; so it is said that they are not."""
 
 _left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 
@@ -62,7 +64,7 @@ class _Packing:
     def __init__(self, model: nn.Module, take_shared: bool) -> None:
         self._take_shared = take_shared
         self._paths: dict[nn.Module, str] = {}
-        self._plans: dict[nn.Module, dict[str, Rows]] = {}
+        self._plans: dict[nn.Module, dict[str, Form]] = {}
         self._reasons: dict[nn.Module, str] = {}
         self.add((module, path) for path, module in model.named_modules())
 
@@ -85,16 +87,21 @@ class _Packing:
         cls: Any = packed_class(type(module))
         if cls is None:
             base = next((c for c in type(module).__mro__ if packed_class(c)), None)
-            if base is not None and not isinstance(module, PackedModule):
+            if isinstance(module, PackedModule):
+                return
+            if base is not None:
                 self._reasons[module] = f"a class of its own, made from {base.__name__}"
+            elif isinstance(module, _NO_FORM):
+                self._reasons[module] = "cpuaccel has no packed form for this kind of layer"
             return
         if "forward" in module.__dict__:
             self._reasons[module] = "its forward was replaced"
             return
         plan = cls.plan(module)
         if isinstance(plan, dict):
-            for name, rows in plan.items():
-                if reason := choose.why_not(raw(module, name), rows):
+            for name, form in plan.items():
+                weight = raw(module, name)
+                if reason := choose.why_not(weight) or form.why_not(weight):
                     plan = reason
                     break
         if isinstance(plan, dict):
@@ -131,9 +138,9 @@ class _Packing:
     def _leave_what_others_have(self, users: dict[int, list[Place]]) -> bool:
         changed = False
         for module, plan in list(self._plans.items()):
-            for name, rows in plan.items():
+            for name, form in plan.items():
                 for other, other_name in users[id(raw(module, name))]:
-                    if self._plans.get(other, {}).get(other_name) != rows:
+                    if self._plans.get(other, {}).get(other_name) != form:
                         path = self._paths[other]
                         reason = f"its weight is also {path + '.' if path else ''}{other_name}"
                         changed = self._leave(module, f"{reason}, which is not packed") or changed
@@ -141,9 +148,9 @@ class _Packing:
 
     def _pack(self, users: dict[int, list[Place]]) -> None:
         groups = [
-            (users[id(raw(module, name))], rows)
+            (users[id(raw(module, name))], form)
             for module, plan in self._plans.items()
-            for name, rows in plan.items()
+            for name, form in plan.items()
             if users[id(raw(module, name))][0] == (module, name)
         ]
         held = self._pack_groups(groups)
@@ -161,13 +168,13 @@ class _Packing:
                 self._leave(module, choose.HELD)
 
     def _pack_groups(
-        self, groups: list[tuple[list[Place], Rows]]
-    ) -> list[tuple[list[Place], Rows]]:
+        self, groups: list[tuple[list[Place], Form]]
+    ) -> list[tuple[list[Place], Form]]:
         failed = []
-        for places, rows in groups:
-            weight = _take(places, rows, self._take_shared)
+        for places, form in groups:
+            weight = _take(places, form, self._take_shared)
             if weight is None:
-                failed.append((places, rows))
+                failed.append((places, form))
                 continue
             for module, name in places:
                 put_in(module, name, weight)
@@ -194,25 +201,32 @@ def _class_of(module: nn.Module) -> Any:
     return packed_class(type(module)) or type(module)
 
 
-def _take(places: list[Place], rows: Rows, take_shared: bool) -> PackedWeight | None:
+def _take(places: list[Place], form: Form, take_shared: bool) -> PackedWeight | None:
     """Pack a parameter that exactly `places` have. None, and all as it was, if others have it."""
     if any(choose.others_have_parameters_of(module) for module, _ in places):
         return None
     parameter: Any = raw(*places[0])
-    values = parameter.detach()
-    attributes = dict(parameter.__dict__)
-    requires_grad = parameter.requires_grad
-    for module, name in places:
-        dict.__setitem__(module.__dict__["_parameters"], name, None)
-        _class_of(module).forget(module)
+    # It has the memory for the time in which nobody else shall have it.
+    values = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
+    values.__dict__.update(parameter.__dict__)
     alive = weakref.ref(parameter)
+    for module, name in places:
+        _put(module, name, None)
+        _class_of(module).forget(module)
     del parameter
     kept = alive()
-    if (kept is None and not choose.others_have_memory_of(values)) or take_shared:
-        return PackedWeight.of(values, rows, requires_grad, attributes)
-    if kept is None:
-        kept = nn.Parameter(values, requires_grad=requires_grad)
-        kept.__dict__.update(attributes)
-    for module, name in places:
-        dict.__setitem__(module.__dict__["_parameters"], name, kept)
-    return None
+    put_back: Any = values if kept is None else kept
+    try:
+        if take_shared or (put_back is values and not choose.others_have_memory_of(values)):
+            weight = form.pack(values)
+            put_back = None
+            return weight
+        return None
+    finally:
+        if put_back is not None:
+            for module, name in places:
+                _put(module, name, put_back)
+
+
+def _put(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+    dict.__setitem__(module.__dict__["_parameters"], name, parameter)

@@ -1,89 +1,55 @@
-"""A weight in packed form, and the modules that compute with it."""
+"""A weight in packed form: what all kinds of them have in common."""
 
 from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from cpuaccel import _native
-
 
 class PackedWeight:
-    """What replaces a parameter: its values in panels, all else that it had, and whose it is.
+    """What replaces a parameter: its values in another order, all else it had, and whose it is.
 
-    The parameter has shape (rows, in_features). Its rows are packed in `parts`, one behind the
-    other, so that a part can be used alone (the query's projection of an attention layer).
+    A subclass holds the values, computes with them and gives them back.
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Tensor],
-        rows: tuple[int, ...],
-        in_features: int,
-        panel: int,
-        requires_grad: bool,
-        attributes: dict[str, Any],
-    ) -> None:
-        self.parts = tuple(parts)
-        """The values: a tensor of one dimension for each of `rows`."""
-        self.rows = rows
-        self.in_features = in_features
-        self.panel = panel
-        """Rows in a panel."""
-        self.requires_grad = requires_grad
-        self.attributes = attributes
+    def __init__(self, parameter: nn.Parameter) -> None:
+        self.shape = tuple(parameter.shape)
+        self.dtype = parameter.dtype
+        self.requires_grad = parameter.requires_grad
+        self.strides = parameter.stride()
+        self.attributes = dict(parameter.__dict__)
         """What was set on the parameter."""
         self.users: list[tuple[weakref.ref[nn.Module], str]] = []
         """Modules that have it, and the name it has there."""
         self._given: weakref.ref[nn.Parameter] | None = None
 
-    @classmethod
-    def of(
-        cls, values: Tensor, rows: tuple[int, ...], requires_grad: bool, attributes: dict[str, Any]
-    ) -> PackedWeight:
-        """Pack `values`, of shape (sum of `rows`, in_features)."""
-        panel = panel_columns()
-        # Outside of inference mode: what is made in it could not be used where gradients are.
-        with torch.inference_mode(False), torch.no_grad():
-            pack = torch.ops.cpuaccel.pack_linear.default
-            parts = [pack(part, panel) for part in torch.split(values, list(rows))]
-        return cls(parts, rows, int(values.shape[1]), panel, requires_grad, attributes)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return sum(self.rows), self.in_features
-
-    @property
-    def dtype(self) -> torch.dtype:
-        dtype: torch.dtype = self.parts[0].dtype
-        return dtype
-
     @property
     def nbytes(self) -> int:
         """Memory of the packed values, in bytes."""
-        return sum(part.nbytes for part in self.parts)
+        raise NotImplementedError
 
-    def linear(self, input: Tensor, bias: Tensor | None, part: int = 0) -> Tensor:
-        """Return `F.linear(input, <the rows of a part>, bias)`."""
-        result: Tensor = torch.ops.cpuaccel.packed_linear.default(
-            input, self.parts[part], self.panel, self.rows[part], self.in_features, bias
-        )
-        return result
+    def values(self) -> Tensor:
+        """Return the values as they were, contiguous, in a tensor of their own."""
+        raise NotImplementedError
+
+    def copy_values(self) -> None:
+        """Go on with a copy of the packed values."""
+        raise NotImplementedError
 
     def unpack(self) -> Tensor:
-        """Return the values as they were, in a tensor of their own."""
+        """Return the values as they were, in memory too, in a tensor of their own."""
+        # Outside of inference mode: what is made in it could not be used where gradients are.
         with torch.inference_mode(False), torch.no_grad():
-            op = torch.ops.cpuaccel.unpack_linear.default
-            parts = [
-                op(part, self.panel, rows, self.in_features)
-                for part, rows in zip(self.parts, self.rows, strict=True)
-            ]
-            return parts[0] if len(parts) == 1 else torch.cat(parts)
+            values = self.values()
+            if values.stride() != self.strides:
+                plain = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+                values = plain.copy_(values)
+            return values
 
     def parameter(self) -> nn.Parameter:
         """Return the parameter as it was. The same one while somebody holds it."""
@@ -103,18 +69,19 @@ class PackedWeight:
                 yield module, name
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeight:
+        new = copy.copy(self)
         # The modules that are copied too add themselves.
-        parts = [part.clone() for part in self.parts]
-        return PackedWeight(
-            parts,
-            self.rows,
-            self.in_features,
-            self.panel,
-            self.requires_grad,
-            copy.deepcopy(self.attributes, memo),
-        )
+        new.users, new._given = [], None
+        new.attributes = copy.deepcopy(self.attributes, memo)
+        new.copy_values()
+        return new
 
 
-def panel_columns() -> int:
-    """Return how many rows of a weight lie in a panel; rows are padded to a multiple of it."""
-    return _native.load().gemm_panel()
+class Form(Protocol):
+    """How a parameter is to be packed. Equal forms can share it."""
+
+    def why_not(self, parameter: nn.Parameter) -> str:
+        """Return why this dense parameter of the CPU is not to be packed so, or ""."""
+
+    def pack(self, parameter: nn.Parameter) -> PackedWeight:
+        """Pack it."""

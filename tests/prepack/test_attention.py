@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import pickle
 from typing import Any
 
 import pytest
@@ -272,6 +273,7 @@ def test_encoder_is_unpacked() -> None:
     assert_same(ours.state_dict(), encoder.state_dict())
     other = copy.deepcopy(ours)
     assert _all_packed(other)
+    assert str(pickle.loads(pickle.dumps(ours))) == str(encoder)
     assert str(cpuaccel.unpack(ours)) == str(encoder)
     x = torch.randn(2, 3, E)
     with torch.no_grad():

@@ -12,6 +12,7 @@ from quant._engine import needs_plugin
 from torch import Tensor, nn
 
 import cpuaccel
+from cpuaccel._prepack import matrix
 from prepack._models import assert_close, fallbacks, is_packed, mlp, packed, values
 
 pytestmark = needs_plugin
@@ -276,6 +277,57 @@ def test_a_dict_that_was_taken_before_goes_on_working() -> None:
     assert torch.equal(ours.weight, torch.zeros(96, 64))
     del parameters["bias"]
     assert not hasattr(ours, "bias")
+
+
+def test_unpacking_keeps_strides() -> None:
+    layer = nn.Linear(64, 96)
+    layer.weight = nn.Parameter(torch.randn(64, 96).t())
+    expected = layer.weight.detach().clone()
+    cpuaccel.prepack(layer)
+    assert is_packed(layer)
+    assert layer.weight.stride() == (1, 96)
+    assert torch.equal(layer.weight, expected)
+
+
+def test_nothing_is_lost_where_packing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, state = mlp(), values(mlp())
+    model.load_state_dict(state)
+    calls = []
+
+    def pack(parameter: nn.Parameter, rows: Any) -> Any:
+        calls.append(rows)
+        if len(calls) == 2:
+            raise MemoryError
+        return real(parameter, rows)
+
+    real = matrix.PackedMatrix
+    monkeypatch.setattr(matrix, "PackedMatrix", pack)
+    with pytest.raises(MemoryError):
+        cpuaccel.prepack(model)
+    assert len(calls) == 2
+    for name, value in values(model).items():
+        assert torch.equal(value, state[name])
+    assert_close(
+        model(torch.ones(1, 64)).detach(), cpuaccel.unpack(model)(torch.ones(1, 64)).detach()
+    )
+
+
+def test_nothing_is_lost_where_unpacking_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = nn.Linear(64, 96), nn.Linear(64, 96)
+    b.weight = a.weight
+    model = packed(nn.ModuleList([a, b]))
+
+    def fail(self: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(matrix.PackedMatrix, "values", fail)
+        with pytest.raises(MemoryError):
+            cpuaccel.unpack(model)
+    assert is_packed(model[0])
+    assert is_packed(model[1])
+    assert torch.equal(model[0].weight, a.weight)
+    assert model[1].weight is model[0].weight
 
 
 def test_unpacking_gives_all_back() -> None:

@@ -43,6 +43,12 @@ def _hooked() -> nn.Module:
     return layer
 
 
+def _expanded() -> nn.Module:
+    layer = _linear()
+    layer.weight = nn.Parameter(torch.randn(1, 64).expand(96, 64))
+    return layer
+
+
 def _sparse() -> nn.Module:
     layer = _linear()
     layer.weight = nn.Parameter(layer.weight.detach().to_sparse())
@@ -52,6 +58,7 @@ def _sparse() -> nn.Module:
 LEFT: dict[str, tuple[Any, str]] = {
     "few rows": (lambda: nn.Linear(64, 3), "would take more than 1.1 times"),
     "empty": (lambda: nn.Linear(0, 96), "shape"),
+    "expanded": (_expanded, "strides"),
     "double": (lambda: _linear(dtype=torch.float64), "float64"),
     "meta": (lambda: _linear(device="meta"), "meta"),
     "sparse": (_sparse, "sparse"),
@@ -64,6 +71,7 @@ LEFT: dict[str, tuple[Any, str]] = {
     "weight_norm": (lambda: torch.nn.utils.weight_norm(_linear()), "has no weight"),
     "a gradient": (_with_gradient, "has a gradient"),
     "hooks": (_hooked, "hooks"),
+    "a convolution": (lambda: nn.Conv2d(64, 64, 3), "no packed form for this kind"),
     "shared memory": (lambda: _linear().share_memory(), "processes share"),
 }
 
