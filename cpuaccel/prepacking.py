@@ -21,11 +21,12 @@ def prepack(model: Model, *, take_shared: bool = False) -> Model:
     at most 1.1 times the plain weights'. Results are torch's within the rounding of sums. What
     cannot be packed stays as it is; `explain(model)` says why.
 
-    The model goes on as before: `state_dict` (copies of the weights), `load_state_dict`, `to`,
-    `deepcopy`, pickle (which gives plain modules of torch), gradients of inputs and biases. Reading
-    a weight (`layer.weight`, `parameters()`) or training makes a layer plain again, with its values
-    as they were, so no write is lost; call `prepack` again to pack it again. Not to be called while
-    another thread runs the model.
+    The model goes on as before: `state_dict` (of copies: what is written to them does not reach the
+    model), `load_state_dict`, `to`, `deepcopy`, pickle (which gives plain modules of torch),
+    gradients of inputs and biases. Reading a weight (`layer.weight`, `parameters()`, so
+    `torch.compile` too) or training makes a layer plain again, with its values as they were, so no
+    write is lost; call `prepack` again to pack it again. Not to be called while another thread runs
+    the model.
 
     With cpuaccel off it does nothing but a RuntimeWarning; models packed before go on, on torch's
     kernels and weights unpacked at each call.

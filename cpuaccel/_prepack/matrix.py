@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,7 @@ class PackedMatrix(PackedWeight):
             parts = torch.split(parameter.detach(), list(rows))
             self.parts: tuple[Tensor, ...] = tuple(pack(part, self.panel) for part in parts)
             """The values: a tensor of one dimension for each of `rows`."""
+        self._count_bytes()
 
     @property
     def nbytes(self) -> int:
@@ -48,6 +50,12 @@ class PackedMatrix(PackedWeight):
     def copy_values(self) -> None:
         with torch.inference_mode(False), torch.no_grad():
             self.parts = tuple(part.clone() for part in self.parts)
+        self._count_bytes()
+
+    def _count_bytes(self) -> None:
+        count = _native.load().add_packed_weight_bytes
+        count(self.nbytes)
+        weakref.finalize(self, count, -self.nbytes).atexit = False
 
     def linear(self, input: Tensor, bias: Tensor | None, part: int = 0) -> Tensor:
         """Return `F.linear(input, <the rows of a part>, bias)`."""

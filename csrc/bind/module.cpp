@@ -282,6 +282,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));
   module.def("count_fallback",
              [](const std::string& op, const std::string& reason) { count_fallback(op, reason); });
+  module.def("add_packed_weight_bytes", [](int64_t bytes) { packed_weight_bytes() += bytes; });
   module.def("gemm_panel", &ops::gemm_panel,
              "Columns of a panel of packed weights, for the instructions now in use.");
   module.def("cpu_vendor", &cpu_vendor);

@@ -167,6 +167,17 @@ def test_switched_off() -> None:
     assert cpuaccel.stats()["calls"]["packed_linear.cpuaccel"] == 2
 
 
+def test_switched_off_under_autocast() -> None:
+    layer, input = nn.Linear(64, 96).eval(), torch.randn(4, 64)
+    ours = packed(layer)
+    with (
+        cpuaccel.enabled(False),
+        torch.no_grad(),
+        torch.autocast("cpu", dtype=torch.bfloat16),
+    ):
+        torch.testing.assert_close(ours(input), layer(input), rtol=0, atol=0)
+
+
 def test_gradients_of_what_is_not_packed() -> None:
     model = mlp()
     ours = packed(model)
@@ -272,6 +283,8 @@ def test_opcheck_of_packing() -> None:
         ({"panel": 7}, "panel"),
         ({"out_features": 999}, "packed"),
         ({"in_features": -1}, "packed"),
+        ({"out_features": 2**63 - 1}, "packed"),
+        ({"out_features": 0}, "packed"),
         ({"packed": torch.zeros(5)}, "packed"),
         ({"packed": torch.zeros(3, 3)}, "packed"),
         ({"packed": torch.zeros(640, dtype=torch.int64)}, "packed"),

@@ -1,6 +1,7 @@
 """What is packed, what is left alone and why, and what sharing does."""
 
 import copy
+import gc
 import subprocess
 import sys
 from typing import Any
@@ -139,6 +140,23 @@ def test_explain_names_them() -> None:
     assert rows["0"].packed_bytes == 96 * 64 * 4
     assert "packed form" in rows["0"].reason
     assert is_packed(ours[0])
+
+
+def test_bytes_are_counted() -> None:
+    def held() -> int:
+        return int(cpuaccel.stats()["memory"]["packed_weight_bytes"])
+
+    gc.collect()
+    before, one = held(), 2 * 96 * 64 * 4
+    ours = packed(mlp())
+    assert held() == before + one
+    other = copy.deepcopy(ours)
+    assert held() == before + 2 * one
+    cpuaccel.unpack(other)
+    assert held() == before + one
+    del ours, other
+    gc.collect()
+    assert held() == before
 
 
 def test_tied_layers_are_packed_once() -> None:

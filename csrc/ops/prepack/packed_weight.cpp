@@ -44,13 +44,13 @@ kernels::GemmPacked view(const char* op, const at::Tensor& packed, const PackedS
   TORCH_CHECK(packed.device().is_cpu() && packed.layout() == at::kStrided &&
                   float_type(packed.scalar_type()) && packed.dim() == 1 && packed.is_contiguous(),
               op, ": expected packed to be what pack_linear returned");
-  TORCH_CHECK(shape.out_features >= 0 && shape.in_features >= 0 &&
-                  packed.numel() / kernels::round_up(std::max<int64_t>(shape.out_features, 1),
-                                                     shape.panel) ==
-                      (shape.out_features == 0 ? 0 : shape.in_features),
-              op, ": expected packed to hold weights of ", shape.out_features, " x ",
-              shape.in_features, " in panels of ", shape.panel, ", but got ", packed.numel(),
-              " elements");
+  // No larger than what their product may be without overflow.
+  const auto possible = [](int64_t size) { return size >= 0 && size < int64_t{1} << 31; };
+  TORCH_CHECK(
+      possible(shape.out_features) && possible(shape.in_features) &&
+          packed.numel() == shape.in_features * kernels::round_up(shape.out_features, shape.panel),
+      op, ": expected packed to hold weights of ", shape.out_features, " x ", shape.in_features,
+      " in panels of ", shape.panel, ", but got ", packed.numel(), " elements");
   return {const_cast<void*>(packed.const_data_ptr()), gemm_type(packed.scalar_type()),
           shape.in_features, shape.out_features, row};
 }
