@@ -29,8 +29,6 @@ def why_not(parameter: Any) -> str:
         return "its weight has hooks"
     if values.is_shared():
         return "its weight is in memory that processes share"
-    if values.is_inference():
-        return "its weight was made in inference mode"
     return ""
 
 

@@ -28,6 +28,7 @@ class PackedMatrix(PackedWeight):
         self.in_features = int(parameter.shape[1])
         self.panel = _native.load().gemm_panel()
         """Rows in a panel."""
+        # Outside of inference mode: what is made in it could not be used where gradients are.
         with torch.inference_mode(False), torch.no_grad():
             pack = torch.ops.cpuaccel.pack_linear.default
             parts = torch.split(parameter.detach(), list(rows))

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from torch import nn
 
 from cpuaccel import _native
@@ -207,7 +208,8 @@ def _take(places: list[Place], form: Form, take_shared: bool) -> PackedWeight | 
         return None
     parameter: Any = raw(*places[0])
     # It has the memory for the time in which nobody else shall have it.
-    values = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
+    with torch.inference_mode(parameter.is_inference()):
+        values = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
     values.__dict__.update(parameter.__dict__)
     alive = weakref.ref(parameter)
     for module, name in places:

@@ -22,6 +22,8 @@ class PackedWeight:
         self.dtype = parameter.dtype
         self.requires_grad = parameter.requires_grad
         self.strides = parameter.stride()
+        self.inference = parameter.is_inference()
+        """Whether it was made in inference mode."""
         self.attributes = dict(parameter.__dict__)
         """What was set on the parameter."""
         self.users: list[tuple[weakref.ref[nn.Module], str]] = []
@@ -43,8 +45,7 @@ class PackedWeight:
 
     def unpack(self) -> Tensor:
         """Return the values as they were, in memory too, in a tensor of their own."""
-        # Outside of inference mode: what is made in it could not be used where gradients are.
-        with torch.inference_mode(False), torch.no_grad():
+        with torch.inference_mode(self.inference), torch.no_grad():
             values = self.values()
             if values.stride() != self.strides:
                 plain = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
@@ -55,7 +56,7 @@ class PackedWeight:
         """Return the parameter as it was. The same one while somebody holds it."""
         parameter = self._given() if self._given is not None else None
         if parameter is None:
-            with torch.inference_mode(False):
+            with torch.inference_mode(self.inference):
                 parameter = nn.Parameter(self.unpack(), requires_grad=self.requires_grad)
             parameter.__dict__.update(self.attributes)
             self._given = weakref.ref(parameter)

@@ -93,10 +93,26 @@ def test_left_alone(name: str) -> None:
     assert why in row.note
 
 
-def test_layers_made_in_inference_mode_are_left() -> None:
+@pytest.mark.parametrize("packed_within", [False, True])
+def test_layers_made_in_inference_mode(packed_within: bool) -> None:
     with torch.inference_mode():
-        layer = _linear()
-    assert not is_packed(cpuaccel.prepack(layer))
+        layer, input = _linear(), torch.randn(3, 64)
+        expected, state = layer(input), copy.deepcopy(layer.state_dict())
+    held = layer.weight
+    with torch.inference_mode(packed_within):
+        assert not is_packed(cpuaccel.prepack(layer))
+        assert layer.weight is held
+        del held
+        assert is_packed(cpuaccel.prepack(layer))
+    with torch.inference_mode():
+        assert_close(layer(input), expected)
+        assert_same(layer.state_dict(), state)
+        copy.deepcopy(layer)(input)
+    with torch.no_grad():
+        assert_close(layer(torch.ones(3, 64)), cpuaccel.unpack(layer)(torch.ones(3, 64)))
+    assert layer.weight.is_inference()
+    assert layer.weight.requires_grad
+    assert torch.equal(layer.weight, state["weight"])
 
 
 @pytest.mark.parametrize("argument", [None, 5, torch.ones(2), [nn.Linear(2, 2)], {}])
