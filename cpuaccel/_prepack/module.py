@@ -237,8 +237,8 @@ def _restore(module: nn.Module) -> None:
             for name, value in _raw_items(module)
         }
         del module.__dict__["_packed_weights"]
+        # Before the class: who runs it meanwhile waits in our forward.
+        cls.remember(module)
     # Not that of a class which somebody put over ours.
     if isinstance(module, PackedModule) and type(module) is packed_class(module.plain_class):
         module.__class__ = module.plain_class  # type: ignore[assignment]
-    if weights:
-        cls.remember(module)

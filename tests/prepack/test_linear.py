@@ -250,6 +250,27 @@ def test_many_threads_at_once() -> None:
             assert_close(result, expected)
 
 
+def test_made_plain_while_others_run_it() -> None:
+    encoder = nn.TransformerEncoderLayer(64, 4, 96, batch_first=True).eval()
+    model, input = nn.Sequential(mlp(), encoder), torch.randn(2, 5, 64)
+    with torch.no_grad():
+        expected = model(input)
+    for _ in range(5):
+        ours = packed(model)
+
+        def run(index: int, ours: Any = ours) -> Tensor:
+            if index == 20:
+                list(ours.parameters())
+            with torch.no_grad():
+                result: Tensor = ours(input)
+            return result
+
+        with ThreadPoolExecutor(4) as pool:
+            for result in pool.map(run, range(40)):
+                torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+        assert not any(map(is_packed, ours.modules()))
+
+
 def test_the_same_bits_on_any_number_of_threads() -> None:
     ours, input = packed(nn.Linear(512, 1024).eval()), torch.randn(150, 512)
     with torch.no_grad():

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -145,6 +146,25 @@ def test_who_holds_a_weight_keeps_it_plain() -> None:
     assert model._flat_weights[1] is held
     x = torch.randn(3, 2, WIDTH)
     _close(model(x), nn.LSTM.forward(copy.deepcopy(model), x))
+
+
+def test_made_plain_while_others_run_it() -> None:
+    model, x = nn.LSTM(WIDTH, H, 2).eval(), torch.randn(3, 2, WIDTH)
+    with torch.no_grad():
+        expected = model(x)[0]
+    for _ in range(5):
+        ours = packed(model)
+
+        def run(index: int, ours: Any = ours) -> Any:
+            if index == 20:
+                ours.weight_hh_l1.data.mul_(1)
+            with torch.no_grad():
+                return ours(x)[0]
+
+        with ThreadPoolExecutor(4) as pool:
+            for result in pool.map(run, range(40)):
+                _close(result, expected)
+        assert type(ours) is nn.LSTM
 
 
 def _packed_sequence() -> Any:
