@@ -11,6 +11,7 @@ import torch as _torch  # noqa: F401
 from cpuaccel import memory
 from cpuaccel.diagnostics import clear_caches, explain, reset_stats, stats
 from cpuaccel.precision import fastmath
+from cpuaccel.prepacking import prepack, unpack
 from cpuaccel.quant.engine import disable, enable, enabled, is_enabled
 
 try:
@@ -28,6 +29,8 @@ __all__ = [
     "fastmath",
     "is_enabled",
     "memory",
+    "prepack",
     "reset_stats",
     "stats",
+    "unpack",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from cpuaccel import _native
 from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
+from cpuaccel._explain_prepacked import left_note, prepacked_rows
 from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
 from cpuaccel._facts import (
@@ -79,8 +81,12 @@ class _Walk:
         packed = list(_packed_in(module))
         for suffix, weights in packed:
             self.rows.extend(packed_rows(path + suffix, _op(module), weights))
-        if not packed:
-            self.rows.extend(_torch_rows(path, module, reason))
+        prepacked = list(prepacked_rows(path, module))
+        self.rows.extend(prepacked)
+        if not packed and not prepacked:
+            self.rows.extend(
+                replace(row, note=left_note(module)) for row in _torch_rows(path, module, reason)
+            )
         for name, child in module.named_children():
             if type(child).__name__ not in _HOLDERS and name != "_all_weight_values":
                 self.visit(_join(path, name), child)

@@ -21,6 +21,7 @@
 #include "ops/conv_choice.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
+#include "ops/prepack/packed_weight.h"
 #include "ops/weight_cache.h"
 #include "quant/providers.h"
 #include "quant/switch.h"
@@ -280,6 +281,11 @@ PYBIND11_MODULE(_C, module) {
   module.def("has_bf16_arithmetic", &has_bf16_arithmetic);
   module.def("rounds_while_packing", &ops::rounds_while_packing);
   module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));
+  module.def("count_fallback",
+             [](const std::string& op, const std::string& reason) { count_fallback(op, reason); });
+  module.def("add_packed_weight_bytes", [](int64_t bytes) { packed_weight_bytes() += bytes; });
+  module.def("gemm_panel", &ops::gemm_panel,
+             "Columns of a panel of packed weights, for the instructions now in use.");
   module.def("cpu_vendor", &cpu_vendor);
   module.def("set_log_sink", &set_python_log_sink, py::arg("sink").none(true));
   module.def("stats", &all_stats);

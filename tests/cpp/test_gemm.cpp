@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -357,6 +359,20 @@ TEST_P(GemmTest, PackedKeepsEveryBit) {
   const GemmPacked packed({halves.data(), GemmType::bf16, kN, 1, 0}, kK, kN, GetParam().function);
   packed.unpack(back.data(), kN, 1);
   EXPECT_EQ(halves, back);
+}
+
+TEST_P(GemmTest, PackedInMemoryOfTheCaller) {
+  constexpr int64_t kK = 300, kN = 70;
+  std::vector<float> b(kK * kN), back(kK * kN);
+  std::iota(b.begin(), b.end(), 0.0f);
+  const GemmMatrix matrix{b.data(), GemmType::f32, kN, 1, 0};
+  const GemmPacked owner(matrix, kK, kN, GetParam().function);
+  std::vector<float> memory(owner.bytes() / sizeof(float));
+  GemmPacked(memory.data(), GemmType::f32, kK, kN, GetParam().function).pack(matrix);
+  const GemmPacked reader(memory.data(), GemmType::f32, kK, kN, GetParam().function);
+  reader.unpack(back.data(), kN, 1);
+  EXPECT_EQ(back, b);
+  EXPECT_EQ(std::memcmp(memory.data(), owner.panel(0, 0), owner.bytes()), 0);
 }
 
 // Splits a range into three parts for three threads.

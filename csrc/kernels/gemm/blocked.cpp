@@ -138,7 +138,7 @@ class Blocked {
     bool add = k0_ == 0 ? result.start() : result.resume();
     for (int64_t k = 0; k < k_; k += kc_) {
       const int64_t kc = std::min(kc_, k_ - k);
-      const bool reused = m > 2 * kernels_.mr && columns >= 256;
+      const bool reused = m > 2 * kernels_.mr && columns >= 64;
       const GemmRows a = rows(call_, kernels_, {g_, m0, m, k0_ + k, kc, 0, nullptr}, reused);
       for (int64_t n = n0; n < n1; n += kernels_.nr) {
         const int64_t width = std::min(kernels_.nr, n1 - n);

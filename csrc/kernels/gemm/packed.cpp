@@ -17,14 +17,23 @@ GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N)
     : GemmPacked(b, K, N, first_usable(gemm_kernels()).function) {}
 
 GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row)
+    : GemmPacked(nullptr, b.type, K, N, for_row) {
+  owned_ = aligned_block(bytes());
+  data_ = reinterpret_cast<char*>(owned_.get());
+  pack(b);
+}
+
+GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFunction* for_row)
     : K_(K),
       N_(N),
       kc_(K == 0 ? 1 : gemm_kc(K)),
       nr_(for_row().nr),
       padded_(round_up(N, nr_)),
-      type_(b.type),
+      type_(type),
       row_(for_row),
-      data_(aligned_block(bytes())) {
+      data_(static_cast<char*>(memory)) {}
+
+void GemmPacked::pack(const GemmMatrix& b) {
   if (type_ == GemmType::f32) {
     pack_elements(static_cast<const float*>(b.data), b.row_stride, b.column_stride);
   } else {
@@ -38,7 +47,7 @@ size_t GemmPacked::bytes() const {
 
 const char* GemmPacked::panel(int64_t k, int64_t n) const {
   const int64_t index = k * padded_ + n * std::min(kc_, K_ - k);
-  return reinterpret_cast<const char*>(data_.get()) + index * gemm_type_size(type_);
+  return data_ + index * gemm_type_size(type_);
 }
 
 template <typename Element>

@@ -19,6 +19,11 @@ class GemmPacked {
   GemmPacked(const GemmMatrix& b, int64_t K, int64_t N);
   GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row);
 
+  // In memory of the caller's, which outlives the object: bytes() of it, written by pack() or what
+  // pack() of another such object wrote.
+  GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFunction* for_row);
+  void pack(const GemmMatrix& b);
+
   int64_t K() const { return K_; }
   int64_t N() const { return N_; }
   GemmType type() const { return type_; }
@@ -42,7 +47,8 @@ class GemmPacked {
   int64_t K_, N_, kc_, nr_, padded_;
   GemmType type_;
   GemmFunction* row_;
-  AlignedBlock data_;
+  AlignedBlock owned_;
+  char* data_;
 };
 
 }  // namespace cpuaccel::kernels

@@ -1,26 +1,11 @@
-#include "kernels/floats/avx512.h"
+#include "kernels/floats/exp_avx512.h"
 #include "kernels/silu_f32/impl.h"
 #include "kernels/silu_f32/silu_f32.h"
 
 namespace cpuaccel::kernels {
-namespace {
-
-struct Floats : Floats16 {
-  CPUACCEL_INLINE static Vector negative(Vector a) { return _mm512_xor_ps(a, set1(-0.0f)); }
-  CPUACCEL_INLINE static Vector min(Vector a, Vector b) { return _mm512_min_ps(a, b); }
-  CPUACCEL_INLINE static Vector max(Vector a, Vector b) { return _mm512_max_ps(a, b); }
-  CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
-  CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm512_div_ps(a, b); }
-  CPUACCEL_INLINE static Vector round(Vector a) {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
-  CPUACCEL_INLINE static Vector scale(Vector a, Vector n) { return _mm512_scalef_ps(a, n); }
-};
-
-}  // namespace
 
 void silu_f32_x86_avx512(const float* src, float* dst, int64_t count) {
-  silu_loop<Floats>(src, dst, count);
+  silu_loop<ExpFloats16>(src, dst, count);
 }
 
 }  // namespace cpuaccel::kernels

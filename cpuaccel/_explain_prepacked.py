@@ -1,0 +1,41 @@
+"""What `cpuaccel.prepack` packed, in an explanation. Imports nothing of it: a model has such
+modules only if they are loaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from cpuaccel._explanation import Row
+
+PACKED = "weights held in packed form only (cpuaccel.prepack)"
+
+_NAMES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+
+
+def prepacked_rows(path: str, module: nn.Module) -> Iterator[Row]:
+    """Yield a row for each packed weight of `module` itself."""
+    weights: dict[str, Any] = module.__dict__.get("_packed_weights") or {}
+    plain: Any = getattr(module, "plain_class", type(module))
+    for name, weight in weights.items():
+        rows, columns = weight.shape
+        kind = str(weight.dtype).removeprefix("torch.")
+        yield Row(
+            path if name == "weight" else f"{path}.{name}".removeprefix("."),
+            f"nn.{plain.__name__}",
+            "cpuaccel",
+            "gemm",
+            PACKED,
+            problem=f"{_NAMES[kind]} {rows}x{columns}",
+            packed_bytes=weight.nbytes,
+        )
+
+
+def left_note(module: nn.Module) -> str:
+    """Return why `cpuaccel.prepack` left `module` as it is, or ""."""
+    loaded: Any = sys.modules.get("cpuaccel._prepack")
+    why = loaded.why_left(module) if loaded is not None else ""
+    return f"not prepacked: {why}" if why else ""

@@ -1,0 +1,46 @@
+"""nn.Linear with its weight in packed form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+from cpuaccel._prepack.matrix import Matrix
+from cpuaccel._prepack.module import PackedModule, make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.weight import Form
+
+
+class _Linear(PackedModule):
+    @classmethod
+    def plan(cls, module: Any) -> dict[str, Form] | str:
+        weight = dict.get(module._parameters, "weight")
+        return {"weight": Matrix((weight.shape[0],))} if weight is not None else "it has no weight"
+
+    def forward(self: Any, input: Tensor) -> Tensor:
+        return run_linear(self, input)
+
+
+def run_linear(module: Any, input: Tensor) -> Tensor:
+    """Return what a linear layer does with `input`, without its hooks, packed or not."""
+    weights = weights_of(module)
+    if weights:
+        weight = weights["weight"]
+        why = why_plain(module, (weight,), (input,))
+        if not why:
+            result: Tensor = weight.linear(input, module.bias)
+            return result
+        make_plain(module, why)
+    return F.linear(input, module.weight, module.bias)
+
+
+@packs(nn.Linear)
+class PackedLinear(_Linear, nn.Linear):
+    """nn.Linear whose weight is packed."""
+
+
+@packs(NonDynamicallyQuantizableLinear)
+class PackedOutProjection(_Linear, NonDynamicallyQuantizableLinear):
+    """What nn.MultiheadAttention has for its last layer, with its weight packed."""

@@ -1,0 +1,127 @@
+"""nn.LSTM with its weights in packed form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cpuaccel._prepack.matrix import Matrix
+from cpuaccel._prepack.module import PackedModule, make_plain, packs, raw, weights_of
+from cpuaccel._prepack.weight import Form
+
+
+@packs(nn.LSTM)
+class PackedLSTM(PackedModule, nn.LSTM):
+    """nn.LSTM of float32 whose weights are packed, for inference."""
+
+    @classmethod
+    def plan(cls, module: Any) -> dict[str, Form] | str:
+        if module.proj_size:
+            return "it has projections"
+        names = [name for name in module._flat_weights_names if name.startswith("weight")]
+        if any(getattr(raw(module, name), "dtype", None) != torch.float32 for name in names):
+            return "its weights are not of float32"
+        return dict.fromkeys(names, Matrix((4 * module.hidden_size,)))
+
+    @classmethod
+    def forget(cls, module: Any) -> None:
+        # Torch's own list of the parameters, for its op.
+        module.__dict__.update(_flat_weights=[], _flat_weight_refs=[])
+
+    @classmethod
+    def remember(cls, module: Any) -> None:
+        nn.LSTM._init_flat_weights(module)
+
+    @classmethod
+    def saved(cls, module: Any, state: dict[str, Any]) -> None:
+        parameters = state["_parameters"]
+        state["_flat_weights"] = [parameters.get(name) for name in module._flat_weights_names]
+        state.pop("_flat_weight_refs", None)
+
+    @property
+    def _flat_weights(self) -> Any:
+        make_plain(self, "a packed weight was read")
+        return self.__dict__["_flat_weights"]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: Any) -> None:
+        make_plain(self, "a weight was replaced")
+        self.__dict__["_flat_weights"] = weights
+
+    def flatten_parameters(self) -> None:
+        """Do nothing: it is about GPUs, and would read the weights."""
+
+    def forward(self: Any, input: Any, hx: Any = None) -> Any:
+        weights = weights_of(self)
+        why = weights and _why_plain(self, input, hx)
+        if not weights or why:
+            make_plain(self, why or "")
+            return nn.LSTM.forward(self, input, hx)
+        batched = input.dim() == 3
+        x = input if batched else input.unsqueeze(1)
+        if batched and self.batch_first:
+            x = x.transpose(0, 1)
+        directions = 2 if self.bidirectional else 1
+        if hx is None:
+            zeros = x.new_zeros(self.num_layers * directions, x.shape[1], self.hidden_size)
+            hx = (zeros, zeros)
+        elif not batched:
+            hx = tuple(state.unsqueeze(1) for state in hx)
+        last: list[tuple[Tensor, Tensor]] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                suffix = f"l{layer}_reverse" if direction else f"l{layer}"
+                ih, hh = weights[f"weight_ih_{suffix}"], weights[f"weight_hh_{suffix}"]
+                output, h, c = torch.ops.cpuaccel.packed_lstm.default(
+                    x,
+                    ih.parts[0],
+                    hh.parts[0],
+                    ih.panel,
+                    raw(self, f"bias_ih_{suffix}"),
+                    raw(self, f"bias_hh_{suffix}"),
+                    hx[0][len(last)],
+                    hx[1][len(last)],
+                    direction == 1,
+                )
+                outputs.append(output)
+                last.append((h, c))
+            x = outputs[0] if directions == 1 else torch.cat(outputs, -1)
+        h, c = (torch.stack(states) for states in zip(*last, strict=True))
+        if not batched:
+            return x.squeeze(1), (h.squeeze(1), c.squeeze(1))
+        return x.transpose(0, 1) if self.batch_first else x, (h, c)
+
+
+def _why_plain(module: Any, input: Any, hx: Any) -> str:
+    """Return why a call has to be torch's own, on plain weights, or ""."""
+    if not isinstance(input, Tensor):
+        return "its input is packed sequences, or traced"
+    if module.training and module.dropout and module.num_layers > 1:
+        return "it drops out"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast"
+    states = () if hx is None else tuple(hx)
+    if any(torch.overrides.has_torch_function((x,)) for x in (input, *states)):
+        return "a tensor of another class"
+    weights = weights_of(module).values()
+    biases = [raw(module, n) for n in module._flat_weights_names if n.startswith("bias")]
+    if torch.is_grad_enabled() and any(
+        x.requires_grad for x in (input, *states, *biases, *weights)
+    ):
+        return "gradients are wanted"
+    if input.is_nested or input.dim() not in (2, 3) or input.shape[-1] != module.input_size:
+        return "inputs of other sizes"
+    time, batch = (1, 0) if module.batch_first and input.dim() == 3 else (0, 1)
+    sequences = (input.shape[batch],) if input.dim() == 3 else ()
+    depth = module.num_layers * (2 if module.bidirectional else 1)
+    expected = (depth, *sequences, module.hidden_size)
+    if 0 in (input.shape[time], *sequences) or (hx is not None and len(states) != 2):
+        return "inputs of other sizes"
+    if any(tuple(state.shape) != expected for state in states):
+        return "inputs of other sizes"
+    if any(x.dtype != torch.float32 or x.device.type != "cpu" for x in (input, *states, *biases)):
+        return "inputs of other types"
+    return ""

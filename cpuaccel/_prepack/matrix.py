@@ -1,0 +1,99 @@
+"""Matrices in the panels that the kernels of gemm read: csrc/ops/prepack."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cpuaccel import _native
+from cpuaccel._prepack.weight import PackedWeight
+
+MOST = 1.1
+"""Memory of packed weights, at most this many times that of the plain ones."""
+
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_FP16_ARITHMETIC = frozenset({"avx512_fp16", "avx512fp16", "amx_fp16"})
+
+
+class PackedMatrix(PackedWeight):
+    """A matrix of (rows, in_features), its rows packed in parts, so that each can be used alone."""
+
+    def __init__(self, parameter: nn.Parameter, rows: tuple[int, ...]) -> None:
+        super().__init__(parameter)
+        self.rows = rows
+        """Rows of each part."""
+        self.in_features = int(parameter.shape[1])
+        self.panel = _native.load().gemm_panel()
+        """Rows in a panel."""
+        # Outside of inference mode: what is made in it could not be used where gradients are.
+        with torch.inference_mode(False), torch.no_grad():
+            pack = torch.ops.cpuaccel.pack_linear.default
+            parts = torch.split(parameter.detach(), list(rows))
+            self.parts: tuple[Tensor, ...] = tuple(pack(part, self.panel) for part in parts)
+            """The values: a tensor of one dimension for each of `rows`."""
+        self._count_bytes()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def values(self) -> Tensor:
+        op = torch.ops.cpuaccel.unpack_linear.default
+        parts = [
+            op(part, self.panel, rows, self.in_features)
+            for part, rows in zip(self.parts, self.rows, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def copy_values(self) -> None:
+        with torch.inference_mode(False), torch.no_grad():
+            self.parts = tuple(part.clone() for part in self.parts)
+        self._count_bytes()
+
+    def _count_bytes(self) -> None:
+        count = _native.load().add_packed_weight_bytes
+        count(self.nbytes)
+        weakref.finalize(self, count, -self.nbytes).atexit = False
+
+    def linear(self, input: Tensor, bias: Tensor | None, part: int = 0) -> Tensor:
+        """Return `F.linear(input, <the rows of a part>, bias)`."""
+        result: Tensor = torch.ops.cpuaccel.packed_linear.default(
+            input, self.parts[part], self.panel, self.rows[part], self.in_features, bias
+        )
+        return result
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The form of a matrix whose rows are packed in parts of `rows`."""
+
+    rows: tuple[int, ...]
+
+    def why_not(self, parameter: nn.Parameter) -> str:
+        if parameter.dtype not in _TYPES:
+            return f"its weight is of {parameter.dtype}"
+        if parameter.dim() != 2 or sum(self.rows) != parameter.shape[0]:
+            return f"its weight has the shape {tuple(parameter.shape)}"
+        panel = _native.load().gemm_panel()
+        padded = sum((part + panel - 1) // panel * panel for part in self.rows)
+        if padded > MOST * parameter.shape[0]:
+            return (
+                f"its {parameter.shape[0]} rows, packed by {panel}, would take more than"
+                f" {MOST} times the memory"
+            )
+        return _slow_type(parameter.dtype)
+
+    def pack(self, parameter: nn.Parameter) -> PackedMatrix:
+        return PackedMatrix(parameter, self.rows)
+
+
+def _slow_type(dtype: torch.dtype) -> str:
+    native = _native.load()
+    if dtype == torch.bfloat16 and native.has_bf16_arithmetic():
+        return "torch multiplies bfloat16 faster on this CPU, which has instructions for it"
+    if dtype == torch.float16 and _FP16_ARITHMETIC & set(native.cpu_features()):
+        return "torch multiplies float16 faster on this CPU, which has instructions for it"
+    return ""

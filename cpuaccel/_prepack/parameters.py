@@ -1,0 +1,92 @@
+"""The `_parameters` of a module with packed weights.
+
+Whoever reads one of them from it (as an attribute of the module, by `parameters()`, in torch's own
+functions) gets a plain parameter, and from then on the module computes with that one: what is done
+to it is seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import nn
+
+MakePlain = Callable[[nn.Module, str], None]
+
+
+def _reading(name: str) -> Any:
+    plain = getattr(dict, name)
+
+    def method(self: PackedParameters, *arguments: Any, **keywords: Any) -> Any:
+        return plain(self.opened(), *arguments, **keywords)
+
+    method.__name__ = name
+    return method
+
+
+class PackedParameters(dict[str, Any]):
+    """Has None in the place of what is packed. Every way to a value but that of `dict.get(self)`
+    makes the module plain first, if the value asked for is a packed one, or could be."""
+
+    def __init__(self, owner: nn.Module, values: dict[str, Any], make_plain: MakePlain) -> None:
+        super().__init__(values)
+        self._owner = weakref.ref(owner)
+        self._make_plain = make_plain
+
+    def opened(self) -> dict[str, Any]:
+        """Return the plain dictionary of the module, which has become plain."""
+        owner = self._owner()
+        if owner is None:
+            return self
+        self._make_plain(owner, "a packed weight was read")
+        plain: dict[str, Any] = owner.__dict__["_parameters"]
+        return plain
+
+    def _shut(self, name: object) -> bool:
+        owner = self._owner()
+        return owner is not None and (
+            owner.__dict__["_parameters"] is not self
+            or name in owner.__dict__.get("_packed_weights", ())
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        return self.opened()[name] if self._shut(name) else super().__getitem__(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if self._shut(name):
+            self.opened()[name] = value
+        else:
+            super().__setitem__(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        if self._shut(name):
+            del self.opened()[name]
+        else:
+            super().__delitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.opened().get(name, default) if self._shut(name) else super().get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        # With a method of its own for this, C code asks keys and items one by one, not around us.
+        return super().__iter__()
+
+    items = _reading("items")
+    values = _reading("values")
+    pop = _reading("pop")
+    popitem = _reading("popitem")
+    setdefault = _reading("setdefault")
+    update = _reading("update")
+    clear = _reading("clear")
+    copy = _reading("copy")
+    __eq__ = _reading("__eq__")
+    __ne__ = _reading("__ne__")
+    __or__ = _reading("__or__")
+    __ror__ = _reading("__ror__")
+    __ior__ = _reading("__ior__")
+    __hash__ = None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return dict, (dict(self.opened()),)

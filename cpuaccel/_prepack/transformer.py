@@ -1,0 +1,120 @@
+"""nn.TransformerEncoderLayer and nn.TransformerEncoder, of which parts are packed.
+
+Torch's classes have a path for inference that reads the weights of the layers inside, all at once,
+in one op. While those are packed, this path is closed, and the modules inside are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cpuaccel._prepack.module import PackedModule, packs, weights_of
+
+
+def _parts(layer: Any) -> tuple[nn.Module, ...]:
+    """Return the modules of an encoder layer whose weights torch's fast path reads."""
+    return layer.self_attn, layer.self_attn.out_proj, layer.linear1, layer.linear2
+
+
+def _any_packed(layer: nn.Module) -> bool:
+    return any(weights_of(module) for module in layer.modules())
+
+
+@packs(nn.TransformerEncoderLayer)
+class PackedTransformerEncoderLayer(PackedModule, nn.TransformerEncoderLayer):
+    """nn.TransformerEncoderLayer that calls the modules in it."""
+
+    @classmethod
+    def reads(cls, module: Any) -> Iterable[nn.Module]:
+        return _parts(module)
+
+    # Torch's forward takes the fast path for the activations that this names by a number.
+    @property
+    def activation_relu_or_gelu(self) -> int:
+        number: int = self.__dict__["activation_relu_or_gelu"]
+        return 0 if _any_packed(self) else number
+
+    @activation_relu_or_gelu.setter
+    def activation_relu_or_gelu(self, number: int) -> None:
+        self.__dict__["activation_relu_or_gelu"] = number
+
+
+@packs(nn.TransformerEncoder)
+class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
+    """nn.TransformerEncoder that makes no nested tensors for layers that are packed."""
+
+    @classmethod
+    def reads(cls, module: Any) -> Iterable[nn.Module]:
+        first = module.layers[0] if len(module.layers) else None
+        return _parts(first) if isinstance(first, nn.TransformerEncoderLayer) else ()
+
+    @property
+    def use_nested_tensor(self) -> bool:
+        wanted: bool = self.__dict__["use_nested_tensor"]
+        return wanted and not _any_packed(self)
+
+    @use_nested_tensor.setter
+    def use_nested_tensor(self, wanted: bool) -> None:
+        self.__dict__["use_nested_tensor"] = wanted
+
+    def forward(
+        self: Any,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        if not (_any_packed(self) and _nests(self, src, mask, src_key_padding_mask)):
+            result: Tensor = nn.TransformerEncoder.forward(
+                self, src, mask, src_key_padding_mask, is_causal
+            )
+            return result
+        # What torch's nested tensors come to: zeros where there is padding.
+        assert src_key_padding_mask is not None
+        padding = F._canonical_mask(
+            src_key_padding_mask, "src_key_padding_mask", None, "", src.dtype
+        )
+        output = src
+        for layer in self.layers:
+            output = layer(output, src_key_padding_mask=padding)
+        output = output.masked_fill(src_key_padding_mask.bool().unsqueeze(-1), 0.0)
+        return output if self.norm is None else self.norm(output)
+
+
+def _nests(
+    encoder: Any, src: Tensor, mask: Tensor | None, src_key_padding_mask: Tensor | None
+) -> bool:
+    """Return whether torch would compute with a nested tensor, were the layers plain."""
+    if (
+        not torch.backends.mha.get_fastpath_enabled()
+        or not encoder.__dict__.get("use_nested_tensor")
+        or encoder.layers[0].training
+        or src.dim() != 3
+        or src_key_padding_mask is None
+        or src_key_padding_mask.dtype != torch.bool
+        or src.is_nested
+        or mask is not None
+        or torch.is_autocast_enabled()
+        or (torch.is_grad_enabled() and any(_learning(encoder.layers[0], src)))
+    ):
+        return False
+    if getattr(encoder, "mask_check", True):
+        left_aligned: bool = torch._nested_tensor_from_mask_left_aligned(
+            src, src_key_padding_mask.logical_not()
+        )
+        return left_aligned
+    return True
+
+
+def _learning(layer: nn.Module, src: Tensor) -> Iterator[bool]:
+    """Yield whether gradients are wanted, of `src` and of each parameter. Opens nothing."""
+    yield src.requires_grad
+    for module in layer.modules():
+        yield from (weight.requires_grad for weight in weights_of(module).values())
+        parameters = dict.values(module.__dict__["_parameters"])
+        yield from (p.requires_grad for p in parameters if p is not None)

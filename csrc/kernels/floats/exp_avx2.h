@@ -1,0 +1,31 @@
+// What exp needs besides; only included with AVX2's flags.
+#pragma once
+
+#include "kernels/floats/avx2.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct ExpFloats8 : Floats8 {
+  CPUACCEL_INLINE static Vector negative(Vector a) { return _mm256_xor_ps(a, set1(-0.0f)); }
+  CPUACCEL_INLINE static Vector min(Vector a, Vector b) { return _mm256_min_ps(a, b); }
+  CPUACCEL_INLINE static Vector max(Vector a, Vector b) { return _mm256_max_ps(a, b); }
+  CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm256_div_ps(a, b); }
+  CPUACCEL_INLINE static Vector round(Vector a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  CPUACCEL_INLINE static Vector power_of_two(__m256i exponent) {
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_add_epi32(exponent, _mm256_set1_epi32(127)), 23));
+  }
+  // a * 2^n in two steps, for n may be 128.
+  CPUACCEL_INLINE static Vector scale(Vector a, Vector n) {
+    const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
+    const Vector rest = power_of_two(_mm256_sub_epi32(whole, half));
+    return _mm256_mul_ps(_mm256_mul_ps(a, power_of_two(half)), rest);
+  }
+};
+
+}  // namespace
+}  // namespace cpuaccel::kernels

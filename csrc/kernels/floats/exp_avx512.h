@@ -1,0 +1,22 @@
+// What exp needs besides; only included with AVX-512's flags.
+#pragma once
+
+#include "kernels/floats/avx512.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct ExpFloats16 : Floats16 {
+  CPUACCEL_INLINE static Vector negative(Vector a) { return _mm512_xor_ps(a, set1(-0.0f)); }
+  CPUACCEL_INLINE static Vector min(Vector a, Vector b) { return _mm512_min_ps(a, b); }
+  CPUACCEL_INLINE static Vector max(Vector a, Vector b) { return _mm512_max_ps(a, b); }
+  CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
+  CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm512_div_ps(a, b); }
+  CPUACCEL_INLINE static Vector round(Vector a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  CPUACCEL_INLINE static Vector scale(Vector a, Vector n) { return _mm512_scalef_ps(a, n); }
+};
+
+}  // namespace
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,48 @@
+// Family lstm_cell: what a step of an LSTM does once the gates are summed, for one sequence.
+//
+//   c[j] = sigmoid(f[j]) * c[j] + sigmoid(i[j]) * tanh(g[j])
+//   h[j] = sigmoid(o[j]) * tanh(c[j])
+//
+// gates: i, f, g and o, `size` floats each, one behind the other. c is read and written, h written.
+//
+// Error: at most 2^-21 * (1 + |c[j]|) of c, and 2^-21 more than that of h. A NaN stays one.
+// Bound: the arithmetic of five exp and five divisions an element.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct LstmCell {
+  int64_t size;
+  const float* gates;
+  float* c;
+  float* h;
+};
+
+using LstmCellFunction = void(const LstmCell& cell);
+
+#if defined(__x86_64__)
+#define CPUACCEL_LSTM_CELL_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_LSTM_CELL_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) LstmCellFunction lstm_cell_##name;
+CPUACCEL_LSTM_CELL_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<LstmCellFunction>> lstm_cell_kernels();
+
+// `batch` sequences by the best usable row, on all of torch's threads. Rows of gates, c and h are
+// that of `first` and those at these distances behind it.
+struct LstmCellStrides {
+  int64_t gates, c, h;
+};
+void lstm_cells(const LstmCell& first, int64_t batch, const LstmCellStrides& strides);
+
+}  // namespace cpuaccel::kernels

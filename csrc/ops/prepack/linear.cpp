@@ -1,0 +1,120 @@
+// cpuaccel::packed_linear: linear whose weights were packed before, and are nowhere else.
+//
+//   result[..., n] = bias[n] + sum over k of input[..., k] * weight[n, k]
+//
+// weight: out_features x in_features, packed by pack_linear. dtype: nothing (input, weight and bias
+// are of one type, the result's), or that of autocast: input and result have it, the others may be
+// of any floating type. Sums are f32. What is unusual goes to torch's linear on the unpacked
+// weight, which says what is wrong with it where something is.
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/linear.h>
+#include <torch/library.h>
+
+#include <optional>
+
+#include "kernels/gemm/gemm.h"
+#include "ops/own_call.h"
+#include "ops/prepack/packed_weight.h"
+#include "ops/torch_kernel.h"
+#include "quant/switch.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr auto kOp = "cpuaccel::packed_linear";
+
+bool usual_bias(const at::Tensor& bias, const PackedShape& shape, at::ScalarType type, bool mixed) {
+  const auto found = bias.scalar_type();
+  return bias.device().is_cpu() && bias.layout() == at::kStrided && !bias.is_neg() &&
+         bias.dim() == 1 && bias.size(0) == shape.out_features &&
+         (found == type ||
+          (mixed && (found == at::kFloat || found == at::kBFloat16 || found == at::kHalf)));
+}
+
+const char* why_torch(const at::Tensor& input, const at::Tensor& packed, const PackedView& view,
+                      const PackedShape& shape, const std::optional<at::Tensor>& bias, bool mixed) {
+  if (!quant::plugin_on()) {
+    return "cpuaccel is off";
+  }
+  if (!view.usable()) {
+    return "packed for instructions that may not be used now";
+  }
+  if (input.layout() != at::kStrided || !input.device().is_cpu() || input.is_neg() ||
+      input.dim() == 0 || input.size(-1) != shape.in_features) {
+    return "an input of another size or layout";
+  }
+  if (!mixed && input.scalar_type() != packed.scalar_type()) {
+    return "an input of another type";
+  }
+  if (bias && bias->defined() && !usual_bias(*bias, shape, input.scalar_type(), mixed)) {
+    return "a bias of another size or type";
+  }
+  return nullptr;
+}
+
+at::Tensor run_torch(const at::Tensor& input, const at::Tensor& packed, const PackedShape& shape,
+                     std::optional<at::Tensor> bias, std::optional<at::ScalarType> dtype) {
+  at::Tensor weight = unpack_linear(packed, shape.panel, shape.out_features, shape.in_features);
+  if (dtype) {
+    weight = weight.to(*dtype);
+    if (bias && bias->defined()) {
+      bias = bias->to(*dtype);
+    }
+  }
+  return at::linear(input, weight, bias);
+}
+
+// With fastmath_on() the operands of f32 products are to be rounded to bfloat16 by the kernel: here
+// is the one place that says so to it, once it can. Until then they are computed as they are.
+kernels::GemmCall gemm_call(const at::Tensor& src, const PackedView& view, const at::Tensor& bias,
+                            const at::Tensor& dst) {
+  kernels::GemmCall call;
+  call.M = src.size(0);
+  call.N = view.weights().N();
+  call.K = view.weights().K();
+  call.a = {src.const_data_ptr(), gemm_type(src.scalar_type()), src.stride(0), src.stride(1), 0};
+  call.packed = &view.weights();
+  if (bias.defined()) {
+    call.bias = {bias.const_data_ptr(), gemm_type(bias.scalar_type()), kernels::GemmBiasAxis::n};
+  }
+  call.dst = {dst.mutable_data_ptr(), gemm_type(dst.scalar_type()), call.N, 0};
+  return call;
+}
+
+at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
+                         int64_t out_features, int64_t in_features,
+                         const std::optional<at::Tensor>& bias,
+                         std::optional<at::ScalarType> dtype) {
+  const PackedShape shape{panel, out_features, in_features};
+  const PackedView view(kOp, packed, shape);
+  TORCH_CHECK(!dtype || input.scalar_type() == *dtype, kOp, ": expected input to be of dtype ",
+              dtype.value_or(at::kFloat), ", but got ", input.scalar_type());
+  if (const char* why = why_torch(input, packed, view, shape, bias, dtype.has_value())) {
+    count_refusal("packed_linear", why);
+    return run_torch(input, packed, shape, bias, dtype);
+  }
+  CPUACCEL_OWN_CALL(packed_linear);
+  at::DimVector sizes(input.sizes());
+  sizes.back() = out_features;
+  at::Tensor dst = at::detail::empty_cpu(sizes, input.scalar_type());
+  if (dst.numel() == 0) {
+    return dst;
+  }
+  const at::Tensor src = input.dim() == 2 ? input : input.reshape({-1, in_features});
+  const at::Tensor row = bias && bias->defined() ? bias->contiguous() : at::Tensor();
+  kernels::gemm(gemm_call(src, view, row, dst));
+  return dst;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def(
+      "packed_linear(Tensor input, Tensor packed, int panel, int out_features, int in_features, "
+      "Tensor? bias, ScalarType? dtype=None) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("packed_linear", packed_linear); }
+
+}  // namespace cpuaccel::ops

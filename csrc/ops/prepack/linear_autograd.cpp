@@ -1,0 +1,116 @@
+// What lies above the kernel of packed_linear: gradients and autocast.
+//
+// Packed weights have no gradient; whoever wants one unpacks them first. That of the input and of
+// the bias is torch's, on the weight unpacked for the time of the backward.
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/matmul.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <optional>
+
+namespace cpuaccel::ops {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+using OptionalType = std::optional<at::ScalarType>;
+
+at::Tensor dispatch_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
+                           int64_t out_features, int64_t in_features, const OptionalTensor& bias,
+                           OptionalType dtype) {
+  using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t, int64_t,
+                               const OptionalTensor&, OptionalType);
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("cpuaccel::packed_linear", "")
+                             .typed<Signature>();
+  return op.call(input, packed, panel, out_features, in_features, bias, dtype);
+}
+
+at::Tensor dispatch_unpack(const at::Tensor& packed, int64_t panel, int64_t out_features,
+                           int64_t in_features) {
+  using Signature = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("cpuaccel::unpack_linear", "")
+                             .typed<Signature>();
+  return op.call(packed, panel, out_features, in_features);
+}
+
+class PackedLinear : public torch::autograd::Function<PackedLinear> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor& packed, int64_t panel, int64_t out_features,
+                            int64_t in_features, const OptionalTensor& bias, OptionalType dtype) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({packed});
+    context->saved_data["shape"] = std::vector<int64_t>{panel, out_features, in_features};
+    if (bias && bias->defined()) {
+      context->saved_data["bias_type"] = static_cast<int64_t>(bias->scalar_type());
+    }
+    return dispatch_linear(input, packed, panel, out_features, in_features, bias, dtype);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const at::Tensor& grad = grads[0];
+    torch::autograd::variable_list results(7);
+    if (!grad.defined()) {
+      return results;
+    }
+    if (context->needs_input_grad(0)) {
+      const auto packed = context->get_saved_variables()[0];
+      const auto shape = context->saved_data["shape"].toIntVector();
+      const auto weight = dispatch_unpack(packed, shape[0], shape[1], shape[2]);
+      results[0] = at::matmul(grad, weight.to(grad.scalar_type()));
+    }
+    // Counted among the tensors alone: input, packed, bias.
+    if (context->saved_data.count("bias_type") != 0 && context->needs_input_grad(2)) {
+      const auto type = static_cast<at::ScalarType>(context->saved_data["bias_type"].toInt());
+      at::Tensor sum = grad;
+      while (sum.dim() > 1) {
+        sum = sum.sum(0);
+      }
+      results[5] = sum.to(type);
+    }
+    return results;
+  }
+};
+
+at::Tensor autograd_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
+                           int64_t out_features, int64_t in_features, const OptionalTensor& bias,
+                           OptionalType dtype) {
+  const bool bias_learns = bias && bias->defined() && bias->requires_grad();
+  if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
+    return PackedLinear::apply(input, packed, panel, out_features, in_features, bias, dtype);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return dispatch_linear(input, packed, panel, out_features, in_features, bias, dtype);
+}
+
+// As torch's linear there: its operands are cast, and the result is of autocast's type. The packed
+// weight stays what it is, and is not rounded.
+at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
+                           int64_t out_features, int64_t in_features, const OptionalTensor& bias,
+                           OptionalType dtype) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+  const auto type = at::autocast::get_autocast_dtype(at::kCPU);
+  const auto cast = at::autocast::cached_cast(type, input, at::kCPU);
+  if (cast.scalar_type() == type) {
+    dtype = type;
+  }
+  return dispatch_linear(cast, packed, panel, out_features, in_features, bias, dtype);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
+  library.impl("packed_linear", autograd_linear);
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, AutocastCPU, library) {
+  library.impl("packed_linear", autocast_linear);
+}
+
+}  // namespace cpuaccel::ops

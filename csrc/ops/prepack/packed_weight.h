@@ -1,0 +1,45 @@
+// Weights of a linear layer in the panels that the kernels of gemm read, held by a plain tensor.
+//
+// A tensor, not an object of a class of ours: it is copied, counted, moved into shared memory,
+// exported and traced as tensors are.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "kernels/gemm/packed.h"
+
+namespace cpuaccel::ops {
+
+// Which weights: out_features x in_features, in panels of `panel` columns (16 or 32, as the
+// instructions want it). The memory has one dimension and the weights' type.
+struct PackedShape {
+  int64_t panel;
+  int64_t out_features;
+  int64_t in_features;
+};
+
+// Columns of a panel for the instructions now in use.
+int64_t gemm_panel();
+
+kernels::GemmType gemm_type(at::ScalarType type);
+
+// `packed` as gemm takes it, which must live as long. Null where its panels are for instructions
+// that may not be used now. Throws if it is not `shape`'s.
+class PackedView {
+ public:
+  PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape);
+  bool usable() const { return usable_; }
+  const kernels::GemmPacked& weights() const { return weights_; }
+
+ private:
+  bool usable_;
+  kernels::GemmPacked weights_;
+};
+
+// The plain weight, bit for bit.
+at::Tensor unpack_linear(const at::Tensor& packed, int64_t panel, int64_t out_features,
+                         int64_t in_features);
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,69 @@
+"""Models and comparisons that the tests of prepack share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import cpuaccel
+
+
+def mlp() -> nn.Sequential:
+    """Two linear layers, one of them without bias."""
+    return nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 64, bias=False)).eval()
+
+
+def packed(model: Any) -> Any:
+    """A packed copy of `model`; the model itself stays plain."""
+    return cpuaccel.prepack(copy.deepcopy(model))
+
+
+def is_packed(module: nn.Module) -> bool:
+    return bool(module.__dict__.get("_packed_weights"))
+
+
+def values(model: nn.Module) -> dict[str, Tensor]:
+    """All that the state dict has, in tensors of their own."""
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Bit for bit, names and order too."""
+    assert list(actual) == list(expected)
+    for name, value in actual.items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
+
+
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    """Within what rounding of sums may differ by, for inputs and weights of around 1."""
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}[actual.dtype]
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@contextmanager
+def without_bf16_arithmetic() -> Iterator[None]:
+    """A CPU that multiplies no bfloat16, for which bf16 layers are packed."""
+    before = cpuaccel.config.get("max_isa")
+    cpuaccel.config.set("max_isa", "avx2")
+    try:
+        yield
+    finally:
+        cpuaccel.config.set("max_isa", before)
+
+
+def fallbacks() -> dict[str, int]:
+    """Why something was left to torch, without the op's name."""
+    found: dict[str, int] = {}
+    for name, count in cpuaccel.stats()["fallbacks"].items():
+        op, _, reason = name.partition(": ")
+        if op in ("prepack", "packed_linear", "packed_lstm"):
+            found[reason] = found.get(reason, 0) + count
+    return found
+
+
+Change = Callable[[Any], object]
