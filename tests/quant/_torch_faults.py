@@ -28,7 +28,7 @@ def torch_is_wrong(transposed: bool) -> bool:
 def _deconvolves_wrongly() -> bool:
     """oneDNN 3.12, inside of torch 2.13, is off by tens of quanta on CPUs with AVX512-VNNI.
 
-    Its transposed convolutions are, of 6 channels for example; FBGEMM's are right.
+    Its transposed convolutions are, of 6 channels for example, and some crash; FBGEMM's are right.
     """
     generator = torch.Generator().manual_seed(0)
     with warnings.catch_warnings():
