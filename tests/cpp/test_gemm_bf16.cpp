@@ -5,6 +5,7 @@
 
 #include "gemm_case.h"
 #include "kernel_rows.h"
+#include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 
 namespace cpuaccel::kernels {
@@ -103,6 +104,25 @@ TEST_P(GemmBf16Test, Blocks) {
       run({60, 1100, 20}, options);
       options.dst = GemmType::bf16;
       run({250, 40, 1100}, options);
+    }
+  }
+}
+
+TEST_P(GemmBf16Test, PackedOnce) {
+  for (const GemmShape& shape : {GemmShape{9, 33, 21}, GemmShape{14, 64, 700},
+                                 GemmShape{60, 70, 1031}, GemmShape{3, 5, 1}}) {
+    for (const GemmType a : kOperands) {
+      GemmOptions options;
+      options.a = a;
+      options.bf16_arithmetic = true;
+      options.b_layout = Layout::columns;
+      GemmCase item(shape, options);
+      const GemmPacked packed(item.call().b, shape.K, shape.N, GetParam().function().pairs);
+      GemmCall call = item.call();
+      call.packed = &packed;
+      gemm_bf16(call, GetParam().function);
+      item.check();
+      ASSERT_FALSE(HasFailure());
     }
   }
 }

@@ -26,6 +26,7 @@ class GemmPacked {
 
   int64_t K() const { return K_; }
   int64_t N() const { return N_; }
+  int64_t kc() const { return kc_; }  // rows of a block, a multiple of 4
   GemmType type() const { return type_; }
   GemmFunction* row() const { return row_; }
 

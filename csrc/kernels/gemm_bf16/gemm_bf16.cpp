@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kernels/gemm/edges.h"
+#include "kernels/gemm/packed.h"
 #include "kernels/gemm/paths.h"
 #include "kernels/gemm/skinny.h"
 #include "kernels/round_up.h"
@@ -48,6 +49,39 @@ GemmPrefetch panels_source(const void* context, const PanelBlock& block) {
                        block.nc);
 }
 
+// Rows k and those that follow it in its block of packed f32, of the panel of column n.
+struct PackedRows {
+  const char* data;
+  int64_t rows;
+};
+PackedRows packed_rows(const GemmPacked& weights, int64_t k, int64_t n, int64_t nr) {
+  const int64_t block = k / weights.kc() * weights.kc();
+  const int64_t rows = std::min(weights.kc(), weights.K() - block);
+  return {weights.panel(block, n) + (k - block) * nr * int64_t{sizeof(float)}, block + rows - k};
+}
+
+void write_packed(const void* context, const PanelBlock& block) {
+  const auto& of = *static_cast<const Operands*>(context);
+  const int64_t count = elements(of.call, block.k0, block.kc);
+  for (int64_t n = 0; n < block.nc; n += block.nr) {
+    for (int64_t k = 0; k < count;) {
+      const auto from = packed_rows(*of.call.packed, 2 * block.k0 + k, block.n0 + n, block.nr);
+      const int64_t rows = std::min(from.rows, count - k);
+      of.kernels.panels({from.data, GemmType::f32, block.nr, 1, rows, block.nr,
+                         block.panels + (n * block.kc + k / 2 * block.nr), 0},
+                        block.nr);
+      k += rows;
+    }
+  }
+}
+
+GemmPrefetch packed_source(const void* context, const PanelBlock& block) {
+  const GemmCall& call = static_cast<const Operands*>(context)->call;
+  const auto from = packed_rows(*call.packed, 2 * block.k0, block.n0, block.nr);
+  const int64_t rows = std::min(from.rows, elements(call, block.k0, block.kc));
+  return {from.data, 1, rows * block.nr * int64_t{sizeof(float)}, 0};
+}
+
 // Columns of bf16 that are pairs as they lie.
 bool pairs_in_place(const GemmCall& call) {
   return call.b.type == GemmType::bf16 && call.b.row_stride == 1 && call.K % 2 == 0 &&
@@ -72,10 +106,21 @@ void gemm_bf16(const GemmCall& call) {
 
 void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
   const GemmBf16Kernels& kernels = row();
+  if (call.packed != nullptr &&
+      (call.packed->type() != GemmType::f32 || call.packed->row()().nr != kernels.pairs().nr)) {
+    gemm(call);
+    return;
+  }
   const Operands operands{call, kernels};
   GemmCall pairs = call;
   pairs.K = divide_up(call.K, 2);
   pairs.pack_a = {write_rows, &operands};
+  if (call.packed != nullptr) {
+    pairs.packed = nullptr;
+    pairs.pack_b = {write_packed, packed_source, &operands};
+    gemm(pairs, kernels.pairs);
+    return;
+  }
   if (pairs_in_place(call)) {
     pairs.b = in_place(call.b);
     if (pairs.M > 0 && gemm_path(pairs).run == gemm_dot) {

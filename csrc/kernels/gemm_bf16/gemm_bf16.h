@@ -6,6 +6,9 @@
 // packed, so no rounded copy of a weight has to be kept anywhere. Magnitudes below 2^-126, of
 // operands and of sums, may count as 0, as the instruction has it.
 //
+// call.packed may be a GemmPacked of f32 of as wide panels as the row's; of anything else gemm
+// computes the call, in f32 arithmetic.
+//
 // Error of an f32 result: that of gemm, of the rounded operands. As there, results are the same
 // bits on any number of threads.
 //
@@ -50,6 +53,10 @@ CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_DECLARE)
 // Those that the CPU has the instruction for: it is not on the ladder of ISAs, where VBMI came
 // before it on some CPUs and after it on others.
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
+
+// With so few rows or columns the bytes of the larger operand count, not the arithmetic: f32 as it
+// is takes no longer then, and is more exact.
+inline constexpr int64_t kGemmBf16Few = 8;
 
 // With the best usable row, on all of torch's threads. Without has_bf16_arithmetic() that is a
 // slow reference.

@@ -17,21 +17,17 @@ kernels::GemmMatrix matrix(const Operand& operand, kernels::GemmType type) {
   return {operand.data, type, operand.strides[1], operand.strides[2], operand.strides[0]};
 }
 
-// With few rows or columns the bytes of the larger operand count, not the arithmetic: f32 as it is
-// takes no longer then, and is more exact.
-constexpr int64_t kFew = 8;
-
 // Whether BF16 arithmetic computes `call`, and not f32.
 bool in_bf16(const MatmulCall& call) {
   const bool halves = call.src_type == at::kBFloat16 && call.weights_type == at::kBFloat16;
   if (!has_bf16_arithmetic() || !(halves || call.rounds)) {
     return false;
   }
-  if (call.M > kFew && call.N > kFew) {
+  if (call.M > kernels::kGemmBf16Few && call.N > kernels::kGemmBf16Few) {
     return true;
   }
   // Columns of bf16 are dotted where they lie.
-  return halves && call.N > kFew && call.weights.strides[1] == 1;
+  return halves && call.N > kernels::kGemmBf16Few && call.weights.strides[1] == 1;
 }
 
 void transpose(kernels::GemmMatrix& matrix) { std::swap(matrix.row_stride, matrix.column_stride); }

@@ -13,7 +13,9 @@
 
 #include <optional>
 
-#include "kernels/gemm/gemm.h"
+#include "base/isa.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
+#include "ops/matmul/fastmath.h"
 #include "ops/own_call.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/torch_kernel.h"
@@ -65,8 +67,18 @@ at::Tensor run_torch(const at::Tensor& input, const at::Tensor& packed, const Pa
   return at::linear(input, weight, bias);
 }
 
-// With fastmath_on() the operands of f32 products are to be rounded to bfloat16 by the kernel: here
-// is the one place that says so to it, once it can. Until then they are computed as they are.
+// In BF16 arithmetic under fast math, and under autocast where that is what it asks for.
+void run(const kernels::GemmCall& call) {
+  const bool asked = call.a.type == kernels::GemmType::bf16
+                         ? call.packed->type() == kernels::GemmType::f32
+                         : call.a.type == kernels::GemmType::f32 && fastmath_on();
+  if (asked && has_bf16_arithmetic() && call.M > kernels::kGemmBf16Few) {
+    kernels::gemm_bf16(call);
+  } else {
+    kernels::gemm(call);
+  }
+}
+
 kernels::GemmCall gemm_call(const at::Tensor& src, const PackedView& view, const at::Tensor& bias,
                             const at::Tensor& dst) {
   kernels::GemmCall call;
@@ -103,7 +115,7 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
   }
   const at::Tensor src = input.dim() == 2 ? input : input.reshape({-1, in_features});
   const at::Tensor row = bias && bias->defined() ? bias->contiguous() : at::Tensor();
-  kernels::gemm(gemm_call(src, view, row, dst));
+  run(gemm_call(src, view, row, dst));
   return dst;
 }
 
