@@ -9,8 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from cpuaccel import matmul
+from cpuaccel import _native, matmul
 from cpuaccel._tune import BUCKETS, Measured, tune
+from cpuaccel.matmul import MatmulRow
 
 
 def add_tune(commands: Any) -> None:
@@ -38,6 +39,9 @@ def add_tune(commands: Any) -> None:
 def run_tune(console: Console, options: argparse.Namespace) -> int:
     """Measure, print a line a bucket, write the table; return the exit code."""
     path: Path = options.out or matmul.own_table()
+    _native.load()
+    # Read before minutes of measuring: it may turn out not to be a table.
+    kept = _rows_of_others(path, options.dtypes)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("products", total=len(BUCKETS) * len(options.dtypes))
 
@@ -46,20 +50,22 @@ def run_tune(console: Console, options: argparse.Namespace) -> int:
             console.print(_line(dtype, found), highlight=False)
 
         rows = tune(options.dtypes, options.rounds, report)
-    # Rows of dtypes that were not measured now stay, and those of other machines.
-    if path.exists():
-        mine = matmul.machine()
-        rows += [
-            row
-            for row in matmul.read(path)
-            if (row.vendor, row.isa) != mine or row.dtype not in options.dtypes
-        ]
     if options.dry_run:
         console.print("Nothing was written.")
         return 0
-    matmul.write(path, rows)
+    matmul.write(path, [*rows, *kept])
     console.print(f"Written to {path}; processes that import torch from now on use it.")
     return 0
+
+
+def _rows_of_others(path: Path, dtypes: list[str]) -> list[MatmulRow]:
+    """Return the rows of a table that measuring `dtypes` here does not replace."""
+    if not path.exists():
+        return []
+    mine = matmul.machine()
+    return [
+        row for row in matmul.read(path) if (row.vendor, row.isa) != mine or row.dtype not in dtypes
+    ]
 
 
 def _line(dtype: str, found: Measured) -> str:

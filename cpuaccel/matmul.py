@@ -18,7 +18,7 @@ from typing import Any
 from cpuaccel import config
 from cpuaccel._native import Native, native
 
-__all__ = ["TABLE", "MatmulRow", "own_table", "read", "rows", "write"]
+__all__ = ["TABLE", "MatmulRow", "own_table", "read", "write"]
 
 TABLE = Path(__file__).with_name("matmul.csv")
 """The rows that come with the package."""
@@ -112,12 +112,6 @@ def machine() -> tuple[str, str]:
     """Return this machine's vendor and ISA, as rows have them; empty where nothing is loaded."""
     module = native()
     return ("", "") if module is None else _machine(module)
-
-
-def rows() -> list[MatmulRow]:
-    """Return the rows that are for this machine, in the order in which they are asked."""
-    module = native()
-    return [] if module is None else _rows(_machine(module))
 
 
 def install(module: Native) -> None:
