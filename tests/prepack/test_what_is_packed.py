@@ -4,6 +4,7 @@ import copy
 import gc
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -270,6 +271,7 @@ assert both < 1.1 * plain + (8 << 20), (plain, alone, both)
 """
 
 
-def test_memory_of_the_process() -> None:
+def test_memory_of_the_process(tmp_path: Path) -> None:
     """The plain weights are gone."""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", _MEMORY], check=True)
+    command = [sys.executable, "-W", "ignore", "-c", _MEMORY]
+    subprocess.run(command, cwd=tmp_path, check=True)  # not where the sources are

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,9 +48,10 @@ print(resident() - before)
 
 @needs_plugin
 @pytest.mark.parametrize("provider", ["onednn", "fbgemm"])
-def test_a_packed_model_needs_little_more_than_its_weights(provider: str) -> None:
+def test_a_packed_model_needs_little_more_than_its_weights(provider: str, tmp_path: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD],
+        cwd=tmp_path,  # not where the sources are
         env={**os.environ, "CPUACCEL_PROVIDER": provider},
         capture_output=True,
         text=True,
