@@ -15,7 +15,6 @@ MOST = 1.1
 """Memory of packed weights, at most this many times that of the plain ones."""
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
-_FP16_ARITHMETIC = frozenset({"avx512_fp16", "avx512fp16", "amx_fp16"})
 
 
 class PackedMatrix(PackedWeight):
@@ -94,6 +93,6 @@ def _slow_type(dtype: torch.dtype) -> str:
     native = _native.load()
     if dtype == torch.bfloat16 and native.has_bf16_arithmetic():
         return "torch multiplies bfloat16 faster on this CPU, which has instructions for it"
-    if dtype == torch.float16 and _FP16_ARITHMETIC & set(native.cpu_features()):
+    if dtype == torch.float16 and native.has_fp16_arithmetic():
         return "torch multiplies float16 faster on this CPU, which has instructions for it"
     return ""

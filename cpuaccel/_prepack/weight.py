@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 
-class PackedWeight:
+class PackedWeight(ABC):
     """What replaces a parameter: its values in another order, all else it had, and whose it is.
 
     A subclass holds the values, computes with them and gives them back.
@@ -31,17 +32,17 @@ class PackedWeight:
         self._given: weakref.ref[nn.Parameter] | None = None
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Memory of the packed values, in bytes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def values(self) -> Tensor:
         """Return the values as they were, contiguous, in a tensor of their own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copy_values(self) -> None:
         """Go on with a copy of the packed values."""
-        raise NotImplementedError
 
     def unpack(self) -> Tensor:
         """Return the values as they were, in memory too, in a tensor of their own."""

@@ -24,32 +24,24 @@ constexpr std::array<std::pair<Isa, const char*>, 6> kNames{{
 std::atomic<Isa> g_max_isa{kNewestIsa};
 
 #if defined(__x86_64__)
-// CPUID leaf 7, subleaf 1, EAX bit 4; the operating system's support is that of AVX2.
-bool cpu_has_avx_vnni() {
+struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0) {
-    return false;
-  }
-  return (eax & (1u << 4)) != 0 && __builtin_cpu_supports("avx2");
+};
+
+// CPUID leaf 7; zeros where the CPU has not the subleaf.
+Registers leaf7(unsigned subleaf) {
+  Registers r;
+  return __get_cpuid_count(7, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx) != 0 ? r : Registers{};
 }
 
-// CPUID leaf 7, subleaf 1, EAX bit 5.
-bool cpu_has_bf16() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 5)) != 0;
-}
+bool bit(unsigned word, int index) { return (word >> index & 1) != 0; }
 
-// CPUID leaf 7, subleaf 0, EDX bit 22. oneDNN asks the operating system for AMX's registers itself.
-bool cpu_has_amx() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 22)) != 0;
-}
-
-// The same, EDX bit 23.
-bool cpu_has_fp16() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 23)) != 0;
-}
+// The operating system's support is that of AVX2.
+bool cpu_has_avx_vnni() { return bit(leaf7(1).eax, 4) && __builtin_cpu_supports("avx2"); }
+bool cpu_has_bf16() { return bit(leaf7(1).eax, 5); }
+// oneDNN asks the operating system for AMX's registers itself.
+bool cpu_has_amx() { return bit(leaf7(0).edx, 22); }
+bool cpu_has_fp16() { return bit(leaf7(0).edx, 23); }
 
 bool ask_cpu(Isa isa) {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

@@ -16,6 +16,7 @@
 #include "base/counters.h"
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/plugin.h"
 #include "memory/allocator.h"
 #include "memory/machine.h"
 #include "ops/conv_choice.h"
@@ -257,7 +258,7 @@ PYBIND11_MODULE(_C, module) {
              "Puts our kernels over torch's.");
   module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
              "Gives torch's own kernels back.");
-  module.def("is_installed", &quant::plugin_on);
+  module.def("is_installed", &plugin_on);
   module.def("install_allocator", &memory::install_allocator,
              "Puts our CPU allocator over torch's; returns why not, if it does not.");
   module.def("uninstall_allocator", &memory::uninstall_allocator);
@@ -279,6 +280,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("fastmath_asked", &ops::fastmath_asked);
   module.def("fastmath_on", &ops::fastmath_on);
   module.def("has_bf16_arithmetic", &has_bf16_arithmetic);
+  module.def("has_fp16_arithmetic", &has_fp16_arithmetic);
   module.def("rounds_while_packing", &ops::rounds_while_packing);
   module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));
   module.def("count_fallback",

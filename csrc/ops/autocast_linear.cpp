@@ -29,14 +29,13 @@ bool dense_cpu(const at::Tensor& x) {
   return x.layout() == at::kStrided && x.device().is_cpu() && !at::isTensorSubclassLike(x);
 }
 
+bool recorded(const at::Tensor& x) { return c10::GradMode::is_enabled() && x.requires_grad(); }
+
 // A gradient has to find its way through the cast, so training keeps torch's.
 bool keeps_cast(const at::Tensor& weight) {
-  return weight.scalar_type() == at::kFloat && dense_cpu(weight) &&
-         !(c10::GradMode::is_enabled() && weight.requires_grad()) &&
+  return weight.scalar_type() == at::kFloat && dense_cpu(weight) && !recorded(weight) &&
          at::autocast::is_autocast_cache_enabled();
 }
-
-bool recorded(const at::Tensor& x) { return c10::GradMode::is_enabled() && x.requires_grad(); }
 
 // Nobody is looking on who would miss the ops that linear is made of.
 bool unobserved() {

@@ -17,13 +17,13 @@
 
 #include <utility>
 
+#include "base/plugin.h"
 #include "ops/override.h"
 #include "ops/quantized_table.h"
 #include "quant/activations.h"
 #include "quant/conv_params.h"
 #include "quant/following.h"
 #include "quant/linear_params.h"
-#include "quant/switch.h"
 
 namespace cpuaccel::quant {
 namespace {

@@ -1,4 +1,5 @@
 #include "quant/linear_params.h"
+#include "base/plugin.h"
 
 #include <ATen/Functions.h>
 
@@ -8,7 +9,6 @@
 #include "ops/quint8.h"
 #include "quant/activations.h"
 #include "quant/float_path.h"
-#include "quant/switch.h"
 #include "quant/torch_kernels.h"
 
 namespace cpuaccel::quant {

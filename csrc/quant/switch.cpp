@@ -4,13 +4,13 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "base/fork.h"
 #include "base/parallel.h"
+#include "base/plugin.h"
 #include "ops/overrides.h"
 #include "ops/torch_kernel.h"
 #include "quant/overrides.h"
@@ -28,7 +28,6 @@ int at_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); 
 
 struct SwitchState {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
-  std::atomic<bool> on{false};
   bool torch_kernels_kept = false;
   std::vector<std::unique_ptr<torch::Library>> libraries;
 };
@@ -65,8 +64,6 @@ void register_override(SwitchState& s, const ops::Override& row) {
 
 }  // namespace
 
-bool plugin_on() { return state().on.load(std::memory_order_relaxed); }
-
 std::vector<std::string> overridden_ops() {
   std::vector<std::string> names;
   for (const auto& row : all_overrides()) {
@@ -79,7 +76,7 @@ std::vector<std::string> overridden_ops() {
 void switch_on() {
   auto& s = state();
   const std::scoped_lock lock(s.mutex);
-  if (s.on.load()) {
+  if (plugin_on()) {
     return;
   }
   set_parallel_for(at_parallel_for, at_threads);
@@ -96,16 +93,16 @@ void switch_on() {
     register_override(s, row);
   }
   replace_setstate();
-  s.on.store(true);
+  set_plugin_on(true);
 }
 
 void switch_off() {
   auto& s = state();
   const std::scoped_lock lock(s.mutex);
-  if (!s.on.load()) {
+  if (!plugin_on()) {
     return;
   }
-  s.on.store(false);
+  set_plugin_on(false);
   restore_setstate();
   s.libraries.clear();
 }

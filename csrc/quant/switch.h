@@ -1,12 +1,10 @@
-// On or off: while off, objects of ours hand every call to torch's own kernels.
+// Puts kernels of ours over torch's, and takes them away again.
 #pragma once
 
 #include <string>
 #include <vector>
 
 namespace cpuaccel::quant {
-
-bool plugin_on();
 
 // Puts our prepack ops and __setstate__ over torch's, or gives torch's back. Idempotent.
 void switch_on();

@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "kernels/gemm/half.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 

@@ -3,12 +3,10 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 
+#include "ops/gemm_type.h"
+
 namespace cpuaccel::ops {
 namespace {
-
-bool float_type(at::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
 
 bool plain(const at::Tensor& x) {
   return x.layout() == at::kStrided && x.device().is_cpu() && !x.is_neg();
@@ -26,7 +24,7 @@ std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& w
                                       bool batched) {
   const auto type = src.scalar_type();
   const int64_t dims = batched ? 3 : 2;
-  if (!float_type(type) || weights.scalar_type() != type || src.dim() != dims ||
+  if (!is_gemm_type(type) || weights.scalar_type() != type || src.dim() != dims ||
       weights.dim() != dims || !plain(src) || !plain(weights)) {
     return std::nullopt;
   }

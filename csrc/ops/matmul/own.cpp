@@ -2,16 +2,11 @@
 
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "ops/gemm_type.h"
 #include "ops/matmul/run.h"
 
 namespace cpuaccel::ops {
 namespace {
-
-kernels::GemmType to_gemm(at::ScalarType type) {
-  return type == at::kFloat      ? kernels::GemmType::f32
-         : type == at::kBFloat16 ? kernels::GemmType::bf16
-                                 : kernels::GemmType::f16;
-}
 
 kernels::GemmMatrix matrix(const Operand& operand, kernels::GemmType type) {
   return {operand.data, type, operand.strides[1], operand.strides[2], operand.strides[0]};
@@ -35,14 +30,14 @@ void transpose(kernels::GemmMatrix& matrix) { std::swap(matrix.row_stride, matri
 }  // namespace
 
 const char* run_own_matmul(const MatmulCall& call) {
-  const auto type = to_gemm(call.type);
+  const auto type = gemm_type(call.type);
   kernels::GemmCall gemm;
   gemm.M = call.M;
   gemm.N = call.N;
   gemm.K = call.K;
   gemm.batch = call.batch;
-  gemm.a = matrix(call.src, to_gemm(call.src_type));
-  gemm.b = matrix(call.weights, to_gemm(call.weights_type));
+  gemm.a = matrix(call.src, gemm_type(call.src_type));
+  gemm.b = matrix(call.weights, gemm_type(call.weights_type));
   gemm.alpha = call.alpha;
   gemm.beta = call.beta;
   if (call.beta != 0.0f) {

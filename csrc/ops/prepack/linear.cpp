@@ -15,11 +15,11 @@
 
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "ops/gemm_type.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/own_call.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/torch_kernel.h"
-#include "quant/switch.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -30,17 +30,13 @@ bool usual_bias(const at::Tensor& bias, const PackedShape& shape, at::ScalarType
   const auto found = bias.scalar_type();
   return bias.device().is_cpu() && bias.layout() == at::kStrided && !bias.is_neg() &&
          bias.dim() == 1 && bias.size(0) == shape.out_features &&
-         (found == type ||
-          (mixed && (found == at::kFloat || found == at::kBFloat16 || found == at::kHalf)));
+         (found == type || (mixed && is_gemm_type(found)));
 }
 
 const char* why_torch(const at::Tensor& input, const at::Tensor& packed, const PackedView& view,
                       const PackedShape& shape, const std::optional<at::Tensor>& bias, bool mixed) {
-  if (!quant::plugin_on()) {
-    return "cpuaccel is off";
-  }
-  if (!view.usable()) {
-    return "packed for instructions that may not be used now";
+  if (const char* why = view.why_refused()) {
+    return why;
   }
   if (input.layout() != at::kStrided || !input.device().is_cpu() || input.is_neg() ||
       input.dim() == 0 || input.size(-1) != shape.in_features) {
@@ -79,21 +75,6 @@ void run(const kernels::GemmCall& call) {
   }
 }
 
-kernels::GemmCall gemm_call(const at::Tensor& src, const PackedView& view, const at::Tensor& bias,
-                            const at::Tensor& dst) {
-  kernels::GemmCall call;
-  call.M = src.size(0);
-  call.N = view.weights().N();
-  call.K = view.weights().K();
-  call.a = {src.const_data_ptr(), gemm_type(src.scalar_type()), src.stride(0), src.stride(1), 0};
-  call.packed = &view.weights();
-  if (bias.defined()) {
-    call.bias = {bias.const_data_ptr(), gemm_type(bias.scalar_type()), kernels::GemmBiasAxis::n};
-  }
-  call.dst = {dst.mutable_data_ptr(), gemm_type(dst.scalar_type()), call.N, 0};
-  return call;
-}
-
 at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
                          int64_t out_features, int64_t in_features,
                          const std::optional<at::Tensor>& bias,
@@ -115,7 +96,14 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
   }
   const at::Tensor src = input.dim() == 2 ? input : input.reshape({-1, in_features});
   const at::Tensor row = bias && bias->defined() ? bias->contiguous() : at::Tensor();
-  run(gemm_call(src, view, row, dst));
+  const auto type = gemm_type(src.scalar_type());
+  auto call =
+      view.product(src.size(0), {src.const_data_ptr(), type, src.stride(0), src.stride(1), 0},
+                   dst.mutable_data_ptr(), type);
+  if (row.defined()) {
+    call.bias = {row.const_data_ptr(), gemm_type(row.scalar_type()), kernels::GemmBiasAxis::n};
+  }
+  run(call);
   return dst;
 }
 

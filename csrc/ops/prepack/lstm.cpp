@@ -20,7 +20,6 @@
 #include "ops/own_call.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/torch_kernel.h"
-#include "quant/switch.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -53,15 +52,11 @@ Results run_torch(const at::Tensor& input, const at::Tensor& weight_ih, const at
           last_c.squeeze(0).clone()};
 }
 
-kernels::GemmCall product(const float* src, int64_t rows, const PackedView& weights, float* dst) {
-  kernels::GemmCall call;
-  call.M = rows;
-  call.N = weights.weights().N();
-  call.K = weights.weights().K();
-  call.a = {src, kernels::GemmType::f32, call.K, 1, 0};
-  call.packed = &weights.weights();
-  call.dst = {dst, kernels::GemmType::f32, call.N, 0};
-  return call;
+// Rows of floats that lie one behind the other.
+kernels::GemmCall product(const float* src, int64_t rows, int64_t columns,
+                          const PackedView& weights, float* dst) {
+  constexpr auto kType = kernels::GemmType::f32;
+  return weights.product(rows, {src, kType, columns, 1, 0}, dst, kType);
 }
 
 Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
@@ -85,10 +80,9 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   const PackedView hh(kOp, packed_hh, {panel, 4 * H, H});
   TORCH_CHECK(packed_ih.scalar_type() == at::kFloat && packed_hh.scalar_type() == at::kFloat, kOp,
               ": expected packed weights of float32");
-  if (!quant::plugin_on() || !ih.usable() || !hh.usable()) {
-    count_refusal("packed_lstm", quant::plugin_on()
-                                     ? "packed for instructions that may not be used now"
-                                     : "cpuaccel is off");
+  // Both are in panels of one width.
+  if (const char* why = ih.why_refused()) {
+    count_refusal("packed_lstm", why);
     return run_torch(input, unpack_linear(packed_ih, panel, 4 * H, I),
                      unpack_linear(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h0, c0, reverse);
   }
@@ -101,7 +95,7 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   auto* gate_data = gates.mutable_data_ptr<float>();
   auto* h_data = output.mutable_data_ptr<float>();
   auto* c_data = c.mutable_data_ptr<float>();
-  auto all = product(src.const_data_ptr<float>(), T * B, ih, gate_data);
+  auto all = product(src.const_data_ptr<float>(), T * B, I, ih, gate_data);
   if (bias.defined()) {
     all.bias = {bias.const_data_ptr(), kernels::GemmType::f32, kernels::GemmBiasAxis::n};
   }
@@ -110,7 +104,7 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   for (int64_t step = 0; step < T; ++step) {
     const int64_t t = reverse ? T - 1 - step : step;
     float* sums = gate_data + t * B * 4 * H;
-    auto call = product(h, B, hh, sums);
+    auto call = product(h, B, H, hh, sums);
     call.beta = 1.0f;
     kernels::gemm(call);
     float* next = h_data + t * B * H;

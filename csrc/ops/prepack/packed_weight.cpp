@@ -5,23 +5,16 @@
 #include <torch/library.h>
 
 #include "base/counters.h"
+#include "base/plugin.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/round_up.h"
+#include "ops/gemm_type.h"
 
 namespace cpuaccel::ops {
 namespace {
 
-bool float_type(at::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
-struct FoundRow {
-  kernels::GemmFunction* row;
-  bool usable;
-};
-
 // A row of the list with panels so wide; one that may run, if there is one.
-FoundRow find_row(const char* op, int64_t panel) {
+PackedRow find_row(const char* op, int64_t panel) {
   kernels::GemmFunction* other = nullptr;
   for (const auto& row : kernels::gemm_kernels()) {
     if (row.function().nr == panel) {
@@ -42,7 +35,7 @@ const kernels::KernelRow<kernels::GemmFunction>& best_row() {
 kernels::GemmPacked view(const char* op, const at::Tensor& packed, const PackedShape& shape,
                          kernels::GemmFunction* row) {
   TORCH_CHECK(packed.device().is_cpu() && packed.layout() == at::kStrided &&
-                  float_type(packed.scalar_type()) && packed.dim() == 1 && packed.is_contiguous(),
+                  is_gemm_type(packed.scalar_type()) && packed.dim() == 1 && packed.is_contiguous(),
               op, ": expected packed to be what pack_linear returned");
   // No larger than what their product may be without overflow.
   const auto possible = [](int64_t size) { return size >= 0 && size < int64_t{1} << 31; };
@@ -59,7 +52,7 @@ constexpr auto kPack = "cpuaccel::pack_linear";
 constexpr auto kUnpack = "cpuaccel::unpack_linear";
 
 at::Tensor pack_linear(const at::Tensor& weight, int64_t panel) {
-  TORCH_CHECK(weight.dim() == 2 && float_type(weight.scalar_type()) &&
+  TORCH_CHECK(weight.dim() == 2 && is_gemm_type(weight.scalar_type()) &&
                   weight.layout() == at::kStrided && !weight.is_neg(),
               kPack, ": expected weight to be a matrix of float32, bfloat16 or float16, but got ",
               weight.scalar_type(), " of ", weight.dim(), " dimensions");
@@ -79,15 +72,31 @@ at::Tensor pack_linear(const at::Tensor& weight, int64_t panel) {
 
 int64_t gemm_panel() { return best_row().function().nr; }
 
-kernels::GemmType gemm_type(at::ScalarType type) {
-  return type == at::kFloat      ? kernels::GemmType::f32
-         : type == at::kBFloat16 ? kernels::GemmType::bf16
-                                 : kernels::GemmType::f16;
+PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape)
+    : PackedView(op, packed, shape, find_row(op, shape.panel)) {}
+
+PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape,
+                       const PackedRow& row)
+    : usable_(row.usable), weights_(view(op, packed, shape, row.row)) {}
+
+const char* PackedView::why_refused() const {
+  if (!plugin_on()) {
+    return "cpuaccel is off";
+  }
+  return usable_ ? nullptr : "packed for instructions that may not be used now";
 }
 
-PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape)
-    : usable_(find_row(op, shape.panel).usable),
-      weights_(view(op, packed, shape, find_row(op, shape.panel).row)) {}
+kernels::GemmCall PackedView::product(int64_t M, const kernels::GemmMatrix& src, void* dst,
+                                      kernels::GemmType dst_type) const {
+  kernels::GemmCall call;
+  call.M = M;
+  call.N = weights_.N();
+  call.K = weights_.K();
+  call.a = src;
+  call.packed = &weights_;
+  call.dst = {dst, dst_type, call.N, 0};
+  return call;
+}
 
 at::Tensor unpack_linear(const at::Tensor& packed, int64_t panel, int64_t out_features,
                          int64_t in_features) {

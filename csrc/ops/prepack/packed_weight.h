@@ -23,17 +23,28 @@ struct PackedShape {
 // Columns of a panel for the instructions now in use.
 int64_t gemm_panel();
 
-kernels::GemmType gemm_type(at::ScalarType type);
+// The row of gemm's list that panels are for.
+struct PackedRow {
+  kernels::GemmFunction* row;
+  bool usable;
+};
 
-// `packed` as gemm takes it, which must live as long. Null where its panels are for instructions
-// that may not be used now. Throws if it is not `shape`'s.
+// `packed` as gemm takes it, which must live as long. Throws if it is not `shape`'s.
 class PackedView {
  public:
   PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape);
-  bool usable() const { return usable_; }
-  const kernels::GemmPacked& weights() const { return weights_; }
+
+  // Why gemm may not compute with it now, or null.
+  const char* why_refused() const;
+
+  // dst = src times the weights, both of M rows; dst's lie one behind the other.
+  kernels::GemmCall product(int64_t M, const kernels::GemmMatrix& src, void* dst,
+                            kernels::GemmType dst_type) const;
 
  private:
+  PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape,
+             const PackedRow& row);
+
   bool usable_;
   kernels::GemmPacked weights_;
 };

@@ -1,0 +1,21 @@
+// Torch's floating types as family gemm names them.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include "kernels/gemm/types.h"
+
+namespace cpuaccel::ops {
+
+inline bool is_gemm_type(at::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
+// Of a type that is one.
+inline kernels::GemmType gemm_type(at::ScalarType type) {
+  return type == at::kFloat      ? kernels::GemmType::f32
+         : type == at::kBFloat16 ? kernels::GemmType::bf16
+                                 : kernels::GemmType::f16;
+}
+
+}  // namespace cpuaccel::ops
