@@ -161,10 +161,17 @@ bool plain_loop_in_torch(at::ScalarType type) {
          (type == at::kHalf && !has_fp16_arithmetic());
 }
 
-bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bias& bias) {
+// oneDNN 3.12, inside of torch 2.13, may read through a null pointer in its 16-bit convolutions for
+// AVX-512 where an output sees padding only, between two taps further apart than the image is wide.
+bool taps_beyond_image(const at::Tensor& input, at::IntArrayRef dilation) {
+  return input.dim() > 2 && !dilation.empty() && dilation.back() > input.size(-1);
+}
+
+bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
+                     at::IntArrayRef dilation) {
   const auto type = input.scalar_type();
-  return plain_loop_in_torch(type) && dense(input, type) && dense(weight, type) &&
-         (!has_bias(bias) || dense(*bias, type));
+  return dense(input, type) && dense(weight, type) && (!has_bias(bias) || dense(*bias, type)) &&
+         (plain_loop_in_torch(type) || (type != at::kFloat && taps_beyond_image(input, dilation)));
 }
 
 template <OpName kName>
@@ -176,7 +183,7 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
           convolve(input, weight, bias, {stride, padding, dilation, transposed, groups})) {
     return std::move(*result);
   }
-  if (better_in_float(input, weight, bias)) {
+  if (better_in_float(input, weight, bias, dilation)) {
     const Bias float_bias = has_bias(bias) ? Bias(bias->to(at::kFloat)) : std::nullopt;
     return at::_convolution(input.to(at::kFloat), weight.to(at::kFloat), float_bias, stride,
                             padding, dilation, transposed, output_padding, groups, benchmark,

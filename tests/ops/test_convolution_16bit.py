@@ -41,6 +41,19 @@ def test_the_result_is_rounded_once(dtype: torch.dtype, kind: str, biased: bool)
     assert result.stride() == theirs.stride()
 
 
+@pytest.mark.parametrize("dtype", _TYPES, ids=str)
+@pytest.mark.parametrize("groups", [1, 8])
+def test_outputs_that_see_padding_only(dtype: torch.dtype, groups: int) -> None:
+    """Torch's oneDNN crashes in some of them on CPUs with AVX512-BF16."""
+    torch.manual_seed(4)
+    x, weight = torch.randn(2, 16, 9, 1), torch.randn(16, 16 // groups, 5, 1)
+    stride, padding, dilation = (3, 3), (0, 2), (1, 3)
+    x, weight = x.to(dtype), weight.to(dtype)
+    result = F.conv2d(x, weight, None, stride, padding, dilation, groups)
+    exact = F.conv2d(x.double(), weight.double(), None, stride, padding, dilation, groups)
+    torch.testing.assert_close(result.double(), exact, rtol=_TYPES[dtype] * 1.01, atol=1e-4)
+
+
 def test_channels_last_stays() -> None:
     x = torch.randn(2, 16, 9, 9).bfloat16().contiguous(memory_format=torch.channels_last)
     weight = torch.randn(8, 16, 3, 3).bfloat16()

@@ -1,35 +1,41 @@
-"""What torch's own kernels get wrong on some CPUs, found out by asking them."""
+"""What torch's own kernels get wrong on some CPUs, found out by asking them.
+
+oneDNN 3.12, inside of torch 2.13, is off by tens of quanta in transposed int8 convolutions on CPUs
+with AVX512-VNNI, is wrong now and then in others, and crashes where an output sees nothing but
+padding on a side that is dilated. Torch's engine x86 takes it for convolutions on such CPUs.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
 
-from quant._engine import INTREE, engine, off
+from quant._engine import INTREE, engine, off, running
 
 
-def skip_if_torch_is_wrong(transposed: bool, backend: str) -> None:
-    """Skips what would end in a kernel of torch's that gives wrong integers here."""
-    # Kernels of our own do not take transposed convolutions: alone, they leave them to torch's.
-    if backend in (INTREE, "cpuaccel") and torch_is_wrong(transposed):
-        pytest.skip("torch's x86 engine is wrong in transposed convolutions on this CPU")
-
-
-def torch_is_wrong(transposed: bool) -> bool:
-    """Whether torch's x86 engine cannot serve as a reference."""
-    return transposed and _deconvolves_wrongly()
+@contextmanager
+def running_conv(backend: str, dims: int, transposed: bool) -> Iterator[None]:
+    """`running` for a convolution: torch's own kernels are FBGEMM's where its oneDNN is wrong."""
+    if backend == INTREE and onednn_convolves_wrongly():
+        with engine("fbgemm"), off():
+            yield
+        return
+    # Kernels of our own take conv1d and conv2d: alone, they leave the others to torch's.
+    if backend == "cpuaccel" and (dims == 3 or transposed) and onednn_convolves_wrongly():
+        pytest.skip("torch's x86 engine, which runs these, is wrong and crashes on this CPU")
+    with running(backend):
+        yield
 
 
 @cache
-def _deconvolves_wrongly() -> bool:
-    """oneDNN 3.12, inside of torch 2.13, is off by tens of quanta on CPUs with AVX512-VNNI.
-
-    Its transposed convolutions are, of 6 channels for example, and some crash; FBGEMM's are right.
-    """
+def onednn_convolves_wrongly() -> bool:
+    """Whether torch's oneDNN cannot serve as a reference of convolutions here."""
     generator = torch.Generator().manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

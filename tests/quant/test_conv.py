@@ -12,7 +12,7 @@ from torch import Tensor
 
 from quant._engine import INTREE, assert_ran, backends, counted, ours, running
 from quant._layers import Q, conv_op, counted_name, pack_conv, real_of
-from quant._torch_faults import skip_if_torch_is_wrong, torch_is_wrong
+from quant._torch_faults import running_conv
 from quant.test_linear import assert_same_weight
 
 dims = pytest.mark.parametrize("dims", [1, 2, 3], ids=["1d", "2d", "3d"])
@@ -26,19 +26,19 @@ def _run(case: ConvCase, relu: bool, scale: float) -> Tensor:
 
 def check(backend: str, case: ConvCase, relu: bool = False) -> None:
     """The case on `backend` against the reference, and against torch's own kernels."""
-    skip_if_torch_is_wrong(case.geometry.transposed, backend)
+    kind = len(case.kernel), case.geometry.transposed
     real = real_of(case)
     if relu:
         real = real.clamp(min=0)
     scale = case.values.output_scale(real)
-    with running(backend), counted() as counts:
+    with running_conv(backend, *kind), counted() as counts:
         actual = _run(case, relu, scale)
     assert actual.shape == (case.batch, case.channels_out, *output_image(case))
     assert_quantum(actual, requantize(real, scale, case.values.y_zero_point))
     if case.batch:
         assert_ran(counts, counted_name(case), backend)
-    if backend != INTREE and not torch_is_wrong(case.geometry.transposed):
-        with running(INTREE):
+    if backend != INTREE:
+        with running_conv(INTREE, *kind):
             other = _run(case, relu, scale)
         assert_agree(actual, other)
         assert actual.stride() == other.stride()

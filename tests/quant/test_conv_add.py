@@ -18,6 +18,7 @@ from torch import Tensor
 
 from quant._engine import INTREE, assert_ran, counted, engine, missing, off, ours, running
 from quant._layers import Q, pack_conv, real_of
+from quant._torch_faults import onednn_convolves_wrongly
 
 relu_forms = pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
 
@@ -67,6 +68,8 @@ def _run(case: AddCase, relu: bool, scale: float, accum: Tensor | None = None) -
 @relu_forms
 @given(case=adds())
 def test_torchs_onednn_engine_matches_the_reference(relu: bool, case: AddCase) -> None:
+    if onednn_convolves_wrongly():
+        pytest.skip("torch's oneDNN is wrong on this CPU")
     real = case.real(relu)
     scale = case.conv.values.output_scale(real)
     with engine("onednn"), off():
@@ -86,6 +89,8 @@ def test_matches_the_reference_and_torch(backend: str, relu: bool, case: AddCase
     assert actual.is_contiguous(memory_format=torch.channels_last)
     if case.conv.batch:
         assert_ran(counts, "conv2d_add", backend)
+    if onednn_convolves_wrongly():
+        return
     with engine("onednn"), off():
         assert_agree(actual, _run(case, relu, scale, case.accum().contiguous()))
 

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 
 from quant._engine import INTREE, assert_ran, backends, counted, ours, running
 from quant._layers import Q, conv_op, pack_conv, pack_linear
-from quant._torch_faults import skip_if_torch_is_wrong, torch_is_wrong
+from quant._torch_faults import running_conv
 
 relu_forms = pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
 dims = pytest.mark.parametrize("dims", [1, 2, 3], ids=["1d", "2d", "3d"])
@@ -83,7 +83,6 @@ def _for_torch(case: ConvCase) -> Tensor:
 def test_conv_matches_the_reference_and_torch(
     backend: str, dims: int, transposed: bool, data: st.DataObject
 ) -> None:
-    skip_if_torch_is_wrong(transposed, backend)
     case = data.draw(convs(dims, transposed=transposed))
     expected = conv_dynamic(
         case.x_float,
@@ -92,10 +91,10 @@ def test_conv_matches_the_reference_and_torch(
         case.geometry,
         reduce_range=not case.values.wide,
     )
-    with running(backend), counted() as counts:
+    with running_conv(backend, dims, transposed), counted() as counts:
         actual = _run_conv(case, case.x_float)
     if not counts.ours():
-        with running(backend):
+        with running_conv(backend, dims, transposed):
             actual = _run_conv(case, _for_torch(case))
     assert actual.dtype == torch.float32
     steps = actual.to(torch.float64) / expected.scale + expected.zero_point
@@ -104,8 +103,8 @@ def test_conv_matches_the_reference_and_torch(
     assert_integers(steps.round(), expected)
     if case.batch:
         assert_ran(counts, "conv_dynamic", backend)
-    if backend != INTREE and not torch_is_wrong(transposed):
-        with running(INTREE):
+    if backend != INTREE:
+        with running_conv(INTREE, dims, transposed):
             assert actual.stride() == _run_conv(case, _for_torch(case)).stride()
 
 

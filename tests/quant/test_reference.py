@@ -49,9 +49,15 @@ def test_one_quantum_away_from_a_boundary_does_not(value: float) -> None:
 
 
 def test_many_near_a_boundary_do_not() -> None:
-    expected = Expected(torch.full((5000,), 10.5001, dtype=torch.float64), 1.0, 0)
+    values = 10.5001 + torch.arange(5000, dtype=torch.float64) * 1e-8
+    expected = Expected(values, 1.0, 0)
     with pytest.raises(AssertionError, match="differ by a quantum"):
         assert_integers(torch.full((5000,), 10, dtype=torch.uint8), expected)
+
+
+def test_one_value_near_a_boundary_counts_once() -> None:
+    expected = Expected(torch.full((5000,), 10.5001, dtype=torch.float64), 1.0, 0)
+    assert_integers(torch.full((5000,), 10, dtype=torch.uint8), expected)
 
 
 def test_out_of_range_is_clamped() -> None:
