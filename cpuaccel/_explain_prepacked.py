@@ -21,7 +21,6 @@ def prepacked_rows(path: str, module: nn.Module) -> Iterator[Row]:
     weights: dict[str, Any] = module.__dict__.get("_packed_weights") or {}
     plain: Any = getattr(module, "plain_class", type(module))
     for name, weight in weights.items():
-        rows, columns = weight.shape
         kind = str(weight.dtype).removeprefix("torch.")
         yield Row(
             path if name == "weight" else f"{path}.{name}".removeprefix("."),
@@ -29,7 +28,7 @@ def prepacked_rows(path: str, module: nn.Module) -> Iterator[Row]:
             "cpuaccel",
             "gemm",
             PACKED,
-            problem=f"{_NAMES[kind]} {rows}x{columns}",
+            problem=f"{_NAMES[kind]} {'x'.join(map(str, weight.shape))}",
             packed_bytes=weight.nbytes,
         )
 

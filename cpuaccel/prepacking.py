@@ -17,9 +17,10 @@ def prepack(model: Model, *, take_shared: bool = False) -> Model:
     """Hold the weights of `model` in packed form only, in place, and return `model`.
 
     Packed are nn.Linear, nn.MultiheadAttention and nn.TransformerEncoderLayer, of float32, and of
-    bfloat16 and float16 where the CPU has no arithmetic for them, and nn.LSTM of float32. Memory is
-    at most 1.1 times the plain weights'. Results are torch's within the rounding of sums. What
-    cannot be packed stays as it is; `explain(model)` says why.
+    bfloat16 and float16 where the CPU has no arithmetic for them, and nn.LSTM, nn.Conv1d and
+    nn.Conv2d of float32 (convolutions where ours are faster than torch's, and none that are
+    depthwise). Memory is at most 1.1 times the plain weights'. Results are torch's within the
+    rounding of sums. What cannot be packed stays as it is; `explain(model)` says why.
 
     The model goes on as before: `state_dict` (of copies: what is written to them does not reach the
     model), `load_state_dict`, `to`, `deepcopy`, pickle (which gives plain modules of torch),

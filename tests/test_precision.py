@@ -148,6 +148,29 @@ def test_attention_of_floats_under_fast_math(masked: bool) -> None:
     torch.testing.assert_close(result.double(), exact, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.filterwarnings("ignore:cpuaccel.fastmath")
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(("groups", "bias"), [(1, True), (1, False), (2, True)])
+def test_convolutions_under_fast_math(last: bool, groups: int, bias: bool) -> None:
+    """Operands are rounded where the CPU has BF16 arithmetic, and results too; the bias is not."""
+    torch.manual_seed(3)
+    layer = torch.nn.Conv2d(32, 64, 3, padding=1, groups=groups, bias=bias)
+    x = torch.randn(2, 32, 14, 14)
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    exact = layer.double()(x.double())
+    layer.float()
+    with cpuaccel.fastmath():
+        plain = layer(x)
+        plain.sum().backward()
+        packed = cpuaccel.prepack(torch.nn.Sequential(layer))(x)
+    assert plain.dtype == packed.dtype == torch.float32
+    assert plain.stride() == packed.stride() == exact.stride()
+    torch.testing.assert_close(plain.double(), exact, rtol=2e-2, atol=2e-2)
+    assert torch.equal(packed, plain)
+    assert layer.weight.grad is not None
+
+
 @pytest.mark.usefixtures("emulated")
 def test_gradients_flow_and_doubles_stay() -> None:
     a, b = torch.randn(4, 50, requires_grad=True), torch.randn(50, 3, requires_grad=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 from cpuaccel import _native
 
@@ -43,6 +44,33 @@ def _packed_linear(
         ),
     )
     return input.new_empty([*input.shape[:-1], out_features])
+
+
+@_torch.library.register_fake("cpuaccel::packed_convolution")  # type: ignore[untyped-decorator]
+def _packed_convolution(
+    input: Tensor,
+    packed: list[Tensor],
+    panel: int,
+    weight: list[int],
+    bias: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+    channels_last: bool = False,
+) -> Tensor:
+    _torch._check(
+        input.dim() == len(weight) and input.shape[1] == weight[1] * groups,
+        lambda: (
+            f"cpuaccel::packed_convolution: expected input of {len(weight)} dimensions and "
+            f"{weight[1] * groups} channels, got {list(input.shape)}"
+        ),
+    )
+    sides = zip(input.shape[2:], weight[2:], stride, padding, dilation, strict=True)
+    image = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in sides]
+    result = input.new_empty([input.shape[0], weight[0], *image])
+    last = channels_last or suggest_memory_format(input) == torch.channels_last
+    return result.contiguous(memory_format=torch.channels_last) if last else result
 
 
 @_torch.library.register_fake("cpuaccel::packed_lstm")  # type: ignore[untyped-decorator]

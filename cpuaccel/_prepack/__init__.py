@@ -5,7 +5,7 @@ One module a kind of layer; `module.py` has what they share, `weight.py` and
 """
 
 from cpuaccel._ops import prepack as _fake_kernels  # noqa: F401
-from cpuaccel._prepack import attention, linear, lstm, transformer  # noqa: F401
+from cpuaccel._prepack import attention, convolution, linear, lstm, transformer  # noqa: F401
 from cpuaccel._prepack.pack import why_left
 
 __all__ = ["why_left"]

@@ -18,19 +18,22 @@ _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class PackedMatrix(PackedWeight):
-    """A matrix of (rows, in_features), its rows packed in parts, so that each can be used alone."""
+    """A matrix of (rows, in_features), its rows packed in parts, so that each can be used alone.
+
+    A parameter of more dimensions is one too: those after the first are the features.
+    """
 
     def __init__(self, parameter: nn.Parameter, rows: tuple[int, ...]) -> None:
         super().__init__(parameter)
         self.rows = rows
         """Rows of each part."""
-        self.in_features = int(parameter.shape[1])
+        self.in_features = parameter.shape[1:].numel()
         self.panel = _native.load().gemm_panel()
         """Rows in a panel."""
         # Outside of inference mode: what is made in it could not be used where gradients are.
         with torch.inference_mode(False), torch.no_grad():
             pack = torch.ops.cpuaccel.pack_linear.default
-            parts = torch.split(parameter.detach(), list(rows))
+            parts = torch.split(parameter.detach().flatten(1), list(rows))
             self.parts: tuple[Tensor, ...] = tuple(pack(part, self.panel) for part in parts)
             """The values: a tensor of one dimension for each of `rows`."""
         self._count_bytes()
@@ -45,7 +48,8 @@ class PackedMatrix(PackedWeight):
             op(part, self.panel, rows, self.in_features)
             for part, rows in zip(self.parts, self.rows, strict=True)
         ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        matrix = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return matrix.view(self.shape)
 
     def copy_values(self) -> None:
         with torch.inference_mode(False), torch.no_grad():
@@ -76,17 +80,19 @@ class Matrix:
             return f"its weight is of {parameter.dtype}"
         if parameter.dim() != 2 or sum(self.rows) != parameter.shape[0]:
             return f"its weight has the shape {tuple(parameter.shape)}"
-        panel = _native.load().gemm_panel()
-        padded = sum((part + panel - 1) // panel * panel for part in self.rows)
-        if padded > MOST * parameter.shape[0]:
-            return (
-                f"its {parameter.shape[0]} rows, packed by {panel}, would take more than"
-                f" {MOST} times the memory"
-            )
-        return _slow_type(parameter.dtype)
+        return too_large(self.rows) or _slow_type(parameter.dtype)
 
     def pack(self, parameter: nn.Parameter) -> PackedMatrix:
         return PackedMatrix(parameter, self.rows)
+
+
+def too_large(parts: tuple[int, ...]) -> str:
+    """Return why parts of so many rows are not packed, if they would take too much memory."""
+    panel = _native.load().gemm_panel()
+    rows, padded = sum(parts), sum((part + panel - 1) // panel * panel for part in parts)
+    if padded <= MOST * rows:
+        return ""
+    return f"its {rows} rows, packed by {panel}, would take more than {MOST} times the memory"
 
 
 def _slow_type(dtype: torch.dtype) -> str:

@@ -59,10 +59,10 @@ constexpr std::array kChoices{
                .applies = [](const Conv2dShape& s,
                              ImageLayout) { return s.groups > 1 && s.SW > 1 && s.pixels() >= 196; },
                .kernel = ConvKernel::torch},
-    // 0.7, at 3 channels; channels last 0.3
+    // 0.7, at 3 channels; channels last 0.3. With AVX-512 0.9 to 1.4
     ConvChoice{.name = "strided, of few channels",
                .applies = [](const Conv2dShape& s,
-                             ImageLayout) { return s.C / s.groups <= 4 && s.SW > 1; },
+                             ImageLayout) { return !avx512() && s.C / s.groups <= 4 && s.SW > 1; },
                .kernel = ConvKernel::torch},
     // 0.7 from 1152 channels on; below 1.5, by what a call costs. With AVX-512 1.6 to 2.3.
     ConvChoice{.name = "one pixel, of many channels",
@@ -71,19 +71,23 @@ constexpr std::array kChoices{
                      return !avx512() && s.pixels() == 1 && s.taps() == 1 && s.C * s.OC > 32768;
                    },
                .kernel = ConvKernel::torch},
-    // 0.8 to 1.1: the bytes count there, not the arithmetic
+    // 0.8 to 1.1: the bytes count there, not the arithmetic. With AVX-512, channels last, 1.1
+    // to 1.2
     ConvChoice{.name = "few channels of a large image, one tap",
                .applies =
-                   [](const Conv2dShape& s, ImageLayout) {
-                     return s.taps() == 1 && s.C / s.groups <= 32 && s.pixels() >= 3136;
+                   [](const Conv2dShape& s, ImageLayout layout) {
+                     return !(avx512() && last(layout)) && s.taps() == 1 && s.C / s.groups <= 32 &&
+                            s.pixels() >= 3136;
                    },
                .kernel = ConvKernel::torch},
-    // 0.2 to 0.8, and the stem 0.6; with 32 channels in a group 1.1
+    // 0.2 to 0.8, and the stem 0.6; with 32 channels in a group 1.1. With AVX-512 0.8 to 1.2
     ConvChoice{.name = "channels last, few of them",
-               .applies = [](const Conv2dShape& s,
-                             ImageLayout layout) { return last(layout) && s.C / s.groups < 24; },
+               .applies =
+                   [](const Conv2dShape& s, ImageLayout layout) {
+                     return !avx512() && last(layout) && s.C / s.groups < 24;
+                   },
                .kernel = ConvKernel::torch},
-    // 0.88 to 1.03; with AVX-512 0.73 to 1.06
+    // 0.88 to 1.03; with AVX-512 0.9 to 1.1, 0.95 in all
     ConvChoice{.name = "channels last, a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -98,7 +102,7 @@ constexpr std::array kChoices{
                             s.C * s.OC >= 1 << 20;
                    },
                .kernel = ConvKernel::torch},
-    // 1.1 to 1.9 with few exceptions; with AVX-512 0.8 to 2.9, of 3x3 layers 1.0, of 1x1 1.2
+    // 1.1 to 1.9 with few exceptions; with AVX-512 0.8 to 2.9, of 3x3 layers 1.0 to 1.4, of 1x1 1.2
     ConvChoice{.name = "the rest",
                .applies = [](const Conv2dShape&, ImageLayout) { return true; },
                .kernel = ConvKernel::gemm},
@@ -114,6 +118,15 @@ const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout) {
     }
   }
   return kChoices.back();
+}
+
+const char* why_no_own_convolutions() {
+  if (own_only.load(std::memory_order_relaxed)) {
+    return "";
+  }
+  return !isa_usable(Isa::avx2) ? "convolutions are torch's on a CPU without AVX2"
+         : !amd_cpu()           ? "convolutions are torch's on a CPU that is not AMD's"
+                                : "";
 }
 
 void set_own_convolutions_only(bool only) { own_only.store(only, std::memory_order_relaxed); }

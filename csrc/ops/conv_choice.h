@@ -19,6 +19,9 @@ struct ConvChoice {
 // The first that applies; the last always does.
 const ConvChoice& conv_choice(const kernels::Conv2dShape& shape, kernels::ImageLayout layout);
 
+// Why no convolution runs on our kernels on this CPU, or "".
+const char* why_no_own_convolutions();
+
 // For measurements and tests: leaves out the rows that give a case to torch because it was faster
 // there, or was not measured.
 void set_own_convolutions_only(bool only);

@@ -48,6 +48,10 @@ class ConvF32Case {
     if (with_bias) {
       bias_ = random_floats(random, s_.OC);
     }
+    clear();
+  }
+
+  void clear() {
     dst_.assign(static_cast<size_t>(s_.N * s_.OC * s_.pixels()) + 2 * kGuard, kUntouched);
   }
 

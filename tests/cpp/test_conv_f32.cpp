@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "conv_f32_case.h"
 #include "kernel_rows.h"
 #include "kernels/conv_f32/conv_f32.h"
+#include "kernels/conv_f32/packed.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -15,18 +17,36 @@ class ConvF32Test : public testing::TestWithParam<KernelRow<GemmFunction>> {};
 INSTANTIATE_TEST_SUITE_P(Rows, ConvF32Test, testing::ValuesIn(usable_rows(gemm_kernels())),
                          RowName());
 
+void check_packed(const Conv2dShape& s, ImageLayout layout, ConvF32Case& operands,
+                  GemmFunction* row) {
+  const int64_t K = s.C / s.groups * s.taps(), N = s.OC / s.groups;
+  const auto weights = operands.weights(ImageLayout::channels_first);
+  std::vector<GemmPacked> packed;
+  for (int64_t g = 0; g < s.groups; ++g) {
+    packed.emplace_back(
+        GemmMatrix{.data = weights.data() + g * N * K, .row_stride = 1, .column_stride = K}, K, N,
+        row);
+  }
+  const auto src = operands.src(layout);
+  operands.clear();
+  conv_f32_packed({s, layout, src.data(), packed, operands.bias(), operands.dst()});
+  operands.check(layout);
+}
+
 void check(const Conv2dShape& shape, GemmFunction* row, std::mt19937& random) {
   const auto s = with_result_sizes(shape);
   if (s.OH < 1 || s.OW < 1) {
     return;
   }
   SCOPED_TRACE(to_text(s));
+  ASSERT_TRUE(conv_f32_takes(s));
   for (const auto layout : {ImageLayout::channels_first, ImageLayout::channels_last}) {
     ConvF32Case operands(random, s, s.OC % 2 == 1);
     const auto src = operands.src(layout);
     const auto weights = operands.weights(layout);
     conv_f32({s, layout, src.data(), weights.data(), operands.bias(), operands.dst()}, row);
     operands.check(layout);
+    check_packed(s, layout, operands, row);
   }
 }
 

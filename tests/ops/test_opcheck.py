@@ -70,7 +70,13 @@ def _ops_on_tensors() -> set[str]:
     }
 
 
-_OF_PREPACK = {"pack_linear", "unpack_linear", "packed_linear", "packed_lstm"}
+_OF_PREPACK = {
+    "pack_linear",
+    "unpack_linear",
+    "packed_linear",
+    "packed_lstm",
+    "packed_convolution",
+}
 """Checked, by every check, in tests/prepack."""
 _NAMES = (
     *_OF_TENSORS_ALONE,

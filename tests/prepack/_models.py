@@ -61,7 +61,7 @@ def fallbacks() -> dict[str, int]:
     found: dict[str, int] = {}
     for name, count in cpuaccel.stats()["fallbacks"].items():
         op, _, reason = name.partition(": ")
-        if op in ("prepack", "packed_linear", "packed_lstm"):
+        if op in ("prepack", "packed_linear", "packed_lstm", "packed_convolution"):
             found[reason] = found.get(reason, 0) + count
     return found
 

@@ -73,7 +73,7 @@ LEFT: dict[str, tuple[Any, str]] = {
     "weight_norm": (lambda: torch.nn.utils.weight_norm(_linear()), "has no weight"),
     "a gradient": (_with_gradient, "has a gradient"),
     "hooks": (_hooked, "hooks"),
-    "a convolution": (lambda: nn.Conv2d(64, 64, 3), "no packed form for this kind"),
+    "a convolution in space": (lambda: nn.Conv3d(64, 64, 3), "no packed form for this kind"),
     "shared memory": (lambda: _linear().share_memory(), "processes share"),
 }
 

@@ -1,52 +1,61 @@
 #include "kernels/conv_f32/conv_f32.h"
 
-#include "kernels/conv_f32/channels_first.h"
-#include "kernels/conv_f32/unfold.h"
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "base/scratch.h"
+#include "kernels/conv_f32/by_gemm.h"
+#include "kernels/conv_f32/direct.h"
+#include "kernels/conv_f32/packed.h"
 
 namespace cpuaccel::kernels {
-namespace {
 
-// Rows of the unfolded image times columns of the weights, group by group.
-void channels_last(const ConvF32Call& call, GemmFunction* row) {
-  const auto& s = call.shape;
-  const int64_t src_channels = s.C / s.groups, dst_channels = s.OC / s.groups;
-  const int64_t k = src_channels * s.taps();
-  for (int64_t g = 0; g < s.groups; ++g) {
-    const UnfoldedImages images{&s, call.src + g * src_channels, nullptr};
-    GemmCall product;
-    product.M = s.pixels();
-    product.N = dst_channels;
-    product.K = k;
-    product.batch = s.N;
-    if (conv_is_pointwise(s)) {  // all images are one
-      product.M *= s.N;
-      product.batch = 1;
-      product.a = {.data = images.src, .row_stride = s.C};
-    } else {
-      product.pack_a = {unfold_rows, &images};
-    }
-    product.b = {.data = call.weights + g * dst_channels * k, .row_stride = 1, .column_stride = k};
-    product.dst = {
-        .data = call.dst + g * dst_channels, .row_stride = s.OC, .batch_stride = s.OC * s.pixels()};
-    if (call.bias != nullptr) {
-      product.bias = {.data = call.bias + g * dst_channels, .axis = GemmBiasAxis::n};
-    }
-    gemm(product, row);
-  }
+bool conv_f32_takes(const Conv2dShape& s) {
+  // More than any block can see, of an image with its padding.
+  const auto size = [](int64_t image, int64_t padding, int64_t reach) {
+    return static_cast<double>(image + 2 * padding + reach);
+  };
+  return size(s.IH, s.PH, s.KH * s.DH) * size(s.IW, s.PW, s.KW * s.DW) *
+             static_cast<double>(s.C + 16) <
+         std::numeric_limits<int32_t>::max();
 }
 
-}  // namespace
-
 void conv_f32(const ConvF32Call& call, GemmFunction* row) {
-  // Of one pixel, both layouts are the same, and few images times weights is what gemm is good at.
-  const bool one_pixel = call.shape.pixels() == 1 && conv_is_pointwise(call.shape);
-  if (call.layout == ImageLayout::channels_last || one_pixel) {
-    channels_last(call, row);
-  } else {
-    conv_channels_first(call, row());
+  const auto& s = call.shape;
+  if (conv_suits_gemm(s, call.layout)) {
+    conv_by_gemm(call, row);
+    return;
   }
+  const int64_t K = s.C / s.groups * s.taps(), N = s.OC / s.groups;
+  const size_t bytes = GemmPacked(nullptr, GemmType::f32, K, N, row).bytes();
+  auto* memory =
+      static_cast<char*>(scratch(ScratchSlot::gemm_b, static_cast<size_t>(s.groups) * bytes));
+  std::vector<GemmPacked> weights;
+  weights.reserve(static_cast<size_t>(s.groups));
+  for (int64_t g = 0; g < s.groups; ++g, memory += bytes) {
+    weights.emplace_back(memory, GemmType::f32, K, N, row);
+    weights.back().pack({.data = call.weights + g * N * K, .row_stride = 1, .column_stride = K});
+  }
+  direct_conv({.shape = s,
+               .layout = call.layout,
+               .order = call.layout,
+               .src = call.src,
+               .weights = weights,
+               .bias = call.bias,
+               .dst = call.dst});
 }
 
 void conv_f32(const ConvF32Call& call) { conv_f32(call, first_usable(gemm_kernels()).function); }
+
+void conv_f32_packed(const ConvF32PackedCall& call) {
+  direct_conv({.shape = call.shape,
+               .layout = call.layout,
+               .order = WeightOrder::channels_first,
+               .src = call.src,
+               .weights = call.weights,
+               .bias = call.bias,
+               .dst = call.dst});
+}
 
 }  // namespace cpuaccel::kernels

@@ -1,12 +1,11 @@
-// Family conv_f32: convolution of floats as a product of matrices, by family gemm.
+// Family conv_f32: convolution of floats as a product of matrices, by the rows of family gemm.
 //
 //   dst[n,oc,oh,ow] = bias[oc] + sum over c, kh, kw of
 //       src[n, g*C/groups + c, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW] * weights[oc,c,kh,kw]
 //
-// with g = oc / (OC/groups). Channels first, weights are the left matrix, as they are, and the
-// right one is the unfolded image, which is never whole in memory: gemm asks for blocks of it.
-// Channels last, rows of the unfolded image are the left matrix, and weights (OC x KH x KW x
-// C/groups) the right one. Padding counts as zeros that are multiplied: an infinite weight makes
+// with g = oc / (OC/groups). Output pixels are the rows of the left matrix: what a pixel sees is
+// read where it lies in the image, or in a copy of some rows with their padding. Weights are the
+// right matrix, in panels. Padding counts as zeros that are multiplied: an infinite weight makes
 // NaNs of it.
 //
 // Error: that of gemm for K = C/groups*KH*KW.
@@ -26,6 +25,9 @@ struct ConvF32Call {
   const float* bias = nullptr;     // OC, or null: zeros
   float* dst = nullptr;
 };
+
+// Whether distances within what a pixel sees fit the kernel's 32 bits.
+bool conv_f32_takes(const Conv2dShape& shape);
 
 // On all of torch's threads, by one row of gemm or the best usable one.
 void conv_f32(const ConvF32Call& call, GemmFunction* row);

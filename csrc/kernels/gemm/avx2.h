@@ -14,6 +14,7 @@ namespace {
 
 struct Avx2Floats : Floats8 {
   static constexpr int kRows = 6;  // 12 accumulators, 2 vectors of B and one of A: 15 of 16
+  static constexpr int kPixels = 6;
 
   CPUACCEL_INLINE static Vector zero() { return _mm256_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm256_broadcast_ss(src); }

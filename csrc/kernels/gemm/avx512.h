@@ -15,6 +15,7 @@ namespace {
 struct Avx512Floats : Floats16 {
   // 14 would fit the registers, but so many rows of A leave no room for the panel in L1.
   static constexpr int kRows = 12;
+  static constexpr int kPixels = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
 
   CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }

@@ -125,15 +125,27 @@ void load_columns(const LoadCall& call) {
   const auto* src = static_cast<const typename E::Element*>(call.src);
   const int64_t rows = call.rows / 8 * 8;
   const int64_t columns = call.columns / 8 * 8;
-  for (int64_t j = 0; j < columns; j += 8) {
-    for (int64_t i = 0; i < rows; i += 8) {
-      __m256 block[8];
-      for (int l = 0; l < 8; ++l) {
-        block[l] = E::load8(src + i + (j + l) * call.column_stride);
+  const auto turn = [&](int64_t i, int64_t j) {
+    __m256 block[8];
+    for (int l = 0; l < 8; ++l) {
+      block[l] = E::load8(src + i + (j + l) * call.column_stride);
+    }
+    transpose8(block);
+    for (int l = 0; l < 8; ++l) {
+      _mm256_storeu_ps(call.dst + (i + l) * call.stride + j, block[l]);
+    }
+  };
+  // The longer runs first.
+  if (call.rows > call.columns) {
+    for (int64_t j = 0; j < columns; j += 8) {
+      for (int64_t i = 0; i < rows; i += 8) {
+        turn(i, j);
       }
-      transpose8(block);
-      for (int l = 0; l < 8; ++l) {
-        _mm256_storeu_ps(call.dst + (i + l) * call.stride + j, block[l]);
+    }
+  } else {
+    for (int64_t i = 0; i < rows; i += 8) {
+      for (int64_t j = 0; j < columns; j += 8) {
+        turn(i, j);
       }
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/gemm/types.h"
 
@@ -76,6 +77,22 @@ using PanelsFunction = void(const LoadCall& call, int64_t nr);
 // count floats to another type, to nearest even.
 using StoreFunction = void(const float* src, int64_t count, void* dst, GemmType type);
 
+// c[i * c_stride + j] = (add ? the same : bias[j])
+//                     + sum over k of src[i][offsets[k]] * panel[k * nr + j]
+// for j < n, n <= nr, and any m and k: rows of A that lie wherever they lie. bias null: zeros.
+struct PixelsCall {
+  int64_t m, n, k;
+  const float* const* src;
+  const int32_t* offsets;
+  const float* panel;
+  const float* bias;
+  float* c;
+  int64_t c_stride;
+  bool add;
+  std::span<const char> next;  // a panel that is wanted soon, or nothing
+};
+using PixelsFunction = void(const PixelsCall& call);
+
 struct GemmKernels {
   int64_t mr, nr;  // of the largest tile
   TileFunction* tile;
@@ -84,6 +101,7 @@ struct GemmKernels {
   LoadFunction* load;
   PanelsFunction* panels;
   StoreFunction* store;
+  PixelsFunction* pixels;
 };
 
 }  // namespace cpuaccel::kernels

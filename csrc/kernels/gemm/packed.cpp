@@ -9,7 +9,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kGrainPanels = 16;
+constexpr int64_t kGrainPanels = 2;
 
 }  // namespace
 
@@ -35,9 +35,9 @@ GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFu
 
 void GemmPacked::pack(const GemmMatrix& b) {
   if (type_ == GemmType::f32) {
-    pack_elements(static_cast<const float*>(b.data), b.row_stride, b.column_stride);
+    pack_floats(b);
   } else {
-    pack_elements(static_cast<const uint16_t*>(b.data), b.row_stride, b.column_stride);
+    pack_halves(b);
   }
 }
 
@@ -50,17 +50,40 @@ const char* GemmPacked::panel(int64_t k, int64_t n) const {
   return data_ + index * gemm_type_size(type_);
 }
 
-template <typename Element>
-void GemmPacked::pack_elements(const Element* src, int64_t row_stride, int64_t column_stride) {
+template <typename Write>
+void GemmPacked::for_each_panel(const Write& write) {
   for_each_piece(padded_ / nr_, kGrainPanels, [&](int64_t piece) {
     const int64_t n0 = piece * nr_;
-    const int64_t columns = std::min(nr_, N_ - n0);
     for (int64_t k0 = 0; k0 < K_; k0 += kc_) {
-      auto* to = reinterpret_cast<Element*>(const_cast<char*>(panel(k0, n0)));
-      for (int64_t k = k0; k < std::min(k0 + kc_, K_); ++k, to += nr_) {
-        for (int64_t j = 0; j < nr_; ++j) {
-          to[j] = j < columns ? src[k * row_stride + (n0 + j) * column_stride] : Element{};
-        }
+      write(k0, std::min(kc_, K_ - k0), n0, std::min(nr_, N_ - n0),
+            const_cast<char*>(panel(k0, n0)));
+    }
+  });
+}
+
+void GemmPacked::pack_floats(const GemmMatrix& b) {
+  const auto* src = static_cast<const float*>(b.data);
+  const GemmKernels& kernels = row_();
+  for_each_panel([&](int64_t k0, int64_t k, int64_t n0, int64_t n, char* to) {
+    kernels.panels({.src = src + k0 * b.row_stride + n0 * b.column_stride,
+                    .type = GemmType::f32,
+                    .row_stride = b.row_stride,
+                    .column_stride = b.column_stride,
+                    .rows = k,
+                    .columns = n,
+                    .dst = reinterpret_cast<float*>(to),
+                    .stride = 0},
+                   nr_);
+  });
+}
+
+void GemmPacked::pack_halves(const GemmMatrix& b) {
+  const auto* src = static_cast<const uint16_t*>(b.data);
+  for_each_panel([&](int64_t k0, int64_t k, int64_t n0, int64_t n, char* panel) {
+    auto* to = reinterpret_cast<uint16_t*>(panel);
+    for (int64_t i = k0; i < k0 + k; ++i, to += nr_) {
+      for (int64_t j = 0; j < nr_; ++j) {
+        to[j] = j < n ? src[i * b.row_stride + (n0 + j) * b.column_stride] : uint16_t{};
       }
     }
   });

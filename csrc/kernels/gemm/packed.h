@@ -40,8 +40,10 @@ class GemmPacked {
   const char* panel(int64_t k, int64_t n) const;
 
  private:
-  template <typename Element>
-  void pack_elements(const Element* src, int64_t row_stride, int64_t column_stride);
+  template <typename Write>
+  void for_each_panel(const Write& write);
+  void pack_floats(const GemmMatrix& b);
+  void pack_halves(const GemmMatrix& b);
   template <typename Element>
   void unpack_elements(Element* dst, int64_t row_stride, int64_t column_stride) const;
 

@@ -78,10 +78,23 @@ void store(const float* src, int64_t count, void* dst, GemmType type) {
   }
 }
 
+void pixels(const PixelsCall& call) {
+  for (int64_t i = 0; i < call.m; ++i) {
+    float* c = call.c + i * call.c_stride;
+    for (int64_t j = 0; j < call.n; ++j) {
+      float sum = call.add ? c[j] : call.bias != nullptr ? call.bias[j] : 0.0f;
+      for (int64_t k = 0; k < call.k; ++k) {
+        sum += call.src[i][call.offsets[k]] * call.panel[k * kNr + j];
+      }
+      c[j] = sum;
+    }
+  }
+}
+
 }  // namespace
 
 const GemmKernels& gemm_ref() {
-  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, add_rows, load, panels, store};
+  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, add_rows, load, panels, store, pixels};
   return kernels;
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/gemm/avx2.h"
 #include "kernels/gemm/dot.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/pixels.h"
 #include "kernels/gemm/rows.h"
 #include "kernels/gemm/tile.h"
 
@@ -17,6 +18,7 @@ const GemmKernels& gemm_x86_avx2() {
       .load = load_block,
       .panels = load_panel_block,
       .store = store_run,
+      .pixels = pixels<V>,
   };
   return kernels;
 }

@@ -26,6 +26,7 @@ const GemmKernels& pair_kernels() {
       .load = load_block,
       .panels = load_panel_block,
       .store = store_run,
+      .pixels = nullptr,  // there are no images of pairs
   };
   return kernels;
 }

@@ -34,6 +34,8 @@ class PackedView {
  public:
   PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape);
 
+  kernels::GemmPacked take_weights() && { return std::move(weights_); }
+
   // Why gemm may not compute with it now, or null.
   const char* why_refused() const;
 

@@ -1,0 +1,19 @@
+// The op of packed convolutions, as its kernels and its gradients see it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace cpuaccel::ops {
+
+#define CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS                                                \
+  const at::Tensor &input, at::TensorList packed, int64_t panel, at::IntArrayRef weight,     \
+      const std::optional<at::Tensor>&bias, at::IntArrayRef stride, at::IntArrayRef padding, \
+      at::IntArrayRef dilation, int64_t groups, bool channels_last
+
+// The plain weight, of the sizes `weight`: with the channels last in memory if they were.
+at::Tensor unpack_convolution(at::TensorList packed, int64_t panel, at::IntArrayRef weight,
+                              bool channels_last);
+
+}  // namespace cpuaccel::ops
