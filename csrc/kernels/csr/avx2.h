@@ -69,6 +69,64 @@ struct GraphF64x4 {
   }
 };
 
+struct GraphF32x4 {
+  using Element = float;
+  using Number = float;
+  using Vector = __m128;
+  using Mask = __m128i;
+  static constexpr int64_t kLanes = 4;
+  static constexpr int64_t kMostVectors = 2;  // wider ones take the rest
+
+  CPUACCEL_INLINE static Vector set1(float value) { return _mm_set1_ps(value); }
+  CPUACCEL_INLINE static Vector load(const float* src) { return _mm_loadu_ps(src); }
+  CPUACCEL_INLINE static void store(float* dst, Vector v) { _mm_storeu_ps(dst, v); }
+  CPUACCEL_INLINE static void store_numbers(float* dst, Vector v) { _mm_storeu_ps(dst, v); }
+  CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm_add_ps(a, b); }
+  CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm_mul_ps(a, b); }
+  CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm_div_ps(a, b); }
+  CPUACCEL_INLINE static Vector fma(Vector a, Vector b, Vector c) { return _mm_fmadd_ps(a, b, c); }
+  CPUACCEL_INLINE static Vector larger_or_nan(Vector a, Vector b) {
+    return _mm_or_ps(_mm_cmp_ps(a, b, _CMP_GT_OQ), _mm_cmp_ps(a, a, _CMP_UNORD_Q));
+  }
+  CPUACCEL_INLINE static Vector select(Vector taken, Vector a, Vector b) {
+    return _mm_blendv_ps(b, a, taken);
+  }
+  CPUACCEL_INLINE static Mask mask(int64_t count) {
+    return _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int>(count)), _mm_setr_epi32(0, 1, 2, 3));
+  }
+  CPUACCEL_INLINE static Vector load(const float* src, Mask m) { return _mm_maskload_ps(src, m); }
+  CPUACCEL_INLINE static void store(float* dst, Vector v, Mask m) { _mm_maskstore_ps(dst, m, v); }
+};
+
+struct GraphF64x2 {
+  using Element = double;
+  using Number = double;
+  using Vector = __m128d;
+  using Mask = __m128i;
+  static constexpr int64_t kLanes = 2;
+  static constexpr int64_t kMostVectors = 2;
+
+  CPUACCEL_INLINE static Vector set1(double value) { return _mm_set1_pd(value); }
+  CPUACCEL_INLINE static Vector load(const double* src) { return _mm_loadu_pd(src); }
+  CPUACCEL_INLINE static void store(double* dst, Vector v) { _mm_storeu_pd(dst, v); }
+  CPUACCEL_INLINE static void store_numbers(double* dst, Vector v) { _mm_storeu_pd(dst, v); }
+  CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm_add_pd(a, b); }
+  CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm_mul_pd(a, b); }
+  CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm_div_pd(a, b); }
+  CPUACCEL_INLINE static Vector fma(Vector a, Vector b, Vector c) { return _mm_fmadd_pd(a, b, c); }
+  CPUACCEL_INLINE static Vector larger_or_nan(Vector a, Vector b) {
+    return _mm_or_pd(_mm_cmp_pd(a, b, _CMP_GT_OQ), _mm_cmp_pd(a, a, _CMP_UNORD_Q));
+  }
+  CPUACCEL_INLINE static Vector select(Vector taken, Vector a, Vector b) {
+    return _mm_blendv_pd(b, a, taken);
+  }
+  CPUACCEL_INLINE static Mask mask(int64_t count) {
+    return _mm_cmpgt_epi64(_mm_set1_epi64x(count), _mm_set_epi64x(1, 0));
+  }
+  CPUACCEL_INLINE static Vector load(const double* src, Mask m) { return _mm_maskload_pd(src, m); }
+  CPUACCEL_INLINE static void store(double* dst, Vector v, Mask m) { _mm_maskstore_pd(dst, m, v); }
+};
+
 // There are no masked loads of 16 bits: parts go through eight elements on the stack.
 template <typename Self>
 struct GraphHalfx8 : GraphF32x8 {

@@ -3,8 +3,8 @@
 
 #include <immintrin.h>
 
+#include "kernels/csr/avx2.h"
 #include "kernels/floats/avx512.h"
-#include "kernels/gemm/half.h"
 
 namespace cpuaccel::kernels {
 namespace {

@@ -16,9 +16,9 @@ namespace {
 
 enum class Op { sum, largest, largest_arg };
 
-constexpr int64_t kLine = 64;  // bytes that are fetched at once
+constexpr int kLine = 64;  // bytes that are fetched at once
 
-// A few columns of all that is read: what no entry changes.
+// A few columns of all that is read: what no entry changes. Copied into registers by each run.
 template <typename V, typename Index>
 struct SpmmTile {
   using Element = typename V::Element;
@@ -28,24 +28,23 @@ struct SpmmTile {
   uint64_t N;
   int64_t last_entry;
   const void* values;
+  int64_t value_of_entry;  // -1: each has its own; 0: all have the first
   bool wide_values;
   Number sign;         // -1 for amin, which is the negated largest of what is negated
   const Element* src;  // at the first column
   int64_t stride;
   int64_t k, columns;
   typename V::Mask mask;  // where there are fewer columns than lanes
-  int64_t ahead;          // entries
+  int64_t ahead;          // entries; 0: src is in a cache that is near enough
+  bool ragged;            // rows do not begin where lines of the cache do
 
   CPUACCEL_INLINE Number value(int64_t e) const {
-    if (values == nullptr) {
-      return 1;
-    }
     if constexpr (!std::is_same_v<Element, Number>) {
       if (!wide_values) {
-        return V::number(static_cast<const Element*>(values)[e]);
+        return V::number(static_cast<const Element*>(values)[e & value_of_entry]);
       }
     }
-    return static_cast<const Number*>(values)[e];
+    return static_cast<const Number*>(values)[e & value_of_entry];
   }
 
   // Of a vector of columns; the last may overlap the one before.
@@ -55,15 +54,22 @@ struct SpmmTile {
   }
 
   // Numbers, not pointers: this column is not known to be one of the N yet.
+  template <int kVectors>
   CPUACCEL_INLINE void ask_for_row(int64_t e) const {
+    constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Element));
+    if (ahead == 0) {
+      return;
+    }
     const int64_t later = e + ahead < last_entry ? e + ahead : last_entry;
     const auto row = static_cast<uint64_t>(col[later]) * static_cast<uint64_t>(stride);
     const auto first = reinterpret_cast<uintptr_t>(src) + row * sizeof(Element);
-    const auto end = first + static_cast<uint64_t>(columns) * sizeof(Element);
-    for (auto line = first; line < end; line += kLine) {
-      __builtin_prefetch(reinterpret_cast<const void*>(line));  // NOLINT: never read through
+    for (int line = 0; line < kBytes; line += kLine) {
+      __builtin_prefetch(reinterpret_cast<const void*>(first + line));  // NOLINT: never read
     }
-    __builtin_prefetch(reinterpret_cast<const void*>(end - 1));  // NOLINT
+    if (ragged) {
+      const auto end = first + static_cast<uint64_t>(columns) * sizeof(Element);
+      __builtin_prefetch(reinterpret_cast<const void*>(end - 1));  // NOLINT: likewise
+    }
   }
 };
 
@@ -85,7 +91,7 @@ struct SpmmRun {
     if (column >= tile.N) [[unlikely]] {
       return false;
     }
-    tile.ask_for_row(e);
+    tile.template ask_for_row<kVectors>(e);
     const Element* src = tile.src + static_cast<int64_t>(column) * tile.stride;
     Number number = tile.value(e);
     if constexpr (kOp != Op::sum) {
@@ -212,7 +218,8 @@ struct SpmmRun {
     return true;
   }
 
-  static bool run(const SpmmCall& call, const SpmmWork& work, const Tile& tile) {
+  static bool run(const SpmmCall& call, const SpmmWork& work, const Tile& from) {
+    const Tile tile = from;
     if (work.partial != nullptr) {
       return part_of_row(call, work, tile);
     }
@@ -237,30 +244,44 @@ bool run_tile(const SpmmCall& call, const SpmmWork& work, const SpmmTile<V, Inde
   return kRuns[(tile.columns - 1) / V::kLanes](call, work, tile);
 }
 
+// Entries ahead of which a row of so many bytes is asked for: what arrives until it is needed, and
+// no more, which would push out what is.
+constexpr int64_t entries_ahead(int64_t bytes) {
+  constexpr int64_t kBytesAhead = 16384;
+  const int64_t entries = kBytesAhead / bytes;
+  return entries < 8 ? 8 : entries > 64 ? 64 : entries;
+}
+
 template <typename V, typename Index, Op kOp>
 bool all_columns(const SpmmCall& call, const SpmmWork& work) {
-  // What arrives until it is needed; more would push out what is.
-  constexpr int64_t kAheadBytes = 16384;
-  constexpr int64_t kMost = (kOp == Op::largest_arg ? V::kMostVectors / 2 : V::kMostVectors);
-  const auto clamp = [](int64_t value, int64_t low, int64_t high) {
-    return value < low ? low : value > high ? high : value;
-  };
+  using Element = typename V::Element;
+  using Number = typename V::Number;
+  static constexpr Number kOne = 1;
+  constexpr int64_t kNearBytes = 1 << 19;  // what an L2 holds besides
+  constexpr int64_t kMost = kOp == Op::largest_arg && V::kMostVectors > 4 ? 4 : V::kMostVectors;
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
   SpmmTile<V, Index> tile{};
   tile.col = call.csr.col_as<Index>();
   tile.N = static_cast<uint64_t>(call.csr.N);
   tile.last_entry = call.csr.nnz - 1;
-  tile.values = call.values;
-  tile.wide_values = call.wide_values;
+  tile.values = call.values != nullptr ? call.values : &kOne;
+  tile.value_of_entry = call.values != nullptr ? -1 : 0;
+  tile.wide_values = call.wide_values || call.values == nullptr;
   tile.sign = call.reduce == SpmmReduce::amin ? -1 : 1;
   tile.stride = call.src_stride;
   for (int64_t k = 0; k < call.K; k += tile.columns) {
     const int64_t left = call.K - k;
     tile.k = k;
     tile.columns = left < kMost * V::kLanes ? left : kMost * V::kLanes;
-    tile.src = static_cast<const typename V::Element*>(call.src) + k;
+    tile.src = static_cast<const Element*>(call.src) + k;
     tile.mask = V::mask(tile.columns < V::kLanes ? tile.columns : V::kLanes);
-    tile.ahead = clamp(
-        kAheadBytes / (tile.columns * static_cast<int64_t>(sizeof(typename V::Element))), 8, 64);
+    const int64_t bytes = tile.columns * kSize;
+    // N * bytes may be beyond any integer; N alone is not.
+    tile.ahead = call.csr.N > kNearBytes / bytes ? entries_ahead(bytes) : 0;
+    tile.ragged =
+        (reinterpret_cast<uintptr_t>(tile.src) | static_cast<uint64_t>(call.src_stride) * kSize) %
+            kLine !=
+        0;
     if (!run_tile<V, Index, kOp>(call, work, tile,
                                  std::make_integer_sequence<int, static_cast<int>(kMost)>())) {
       return false;
@@ -283,19 +304,15 @@ bool by_index(const SpmmCall& call, const SpmmWork& work) {
   return call.csr.wide ? by_op<V, int64_t>(call, work) : by_op<V, int32_t>(call, work);
 }
 
-template <typename F32, typename F64, typename Bf16, typename F16>
-bool by_type(const SpmmCall& call, const SpmmWork& work) {
-  switch (call.type) {
-    case GraphType::f32:
-      return by_index<F32>(call, work);
-    case GraphType::f64:
-      return by_index<F64>(call, work);
-    case GraphType::bf16:
-      return by_index<Bf16>(call, work);
-    case GraphType::f16:
-      return by_index<F16>(call, work);
+// By the first of these types of vectors that K columns fill; the last has to do for any.
+template <typename V, typename... Narrower>
+bool by_width(const SpmmCall& call, const SpmmWork& work) {
+  if constexpr (sizeof...(Narrower) > 0) {
+    if (call.K < V::kLanes) {
+      return by_width<Narrower...>(call, work);
+    }
   }
-  __builtin_unreachable();
+  return by_index<V>(call, work);
 }
 
 }  // namespace

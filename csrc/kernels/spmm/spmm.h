@@ -42,7 +42,8 @@ struct SpmmCall {
 struct SpmmWork {
   int64_t row = 0, rows = 0;
   // Where partial is not null: entries [begin, end), whose K results, neither divided nor rounded,
-  // go there, and to partial_arg if the call wants arg. Those of amin come out negated.
+  // go there, and to partial_arg if the call wants arg. Those of amin come out
+  // negated.
   int64_t begin = 0, end = 0;
   void* partial = nullptr;         // float, or double for f64
   int64_t* partial_arg = nullptr;  // nnz where there is none
