@@ -20,7 +20,8 @@ namespace cpuaccel {
                   op(table) op(mean) op(adaptive_avg_pool2d) op(avg_pool2d) op(max_pool2d)       \
                       op(upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle)         \
                           op(batch_norm2d) op(clone) op(fp32_convolution) op(fused) op(mm)       \
-                              op(addmm) op(bmm) op(baddbmm) op(packed_linear) op(packed_lstm)
+                              op(addmm) op(bmm) op(baddbmm) op(packed_linear) op(packed_lstm)    \
+                                  op(sparse_mm) op(sparse_mm_reduce) op(sparse_mm_reduce_backward)
 
 enum class Op : int {
 #define CPUACCEL_OP(name) name,

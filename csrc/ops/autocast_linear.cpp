@@ -18,7 +18,7 @@
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/run.h"
 #include "ops/torch_kernel.h"
-#include "ops/weight_cache.h"
+#include "ops/tensor_cache.h"
 
 namespace cpuaccel::ops {
 namespace {

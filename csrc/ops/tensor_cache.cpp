@@ -1,8 +1,10 @@
-#include "ops/weight_cache.h"
+#include "ops/tensor_cache.h"
 
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,71 +14,92 @@
 namespace cpuaccel::ops {
 namespace {
 
-uint64_t checksum_of(const at::Tensor& weight) {
-  return kernels::checksum(weight.const_data_ptr(), static_cast<int64_t>(weight.nbytes()));
+uint64_t checksum_of(const at::Tensor& source) {
+  return kernels::checksum(source.const_data_ptr(), static_cast<int64_t>(source.nbytes()));
 }
 
-uint32_t version_of(const at::Tensor& weight) {
-  return weight.unsafeGetTensorImpl()->version_counter().current_version();
+uint32_t version_of(const at::Tensor& source) {
+  return source.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
 // Whether its bytes are one piece of memory, and writes to it are counted.
-bool keepable(const at::Tensor& weight) {
-  return !weight.is_inference() && weight.is_non_overlapping_and_dense() && weight.numel() > 0;
+bool keepable(const at::Tensor* source) {
+  return !source->is_inference() && source->is_non_overlapping_and_dense() && source->numel() > 0;
 }
 
 int64_t bytes_of(const at::Tensor& made) { return static_cast<int64_t>(made.nbytes()); }
 
+// Never destroyed: ops run while the process exits.
+TensorCache& new_cache() { return *std::make_unique<TensorCache>().release(); }
+
 }  // namespace
 
-size_t WeightCache::Hash::operator()(const Key& key) const noexcept {
-  return (reinterpret_cast<uintptr_t>(key.storage) >> 4) * 31 + static_cast<size_t>(key.offset);
-}
-
-WeightCache& WeightCache::instance() {
-  static auto& cache = *std::unique_ptr<WeightCache>(new WeightCache).release();
+TensorCache& weight_cache() {
+  static auto& cache = new_cache();
   return cache;
 }
 
+TensorCache& index_cache() {
+  static auto& cache = new_cache();
+  return cache;
+}
+
+size_t TensorCache::Hash::operator()(const Key& key) const noexcept {
+  size_t hash = 0;
+  for (const auto& source : key.sources) {
+    hash = hash * 31 + (reinterpret_cast<uintptr_t>(source.storage) >> 4);
+    hash = hash * 31 + static_cast<size_t>(source.offset);
+  }
+  return hash;
+}
+
 // A forked child keeps what there is (its pages are shared until somebody writes) and counts anew.
-WeightCache::WeightCache() {
+TensorCache::TensorCache() {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
 }
 
-WeightCache::Key WeightCache::key_of(const at::Tensor& weight, int form) {
-  Key key{weight.storage().unsafeGetStorageImpl(),
-          form,
-          weight.storage_offset(),
-          weight.scalar_type(),
-          {}};
-  key.sizes_strides.append(weight.sizes().begin(), weight.sizes().end());
-  key.sizes_strides.append(weight.strides().begin(), weight.strides().end());
+TensorCache::Key TensorCache::key_of(Sources sources, int64_t form) {
+  Key key{form, {}};
+  for (const at::Tensor* source : sources) {
+    auto& part = key.sources.emplace_back();
+    part.storage = source->storage().unsafeGetStorageImpl();
+    part.offset = source->storage_offset();
+    part.type = source->scalar_type();
+    part.sizes_strides.append(source->sizes().begin(), source->sizes().end());
+    part.sizes_strides.append(source->strides().begin(), source->strides().end());
+  }
   return key;
 }
 
-at::Tensor WeightCache::get(const at::Tensor& weight, int form, const Make& make) {
-  if (!keepable(weight)) {
-    return make(weight);
+at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make) {
+  if (!std::ranges::all_of(sources, keepable)) {
+    return make();
   }
-  const Key key = key_of(weight, form);
-  const uint32_t version = version_of(weight);
-  std::optional<std::pair<uint64_t, at::Tensor>> kept;
+  const Key key = key_of(sources, form);
+  std::vector<State> states;
+  for (const at::Tensor* source : sources) {
+    states.push_back({version_of(*source), 0});
+  }
+  std::optional<std::pair<std::vector<State>, at::Tensor>> kept;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = index_.find(key);
-    if (found != index_.end() && found->second->version == version) {
+    if (found != index_.end() &&
+        std::ranges::equal(found->second->states, states, {}, &State::version, &State::version)) {
       order_.splice(order_.begin(), order_, found->second);
-      kept.emplace(found->second->checksum, found->second->made);
+      kept.emplace(found->second->states, found->second->made);
     }
   }
   // Before it is read for `make`: a write in between makes the next call miss, not this one stale.
-  const uint64_t checksum = checksum_of(weight);
-  if (kept && kept->first == checksum) {
+  for (size_t i = 0; i < sources.size(); ++i) {
+    states[i].checksum = checksum_of(*sources[i]);
+  }
+  if (kept && kept->first == states) {
     const std::scoped_lock lock(mutex_);
     ++stats_.hits;
     return kept->second;
   }
-  at::Tensor made = make(weight);
+  at::Tensor made = make();
   Order dropped;  // destroyed after the lock is gone
   const std::scoped_lock lock(mutex_);
   ++stats_.misses;
@@ -88,46 +111,48 @@ at::Tensor WeightCache::get(const at::Tensor& weight, int form, const Make& make
   if (bytes_of(made) > stats_.capacity) {
     return made;
   }
-  order_.push_front(
-      Entry{key, c10::weak_intrusive_ptr<c10::StorageImpl>(weight.storage().getWeakStorageImpl()),
-            version, checksum, made});
+  Entry entry{key, {}, std::move(states), made};
+  for (const at::Tensor* source : sources) {
+    entry.storages.emplace_back(source->storage().getWeakStorageImpl());
+  }
+  order_.push_front(std::move(entry));
   index_.emplace(key, order_.begin());
   stats_.bytes += bytes_of(made);
   shrink_to(stats_.capacity, dropped);
   return made;
 }
 
-void WeightCache::drop(Order::iterator entry, Order& dropped) {
+void TensorCache::drop(Order::iterator entry, Order& dropped) {
   index_.erase(entry->key);
   stats_.bytes -= bytes_of(entry->made);
   dropped.splice(dropped.begin(), order_, entry);
 }
 
-void WeightCache::drop_expired(Order& dropped) {
+void TensorCache::drop_expired(Order& dropped) {
   for (auto entry = order_.begin(); entry != order_.end();) {
     const auto next = std::next(entry);
-    if (entry->storage.expired()) {
+    if (std::ranges::any_of(entry->storages, [](const auto& each) { return each.expired(); })) {
       drop(entry, dropped);
     }
     entry = next;
   }
 }
 
-void WeightCache::shrink_to(int64_t bytes, Order& dropped) {
+void TensorCache::shrink_to(int64_t bytes, Order& dropped) {
   while (stats_.bytes > bytes) {
     drop(std::prev(order_.end()), dropped);
     ++stats_.evictions;
   }
 }
 
-void WeightCache::set_capacity(int64_t bytes) {
+void TensorCache::set_capacity(int64_t bytes) {
   Order dropped;
   const std::scoped_lock lock(mutex_);
   stats_.capacity = bytes;
   shrink_to(bytes, dropped);
 }
 
-void WeightCache::clear() {
+void TensorCache::clear() {
   Order dropped;
   const std::scoped_lock lock(mutex_);
   dropped.swap(order_);
@@ -136,22 +161,23 @@ void WeightCache::clear() {
 }
 
 at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type) {
-  return WeightCache::instance().get(weight, static_cast<int>(type), [type](const at::Tensor& w) {
+  const std::array sources{&weight};
+  return weight_cache().get(sources, static_cast<int64_t>(type), [&] {
     // What is made in inference mode could not be used outside of it.
     const c10::InferenceMode normal(false);
     const at::NoGradGuard no_grad;
-    return w.to(type);
+    return weight.to(type);
   });
 }
 
-WeightCacheStats WeightCache::stats() const {
+TensorCacheStats TensorCache::stats() const {
   const std::scoped_lock lock(mutex_);
   auto result = stats_;
   result.size = static_cast<int64_t>(order_.size());
   return result;
 }
 
-void WeightCache::reset_stats() {
+void TensorCache::reset_stats() {
   const std::scoped_lock lock(mutex_);
   stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0;
 }
