@@ -58,24 +58,31 @@ TensorCache::TensorCache() {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
 }
 
-TensorCache::Key TensorCache::key_of(Sources sources, int64_t form) {
+TensorCache::Source TensorCache::source_of(const at::Tensor& tensor) {
+  Source source{
+      tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.scalar_type(), {}};
+  source.sizes_strides.append(tensor.sizes().begin(), tensor.sizes().end());
+  source.sizes_strides.append(tensor.strides().begin(), tensor.strides().end());
+  return source;
+}
+
+TensorCache::Key TensorCache::key_of(Sources sources, int64_t form, const at::Tensor* own) {
   Key key{form, {}};
   for (const at::Tensor* source : sources) {
-    auto& part = key.sources.emplace_back();
-    part.storage = source->storage().unsafeGetStorageImpl();
-    part.offset = source->storage_offset();
-    part.type = source->scalar_type();
-    part.sizes_strides.append(source->sizes().begin(), source->sizes().end());
-    part.sizes_strides.append(source->strides().begin(), source->strides().end());
+    key.sources.push_back(source_of(*source));
+  }
+  if (own != nullptr) {
+    key.sources.push_back(source_of(*own));
   }
   return key;
 }
 
-at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make) {
+at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
+                            const at::Tensor* own) {
   if (!std::ranges::all_of(sources, keepable)) {
     return make();
   }
-  const Key key = key_of(sources, form);
+  const Key key = key_of(sources, form, own);
   std::vector<State> states;
   for (const at::Tensor* source : sources) {
     states.push_back({version_of(*source), 0});
@@ -114,6 +121,9 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make) {
   Entry entry{key, {}, std::move(states), made};
   for (const at::Tensor* source : sources) {
     entry.storages.emplace_back(source->storage().getWeakStorageImpl());
+  }
+  if (own != nullptr) {  // as long as this is held, no other storage has its address
+    entry.storages.emplace_back(own->storage().getWeakStorageImpl());
   }
   order_.push_front(std::move(entry));
   index_.emplace(key, order_.begin());

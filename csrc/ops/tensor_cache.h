@@ -32,8 +32,9 @@ class TensorCache {
 
   TensorCache();
 
-  // make(), or what it returned before for the same sources and `form`.
-  at::Tensor get(Sources sources, int64_t form, const Make& make);
+  // make(), or what it returned before for the same sources and `form`. `own` is one more of them
+  // that nobody writes to, such as what this cache returned: its storage alone has to be the same.
+  at::Tensor get(Sources sources, int64_t form, const Make& make, const at::Tensor* own = nullptr);
 
   // Bytes of what is kept, 0 or more. What is over it goes at once.
   void set_capacity(int64_t bytes);
@@ -71,7 +72,8 @@ class TensorCache {
   };
   using Order = std::list<Entry>;  // front: used last
 
-  static Key key_of(Sources sources, int64_t form);
+  static Source source_of(const at::Tensor& tensor);
+  static Key key_of(Sources sources, int64_t form, const at::Tensor* own);
   void drop(Order::iterator entry, Order& dropped);
   void drop_expired(Order& dropped);
   void shrink_to(int64_t bytes, Order& dropped);

@@ -61,7 +61,7 @@ void run(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& 
     return;
   }
   const auto rows = transposed(operand, kName);
-  const auto values = transposed_values(operand, rows, false);
+  const auto values = transposed_values(operand, rows, false, sparse.requires_grad());
   call.csr = rows.csr;
   call.values = values.const_data_ptr();
   check_fault(kernels::spmm(call), operand, kName);

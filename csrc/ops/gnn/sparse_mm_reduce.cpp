@@ -155,7 +155,7 @@ void of_sum(const CsrOperand& operand, const at::Tensor& grad, const at::Tensor&
   }
   if (to.of_other.defined()) {
     const auto columns = transposed(operand, kBackward);
-    const auto values = transposed_values(operand, columns, mean);
+    const auto values = transposed_values(operand, columns, mean, to.of_self.defined());
     kernels::SpmmCall call;
     call.csr = columns.csr;
     call.K = K;

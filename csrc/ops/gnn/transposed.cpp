@@ -43,13 +43,22 @@ Transposed transposed(const CsrOperand& operand, const char* op) {
   return result;
 }
 
-at::Tensor transposed_values(const CsrOperand& operand, const Transposed& by_columns, bool mean) {
-  const auto type = operand.values.scalar_type();
-  at::Tensor values =
-      at::detail::empty_cpu({operand.csr.nnz}, type == at::kDouble ? type : at::kFloat);
-  kernels::csr_columns_values(operand.csr, by_columns.columns, operand.values.const_data_ptr(),
-                              graph_type(type), mean, values.mutable_data_ptr());
-  return values;
+at::Tensor transposed_values(const CsrOperand& operand, const Transposed& by_columns, bool mean,
+                             bool learned) {
+  const auto make = [&]() -> at::Tensor {
+    const c10::InferenceMode normal(false);
+    const auto type = operand.values.scalar_type();
+    at::Tensor values =
+        at::detail::empty_cpu({operand.csr.nnz}, type == at::kDouble ? type : at::kFloat);
+    kernels::csr_columns_values(operand.csr, by_columns.columns, operand.values.const_data_ptr(),
+                                graph_type(type), mean, values.mutable_data_ptr());
+    return values;
+  };
+  if (learned) {
+    return make();
+  }
+  const std::array sources{&operand.values};
+  return index_cache().get(sources, mean ? 1 : 0, make, &by_columns.indices);
 }
 
 }  // namespace cpuaccel::ops

@@ -17,7 +17,8 @@ struct Transposed {
 Transposed transposed(const CsrOperand& operand, const char* op);
 
 // The operand's values in that order, divided by the entries of their row if `mean`: of its type,
-// but float for 16 bits.
-at::Tensor transposed_values(const CsrOperand& operand, const Transposed& by_columns, bool mean);
+// but float for 16 bits. From the index cache unless they are `learned`, and so new in each call.
+at::Tensor transposed_values(const CsrOperand& operand, const Transposed& by_columns, bool mean,
+                             bool learned);
 
 }  // namespace cpuaccel::ops
