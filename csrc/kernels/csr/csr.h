@@ -30,7 +30,7 @@ struct Csr {
 // What is wrong with a matrix: crow does not ascend from 0 to nnz, or a column is none of the N.
 enum class CsrFault : uint8_t { none, crow, col };
 
-// The lowest number that may be told from an index of either type.
+// Whether int32 has this number.
 constexpr bool fits_int32(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
 enum class GraphType : uint8_t { f32, f64, bf16, f16 };
