@@ -156,6 +156,16 @@ OPTIONS: tuple[Option, ...] = (
         setter="set_weight_cache",
     ),
     Option(
+        "index_cache_mib",
+        ("CPUACCEL_INDEX_CACHE_MIB",),
+        int,
+        -1,
+        f"an integer from -1 to {_MAX_CAPACITY}",
+        "Most MiB of graphs kept transposed for the backward; -1 is a quarter of the memory.",
+        minimum=-1,
+        setter="set_index_cache",
+    ),
+    Option(
         "primitive_cache_capacity",
         ("CPUACCEL_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"),
         int,

@@ -17,13 +17,13 @@ def stats() -> dict[str, Any]:
 
     Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
     `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same,
-    in bytes, and stale: weights found changed) and `memory` (packed_weight_bytes). All are empty
-    where the engine was never loaded.
+    in bytes, and stale: weights found changed), `index_cache` (likewise, of transposed graphs) and
+    `memory` (packed_weight_bytes). All are empty where the engine was never loaded.
     """
     native = _native.native()
     if native is None:
-        kinds = ("calls", "prepacks", "fallbacks", "primitive_cache", "weight_cache", "memory")
-        return {kind: {} for kind in kinds}
+        kinds = ("calls", "prepacks", "fallbacks", "primitive_cache", "weight_cache")
+        return {kind: {} for kind in (*kinds, "index_cache", "memory")}
     return native.stats()
 
 

@@ -21,7 +21,8 @@ namespace cpuaccel {
                       op(upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle)         \
                           op(batch_norm2d) op(clone) op(fp32_convolution) op(fused) op(mm)       \
                               op(addmm) op(bmm) op(baddbmm) op(packed_linear) op(packed_lstm)    \
-                                  op(packed_convolution)
+                                  op(packed_convolution) op(sparse_mm) op(sparse_mm_reduce)      \
+                                      op(sparse_mm_reduce_backward)
 
 enum class Op : int {
 #define CPUACCEL_OP(name) name,

@@ -23,7 +23,7 @@
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
 #include "ops/prepack/packed_weight.h"
-#include "ops/weight_cache.h"
+#include "ops/tensor_cache.h"
 #include "quant/providers.h"
 #include "quant/switch.h"
 
@@ -152,8 +152,8 @@ py::dict primitive_cache_stats() {
   return result;
 }
 
-py::dict weight_cache_stats() {
-  const auto stats = ops::WeightCache::instance().stats();
+py::dict tensor_cache_stats(const ops::TensorCache& cache) {
+  const auto stats = cache.stats();
   py::dict result;
   result["capacity"] = stats.capacity;
   result["size"] = stats.size;
@@ -166,10 +166,11 @@ py::dict weight_cache_stats() {
 }
 
 // `mebibytes`: -1 for a quarter of the memory there is.
-void set_weight_cache(int64_t mebibytes) {
-  ops::WeightCache::instance().set_capacity(mebibytes < 0 ? memory::machine_memory().limit / 4
-                                                          : mebibytes << 20);
+void set_capacity(ops::TensorCache& cache, int64_t mebibytes) {
+  cache.set_capacity(mebibytes < 0 ? memory::machine_memory().limit / 4 : mebibytes << 20);
 }
+void set_weight_cache(int64_t mebibytes) { set_capacity(ops::weight_cache(), mebibytes); }
+void set_index_cache(int64_t mebibytes) { set_capacity(ops::index_cache(), mebibytes); }
 
 py::dict all_stats() {
   py::dict memory;
@@ -179,21 +180,24 @@ py::dict all_stats() {
   result["prepacks"] = prepacks().snapshot();
   result["fallbacks"] = fallbacks();
   result["primitive_cache"] = primitive_cache_stats();
-  result["weight_cache"] = weight_cache_stats();
+  result["weight_cache"] = tensor_cache_stats(ops::weight_cache());
+  result["index_cache"] = tensor_cache_stats(ops::index_cache());
   result["memory"] = memory;
   return result;
 }
 
 void reset_all_stats() {
   reset_counters();
-  ops::WeightCache::instance().reset_stats();
+  ops::weight_cache().reset_stats();
+  ops::index_cache().reset_stats();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().reset_stats();
 #endif
 }
 
 void clear_all_caches() {
-  ops::WeightCache::instance().clear();  // before the memory that it gives back
+  ops::weight_cache().clear();  // before the memory that it gives back
+  ops::index_cache().clear();
   memory::block_pool().empty();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().clear();
@@ -253,6 +257,7 @@ void set_python_log_sink(const std::optional<py::function>& sink) {
 
 PYBIND11_MODULE(_C, module) {
   set_weight_cache(-1);
+  set_index_cache(-1);
   module.doc() = "Configuration and statistics of cpuaccel's native part.";
   module.def("install", &quant::switch_on, py::call_guard<py::gil_scoped_release>(),
              "Puts our kernels over torch's.");
@@ -270,6 +275,7 @@ PYBIND11_MODULE(_C, module) {
       py::call_guard<py::gil_scoped_release>());
   module.def("set_memory_cache", &set_memory_cache, py::arg("mebibytes"));
   module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));
+  module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));

@@ -17,8 +17,8 @@
 #include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/run.h"
+#include "ops/tensor_cache.h"
 #include "ops/torch_kernel.h"
-#include "ops/weight_cache.h"
 
 namespace cpuaccel::ops {
 namespace {

@@ -11,7 +11,8 @@
 namespace cpuaccel::ops {
 namespace {
 
-using KernelMap = std::map<std::string, TorchKernel, std::less<>>;
+// By name, then by key.
+using KernelMap = std::map<std::string, std::map<c10::DispatchKey, TorchKernel>, std::less<>>;
 
 // Never destroyed: ops run while the process exits.
 KernelMap& kept_kernels() {
@@ -36,14 +37,23 @@ void TorchKernel::call(torch::jit::Stack& stack) const {
 }
 
 void keep_torch_kernel(const char* name, c10::DispatchKey key) {
-  kept_kernels().try_emplace(name, name, key);
+  kept_kernels()[name].try_emplace(key, name, key);
 }
 
 const TorchKernel& torch_kernel(std::string_view name) {
   const auto& kernels = kept_kernels();
   const auto found = kernels.find(name);
-  TORCH_INTERNAL_ASSERT(found != kernels.end(), "no torch kernel was kept for ", name);
-  return found->second;
+  TORCH_INTERNAL_ASSERT(found != kernels.end() && found->second.size() == 1,
+                        "not one torch kernel was kept for ", name);
+  return found->second.begin()->second;
+}
+
+const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key) {
+  const auto& kernels = kept_kernels();
+  const auto found = kernels.find(name);
+  TORCH_INTERNAL_ASSERT(found != kernels.end() && found->second.contains(key),
+                        "no torch kernel was kept for ", name, " under ", toString(key));
+  return found->second.at(key);
 }
 
 void count_refusal(std::string_view name, std::string_view reason) {

@@ -25,8 +25,10 @@ class TorchKernel {
 // Keeps torch's kernel of an op before ours is put over it. Once per op; not thread-safe.
 void keep_torch_kernel(const char* name, c10::DispatchKey key);
 
-// The kernel kept for an op we stand over. Throws for any other name.
+// The kernel kept for an op we stand over under one key, or under this one. Throws if there is
+// none.
 const TorchKernel& torch_kernel(std::string_view name);
+const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key);
 
 // Torch's kernel of `name` with these arguments, all of them: defaults are not filled in.
 template <typename... Arguments>
@@ -34,6 +36,15 @@ c10::IValue call_torch(std::string_view name, Arguments&&... arguments) {
   torch::jit::Stack stack;
   torch::jit::push(stack, std::forward<Arguments>(arguments)...);
   torch_kernel(name).call(stack);
+  return std::move(stack.back());
+}
+
+template <typename... Arguments>
+c10::IValue call_torch_under(c10::DispatchKey key, std::string_view name,
+                             Arguments&&... arguments) {
+  torch::jit::Stack stack;
+  torch::jit::push(stack, std::forward<Arguments>(arguments)...);
+  torch_kernel(name, key).call(stack);
   return std::move(stack.back());
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/isa.h"
-#include "ops/weight_cache.h"
+#include "ops/tensor_cache.h"
 
 namespace cpuaccel::ops {
 namespace {

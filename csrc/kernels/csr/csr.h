@@ -1,0 +1,42 @@
+// A sparse matrix by its rows, for the families that work on graphs.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace cpuaccel::kernels {
+
+// Row m has the entries [crow[m], crow[m+1]) of M x N, entry e is in column col[e]. Columns of a
+// row are in any order and may repeat. M and N fit the index type.
+struct Csr {
+  int64_t M = 0, N = 0, nnz = 0;
+  const void* crow = nullptr;  // M + 1
+  const void* col = nullptr;   // nnz
+  bool wide = true;            // indices are int64, else int32
+
+  template <typename Index>
+  const Index* crow_as() const {
+    return static_cast<const Index*>(crow);
+  }
+  template <typename Index>
+  const Index* col_as() const {
+    return static_cast<const Index*>(col);
+  }
+  int64_t row_begin(int64_t m) const {
+    return wide ? crow_as<int64_t>()[m] : crow_as<int32_t>()[m];
+  }
+};
+
+// What is wrong with a matrix: crow does not ascend from 0 to nnz, or a column is none of the N.
+enum class CsrFault : uint8_t { none, crow, col };
+
+// Whether int32 has this number.
+constexpr bool fits_int32(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
+
+enum class GraphType : uint8_t { f32, f64, bf16, f16 };
+
+constexpr int64_t graph_type_size(GraphType type) {
+  return type == GraphType::f64 ? 8 : type == GraphType::f32 ? 4 : 2;
+}
+
+}  // namespace cpuaccel::kernels

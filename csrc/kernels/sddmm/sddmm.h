@@ -1,0 +1,49 @@
+// Family sddmm: a product of dense matrices at the entries of a sparse one, the gradient of its
+// values.
+//
+//   dst[e] = sum over k of a[m,k] * b[col[e], k]   for e in [crow[m], crow[m+1])
+//
+// and, for a mean, that over the entries of row m. a M x K, b N x K. Sums are in float for 16 bits,
+// at most K * eps times the sum of the absolute values off.
+// Bound: index and result of each entry, and its row of b.
+#pragma once
+
+#include <span>
+
+#include "kernels/csr/csr.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct SddmmCall {
+  Csr csr;
+  int64_t K = 0;
+  GraphType type = GraphType::f32;  // of a, b and dst
+  bool mean = false;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  int64_t a_stride = 0, b_stride = 0;  // elements from row to row
+  void* dst = nullptr;                 // nnz
+};
+
+// Entries [begin, end), the first of them in `row`. False where a column is none of the N.
+using SddmmFunction = bool(const SddmmCall& call, int64_t row, int64_t begin, int64_t end);
+
+#if defined(__x86_64__)
+#define CPUACCEL_SDDMM_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_SDDMM_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) SddmmFunction sddmm_##name;
+CPUACCEL_SDDMM_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<SddmmFunction>> sddmm_kernels();
+
+// All entries on all of torch's threads; the same bits on any number of them.
+CsrFault sddmm(const SddmmCall& call, SddmmFunction* function);
+CsrFault sddmm(const SddmmCall& call);  // by the best usable row
+
+}  // namespace cpuaccel::kernels

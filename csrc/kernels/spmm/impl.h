@@ -1,0 +1,319 @@
+// The loops of spmm, over a type V of vectors along the columns. Included by ISA files.
+//
+// V has Element (of src and dst), Number (what is computed in), Vector, Mask, kLanes, kMostVectors
+// and the functions in csr/scalar.h.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/inline.h"
+#include "kernels/spmm/spmm.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+enum class Op { sum, largest, largest_arg };
+
+constexpr int kLine = 64;  // bytes that are fetched at once
+
+// A few columns of all that is read: what no entry changes. Copied into registers by each run.
+template <typename V, typename Index>
+struct SpmmTile {
+  using Element = typename V::Element;
+  using Number = typename V::Number;
+
+  const Index* col;
+  uint64_t N;
+  int64_t last_entry;
+  const void* values;
+  int64_t value_of_entry;  // -1: each has its own; 0: all have the first
+  bool wide_values;
+  Number sign;         // -1 for amin, which is the negated largest of what is negated
+  const Element* src;  // at the first column
+  int64_t stride;
+  int64_t k, columns;
+  typename V::Mask mask;  // where there are fewer columns than lanes
+  int64_t ahead;          // entries; 0: src is in a cache that is near enough
+  bool ragged;            // rows do not begin where lines of the cache do
+
+  CPUACCEL_INLINE Number value(int64_t e) const {
+    if constexpr (!std::is_same_v<Element, Number>) {
+      if (!wide_values) {
+        return V::number(static_cast<const Element*>(values)[e & value_of_entry]);
+      }
+    }
+    return static_cast<const Number*>(values)[e & value_of_entry];
+  }
+
+  // Of a vector of columns; the last may overlap the one before.
+  template <int kVectors>
+  CPUACCEL_INLINE int64_t offset(int j) const {
+    return j > 0 && j == kVectors - 1 ? columns - V::kLanes : j * V::kLanes;
+  }
+
+  // Numbers, not pointers: this column is not known to be one of the N yet.
+  template <int kVectors>
+  CPUACCEL_INLINE void ask_for_row(int64_t e) const {
+    constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Element));
+    if (ahead == 0) {
+      return;
+    }
+    const int64_t later = e + ahead < last_entry ? e + ahead : last_entry;
+    const auto row = static_cast<uint64_t>(col[later]) * static_cast<uint64_t>(stride);
+    const auto first = reinterpret_cast<uintptr_t>(src) + row * sizeof(Element);
+    for (int line = 0; line < kBytes; line += kLine) {
+      __builtin_prefetch(reinterpret_cast<const void*>(first + line));  // NOLINT: never read
+    }
+    if (ragged) {
+      const auto end = first + static_cast<uint64_t>(columns) * sizeof(Element);
+      __builtin_prefetch(reinterpret_cast<const void*>(end - 1));  // NOLINT: likewise
+    }
+  }
+};
+
+// Reduces entries over kVectors vectors of columns; kMasked: over one that is not full.
+template <typename V, typename Index, Op kOp, int kVectors, bool kMasked>
+struct SpmmRun {
+  using Tile = SpmmTile<V, Index>;
+  using Element = typename V::Element;
+  using Number = typename V::Number;
+  using Vector = typename V::Vector;
+  // Several entries side by side where an addition would wait for the one before.
+  static constexpr int kChains = kOp != Op::sum || kVectors > 2 ? 1 : kVectors == 2 ? 2 : 4;
+
+  Vector results[kChains][kVectors];
+  Vector places[kVectors];  // entries since the first; -1: none
+
+  CPUACCEL_INLINE bool add(const Tile& tile, int64_t e, int64_t begin, int chain) {
+    const auto column = static_cast<uint64_t>(tile.col[e]);  // a negative one is large
+    if (column >= tile.N) [[unlikely]] {
+      return false;
+    }
+    tile.template ask_for_row<kVectors>(e);
+    const Element* src = tile.src + static_cast<int64_t>(column) * tile.stride;
+    Number number = tile.value(e);
+    if constexpr (kOp != Op::sum) {
+      number *= tile.sign;
+    }
+    const Vector value = V::set1(number);
+    for (int j = 0; j < kVectors; ++j) {
+      Vector x;
+      if constexpr (kMasked) {
+        x = V::load(src, tile.mask);
+      } else {
+        x = V::load(src + tile.template offset<kVectors>(j));
+      }
+      Vector& result = results[chain][j];
+      if constexpr (kOp == Op::sum) {
+        result = V::fma(value, x, result);
+      } else {
+        const Vector product = V::multiply(value, x);
+        const auto taken = V::larger_or_nan(product, result);
+        result = V::select(taken, product, result);
+        if constexpr (kOp == Op::largest_arg) {
+          places[j] = V::select(taken, V::set1(static_cast<Number>(e - begin)), places[j]);
+        }
+      }
+    }
+    return true;
+  }
+
+  // The results are in results[0] then.
+  CPUACCEL_INLINE bool over(const Tile& tile, int64_t begin, int64_t end) {
+    constexpr auto kInfinity = static_cast<Number>(__builtin_inff());
+    for (auto& chain : results) {
+      for (auto& result : chain) {
+        result = V::set1(kOp == Op::sum ? 0 : -kInfinity);
+      }
+    }
+    for (auto& place : places) {
+      place = V::set1(-1);
+    }
+    int64_t e = begin;
+    for (; kChains > 1 && e + kChains <= end; e += kChains) {
+      for (int chain = 0; chain < kChains; ++chain) {
+        if (!add(tile, e + chain, begin, chain)) {
+          return false;
+        }
+      }
+    }
+    for (; e < end; ++e) {
+      if (!add(tile, e, begin, 0)) {
+        return false;
+      }
+    }
+    for (int apart = kChains / 2; apart > 0; apart /= 2) {
+      for (int chain = 0; chain < apart; ++chain) {
+        for (int j = 0; j < kVectors; ++j) {
+          results[chain][j] = V::add(results[chain][j], results[chain + apart][j]);
+        }
+      }
+    }
+    return true;
+  }
+
+  template <typename Arg>
+  CPUACCEL_INLINE void store_places(const Tile& tile, Arg* arg, int64_t begin, int64_t none) const {
+    alignas(64) Number numbers[V::kLanes];
+    for (int j = 0; j < kVectors; ++j) {
+      V::store_numbers(numbers, places[j]);
+      Arg* at = arg + tile.template offset<kVectors>(j);
+      const int64_t count = kMasked ? tile.columns : V::kLanes;
+      for (int64_t i = 0; i < count; ++i) {
+        const auto place = static_cast<int32_t>(numbers[i]);
+        at[i] = static_cast<Arg>(place < 0 ? none : begin + place);
+      }
+    }
+  }
+
+  CPUACCEL_INLINE static bool whole_row(const SpmmCall& call, const Tile& tile, int64_t m) {
+    const auto* crow = call.csr.crow_as<Index>();
+    const int64_t begin = crow[m], end = crow[m + 1];
+    SpmmRun run;
+    if (!run.over(tile, begin, end)) {
+      return false;
+    }
+    auto* dst = static_cast<Element*>(call.dst) + m * call.K + tile.k;
+    for (int j = 0; j < kVectors; ++j) {
+      Vector v = run.results[0][j];
+      if constexpr (kOp != Op::sum) {
+        v = begin == end ? V::set1(0) : V::multiply(v, V::set1(tile.sign));
+      } else if (call.reduce == SpmmReduce::mean) {
+        v = V::divide(v, V::set1(static_cast<Number>(begin == end ? 1 : end - begin)));
+      }
+      if constexpr (kMasked) {
+        V::store(dst, v, tile.mask);
+      } else {
+        V::store(dst + tile.template offset<kVectors>(j), v);
+      }
+    }
+    if constexpr (kOp == Op::largest_arg) {
+      auto* arg = static_cast<Index*>(call.arg) + m * call.K + tile.k;
+      run.store_places(tile, arg, begin, call.csr.nnz);
+    }
+    return true;
+  }
+
+  CPUACCEL_INLINE static bool part_of_row(const SpmmCall& call, const SpmmWork& work,
+                                          const Tile& tile) {
+    SpmmRun run;
+    if (!run.over(tile, work.begin, work.end)) {
+      return false;
+    }
+    alignas(64) Number numbers[V::kLanes];
+    for (int j = 0; j < kVectors; ++j) {
+      V::store_numbers(numbers, run.results[0][j]);
+      auto* partial =
+          static_cast<Number*>(work.partial) + tile.k + tile.template offset<kVectors>(j);
+      const int64_t count = kMasked ? tile.columns : V::kLanes;
+      for (int64_t i = 0; i < count; ++i) {
+        partial[i] = numbers[i];
+      }
+    }
+    if constexpr (kOp == Op::largest_arg) {
+      run.store_places(tile, work.partial_arg + tile.k, work.begin, call.csr.nnz);
+    }
+    return true;
+  }
+
+  static bool run(const SpmmCall& call, const SpmmWork& work, const Tile& from) {
+    const Tile tile = from;
+    if (work.partial != nullptr) {
+      return part_of_row(call, work, tile);
+    }
+    for (int64_t m = work.row; m < work.row + work.rows; ++m) {
+      if (!whole_row(call, tile, m)) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+// The run for as many vectors as tile.columns need, 1 to kMostVectors.
+template <typename V, typename Index, Op kOp, int... kLess>
+bool run_tile(const SpmmCall& call, const SpmmWork& work, const SpmmTile<V, Index>& tile,
+              std::integer_sequence<int, kLess...> /*counts*/) {
+  if (tile.columns < V::kLanes) {
+    return SpmmRun<V, Index, kOp, 1, true>::run(call, work, tile);
+  }
+  using Run = bool (*)(const SpmmCall&, const SpmmWork&, const SpmmTile<V, Index>&);
+  static constexpr Run kRuns[] = {&SpmmRun<V, Index, kOp, kLess + 1, false>::run...};
+  return kRuns[(tile.columns - 1) / V::kLanes](call, work, tile);
+}
+
+// Entries ahead of which a row of so many bytes is asked for: what arrives until it is needed, and
+// no more, which would push out what is.
+constexpr int64_t entries_ahead(int64_t bytes) {
+  constexpr int64_t kBytesAhead = 16384;
+  const int64_t entries = kBytesAhead / bytes;
+  return entries < 8 ? 8 : entries > 64 ? 64 : entries;
+}
+
+template <typename V, typename Index, Op kOp>
+bool all_columns(const SpmmCall& call, const SpmmWork& work) {
+  using Element = typename V::Element;
+  using Number = typename V::Number;
+  static constexpr Number kOne = 1;
+  constexpr int64_t kNearBytes = 1 << 19;  // what an L2 holds besides
+  constexpr int64_t kMost = kOp == Op::largest_arg && V::kMostVectors > 4 ? 4 : V::kMostVectors;
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
+  SpmmTile<V, Index> tile{};
+  tile.col = call.csr.col_as<Index>();
+  tile.N = static_cast<uint64_t>(call.csr.N);
+  tile.last_entry = call.csr.nnz - 1;
+  tile.values = call.values != nullptr ? call.values : &kOne;
+  tile.value_of_entry = call.values != nullptr ? -1 : 0;
+  tile.wide_values = call.wide_values || call.values == nullptr;
+  tile.sign = call.reduce == SpmmReduce::amin ? -1 : 1;
+  tile.stride = call.src_stride;
+  for (int64_t k = 0; k < call.K; k += tile.columns) {
+    const int64_t left = call.K - k;
+    tile.k = k;
+    tile.columns = left < kMost * V::kLanes ? left : kMost * V::kLanes;
+    tile.src = static_cast<const Element*>(call.src) + k;
+    tile.mask = V::mask(tile.columns < V::kLanes ? tile.columns : V::kLanes);
+    const int64_t bytes = tile.columns * kSize;
+    // N * bytes may be beyond any integer; N alone is not.
+    tile.ahead = call.csr.N > kNearBytes / bytes ? entries_ahead(bytes) : 0;
+    tile.ragged =
+        (reinterpret_cast<uintptr_t>(tile.src) | static_cast<uint64_t>(call.src_stride) * kSize) %
+            kLine !=
+        0;
+    if (!run_tile<V, Index, kOp>(call, work, tile,
+                                 std::make_integer_sequence<int, static_cast<int>(kMost)>())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <typename V, typename Index>
+bool by_op(const SpmmCall& call, const SpmmWork& work) {
+  if (call.reduce == SpmmReduce::sum || call.reduce == SpmmReduce::mean) {
+    return all_columns<V, Index, Op::sum>(call, work);
+  }
+  return call.arg != nullptr ? all_columns<V, Index, Op::largest_arg>(call, work)
+                             : all_columns<V, Index, Op::largest>(call, work);
+}
+
+template <typename V>
+bool by_index(const SpmmCall& call, const SpmmWork& work) {
+  return call.csr.wide ? by_op<V, int64_t>(call, work) : by_op<V, int32_t>(call, work);
+}
+
+// By the first of these types of vectors that K columns fill; the last has to do for any.
+template <typename V, typename... Narrower>
+bool by_width(const SpmmCall& call, const SpmmWork& work) {
+  if constexpr (sizeof...(Narrower) > 0) {
+    if (call.K < V::kLanes) {
+      return by_width<Narrower...>(call, work);
+    }
+  }
+  return by_index<V>(call, work);
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,20 @@
+#include "kernels/csr/avx2.h"
+#include "kernels/spmm/impl.h"
+
+namespace cpuaccel::kernels {
+
+bool spmm_x86_avx2(const SpmmCall& call, const SpmmWork& work) {
+  switch (call.type) {
+    case GraphType::f32:
+      return by_width<GraphF32x8, GraphF32x4>(call, work);
+    case GraphType::f64:
+      return by_width<GraphF64x4, GraphF64x2>(call, work);
+    case GraphType::bf16:
+      return by_width<GraphBf16x8>(call, work);
+    case GraphType::f16:
+      return by_width<GraphF16x8>(call, work);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,50 @@
+"""The benchmarks of graphs, from end to end on little."""
+
+import json
+
+import pytest
+import torch
+
+from benchmarks import _plugin
+from benchmarks.gnn import spmm
+from benchmarks.gnn._graphs import GRAPHS, adjacency
+
+_SMALL = ("--scale", "6", "--edges", "300", "--rounds", "1", "--no-peaks")
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_spmm_end_to_end(graph, tmp_path, capsys):
+    path = tmp_path / "out.json"
+    spmm.main([*_SMALL, "--graph", graph, "--columns", "3", "--json", str(path)])
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["case"] for row in rows] == list(spmm.CASES)
+    for row in rows:
+        assert set(row["times"]) == ({"torch"} if _plugin.missing() else {"torch", "cpuaccel"})
+        if not _plugin.missing():
+            assert row["calls"]
+    assert "sparse products" in capsys.readouterr().out
+
+
+def test_unknown_names():
+    for flags in (("--graph", "nothing"), ("--cases", "nothing")):
+        with pytest.raises(SystemExit, match="unknown name 'nothing'; known: "):
+            spmm.main([*_SMALL, *flags])
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_graphs_are_matrices(graph):
+    matrix = adjacency(graph, 5, 200, torch.int64)
+    torch.sparse_csr_tensor(matrix.crow_indices(), matrix.col_indices(), matrix.values(), (32, 32))
+    crow, col = matrix.crow_indices(), matrix.col_indices()
+    assert int(crow[-1]) == 200
+    assert int(col.min()) >= 0
+    assert int(col.max()) < 32
+    assert torch.equal(adjacency(graph, 5, 200, torch.int64).values(), matrix.values())
+
+
+def test_bounds():
+    matrix = adjacency("uniform", 5, 200, torch.int64)
+    every, once = spmm._bounds(matrix, 10, 1.0)
+    assert every == 200 * (8 + 4) + 32 * (8 + 40) + 200 * 40
+    assert once == 200 * (8 + 4) + 32 * (8 + 40) + 32 * 40

@@ -1,0 +1,74 @@
+"""Sparse matrices to multiply by, and what products of them are in float64."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+REDUCTIONS = ("sum", "mean", "amax", "amin")
+INDEX_DTYPES = (torch.int32, torch.int64)
+reductions = pytest.mark.parametrize("reduce", REDUCTIONS)
+index_dtypes = pytest.mark.parametrize("index", INDEX_DTYPES, ids=lambda dtype: str(dtype)[6:])
+quiet = [
+    pytest.mark.filterwarnings("ignore:Sparse CSR tensor support"),
+    pytest.mark.filterwarnings("ignore:Sparse CSC tensor support"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks"),
+]
+
+
+def csr(
+    degrees: Tensor,
+    columns: int,
+    dtype: torch.dtype = torch.float32,
+    index: torch.dtype = torch.int64,
+    seed: int = 0,
+) -> Tensor:
+    """A matrix with rows of these numbers of entries, in random and repeated columns."""
+    generator = torch.Generator().manual_seed(seed)
+    crow = torch.cat([torch.zeros(1, dtype=torch.int64), degrees.cumsum(0)])
+    count = int(crow[-1])
+    col = torch.randint(0, max(columns, 1), (count,), generator=generator)
+    values = torch.randn(count, generator=generator, dtype=torch.float64).to(dtype)
+    return unchecked(crow.to(index), col.to(index), values, (len(degrees), columns))
+
+
+def unchecked(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Of these parts as they are."""
+    return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
+
+
+def dense(matrix: Tensor) -> Tensor:
+    """Its entries added up in float64."""
+    crow, col = matrix.crow_indices().long(), matrix.col_indices().long()
+    row = torch.repeat_interleave(torch.arange(matrix.shape[0]), crow.diff())
+    result = torch.zeros(matrix.shape, dtype=torch.float64)
+    return result.index_put((row, col), matrix.values().double(), accumulate=True)
+
+
+def reduced(matrix: Tensor, x: Tensor, reduce: str) -> Tensor:
+    """`torch.sparse.mm(matrix, x, reduce)` of float64, row by row."""
+    rows = []
+    crow = matrix.crow_indices().tolist()
+    col, values = matrix.col_indices().long(), matrix.values().double()
+    for begin, end in itertools.pairwise(crow):
+        terms = values[begin:end, None] * x.double()[col[begin:end]]
+        if begin == end:
+            rows.append(torch.zeros(x.shape[1], dtype=torch.float64))
+        elif reduce in ("sum", "mean"):
+            rows.append(terms.sum(0) if reduce == "sum" else terms.mean(0))
+        else:
+            rows.append(getattr(terms, reduce)(0))
+    return torch.stack(rows) if rows else torch.zeros((0, x.shape[1]), dtype=torch.float64)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Small ones: empty rows, hubs, one column, no column at all."""
+    columns = draw(st.integers(1, 40))
+    degrees = draw(st.lists(st.sampled_from([0, 0, 1, 2, 3, 9, 600]), min_size=1, max_size=12))
+    index = draw(st.sampled_from(INDEX_DTYPES))
+    return csr(torch.tensor(degrees), columns, dtype, index, draw(st.integers(0, 1000)))
