@@ -1,4 +1,5 @@
-// Convolution of dense floats: conv1d and conv2d, below autograd; bf16 and f16 by way of floats.
+// Convolution of dense floats in one to three dimensions, below autograd; bf16
+// and f16 by way of floats.
 //
 // What we stand over is aten::_convolution, which aten::convolution calls: tracing records the
 // inner one only, and a kernel that computes in the outer one would leave a traced graph without
@@ -13,19 +14,14 @@
 
 #include "base/counters.h"
 #include "base/isa.h"
-#include "kernels/conv_f32/conv_f32.h"
-#include "kernels/dwconv_f32/dwconv_f32.h"
-#include "ops/conv_choice.h"
 #include "ops/conv_shape.h"
 #include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
-#include "ops/own_call.h"
+#include "ops/own_convolution.h"
 
 namespace cpuaccel::ops {
 namespace {
 
-using kernels::Conv2dShape;
-using kernels::ImageLayout;
 using Bias = std::optional<at::Tensor>;
 
 bool dense(const at::Tensor& x, at::ScalarType type) {
@@ -33,53 +29,6 @@ bool dense(const at::Tensor& x, at::ScalarType type) {
 }
 
 bool has_bias(const Bias& bias) { return bias.has_value() && bias->defined(); }
-
-// Torch's rule for the layout of a result.
-bool channels_last(const at::Tensor& input, const at::Tensor& weight) {
-  return weight.dim() == 4 && (input.suggest_memory_format() == at::MemoryFormat::ChannelsLast ||
-                               weight.suggest_memory_format() == at::MemoryFormat::ChannelsLast);
-}
-
-// KH x KW x C from whatever layout the weights of a depthwise convolution have.
-at::Tensor taps_first(const at::Tensor& weight) {
-  return weight.squeeze(1).permute({1, 2, 0}).contiguous();
-}
-
-at::Tensor run(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
-               const Conv2dShape& s, ImageLayout layout, ConvKernel kernel) {
-  const OwnCall own_call(Op::fp32_convolution);
-  const bool last = layout == ImageLayout::channels_last;
-  const auto format = format_of(layout);
-  const auto src = input.contiguous(format);
-  const auto dense_bias = has_bias(bias) ? bias->contiguous() : at::Tensor();
-  const float* bias_data = dense_bias.defined() ? dense_bias.const_data_ptr<float>() : nullptr;
-  auto dst = conv_result(input, s, layout);
-  if (kernel == ConvKernel::depthwise) {
-    const auto weights = last ? taps_first(weight) : weight.contiguous();
-    kernels::dwconv_f32({s, layout, src.const_data_ptr<float>(), weights.const_data_ptr<float>(),
-                         bias_data, dst.mutable_data_ptr<float>()});
-  } else {
-    const auto weights = weight.contiguous(format);
-    kernels::conv_f32({s, layout, src.const_data_ptr<float>(), weights.const_data_ptr<float>(),
-                       bias_data, dst.mutable_data_ptr<float>()});
-  }
-  return dst;
-}
-
-std::optional<at::Tensor> convolve(const at::Tensor& input, const at::Tensor& weight,
-                                   const Bias& bias, const ConvArguments& arguments) {
-  const auto shape = conv_shape(input, weight.sizes(), bias, arguments);
-  if (!shape || !dense_floats(weight)) {
-    return std::nullopt;
-  }
-  const auto layout =
-      channels_last(input, weight) ? ImageLayout::channels_last : ImageLayout::channels_first;
-  const ConvKernel kernel = conv_choice(*shape, layout).kernel;
-  if (kernel == ConvKernel::torch) {
-    return std::nullopt;
-  }
-  return run(input, weight, bias, *shape, layout, kernel);
-}
 
 // Torch has a plain loop for 16-bit convolutions where the CPU has no arithmetic for them, twenty
 // to seventy times slower than f32.
@@ -142,7 +91,10 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
     });
   }
   if (!transposed) {
-    if (auto result = convolve(input, weight, bias, {stride, padding, dilation, groups})) {
+    const ConvArguments arguments{stride, padding, dilation, groups};
+    auto result = weight.dim() == 5 ? own_convolution_3d(input, weight, bias, arguments)
+                                    : own_convolution(input, weight, bias, arguments);
+    if (result) {
       return std::move(*result);
     }
   }

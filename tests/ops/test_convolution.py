@@ -198,6 +198,44 @@ def test_one_dimension(case: Case) -> None:
     _check(case)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("stride", [(1, 1, 1), (2, 1, 2)])
+@pytest.mark.parametrize("padding", [(0, 0, 0), (2, 1, 0)])
+@pytest.mark.parametrize("dilation", [(1, 1, 1), (2, 1, 1)])
+def test_three_dimensions(
+    groups: int, stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...]
+) -> None:
+    torch.manual_seed(5)
+    x, weight, bias = (
+        torch.randn(2, 8, 6, 9, 10),
+        torch.randn(12, 8 // groups, 3, 3, 2),
+        torch.randn(12),
+    )
+    exact = F.conv3d(x.double(), weight.double(), bias.double(), stride, padding, dilation, groups)
+    with ours(), counted() as counts:
+        actual = F.conv3d(x, weight, bias, stride, padding, dilation, groups)
+    assert counts.calls.get(_CALLS, 0) > 0
+    assert actual.is_contiguous()
+    torch.testing.assert_close(actual.double(), exact, rtol=1e-4, atol=1e-4)
+    with ours():
+        last = x.contiguous(memory_format=torch.channels_last_3d)
+        left = F.conv3d(last, weight, bias, stride, padding, dilation, groups)
+    assert left.is_contiguous(memory_format=torch.channels_last_3d)
+
+
+def test_gradients_in_three_dimensions() -> None:
+    layer, x = torch.nn.Conv3d(4, 6, 3, padding=1), torch.randn(1, 4, 5, 6, 7)
+    grads = []
+    for on in (True, False):
+        layer.zero_grad()
+        src = x.clone().requires_grad_()
+        with ours() if on else off():
+            layer(src).square().sum().backward()
+        grads.append((src.grad, layer.weight.grad.clone()))
+    for mine, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-3)
+
+
 def test_without_a_batch() -> None:
     case = _case((3, 8, 9), (4, 3, 3, 3), padding=1)
     _check(case)
@@ -261,11 +299,14 @@ def test_torch_says_what_is_wrong(call: Callable[[], Tensor]) -> None:
     "call",
     [
         lambda: F.conv2d(torch.randn(1, 3, 8, 8).double(), torch.randn(4, 3, 3, 3).double()),
-        lambda: F.conv3d(torch.randn(1, 3, 5, 8, 8), torch.randn(4, 3, 3, 3, 3)),
+        lambda: F.conv3d(
+            torch.randn(1, 3, 5, 8, 8).contiguous(memory_format=torch.channels_last_3d),
+            torch.randn(4, 3, 3, 3, 3),
+        ),
         lambda: F.conv_transpose2d(torch.randn(1, 3, 8, 8), torch.randn(3, 4, 3, 3)),
         lambda: F.conv2d(torch.randn(0, 3, 8, 8), torch.randn(4, 3, 3, 3)),
     ],
-    ids=["double", "3d", "transposed", "no images"],
+    ids=["double", "3d, channels last", "transposed", "no images"],
 )
 def test_what_is_left_to_torch_has_its_bits(call: Callable[[], Tensor]) -> None:
     torch.manual_seed(5)
