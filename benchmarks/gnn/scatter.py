@@ -39,9 +39,24 @@ def _index_add(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
     return nodes.index_add_(0, index, edges)
 
 
+def _index_select(nodes: Tensor, index: Tensor, _: Tensor) -> object:
+    return nodes.index_select(0, index)
+
+
+def _gather(nodes: Tensor, index: Tensor, _: Tensor) -> object:
+    return nodes.gather(0, _spread(index, nodes.shape[1]))
+
+
+def _index(nodes: Tensor, index: Tensor, _: Tensor) -> object:
+    return nodes[index]
+
+
 CASES: dict[str, Call] = {
     "scatter_add": _scatter_add,
     "index_add": _index_add,
+    "index_select": _index_select,
+    "gather": _gather,
+    "index": _index,
 }
 
 

@@ -8,13 +8,27 @@ namespace cpuaccel::ops {
 
 std::span<const std::span<const Override>> op_overrides() {
   static const std::array lists{
-      attention_overrides(),       autocast_overrides(),    avg_pool_overrides(),
-      batch_norm_overrides(),      binary_overrides(),      cat_overrides(),
-      channel_shuffle_overrides(), clamp_overrides(),       clone_overrides(),
-      convolution_overrides(),     matmul_overrides(),      max_pool_overrides(),
-      quantize_overrides(),        scatter_add_overrides(), silu_overrides(),
-      max_pool_f32_overrides(),    sparse_mm_overrides(),   sparse_mm_reduce_overrides(),
-      table_overrides(),           upsample_overrides(),
+      attention_overrides(),
+      autocast_overrides(),
+      avg_pool_overrides(),
+      batch_norm_overrides(),
+      binary_overrides(),
+      cat_overrides(),
+      channel_shuffle_overrides(),
+      clamp_overrides(),
+      clone_overrides(),
+      convolution_overrides(),
+      matmul_overrides(),
+      max_pool_overrides(),
+      quantize_overrides(),
+      scatter_add_overrides(),
+      select_rows_overrides(),
+      silu_overrides(),
+      max_pool_f32_overrides(),
+      sparse_mm_overrides(),
+      sparse_mm_reduce_overrides(),
+      table_overrides(),
+      upsample_overrides(),
   };
   return lists;
 }
