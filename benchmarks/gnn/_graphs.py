@@ -44,6 +44,12 @@ GRAPHS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
 }
 
 
+def edges_of(name: str, scale: int, edges: int, index: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Where the edges of GRAPHS[name], 2^scale nodes, begin and end, in no order."""
+    row, col = GRAPHS[name](1 << scale, edges, np.random.default_rng(1))
+    return torch.from_numpy(col).to(index), torch.from_numpy(row).to(index)
+
+
 def adjacency(name: str, scale: int, edges: int, index: torch.dtype) -> Tensor:
     """The CSR matrix of GRAPHS[name], 2^scale nodes, with float32 values."""
     nodes = 1 << scale

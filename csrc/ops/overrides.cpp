@@ -21,6 +21,8 @@ std::span<const std::span<const Override>> op_overrides() {
       matmul_overrides(),
       max_pool_overrides(),
       quantize_overrides(),
+      scatter_add_overrides(),
+      select_rows_overrides(),
       silu_overrides(),
       max_pool_f32_overrides(),
       sparse_mm_overrides(),

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from benchmarks import _plugin
-from benchmarks.gnn import spmm
-from benchmarks.gnn._graphs import GRAPHS, adjacency
+from benchmarks.gnn import scatter, spmm
+from benchmarks.gnn._graphs import GRAPHS, adjacency, edges_of
 
-_SMALL = ("--scale", "6", "--edges", "300", "--rounds", "1", "--no-peaks")
+_LITTLE = ("--scale", "6", "--edges", "300", "--rounds", "1")
+_SMALL = (*_LITTLE, "--no-peaks")
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -25,10 +26,24 @@ def test_spmm_end_to_end(graph, tmp_path, capsys):
     assert "sparse products" in capsys.readouterr().out
 
 
-def test_unknown_names():
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_scatter_end_to_end(graph, tmp_path, capsys):
+    path = tmp_path / "out.json"
+    scatter.main([*_LITTLE, "--graph", graph, "--columns", "1,5", "--json", str(path)])
+    rows = json.loads(path.read_text())["rows"]
+    assert len(rows) == 2 * 2 * len(scatter.CASES)
+    for row in rows:
+        assert set(row["times"]) == ({"torch"} if _plugin.missing() else {"torch", "cpuaccel"})
+        if not _plugin.missing():
+            assert row["calls"]
+    assert "rows added and read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("run", "small"), [(spmm.main, _SMALL), (scatter.main, _LITTLE)])
+def test_unknown_names(run, small):
     for flags in (("--graph", "nothing"), ("--cases", "nothing")):
         with pytest.raises(SystemExit, match="unknown name 'nothing'; known: "):
-            spmm.main([*_SMALL, *flags])
+            run([*small, *flags])
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -41,6 +56,15 @@ def test_graphs_are_matrices(graph):
     assert int(col.min()) >= 0
     assert int(col.max()) < 32
     assert torch.equal(adjacency(graph, 5, 200, torch.int64).values(), matrix.values())
+
+
+def test_edges_are_those_of_the_matrix():
+    begin, end = edges_of("rmat", 5, 200, torch.int32)
+    assert begin.dtype == end.dtype == torch.int32
+    matrix = adjacency("rmat", 5, 200, torch.int64)
+    counts = torch.zeros(32, dtype=torch.int64).index_add_(0, end, torch.ones(200).long())
+    assert torch.equal(counts, matrix.crow_indices().diff())
+    assert torch.equal(begin.sort().values.long(), matrix.col_indices().sort().values)
 
 
 def test_bounds():

@@ -3,12 +3,12 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
-#include <ATen/MemoryOverlap.h>
 
 #include <array>
 
 #include "kernels/spmm/spmm.h"
 #include "ops/gnn/csr.h"
+#include "ops/gnn/rows.h"
 #include "ops/gnn/transposed.h"
 #include "ops/lists.h"
 #include "ops/override.h"
@@ -80,12 +80,6 @@ bool adds_nothing(const at::Tensor& self, const at::Tensor& sparse, const at::Te
   return !beta.isSymbolic() && !alpha.isSymbolic() && beta.equal(0) && alpha.equal(1) &&
          self.layout() == at::kStrided && self.scalar_type() == dense.scalar_type() &&
          at::is_expandable_to(self.sizes(), sizes);
-}
-
-// No byte of one is a byte of the other. Expanded tensors are too hard for torch to tell, but where
-// the memory is another there is nothing to tell.
-bool apart(const at::Tensor& a, const at::Tensor& b) {
-  return !a.is_alias_of(b) || at::get_overlap_status(a, b) == at::MemOverlapStatus::No;
 }
 
 bool takes_result(const at::Tensor& out, const at::Tensor& sparse, const at::Tensor& dense,

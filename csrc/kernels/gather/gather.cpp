@@ -1,0 +1,125 @@
+#include "kernels/gather/gather.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "kernels/inline.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int64_t kGrainBytes = 1 << 16;  // for which a thread is worth waking
+constexpr int64_t kNearBytes = 1 << 18;   // what an L2 holds besides
+constexpr int64_t kLine = 64;
+
+template <int64_t kBytes>
+CPUACCEL_INLINE void copy(std::byte* dst, const std::byte* src) {
+  std::byte piece[kBytes];  // in registers
+  std::memcpy(piece, src, kBytes);
+  std::memcpy(dst, piece, kBytes);
+}
+
+// Of so many bytes, by pieces that may overlap.
+template <int64_t kBytes>
+struct ExactRow {
+  static constexpr int64_t bytes(int64_t /*row_bytes*/) { return kBytes; }
+  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t /*bytes*/) {
+    copy<kBytes>(dst, src);
+  }
+};
+
+// Of at least kPiece bytes: the last piece may overlap the one before.
+template <int64_t kPiece>
+struct LongRow {
+  static int64_t bytes(int64_t row_bytes) { return row_bytes; }
+  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t bytes) {
+    for (int64_t at = 0; at + kPiece < bytes; at += kPiece) {
+      copy<kPiece>(dst + at, src + at);
+    }
+    copy<kPiece>(dst + bytes - kPiece, src + bytes - kPiece);
+  }
+};
+
+struct AnyRow {
+  static int64_t bytes(int64_t row_bytes) { return row_bytes; }
+  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t bytes) {
+    std::memcpy(dst, src, static_cast<size_t>(bytes));
+  }
+};
+
+template <typename Index, typename Copy>
+void rows(const GatherCall& call, int64_t begin, int64_t end) {
+  const auto* index = static_cast<const Index*>(call.index);
+  const auto* src = static_cast<const std::byte*>(call.src);
+  auto* dst = static_cast<std::byte*>(call.dst);
+  const auto N = static_cast<uint64_t>(call.N);
+  const uint64_t wrapped = call.wraps ? N : 0;
+  const int64_t bytes = Copy::bytes(call.row_bytes), stride = call.src_stride;
+  const auto row_of = [&](int64_t e) {
+    const auto number = static_cast<int64_t>(index[e]);
+    return static_cast<uint64_t>(number) + (number < 0 ? wrapped : 0);
+  };
+  // N * bytes may be beyond any integer; N alone is not.
+  const int64_t ahead = call.N > kNearBytes / bytes ? std::clamp<int64_t>(8192 / bytes, 4, 32) : 0;
+  const int64_t fetched = std::min<int64_t>(bytes, 8 * kLine);  // the rest follows by itself
+  for (int64_t e = begin; e < end; ++e) {
+    if (ahead > 0) {
+      // A number, not a pointer: the row may be any.
+      const auto first =
+          reinterpret_cast<uintptr_t>(src) +
+          row_of(e + ahead < end ? e + ahead : end - 1) * static_cast<uint64_t>(stride);
+      for (int64_t at = 0; at < fetched; at += kLine) {
+        __builtin_prefetch(
+            reinterpret_cast<const void*>(first + static_cast<uint64_t>(at)));  // NOLINT: not read
+      }
+    }
+    if (const uint64_t row = row_of(e); row < N) [[likely]] {
+      Copy::run(dst + e * bytes, src + static_cast<int64_t>(row) * stride, bytes);
+    }
+  }
+}
+
+template <typename Index>
+void by_size(const GatherCall& call, int64_t begin, int64_t end) {
+  switch (call.row_bytes) {
+    case 4:
+      return rows<Index, ExactRow<4>>(call, begin, end);
+    case 8:
+      return rows<Index, ExactRow<8>>(call, begin, end);
+    case 16:
+      return rows<Index, ExactRow<16>>(call, begin, end);
+    case 32:
+      return rows<Index, ExactRow<32>>(call, begin, end);
+    case 64:
+      return rows<Index, ExactRow<64>>(call, begin, end);
+    default:
+      break;
+  }
+  if (call.row_bytes < 16) {
+    rows<Index, AnyRow>(call, begin, end);
+  } else if (call.row_bytes < 64) {
+    rows<Index, LongRow<16>>(call, begin, end);
+  } else {
+    rows<Index, LongRow<64>>(call, begin, end);
+  }
+}
+
+}  // namespace
+
+void gather(const GatherCall& call) {
+  if (call.row_bytes == 0) {
+    return;
+  }
+  parallel_for(0, call.E, divide_up(kGrainBytes, call.row_bytes), [&](int64_t begin, int64_t end) {
+    if (call.wide) {
+      by_size<int64_t>(call, begin, end);
+    } else {
+      by_size<int32_t>(call, begin, end);
+    }
+  });
+}
+
+}  // namespace cpuaccel::kernels

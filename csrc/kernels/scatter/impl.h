@@ -1,0 +1,174 @@
+// The loops of scatter, over a type V of vectors along the columns. Included by ISA files. V is as
+// in spmm/impl.h.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/inline.h"
+#include "kernels/scatter/scatter.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// A few columns of all that is read. Copied into registers by each run.
+template <typename V, typename Index>
+struct ScatterTile {
+  using Element = typename V::Element;
+
+  const Index* index;
+  int64_t E;
+  const Element* src;  // at the first column
+  Element* dst;        // at the first column of the first row
+  int64_t src_stride, dst_stride;
+  int64_t row, columns;
+  uint64_t rows;
+  int64_t ahead;  // entries; 0: dst is in a cache that is near enough
+
+  // Of a vector of columns; the last may overlap the one before.
+  template <int kVectors>
+  CPUACCEL_INLINE int64_t offset(int j) const {
+    return j > 0 && j == kVectors - 1 ? columns - V::kLanes : j * V::kLanes;
+  }
+  CPUACCEL_INLINE uint64_t row_of(int64_t e) const {
+    return static_cast<uint64_t>(index[e]) - static_cast<uint64_t>(row);
+  }
+};
+
+template <typename V, typename Index, int kVectors>
+struct ScatterRun {
+  using Tile = ScatterTile<V, Index>;
+  using Element = typename V::Element;
+  using Vector = typename V::Vector;
+  static constexpr int kLine = 64;
+  static constexpr int64_t kBlock = 512;
+
+  CPUACCEL_INLINE static void add(const Tile& tile, int64_t e, int64_t row) {
+    const Element* src = tile.src + e * tile.src_stride;
+    Element* dst = tile.dst + row * tile.dst_stride;
+    Vector sums[kVectors];
+    // All loads come before any store: where the last vector overlaps both are the same sum.
+    for (int j = 0; j < kVectors; ++j) {
+      const int64_t at = tile.template offset<kVectors>(j);
+      sums[j] = V::add(V::load(dst + at), V::load(src + at));
+    }
+    for (int j = 0; j < kVectors; ++j) {
+      V::store(dst + tile.template offset<kVectors>(j), sums[j]);
+    }
+  }
+
+  // A number, not a pointer: the row may be any.
+  CPUACCEL_INLINE static void ask_for(const Tile& tile, uint64_t row) {
+    constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Element));
+    const auto first = reinterpret_cast<uintptr_t>(tile.dst) +
+                       row * static_cast<uint64_t>(tile.dst_stride) * sizeof(Element);
+    for (int line = 0; line < kBytes; line += kLine) {
+      __builtin_prefetch(reinterpret_cast<const void*>(first + line), 1);  // NOLINT: never read
+    }
+  }
+
+  // The thread owns all rows, or nearly: each entry is looked at where it is added.
+  static void all_rows(const Tile& tile) {
+    const int64_t last = tile.E - 1;
+    for (int64_t e = 0; e < tile.E; ++e) {
+      if (tile.ahead > 0) {
+        ask_for(tile, tile.row_of(e + tile.ahead < last ? e + tile.ahead : last));
+      }
+      if (const uint64_t row = tile.row_of(e); row < tile.rows) [[likely]] {
+        add(tile, e, static_cast<int64_t>(row));
+      }
+    }
+  }
+
+  // The thread owns some: the entries of these are found a block at a time, without a branch that
+  // nobody could foresee.
+  static void some_rows(const Tile& tile) {
+    int32_t mine[kBlock];
+    for (int64_t begin = 0; begin < tile.E; begin += kBlock) {
+      const int64_t end = begin + kBlock < tile.E ? begin + kBlock : tile.E;
+      int64_t count = 0;
+      for (int64_t e = begin; e < end; ++e) {
+        mine[count] = static_cast<int32_t>(e - begin);
+        count += tile.row_of(e) < tile.rows ? 1 : 0;
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        if (tile.ahead > 0) {
+          const int64_t later = i + tile.ahead < count ? i + tile.ahead : count - 1;
+          ask_for(tile, tile.row_of(begin + mine[later]));
+        }
+        const int64_t e = begin + mine[i];
+        if (const uint64_t row = tile.row_of(e); row < tile.rows) [[likely]] {
+          add(tile, e, static_cast<int64_t>(row));
+        }
+      }
+    }
+  }
+
+  static void run(const Tile& from, bool all) {
+    const Tile tile = from;
+    if (all) {
+      all_rows(tile);
+    } else {
+      some_rows(tile);
+    }
+  }
+};
+
+template <typename V, typename Index, int... kLess>
+void run_scatter_tile(const ScatterTile<V, Index>& tile, bool all,
+                      std::integer_sequence<int, kLess...> /*counts*/) {
+  using Run = void (*)(const ScatterTile<V, Index>&, bool);
+  static constexpr Run kRuns[] = {&ScatterRun<V, Index, kLess + 1>::run...};
+  kRuns[(tile.columns - 1) / V::kLanes](tile, all);
+}
+
+template <typename V, typename Index>
+void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
+  using Element = typename V::Element;
+  constexpr int64_t kNearBytes = 1 << 18;  // what an L2 holds besides
+  constexpr int64_t kMost = V::kMostVectors * V::kLanes;
+  constexpr int64_t kAhead = 16;
+  ScatterTile<V, Index> tile{};
+  tile.index = call.index_as<Index>();
+  tile.E = call.E;
+  tile.src_stride = call.src_stride;
+  tile.dst_stride = call.dst_stride;
+  tile.row = work.row;
+  tile.rows = static_cast<uint64_t>(work.rows);
+  for (int64_t done = 0; done < work.columns; done += tile.columns) {
+    // What is left after this tile must fill a vector.
+    int64_t columns = work.columns - done < kMost ? work.columns - done : kMost;
+    const int64_t left = work.columns - done - columns;
+    if (left > 0 && left < V::kLanes) {
+      columns -= V::kLanes;
+    }
+    const int64_t k = work.k + done;
+    tile.columns = columns;
+    tile.src = static_cast<const Element*>(call.src) + k;
+    tile.dst = static_cast<Element*>(call.dst) + work.row * call.dst_stride + k;
+    const auto bytes = columns * static_cast<int64_t>(sizeof(Element));
+    // rows * bytes may be beyond any integer; rows alone are not.
+    tile.ahead = work.rows > kNearBytes / bytes ? kAhead : 0;
+    run_scatter_tile(tile, work.rows == call.N,
+                     std::make_integer_sequence<int, static_cast<int>(V::kMostVectors)>());
+  }
+}
+
+// By the first of these types of vectors that the columns fill; the last has to do for any.
+template <typename V, typename... Narrower>
+void scatter_by_width(const ScatterCall& call, const ScatterWork& work) {
+  if constexpr (sizeof...(Narrower) > 0) {
+    if (work.columns < V::kLanes) {
+      scatter_by_width<Narrower...>(call, work);
+      return;
+    }
+  }
+  if (call.wide) {
+    scatter_columns<V, int64_t>(call, work);
+  } else {
+    scatter_columns<V, int32_t>(call, work);
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

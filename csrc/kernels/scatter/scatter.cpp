@@ -1,0 +1,83 @@
+#include "kernels/scatter/scatter.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "base/parallel.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<ScatterFunction>{#name, isa, scatter_##name},
+constexpr std::array kRows{CPUACCEL_SCATTER_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kLine = 64;        // bytes: the least of a row that a thread owns
+constexpr int64_t kGrain = 1 << 15;  // entries times columns for which a thread is worth waking
+constexpr int64_t kIndexGrain = 1 << 16;
+
+template <typename Index>
+bool within(const Index* index, int64_t count, int64_t low, int64_t high) {
+  const auto least = static_cast<uint64_t>(low), width = static_cast<uint64_t>(high - low);
+  bool good = true;
+  for (int64_t i = 0; i < count; ++i) {
+    good &= static_cast<uint64_t>(index[i]) - least < width;
+  }
+  return good;
+}
+
+// Threads that dst is divided among: by columns as far as each gets a line, by rows beyond.
+struct Division {
+  int64_t by_columns = 1, by_rows = 1;
+  int64_t columns = 0, rows = 0;  // of each, but the last
+
+  explicit Division(const ScatterCall& call) {
+    const int64_t line = kLine / graph_type_size(call.type);
+    const int64_t threads =
+        std::clamp<int64_t>(call.E / divide_up(kGrain, call.K), 1, parallel_threads());
+    by_columns = std::clamp<int64_t>(call.K / line, 1, threads);
+    columns = round_up(divide_up(call.K, by_columns), line);
+    by_columns = divide_up(call.K, columns);
+    rows = divide_up(call.N, std::clamp<int64_t>(threads / by_columns, 1, call.N));
+    by_rows = divide_up(call.N, rows);
+  }
+  ScatterWork part(const ScatterCall& call, int64_t number) const {
+    const int64_t row = number / by_columns * rows, k = number % by_columns * columns;
+    return {row, std::min(rows, call.N - row), k, std::min(columns, call.K - k)};
+  }
+};
+
+}  // namespace
+
+std::span<const KernelRow<ScatterFunction>> scatter_kernels() { return kRows; }
+
+bool index_within(const void* index, bool wide, int64_t count, int64_t low, int64_t high) {
+  std::atomic<bool> good{true};
+  parallel_for(0, count, kIndexGrain, [&](int64_t begin, int64_t end) {
+    const bool fine =
+        wide ? within(static_cast<const int64_t*>(index) + begin, end - begin, low, high)
+             : within(static_cast<const int32_t*>(index) + begin, end - begin, low, high);
+    if (!fine) {
+      good.store(false, std::memory_order_relaxed);
+    }
+  });
+  return good;
+}
+
+void scatter(const ScatterCall& call, ScatterFunction* function) {
+  if (call.E == 0 || call.N == 0 || call.K == 0) {
+    return;
+  }
+  const Division division(call);
+  parallel_for(0, division.by_columns * division.by_rows, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t number = begin; number < end; ++number) {
+      function(call, division.part(call, number));
+    }
+  });
+}
+
+void scatter(const ScatterCall& call) { scatter(call, first_usable(scatter_kernels()).function); }
+
+}  // namespace cpuaccel::kernels

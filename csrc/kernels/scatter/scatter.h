@@ -1,0 +1,65 @@
+// Family scatter: rows added to the rows that an index names.
+//
+//   dst[index[e], k] += src[e, k]   for e = 0, 1, ..., E - 1
+//
+// src E x K, dst N x K. Each number of dst gets its terms one after the other, in the order of e:
+// the same bits on any number of threads, and those of the plain loop.
+// Bound: src and index read once, from memory; for each e a row of dst read and written, in the
+// cache that dst fits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/csr/csr.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct ScatterCall {
+  int64_t E = 0, N = 0, K = 0;
+  const void* index = nullptr;      // E
+  bool wide = true;                 // index is int64, else int32
+  GraphType type = GraphType::f32;  // f32 or f64
+  const void* src = nullptr;
+  int64_t src_stride = 0;  // elements from row to row
+  void* dst = nullptr;
+  int64_t dst_stride = 0;
+
+  template <typename Index>
+  const Index* index_as() const {
+    return static_cast<const Index*>(index);
+  }
+};
+
+// A part of dst that one thread owns: rows [row, row + rows), columns [k, k + columns).
+struct ScatterWork {
+  int64_t row = 0, rows = 0;
+  int64_t k = 0, columns = 0;
+};
+
+// Adds what belongs to the part; numbers that are not of the N rows are passed over.
+using ScatterFunction = void(const ScatterCall& call, const ScatterWork& work);
+
+#if defined(__x86_64__)
+#define CPUACCEL_SCATTER_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_SCATTER_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) ScatterFunction scatter_##name;
+CPUACCEL_SCATTER_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<ScatterFunction>> scatter_kernels();
+
+// All of it on all of torch's threads. Numbers that are none of the N rows are passed over. dst
+// must not overlap src or index.
+void scatter(const ScatterCall& call, ScatterFunction* function);
+void scatter(const ScatterCall& call);  // by the best usable row
+
+// Whether each of `count` numbers is in [low, high).
+bool index_within(const void* index, bool wide, int64_t count, int64_t low, int64_t high);
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,42 @@
+#include "ops/gnn/rows.h"
+
+#include <ATen/MemoryOverlap.h>
+
+#include <algorithm>
+
+namespace cpuaccel::ops {
+
+std::optional<Rows> rows_of(const at::Tensor& tensor) {
+  Rows rows{1, 0};
+  for (int64_t d = tensor.dim() - 1; d > 0; --d) {
+    if (tensor.size(d) != 1 && tensor.stride(d) != rows.columns) {
+      return std::nullopt;
+    }
+    rows.columns *= tensor.size(d);
+  }
+  rows.stride = tensor.size(0) > 1 ? tensor.stride(0) : rows.columns;
+  return rows;
+}
+
+bool same_rows(const at::Tensor& a, const at::Tensor& b) {
+  return std::ranges::equal(a.sizes().slice(1), b.sizes().slice(1));
+}
+
+at::Tensor row_numbers(const at::Tensor& index) {
+  at::Tensor numbers = index;
+  while (numbers.dim() > 1) {
+    if (numbers.size(-1) != 1 && numbers.stride(-1) != 0) {
+      return {};
+    }
+    numbers = numbers.select(-1, 0);
+  }
+  return numbers.contiguous();
+}
+
+bool is_index_type(at::ScalarType type) { return type == at::kInt || type == at::kLong; }
+
+bool apart(const at::Tensor& a, const at::Tensor& b) {
+  return !a.is_alias_of(b) || at::get_overlap_status(a, b) == at::MemOverlapStatus::No;
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,32 @@
+// Tensors by their rows: what is at one place of dimension 0.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace cpuaccel::ops {
+
+// How a tensor's rows lie: each is `columns` elements side by side.
+struct Rows {
+  int64_t columns = 0, stride = 0;  // elements from row to row
+};
+
+// Of a tensor with a dimension; nothing if the elements of its rows are not side by side.
+std::optional<Rows> rows_of(const at::Tensor& tensor);
+
+// Whether two tensors of as many dimensions have rows of the same sizes.
+bool same_rows(const at::Tensor& a, const at::Tensor& b);
+
+// The numbers of an index that has one for each row, such as one expanded along its rows: of one
+// dimension, dense. Undefined if there may be more than one.
+at::Tensor row_numbers(const at::Tensor& index);
+
+bool is_index_type(at::ScalarType type);
+
+// No byte of one is a byte of the other. Expanded tensors are too hard for torch to tell, but where
+// the memory is another there is nothing to tell.
+bool apart(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,206 @@
+// index_select, gather and x[index] along dimension 0, of an index with one number for each row:
+// rows copied, of any type.
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/List.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "kernels/gather/gather.h"
+#include "kernels/scatter/scatter.h"
+#include "ops/gnn/rows.h"
+#include "ops/lists.h"
+#include "ops/override.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using OptionalTensors = c10::List<std::optional<at::Tensor>>;
+
+struct Call {
+  Op op;
+  const at::Tensor& self;
+  int64_t dim;
+  const at::Tensor& index;
+  at::Tensor numbers;  // of the index, dense
+};
+
+bool plain(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && tensor.device().is_cpu();
+}
+
+bool fits(const Call& call) {
+  switch (call.op) {
+    case Op::gather:
+      return call.index.dim() == call.self.dim() && same_rows(call.index, call.self);
+    case Op::index_select:
+      return call.index.dim() == 1;
+    default:
+      return call.index.dim() == 1 || (call.index.dim() > 1 && call.index.is_contiguous());
+  }
+}
+
+// What a call is left to torch for, to judge or to compute; null if it is not.
+const char* refusal(Call& call) {
+  const auto& [op, self, dim, index, numbers] = call;
+  if (!plain(self) || !plain(index)) {
+    return "layout";
+  }
+  if (self.dim() == 0 || (dim != 0 && dim != -self.dim())) {
+    return "dimension";
+  }
+  if (!is_index_type(index.scalar_type())) {
+    return "type";
+  }
+  if (!fits(call)) {
+    return "shape";
+  }
+  if (index.numel() == 0 || self.numel() == 0) {
+    return "empty";
+  }
+  if (!rows_of(self)) {
+    return "strides";
+  }
+  call.numbers = op == Op::index ? index.contiguous().flatten() : row_numbers(index);
+  if (!call.numbers.defined()) {
+    return "an index for each number";
+  }
+  const int64_t N = self.size(0);
+  const bool wide = numbers.scalar_type() == at::kLong;
+  if (kernels::index_within(numbers.const_data_ptr(), wide, numbers.numel(),
+                            op == Op::index ? -N : 0, N)) {
+    return nullptr;
+  }
+  // Torch's gather reads int32 as int64: what it says would be of other numbers, if it said it.
+  TORCH_CHECK(op != Op::gather || wide,
+              "gather: an index is out of bounds for dimension 0 with size ", N);
+  return "index out of range";
+}
+
+at::DimVector sizes_of(const Call& call) {
+  at::DimVector sizes(call.op == Op::index ? call.index.sizes() : call.numbers.sizes());
+  sizes.append(call.self.sizes().begin() + 1, call.self.sizes().end());
+  return sizes;
+}
+
+void copy_rows(const Call& call, const at::Tensor& out) {
+  const OwnCall own_call(call.op);
+  const auto rows = rows_of(call.self);
+  const auto size = static_cast<int64_t>(call.self.itemsize());
+  kernels::GatherCall copy;
+  copy.E = call.numbers.numel();
+  copy.N = call.self.size(0);
+  copy.index = call.numbers.const_data_ptr();
+  copy.wide = call.numbers.scalar_type() == at::kLong;
+  copy.wraps = call.op == Op::index;
+  copy.row_bytes = rows->columns * size;
+  copy.src = call.self.const_data_ptr();
+  copy.src_stride = rows->stride * size;
+  copy.dst = out.mutable_data_ptr();
+  kernels::gather(copy);
+}
+
+std::optional<at::Tensor> selected(Call call) {
+  if (const char* why = refusal(call)) {
+    count_refusal(op_name(call.op), why);
+    return std::nullopt;
+  }
+  at::Tensor out = at::detail::empty_cpu(sizes_of(call), call.self.scalar_type());
+  copy_rows(call, out);
+  return out;
+}
+
+bool select_into(Call call, const at::Tensor& out) {
+  const char* why = refusal(call);
+  if (why == nullptr && (!plain(out) || out.scalar_type() != call.self.scalar_type() ||
+                         out.sizes() != at::IntArrayRef(sizes_of(call)) || !out.is_contiguous())) {
+    why = "result";
+  } else if (why == nullptr && (!apart(out, call.self) || !apart(out, call.index))) {
+    why = "overlap";
+  }
+  if (why != nullptr) {
+    count_refusal(op_name(call.op), why);
+    return false;
+  }
+  copy_rows(call, out);
+  return true;
+}
+
+template <OpName kOp>
+at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+  auto out = selected({Op::index_select, self, dim, index, {}});
+  return out ? std::move(*out) : call_torch(kOp.text, self, dim, index).toTensor();
+}
+
+template <OpName kOp>
+at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                             at::Tensor& out) {
+  if (!select_into({Op::index_select, self, dim, index, {}}, out)) {
+    call_torch(kOp.text, self, dim, index, out);
+  }
+  return out;
+}
+
+template <OpName kOp>
+at::Tensor gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad) {
+  auto out = selected({Op::gather, self, dim, index, {}});
+  return out ? std::move(*out) : call_torch(kOp.text, self, dim, index, sparse_grad).toTensor();
+}
+
+template <OpName kOp>
+at::Tensor& gather_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                       bool sparse_grad, at::Tensor& out) {
+  if (!select_into({Op::gather, self, dim, index, {}}, out)) {
+    call_torch(kOp.text, self, dim, index, sparse_grad, out);
+  }
+  return out;
+}
+
+// The only one of them, if it is of dimension 0.
+std::optional<at::Tensor> index_of_rows(const OptionalTensors& indices) {
+  std::optional<at::Tensor> found;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    std::optional<at::Tensor> each = indices.get(i);
+    const bool given = each && each->defined();
+    if (given != (i == 0)) {
+      return std::nullopt;
+    }
+    if (given) {
+      found = std::move(each);
+    }
+  }
+  return found;
+}
+
+template <OpName kOp>
+at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
+  const bool fewer = static_cast<int64_t>(indices.size()) <= self.dim();
+  if (const auto rows = fewer ? index_of_rows(indices) : std::nullopt) {
+    if (auto out = selected({Op::index, self, 0, *rows, {}})) {
+      return std::move(*out);
+    }
+  } else {
+    count_refusal(op_name(Op::index), "indices");
+  }
+  return call_torch(kOp.text, self, indices).toTensor();
+}
+
+constexpr auto kKey = c10::DispatchKey::CPU;
+
+constexpr std::array kOverrides{
+    CPUACCEL_OVERRIDE("aten::index_select", kKey, index_select),
+    CPUACCEL_OVERRIDE("aten::index_select.out", kKey, index_select_out),
+    CPUACCEL_OVERRIDE("aten::gather", kKey, gather),
+    CPUACCEL_OVERRIDE("aten::gather.out", kKey, gather_out),
+    CPUACCEL_OVERRIDE("aten::index.Tensor", kKey, index),
+};
+
+}  // namespace
+
+std::span<const Override> select_rows_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,164 @@
+#include "kernels/scatter/scatter.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "kernel_rows.h"
+#include "spmm_case.h"
+#include "threads.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+class ScatterTest : public testing::TestWithParam<KernelRow<ScatterFunction>> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, ScatterTest, testing::ValuesIn(usable_rows(scatter_kernels())),
+                         RowName());
+
+struct Index {
+  Index(int64_t E, int64_t N, bool is_wide, std::mt19937& random)
+      : wide(is_wide), numbers(static_cast<size_t>(E)) {
+    for (auto& number : numbers) {
+      number = std::uniform_int_distribution<int64_t>(0, N - 1)(random);
+    }
+    narrow.assign(numbers.begin(), numbers.end());
+  }
+  void set(size_t e, int64_t number) {
+    numbers[e] = number;
+    narrow[e] = static_cast<int32_t>(number);
+  }
+  const void* data() const {
+    return wide ? static_cast<const void*>(numbers.data()) : narrow.data();
+  }
+  int64_t size() const { return static_cast<int64_t>(numbers.size()); }
+
+  bool wide;
+  std::vector<int64_t> numbers;
+  std::vector<int32_t> narrow;
+};
+
+// Rows have a gap behind them; there is none behind the last one, where nothing may be touched.
+struct Case {
+  Case(GraphType type, int64_t E, int64_t rows, int64_t columns, bool wide, std::mt19937& random)
+      : N(rows),
+        K(columns),
+        index(E, rows, wide, random),
+        src(type, normal_numbers((E - 1) * (K + 1) + K, random)),
+        dst(type, normal_numbers((N - 1) * (K + 2) + K, random)) {}
+
+  ScatterCall call() {
+    return {.E = index.size(),
+            .N = N,
+            .K = K,
+            .index = index.data(),
+            .wide = index.wide,
+            .type = src.type,
+            .src = src.bytes.data(),
+            .src_stride = K + 1,
+            .dst = dst.bytes.data(),
+            .dst_stride = K + 2};
+  }
+  Elements expected() const {
+    Elements result = dst;
+    for (int64_t e = 0; e < index.size(); ++e) {
+      const int64_t row = index.numbers[static_cast<size_t>(e)];
+      for (int64_t k = 0; row >= 0 && row < N && k < K; ++k) {
+        const int64_t at = row * (K + 2) + k;
+        result.set(at, result.get(at) + src.get(e * (K + 1) + k));
+      }
+    }
+    return result;
+  }
+
+  int64_t N, K;
+  Index index;
+  Elements src, dst;
+};
+
+TEST_P(ScatterTest, ThePlainLoopsBitsForEveryWidth) {
+  std::mt19937 random(1);
+  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+    for (int64_t K = 1; K <= 300; K = K < 70 ? K + 1 : K + 7) {
+      Case a(type, 100, 1 + K % 30, K, K % 2 == 0, random);
+      const Elements expected = a.expected();
+      scatter(a.call(), GetParam().function);
+      ASSERT_EQ(a.dst.bytes, expected.bytes) << "K " << K;
+    }
+  }
+}
+
+TEST_P(ScatterTest, TheSameOnAnyNumberOfThreads) {
+  std::mt19937 random(2);
+  for (const int64_t K : {1, 3, 5, 20, 40, 200}) {
+    for (const int64_t N : {1, 2, 3, 70000}) {
+      for (int count = 1; count <= 5; ++count) {
+        Case a(GraphType::f32, 300000 / K, N, K, true, random);
+        const Elements expected = a.expected();
+        const Threads threads(count);
+        scatter(a.call(), GetParam().function);
+        ASSERT_EQ(a.dst.bytes, expected.bytes) << K << " columns, " << N << " rows, " << count;
+      }
+    }
+  }
+}
+
+TEST_P(ScatterTest, NumbersOutOfRangeArePassedOver) {
+  std::mt19937 random(3);
+  for (const bool wide : {false, true}) {
+    for (const int64_t K : {1, 3, 33}) {
+      for (int count = 1; count <= 3; ++count) {
+        Case a(GraphType::f32, 90000, 1000, K, wide, random);
+        a.index.set(0, -1);
+        a.index.set(7, 1000);
+        a.index.set(89999, wide ? INT64_MIN : INT32_MIN);
+        a.index.set(50000, wide ? INT64_MAX : INT32_MAX);
+        const Elements expected = a.expected();
+        const Threads threads(count);
+        scatter(a.call(), GetParam().function);
+        ASSERT_EQ(a.dst.bytes, expected.bytes);
+      }
+    }
+  }
+}
+
+TEST_P(ScatterTest, NothingToDo) {
+  for (const auto& [E, N, K] : {std::array<int64_t, 3>{0, 3, 3}, {3, 0, 3}, {3, 3, 0}}) {
+    ScatterCall call;
+    call.E = E;
+    call.N = N;
+    call.K = K;
+    scatter(call, GetParam().function);
+  }
+}
+
+TEST(ScatterIndex, Within) {
+  std::mt19937 random(4);
+  for (const bool wide : {false, true}) {
+    for (const int64_t size : {1, 5, 100000}) {
+      for (int count = 1; count <= 3; ++count) {
+        Index index(size, 9, wide, random);
+        const Threads threads(count);
+        const auto within = [&](int64_t low, int64_t high) {
+          return index_within(index.data(), wide, size, low, high);
+        };
+        EXPECT_TRUE(within(0, 9));
+        EXPECT_TRUE(within(-9, 9));
+        index.set(static_cast<size_t>(size) - 1, 9);
+        EXPECT_FALSE(within(0, 9));
+        EXPECT_TRUE(within(0, 10));
+        index.set(static_cast<size_t>(size) - 1, -9);
+        EXPECT_FALSE(within(0, 9));
+        EXPECT_TRUE(within(-9, 9));
+        index.set(static_cast<size_t>(size) - 1, wide ? INT64_MIN : INT32_MIN);
+        EXPECT_FALSE(within(-9, 9));
+      }
+    }
+  }
+  EXPECT_TRUE(index_within(nullptr, true, 0, 0, 0));
+}
+
+TEST(ScatterList, EndsInRef) { EXPECT_EQ(scatter_kernels().back().isa, Isa::ref); }
+
+}  // namespace
+}  // namespace cpuaccel::kernels
