@@ -3,6 +3,8 @@
 // index_select are.
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/index_add_cpu_dispatch.h>
+#include <ATen/ops/scatter_add_cpu_dispatch.h>
 
 #include <array>
 
@@ -137,29 +139,29 @@ bool ran_into_new(Call call, at::Tensor& out) {
   return ran(why, call, out);
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor scatter_add(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                        const at::Tensor& src) {
   at::Tensor out;
   return ran_into_new({Op::scatter_add, self, dim, index, src, {}}, out)
              ? out
-             : call_torch(kOp.text, self, dim, index, src).toTensor();
+             : at::cpu::scatter_add(self, dim, index, src);
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor& scatter_add_in_place(at::Tensor& self, int64_t dim, const at::Tensor& index,
                                  const at::Tensor& src) {
   if (!ran_in_place({Op::scatter_add, self, dim, index, src, {}})) {
-    call_torch(kOp.text, self, dim, index, src);
+    at::cpu::scatter_add_(self, dim, index, src);
   }
   return self;
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                             const at::Tensor& src, at::Tensor& out) {
   if (!ran_into({Op::scatter_add, self, dim, index, src, {}}, out)) {
-    call_torch(kOp.text, self, dim, index, src, out);
+    at::cpu::scatter_add_outf(self, dim, index, src, out);
   }
   return out;
 }
@@ -169,7 +171,7 @@ const char* factor(const at::Scalar& alpha) {
   return !alpha.isSymbolic() && alpha.equal(1) ? nullptr : "alpha";
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor index_add(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                      const at::Tensor& source, const at::Scalar& alpha) {
   at::Tensor out;
@@ -178,10 +180,10 @@ at::Tensor index_add(const at::Tensor& self, int64_t dim, const at::Tensor& inde
   } else if (ran_into_new({Op::index_add, self, dim, index, source, {}}, out)) {
     return out;
   }
-  return call_torch(kOp.text, self, dim, index, source, alpha).toTensor();
+  return at::cpu::index_add(self, dim, index, source, alpha);
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor& index_add_in_place(at::Tensor& self, int64_t dim, const at::Tensor& index,
                                const at::Tensor& source, const at::Scalar& alpha) {
   if (const char* why = factor(alpha)) {
@@ -189,11 +191,11 @@ at::Tensor& index_add_in_place(at::Tensor& self, int64_t dim, const at::Tensor& 
   } else if (ran_in_place({Op::index_add, self, dim, index, source, {}})) {
     return self;
   }
-  call_torch(kOp.text, self, dim, index, source, alpha);
+  at::cpu::index_add_(self, dim, index, source, alpha);
   return self;
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                           const at::Tensor& source, const at::Scalar& alpha, at::Tensor& out) {
   if (const char* why = factor(alpha)) {
@@ -201,7 +203,7 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
   } else if (ran_into({Op::index_add, self, dim, index, source, {}}, out)) {
     return out;
   }
-  call_torch(kOp.text, self, dim, index, source, alpha, out);
+  at::cpu::index_add_outf(self, dim, index, source, alpha, out);
   return out;
 }
 

@@ -3,6 +3,9 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
+#include <ATen/ops/gather_cpu_dispatch.h>
+#include <ATen/ops/index_cpu_dispatch.h>
+#include <ATen/ops/index_select_cpu_dispatch.h>
 
 #include <array>
 #include <optional>
@@ -130,32 +133,32 @@ bool select_into(Call call, const at::Tensor& out) {
   return true;
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
   auto out = selected({Op::index_select, self, dim, index, {}});
-  return out ? std::move(*out) : call_torch(kOp.text, self, dim, index).toTensor();
+  return out ? std::move(*out) : at::cpu::index_select(self, dim, index);
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                              at::Tensor& out) {
   if (!select_into({Op::index_select, self, dim, index, {}}, out)) {
-    call_torch(kOp.text, self, dim, index, out);
+    at::cpu::index_select_outf(self, dim, index, out);
   }
   return out;
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad) {
   auto out = selected({Op::gather, self, dim, index, {}});
-  return out ? std::move(*out) : call_torch(kOp.text, self, dim, index, sparse_grad).toTensor();
+  return out ? std::move(*out) : at::cpu::gather(self, dim, index, sparse_grad);
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor& gather_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                        bool sparse_grad, at::Tensor& out) {
   if (!select_into({Op::gather, self, dim, index, {}}, out)) {
-    call_torch(kOp.text, self, dim, index, sparse_grad, out);
+    at::cpu::gather_outf(self, dim, index, sparse_grad, out);
   }
   return out;
 }
@@ -176,7 +179,7 @@ std::optional<at::Tensor> index_of_rows(const OptionalTensors& indices) {
   return found;
 }
 
-template <OpName kOp>
+template <OpName>
 at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
   const bool fewer = static_cast<int64_t>(indices.size()) <= self.dim();
   if (const auto rows = fewer ? index_of_rows(indices) : std::nullopt) {
@@ -186,7 +189,7 @@ at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
   } else {
     count_refusal(op_name(Op::index), "indices");
   }
-  return call_torch(kOp.text, self, indices).toTensor();
+  return at::cpu::index(self, indices);
 }
 
 constexpr auto kKey = c10::DispatchKey::CPU;
