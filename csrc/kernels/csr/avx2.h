@@ -36,7 +36,7 @@ struct GraphF64x4 {
   using Vector = __m256d;
   using Mask = __m256i;
   static constexpr int64_t kLanes = 4;
-  static constexpr int64_t kMostVectors = 8;
+  static constexpr int64_t kMostVectors = 4;
 
   CPUACCEL_INLINE static Vector set1(double value) { return _mm256_set1_pd(value); }
   CPUACCEL_INLINE static Vector load(const double* src) { return _mm256_loadu_pd(src); }
@@ -130,6 +130,7 @@ struct GraphF64x2 {
 // There are no masked loads of 16 bits: parts go through eight elements on the stack.
 template <typename Self>
 struct GraphHalfx8 : GraphF32x8 {
+  static constexpr int64_t kMostVectors = 4;
   using Element = uint16_t;
   using Mask = int64_t;
 

@@ -16,7 +16,7 @@ struct GraphScalar {
   using Vector = Float;
   using Mask = bool;
   static constexpr int64_t kLanes = 1;
-  static constexpr int64_t kMostVectors = 8;
+  static constexpr int64_t kMostVectors = 2;
 
   CPUACCEL_INLINE static Vector set1(Number value) { return value; }
   CPUACCEL_INLINE static Vector load(const Element* src) { return *src; }
