@@ -76,6 +76,11 @@ struct Family {
 CPUACCEL_BENCH_FAMILIES(CPUACCEL_DECLARE)
 #undef CPUACCEL_DECLARE
 
+// Whether a row is not to be timed: it cannot run, or has no vectors and would take seconds.
+inline bool left_out(Isa isa, double operations, double most_for_ref) {
+  return !isa_usable(isa) || (isa == Isa::ref && operations > most_for_ref);
+}
+
 // A candidate for each usable row; `make` turns the row's function into the call to be timed.
 template <typename Function, typename Make>
 std::vector<Candidate> candidates(std::span<const kernels::KernelRow<Function>> rows, Make make) {

@@ -52,7 +52,7 @@ std::vector<Candidate> both(const Conv2dShape& s, ImageLayout layout, double ope
   const auto data = std::make_shared<const Data>(s, layout);
   std::vector<Candidate> all;
   for (const auto& row : kernels::gemm_kernels()) {
-    if (!isa_usable(row.isa) || (row.isa == Isa::ref && operations > kMostForRef)) {
+    if (left_out(row.isa, operations, kMostForRef)) {
       continue;
     }
     all.push_back({row.name, row.isa,

@@ -35,10 +35,6 @@ constexpr Shape kOthers[] = {
 constexpr double kMostForRef = 1e8;
 constexpr double kMost = 4e10;
 
-bool left_out(Isa isa, double operations) {
-  return !isa_usable(isa) || (isa == Isa::ref && operations > kMostForRef);
-}
-
 // The same numbers again and again: drawing each anew takes longer than the products.
 std::vector<float> some_floats(int64_t count) {
   const auto block = normal_floats(std::min<int64_t>(count, 65521));
@@ -69,7 +65,7 @@ std::vector<Candidate> both(const Shape& s, double operations) {
   const auto data = std::make_shared<const Data>(s);
   std::vector<Candidate> all;
   for (const auto& row : kernels::gemm_kernels()) {
-    if (left_out(row.isa, operations)) {
+    if (left_out(row.isa, operations, kMostForRef)) {
       continue;
     }
     all.push_back({row.name, row.isa,
@@ -93,7 +89,7 @@ std::vector<Candidate> rounded(const Shape& s, double operations) {
   std::fill(halves->begin(), halves->end(), uint16_t{0x3f80});
   std::vector<Candidate> all;
   for (const auto& row : kernels::gemm_bf16_kernels()) {
-    if (left_out(row.isa, operations)) {
+    if (left_out(row.isa, operations, kMostForRef)) {
       continue;
     }
     all.push_back({row.name, row.isa,

@@ -16,20 +16,22 @@ std::atomic<bool> own_only{false};
 bool depthwise(const Conv2dShape& s) { return s.groups == s.C && s.groups > 1; }
 bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
 
-bool amd_cpu() { return cpu_vendor() == "AuthenticAMD"; }
-
 bool avx512() { return isa_usable(Isa::avx512); }
+
+const char* why_not_this_cpu() {
+  return !isa_usable(Isa::avx2)           ? "convolutions are torch's on a CPU without AVX2"
+         : cpu_vendor() != "AuthenticAMD" ? "convolutions are torch's on a CPU that is not AMD's"
+                                          : "";
+}
 
 // Measured on a core of Zen 3, and where AVX-512 is named on one of Zen 4, by
 // benchmarks/ops/conv_providers.py, at batch 1: how many times as fast as torch's kernels, which
 // are oneDNN's, or im2col and MKL. Not measured on Intel.
 constexpr std::array kChoices{
-    ConvChoice{.name = "a CPU that is not AMD's",
-               .applies = [](const Conv2dShape&, ImageLayout) { return !amd_cpu(); },
-               .kernel = ConvKernel::torch},
-    ConvChoice{.name = "a CPU without AVX2",
-               .applies = [](const Conv2dShape&, ImageLayout) { return !isa_usable(Isa::avx2); },
-               .kernel = ConvKernel::torch},
+    ConvChoice{
+        .name = "a CPU without AVX2, or not AMD's",
+        .applies = [](const Conv2dShape&, ImageLayout) { return why_not_this_cpu()[0] != '\0'; },
+        .kernel = ConvKernel::torch},
     // 0.2 to 0.8
     ConvChoice{.name = "AVX-512, depthwise, of more than 25 taps",
                .applies = [](const Conv2dShape& s,
@@ -121,12 +123,7 @@ const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout) {
 }
 
 const char* why_no_own_convolutions() {
-  if (own_only.load(std::memory_order_relaxed)) {
-    return "";
-  }
-  return !isa_usable(Isa::avx2) ? "convolutions are torch's on a CPU without AVX2"
-         : !amd_cpu()           ? "convolutions are torch's on a CPU that is not AMD's"
-                                : "";
+  return own_only.load(std::memory_order_relaxed) ? "" : why_not_this_cpu();
 }
 
 void set_own_convolutions_only(bool only) { own_only.store(only, std::memory_order_relaxed); }

@@ -26,8 +26,8 @@ bool usual(const at::Tensor& input, at::IntArrayRef weight, const ConvArguments&
 
 }  // namespace
 
-bool dense_floats(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat && x.layout() == at::kStrided && x.is_cpu();
+bool dense_of(const at::Tensor& x, at::ScalarType type) {
+  return x.scalar_type() == type && x.layout() == at::kStrided && x.is_cpu();
 }
 
 std::optional<kernels::Conv2dShape> conv_shape(const at::Tensor& input, at::IntArrayRef weight,
@@ -65,9 +65,8 @@ std::optional<kernels::Conv2dShape> conv_shape(const at::Tensor& input, at::IntA
   shape.OW = room_w / shape.SW + 1;
   const bool fits = room_h >= 0 && room_w >= 0 && shape.C % shape.groups == 0 &&
                     shape.OC % shape.groups == 0 && weight[1] == shape.C / shape.groups;
-  const bool biased = bias.has_value() && bias->defined();
   if (!fits ||
-      (biased && !(dense_floats(*bias) && bias->dim() == 1 && bias->size(0) == shape.OC))) {
+      (has_bias(bias) && !(dense_floats(*bias) && bias->dim() == 1 && bias->size(0) == shape.OC))) {
     return std::nullopt;
   }
   return kernels::conv_f32_takes(shape) ? std::optional(shape) : std::nullopt;

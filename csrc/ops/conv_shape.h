@@ -14,7 +14,10 @@ struct ConvArguments {
   int64_t groups;
 };
 
-bool dense_floats(const at::Tensor& x);
+bool dense_of(const at::Tensor& x, at::ScalarType type);
+inline bool dense_floats(const at::Tensor& x) { return dense_of(x, at::kFloat); }
+
+inline bool has_bias(const std::optional<at::Tensor>& bias) { return bias && bias->defined(); }
 
 // The shape, if this is a convolution of one or two dimensions that we could compute, of dense f32
 // tensors. What is wrong with a call is torch's to say: it is not ours.

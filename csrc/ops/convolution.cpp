@@ -24,12 +24,6 @@ namespace {
 
 using Bias = std::optional<at::Tensor>;
 
-bool dense(const at::Tensor& x, at::ScalarType type) {
-  return x.scalar_type() == type && x.layout() == at::kStrided && x.is_cpu();
-}
-
-bool has_bias(const Bias& bias) { return bias.has_value() && bias->defined(); }
-
 // Torch has a plain loop for 16-bit convolutions where the CPU has no arithmetic for them, twenty
 // to seventy times slower than f32.
 bool plain_loop_in_torch(at::ScalarType type) {
@@ -46,7 +40,8 @@ bool taps_beyond_image(const at::Tensor& input, at::IntArrayRef dilation) {
 bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                      at::IntArrayRef dilation) {
   const auto type = input.scalar_type();
-  return dense(input, type) && dense(weight, type) && (!has_bias(bias) || dense(*bias, type)) &&
+  return dense_of(input, type) && dense_of(weight, type) &&
+         (!has_bias(bias) || dense_of(*bias, type)) &&
          (plain_loop_in_torch(type) || (type != at::kFloat && taps_beyond_image(input, dilation)));
 }
 
@@ -56,10 +51,13 @@ bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bi
 bool rounded_is_faster(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                        const ConvArguments& arguments) {
   constexpr int64_t kFewTerms = 128, kFewChannels = 64, kFewPixels = 100;
+  if (!fastmath_on() || !isa_usable(Isa::avx512)) {
+    return false;
+  }
   const auto shape = conv_shape(input, weight.sizes(), bias, arguments);
-  return shape && dense_floats(weight) && fastmath_on() && isa_usable(Isa::avx512) &&
-         weight.size(1) * shape->taps() >= kFewTerms && shape->OC >= kFewChannels &&
-         shape->N * shape->pixels() >= kFewPixels && !taps_beyond_image(input, arguments.dilation);
+  return shape && dense_floats(weight) && weight.size(1) * shape->taps() >= kFewTerms &&
+         shape->OC >= kFewChannels && shape->N * shape->pixels() >= kFewPixels &&
+         !taps_beyond_image(input, arguments.dilation);
 }
 
 // Operands and sums are rounded to bf16, and the bias is added in f32.

@@ -12,8 +12,6 @@ using kernels::Conv2dShape;
 using kernels::ImageLayout;
 using Bias = std::optional<at::Tensor>;
 
-bool has_bias(const Bias& bias) { return bias.has_value() && bias->defined(); }
-
 // Torch's rule for the layout of a result.
 bool channels_last(const at::Tensor& input, const at::Tensor& weight) {
   return weight.dim() == 4 && (input.suggest_memory_format() == at::MemoryFormat::ChannelsLast ||

@@ -74,10 +74,13 @@ std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::
                             arguments.dilation.slice(1), arguments.groups};
   const int64_t most = std::max<int64_t>(kMostFloats / (seen * IH * IW), 1);
   const int64_t together = std::min(depths->count(), most);
-  at::Tensor images = at::detail::empty_cpu({together, C, depths->kernel, IH, IW}, at::kFloat);
-  if (!takes_own_convolution(images.view({together, seen, IH, IW}), weights, bias, plane)) {
+  // Asked of one float that stands for all, before there is memory for the images.
+  const at::Tensor like = at::detail::empty_cpu({1, 1, 1, 1}, at::kFloat);
+  if (!takes_own_convolution(like.expand({together, seen, IH, IW}), weights, bias, plane)) {
     return std::nullopt;
   }
+  const at::Tensor images =
+      at::detail::empty_cpu({together, C, depths->kernel, IH, IW}, at::kFloat);
   at::Tensor dst;
   for (int64_t n = 0; n < input.size(0); ++n) {
     for (int64_t first = 0; first < depths->count(); first += together) {

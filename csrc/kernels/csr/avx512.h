@@ -62,28 +62,33 @@ struct GraphF64x8 {
   }
 };
 
-struct GraphBf16x16 : GraphF32x16 {
-  static constexpr int64_t kMostVectors = 4;
+// Sixteen halves; Half says what they are as floats.
+template <typename Half>
+struct GraphHalfx16 : GraphF32x16 {
   using Element = uint16_t;
-  CPUACCEL_INLINE static float number(uint16_t value) { return bf16_to_float(value); }
+  static constexpr int64_t kMostVectors = 4;
+
+  CPUACCEL_INLINE static float number(uint16_t value) { return Half::number(value); }
   CPUACCEL_INLINE static Vector load(const uint16_t* src) {
-    return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)));
+    return Half::widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)));
   }
   CPUACCEL_INLINE static Vector load(const uint16_t* src, Mask m) {
-    return widened(_mm256_maskz_loadu_epi16(m, src));
+    return Half::widened(_mm256_maskz_loadu_epi16(m, src));
   }
   CPUACCEL_INLINE static void store(uint16_t* dst, Vector v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), rounded(v));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), Half::rounded(v));
   }
   CPUACCEL_INLINE static void store(uint16_t* dst, Vector v, Mask m) {
-    _mm256_mask_storeu_epi16(dst, m, rounded(v));
+    _mm256_mask_storeu_epi16(dst, m, Half::rounded(v));
   }
+};
 
- private:
-  CPUACCEL_INLINE static Vector widened(__m256i halves) {
+struct Bf16s {
+  CPUACCEL_INLINE static float number(uint16_t value) { return bf16_to_float(value); }
+  CPUACCEL_INLINE static __m512 widened(__m256i halves) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
   }
-  CPUACCEL_INLINE static __m256i rounded(Vector v) {
+  CPUACCEL_INLINE static __m256i rounded(__m512 v) {
     const __m512i bits = _mm512_castps_si512(v);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
@@ -93,28 +98,16 @@ struct GraphBf16x16 : GraphF32x16 {
   }
 };
 
-struct GraphF16x16 : GraphF32x16 {
-  static constexpr int64_t kMostVectors = 4;
-  using Element = uint16_t;
+struct F16s {
   CPUACCEL_INLINE static float number(uint16_t value) { return f16_to_float(value); }
-  CPUACCEL_INLINE static Vector load(const uint16_t* src) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)));
-  }
-  CPUACCEL_INLINE static Vector load(const uint16_t* src, Mask m) {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, src));
-  }
-  CPUACCEL_INLINE static void store(uint16_t* dst, Vector v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), rounded(v));
-  }
-  CPUACCEL_INLINE static void store(uint16_t* dst, Vector v, Mask m) {
-    _mm256_mask_storeu_epi16(dst, m, rounded(v));
-  }
-
- private:
-  CPUACCEL_INLINE static __m256i rounded(Vector v) {
+  CPUACCEL_INLINE static __m512 widened(__m256i halves) { return _mm512_cvtph_ps(halves); }
+  CPUACCEL_INLINE static __m256i rounded(__m512 v) {
     return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
   }
 };
+
+using GraphBf16x16 = GraphHalfx16<Bf16s>;
+using GraphF16x16 = GraphHalfx16<F16s>;
 
 }  // namespace
 }  // namespace cpuaccel::kernels

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/scatter/scatter.h"
+
 namespace cpuaccel::ops {
 
 std::optional<Rows> rows_of(const at::Tensor& tensor) {
@@ -34,6 +36,19 @@ at::Tensor row_numbers(const at::Tensor& index) {
 }
 
 bool is_index_type(at::ScalarType type) { return type == at::kInt || type == at::kLong; }
+
+bool numbers_within(const at::Tensor& numbers, int64_t low, int64_t high) {
+  return kernels::index_within(numbers.const_data_ptr(), numbers.scalar_type() == at::kLong,
+                               numbers.numel(), low, high);
+}
+
+bool strided_on_cpu(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && tensor.device().is_cpu();
+}
+
+bool is_row_dimension(const at::Tensor& tensor, int64_t dim) {
+  return tensor.dim() > 0 && (dim == 0 || dim == -tensor.dim());
+}
 
 bool apart(const at::Tensor& a, const at::Tensor& b) {
   return !a.is_alias_of(b) || at::get_overlap_status(a, b) == at::MemOverlapStatus::No;

@@ -25,6 +25,14 @@ at::Tensor row_numbers(const at::Tensor& index);
 
 bool is_index_type(at::ScalarType type);
 
+// Whether each of such numbers is in [low, high).
+bool numbers_within(const at::Tensor& numbers, int64_t low, int64_t high);
+
+bool strided_on_cpu(const at::Tensor& tensor);
+
+// Whether `dim` names dimension 0 of a tensor that has one.
+bool is_row_dimension(const at::Tensor& tensor, int64_t dim);
+
 // No byte of one is a byte of the other. Expanded tensors are too hard for torch to tell, but where
 // the memory is another there is nothing to tell.
 bool apart(const at::Tensor& a, const at::Tensor& b);

@@ -28,18 +28,14 @@ struct Call {
   at::Tensor numbers;  // of the index, dense
 };
 
-bool plain(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.device().is_cpu();
-}
-
 // What a call is left to torch for, to judge or to compute; null if it is not.
 const char* refusal(Call& call) {
   const auto& [op, self, dim, index, src, numbers] = call;
   const bool scatters = op == Op::scatter_add;
-  if (!plain(self) || !plain(index) || !plain(src)) {
+  if (!strided_on_cpu(self) || !strided_on_cpu(index) || !strided_on_cpu(src)) {
     return "layout";
   }
-  if (self.dim() == 0 || (dim != 0 && dim != -self.dim())) {
+  if (!is_row_dimension(self, dim)) {
     return "dimension";
   }
   const auto type = self.scalar_type();
@@ -59,16 +55,12 @@ const char* refusal(Call& call) {
   if (!call.numbers.defined()) {
     return "an index for each number";
   }
-  return kernels::index_within(call.numbers.const_data_ptr(),
-                               call.numbers.scalar_type() == at::kLong, call.numbers.numel(), 0,
-                               self.size(0))
-             ? nullptr
-             : "index out of range";
+  return numbers_within(call.numbers, 0, self.size(0)) ? nullptr : "index out of range";
 }
 
 // Whether sums can be written to `out`, which has the call's self in it then.
 const char* result_refusal(const Call& call, const at::Tensor& out) {
-  if (!plain(out) || out.scalar_type() != call.self.scalar_type() ||
+  if (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
       out.sizes() != call.self.sizes()) {
     return "result";
   }

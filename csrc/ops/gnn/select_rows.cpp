@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "kernels/gather/gather.h"
-#include "kernels/scatter/scatter.h"
 #include "ops/gnn/rows.h"
 #include "ops/lists.h"
 #include "ops/override.h"
@@ -32,10 +31,6 @@ struct Call {
   at::Tensor numbers;  // of the index, dense
 };
 
-bool plain(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.device().is_cpu();
-}
-
 bool fits(const Call& call) {
   switch (call.op) {
     case Op::gather:
@@ -50,10 +45,10 @@ bool fits(const Call& call) {
 // What a call is left to torch for, to judge or to compute; null if it is not.
 const char* refusal(Call& call) {
   const auto& [op, self, dim, index, numbers] = call;
-  if (!plain(self) || !plain(index)) {
+  if (!strided_on_cpu(self) || !strided_on_cpu(index)) {
     return "layout";
   }
-  if (self.dim() == 0 || (dim != 0 && dim != -self.dim())) {
+  if (!is_row_dimension(self, dim)) {
     return "dimension";
   }
   if (!is_index_type(index.scalar_type())) {
@@ -73,13 +68,11 @@ const char* refusal(Call& call) {
     return "an index for each number";
   }
   const int64_t N = self.size(0);
-  const bool wide = numbers.scalar_type() == at::kLong;
-  if (kernels::index_within(numbers.const_data_ptr(), wide, numbers.numel(),
-                            op == Op::index ? -N : 0, N)) {
+  if (numbers_within(numbers, op == Op::index ? -N : 0, N)) {
     return nullptr;
   }
   // Torch's gather reads int32 as int64: what it says would be of other numbers, if it said it.
-  TORCH_CHECK(op != Op::gather || wide,
+  TORCH_CHECK(op != Op::gather || numbers.scalar_type() == at::kLong,
               "gather: an index is out of bounds for dimension 0 with size ", N);
   return "index out of range";
 }
@@ -119,7 +112,7 @@ std::optional<at::Tensor> selected(Call call) {
 
 bool select_into(Call call, const at::Tensor& out) {
   const char* why = refusal(call);
-  if (why == nullptr && (!plain(out) || out.scalar_type() != call.self.scalar_type() ||
+  if (why == nullptr && (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
                          out.sizes() != at::IntArrayRef(sizes_of(call)) || !out.is_contiguous())) {
     why = "result";
   } else if (why == nullptr && (!apart(out, call.self) || !apart(out, call.index))) {

@@ -75,7 +75,7 @@ at::Tensor packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
   CPUACCEL_OWN_CALL(packed_convolution);
   const auto layout = layout_of(input, channels_last);
   const at::Tensor src = input.contiguous(format_of(layout));
-  const at::Tensor row = bias && bias->defined() ? bias->contiguous() : at::Tensor();
+  const at::Tensor row = has_bias(bias) ? bias->contiguous() : at::Tensor();
   at::Tensor dst = conv_result(input, *shape, layout);
   std::vector<kernels::GemmPacked> weights;
   weights.reserve(views.size());

@@ -9,6 +9,7 @@
 #include <array>
 #include <vector>
 
+#include "ops/conv_shape.h"
 #include "ops/prepack/convolution.h"
 
 namespace cpuaccel::ops {
@@ -48,7 +49,7 @@ class PackedConvolution : public torch::autograd::Function<PackedConvolution> {
     data["dilation"] = rest.dilation;
     data["groups"] = rest.groups;
     data["channels_last"] = rest.channels_last;
-    data["biased"] = bias && bias->defined();
+    data["biased"] = has_bias(bias);
     return dispatch(input, rest.packed, rest.panel, rest.weight, bias, rest.stride, rest.padding,
                     rest.dilation, rest.groups, rest.channels_last);
   }
@@ -78,7 +79,7 @@ class PackedConvolution : public torch::autograd::Function<PackedConvolution> {
 };
 
 at::Tensor autograd(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
-  const bool bias_learns = bias && bias->defined() && bias->requires_grad();
+  const bool bias_learns = has_bias(bias) && bias->requires_grad();
   if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
     const Rest rest{packed.vec(),  panel,          weight.vec(), stride.vec(),
                     padding.vec(), dilation.vec(), groups,       channels_last};
