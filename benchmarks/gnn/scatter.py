@@ -16,12 +16,10 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
-from benchmarks._report import Ratio, Report, Row, left_out
-from benchmarks._timing import Contender, side_by_side
-from benchmarks.gnn._graphs import GRAPHS, edges_of
-
-_INDEX = {"int32": torch.int32, "int64": torch.int64}
+from benchmarks._arguments import names
+from benchmarks._report import Ratio, Report, left_out
+from benchmarks.gnn import _both
+from benchmarks.gnn._graphs import edges_of
 
 Call = Callable[[Tensor, Tensor, Tensor], object]
 """Of the rows of all nodes, which may be written to, the index, and the rows of all edges."""
@@ -63,22 +61,14 @@ CASES: dict[str, Call] = {
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes what was asked for."""
     options = _parser().parse_args(arguments)
-    for name, known in ((options.graph, GRAPHS), *((case, CASES) for case in options.cases)):
-        if name not in known:
-            raise SystemExit(f"unknown name {name!r}; known: {', '.join(known)}")
+    _both.check_names(options, CASES)
     torch.set_num_threads(options.threads)
     reasons = {"cpuaccel": _plugin.missing()}
-    ways = {
-        name: on for name, on in {"torch": False, "cpuaccel": True}.items() if not reasons.get(name)
-    }
-    _, index = edges_of(options.graph, options.scale, options.edges, _INDEX[options.index])
+    ways = _both.ways(reasons)
+    _, index = edges_of(options.graph, options.scale, options.edges, _both.INDEX[options.index])
     report = Report(
         "rows added and read by an index, median time of a call",
-        {
-            **_machine.describe(),
-            "graph": f"{options.graph}, {1 << options.scale:,} nodes, {options.edges:,} edges, "
-            f"{options.index} indices, float32",
-        },
+        _both.facts(options),
         list(ways),
         [Ratio("cpuaccel", "torch")],
         notes=left_out(reasons),
@@ -88,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
             for order, numbers in (("", index), (", in order", index.sort().values)):
                 run = _run(case, numbers, int(columns), options)
                 name = f"K {columns}, {case}{order}"
-                report.rows.append(_measure(name, run, ways, options))
+                report.rows.append(_both.measure(name, run, ways, options))
     report.print(_machine.console())
     if options.json:
         report.write_json(options.json)
@@ -103,32 +93,10 @@ def _run(
     return partial(CASES[case], nodes, index, edges)
 
 
-def _measure(
-    name: str, run: Callable[[], object], ways: dict[str, bool], options: argparse.Namespace
-) -> Row:
-    contenders = {way: Contender(run, partial(_plugin.enabled, on)) for way, on in ways.items()}
-    samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
-    calls = {}
-    if "cpuaccel" in ways:
-        with _plugin.enabled(True):
-            calls = _plugin.calls_of(run)
-    return Row(name, samples, {"calls": calls})
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
-    parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
-    parser.add_argument("--edges", type=positive, default=4_194_304, help="default: 4194304")
-    parser.add_argument("--index", choices=list(_INDEX), default="int64")
-    parser.add_argument("--columns", type=names, default=["1", "4", "16", "64", "128"])
+    _both.add_arguments(parser)
     parser.add_argument("--cases", type=names, default=list(CASES), help=", ".join(CASES))
-    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
-    parser.add_argument(
-        "--budget", type=float, default=5.0, help="seconds of rounds a line (default: 5)"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 
 

@@ -23,14 +23,12 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
 from benchmarks._report import Ratio, Row, geomean, left_out, print_header, print_notes, show_ratio
-from benchmarks._timing import Contender, side_by_side
-from benchmarks.gnn._graphs import GRAPHS, adjacency
+from benchmarks.gnn import _both
+from benchmarks.gnn._graphs import adjacency
 from benchmarks.ops._peaks import meter
 
 _RATIO = Ratio("cpuaccel", "torch")
-_INDEX = {"int32": torch.int32, "int64": torch.int64}
 
 Call = Callable[[Tensor, Tensor], object]
 
@@ -70,18 +68,14 @@ CASES: dict[str, Call] = {
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes what was asked for."""
     options = _parser().parse_args(arguments)
-    for name, known in ((options.graph, GRAPHS), *((case, CASES) for case in options.cases)):
-        if name not in known:
-            raise SystemExit(f"unknown name {name!r}; known: {', '.join(known)}")
+    _both.check_names(options, CASES)
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     torch.set_num_threads(options.threads)
     reasons = {"cpuaccel": _plugin.missing()}
-    ways = {
-        name: on for name, on in {"torch": False, "cpuaccel": True}.items() if not reasons.get(name)
-    }
+    ways = _both.ways(reasons)
     measure = meter(torch.float32) if options.peaks else None
     rate = measure().bytes if measure else 0.0
-    matrix = adjacency(options.graph, options.scale, options.edges, _INDEX[options.index])
+    matrix = adjacency(options.graph, options.scale, options.edges, _both.INDEX[options.index])
     rows = [
         _measure(matrix, int(columns), case, ways, options)
         for columns in options.columns
@@ -89,11 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     if measure:
         rate = max(rate, measure().bytes)
-    facts = {
-        **_machine.describe(),
-        "graph": f"{options.graph}, {1 << options.scale:,} nodes, {options.edges:,} edges, "
-        f"{options.index} indices, float32",
-    }
+    facts = _both.facts(options)
     if rate:
         facts["memory"] = f"{rate / 1e9:.1f} GB/s read"
     console = _machine.console()
@@ -121,14 +111,8 @@ def _measure(
 ) -> Row:
     x = torch.randn(matrix.shape[1], columns, generator=torch.Generator().manual_seed(2))
     run = partial(CASES[case], matrix, x)
-    contenders = {name: Contender(run, partial(_plugin.enabled, on)) for name, on in ways.items()}
-    samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
-    calls = {}
-    if "cpuaccel" in ways:
-        with _plugin.enabled(True):
-            calls = _plugin.calls_of(run)
-    extra = {"columns": columns, "case": case, "calls": calls}
-    return Row(f"K {columns}, {case}", samples, extra)
+    name = f"K {columns}, {case}"
+    return _both.measure(name, run, ways, options, columns=columns, case=case)
 
 
 def _bounds(matrix: Tensor, columns: int, rate: float) -> tuple[float, float]:
@@ -166,26 +150,16 @@ def _table(rows: list[Row], ways: list[str], matrix: Tensor, rate: float) -> Tab
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
-    parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
-    parser.add_argument("--edges", type=positive, default=4_194_304, help="default: 4194304")
-    parser.add_argument("--index", choices=list(_INDEX), default="int64")
-    parser.add_argument("--columns", type=names, default=["1", "4", "16", "64", "128"])
+    _both.add_arguments(parser)
     parser.add_argument(
         "--cases",
         type=lambda text: [name.strip() for name in text.split(";")],
         default=list(CASES),
         help=f"separated by semicolons, of: {'; '.join(CASES)}",
     )
-    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
-    parser.add_argument(
-        "--budget", type=float, default=5.0, help="seconds of rounds a line (default: 5)"
-    )
     parser.add_argument(
         "--no-peaks", dest="peaks", action="store_false", help="do not measure the memory"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 
 

@@ -1,0 +1,70 @@
+"""What the benchmarks of this folder have in common: torch beside cpuaccel, on a graph."""
+
+import argparse
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import names, positive
+from benchmarks._report import Row
+from benchmarks._timing import Contender, side_by_side
+from benchmarks.gnn._graphs import GRAPHS
+
+INDEX = {"int32": torch.int32, "int64": torch.int64}
+
+
+def check_names(options: argparse.Namespace, cases: Iterable[str]) -> None:
+    """Ends the program where a graph or a case is not known."""
+    for name, known in ((options.graph, GRAPHS), *((case, cases) for case in options.cases)):
+        if name not in known:
+            raise SystemExit(f"unknown name {name!r}; known: {', '.join(known)}")
+
+
+def ways(reasons: dict[str, str]) -> dict[str, bool]:
+    """Names of what can be measured, and whether the plugin is on for it."""
+    both = {"torch": False, "cpuaccel": True}
+    return {name: on for name, on in both.items() if not reasons.get(name)}
+
+
+def facts(options: argparse.Namespace) -> dict[str, str]:
+    """The machine and the graph."""
+    return {
+        **_machine.describe(),
+        "graph": f"{options.graph}, {1 << options.scale:,} nodes, {options.edges:,} edges, "
+        f"{options.index} indices, float32",
+    }
+
+
+def measure(
+    name: str,
+    run: Callable[[], object],
+    each: dict[str, bool],
+    options: argparse.Namespace,
+    **extra: object,
+) -> Row:
+    """A row of times of `run`, each way, with what cpuaccel counted."""
+    contenders = {way: Contender(run, partial(_plugin.enabled, on)) for way, on in each.items()}
+    samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
+    calls = {}
+    if "cpuaccel" in each:
+        with _plugin.enabled(True):
+            calls = _plugin.calls_of(run)
+    return Row(name, samples, {**extra, "calls": calls})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the graph, the columns and how long to measure."""
+    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
+    parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
+    parser.add_argument("--edges", type=positive, default=4_194_304, help="default: 4194304")
+    parser.add_argument("--index", choices=list(INDEX), default="int64")
+    parser.add_argument("--columns", type=names, default=["1", "4", "16", "64", "128"])
+    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
+    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
+    parser.add_argument(
+        "--budget", type=float, default=5.0, help="seconds of rounds a line (default: 5)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
