@@ -44,6 +44,7 @@ _NAMED = {
     "four by four": _case((16, 16), kernel=4),
     "output padding": _case(output_padding=1),
     "output padding beyond the stride": _case(output_padding=3),
+    "stride beyond the kernel": _case(kernel=1, stride=3, padding=0),
     "grouped": _case((8, 16), groups=4),
     "depthwise": _case((8, 8), groups=8),
     "weights not symmetric": _case(symmetric=False),
