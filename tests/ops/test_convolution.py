@@ -49,6 +49,11 @@ class Case:
     dilation: tuple[int, ...]
     groups: int = 1
 
+    def __str__(self) -> str:
+        """The shapes alone: a test's name is the same in every process."""
+        sizes = [tuple(self.x.shape), tuple(self.weight.shape), self.stride, self.dilation]
+        return "-".join("x".join(map(str, size)) for size in sizes)
+
     def run(self, dtype: torch.dtype | None = None) -> Tensor:
         conv = F.conv1d if self.weight.dim() == 3 else F.conv2d
         tensors = [self.x, self.weight, self.bias]

