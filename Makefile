@@ -21,16 +21,14 @@ demo: $(VENV)/.installed
 
 test: test-kernels test-python
 
+# A process for each core. Each may use all threads: what is shared between threads is tested too.
 test-python: $(VENV)/.installed
-	$(BIN)/pytest
+	$(PYTHON) tests/cpp/check_isa_objects.py build/wheel
+	$(BIN)/pytest --numprocesses $(JOBS)
 
-# Kernels and base without torch, and their benchmark: under sanitizers, and once more to look at the
-# ISA objects.
+# Kernels and base without torch, and their benchmark, under sanitizers.
 test-kernels: kernels-sanitized
-	ctest --test-dir build/kernels-sanitized --output-on-failure
-	cmake -S . -B build/kernels -DCPUACCEL_KERNELS_ONLY=ON
-	cmake --build build/kernels --parallel $(JOBS) --target cpuaccel_kernels
-	$(PYTHON) tests/cpp/check_isa_objects.py build/kernels
+	ctest --test-dir build/kernels-sanitized --output-on-failure --parallel $(JOBS)
 
 # The same where this machine lacks the instructions: CPU model of Bochs, best ISA that it has.
 # The first run builds the emulator (some minutes) in build/emulator or $CPUACCEL_EMULATOR.
