@@ -68,9 +68,9 @@ struct Family {
 };
 
 #define CPUACCEL_BENCH_FAMILIES(row)                                                        \
-  row(conv_f32) row(dwconv) row(gemm) row(gemm_bf16) row(qconv) row(avgpool) row(binary)    \
-      row(channel_affine) row(clamp) row(dequantize) row(maxpool) row(minmax) row(quantize) \
-          row(spmm) row(table) row(transpose)
+  row(attention) row(conv_f32) row(dwconv) row(gemm) row(gemm_bf16) row(qconv) row(avgpool) \
+      row(binary) row(channel_affine) row(clamp) row(dequantize) row(maxpool) row(minmax)   \
+          row(quantize) row(spmm) row(table) row(transpose)
 
 #define CPUACCEL_DECLARE(name) Family bench_##name();
 CPUACCEL_BENCH_FAMILIES(CPUACCEL_DECLARE)

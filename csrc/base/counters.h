@@ -23,7 +23,7 @@ namespace cpuaccel {
                               op(addmm) op(bmm) op(baddbmm) op(packed_linear) op(packed_lstm)     \
                                   op(packed_convolution) op(sparse_mm) op(sparse_mm_reduce)       \
                                       op(sparse_mm_reduce_backward) op(scatter_add) op(index_add) \
-                                          op(gather) op(index_select) op(index)
+                                          op(gather) op(index_select) op(index) op(attention)
 
 enum class Op : int {
 #define CPUACCEL_OP(name) name,

@@ -1,41 +1,147 @@
-// Flash attention of f32 under fast math: in bfloat16. Torch's own kernel multiplies block by block
-// through oneDNN then, rounding both blocks each time, and takes twice as long as without fast
-// math.
-
+// Flash attention, forward: aten::_scaled_dot_product_flash_attention_for_cpu, which
+// scaled_dot_product_attention and torch's transformer layers come to.
+//
+// bf16 is multiplied in BF16 arithmetic, and f32 under fast math. Its gradient is torch's, from the
+// logsumexp returned.
+#include <ATen/EmptyTensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_native.h>
+#include <ATen/ops/empty_like.h>
 
 #include <array>
+#include <cmath>
 #include <optional>
 #include <tuple>
 
 #include "base/isa.h"
+#include "kernels/attention/attention.h"
+#include "ops/gemm_type.h"
 #include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
+#include "ops/own_call.h"
 
 namespace cpuaccel::ops {
 namespace {
 
 using Mask = std::optional<at::Tensor>;
+using Result = std::tuple<at::Tensor, at::Tensor>;
 
-bool all_float(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
-  return query.scalar_type() == at::kFloat && key.scalar_type() == at::kFloat &&
-         value.scalar_type() == at::kFloat;
+struct Operands {
+  const at::Tensor &query, &key, &value;
+  const Mask& mask;
+};
+
+// Sizes that broadcast to N x H x L x S.
+bool broadcasts(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
+  const std::array<int64_t, 4> to{query.size(0), query.size(1), query.size(2), key.size(2)};
+  const auto first = static_cast<size_t>(4 - mask.dim());
+  for (size_t i = first; i < 4; ++i) {
+    const int64_t size = mask.size(static_cast<int64_t>(i - first));
+    if (size != to[i] && size != 1) {
+      return false;
+    }
+  }
+  return true;
 }
 
-std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
-                                             const at::Tensor& value, double dropout_p,
-                                             bool is_causal, const Mask& attn_mask,
-                                             std::optional<double> scale) {
-  if (!all_float(query, key, value) || !fastmath_on() || !has_bf16_arithmetic()) {
+bool is_plain(const at::Tensor& x) {
+  return x.layout() == at::kStrided && x.dim() == 4 && x.numel() > 0;
+}
+
+bool same_heads(const at::Tensor& a, const at::Tensor& b) {
+  return a.size(0) == b.size(0) && a.size(1) == b.size(1) && a.size(3) == b.size(3);
+}
+
+// Reasons to leave a call to torch, in the order asked; null: ours.
+const char* why_not(const Operands& of, double dropout_p) {
+  constexpr int64_t kFewQueries = 8;  // keys and values are packed for the queries
+  const auto& [query, key, value, mask] = of;
+  const at::ScalarType type = query.scalar_type();
+  if (!isa_usable(Isa::avx2) || cpu_vendor() != "AuthenticAMD") {
+    return "not measured on this CPU";
+  }
+  if ((type != at::kFloat && type != at::kBFloat16) || key.scalar_type() != type ||
+      value.scalar_type() != type) {
+    return "neither float32 nor bfloat16";
+  }
+  if (!is_plain(query) || !is_plain(key) || !is_plain(value) || dropout_p != 0.0 ||
+      !same_heads(query, key) || !same_heads(query, value) || key.size(2) != value.size(2)) {
+    return "shapes that torch refuses, or heads shared by queries";
+  }
+  if (query.stride(3) != 1) {
+    return "queries whose elements lie apart";
+  }
+  if (query.size(2) < kFewQueries) {
+    return "fewer than 8 queries";
+  }
+  if (mask && (mask->layout() != at::kStrided || (mask->dim() != 2 && mask->dim() != 4) ||
+               (mask->scalar_type() != at::kFloat && mask->scalar_type() != type) ||
+               !broadcasts(*mask, query, key))) {
+    return "a mask of another type or shape";
+  }
+  return nullptr;
+}
+
+kernels::AttentionMatrix matrix(const at::Tensor& x) {
+  return {x.const_data_ptr(), gemm_type(x.scalar_type()), x.stride(0), x.stride(1), x.stride(2),
+          x.stride(3)};
+}
+
+kernels::AttentionMatrix mask_matrix(const at::Tensor& mask) {
+  const int64_t dims = mask.dim();
+  const auto stride = [&](int64_t i) {
+    const int64_t dim = i - 4 + dims;
+    return dim < 0 || mask.size(dim) == 1 ? 0 : mask.stride(dim);
+  };
+  return {mask.const_data_ptr(),
+          gemm_type(mask.scalar_type()),
+          stride(0),
+          stride(1),
+          stride(2),
+          stride(3)};
+}
+
+kernels::AttentionDst dst_of(const at::Tensor& x) {
+  return {x.mutable_data_ptr(), gemm_type(x.scalar_type()), x.stride(0), x.stride(1), x.stride(2)};
+}
+
+Result own_attention(const Operands& of, bool is_causal, std::optional<double> scale) {
+  CPUACCEL_OWN_CALL(attention);
+  const auto& [query, key, value, mask] = of;
+  // Both lie as torch's do: one as the query, one as N x L x H.
+  const at::Tensor dst = at::empty_like(query);
+  const int64_t N = query.size(0), H = query.size(1), L = query.size(2);
+  const at::Tensor logsumexp = at::detail::empty_strided_cpu({N, H, L}, {L * H, 1, H}, at::kFloat);
+  kernels::AttentionCall call;
+  call.N = N;
+  call.H = H;
+  call.L = L;
+  call.S = key.size(2);
+  call.E = query.size(3);
+  call.query = matrix(query);
+  call.key = matrix(key);
+  call.value = matrix(value);
+  if (mask) {
+    call.mask = mask_matrix(*mask);
+  }
+  call.dst = dst_of(dst);
+  call.logsumexp = dst_of(logsumexp);
+  call.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(call.E))));
+  call.causal = is_causal;
+  call.bf16 = has_bf16_arithmetic() && (query.scalar_type() == at::kBFloat16 || fastmath_on());
+  kernels::attention(call);
+  return {dst, logsumexp};
+}
+
+Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                 double dropout_p, bool is_causal, const Mask& attn_mask,
+                 std::optional<double> scale) {
+  const Operands operands{query, key, value, attn_mask};
+  if (const char* reason = why_not(operands, dropout_p)) {
+    count_fallback("attention", reason);
     return at::native::_scaled_dot_product_flash_attention_cpu(query, key, value, dropout_p,
                                                                is_causal, attn_mask, scale);
   }
-  // The mask stays: the lowest float, which is what masks are made of, would round to minus
-  // infinity.
-  auto [output, logsumexp] = at::native::_scaled_dot_product_flash_attention_cpu(
-      to_bfloat16(query), to_bfloat16(key), to_bfloat16(value), dropout_p, is_causal, attn_mask,
-      scale);
-  return {output.to(at::kFloat), logsumexp};
+  return own_attention(operands, is_causal, scale);
 }
 
 constexpr std::array kOverrides{

@@ -34,7 +34,7 @@ def running_conv(backend: str, dims: int, transposed: bool) -> Iterator[None]:
 
 
 def torch_was_wrong(backend: str, counts: Counts) -> bool:
-    """Whether the one provider asked for refused, so that torch's engine ran a layer it gets wrong."""
+    """Whether the provider asked for refused, and torch ran a layer that it gets wrong."""
     return backend != INTREE and not counts.ours() and onednn_convolves_wrongly()
 
 

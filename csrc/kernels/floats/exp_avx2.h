@@ -11,9 +11,17 @@ struct ExpFloats8 : Floats8 {
   CPUACCEL_INLINE static Vector min(Vector a, Vector b) { return _mm256_min_ps(a, b); }
   CPUACCEL_INLINE static Vector max(Vector a, Vector b) { return _mm256_max_ps(a, b); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  CPUACCEL_INLINE static Vector subtract(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
   CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm256_div_ps(a, b); }
   CPUACCEL_INLINE static Vector round(Vector a) {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  CPUACCEL_INLINE static Vector select(Mask m, Vector a, Vector b) {
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m));
+  }
+  // 0 where x > limit, else a.
+  CPUACCEL_INLINE static Vector zero_above(Vector a, Vector x, Vector limit) {
+    return _mm256_and_ps(a, _mm256_cmp_ps(x, limit, _CMP_NGT_UQ));
   }
   CPUACCEL_INLINE static Vector power_of_two(__m256i exponent) {
     return _mm256_castsi256_ps(

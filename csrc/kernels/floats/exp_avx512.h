@@ -11,9 +11,17 @@ struct ExpFloats16 : Floats16 {
   CPUACCEL_INLINE static Vector min(Vector a, Vector b) { return _mm512_min_ps(a, b); }
   CPUACCEL_INLINE static Vector max(Vector a, Vector b) { return _mm512_max_ps(a, b); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
+  CPUACCEL_INLINE static Vector subtract(Vector a, Vector b) { return _mm512_sub_ps(a, b); }
   CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm512_div_ps(a, b); }
   CPUACCEL_INLINE static Vector round(Vector a) {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  CPUACCEL_INLINE static Vector select(Mask m, Vector a, Vector b) {
+    return _mm512_mask_blend_ps(m, b, a);
+  }
+  // 0 where x > limit, else a.
+  CPUACCEL_INLINE static Vector zero_above(Vector a, Vector x, Vector limit) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NGT_UQ), a);
   }
   CPUACCEL_INLINE static Vector scale(Vector a, Vector n) { return _mm512_scalef_ps(a, n); }
 };

@@ -1,0 +1,99 @@
+// Products of blocks in f32 or in BF16 arithmetic, by gemm's loops.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+
+// A block of a matrix as its owner has it.
+struct AttentionBlock {
+  const void* data;
+  GemmType type;
+  int64_t row_stride, column_stride;
+  int64_t rows, columns;
+};
+
+class AttentionArithmetic {
+ public:
+  explicit AttentionArithmetic(bool bf16)
+      : kernels_(first_usable(gemm_kernels()).function()),
+        pairs_(bf16 ? &first_usable(gemm_bf16_kernels()).function() : nullptr) {}
+
+  int64_t mr() const { return kernels_.mr; }
+
+  // Floats that a left operand of `depth` columns takes a row, and a right one of `depth` rows and
+  // `columns` columns takes in all.
+  int64_t left_stride(int64_t depth) const { return round_up(steps(depth), 16) + 16; }
+  int64_t right_floats(int64_t depth, int64_t columns) const {
+    return steps(depth) * round_up(columns, tile_kernels().nr);
+  }
+
+  struct Left {
+    const float* data;
+    int64_t stride;
+  };
+  // `to` is written where the block cannot be used as it lies; rows left_stride(columns) apart.
+  Left left(const AttentionBlock& block, float* to) const {
+    if (pairs_ == nullptr && block.type == GemmType::f32 && block.column_stride == 1) {
+      return {static_cast<const float*>(block.data), block.row_stride};
+    }
+    const int64_t stride = left_stride(block.columns);
+    (pairs_ != nullptr ? pairs_->rows : kernels_.load)(load_call(block, to, stride));
+    return {to, stride};
+  }
+
+  void right(const AttentionBlock& block, float* panels) const {
+    const auto function = pairs_ != nullptr ? pairs_->panels : kernels_.panels;
+    function(load_call(block, panels, 0), tile_kernels().nr);
+  }
+
+  // c[m x columns] = (add ? c : 0) + alpha * left * right
+  struct Product {
+    Left left;
+    const float* right;
+    int64_t rows, columns, depth;
+    float* c;
+    int64_t c_stride;
+    float alpha;
+    bool add;
+  };
+  void multiply(const Product& p) const {
+    const GemmKernels& kernels = tile_kernels();
+    const int64_t k = steps(p.depth);
+    for (int64_t n = 0; n < p.columns; n += kernels.nr) {
+      const int64_t width = std::min(kernels.nr, p.columns - n);
+      kernels.tile({p.rows,
+                    width,
+                    k,
+                    p.left.data,
+                    p.left.stride,
+                    p.right + n * k,
+                    GemmType::f32,
+                    p.c + n,
+                    p.c_stride,
+                    p.alpha,
+                    p.add,
+                    {}});
+    }
+  }
+
+  const GemmKernels& f32() const { return kernels_; }
+
+ private:
+  static LoadCall load_call(const AttentionBlock& block, float* to, int64_t stride) {
+    return {
+        block.data, block.type, block.row_stride, block.column_stride, block.rows, block.columns,
+        to,         stride};
+  }
+  const GemmKernels& tile_kernels() const { return pairs_ != nullptr ? pairs_->pairs() : kernels_; }
+  int64_t steps(int64_t depth) const { return pairs_ != nullptr ? divide_up(depth, 2) : depth; }
+
+  const GemmKernels& kernels_;
+  const GemmBf16Kernels* pairs_;
+};
+
+}  // namespace cpuaccel::kernels

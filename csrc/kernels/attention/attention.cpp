@@ -1,0 +1,202 @@
+#include "kernels/attention/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/scratch.h"
+#include "kernels/attention/arithmetic.h"
+#include "kernels/gemm/blocking.h"
+#include "kernels/gemm/pieces.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<AttentionFunction>{#name, isa, attention_##name},
+constexpr std::array kRows{CPUACCEL_ATTENTION_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+// 256 queries share the packing of keys and values; their scores with 256 keys stay in L2.
+constexpr int64_t kQueries = 256;
+constexpr int64_t kKeys = 256;
+
+const char* at(const AttentionMatrix& matrix, int64_t n, int64_t h, int64_t row) {
+  const int64_t index = n * matrix.batch_stride + h * matrix.head_stride + row * matrix.row_stride;
+  return static_cast<const char*>(matrix.data) + index * gemm_type_size(matrix.type);
+}
+
+char* at(const AttentionDst& dst, int64_t n, int64_t h, int64_t row) {
+  const int64_t index = n * dst.batch_stride + h * dst.head_stride + row * dst.row_stride;
+  return static_cast<char*>(dst.data) + index * gemm_type_size(dst.type);
+}
+
+// Successive pieces of one block of scratch memory, each at a cache line's begin.
+class Pieces {
+ public:
+  Pieces(ScratchSlot slot, int64_t floats)
+      : next_(static_cast<float*>(scratch(slot, static_cast<size_t>(floats) * sizeof(float)))) {}
+  static constexpr int64_t room(int64_t floats) { return round_up(floats, 16); }
+  float* take(int64_t floats) {
+    float* const piece = next_;
+    next_ += room(floats);
+    return piece;
+  }
+
+ private:
+  float* next_;
+};
+
+// Some queries of one head against all keys.
+class Queries {
+ public:
+  Queries(const AttentionCall& call, const AttentionKernels& kernels,
+          const AttentionArithmetic& arithmetic, int64_t most)
+      : call_(call),
+        kernels_(kernels),
+        arithmetic_(arithmetic),
+        keys_(even_part(call.S, kKeys, 1)),
+        score_stride_(round_up(keys_, 16) + 16),
+        dst_stride_(round_up(call.E, 16)) {
+    const int64_t query = most * arithmetic.left_stride(call.E);
+    const int64_t weights = most * arithmetic.left_stride(keys_);
+    Pieces left(ScratchSlot::gemm_a, Pieces::room(query) + Pieces::room(weights));
+    query_ = left.take(query);
+    weights_ = left.take(weights);
+
+    const int64_t key = arithmetic.right_floats(call.E, keys_);
+    const int64_t value = arithmetic.right_floats(keys_, call.E);
+    Pieces right(ScratchSlot::gemm_b, Pieces::room(key) + Pieces::room(value));
+    key_ = right.take(key);
+    value_ = right.take(value);
+
+    const int64_t room = Pieces::room(most * score_stride_) + Pieces::room(most * dst_stride_) +
+                         2 * Pieces::room(most) + Pieces::room(keys_);
+    Pieces sums(ScratchSlot::gemm_dst, room);
+    scores_ = sums.take(most * score_stride_);
+    dst_ = sums.take(most * dst_stride_);
+    max_ = sums.take(most);
+    sum_ = sums.take(most);
+    mask_ = sums.take(keys_);
+  }
+
+  void run(int64_t n, int64_t h, int64_t l0, int64_t rows) {
+    n_ = n, h_ = h, l0_ = l0, rows_ = rows;
+    std::fill_n(max_, rows, -std::numeric_limits<float>::infinity());
+    std::fill_n(sum_, rows, 0.0f);
+    const auto query = arithmetic_.left(block(call_.query, l0, rows), query_);
+    const int64_t end = call_.causal ? std::min(call_.S, l0 + rows) : call_.S;
+    for (int64_t s0 = 0; s0 < end; s0 += keys_) {
+      const int64_t keys = std::min(keys_, end - s0);
+      score(query, s0, keys);
+      for (int64_t i = 0; i < rows; ++i) {
+        softmax(i, s0, keys);
+      }
+      add_values(s0, keys);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      finish(i);
+    }
+  }
+
+ private:
+  AttentionBlock block(const AttentionMatrix& matrix, int64_t row, int64_t rows) const {
+    return {at(matrix, n_, h_, row), matrix.type, matrix.row_stride,
+            matrix.column_stride,    rows,        call_.E};
+  }
+
+  void score(const AttentionArithmetic::Left& query, int64_t s0, int64_t keys) const {
+    AttentionBlock key = block(call_.key, s0, keys);
+    std::swap(key.row_stride, key.column_stride);
+    std::swap(key.rows, key.columns);
+    arithmetic_.right(key, key_);
+    arithmetic_.multiply(
+        {query, key_, rows_, keys, call_.E, scores_, score_stride_, call_.scale, false});
+  }
+
+  const float* mask(int64_t row, int64_t s0, int64_t keys) const {
+    const AttentionMatrix& mask = call_.mask;
+    if (mask.data == nullptr) {
+      return nullptr;
+    }
+    const char* data = at(mask, n_, h_, row) + s0 * mask.column_stride * gemm_type_size(mask.type);
+    if (mask.type == GemmType::f32 && mask.column_stride == 1) {
+      return reinterpret_cast<const float*>(data);
+    }
+    arithmetic_.f32().load({data, mask.type, 0, mask.column_stride, 1, keys, mask_, keys});
+    return mask_;
+  }
+
+  void softmax(int64_t i, int64_t s0, int64_t keys) const {
+    const int64_t row = l0_ + i;
+    const int64_t seen = call_.causal ? std::clamp<int64_t>(row + 1 - s0, 0, keys) : keys;
+    float* scores = scores_ + i * score_stride_;
+    std::fill(scores + seen, scores + keys, 0.0f);
+    if (seen == 0) {
+      return;
+    }
+    const float before = max_[i];
+    const auto [max, sum] = kernels_.softmax({scores, seen, mask(row, s0, seen), before});
+    max_[i] = max;
+    if (s0 == 0) {
+      sum_[i] = sum;
+      return;
+    }
+    // Of nothing there is nothing to scale; minus infinity less itself would be NaN.
+    const float factor = before == max ? 1.0f : std::exp(before - max);
+    sum_[i] = sum_[i] * factor + sum;
+    if (factor != 1.0f) {
+      kernels_.scale(dst_ + i * dst_stride_, call_.E, factor);
+    }
+  }
+
+  void add_values(int64_t s0, int64_t keys) const {
+    arithmetic_.right(block(call_.value, s0, keys), value_);
+    const auto weights =
+        arithmetic_.left({scores_, GemmType::f32, score_stride_, 1, rows_, keys}, weights_);
+    arithmetic_.multiply({weights, value_, rows_, call_.E, keys, dst_, dst_stride_, 1.0f, s0 != 0});
+  }
+
+  void finish(int64_t i) const {
+    const int64_t row = l0_ + i;
+    const float sum = sum_[i];
+    float* const result = dst_ + i * dst_stride_;
+    kernels_.scale(result, call_.E, sum == 0.0f ? 1.0f : 1.0f / sum);
+    arithmetic_.f32().store(result, call_.E, at(call_.dst, n_, h_, row), call_.dst.type);
+    *reinterpret_cast<float*>(at(call_.logsumexp, n_, h_, row)) =
+        sum == 0.0f ? 0.0f : max_[i] + std::log(sum);
+  }
+
+  const AttentionCall& call_;
+  const AttentionKernels& kernels_;
+  const AttentionArithmetic& arithmetic_;
+  const int64_t keys_;
+  const int64_t score_stride_, dst_stride_;
+  float *query_, *weights_, *key_, *value_, *scores_, *dst_, *max_, *sum_, *mask_;
+  int64_t n_ = 0, h_ = 0, l0_ = 0, rows_ = 0;
+};
+
+}  // namespace
+
+std::span<const KernelRow<AttentionFunction>> attention_kernels() { return kRows; }
+
+void attention(const AttentionCall& call) {
+  attention(call, first_usable(attention_kernels()).function);
+}
+
+void attention(const AttentionCall& call, AttentionFunction* row) {
+  const AttentionKernels& kernels = row();
+  const AttentionArithmetic arithmetic(call.bf16);
+  const int64_t most = even_part(call.L, kQueries, arithmetic.mr());
+  const int64_t blocks = divide_up(call.L, most);
+  const int64_t grain = gemm_grain(std::min(most, call.L), call.S, 2 * call.E);
+  parallel_for(0, call.N * call.H * blocks, grain, [&](int64_t begin, int64_t end) {
+    Queries queries(call, kernels, arithmetic, most);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t head = i / blocks, l0 = i % blocks * most;
+      queries.run(head / call.H, head % call.H, l0, std::min(most, call.L - l0));
+    }
+  });
+}
+
+}  // namespace cpuaccel::kernels

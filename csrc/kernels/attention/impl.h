@@ -1,0 +1,79 @@
+// Softmax of one row, for any vector of floats. Included by ISA files.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/attention/attention.h"
+#include "kernels/floats/exp.h"
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// Lanes are put together in halves, the same way in every run.
+template <typename V, typename Combine>
+CPUACCEL_INLINE float across_lanes(typename V::Vector v, Combine combine) {
+  float lanes[V::kLanes];
+  V::store(lanes, v);
+  for (int64_t width = V::kLanes / 2; width > 0; width /= 2) {
+    for (int64_t i = 0; i < width; ++i) {
+      lanes[i] = combine(lanes[i], lanes[i + width]);
+    }
+  }
+  return lanes[0];
+}
+
+// Calls body(first element, mask of lanes) for each vector of `count` elements.
+template <typename V, typename Body>
+CPUACCEL_INLINE void for_each_vector(int64_t count, const Body& body) {
+  for (int64_t i = 0; i < count; i += V::kLanes) {
+    body(i, V::mask(count - i < V::kLanes ? count - i : V::kLanes));
+  }
+}
+
+template <typename V>
+CPUACCEL_INLINE float masked_max(const SoftmaxRow& row) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  auto max = V::set1(kLowest);
+  for_each_vector<V>(row.count, [&](int64_t i, auto lanes) {
+    auto x = V::load(row.scores + i, lanes);
+    if (row.mask != nullptr) {
+      x = V::add(x, V::load(row.mask + i, lanes));
+      V::store(row.scores + i, x, lanes);
+    }
+    // A NaN in x leaves the maximum as it is, and comes out of the exponential.
+    max = V::max(V::select(lanes, x, V::set1(kLowest)), max);
+  });
+  const float largest = across_lanes<V>(max, [](float a, float b) { return a > b ? a : b; });
+  return largest > row.max ? largest : row.max;
+}
+
+template <typename V>
+SoftmaxResult softmax_row(const SoftmaxRow& row) {
+  constexpr float kLeast = 87.0f;  // exp_negative goes no lower
+  const float max = masked_max<V>(row);
+  // Where all is masked, minus infinity less itself would be NaN.
+  const auto from = V::set1(max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
+  auto sum = V::set1(0.0f);
+  for_each_vector<V>(row.count, [&](int64_t i, auto lanes) {
+    const auto below = V::subtract(from, V::load(row.scores + i, lanes));
+    const auto weight = V::zero_above(exp_negative<V>(below), below, V::set1(kLeast));
+    V::store(row.scores + i, weight, lanes);
+    sum = V::add(sum, V::select(lanes, weight, V::set1(0.0f)));
+  });
+  return {max, across_lanes<V>(sum, [](float a, float b) { return a + b; })};
+}
+
+template <typename V>
+void scale_row(float* row, int64_t count, float factor) {
+  for_each_vector<V>(count, [&](int64_t i, auto lanes) {
+    V::store(row + i, V::multiply(V::load(row + i, lanes), V::set1(factor)), lanes);
+  });
+}
+
+template <typename V>
+inline constexpr AttentionKernels kAttentionKernels{softmax_row<V>, scale_row<V>};
+
+}  // namespace
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,39 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention/attention.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+SoftmaxResult softmax(const SoftmaxRow& row) {
+  float max = row.max;
+  for (int64_t i = 0; i < row.count; ++i) {
+    if (row.mask != nullptr) {
+      row.scores[i] += row.mask[i];
+    }
+    max = row.scores[i] > max ? row.scores[i] : max;
+  }
+  const float from = max == -std::numeric_limits<float>::infinity() ? 0.0f : max;
+  float sum = 0.0f;
+  for (int64_t i = 0; i < row.count; ++i) {
+    const float x = row.scores[i] - from;
+    row.scores[i] = x < -87.0f ? 0.0f : std::exp(x);
+    sum += row.scores[i];
+  }
+  return {max, sum};
+}
+
+void scale(float* row, int64_t count, float factor) {
+  std::for_each(row, row + count, [&](float& x) { x *= factor; });
+}
+
+}  // namespace
+
+const AttentionKernels& attention_ref() {
+  static constexpr AttentionKernels kernels{softmax, scale};
+  return kernels;
+}
+
+}  // namespace cpuaccel::kernels

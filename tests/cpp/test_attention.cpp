@@ -1,0 +1,187 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernel_rows.h"
+#include "kernels/attention/attention.h"
+#include "kernels/gemm/half.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Tensors of N x L x H x E, as heads lie that a linear layer made.
+struct Problem {
+  int64_t N = 1, H = 2, L = 8, S = 8, E = 8;
+  float scale = 0.4f;
+  bool causal = false, bf16 = false;
+  std::vector<float> query{}, key{}, value{}, mask{};  // mask: L x S of every head, or empty
+
+  Problem& fill(unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    const auto floats = [&](int64_t count) {
+      std::vector<float> result(static_cast<size_t>(count));
+      std::generate(result.begin(), result.end(), [&] { return normal(random); });
+      return result;
+    };
+    query = floats(N * L * H * E);
+    key = floats(N * S * H * E);
+    value = floats(N * S * H * E);
+    return *this;
+  }
+
+  AttentionMatrix matrix(const std::vector<float>& from, int64_t rows) const {
+    return {from.data(), GemmType::f32, rows * H * E, E, H * E, 1};
+  }
+
+  struct Result {
+    std::vector<float> dst, logsumexp;
+  };
+  Result run(AttentionFunction* row) const {
+    Result result{std::vector<float>(query.size()), std::vector<float>(query.size() / size(E))};
+    AttentionCall call;
+    call.N = N, call.H = H, call.L = L, call.S = S, call.E = E;
+    call.query = matrix(query, L);
+    call.key = matrix(key, S);
+    call.value = matrix(value, S);
+    if (!mask.empty()) {
+      call.mask = {mask.data(), GemmType::f32, 0, 0, S, 1};
+    }
+    call.dst = {result.dst.data(), GemmType::f32, L * H * E, E, H * E};
+    call.logsumexp = {result.logsumexp.data(), GemmType::f32, L * H, 1, H};
+    call.scale = scale, call.causal = causal, call.bf16 = bf16;
+    attention(call, row);
+    return result;
+  }
+
+  static size_t size(int64_t count) { return static_cast<size_t>(count); }
+  double element(const std::vector<float>& from, int64_t rows, int64_t n, int64_t h, int64_t row,
+                 int64_t e) const {
+    const float x = from[size(((n * rows + row) * H + h) * E + e)];
+    return bf16 ? bf16_to_float(float_to_bf16(x)) : x;
+  }
+
+  // Scores of a query, minus infinity where a key is masked.
+  std::vector<double> scores(int64_t n, int64_t h, int64_t l) const {
+    std::vector<double> result(size(S));
+    for (int64_t s = 0; s < S; ++s) {
+      double sum = 0;
+      for (int64_t e = 0; e < E; ++e) {
+        sum += element(query, L, n, h, l, e) * element(key, S, n, h, s, e);
+      }
+      sum = sum * static_cast<double>(scale) +
+            (mask.empty() ? 0.0 : static_cast<double>(mask[size(l * S + s)]));
+      result[size(s)] = causal && s > l ? -INFINITY : sum;
+    }
+    return result;
+  }
+
+  void check(AttentionFunction* row) const {
+    const Result result = run(row);
+    const double tolerance = bf16 ? 2e-2 : 2e-5;
+    for (int64_t n = 0; n < N; ++n) {
+      for (int64_t h = 0; h < H; ++h) {
+        for (int64_t l = 0; l < L; ++l) {
+          check_row(result, n, h, l, tolerance);
+        }
+      }
+    }
+  }
+
+  void check_row(const Result& result, int64_t n, int64_t h, int64_t l, double tolerance) const {
+    std::vector<double> weights = scores(n, h, l);
+    const double max = *std::max_element(weights.begin(), weights.end());
+    tolerance *= max == -INFINITY ? 1 : 1 + std::fabs(max);  // f32 scores are as exact as large
+    double sum = 0;
+    for (auto& weight : weights) {
+      weight = max == -INFINITY ? 0.0 : std::exp(weight - max);
+      sum += weight;
+    }
+    const int64_t at = (n * L + l) * H + h;
+    ASSERT_NEAR(result.logsumexp[size(at)], sum == 0 ? 0.0 : max + std::log(sum), tolerance);
+    for (int64_t e = 0; e < E; ++e) {
+      double expected = 0;
+      for (int64_t s = 0; s < S; ++s) {
+        expected += weights[size(s)] * element(value, S, n, h, s, e);
+      }
+      expected = sum == 0 ? 0.0 : expected / sum;
+      ASSERT_NEAR(result.dst[size(at * E + e)], expected, tolerance)
+          << "n " << n << ", h " << h << ", l " << l << ", e " << e;
+    }
+  }
+};
+
+class AttentionTest : public testing::TestWithParam<KernelRow<AttentionFunction>> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, AttentionTest, testing::ValuesIn(usable_rows(attention_kernels())),
+                         RowName());
+
+// Fewer and more than a block of queries and of keys, and sizes that no vector divides.
+TEST_P(AttentionTest, Shapes) {
+  for (const int64_t L : {1, 7, 33, 300}) {
+    for (const int64_t S : {1, 5, 40, 257, 600}) {
+      Problem problem{.N = 2, .H = 3, .L = L, .S = S, .E = S % 2 == 0 ? 16 : 9};
+      problem.fill(1).check(GetParam().function);
+    }
+  }
+}
+
+TEST_P(AttentionTest, Causal) {
+  for (const int64_t L : {1, 9, 270}) {
+    for (const int64_t S : {1, 30, 520}) {
+      Problem problem{.L = L, .S = S, .causal = true};
+      problem.fill(2).check(GetParam().function);
+    }
+  }
+}
+
+TEST_P(AttentionTest, MasksAndRowsOfNothing) {
+  Problem problem{.L = 20, .S = 530};
+  problem.fill(3);
+  problem.mask.assign(static_cast<size_t>(20 * 530), 0.0f);
+  for (int64_t s = 0; s < 530; ++s) {
+    problem.mask[static_cast<size_t>(s)] = -kInfinity;                              // row 0: all
+    problem.mask[static_cast<size_t>(530 + s)] = s < 400 ? -kInfinity : 0.5f;       // row 1: late
+    problem.mask[static_cast<size_t>(2 * 530 + s)] = s >= 100 ? -kInfinity : 0.5f;  // row 2: early
+  }
+  problem.check(GetParam().function);
+  problem.bf16 = has_bf16_arithmetic();
+  problem.check(GetParam().function);
+}
+
+TEST_P(AttentionTest, LargeScores) {
+  Problem problem{.L = 4, .S = 300, .scale = 60.0f};
+  problem.fill(4).check(GetParam().function);
+}
+
+TEST_P(AttentionTest, NanMakesItsRowNan) {
+  Problem problem{.H = 1, .L = 3, .S = 300};
+  problem.fill(5);
+  problem.query[0] = std::nanf("");
+  const auto result = problem.run(GetParam().function);
+  EXPECT_TRUE(std::isnan(result.dst[0]) && std::isnan(result.dst[7]));
+  EXPECT_TRUE(std::isnan(result.logsumexp[0]));
+  EXPECT_FALSE(std::isnan(result.dst[8]) || std::isnan(result.logsumexp[1]));
+}
+
+TEST_P(AttentionTest, Bf16) {
+  if (!has_bf16_arithmetic()) {
+    GTEST_SKIP() << "this CPU has no BF16 arithmetic";
+  }
+  for (const int64_t E : {8, 33, 64}) {
+    Problem problem{.L = 40, .S = 290, .E = E, .scale = 0.2f, .bf16 = true};
+    problem.fill(6).check(GetParam().function);
+  }
+}
+
+TEST(AttentionList, EndsInRef) { EXPECT_EQ(attention_kernels().back().isa, Isa::ref); }
+
+}  // namespace
+}  // namespace cpuaccel::kernels
