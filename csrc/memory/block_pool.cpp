@@ -16,8 +16,8 @@ size_t rounded(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// A kept block may be this much larger than what is asked for.
-size_t largest_for(size_t bytes) { return bytes + bytes / 8; }
+// What a kept block is larger than what is asked for stays with it up to here, else it is kept on.
+size_t largest_rest(size_t bytes) { return bytes / 8; }
 
 // Allocated and kept blocks together over the most that was ever allocated.
 constexpr double kSlack = 1.1;
@@ -61,16 +61,46 @@ void* BlockPool::allocate(size_t bytes) {
 
 void* BlockPool::take_kept(size_t bytes) {
   const auto found = by_size_.lower_bound(bytes);
-  if (found == by_size_.end() || found->first > largest_for(bytes)) {
+  if (found == by_size_.end()) {
     return nullptr;
   }
-  const auto place = found->second;
-  const Kept block = *place;
-  by_size_.erase(found);
-  order_.erase(place);
+  Kept block = *found->second;
+  forget(found->second);
+  if (const size_t rest = block.bytes - bytes; rest > largest_rest(bytes)) {
+    keep({block.data + bytes, rest});
+    block.bytes = bytes;
+  }
   ++stats_.hits;
   use(block.data, block.bytes);
   return block.data;
+}
+
+void BlockPool::keep(Kept block) {
+  // Pages side by side are one block, whether they were mapped together or not.
+  const auto after = by_address_.lower_bound(block.data);
+  if (after != by_address_.end() && after->first == block.data + block.bytes) {
+    block.bytes += after->second->bytes;
+    forget(after->second);
+  }
+  const auto next = by_address_.lower_bound(block.data);
+  if (next != by_address_.begin()) {
+    const Kept before = *std::prev(next)->second;
+    if (before.data + before.bytes == block.data) {
+      block = {before.data, before.bytes + block.bytes};
+      forget(std::prev(next)->second);
+    }
+  }
+  // The last that was freed is the next to be used: it is still in the cache.
+  const auto place = order_.insert(order_.end(), block);
+  by_size_.emplace_hint(by_size_.lower_bound(block.bytes), block.bytes, place);
+  by_address_.emplace(block.data, place);
+}
+
+void BlockPool::forget(Order::iterator place) {
+  const auto [first, last] = by_size_.equal_range(place->bytes);
+  by_size_.erase(std::find_if(first, last, [&](const auto& row) { return row.second == place; }));
+  by_address_.erase(place->data);
+  order_.erase(place);
 }
 
 void BlockPool::use(void* data, size_t bytes) {
@@ -95,22 +125,23 @@ void BlockPool::release(void* data) {
   const size_t bytes = found->second;
   used_.erase(found);
   stats_.allocated -= static_cast<int64_t>(bytes);
-  // The last that was freed is the next to be used: it is still in the cache.
-  const auto place = order_.insert(order_.end(), {data, bytes});
-  by_size_.emplace_hint(by_size_.lower_bound(bytes), bytes, place);
+  keep({static_cast<std::byte*>(data), bytes});
   shrink_to(under_pressure(0) ? 0 : capacity_);
 }
 
 void BlockPool::shrink_to(int64_t bytes) {
   while (!order_.empty() && kept() > bytes) {
     const Kept block = order_.front();
-    const auto [first, last] = by_size_.equal_range(block.bytes);
-    by_size_.erase(
-        std::find_if(first, last, [&](const auto& row) { return row.second == order_.begin(); }));
-    order_.pop_front();
-    unmap_pages(block.data, block.bytes);
-    stats_.reserved -= static_cast<int64_t>(block.bytes);
+    forget(order_.begin());
+    // Blocks that were joined may be far more than what is too much.
+    const auto excess = static_cast<size_t>(kept() - std::max<int64_t>(bytes, 0));
+    const size_t part = std::min(block.bytes, (excess + kHugePage - 1) / kHugePage * kHugePage);
+    unmap_pages(block.data + block.bytes - part, part);
+    stats_.reserved -= static_cast<int64_t>(part);
     ++stats_.trims;
+    if (part < block.bytes) {
+      keep({block.data, block.bytes - part});
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// Large blocks of memory that are kept when they are freed, for the next one of about their size.
+// Large blocks of memory that are kept when they are freed, for the next ones: whole, or cut up.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ struct PoolStats {
   int64_t peak_reserved = 0;
   int64_t hits = 0;    // blocks that were there
   int64_t misses = 0;  // blocks that the system had to map
-  int64_t trims = 0;   // kept blocks that were given back
+  int64_t trims = 0;   // kept blocks, or parts of them, that were given back
 };
 
 // Thread-safe, fork-safe. What is kept stays below `capacity`, and below what makes allocated and
@@ -54,14 +54,18 @@ class BlockPool {
 
  private:
   struct Kept {
-    void* data;
+    std::byte* data;
     size_t bytes;
   };
   using Order = std::list<Kept>;  // longest kept first
 
+  // The smallest kept block of at least `bytes`; what is left over of it is kept.
   void* take_kept(size_t bytes);
+  // Joins kept blocks that it touches.
+  void keep(Kept block);
+  void forget(Order::iterator place);
   void use(void* data, size_t bytes);
-  // Unmaps the longest kept blocks until no more than `bytes` are kept.
+  // Unmaps of the longest kept blocks what is too much for no more than `bytes` to be kept.
   void shrink_to(int64_t bytes);
   int64_t kept() const { return stats_.reserved - stats_.allocated; }
   bool under_pressure(size_t bytes);
@@ -73,6 +77,7 @@ class BlockPool {
   PoolStats stats_;
   Order order_;
   std::multimap<size_t, Order::iterator> by_size_;
+  std::map<std::byte*, Order::iterator> by_address_;
   std::unordered_map<void*, size_t> used_;
   std::chrono::steady_clock::time_point asked_{};
   MachineMemory answer_;
