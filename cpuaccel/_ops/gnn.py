@@ -138,3 +138,131 @@ def _edge_extreme_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 _autograd("cpuaccel::edge_extreme", _edge_extreme_backward, setup_context=_edge_extreme_setup)
 _first_derivatives_only("cpuaccel::edge_extreme_backward")
+
+
+@_fake("cpuaccel::edge_sum_heads")  # type: ignore[untyped-decorator]
+def _edge_sum_heads(
+    x: Tensor, edges: Tensor, weight: Tensor, rows: int, transposed: bool = False
+) -> Tensor:
+    return x.new_empty([rows, x.shape[1]])
+
+
+def _edge_sum_heads_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, edges, weight, _, ctx.transposed = inputs
+    ctx.rows = x.shape[0]
+    ctx.save_for_backward(x if ctx.needs_input_grad[2] else None, edges, weight)
+
+
+def _edge_sum_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    x, edges, weight = ctx.saved_tensors
+    of_x = of_weight = None
+    if ctx.needs_input_grad[0]:
+        of_x = ops.edge_sum_heads(grad, edges, weight, ctx.rows, not ctx.transposed)
+    if x is not None:
+        by_dst, by_src = (x, grad) if ctx.transposed else (grad, x)
+        of_weight = ops.edge_dot_heads(by_dst, by_src, edges, weight.shape[1])
+    return of_x, None, of_weight, None, None
+
+
+_autograd("cpuaccel::edge_sum_heads", _edge_sum_heads_backward, setup_context=_edge_sum_heads_setup)
+
+
+@_fake("cpuaccel::edge_dot_heads")  # type: ignore[untyped-decorator]
+def _edge_dot_heads(a: Tensor, b: Tensor, edges: Tensor, heads: int) -> Tensor:
+    return a.new_empty([edges_count(edges, a.shape[0]), heads])
+
+
+def _edge_dot_heads_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, edges, _ = inputs
+    ctx.save_for_backward(a, b, edges)
+
+
+def _edge_dot_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    a, b, edges = ctx.saved_tensors
+    of_a = of_b = None
+    if ctx.needs_input_grad[0]:
+        of_a = ops.edge_sum_heads(b, edges, grad, a.shape[0], False)
+    if ctx.needs_input_grad[1]:
+        of_b = ops.edge_sum_heads(a, edges, grad, b.shape[0], True)
+    return of_a, of_b, None, None
+
+
+_autograd("cpuaccel::edge_dot_heads", _edge_dot_heads_backward, setup_context=_edge_dot_heads_setup)
+
+
+@_fake("cpuaccel::edge_softmax")  # type: ignore[untyped-decorator]
+def _edge_softmax(scores: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
+    return scores.new_empty(scores.shape)
+
+
+@_fake("cpuaccel::edge_softmax_backward")  # type: ignore[untyped-decorator]
+def _edge_softmax_gradient(
+    grad: Tensor, alpha: Tensor, edges: Tensor, num_src: int, num_dst: int
+) -> Tensor:
+    return alpha.new_empty(alpha.shape)
+
+
+def _edge_softmax_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, edges, *ctx.nodes = inputs
+    ctx.save_for_backward(output, edges)
+
+
+def _edge_softmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    alpha, edges = ctx.saved_tensors
+    return ops.edge_softmax_backward(grad, alpha, edges, *ctx.nodes), None, None, None
+
+
+_autograd("cpuaccel::edge_softmax", _edge_softmax_backward, setup_context=_edge_softmax_setup)
+_first_derivatives_only("cpuaccel::edge_softmax_backward")
+
+
+@_fake("cpuaccel::gat_alpha")  # type: ignore[untyped-decorator]
+def _gat_alpha(src: Tensor, dst: Tensor, edges: Tensor, slope: float) -> Tensor:
+    return src.new_empty([edges_count(edges, dst.shape[0]), src.shape[1]])
+
+
+@_fake("cpuaccel::gat_alpha_backward")  # type: ignore[untyped-decorator]
+def _gat_alpha_gradients(
+    grad: Tensor, alpha: Tensor, src: Tensor, dst: Tensor, edges: Tensor, slope: float
+) -> tuple[Tensor, Tensor]:
+    return src.new_empty(src.shape), dst.new_empty(dst.shape)
+
+
+def _gat_alpha_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    src, dst, edges, ctx.slope = inputs
+    ctx.save_for_backward(output, src, dst, edges)
+
+
+def _gat_alpha_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    of_src, of_dst = ops.gat_alpha_backward(grad, *ctx.saved_tensors, ctx.slope)
+    return of_src, of_dst, None, None
+
+
+_autograd("cpuaccel::gat_alpha", _gat_alpha_backward, setup_context=_gat_alpha_setup)
+_first_derivatives_only("cpuaccel::gat_alpha_backward")
+
+
+@_fake("cpuaccel::gatv2_scores")  # type: ignore[untyped-decorator]
+def _gatv2_scores(src: Tensor, dst: Tensor, att: Tensor, edges: Tensor, slope: float) -> Tensor:
+    return src.new_empty([edges_count(edges, dst.shape[0]), att.shape[0]])
+
+
+@_fake("cpuaccel::gatv2_scores_backward")  # type: ignore[untyped-decorator]
+def _gatv2_scores_gradients(
+    grad: Tensor, src: Tensor, dst: Tensor, att: Tensor, edges: Tensor, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    return src.new_empty(src.shape), dst.new_empty(dst.shape), att.new_empty(att.shape)
+
+
+def _gatv2_scores_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    src, dst, att, edges, ctx.slope = inputs
+    ctx.save_for_backward(src, dst, att, edges)
+
+
+def _gatv2_scores_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    found = ops.gatv2_scores_backward(grad, *ctx.saved_tensors, ctx.slope)
+    return *found, None, None
+
+
+_autograd("cpuaccel::gatv2_scores", _gatv2_scores_backward, setup_context=_gatv2_scores_setup)
+_first_derivatives_only("cpuaccel::gatv2_scores_backward")

@@ -63,3 +63,18 @@ def _name(value: Tensor) -> str:
 
 def _shape(value: Tensor) -> str:
     return str(list(value.shape))
+
+
+def shape(
+    function: str, name: str, value: object, like: Tensor, expected: list[int | None]
+) -> Tensor:
+    """Return `value` if it is a tensor of the dtype of `like` and this shape; None: any size."""
+    tensor = floats(function, name, value, tuple(range(9)), "of few dimensions")
+    if len(tensor.shape) != len(expected) or any(
+        s is not None and s != t for s, t in zip(expected, tensor.shape, strict=True)
+    ):
+        sizes = ", ".join("any" if size is None else str(size) for size in expected)
+        raise ValueError(f"{function}: {name}: expected shape [{sizes}], got {_shape(tensor)}")
+    if tensor.dtype != like.dtype:
+        raise TypeError(f"{function}: {name}: expected {_name(like)}, got {_name(tensor)}")
+    return tensor

@@ -47,6 +47,11 @@ def sorted_edges(
     return kept
 
 
+def order(edges: Tensor, num_dst: int) -> Tensor:
+    """Return the numbers of the edges in the order in which sorted `edges` has them."""
+    return edge_order(edges, num_dst)
+
+
 def sorted_weight(weight: Tensor, edges: Tensor, num_dst: int) -> Tensor:
     """Return what there is one of for each edge in the order of `edges`."""
     if weight.requires_grad or not in_eager(weight):
