@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from cpuaccel import _native
 from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
+from cpuaccel._explain_gnn import graph_rows
 from cpuaccel._explain_prepacked import left_note, prepacked_rows
 from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
@@ -78,6 +79,7 @@ class _Walk:
             return
 
     def _visit_layer(self, path: str, module: nn.Module, reason: str) -> None:
+        self.rows.extend(graph_rows(path, module))
         packed = list(_packed_in(module))
         for suffix, weights in packed:
             self.rows.extend(packed_rows(path + suffix, _op(module), weights))

@@ -39,6 +39,25 @@ def test_scatter_end_to_end(graph, tmp_path, capsys):
     assert "rows added and read" in capsys.readouterr().out
 
 
+def test_training_end_to_end(tmp_path, capsys):
+    pytest.importorskip("torch_geometric", exc_type=ImportError)
+    from benchmarks.gnn import training
+
+    path = tmp_path / "out.json"
+    training.main([*_LITTLE, "--models", "SAGE max,GAT", "--budget", "1", "--json", str(path)])
+    for row in json.loads(path.read_text())["rows"]:
+        losses = row["loss"]
+        assert "torch" in losses
+        if not _plugin.missing():
+            assert set(losses) == {"torch", "torch, allocator", "cpuaccel", "accelerated"}
+            assert row["calls"]["cpuaccel"]
+        for loss in losses.values():
+            assert loss == pytest.approx(losses["torch"], rel=1e-4)
+    assert "training step" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="unknown name 'nothing'"):
+        training.main(["--models", "nothing"])
+
+
 @pytest.mark.parametrize(("run", "small"), [(spmm.main, _SMALL), (scatter.main, _LITTLE)])
 def test_unknown_names(run, small):
     for flags in (("--graph", "nothing"), ("--cases", "nothing")):

@@ -1,76 +1,20 @@
 #include "kernels/csr/transpose.h"
 
 #include <algorithm>
-#include <atomic>
-#include <vector>
 
 #include "base/parallel.h"
+#include "kernels/csr/counting.h"
 #include "kernels/csr/cut.h"
 #include "kernels/gemm/half.h"
-#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-constexpr int64_t kGrain = 1 << 16;  // entries for which a thread is worth waking
 
 // The row that entry e is in: the last that begins at e or before and is not empty.
 template <typename Index>
 int64_t row_of(const Csr& csr, int64_t e) {
   const auto* crow = csr.crow_as<Index>();
   return std::upper_bound(crow, crow + csr.M + 1, static_cast<Index>(e)) - crow - 1;
-}
-
-// Entries in ranges, each with counts of its own of every column.
-template <typename Out>
-struct Counts {
-  Counts(const Csr& csr, int64_t most)
-      : nnz(csr.nnz), N(csr.N), ranges(std::clamp<int64_t>(csr.nnz / kGrain, 1, most)) {
-    // Counting must not take more memory and time than the entries themselves.
-    ranges = std::clamp<int64_t>(ranges, 1, std::max<int64_t>(1, 2 * nnz / (N + 1)));
-    of_range.assign(static_cast<size_t>(ranges), std::vector<Out>(static_cast<size_t>(N)));
-  }
-  int64_t begin(int64_t range) const {
-    return nnz / ranges * range + std::min(range, nnz % ranges);
-  }
-  Out* counts(int64_t range) { return of_range[static_cast<size_t>(range)].data(); }
-
-  int64_t nnz, N, ranges;
-  std::vector<std::vector<Out>> of_range;
-};
-
-template <typename In, typename Out>
-bool count(const Csr& csr, Counts<Out>& counts) {
-  const auto* col = csr.col_as<In>();
-  std::atomic<bool> good{true};
-  parallel_for(0, counts.ranges, 1, [&](int64_t first, int64_t last) {
-    for (int64_t range = first; range < last; ++range) {
-      Out* of_column = counts.counts(range);
-      for (int64_t e = counts.begin(range); e < counts.begin(range + 1); ++e) {
-        if (static_cast<uint64_t>(col[e]) >= static_cast<uint64_t>(csr.N)) {
-          good.store(false, std::memory_order_relaxed);
-          return;
-        }
-        ++of_column[col[e]];
-      }
-    }
-  });
-  return good;
-}
-
-// Counts become the places where a range's entries of a column go.
-template <typename Out>
-void place(Counts<Out>& counts, Out* ccol) {
-  Out next = 0;
-  for (int64_t n = 0; n < counts.N; ++n) {
-    ccol[n] = next;
-    for (auto& of_column : counts.of_range) {
-      const Out entries = of_column[static_cast<size_t>(n)];
-      of_column[static_cast<size_t>(n)] = next;
-      next += entries;
-    }
-  }
-  ccol[counts.N] = next;
 }
 
 template <typename In, typename Out>
@@ -97,8 +41,8 @@ void spread(const Csr& csr, Counts<Out>& counts, const CsrColumns& dst) {
 
 template <typename In, typename Out>
 CsrFault transpose(const Csr& csr, const CsrColumns& dst) {
-  Counts<Out> counts(csr, parallel_threads());
-  if (!count<In>(csr, counts)) {
+  Counts<Out> counts(csr.nnz, csr.N, parallel_threads());
+  if (!count(csr.col_as<In>(), counts)) {
     return CsrFault::col;
   }
   place(counts, static_cast<Out*>(dst.ccol));
@@ -111,7 +55,7 @@ void gather(const Csr& csr, const CsrColumns& columns, bool mean, Number* dst, c
   const auto* crow = csr.crow_as<In>();
   const auto* row = static_cast<const Out*>(columns.row);
   const auto* perm = static_cast<const Out*>(columns.perm);
-  parallel_for(0, csr.nnz, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(0, csr.nnz, kCountGrain, [&](int64_t begin, int64_t end) {
     if (!mean) {
       for (int64_t i = begin; i < end; ++i) {
         dst[i] = value(perm[i]);

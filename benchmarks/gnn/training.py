@@ -1,0 +1,211 @@
+"""Training steps of torch_geometric's layers on a whole graph: forward, backward and Adam.
+
+Four columns: torch alone; torch with cpuaccel's allocator, all else off, so that its share is not
+counted twice; cpuaccel with no line of the model changed; and after `cpuaccel.gnn.accelerate`. Each
+trains a model of its own, of the same weights, two layers, on the same graph (R-MAT, ids shuffled).
+The peaks are of tensors of a megabyte and more, in one step, above what was there before it. Needs
+torch_geometric. Run as `python -m benchmarks.gnn.training` from a checkout's root.
+"""
+
+import argparse
+import copy
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+from torch import Tensor, nn
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import names, positive
+from benchmarks._report import Ratio, Report, Row, left_out
+from benchmarks._timing import Contender, side_by_side
+from benchmarks.gnn._graphs import GRAPHS, edges_of
+
+_CLASSES = 16
+_HEADS = 8
+
+
+def _layer(name: str, features: int, size: int) -> nn.Module:
+    pyg: Any = importlib.import_module("torch_geometric.nn")
+    if name == "GIN":
+        mlp = nn.Sequential(nn.Linear(features, size), nn.ReLU(), nn.Linear(size, size))
+        return pyg.GINConv(mlp)
+    if name in ("GAT", "GATv2"):
+        cls = pyg.GATConv if name == "GAT" else pyg.GATv2Conv
+        return cls(features, size // _HEADS, heads=_HEADS)
+    kind, _, reduce = name.partition(" ")
+    if kind == "SAGE":
+        return pyg.SAGEConv(features, size, aggr=reduce)
+    return pyg.GCNConv(features, size)
+
+
+MODELS = ("GCN", "SAGE mean", "SAGE max", "GAT", "GATv2", "GIN")
+
+
+class Network(nn.Module):
+    """Two layers with a ReLU between them."""
+
+    def __init__(self, name: str, features: int, hidden: int) -> None:
+        super().__init__()
+        self.first = _layer(name, features, hidden)
+        self.second = _layer(name, hidden, _CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A column: the block that a step runs in, and what becomes of the model."""
+
+    around: Callable[[], AbstractContextManager[None]]
+    change: Callable[[nn.Module], nn.Module] = lambda model: model
+
+
+@contextmanager
+def _allocator_alone() -> Iterator[None]:
+    memory = importlib.import_module("cpuaccel.memory")
+    native = importlib.import_module("cpuaccel._native").load()
+    with _plugin.enabled(False):
+        memory.install(native)
+        try:
+            yield
+        finally:
+            memory.uninstall(native)
+
+
+def _accelerate(model: nn.Module) -> nn.Module:
+    return importlib.import_module("cpuaccel.gnn").accelerate(model)
+
+
+def _ways() -> dict[str, Way]:
+    return {
+        "torch": Way(partial(_plugin.enabled, False)),
+        "torch, allocator": Way(_allocator_alone),
+        "cpuaccel": Way(partial(_plugin.enabled, True)),
+        "accelerated": Way(partial(_plugin.enabled, True), _accelerate),
+    }
+
+
+class Training:
+    """A model, its optimizer and the graph."""
+
+    def __init__(self, model: nn.Module, x: Tensor, edge_index: Tensor, target: Tensor) -> None:
+        self.model, self.x, self.edge_index, self.target = model, x, edge_index, target
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
+
+    def step(self) -> Tensor:
+        """One step; the loss before it."""
+        self.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.model(self.x, self.edge_index), self.target)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    options = _parser().parse_args(arguments)
+    for name, known in ((options.graph, GRAPHS), *((m, MODELS) for m in options.models)):
+        if name not in known:
+            raise SystemExit(f"unknown name {name!r}; known: {', '.join(known)}")
+    torch.set_num_threads(options.threads)
+    reasons = {name: _missing() for name in _ways() if name != "torch"}
+    ways = {name: way for name, way in _ways().items() if not reasons.get(name)}
+    edge_index = torch.stack(edges_of(options.graph, options.scale, options.edges, torch.int64))
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(1 << options.scale, options.hidden, generator=generator)
+    target = torch.randint(0, _CLASSES, (len(x),), generator=generator)
+    facts = {
+        **_machine.describe(),
+        "graph": f"{options.graph}, {len(x):,} nodes, {options.edges:,} edges, int64 indices, "
+        f"{options.hidden} features and hidden, float32, full-batch",
+    }
+    ratios = [
+        Ratio("cpuaccel", "torch"),
+        Ratio("accelerated", "torch"),
+        Ratio("cpuaccel", "torch, allocator"),
+        Ratio("accelerated", "torch, allocator"),
+    ]
+    report = Report(
+        "training step, median time", facts, list(ways), ratios, notes=left_out(reasons)
+    )
+    peaks = Table(title="peak of a step, MiB", title_justify="left")
+    peaks.add_column("")
+    for name in ways:
+        peaks.add_column(name, justify="right")
+    for name in options.models:
+        report.rows.append(_measure(name, ways, (x, edge_index, target), options))
+        found = report.rows[-1].extra["peak_bytes"]
+        peaks.add_row(name, *(f"{found[w] / 2**20:.0f}" if w in found else "-" for w in ways))
+        if options.json:
+            report.write_json(options.json)
+    console = _machine.console()
+    report.print(console)
+    console.print(peaks)
+
+
+def _missing() -> str:
+    try:
+        importlib.import_module("torch_geometric.nn")
+    except ImportError as error:
+        raise SystemExit(f"torch_geometric is needed: {error}") from error
+    return _plugin.missing()
+
+
+def _measure(
+    name: str, ways: dict[str, Way], data: tuple[Tensor, Tensor, Tensor], options: Any
+) -> Row:
+    """A row of times; its extra figures are first losses, peaks and what the plugin ran."""
+    torch.manual_seed(1)
+    model = Network(name, options.hidden, options.hidden)
+    contenders: dict[str, Contender] = {}
+    extra: dict[str, dict[str, Any]] = {"loss": {}, "peak_bytes": {}, "calls": {}}
+    for way, column in ways.items():
+        with column.around():
+            training = Training(column.change(copy.deepcopy(model)), *data)
+            extra["loss"][way] = float(training.step())
+            if way != "torch":
+                extra["peak_bytes"][way] = _peak(training.step)
+                extra["calls"][way] = _plugin.calls_of(training.step)
+        contenders[way] = Contender(training.step, column.around)
+    samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
+    return Row(name, samples, extra)
+
+
+def _peak(step: Callable[[], object]) -> int:
+    memory = importlib.import_module("cpuaccel.memory")
+    before = memory.stats()["allocated"]
+    memory.reset_peak_stats()
+    step()
+    peak: int = memory.stats()["peak_allocated"]
+    return peak - before
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=names, default=list(MODELS), help=", ".join(MODELS))
+    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
+    parser.add_argument("--scale", type=positive, default=16, help="2^SCALE nodes (default: 16)")
+    parser.add_argument("--edges", type=positive, default=1_300_000, help="default: 1300000")
+    parser.add_argument("--hidden", type=positive, default=64, help="multiple of 8 (default: 64)")
+    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
+    parser.add_argument("--rounds", type=positive, default=5, help="at most (default: 5)")
+    parser.add_argument(
+        "--budget", type=float, default=20.0, help="seconds of rounds a model (default: 20)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Fake kernels and derivatives of csrc/ops/gnn/edge_*.cpp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cpuaccel import _native
+
+_native.load()  # has the ops
+
+_torch: Any = torch  # whose annotations do not know what is used here
+ops: Any = torch.ops.cpuaccel
+_fake: Any = _torch.library.register_fake
+_autograd: Any = _torch.library.register_autograd
+
+
+def edges_count(edges: Tensor, num_dst: int) -> int:
+    """Return of how many edges the tensor is that `sort_edges` returned for `num_dst` nodes."""
+    return (edges.shape[0] - num_dst - 1) // 2
+
+
+def edge_order(edges: Tensor, num_dst: int) -> Tensor:
+    """Return the numbers of the edges in the order in which `edges` has them."""
+    return edges[num_dst + 1 + edges_count(edges, num_dst) :]
+
+
+def _first_derivatives_only(name: str) -> None:
+    """Let whoever derives the op `name` once more get an error, not a wrong answer."""
+
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        raise RuntimeError(f"{name} has no derivative: second derivatives are not implemented")
+
+    _autograd(name, backward)
+
+
+@_fake("cpuaccel::sort_edges")  # type: ignore[untyped-decorator]
+def _sort_edges(edge_index: Tensor, num_src: int, num_dst: int) -> Tensor:
+    count = edge_index.shape[1]
+    # In 32 bits where numbers allow it. A graph of a size that is not known yet is taken for one.
+    most = 2**31 - 1
+    known = [n for n in (count, num_src, num_dst) if isinstance(n, int)]
+    dtype = torch.int32 if all(n <= most for n in known) else torch.int64
+    return edge_index.new_empty([num_dst + 1 + 2 * count], dtype=dtype)
+
+
+@_fake("cpuaccel::edge_sum")  # type: ignore[untyped-decorator]
+def _edge_sum(
+    x: Tensor,
+    edges: Tensor,
+    weight: Tensor | None,
+    rows: int,
+    transposed: bool = False,
+    mean: bool = False,
+) -> Tensor:
+    return x.new_empty([rows, x.shape[1]])
+
+
+def _edge_sum_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, edges, weight, _, ctx.transposed, ctx.mean = inputs
+    ctx.rows = x.shape[0]
+    learns = weight is not None and ctx.needs_input_grad[2]
+    ctx.save_for_backward(x if learns else None, edges, weight)
+
+
+def _edge_sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    x, edges, weight = ctx.saved_tensors
+    of_x = of_weight = None
+    if ctx.needs_input_grad[0]:
+        of_x = ops.edge_sum(grad, edges, weight, ctx.rows, not ctx.transposed, ctx.mean)
+    if x is not None:
+        by_dst, by_src = (x, grad) if ctx.transposed else (grad, x)
+        of_weight = ops.edge_dot(by_dst, by_src, edges, ctx.mean)
+    return of_x, None, of_weight, None, None, None
+
+
+_autograd("cpuaccel::edge_sum", _edge_sum_backward, setup_context=_edge_sum_setup)
+
+
+@_fake("cpuaccel::edge_dot")  # type: ignore[untyped-decorator]
+def _edge_dot(a: Tensor, b: Tensor, edges: Tensor, mean: bool = False) -> Tensor:
+    return a.new_empty([edges_count(edges, a.shape[0])])
+
+
+def _edge_dot_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, edges, ctx.mean = inputs
+    ctx.save_for_backward(a, b, edges)
+
+
+def _edge_dot_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    a, b, edges = ctx.saved_tensors
+    of_a = of_b = None
+    if ctx.needs_input_grad[0]:
+        of_a = ops.edge_sum(b, edges, grad, a.shape[0], False, ctx.mean)
+    if ctx.needs_input_grad[1]:
+        of_b = ops.edge_sum(a, edges, grad, b.shape[0], True, ctx.mean)
+    return of_a, of_b, None, None
+
+
+_autograd("cpuaccel::edge_dot", _edge_dot_backward, setup_context=_edge_dot_setup)
+
+
+@_fake("cpuaccel::edge_extreme")  # type: ignore[untyped-decorator]
+def _edge_extreme(
+    x: Tensor, edges: Tensor, weight: Tensor | None, rows: int, smallest: bool = False
+) -> Tensor:
+    return x.new_empty([rows, x.shape[1]])
+
+
+@_fake("cpuaccel::edge_extreme_backward")  # type: ignore[untyped-decorator]
+def _edge_extreme_gradients(
+    grad: Tensor,
+    x: Tensor,
+    edges: Tensor,
+    weight: Tensor | None,
+    dst: Tensor,
+    of_x: bool,
+    of_weight: bool,
+) -> tuple[Tensor, Tensor]:
+    count = edges_count(edges, dst.shape[0])
+    return x.new_empty(x.shape if of_x else [0]), x.new_empty([count if of_weight else 0])
+
+
+def _edge_extreme_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, edges, weight, _, _ = inputs
+    ctx.save_for_backward(x, edges, weight, output)
+
+
+def _edge_extreme_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    x, edges, weight, dst = ctx.saved_tensors
+    wanted = [ctx.needs_input_grad[0], weight is not None and ctx.needs_input_grad[2]]
+    found = ops.edge_extreme_backward(grad, x, edges, weight, dst, *wanted)
+    of_x, of_weight = (of if asked else None for of, asked in zip(found, wanted, strict=True))
+    return of_x, None, of_weight, None, None
+
+
+_autograd("cpuaccel::edge_extreme", _edge_extreme_backward, setup_context=_edge_extreme_setup)
+_first_derivatives_only("cpuaccel::edge_extreme_backward")
+
+
+@_fake("cpuaccel::edge_sum_heads")  # type: ignore[untyped-decorator]
+def _edge_sum_heads(
+    x: Tensor, edges: Tensor, weight: Tensor, rows: int, transposed: bool = False
+) -> Tensor:
+    return x.new_empty([rows, x.shape[1]])
+
+
+def _edge_sum_heads_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, edges, weight, _, ctx.transposed = inputs
+    ctx.rows = x.shape[0]
+    ctx.save_for_backward(x if ctx.needs_input_grad[2] else None, edges, weight)
+
+
+def _edge_sum_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    x, edges, weight = ctx.saved_tensors
+    of_x = of_weight = None
+    if ctx.needs_input_grad[0]:
+        of_x = ops.edge_sum_heads(grad, edges, weight, ctx.rows, not ctx.transposed)
+    if x is not None:
+        by_dst, by_src = (x, grad) if ctx.transposed else (grad, x)
+        of_weight = ops.edge_dot_heads(by_dst, by_src, edges, weight.shape[1])
+    return of_x, None, of_weight, None, None
+
+
+_autograd("cpuaccel::edge_sum_heads", _edge_sum_heads_backward, setup_context=_edge_sum_heads_setup)
+
+
+@_fake("cpuaccel::edge_dot_heads")  # type: ignore[untyped-decorator]
+def _edge_dot_heads(a: Tensor, b: Tensor, edges: Tensor, heads: int) -> Tensor:
+    return a.new_empty([edges_count(edges, a.shape[0]), heads])
+
+
+def _edge_dot_heads_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, edges, _ = inputs
+    ctx.save_for_backward(a, b, edges)
+
+
+def _edge_dot_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    a, b, edges = ctx.saved_tensors
+    of_a = of_b = None
+    if ctx.needs_input_grad[0]:
+        of_a = ops.edge_sum_heads(b, edges, grad, a.shape[0], False)
+    if ctx.needs_input_grad[1]:
+        of_b = ops.edge_sum_heads(a, edges, grad, b.shape[0], True)
+    return of_a, of_b, None, None
+
+
+_autograd("cpuaccel::edge_dot_heads", _edge_dot_heads_backward, setup_context=_edge_dot_heads_setup)
+
+
+@_fake("cpuaccel::edge_softmax")  # type: ignore[untyped-decorator]
+def _edge_softmax(scores: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
+    return scores.new_empty(scores.shape)
+
+
+@_fake("cpuaccel::edge_softmax_backward")  # type: ignore[untyped-decorator]
+def _edge_softmax_gradient(
+    grad: Tensor, alpha: Tensor, edges: Tensor, num_src: int, num_dst: int
+) -> Tensor:
+    return alpha.new_empty(alpha.shape)
+
+
+def _edge_softmax_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, edges, *ctx.nodes = inputs
+    ctx.save_for_backward(output, edges)
+
+
+def _edge_softmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    alpha, edges = ctx.saved_tensors
+    return ops.edge_softmax_backward(grad, alpha, edges, *ctx.nodes), None, None, None
+
+
+_autograd("cpuaccel::edge_softmax", _edge_softmax_backward, setup_context=_edge_softmax_setup)
+_first_derivatives_only("cpuaccel::edge_softmax_backward")
+
+
+@_fake("cpuaccel::gat_alpha")  # type: ignore[untyped-decorator]
+def _gat_alpha(src: Tensor, dst: Tensor, edges: Tensor, slope: float) -> Tensor:
+    return src.new_empty([edges_count(edges, dst.shape[0]), src.shape[1]])
+
+
+@_fake("cpuaccel::gat_alpha_backward")  # type: ignore[untyped-decorator]
+def _gat_alpha_gradients(
+    grad: Tensor, alpha: Tensor, src: Tensor, dst: Tensor, edges: Tensor, slope: float
+) -> tuple[Tensor, Tensor]:
+    return src.new_empty(src.shape), dst.new_empty(dst.shape)
+
+
+def _gat_alpha_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    src, dst, edges, ctx.slope = inputs
+    ctx.save_for_backward(output, src, dst, edges)
+
+
+def _gat_alpha_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    of_src, of_dst = ops.gat_alpha_backward(grad, *ctx.saved_tensors, ctx.slope)
+    return of_src, of_dst, None, None
+
+
+_autograd("cpuaccel::gat_alpha", _gat_alpha_backward, setup_context=_gat_alpha_setup)
+_first_derivatives_only("cpuaccel::gat_alpha_backward")
+
+
+@_fake("cpuaccel::gatv2_scores")  # type: ignore[untyped-decorator]
+def _gatv2_scores(src: Tensor, dst: Tensor, att: Tensor, edges: Tensor, slope: float) -> Tensor:
+    return src.new_empty([edges_count(edges, dst.shape[0]), att.shape[0]])
+
+
+@_fake("cpuaccel::gatv2_scores_backward")  # type: ignore[untyped-decorator]
+def _gatv2_scores_gradients(
+    grad: Tensor, src: Tensor, dst: Tensor, att: Tensor, edges: Tensor, slope: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    return src.new_empty(src.shape), dst.new_empty(dst.shape), att.new_empty(att.shape)
+
+
+def _gatv2_scores_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    src, dst, att, edges, ctx.slope = inputs
+    ctx.save_for_backward(src, dst, att, edges)
+
+
+def _gatv2_scores_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    found = ops.gatv2_scores_backward(grad, *ctx.saved_tensors, ctx.slope)
+    return *found, None, None
+
+
+_autograd("cpuaccel::gatv2_scores", _gatv2_scores_backward, setup_context=_gatv2_scores_setup)
+_first_derivatives_only("cpuaccel::gatv2_scores_backward")

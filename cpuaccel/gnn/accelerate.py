@@ -1,0 +1,106 @@
+"""`accelerate` and `unaccelerate`: torch_geometric's layers on fused ops, and back."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+import weakref
+from typing import Any, TypeVar
+
+from torch import nn
+
+from cpuaccel.quant import engine
+
+Model = TypeVar("Model", bound=nn.Module)
+
+_left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+
+
+def accelerate(model: Model) -> Model:
+    """Let the layers of torch_geometric in `model` do message passing fused, and return `model`.
+
+    Taken are GCNConv, SAGEConv, GINConv, GraphConv (sum, mean, max and min), GATConv and
+    GATv2Conv. They are changed in place: same parameters, `state_dict` and hooks, same numbers
+    within the rounding of sums, no message for each edge in memory. What is made of an
+    `edge_index` (its order, loops, the weights of GCNConv) is kept while it is what it was. A copy
+    of the model is accelerated too, a pickled one is torch_geometric's.
+
+    A call goes torch_geometric's own way, and is counted in `cpuaccel.stats()`, where it has what
+    fused ops have not: hooks within propagation, explanations, edge features, attention weights to
+    be returned, sparse matrices, an EdgeIndex, other dtypes than float32 and float64, autocast.
+    `cpuaccel.explain(model)` says which layers were taken and why others were not. Layers of
+    classes derived from these are left alone.
+
+    Args:
+        model: any module; torch_geometric must be installed.
+
+    Raises:
+        TypeError: `model` is not a module.
+        ImportError: there is no torch_geometric.
+    """
+    _check("accelerate", model)
+    if not engine.is_enabled():
+        warnings.warn(
+            f"cpuaccel.gnn.accelerate: nothing is changed, cpuaccel is off: {engine.why_off()}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return model
+    from torch_geometric.nn import MessagePassing
+
+    from cpuaccel.gnn._layers import FAST, FastLayer, change
+
+    for module in model.modules():
+        if not isinstance(module, MessagePassing) or isinstance(module, FastLayer):
+            continue
+        why = _why_not(module)
+        if why:
+            _left[module] = why
+        else:
+            _left.pop(module, None)
+            change(module, FAST[type(module)])
+    return model
+
+
+def unaccelerate(model: Model) -> Model:
+    """Make every layer that `accelerate` changed torch_geometric's again, and return `model`.
+
+    Raises:
+        TypeError: `model` is not a module.
+    """
+    _check("unaccelerate", model)
+    layers: Any = sys.modules.get("cpuaccel.gnn._layers")
+    for module in model.modules() if layers is not None else ():
+        if isinstance(module, layers.FastLayer):
+            layers.change(module, module.plain_class)
+        _left.pop(module, None)
+    return model
+
+
+def why_left(module: nn.Module) -> str:
+    """Return why `accelerate` left `module` alone; "" if it did not, or was not asked."""
+    return _left.get(module, "")
+
+
+def _why_not(module: Any) -> str:
+    from cpuaccel.gnn._layers import FAST as fast
+    from cpuaccel.gnn._layers import replaced
+
+    cls = fast.get(type(module))
+    if cls is None:
+        base = next((c for c in type(module).__mro__ if c in fast), None)
+        if base is not None:
+            return f"a class of its own, made from {base.__name__}"
+        return "cpuaccel has no fused form for this kind of layer"
+    if name := replaced(module):
+        return f"its {name} was replaced"
+    why: str = cls.why_not(module)
+    return why
+
+
+def _check(function: str, model: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"cpuaccel.gnn.{function}: model: expected a torch.nn.Module, got "
+            f"{type(model).__name__}"
+        )

@@ -1,0 +1,163 @@
+"""Softmax over a node's edges, and the layers of attention that are made with it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cpuaccel.gnn import _check, _graph, _plain
+
+
+def edge_softmax(scores: Tensor, edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
+    """Take softmax over the edges that end in each node, for each head by itself.
+
+    result[e, h] = exp(scores[e, h] - max) / (sum + 1e-16), max and sum over the edges that end
+    where e does, which is torch_geometric.utils.softmax.
+
+    Args:
+        scores: floats, shape [E, H] or [E].
+        edge_index: int32 or int64, shape [2, E], row 1 the nodes where edges end.
+        num_nodes: number of nodes, above both rows; None: as many as the indices need.
+
+    Returns:
+        Tensor of the dtype and shape of `scores`.
+
+    Raises:
+        TypeError: an argument is no tensor, or of a wrong dtype.
+        ValueError: a wrong shape or number of nodes.
+        IndexError: an index is out of range.
+    """
+    name = "cpuaccel.gnn.edge_softmax"
+    _check.floats(name, "scores", scores, (1, 2), "[E, H] or [E]")
+    _check.edge_index(name, edge_index)
+    _check.per_edge(name, "scores", scores, edge_index, scores)
+    if num_nodes is None:
+        nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
+    else:
+        nodes = _check.count(name, "num_nodes", num_nodes)
+    rows = scores if scores.dim() == 2 else scores[:, None]
+    if not _graph.takes(scores):
+        return _plain.edge_softmax(rows, edge_index, nodes).view_as(scores)
+    edges = _graph.sorted_edges(edge_index, nodes, nodes)
+    order = _graph.order(edges, nodes)
+    alpha = torch.ops.cpuaccel.edge_softmax(rows.index_select(0, order), edges, nodes, nodes)
+    return torch.empty_like(rows).index_copy(0, order.long(), alpha).view_as(scores)
+
+
+def gat_attention(
+    x: Tensor,
+    score_src: Tensor,
+    score_dst: Tensor,
+    edge_index: Tensor,
+    negative_slope: float = 0.2,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Add up the features of a node's neighbours by the attention of a GAT layer.
+
+    With s[e, h] = leaky_relu(score_src[n, h] + score_dst[m, h]) for an edge e from n to m, and
+    alpha the softmax of s over the edges that end in m,
+
+    result[m, h] = sum over e of alpha[e, h] * x[n, h].
+
+    No tensor of edges times features is made, only of edges times heads. With `dropout` alpha is
+    what torch.nn.functional.dropout makes of it, in the order of edge_index.
+
+    Args:
+        x: features of the sources, float32 or float64, shape [N, H, C].
+        score_src: shape [N, H], dtype of `x`.
+        score_dst: shape [M, H], dtype of `x`.
+        edge_index: int32 or int64, shape [2, E], row 0 sources below N, row 1 destinations below M.
+        negative_slope: of leaky_relu.
+        dropout: probability of a weight to be 0.
+
+    Returns:
+        Tensor of the dtype of `x`, shape [M, H, C]; 0 for nodes in which no edge ends.
+
+    Raises:
+        TypeError: an argument is no tensor, or of a wrong dtype.
+        ValueError: a wrong shape.
+        IndexError: an index is out of range.
+    """
+    name = "cpuaccel.gnn.gat_attention"
+    _check.floats(name, "x", x, (3,), "[N, H, C]")
+    _check.shape(name, "score_src", score_src, x, [x.shape[0], x.shape[1]])
+    _check.shape(name, "score_dst", score_dst, x, [None, x.shape[1]])
+    _check.edge_index(name, edge_index)
+    if not _graph.takes(x) or 0 in x.shape[1:]:
+        return _plain.gat_attention(x, score_src, score_dst, edge_index, negative_slope, dropout)
+    edges = _graph.sorted_edges(edge_index, x.shape[0], score_dst.shape[0])
+    return gat_sorted(x, score_src, score_dst, edges, negative_slope, dropout)
+
+
+def gatv2_attention(
+    x_src: Tensor,
+    x_dst: Tensor,
+    att: Tensor,
+    edge_index: Tensor,
+    negative_slope: float = 0.2,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Add up the features of a node's neighbours by the attention of a GATv2 layer.
+
+    As `gat_attention`, with s[e, h] = sum over c of att[h, c] * leaky_relu(x_src[n, h, c] +
+    x_dst[m, h, c]).
+
+    Args:
+        x_src: features of the sources, float32 or float64, shape [N, H, C].
+        x_dst: shape [M, H, C], dtype of `x_src`.
+        att: shape [H, C], dtype of `x_src`.
+        edge_index: int32 or int64, shape [2, E], row 0 sources below N, row 1 destinations below M.
+        negative_slope: of leaky_relu.
+        dropout: probability of a weight to be 0.
+
+    Returns:
+        Tensor of the dtype of `x_src`, shape [M, H, C]; 0 for nodes in which no edge ends.
+
+    Raises:
+        TypeError: an argument is no tensor, or of a wrong dtype.
+        ValueError: a wrong shape.
+        IndexError: an index is out of range.
+    """
+    name = "cpuaccel.gnn.gatv2_attention"
+    _check.floats(name, "x_src", x_src, (3,), "[N, H, C]")
+    _check.shape(name, "x_dst", x_dst, x_src, [None, *x_src.shape[1:]])
+    _check.shape(name, "att", att, x_src, list(x_src.shape[1:]))
+    _check.edge_index(name, edge_index)
+    if not _graph.takes(x_src) or 0 in x_src.shape[1:]:
+        return _plain.gatv2_attention(x_src, x_dst, att, edge_index, negative_slope, dropout)
+    edges = _graph.sorted_edges(edge_index, x_src.shape[0], x_dst.shape[0])
+    return gatv2_sorted(x_src, x_dst, att, edges, negative_slope, dropout)
+
+
+def gat_sorted(
+    x: Tensor, score_src: Tensor, score_dst: Tensor, edges: Tensor, slope: float, dropout: float
+) -> Tensor:
+    """Do the same as `gat_attention` with sorted edges (`_graph`)."""
+    alpha = torch.ops.cpuaccel.gat_alpha(score_src, score_dst, edges, slope)
+    return _weighted(x, alpha, edges, score_dst.shape[0], dropout)
+
+
+def gatv2_sorted(
+    x_src: Tensor, x_dst: Tensor, att: Tensor, edges: Tensor, slope: float, dropout: float
+) -> Tensor:
+    """Do the same as `gatv2_attention` with sorted edges (`_graph`)."""
+    ops = torch.ops.cpuaccel
+    scores = ops.gatv2_scores(x_src.flatten(1), x_dst.flatten(1), att, edges, slope)
+    alpha = ops.edge_softmax(scores, edges, x_src.shape[0], x_dst.shape[0])
+    return _weighted(x_src, alpha, edges, x_dst.shape[0], dropout)
+
+
+def _weighted(x: Tensor, alpha: Tensor, edges: Tensor, rows: int, dropout: float) -> Tensor:
+    ops = torch.ops.cpuaccel
+    if dropout:
+        # Drawn in the order of the edges, as one who keeps them in it draws.
+        kept = functional.dropout(torch.ones_like(alpha), dropout)
+        alpha = alpha * kept.index_select(0, _graph.order(edges, rows))
+    heads, columns = x.shape[1:]
+    if heads == 1:
+        total = ops.edge_sum(x.flatten(1), edges, alpha.flatten(), rows)
+    else:
+        total = ops.edge_sum_heads(x.flatten(1), edges, alpha, rows)
+    result: Tensor = total.view(rows, heads, columns)
+    return result

@@ -1,0 +1,62 @@
+// Family edge_heads: what layers with several heads of attention do with their features.
+//
+// Features are rows of H heads of C columns. With e in [crow[m], crow[m+1]), n = col[e], p =
+// perm[e] (or e where there is no perm), z = own[m,h,c] + src[n,h,c], leaky(z) = z where z > 0 and
+// slope * z elsewhere:
+//
+//   sum         dst[m,h,c] = sum over e of weights[p,h] * src[n,h,c]
+//   dot         dst[p,h]   = sum over c of own[m,h,c] * src[n,h,c]
+//   score       dst[p,h]   = sum over c of att[h,c] * leaky(z)
+//   score_grad  dst[m,h,c] = sum over e of weights[p,h] * att[h,c] * leaky'(z)
+//               dst_att[m,h,c] = sum over e of weights[p,h] * leaky(z), if wanted
+//
+// All is dense, and of one type. Sums over edges are in their order, so the same bits on any number
+// of threads; each is at most n * eps times the sum of the absolute values of n terms off.
+// Bound: a row of src for each edge, from the cache that src fits.
+#pragma once
+
+#include <span>
+
+#include "kernels/csr/csr.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+enum class EdgeHeadsStep : uint8_t { sum, dot, score, score_grad };
+
+struct EdgeHeadsCall {
+  EdgeHeadsStep step = EdgeHeadsStep::sum;
+  Csr csr;
+  const void* perm = nullptr;  // nnz, of the type of the indices
+  int64_t H = 0, C = 0;
+  GraphType type = GraphType::f32;  // f32 or f64
+  double slope = 0;
+  const void* weights = nullptr;  // nnz x H
+  const void* own = nullptr;      // M x H x C
+  const void* src = nullptr;      // N x H x C
+  const void* att = nullptr;      // H x C
+  void* dst = nullptr;
+  void* dst_att = nullptr;  // M x H x C, or null
+};
+
+// Rows [row, row + rows).
+using EdgeHeadsFunction = void(const EdgeHeadsCall& call, int64_t row, int64_t rows);
+
+#if defined(__x86_64__)
+#define CPUACCEL_EDGE_HEADS_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_EDGE_HEADS_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) EdgeHeadsFunction edge_heads_##name;
+CPUACCEL_EDGE_HEADS_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<EdgeHeadsFunction>> edge_heads_kernels();
+
+// All rows on all of torch's threads. Indices must have been checked (edge_rows, csr_transpose).
+void edge_heads(const EdgeHeadsCall& call, EdgeHeadsFunction* function);
+void edge_heads(const EdgeHeadsCall& call);  // by the best usable row
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,32 @@
+#include "kernels/edge_softmax/edge_softmax.h"
+
+#include <array>
+#include <vector>
+
+#include "kernels/csr/pieces.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<EdgeSoftmaxFunction>{#name, isa, edge_softmax_##name},
+constexpr std::array kRows{CPUACCEL_EDGE_SOFTMAX_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kWork = 1 << 15;  // edges times heads of a piece
+
+}  // namespace
+
+std::span<const KernelRow<EdgeSoftmaxFunction>> edge_softmax_kernels() { return kRows; }
+
+bool edge_softmax(const EdgeSoftmaxCall& call, EdgeSoftmaxFunction* function) {
+  return over_rows(call.csr, call.H, kWork, [&](int64_t row, int64_t rows) {
+    std::vector<double> scratch(static_cast<size_t>(2 * call.H));
+    function(call, row, rows, scratch.data());
+  });
+}
+
+bool edge_softmax(const EdgeSoftmaxCall& call) {
+  return edge_softmax(call, first_usable(edge_softmax_kernels()).function);
+}
+
+}  // namespace cpuaccel::kernels

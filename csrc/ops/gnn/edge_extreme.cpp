@@ -1,0 +1,117 @@
+// cpuaccel::edge_extreme: the largest or smallest message of a node's edges, and its derivatives.
+//
+//   dst[m,k] = max (or min) over e from n to m of w[e] * x[n,k]; 0 for nodes without edges
+//
+// which is torch.zeros(rows, K).scatter_reduce(0, ..., "amax", include_self=False) of the messages,
+// with the same gradients: equal messages share one, and a dst of 0 keeps a share itself. weight is
+// one for each edge, in the order of `edges`. x is float32 or float64 of two dimensions.
+
+#include <ATen/EmptyTensor.h>
+#include <torch/library.h>
+
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "kernels/extreme_grad/extreme_grad.h"
+#include "kernels/spmm/spmm.h"
+#include "ops/gnn/csr.h"
+#include "ops/gnn/edges.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr const char* kForward = "cpuaccel::edge_extreme";
+constexpr const char* kBackward = "cpuaccel::edge_extreme_backward";
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+at::Tensor values_of(const char* op, const OptionalTensor& weight, at::ScalarType type,
+                     int64_t count) {
+  if (!weight || !weight->defined()) {
+    return {};
+  }
+  check_dense(op, "weight", *weight, type, {count});
+  return weight->contiguous();
+}
+
+at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const OptionalTensor& weight,
+                        int64_t rows, bool smallest) {
+  check_rows(kForward, "x", x, x.scalar_type());
+  const auto graph = edges_in(kForward, edges, x.size(0), rows);
+  const at::Tensor values = values_of(kForward, weight, x.scalar_type(), graph.csr.nnz);
+  const at::Tensor src = x.contiguous();
+  at::Tensor dst = at::detail::empty_cpu({rows, x.size(1)}, x.scalar_type());
+  kernels::SpmmCall call;
+  call.csr = graph.csr;
+  call.K = src.size(1);
+  call.type = graph_type(src.scalar_type());
+  call.reduce = smallest ? kernels::SpmmReduce::amin : kernels::SpmmReduce::amax;
+  call.values = values.defined() ? values.const_data_ptr() : nullptr;
+  call.src = src.const_data_ptr();
+  call.src_stride = call.K;
+  call.dst = dst.mutable_data_ptr();
+  TORCH_CHECK(kernels::spmm(call) == kernels::CsrFault::none, kForward,
+              ": edges are none that sort_edges returned for these numbers of nodes");
+  return dst;
+}
+
+// Of x and of weight; one that is not wanted has no elements.
+std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Tensor& x,
+                                            const at::Tensor& edges, const OptionalTensor& weight,
+                                            const at::Tensor& dst, bool of_x, bool of_weight) {
+  const auto type = x.scalar_type();
+  check_rows(kBackward, "x", x, type);
+  check_rows(kBackward, "grad", grad, type);
+  check_rows(kBackward, "dst", dst, type);
+  TORCH_CHECK(grad.sizes() == dst.sizes() && grad.size(1) == x.size(1), kBackward,
+              ": expected grad and dst of one shape and the features of x, but got ", grad.sizes(),
+              ", ", dst.sizes(), " and ", x.sizes());
+  const auto graph = edges_in(kBackward, edges, x.size(0), dst.size(0));
+  const at::Tensor values = values_of(kBackward, weight, type, graph.csr.nnz);
+  // Checks every index.
+  const auto by_nodes = by_source(kBackward, graph);
+  const at::Tensor src = x.contiguous(), result = dst.contiguous(), of_result = grad.contiguous();
+  const auto made = [&](bool wanted, at::IntArrayRef sizes) {
+    constexpr std::array<int64_t, 1> kNone{0};
+    return at::detail::empty_cpu(wanted ? sizes : at::IntArrayRef(kNone), type);
+  };
+  at::Tensor grad_x = made(of_x, x.sizes());
+  at::Tensor grad_weight = made(of_weight, {graph.csr.nnz});
+  at::Tensor share = made(true, dst.sizes());
+  if (of_weight && x.size(1) == 0) {
+    grad_weight.zero_();
+  }
+  kernels::ExtremeGradCall call;
+  call.csr = graph.csr;
+  call.columns = by_nodes.columns;
+  call.K = x.size(1);
+  call.type = graph_type(type);
+  call.values = values.defined() ? values.const_data_ptr() : nullptr;
+  call.src = src.const_data_ptr();
+  call.dst = result.const_data_ptr();
+  call.grad = of_result.const_data_ptr();
+  call.share = share.mutable_data_ptr();
+  call.grad_src = of_x ? grad_x.mutable_data_ptr() : nullptr;
+  call.grad_values = of_weight ? grad_weight.mutable_data_ptr() : nullptr;
+  kernels::extreme_grad(call);
+  return {grad_x, grad_weight};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def(
+      "edge_extreme(Tensor x, Tensor edges, Tensor? weight, SymInt rows, bool smallest=False) -> "
+      "Tensor");
+  library.def(
+      "edge_extreme_backward(Tensor grad, Tensor x, Tensor edges, Tensor? weight, Tensor dst, bool "
+      "of_x, bool of_weight) -> (Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
+  library.impl("edge_extreme", edge_extreme);
+  library.impl("edge_extreme_backward", backward);
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,137 @@
+#include "kernels/edge_heads/edge_heads.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "kernel_rows.h"
+#include "spmm_case.h"
+#include "threads.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+class EdgeHeadsTest : public testing::TestWithParam<KernelRow<EdgeHeadsFunction>> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, EdgeHeadsTest, testing::ValuesIn(usable_rows(edge_heads_kernels())),
+                         RowName());
+
+struct Case {
+  Case(const std::vector<int64_t>& lengths, int64_t sources, GraphType type, bool wide, int64_t H,
+       int64_t C, std::mt19937& random)
+      : matrix(lengths, sources, wide, random),
+        K(H * C),
+        weights(type, normal_numbers(matrix.nnz() * H, random)),
+        own(type, normal_numbers(matrix.M * K, random)),
+        src(type, normal_numbers(sources * K, random)),
+        att(type, normal_numbers(K, random)),
+        of_edges(type, matrix.nnz() * H),
+        of_nodes(type, matrix.M * K),
+        of_att(type, matrix.M * K),
+        perm(static_cast<size_t>(matrix.nnz())) {
+    std::iota(perm.begin(), perm.end(), 0);
+    std::shuffle(perm.begin(), perm.end(), random);
+    narrow_perm.assign(perm.begin(), perm.end());
+    call.csr = matrix.csr();
+    call.perm = wide ? static_cast<const void*>(perm.data()) : narrow_perm.data();
+    call.H = H;
+    call.C = C;
+    call.type = type;
+    call.slope = 0.25;
+    call.weights = weights.bytes.data();
+    call.own = own.bytes.data();
+    call.src = src.bytes.data();
+    call.att = att.bytes.data();
+    call.dst_att = of_att.bytes.data();
+  }
+  void run(EdgeHeadsStep step, EdgeHeadsFunction* function) {
+    const bool edges = step == EdgeHeadsStep::dot || step == EdgeHeadsStep::score;
+    call.step = step;
+    call.dst = edges ? of_edges.bytes.data() : of_nodes.bytes.data();
+    edge_heads(call, function);
+  }
+
+  RandomCsr matrix;
+  int64_t K;
+  Elements weights, own, src, att, of_edges, of_nodes, of_att;
+  std::vector<int64_t> perm;
+  std::vector<int32_t> narrow_perm;
+  EdgeHeadsCall call;
+};
+
+void check(Case& found, EdgeHeadsStep step) {
+  const auto& a = found.matrix;
+  const int64_t H = found.call.H, C = found.call.C, K = found.K;
+  for (int64_t m = 0; m < a.M; ++m) {
+    std::vector<double> sums(static_cast<size_t>(K)), of_att(static_cast<size_t>(K));
+    for (auto e = a.crow[static_cast<size_t>(m)]; e < a.crow[static_cast<size_t>(m) + 1]; ++e) {
+      const auto n = a.col[static_cast<size_t>(e)], p = found.perm[static_cast<size_t>(e)];
+      for (int64_t h = 0; h < H; ++h) {
+        double dot = 0, score = 0;
+        for (int64_t k = h * C; k < (h + 1) * C; ++k) {
+          const double mine = found.own.get(m * K + k), x = found.src.get(n * K + k);
+          const double w = found.weights.get(p * H + h), factor = found.att.get(k);
+          const double steep = mine + x > 0 ? 1 : 0.25;
+          dot += mine * x;
+          score += factor * steep * (mine + x);
+          sums[static_cast<size_t>(k)] += step == EdgeHeadsStep::sum ? w * x : w * factor * steep;
+          of_att[static_cast<size_t>(k)] += w * steep * (mine + x);
+        }
+        if (step == EdgeHeadsStep::dot || step == EdgeHeadsStep::score) {
+          const double expected = step == EdgeHeadsStep::dot ? dot : score;
+          ASSERT_NEAR(found.of_edges.get(p * H + h), expected, 1e-4) << "edge " << p;
+        }
+      }
+    }
+    for (int64_t k = 0; k < K; ++k) {
+      const auto at = static_cast<size_t>(k);
+      if (step == EdgeHeadsStep::sum || step == EdgeHeadsStep::score_grad) {
+        ASSERT_NEAR(found.of_nodes.get(m * K + k), sums[at], 2e-4) << m << ", " << k;
+      }
+      if (step == EdgeHeadsStep::score_grad) {
+        ASSERT_NEAR(found.of_att.get(m * K + k), of_att[at], 2e-4) << m << ", " << k;
+      }
+    }
+  }
+}
+
+constexpr std::array kSteps{EdgeHeadsStep::sum, EdgeHeadsStep::dot, EdgeHeadsStep::score,
+                            EdgeHeadsStep::score_grad};
+
+TEST_P(EdgeHeadsTest, EveryWidth) {
+  std::mt19937 random(1);
+  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+    for (const int64_t H : {1, 2, 5, 8}) {
+      for (int64_t C = 1; C <= 70; C = C < 34 ? C + 1 : C + 9) {
+        Case each({2, 0, 0, 7, 1, 20}, 9, type, C % 2 == 0, H, C, random);
+        for (const auto step : kSteps) {
+          each.run(step, GetParam().function);
+          check(each, step);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EdgeHeadsTest, SameBitsOnAnyNumberOfThreads) {
+  std::mt19937 random(2);
+  Case each({5000, 1, 0, 3000, 20}, 50, GraphType::f32, false, 3, 10, random);
+  for (const auto step : kSteps) {
+    each.run(step, GetParam().function);
+    const auto of_edges = each.of_edges.bytes, of_nodes = each.of_nodes.bytes;
+    for (int count = 2; count <= 4; ++count) {
+      const Threads threads(count);
+      each.run(step, GetParam().function);
+      EXPECT_EQ(each.of_edges.bytes, of_edges);
+      EXPECT_EQ(each.of_nodes.bytes, of_nodes);
+    }
+  }
+}
+
+TEST(EdgeHeadsList, EndsInRef) { EXPECT_EQ(edge_heads_kernels().back().isa, Isa::ref); }
+
+}  // namespace
+}  // namespace cpuaccel::kernels
