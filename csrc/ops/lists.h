@@ -22,6 +22,8 @@ std::span<const Override> max_pool_overrides();
 std::span<const Override> max_pool_f32_overrides();
 std::span<const Override> quantize_overrides();
 std::span<const Override> scatter_add_overrides();
+std::span<const Override> scatter_gradient_overrides();
+std::span<const Override> scatter_reduce_overrides();
 std::span<const Override> select_rows_overrides();
 std::span<const Override> silu_overrides();
 std::span<const Override> sparse_mm_overrides();
