@@ -24,6 +24,7 @@ std::span<const Override> quantize_overrides();
 std::span<const Override> scatter_add_overrides();
 std::span<const Override> scatter_gradient_overrides();
 std::span<const Override> scatter_reduce_overrides();
+std::span<const Override> segment_reduce_overrides();
 std::span<const Override> select_rows_overrides();
 std::span<const Override> silu_overrides();
 std::span<const Override> sparse_mm_overrides();

@@ -24,6 +24,7 @@ std::span<const std::span<const Override>> op_overrides() {
       scatter_add_overrides(),
       scatter_gradient_overrides(),
       scatter_reduce_overrides(),
+      segment_reduce_overrides(),
       select_rows_overrides(),
       silu_overrides(),
       max_pool_f32_overrides(),
