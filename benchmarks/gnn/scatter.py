@@ -1,7 +1,9 @@
-"""Rows added by an index and read by one, as layers of graphs do: torch beside cpuaccel.
+"""Rows reduced by an index and read by one, as layers of graphs do: torch beside cpuaccel.
 
 The index is where a graph's edges end, shuffled, or in order where a case says so; the rows are
-float32. Run as `python -m benchmarks.gnn.scatter` from a checkout's root.
+float32. "amax" is scatter_reduce_, "mean" index_reduce_, a "step" is forward and backward; segments
+are counted anew in each call, which is part of its time. Run as `python -m benchmarks.gnn.scatter`
+from a checkout's root.
 """
 
 import argparse
@@ -37,6 +39,33 @@ def _index_add(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
     return nodes.index_add_(0, index, edges)
 
 
+def _amax(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
+    into = _spread(index, edges.shape[1])
+    return nodes.scatter_reduce_(0, into, edges, "amax", include_self=False)
+
+
+def _amax_step(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
+    """Forward and backward."""
+    needs = edges.detach().requires_grad_()
+    reduced = _amax(torch.zeros_like(nodes), index, needs)
+    return torch.autograd.grad(reduced, needs, nodes)
+
+
+def _mean(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
+    return nodes.index_reduce_(0, index, edges, "mean", include_self=False)
+
+
+def _segment(reduce: str, nodes: Tensor, index: Tensor, edges: Tensor) -> object:
+    """Of as many segments as there are nodes, as long as the index has them, in their order."""
+    lengths = torch.bincount(index, minlength=len(nodes))
+    return torch._segment_reduce(edges, reduce, lengths=lengths)  # type: ignore[attr-defined]
+
+
+def _segment_step(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
+    needs = edges.detach().requires_grad_()
+    return torch.autograd.grad(_segment("max", nodes, index, needs), needs, nodes)
+
+
 def _index_select(nodes: Tensor, index: Tensor, _: Tensor) -> object:
     return nodes.index_select(0, index)
 
@@ -52,6 +81,12 @@ def _index(nodes: Tensor, index: Tensor, _: Tensor) -> object:
 CASES: dict[str, Call] = {
     "scatter_add": _scatter_add,
     "index_add": _index_add,
+    "amax": _amax,
+    "amax step": _amax_step,
+    "mean": _mean,
+    "segment sum": partial(_segment, "sum"),
+    "segment max": partial(_segment, "max"),
+    "segment max step": _segment_step,
     "index_select": _index_select,
     "gather": _gather,
     "index": _index,
@@ -67,7 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     ways = _both.ways(reasons)
     _, index = edges_of(options.graph, options.scale, options.edges, _both.INDEX[options.index])
     report = Report(
-        "rows added and read by an index, median time of a call",
+        "rows reduced and read by an index, median time of a call",
         _both.facts(options),
         list(ways),
         [Ratio("cpuaccel", "torch")],

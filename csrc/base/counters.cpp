@@ -1,6 +1,7 @@
 #include "base/counters.h"
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -11,7 +12,8 @@ namespace {
 
 struct FallbackCounts {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
-  std::map<std::string, int64_t> counts;
+  // By op, then by reason: a call that is counted for the second time allocates nothing.
+  std::map<std::string, std::map<std::string, int64_t, std::less<>>, std::less<>> counts;
 };
 
 // Never destroyed: ops may still run while the process exits.
@@ -78,17 +80,29 @@ CallCounters& prepacks() {
 
 void count_fallback(std::string_view op, std::string_view reason) {
   auto& state = fallback_counts();
-  std::string key(op);
-  key += ": ";
-  key += reason;
   const std::scoped_lock lock(state.mutex);
-  ++state.counts[std::move(key)];
+  auto of_op = state.counts.find(op);
+  if (of_op == state.counts.end()) {
+    of_op = state.counts.try_emplace(std::string(op)).first;
+  }
+  const auto found = of_op->second.find(reason);
+  if (found == of_op->second.end()) {
+    of_op->second.emplace(reason, 1);
+  } else {
+    ++found->second;
+  }
 }
 
 std::map<std::string, int64_t> fallbacks() {
   auto& state = fallback_counts();
   const std::scoped_lock lock(state.mutex);
-  return state.counts;
+  std::map<std::string, int64_t> result;
+  for (const auto& [op, reasons] : state.counts) {
+    for (const auto& [reason, count] : reasons) {
+      result[op + ": " + reason] = count;
+    }
+  }
+  return result;
 }
 
 std::atomic<int64_t>& packed_weight_bytes() {

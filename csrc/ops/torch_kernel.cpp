@@ -36,6 +36,10 @@ void TorchKernel::call(torch::jit::Stack& stack) const {
   kernel_.callBoxed(op_, c10::DispatchKeySet(key_), &stack);
 }
 
+void TorchKernel::call(torch::jit::Stack& stack, c10::DispatchKeySet keys) const {
+  kernel_.callBoxed(op_, keys, &stack);
+}
+
 void keep_torch_kernel(const char* name, c10::DispatchKey key) {
   kept_kernels()[name].try_emplace(key, name, key);
 }

@@ -15,6 +15,8 @@ class TorchKernel {
   TorchKernel(const char* name, c10::DispatchKey key);
   // Calls it with the arguments on `stack`, which then holds its result.
   void call(torch::jit::Stack& stack) const;
+  // Likewise, for kernels that look at the keys of the call, as those of autograd do.
+  void call(torch::jit::Stack& stack, c10::DispatchKeySet keys) const;
 
  private:
   c10::OperatorHandle op_;

@@ -36,7 +36,7 @@ def test_scatter_end_to_end(graph, tmp_path, capsys):
         assert set(row["times"]) == ({"torch"} if _plugin.missing() else {"torch", "cpuaccel"})
         if not _plugin.missing():
             assert row["calls"]
-    assert "rows added and read" in capsys.readouterr().out
+    assert "rows reduced and read" in capsys.readouterr().out
 
 
 def test_training_end_to_end(tmp_path, capsys):

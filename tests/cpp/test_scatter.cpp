@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "kernel_rows.h"
+#include "kernels/scatter/reduce.h"
 #include "spmm_case.h"
 #include "threads.h"
 
@@ -45,10 +48,12 @@ struct Case {
         K(columns),
         index(E, rows, wide, random),
         src(type, normal_numbers((E - 1) * (K + 1) + K, random)),
-        dst(type, normal_numbers((N - 1) * (K + 2) + K, random)) {}
+        dst(type, normal_numbers((N - 1) * (K + 2) + K, random)),
+        value(dst) {}
 
   ScatterCall call() {
-    return {.E = index.size(),
+    return {.op = op,
+            .E = index.size(),
             .N = N,
             .K = K,
             .index = index.data(),
@@ -57,7 +62,21 @@ struct Case {
             .src = src.bytes.data(),
             .src_stride = K + 1,
             .dst = dst.bytes.data(),
-            .dst_stride = K + 2};
+            .dst_stride = K + 2,
+            .value = value.bytes.data(),
+            .nan_ties = nan_ties};
+  }
+  double taken(double before, double x, double of_value) const {
+    switch (op) {
+      case ScatterOp::amax:
+        return x > before || std::isnan(x) ? x : before;
+      case ScatterOp::amin:
+        return x < before || std::isnan(x) ? x : before;
+      case ScatterOp::ties:
+        return before + (x == of_value || (nan_ties == 1 && std::isnan(x)) ? 1 : 0);
+      default:
+        return before + x;
+    }
   }
   Elements expected() const {
     Elements result = dst;
@@ -65,7 +84,7 @@ struct Case {
       const int64_t row = index.numbers[static_cast<size_t>(e)];
       for (int64_t k = 0; row >= 0 && row < N && k < K; ++k) {
         const int64_t at = row * (K + 2) + k;
-        result.set(at, result.get(at) + src.get(e * (K + 1) + k));
+        result.set(at, taken(result.get(at), src.get(e * (K + 1) + k), value.get(at)));
       }
     }
     return result;
@@ -73,17 +92,34 @@ struct Case {
 
   int64_t N, K;
   Index index;
-  Elements src, dst;
+  Elements src, dst, value;
+  ScatterOp op = ScatterOp::sum;
+  int nan_ties = 0;
 };
+
+constexpr std::array kOps{ScatterOp::sum, ScatterOp::amax, ScatterOp::amin, ScatterOp::ties};
 
 TEST_P(ScatterTest, ThePlainLoopsBitsForEveryWidth) {
   std::mt19937 random(1);
   for (const GraphType type : {GraphType::f32, GraphType::f64}) {
     for (int64_t K = 1; K <= 300; K = K < 70 ? K + 1 : K + 7) {
-      Case a(type, 100, 1 + K % 30, K, K % 2 == 0, random);
-      const Elements expected = a.expected();
-      scatter(a.call(), GetParam().function);
-      ASSERT_EQ(a.dst.bytes, expected.bytes) << "K " << K;
+      for (const ScatterOp op : kOps) {
+        if (K > 70 && op != ScatterOp::sum && K % 3 != 0) {
+          continue;
+        }
+        Case a(type, 100, 1 + K % 30, K, K % 2 == 0, random);
+        a.op = op;
+        a.nan_ties = static_cast<int>(K % 2);
+        // Some are equal to a value, some are NaN.
+        for (int64_t k = 0; k < K; k += 2) {
+          const int64_t row = a.index.numbers[3];
+          a.src.set(3 * (K + 1) + k, a.value.get(row * (K + 2) + k));
+          a.src.set(7 * (K + 1) + k, std::numeric_limits<double>::quiet_NaN());
+        }
+        const Elements expected = a.expected();
+        scatter(a.call(), GetParam().function);
+        ASSERT_EQ(a.dst.bytes, expected.bytes) << "K " << K << ", op " << static_cast<int>(op);
+      }
     }
   }
 }
@@ -94,6 +130,7 @@ TEST_P(ScatterTest, TheSameOnAnyNumberOfThreads) {
     for (const int64_t N : {1, 2, 3, 70000}) {
       for (int count = 1; count <= 5; ++count) {
         Case a(GraphType::f32, 300000 / K, N, K, true, random);
+        a.op = kOps[static_cast<size_t>(count) % kOps.size()];
         const Elements expected = a.expected();
         const Threads threads(count);
         scatter(a.call(), GetParam().function);
@@ -130,6 +167,69 @@ TEST_P(ScatterTest, NothingToDo) {
     call.K = K;
     scatter(call, GetParam().function);
   }
+}
+
+TEST(ScatterReduce, WithAndWithoutDst) {
+  std::mt19937 random(5);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+    for (const bool include : {false, true}) {
+      for (const auto& [op, mean] : {std::pair{ScatterOp::sum, false},
+                                     {ScatterOp::sum, true},
+                                     {ScatterOp::amax, false},
+                                     {ScatterOp::amin, false}}) {
+        for (int count = 1; count <= 3; ++count) {
+          // Enough for several threads to count, once.
+          const int64_t E = count == 3 && type == GraphType::f32 && mean ? 140000 : 900;
+          Case a(type, E, 300, 3, count == 2, random);
+          a.op = op;
+          for (size_t e = 0; e < a.index.numbers.size(); ++e) {
+            a.index.set(e, a.index.numbers[e] / 2 * 2);  // rows between are not named
+          }
+          a.index.set(11, -1);
+          std::vector<int64_t> terms(300, include ? 1 : 0);
+          for (const int64_t n : a.index.numbers) {
+            if (n >= 0) {
+              ++terms[static_cast<size_t>(n)];
+            }
+          }
+          Case b = a;
+          const auto named = [&](int64_t n) { return terms[static_cast<size_t>(n)] > include; };
+          for (int64_t n = 0; n < 300 && !include; ++n) {
+            for (int64_t k = 0; k < 3 && named(n); ++k) {
+              b.dst.set(n * 5 + k, op == ScatterOp::sum    ? 0
+                                   : op == ScatterOp::amax ? -kInfinity
+                                                           : kInfinity);
+            }
+          }
+          Elements expected = b.expected();
+          for (int64_t n = 0; n < 300 && mean; ++n) {
+            for (int64_t k = 0; k < 3 && named(n); ++k) {
+              const double sum = expected.get(n * 5 + k);
+              const auto number = static_cast<double>(terms[static_cast<size_t>(n)]);
+              expected.set(n * 5 + k, sum / number);
+            }
+          }
+          const Threads threads(count);
+          scatter_reduce(a.call(), mean, include);
+          ASSERT_EQ(a.dst.bytes, expected.bytes) << static_cast<int>(op) << mean << include;
+        }
+      }
+    }
+  }
+}
+
+TEST(ScatterReduce, NamedRowsAreFilled) {
+  std::mt19937 random(6);
+  Case a(GraphType::f32, 2, 4, 3, true, random);
+  a.index.set(0, 2);
+  a.index.set(1, 7);
+  Elements expected = a.dst;
+  for (int64_t k = 0; k < 3; ++k) {
+    expected.set(2 * 5 + k, 1.5);
+  }
+  fill_named_rows(a.call(), 1.5);
+  EXPECT_EQ(a.dst.bytes, expected.bytes);
 }
 
 TEST(ScatterIndex, Within) {

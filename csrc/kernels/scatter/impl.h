@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/csr/equal.h"
 #include "kernels/inline.h"
 #include "kernels/scatter/scatter.h"
 
 namespace cpuaccel::kernels {
 namespace {
+
+enum class ScatterLoop { sum, largest, ties };
 
 // A few columns of all that is read. Copied into registers by each run.
 template <typename V, typename Index>
@@ -18,8 +21,11 @@ struct ScatterTile {
 
   const Index* index;
   int64_t E;
-  const Element* src;  // at the first column
-  Element* dst;        // at the first column of the first row
+  const Element* src;    // at the first column
+  Element* dst;          // at the first column of the first row
+  const Element* value;  // likewise; ties only
+  Element sign;          // -1 for amin, which is the largest of what is negated
+  Element nan_ties;
   int64_t src_stride, dst_stride;
   int64_t row, columns;
   uint64_t rows;
@@ -35,7 +41,7 @@ struct ScatterTile {
   }
 };
 
-template <typename V, typename Index, int kVectors>
+template <typename V, typename Index, ScatterLoop kLoop, int kVectors>
 struct ScatterRun {
   using Tile = ScatterTile<V, Index>;
   using Element = typename V::Element;
@@ -46,24 +52,38 @@ struct ScatterRun {
   CPUACCEL_INLINE static void add(const Tile& tile, int64_t e, int64_t row) {
     const Element* src = tile.src + e * tile.src_stride;
     Element* dst = tile.dst + row * tile.dst_stride;
-    Vector sums[kVectors];
-    // All loads come before any store: where the last vector overlaps both are the same sum.
+    Vector results[kVectors];
+    // All loads come before any store: where the last vector overlaps both are the same result.
     for (int j = 0; j < kVectors; ++j) {
       const int64_t at = tile.template offset<kVectors>(j);
-      sums[j] = V::add(V::load(dst + at), V::load(src + at));
+      const Vector before = V::load(dst + at), x = V::load(src + at);
+      if constexpr (kLoop == ScatterLoop::sum) {
+        results[j] = V::add(before, x);
+      } else if constexpr (kLoop == ScatterLoop::largest) {
+        const Vector sign = V::set1(tile.sign);
+        const auto taken = V::larger_or_nan(V::multiply(sign, x), V::multiply(sign, before));
+        results[j] = V::select(taken, x, before);
+      } else {
+        const Vector value = V::load(tile.value + row * tile.dst_stride + at);
+        results[j] = V::add(before, graph_equal<V>(x, value, V::set1(tile.nan_ties)));
+      }
     }
     for (int j = 0; j < kVectors; ++j) {
-      V::store(dst + tile.template offset<kVectors>(j), sums[j]);
+      V::store(dst + tile.template offset<kVectors>(j), results[j]);
     }
   }
 
   // A number, not a pointer: the row may be any.
   CPUACCEL_INLINE static void ask_for(const Tile& tile, uint64_t row) {
     constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Element));
-    const auto first = reinterpret_cast<uintptr_t>(tile.dst) +
-                       row * static_cast<uint64_t>(tile.dst_stride) * sizeof(Element);
+    const uint64_t offset = row * static_cast<uint64_t>(tile.dst_stride) * sizeof(Element);
+    const auto dst = reinterpret_cast<uintptr_t>(tile.dst) + offset;
+    const auto value = reinterpret_cast<uintptr_t>(tile.value) + offset;
     for (int line = 0; line < kBytes; line += kLine) {
-      __builtin_prefetch(reinterpret_cast<const void*>(first + line), 1);  // NOLINT: never read
+      __builtin_prefetch(reinterpret_cast<const void*>(dst + line), 1);  // NOLINT: never read
+      if constexpr (kLoop == ScatterLoop::ties) {
+        __builtin_prefetch(reinterpret_cast<const void*>(value + line));  // NOLINT: likewise
+      }
     }
   }
 
@@ -114,23 +134,27 @@ struct ScatterRun {
   }
 };
 
-template <typename V, typename Index, int... kLess>
+template <typename V, typename Index, ScatterLoop kLoop, int... kLess>
 void run_scatter_tile(const ScatterTile<V, Index>& tile, bool all,
                       std::integer_sequence<int, kLess...> /*counts*/) {
   using Run = void (*)(const ScatterTile<V, Index>&, bool);
-  static constexpr Run kRuns[] = {&ScatterRun<V, Index, kLess + 1>::run...};
+  static constexpr Run kRuns[] = {&ScatterRun<V, Index, kLoop, kLess + 1>::run...};
   kRuns[(tile.columns - 1) / V::kLanes](tile, all);
 }
 
-template <typename V, typename Index>
+template <typename V, typename Index, ScatterLoop kLoop>
 void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
   using Element = typename V::Element;
   constexpr int64_t kNearBytes = 1 << 18;  // what an L2 holds besides
-  constexpr int64_t kMost = V::kMostVectors * V::kLanes;
+  constexpr int64_t kMostVectors =
+      kLoop == ScatterLoop::sum || V::kMostVectors < 4 ? V::kMostVectors : 4;
+  constexpr int64_t kMost = kMostVectors * V::kLanes;
   constexpr int64_t kAhead = 16;
   ScatterTile<V, Index> tile{};
   tile.index = call.index_as<Index>();
   tile.E = call.E;
+  tile.nan_ties = static_cast<Element>(call.nan_ties);
+  tile.sign = call.op == ScatterOp::amin ? -1 : 1;
   tile.src_stride = call.src_stride;
   tile.dst_stride = call.dst_stride;
   tile.row = work.row;
@@ -146,11 +170,26 @@ void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
     tile.columns = columns;
     tile.src = static_cast<const Element*>(call.src) + k;
     tile.dst = static_cast<Element*>(call.dst) + work.row * call.dst_stride + k;
+    if constexpr (kLoop == ScatterLoop::ties) {
+      tile.value = static_cast<const Element*>(call.value) + work.row * call.dst_stride + k;
+    }
     const auto bytes = columns * static_cast<int64_t>(sizeof(Element));
     // rows * bytes may be beyond any integer; rows alone are not.
     tile.ahead = work.rows > kNearBytes / bytes ? kAhead : 0;
-    run_scatter_tile(tile, work.rows == call.N,
-                     std::make_integer_sequence<int, static_cast<int>(V::kMostVectors)>());
+    run_scatter_tile<V, Index, kLoop>(
+        tile, work.rows == call.N,
+        std::make_integer_sequence<int, static_cast<int>(kMostVectors)>());
+  }
+}
+
+template <typename V, typename Index>
+void scatter_by_op(const ScatterCall& call, const ScatterWork& work) {
+  if (call.op == ScatterOp::sum) {
+    scatter_columns<V, Index, ScatterLoop::sum>(call, work);
+  } else if (call.op == ScatterOp::ties) {
+    scatter_columns<V, Index, ScatterLoop::ties>(call, work);
+  } else {
+    scatter_columns<V, Index, ScatterLoop::largest>(call, work);
   }
 }
 
@@ -164,9 +203,9 @@ void scatter_by_width(const ScatterCall& call, const ScatterWork& work) {
     }
   }
   if (call.wide) {
-    scatter_columns<V, int64_t>(call, work);
+    scatter_by_op<V, int64_t>(call, work);
   } else {
-    scatter_columns<V, int32_t>(call, work);
+    scatter_by_op<V, int32_t>(call, work);
   }
 }
 

@@ -1,9 +1,12 @@
-// Family scatter: rows added to the rows that an index names.
+// Family scatter: rows added to the rows that an index names, or compared with them.
 //
-//   dst[index[e], k] += src[e, k]   for e = 0, 1, ..., E - 1
+//   sum         dst[index[e], k] += src[e, k]   for e = 0, 1, ..., E - 1
+//   amax, amin  dst[index[e], k] = the larger (smaller) of itself and src[e, k]; of equal ones
+//               itself; NaN wins over any number
+//   ties        dst[index[e], k] += src[e, k] == value[index[e], k] ? 1 : 0, for NaN nan_ties
 //
-// src E x K, dst N x K. Each number of dst gets its terms one after the other, in the order of e:
-// the same bits on any number of threads, and those of the plain loop.
+// src E x K, dst and value N x K. Each number of dst gets its terms one after the other, in the
+// order of e: the same bits on any number of threads, and those of the plain loop.
 // Bound: src and index read once, from memory; for each e a row of dst read and written, in the
 // cache that dst fits.
 #pragma once
@@ -16,7 +19,10 @@
 
 namespace cpuaccel::kernels {
 
+enum class ScatterOp : uint8_t { sum, amax, amin, ties };
+
 struct ScatterCall {
+  ScatterOp op = ScatterOp::sum;
   int64_t E = 0, N = 0, K = 0;
   const void* index = nullptr;      // E
   bool wide = true;                 // index is int64, else int32
@@ -25,6 +31,8 @@ struct ScatterCall {
   int64_t src_stride = 0;  // elements from row to row
   void* dst = nullptr;
   int64_t dst_stride = 0;
+  const void* value = nullptr;  // for ties; its rows are as far apart as those of dst
+  int nan_ties = 0;             // what a NaN in src counts for, 0 or 1
 
   template <typename Index>
   const Index* index_as() const {
@@ -38,7 +46,7 @@ struct ScatterWork {
   int64_t k = 0, columns = 0;
 };
 
-// Adds what belongs to the part; numbers that are not of the N rows are passed over.
+// Takes what belongs to the part; numbers that are not of the N rows are passed over.
 using ScatterFunction = void(const ScatterCall& call, const ScatterWork& work);
 
 #if defined(__x86_64__)

@@ -1,0 +1,25 @@
+// Equality of numbers over any type of vectors, from what spmm needs of them anyway.
+#pragma once
+
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// 1 in the lanes where a == b, 0 elsewhere and so where one is NaN.
+template <typename V>
+CPUACCEL_INLINE typename V::Vector graph_equal(typename V::Vector a, typename V::Vector b) {
+  const auto zero = V::set1(0), one = V::set1(1);
+  return V::select(V::larger_or_nan(a, b), zero, V::select(V::larger_or_nan(b, a), zero, one));
+}
+
+// Likewise, but `of_nan` in the lanes where a is NaN.
+template <typename V>
+CPUACCEL_INLINE typename V::Vector graph_equal(typename V::Vector a, typename V::Vector b,
+                                               typename V::Vector of_nan) {
+  const auto infinity = V::set1(static_cast<typename V::Number>(__builtin_inff()));
+  return V::select(V::larger_or_nan(a, infinity), of_nan, graph_equal<V>(a, b));
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,63 @@
+// Family segment: rows that lie one after the other, reduced.
+//
+//   sum         dst[n,k] = start + sum of src[e,k]   over e in [offsets[n], offsets[n+1])
+//   mean        that, over the number of e
+//   amax, amin  the largest (smallest) of start and src[e,k]; NaN wins over any number
+//
+// src E x K, dst N x K. A segment without entries gives `empty`. Sums of n terms are at most n *
+// eps times the sum of their absolute values off. Segments of more than some thousand entries are
+// cut into parts, which are put together in order. Where they are cut depends on offsets and K
+// alone: results are the same bits on any number of threads. Bound: src read once, from memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/csr/csr.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+enum class SegmentReduce : uint8_t { sum, mean, amax, amin };
+
+struct SegmentCall {
+  int64_t E = 0, N = 0, K = 0;
+  const int64_t* offsets = nullptr;  // N + 1, from 0 to E
+  GraphType type = GraphType::f32;   // f32 or f64
+  SegmentReduce reduce = SegmentReduce::sum;
+  double start = 0, empty = 0;
+  const void* src = nullptr;
+  int64_t src_stride = 0;  // elements from row to row
+  void* dst = nullptr;     // dense
+};
+
+// A piece of work: whole segments, or a part of one.
+struct SegmentWork {
+  int64_t row = 0, rows = 0;
+  // Where partial is not null: entries [begin, end), whose K results, without start and not
+  // divided, go there.
+  int64_t begin = 0, end = 0;
+  void* partial = nullptr;  // of the type
+};
+
+using SegmentFunction = void(const SegmentCall& call, const SegmentWork& work);
+
+#if defined(__x86_64__)
+#define CPUACCEL_SEGMENT_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_SEGMENT_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) SegmentFunction segment_##name;
+CPUACCEL_SEGMENT_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<SegmentFunction>> segment_kernels();
+
+// All of it on all of torch's threads. False, and nothing written, if offsets do not ascend from 0
+// to E. dst must not overlap src.
+bool segment(const SegmentCall& call, SegmentFunction* function);
+bool segment(const SegmentCall& call);  // by the best usable row
+
+}  // namespace cpuaccel::kernels

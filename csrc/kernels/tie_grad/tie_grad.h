@@ -1,0 +1,52 @@
+// Family tie_grad: the share of a gradient that each of those gets that are the largest.
+//
+//   dst[e,k] = share[index[e],k]       where src[e,k] == value[index[e],k], or is NaN and nan_ties
+//              0 * share[index[e],k]   elsewhere
+//
+// src and dst E x K, value and share N x K. 0 times an infinite share is NaN, which is what
+// autograd's formula of scatter_reduce gives; where that is not wanted `zeroes` asks for 0.
+// Bound: src read and dst written once, and for each e two rows read, from the cache that they fit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/csr/csr.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct TieGradCall {
+  int64_t E = 0, N = 0, K = 0;
+  const void* index = nullptr;      // E
+  bool wide = true;                 // index is int64, else int32
+  GraphType type = GraphType::f32;  // f32 or f64
+  const void* src = nullptr;
+  int64_t src_stride = 0;       // elements from row to row
+  const void* value = nullptr;  // dense
+  const void* share = nullptr;  // dense
+  void* dst = nullptr;          // dense
+  bool nan_ties = false, zeroes = false;
+};
+
+// Of entries [begin, end). dst is 0 where a number is none of the N rows.
+using TieGradFunction = void(const TieGradCall& call, int64_t begin, int64_t end);
+
+#if defined(__x86_64__)
+#define CPUACCEL_TIE_GRAD_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_TIE_GRAD_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) TieGradFunction tie_grad_##name;
+CPUACCEL_TIE_GRAD_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<TieGradFunction>> tie_grad_kernels();
+
+// All of it on all of torch's threads. dst must not overlap anything else.
+void tie_grad(const TieGradCall& call, TieGradFunction* function);
+void tie_grad(const TieGradCall& call);  // by the best usable row
+
+}  // namespace cpuaccel::kernels

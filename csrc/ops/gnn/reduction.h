@@ -1,0 +1,30 @@
+// The names of torch's reductions by an index.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "kernels/scatter/scatter.h"
+
+namespace cpuaccel::ops {
+
+struct Reduction {
+  kernels::ScatterOp op;
+  bool mean = false;
+
+  bool takes_one() const { return op != kernels::ScatterOp::sum; }  // of its terms
+};
+
+// Nothing for prod, which is torch's, and for what is none.
+inline std::optional<Reduction> reduction_of(std::string_view name) {
+  using kernels::ScatterOp;
+  if (name == "sum" || name == "mean") {
+    return Reduction{ScatterOp::sum, name == "mean"};
+  }
+  if (name == "amax" || name == "amin") {
+    return Reduction{name == "amax" ? ScatterOp::amax : ScatterOp::amin};
+  }
+  return std::nullopt;
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,120 @@
+#include "ops/gnn/scatter_call.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include "ops/gnn/csr.h"
+#include "ops/gnn/rows.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+// Likewise, with all numbers read.
+const char* full_refusal(ScatterArguments& arguments) {
+  if (const char* why = scatter_refusal(arguments)) {
+    return why;
+  }
+  const int64_t N = arguments.self.size(0);
+  return numbers_within(arguments.numbers, 0, N) ? nullptr : "index out of range";
+}
+
+// Whether results can be written to `out`, which has the call's self in it then.
+const char* result_refusal(const ScatterArguments& call, const at::Tensor& out) {
+  if (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
+      out.sizes() != call.self.sizes()) {
+    return "result";
+  }
+  const auto rows = rows_of(out);
+  if (!rows || rows->stride < rows->columns) {
+    return "strides";
+  }
+  return apart(out, call.index) && apart(out, call.src) ? nullptr : "overlap";
+}
+
+bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& out,
+         ScatterBody body) {
+  if (why != nullptr) {
+    count_refusal(op_name(arguments.op), why);
+    return false;
+  }
+  const OwnCall own_call(arguments.op);
+  auto src_rows = rows_of(arguments.src);
+  at::Tensor src = arguments.src;
+  if (!src_rows) {
+    src = src.contiguous();
+    src_rows = rows_of(src);
+  }
+  const auto rows = rows_of(out);
+  kernels::ScatterCall call;
+  call.E = arguments.numbers.numel();
+  call.N = out.size(0);
+  call.K = rows->columns;
+  call.index = arguments.numbers.const_data_ptr();
+  call.wide = arguments.numbers.scalar_type() == at::kLong;
+  call.type = graph_type(out.scalar_type());
+  call.src = src.const_data_ptr();
+  call.src_stride = src_rows->stride;
+  call.dst = out.mutable_data_ptr();
+  call.dst_stride = rows->stride;
+  body(call);
+  return true;
+}
+
+}  // namespace
+
+const char* scatter_refusal(ScatterArguments& arguments) {
+  const auto& [op, self, dim, index, src, numbers] = arguments;
+  const bool scatters = arguments.scatters();
+  if (!strided_on_cpu(self) || !strided_on_cpu(index) || !strided_on_cpu(src)) {
+    return "layout";
+  }
+  if (!is_row_dimension(self, dim)) {
+    return "dimension";
+  }
+  const auto type = self.scalar_type();
+  if ((type != at::kFloat && type != at::kDouble) || src.scalar_type() != type ||
+      !is_index_type(index.scalar_type())) {
+    return "type";
+  }
+  if (src.dim() != self.dim() || !same_rows(src, self) ||
+      index.dim() != (scatters ? self.dim() : 1) || (scatters && !same_rows(index, self)) ||
+      (scatters ? index.size(0) > src.size(0) : index.size(0) != src.size(0))) {
+    return "shape";
+  }
+  if (index.numel() == 0 || self.numel() == 0) {
+    return "empty";
+  }
+  arguments.numbers = row_numbers(index);
+  return numbers.defined() ? nullptr : "an index for each number";
+}
+
+bool scattered_in_place(ScatterArguments arguments, ScatterBody body) {
+  const char* why = full_refusal(arguments);
+  return ran(why != nullptr ? why : result_refusal(arguments, arguments.self), arguments,
+             arguments.self, body);
+}
+
+bool scattered_into(ScatterArguments arguments, const at::Tensor& out, ScatterBody body) {
+  const char* why = full_refusal(arguments);
+  why = why != nullptr ? why : result_refusal(arguments, out);
+  if (why == nullptr && !out.is_same(arguments.self)) {
+    if (!apart(out, arguments.self)) {
+      why = "overlap";
+    } else {
+      out.copy_(arguments.self);
+    }
+  }
+  return ran(why, arguments, out, body);
+}
+
+bool scattered_into_new(ScatterArguments arguments, at::Tensor& out, ScatterBody body) {
+  const char* why = full_refusal(arguments);
+  if (why == nullptr) {
+    out = at::detail::empty_cpu(arguments.self.sizes(), arguments.self.scalar_type());
+    out.copy_(arguments.self);
+  }
+  return ran(why, arguments, out, body);
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,295 @@
+// The gradients of scatter_reduce and index_reduce with amax and amin: those that are the largest
+// share that of the result, as torch's formula has it, without its dozen tensors of src's size.
+//
+//   share = grad / (number of those in src and self that are the result)
+//   grad_src = (src == result[index]) * share[index],  grad_self = (self == result) * share
+//
+// self counts even where it is not included, and NaN is equal to nothing: both are torch's.
+
+#include <ATen/FuncTorchTLS.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_reduce_ops.h>
+#include <ATen/ops/scatter_reduce_ops.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kernels/scatter/reduce.h"
+#include "kernels/tie_grad/tie_grad.h"
+#include "ops/gnn/csr.h"
+#include "ops/gnn/reduction.h"
+#include "ops/gnn/rows.h"
+#include "ops/gnn/scatter_call.h"
+#include "ops/lists.h"
+#include "ops/override.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Tensors of memory, that nobody looks over the shoulder of: no subclass, no transformation.
+bool plain(std::initializer_list<const at::Tensor*> tensors) {
+  constexpr c10::DispatchKeySet kNot{c10::DispatchKey::Python,
+                                     c10::DispatchKey::Functionalize,
+                                     c10::DispatchKey::FuncTorchBatched,
+                                     c10::DispatchKey::Batched,
+                                     c10::DispatchKey::FuncTorchGradWrapper,
+                                     c10::DispatchKey::Negative};
+  return at::functorch::functorchTLSAccessor() == nullptr &&
+         !c10::impl::TorchDispatchModeTLS::any_modes_set() &&
+         std::ranges::all_of(tensors, [&](const at::Tensor* each) {
+           return strided_on_cpu(*each) && each->has_storage() && !each->key_set().has_any(kNot);
+         });
+}
+
+bool has_tangent(const at::Tensor& tensor) { return tensor._fw_grad(0).defined(); }
+
+struct Call {
+  Op op;
+  const at::Tensor& self;
+  int64_t dim;
+  const at::Tensor& index;
+  const at::Tensor& src;
+  std::string_view reduce;
+  bool include_self;
+
+  bool learns() const {
+    return c10::GradMode::is_enabled() && (self.requires_grad() || src.requires_grad());
+  }
+  bool in_no_graph() const { return !learns() && !has_tangent(self) && !has_tangent(src); }
+
+  // Whether the gradients are ours.
+  bool ours() const {
+    const auto reduction = reduction_of(reduce);
+    if (!learns() || !reduction || !reduction->takes_one() || !plain({&self, &index, &src}) ||
+        self.is_inference() || src.is_inference() || index.is_inference() || has_tangent(self) ||
+        has_tangent(src)) {
+      return false;
+    }
+    ScatterArguments arguments{op, self, dim, index, src, {}};
+    return scatter_refusal(arguments) == nullptr && index.size(0) == src.size(0);
+  }
+};
+
+struct Saved {
+  at::Tensor self, index, src, result;
+  bool include_self;
+  bool wants_self, wants_src;
+};
+
+// By differentiable ops.
+variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
+  const auto numbers = row_numbers(saved.index).to(at::kLong);
+  const auto self_is_result = saved.self.eq(saved.result);
+  const auto src_is_result = saved.src.eq(saved.result.index_select(0, numbers));
+  const auto type = grad.scalar_type();
+  const auto share = grad / self_is_result.to(type).index_add(0, numbers, src_is_result.to(type));
+  at::Tensor of_self = self_is_result * share;
+  if (!saved.include_self) {
+    of_self = of_self.index_fill(0, numbers, 0);
+  }
+  return {of_self, src_is_result * share.index_select(0, numbers)};
+}
+
+// src by its rows, dense ones if it has none.
+at::Tensor with_rows(const at::Tensor& src) { return rows_of(src) ? src : src.contiguous(); }
+
+variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
+  const OwnCall own_call(op);
+  const auto numbers = row_numbers(saved.index);
+  const auto result = saved.result.contiguous(), src = with_rows(saved.src);
+  const auto src_rows = rows_of(src);
+  const auto self_is_result = saved.self.eq(result).to(grad.scalar_type()).contiguous();
+  const auto ties = saved.wants_self ? self_is_result.clone() : self_is_result;
+
+  kernels::ScatterCall count;
+  count.op = kernels::ScatterOp::ties;
+  count.E = numbers.numel();
+  count.N = result.size(0);
+  count.K = src_rows->columns;
+  count.index = numbers.const_data_ptr();
+  count.wide = numbers.scalar_type() == at::kLong;
+  count.type = graph_type(grad.scalar_type());
+  count.src = src.const_data_ptr();
+  count.src_stride = src_rows->stride;
+  count.dst = ties.mutable_data_ptr();
+  count.dst_stride = count.K;
+  count.value = result.const_data_ptr();
+  kernels::scatter(count);
+  const auto share = (grad / ties).contiguous();
+
+  variable_list grads(2);
+  if (saved.wants_src) {
+    grads[1] = at::empty_like(src, src.options(), at::MemoryFormat::Contiguous);
+    kernels::TieGradCall call;
+    call.E = count.E;
+    call.N = count.N;
+    call.K = count.K;
+    call.index = count.index;
+    call.wide = count.wide;
+    call.type = count.type;
+    call.src = count.src;
+    call.src_stride = count.src_stride;
+    call.value = count.value;
+    call.share = share.const_data_ptr();
+    call.dst = grads[1].mutable_data_ptr();
+    kernels::tie_grad(call);
+  }
+  if (saved.wants_self) {
+    grads[0] = self_is_result * share;
+    if (!saved.include_self) {
+      count.dst = grads[0].mutable_data_ptr();
+      kernels::fill_named_rows(count, 0);
+    }
+  }
+  return grads;
+}
+
+at::Tensor run_below(const Call& call) {
+  return call.op == Op::scatter_reduce
+             ? at::_ops::scatter_reduce_two::call(call.self, call.dim, call.index, call.src,
+                                                  call.reduce, call.include_self)
+             : at::_ops::index_reduce::call(call.self, call.dim, call.index, call.src, call.reduce,
+                                            call.include_self);
+}
+
+void run_in_place_below(const Call& call, at::Tensor& self) {
+  if (call.op == Op::scatter_reduce) {
+    at::_ops::scatter_reduce__two::call(self, call.dim, call.index, call.src, call.reduce,
+                                        call.include_self);
+  } else {
+    at::_ops::index_reduce_::call(self, call.dim, call.index, call.src, call.reduce,
+                                  call.include_self);
+  }
+}
+
+class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
+ public:
+  static at::Tensor forward(AutogradContext* context, at::Tensor self, const at::Tensor& src,
+                            const at::Tensor& index, const Call* call, bool in_place) {
+    context->saved_data["scatters"] = call->op == Op::scatter_reduce;
+    context->saved_data["include_self"] = call->include_self;
+    at::Tensor before = self, result;
+    if (in_place) {
+      before = self.clone();
+      const at::AutoDispatchBelowADInplaceOrView below;
+      run_in_place_below(*call, self);
+      context->mark_dirty({self});  // which counts a version
+      result = self;
+    } else {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      result = run_below(*call);
+    }
+    context->save_for_backward({before, index, src, result});
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const at::Tensor& grad = grads[0];
+    variable_list results(5);
+    if (!grad.defined()) {
+      return results;
+    }
+    const auto tensors = context->get_saved_variables();
+    // Counted among the tensors alone: self, src, index.
+    const Saved saved{tensors[0],
+                      tensors[1],
+                      tensors[2],
+                      tensors[3],
+                      context->saved_data["include_self"].toBool(),
+                      context->needs_input_grad(0),
+                      context->needs_input_grad(1)};
+    const bool ours = !c10::GradMode::is_enabled() &&
+                      grad.scalar_type() == saved.src.scalar_type() &&
+                      plain({&grad, &saved.self, &saved.index, &saved.src, &saved.result});
+    const Op op = context->saved_data["scatters"].toBool() ? Op::scatter_reduce_backward
+                                                           : Op::index_reduce_backward;
+    auto found = ours ? by_kernels(op, grad, saved) : by_formula(grad, saved);
+    if (!ours) {
+      count_refusal(op_name(op), "differentiated or transformed");
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      if (context->needs_input_grad(i)) {
+        results[i] = std::move(found[i]);
+      }
+    }
+    return results;
+  }
+};
+
+// With the keys of torch's call: its kernel asks for those below autograd.
+at::Tensor by_torch(const char* name, c10::DispatchKeySet keys, const Call& call) {
+  torch::jit::Stack stack;
+  torch::jit::push(stack, call.self, call.dim, call.index, call.src, std::string(call.reduce),
+                   call.include_self);
+  torch_kernel(name, c10::DispatchKey::AutogradCPU).call(stack, keys);
+  return std::move(stack.back()).toTensor();
+}
+
+template <OpName kName, Op kOp>
+at::Tensor reduce(c10::DispatchKeySet keys, const at::Tensor& self, int64_t dim,
+                  const at::Tensor& index, const at::Tensor& src, std::string_view reduce,
+                  bool include_self) {
+  const Call call{kOp, self, dim, index, src, reduce, include_self};
+  if (call.in_no_graph()) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto rest = keys & c10::after_autograd_keyset;
+    return kOp == Op::scatter_reduce ? at::_ops::scatter_reduce_two::redispatch(
+                                           rest, self, dim, index, src, reduce, include_self)
+                                     : at::_ops::index_reduce::redispatch(
+                                           rest, self, dim, index, src, reduce, include_self);
+  }
+  return call.ours() ? LargestOfRows::apply(self, src, index, &call, false)
+                     : by_torch(kName.text, keys, call);
+}
+
+template <OpName kName, Op kOp>
+at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t dim,
+                            const at::Tensor& index, const at::Tensor& src, std::string_view reduce,
+                            bool include_self) {
+  const Call call{kOp, self, dim, index, src, reduce, include_self};
+  if (call.in_no_graph()) {
+    const at::AutoDispatchBelowAutograd below;
+    const auto rest = keys & c10::after_autograd_keyset;
+    return kOp == Op::scatter_reduce ? at::_ops::scatter_reduce__two::redispatch(
+                                           rest, self, dim, index, src, reduce, include_self)
+                                     : at::_ops::index_reduce_::redispatch(
+                                           rest, self, dim, index, src, reduce, include_self);
+  }
+  // Of leaves that learn and of views torch has more to say.
+  const bool simple = !self.is_view() && !(self.is_leaf() && self.requires_grad());
+  if (simple && apart(self, src) && call.ours()) {
+    LargestOfRows::apply(self, src, index, &call, true);
+  } else {
+    by_torch(kName.text, keys, call);
+  }
+  return self;
+}
+
+constexpr auto kKey = c10::DispatchKey::AutogradCPU;
+
+constexpr std::array kOverrides{
+    CPUACCEL_OVERRIDE("aten::scatter_reduce.two", kKey, reduce, Op::scatter_reduce),
+    CPUACCEL_OVERRIDE("aten::scatter_reduce_.two", kKey, reduce_in_place, Op::scatter_reduce),
+    CPUACCEL_OVERRIDE("aten::index_reduce", kKey, reduce, Op::index_reduce),
+    CPUACCEL_OVERRIDE("aten::index_reduce_", kKey, reduce_in_place, Op::index_reduce),
+};
+
+}  // namespace
+
+std::span<const Override> scatter_gradient_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,306 @@
+// segment_reduce along dimension 0 by one list of lengths or offsets, and its gradient.
+//
+// Those that are the largest share the gradient of their segment. Torch 2.13 divides it among them
+// only where it is positive, which is no derivative: here it is always divided.
+
+// Before those that need it and do not say so.
+#include <c10/util/string_view.h>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_segment_reduce_backward_cpu_dispatch.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/segment_reduce_cpu_dispatch.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "kernels/gather/gather.h"
+#include "kernels/scatter/scatter.h"
+#include "kernels/segment/segment.h"
+#include "kernels/tie_grad/tie_grad.h"
+#include "ops/gnn/csr.h"
+#include "ops/gnn/rows.h"
+#include "ops/lists.h"
+#include "ops/override.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using kernels::SegmentReduce;
+using OptionalTensor = std::optional<at::Tensor>;
+using OptionalScalar = std::optional<at::Scalar>;
+
+std::optional<SegmentReduce> segment_reduction(std::string_view name) {
+  constexpr std::array kNames{"sum", "mean", "max", "min"};
+  const auto* const found = std::ranges::find(kNames, name);
+  return found == kNames.end() ? std::nullopt
+                               : std::optional(static_cast<SegmentReduce>(found - kNames.begin()));
+}
+
+bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
+bool is_list(const at::Tensor& list) {
+  return strided_on_cpu(list) && list.dim() == 1 && list.numel() > 0 &&
+         is_index_type(list.scalar_type());
+}
+
+// Where segments of rows [0, E) begin, and where the last one ends.
+struct Segments {
+  int64_t E = 0;  // rows there are
+  std::vector<int64_t> offsets;
+
+  int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  bool cover_all() const { return offsets.front() == 0 && offsets.back() == E; }
+};
+
+template <typename Index>
+const char* from_offsets(const Index* from, int64_t count, Segments& to) {
+  to.offsets.assign(from, from + count);
+  for (const int64_t offset : to.offsets) {
+    // Torch reads what is there, whatever that may be.
+    TORCH_CHECK(offset >= 0 && offset <= to.E,
+                "segment_reduce: expected offsets to be at least 0 and at most ", to.E,
+                ", the number of rows, but got ", offset);
+  }
+  return std::ranges::is_sorted(to.offsets) ? nullptr : "offsets";
+}
+
+template <typename Index>
+const char* from_lengths(const Index* from, int64_t count, bool unsafe, Segments& to) {
+  to.offsets.assign(1, 0);
+  to.offsets.reserve(static_cast<size_t>(count) + 1);
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t begin = to.offsets.back();
+    const bool fits = from[n] >= 0 && from[n] <= to.E - begin;
+    TORCH_CHECK(fits || !unsafe, "segment_reduce: expected lengths to be at least 0 and to sum to ",
+                "at most ", to.E, ", the number of rows");
+    if (!fits) {
+      return "lengths";
+    }
+    to.offsets.push_back(begin + from[n]);
+  }
+  return unsafe || to.cover_all() ? nullptr : "lengths";
+}
+
+// What a call is left to torch for, to judge or to compute; null, and `to`, if it is not.
+const char* refusal(const at::Tensor& data, const OptionalTensor& lengths,
+                    const OptionalTensor& offsets, int64_t axis, bool unsafe, Segments& to) {
+  if (!strided_on_cpu(data)) {
+    return "layout";
+  }
+  if (!is_row_dimension(data, axis)) {
+    return "dimension";
+  }
+  if (data.scalar_type() != at::kFloat && data.scalar_type() != at::kDouble) {
+    return "type";
+  }
+  if (data.numel() == 0) {
+    return "empty";
+  }
+  if (!given(lengths) && !given(offsets)) {
+    return "segments";
+  }
+  const at::Tensor& from = given(offsets) ? *offsets : *lengths;
+  if (!is_list(from)) {
+    return "segments";
+  }
+  const auto list = from.contiguous();
+  const int64_t count = list.numel();
+  const bool wide = list.scalar_type() == at::kLong;
+  to.E = data.size(0);
+  if (given(offsets)) {
+    return wide ? from_offsets(list.const_data_ptr<int64_t>(), count, to)
+                : from_offsets(list.const_data_ptr<int32_t>(), count, to);
+  }
+  return wide ? from_lengths(list.const_data_ptr<int64_t>(), count, unsafe, to)
+              : from_lengths(list.const_data_ptr<int32_t>(), count, unsafe, to);
+}
+
+at::Tensor with_rows(const at::Tensor& data) { return rows_of(data) ? data : data.contiguous(); }
+
+at::Tensor run(const at::Tensor& data, SegmentReduce reduce, Segments& segments,
+               const OptionalScalar& initial) {
+  CPUACCEL_OWN_CALL(segment_reduce);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  at::DimVector sizes(data.sizes());
+  sizes[0] = segments.count();
+  at::Tensor out = at::detail::empty_cpu(sizes, data.scalar_type());
+  const auto src = with_rows(data);
+  const auto rows = rows_of(src);
+  const int64_t first = segments.offsets.front();
+  for (auto& offset : segments.offsets) {
+    offset -= first;
+  }
+  kernels::SegmentCall call;
+  call.E = segments.offsets.back();
+  call.N = segments.count();
+  call.K = rows->columns;
+  call.offsets = segments.offsets.data();
+  call.type = graph_type(src.scalar_type());
+  call.reduce = reduce;
+  call.start = initial                         ? initial->toDouble()
+               : reduce == SegmentReduce::amax ? -kInfinity
+               : reduce == SegmentReduce::amin ? kInfinity
+                                               : 0;
+  call.empty = reduce == SegmentReduce::mean && !initial ? std::numeric_limits<double>::quiet_NaN()
+                                                         : call.start;
+  call.src = static_cast<const std::byte*>(src.const_data_ptr()) +
+             first * rows->stride * static_cast<int64_t>(src.itemsize());
+  call.src_stride = rows->stride;
+  call.dst = out.mutable_data_ptr();
+  TORCH_INTERNAL_ASSERT(kernels::segment(call));
+  return out;
+}
+
+template <OpName>
+at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
+                          const OptionalTensor& lengths, const OptionalTensor& indices,
+                          const OptionalTensor& offsets, int64_t axis, bool unsafe,
+                          const OptionalScalar& initial) {
+  Segments segments;
+  const auto kind = segment_reduction(reduce);
+  const char* why = !kind            ? "reduction"
+                    : given(indices) ? "indices"
+                    : initial && (initial->isComplex() || initial->isSymbolic())
+                        ? "initial"
+                        : refusal(data, lengths, offsets, axis, unsafe, segments);
+  if (why == nullptr && segments.count() == 0) {
+    why = "empty";
+  }
+  if (why == nullptr) {
+    return run(data, *kind, segments, initial);
+  }
+  count_refusal(op_name(Op::segment_reduce), why);
+  return at::cpu::segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial);
+}
+
+std::vector<int64_t> segment_numbers(const Segments& segments) {
+  std::vector<int64_t> numbers(static_cast<size_t>(segments.E));
+  for (int64_t n = 0; n < segments.count(); ++n) {
+    const auto at = static_cast<size_t>(n);
+    std::fill(numbers.begin() + segments.offsets[at], numbers.begin() + segments.offsets[at + 1],
+              n);
+  }
+  return numbers;
+}
+
+// To each row what its segment has.
+void spread(const std::vector<int64_t>& numbers, const at::Tensor& from, const at::Tensor& to) {
+  kernels::GatherCall copy;
+  copy.E = to.size(0);
+  copy.N = from.size(0);
+  copy.index = numbers.data();
+  copy.row_bytes = static_cast<int64_t>(to.nbytes()) / to.size(0);
+  copy.src = from.const_data_ptr();
+  copy.src_stride = copy.row_bytes;
+  copy.dst = to.mutable_data_ptr();
+  kernels::gather(copy);
+}
+
+at::Tensor lengths_of(const Segments& segments, const at::Tensor& like) {
+  at::DimVector sizes(static_cast<size_t>(like.dim()), 1);
+  sizes[0] = segments.count();
+  at::Tensor lengths = at::detail::empty_cpu(sizes, at::kLong);
+  auto* to = lengths.mutable_data_ptr<int64_t>();
+  for (size_t n = 0; n + 1 < segments.offsets.size(); ++n) {
+    to[n] = segments.offsets[n + 1] - segments.offsets[n];
+  }
+  return lengths.to(like.scalar_type());
+}
+
+void share(const std::vector<int64_t>& numbers, const at::Tensor& grad, const at::Tensor& output,
+           const at::Tensor& data, const at::Tensor& to) {
+  const auto src = with_rows(data);
+  const auto value = output.contiguous();
+  const auto rows = rows_of(src);
+  const auto ties = at::zeros(value.sizes(), value.options());
+  kernels::ScatterCall count;
+  count.op = kernels::ScatterOp::ties;
+  count.E = src.size(0);
+  count.N = value.size(0);
+  count.K = rows->columns;
+  count.index = numbers.data();
+  count.type = graph_type(src.scalar_type());
+  count.src = src.const_data_ptr();
+  count.src_stride = rows->stride;
+  count.dst = ties.mutable_data_ptr();
+  count.dst_stride = count.K;
+  count.value = value.const_data_ptr();
+  count.nan_ties = 1;
+  kernels::scatter(count);
+  // None of those may be the largest: `initial` was.
+  const auto shares = (grad / ties.clamp_min(1)).contiguous();
+  kernels::TieGradCall call;
+  call.E = count.E;
+  call.N = count.N;
+  call.K = count.K;
+  call.index = count.index;
+  call.type = count.type;
+  call.src = count.src;
+  call.src_stride = count.src_stride;
+  call.value = count.value;
+  call.share = shares.const_data_ptr();
+  call.dst = to.mutable_data_ptr();
+  call.nan_ties = call.zeroes = true;
+  kernels::tie_grad(call);
+}
+
+template <OpName>
+at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& output,
+                                   const at::Tensor& data, std::string_view reduce,
+                                   const OptionalTensor& lengths, const OptionalTensor& offsets,
+                                   int64_t axis, const OptionalScalar& initial) {
+  Segments segments;
+  const auto kind = segment_reduction(reduce);
+  const char* why = kind ? refusal(data, lengths, offsets, axis, false, segments) : "reduction";
+  if (why == nullptr && !segments.cover_all()) {
+    why = "rows of no segment";
+  }
+  if (why == nullptr &&
+      (grad.sizes() != output.sizes() || grad.dim() != data.dim() || !same_rows(grad, data) ||
+       grad.size(0) != segments.count() || grad.scalar_type() != data.scalar_type() ||
+       output.scalar_type() != data.scalar_type() || !strided_on_cpu(grad) ||
+       !strided_on_cpu(output))) {
+    why = "gradient";
+  }
+  if (why != nullptr) {
+    count_refusal(op_name(Op::segment_reduce_backward), why);
+    return at::cpu::_segment_reduce_backward(grad, output, data, reduce, lengths, offsets, axis,
+                                             initial);
+  }
+  CPUACCEL_OWN_CALL(segment_reduce_backward);
+  at::Tensor result = at::detail::empty_cpu(data.sizes(), data.scalar_type());
+  const auto numbers = segment_numbers(segments);
+  switch (*kind) {
+    case SegmentReduce::sum:
+      spread(numbers, grad.contiguous(), result);
+      break;
+    case SegmentReduce::mean:
+      spread(numbers, (grad / lengths_of(segments, grad)).contiguous(), result);
+      break;
+    default:
+      share(numbers, grad, output, data, result);
+  }
+  return result;
+}
+
+constexpr auto kKey = c10::DispatchKey::CPU;
+
+constexpr std::array kOverrides{
+    CPUACCEL_OVERRIDE("aten::segment_reduce", kKey, segment_reduce),
+    CPUACCEL_OVERRIDE("aten::_segment_reduce_backward", kKey, segment_reduce_backward),
+};
+
+}  // namespace
+
+std::span<const Override> segment_reduce_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops
