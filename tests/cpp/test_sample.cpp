@@ -175,6 +175,11 @@ TEST(Sample, TheSeedDecides) {
   EXPECT_NE(all(sampled(graph(), kSeeds, one)), all(sampled(graph(), kSeeds, other)));
 }
 
+TEST(Sample, EachNodeHasNumbersOfItsOwn) {
+  const auto edge = list(sampled(graph(), {0, 0}, {{5}}).edges[0].edge);
+  EXPECT_FALSE(std::equal(edge.begin(), edge.begin() + 5, edge.begin() + 5));
+}
+
 TEST(Sample, InducedHasEveryEdgeBetweenItsNodes) {
   for (const bool disjoint : {false, true}) {
     const Settings settings{{4, 3}, false, disjoint, true};
