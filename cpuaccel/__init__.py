@@ -8,7 +8,7 @@
 # to be imported from their beginning.
 import torch as _torch  # noqa: F401
 
-from cpuaccel import memory
+from cpuaccel import gnn, memory
 from cpuaccel.diagnostics import clear_caches, explain, reset_stats, stats
 from cpuaccel.precision import fastmath
 from cpuaccel.prepacking import prepack, unpack
@@ -27,6 +27,7 @@ __all__ = [
     "enabled",
     "explain",
     "fastmath",
+    "gnn",
     "is_enabled",
     "memory",
     "prepack",

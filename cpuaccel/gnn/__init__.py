@@ -1,15 +1,27 @@
-"""Message passing over a plain `edge_index` without a message for each edge in memory.
+"""Graph neural networks: message passing without a message for each edge in memory, and sampling.
 
 An `edge_index` is torch_geometric's: int32 or int64, shape [2, E], row 0 where edges begin and row
 1 where they end. It is sorted once and kept (`CPUACCEL_INDEX_CACHE_MIB`), and sorted again as soon
-as it has changed.
+as it has changed. What needs torch_geometric imports it when it is first asked for.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from cpuaccel.gnn.accelerate import accelerate, unaccelerate
 from cpuaccel.gnn.attention import edge_softmax, gat_attention, gatv2_attention
 from cpuaccel.gnn.spmm import gather_scale_reduce, spmm
 
+if TYPE_CHECKING:
+    from cpuaccel.gnn.loader import LinkNeighborLoader, NeighborLoader
+    from cpuaccel.gnn.sampler import NeighborSampler
+
 __all__ = [
+    "LinkNeighborLoader",
+    "NeighborLoader",
+    "NeighborSampler",
     "accelerate",
     "edge_softmax",
     "gat_attention",
@@ -18,3 +30,26 @@ __all__ = [
     "spmm",
     "unaccelerate",
 ]
+
+_OF_PYG = {
+    "LinkNeighborLoader": "cpuaccel.gnn.loader",
+    "NeighborLoader": "cpuaccel.gnn.loader",
+    "NeighborSampler": "cpuaccel.gnn.sampler",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _OF_PYG.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        importlib.import_module("torch_geometric")
+    except ImportError as error:
+        raise ImportError(
+            f"cpuaccel.gnn.{name} needs PyG: pip install torch_geometric ({error})"
+        ) from error
+    return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OF_PYG})

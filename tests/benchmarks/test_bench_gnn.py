@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import _plugin
-from benchmarks.gnn import scatter, spmm
+from benchmarks.gnn import sampler, scatter, spmm
 from benchmarks.gnn._graphs import GRAPHS, adjacency, edges_of
 
 _LITTLE = ("--scale", "6", "--edges", "300", "--rounds", "1")
@@ -58,7 +58,10 @@ def test_training_end_to_end(tmp_path, capsys):
         training.main(["--models", "nothing"])
 
 
-@pytest.mark.parametrize(("run", "small"), [(spmm.main, _SMALL), (scatter.main, _LITTLE)])
+@pytest.mark.parametrize(
+    ("run", "small"),
+    [(spmm.main, _SMALL), (scatter.main, _LITTLE), (sampler.main, ("--scale", "6"))],
+)
 def test_unknown_names(run, small):
     for flags in (("--graph", "nothing"), ("--cases", "nothing")):
         with pytest.raises(SystemExit, match="unknown name 'nothing'; known: "):
@@ -91,3 +94,21 @@ def test_bounds():
     every, once = spmm._bounds(matrix, 10, 1.0)
     assert every == 200 * (8 + 4) + 32 * (8 + 40) + 200 * 40
     assert once == 200 * (8 + 4) + 32 * (8 + 40) + 32 * 40
+
+
+@pytest.mark.skipif(bool(_plugin.missing()), reason=_plugin.missing())
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_sampler_end_to_end(graph, tmp_path, capsys):
+    path = tmp_path / "out.json"
+    small = ("--scale", "6", "--edges", "900", "--batch", "9", "--rounds", "1", "--budget", "0.1")
+    sampler.main([*small, "--graph", graph, "--threads", "1,2", "--json", str(path)])
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["name"] for row in rows] == list(sampler.CASES)
+    for row in rows:
+        ours = {"cpuaccel, 1 thread", "cpuaccel, 2 threads"}
+        assert ours <= set(row["times"])
+        assert len({row["edges"][name] for name in ours}) == 1
+        for name, rate in row["edges_per_second"].items():
+            seconds = row["times"][name]["median_ms"] / 1e3
+            assert rate == pytest.approx(row["edges"][name] / seconds)
+    assert "edges sampled a second" in capsys.readouterr().out

@@ -1,0 +1,133 @@
+"""PyG's graphs as the sampler reads them: for each type of edges, those that end in each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData, remote_backend_utils
+from torch_geometric.sampler.base import DataType
+from torch_geometric.sampler.utils import to_csc, to_hetero_csc
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Types of nodes and edges, in one order, and of each edge type its CSC form.
+
+    A graph without types has one of each, called None.
+    """
+
+    node_types: list[Any]
+    edge_types: list[Any]
+    num_nodes: list[int]
+    colptr: list[Tensor]
+    """[nodes of the type that edges end in, + 1]"""
+    row: list[Tensor]
+    """[edges]: the nodes that they begin in."""
+    permutation: Any
+    """Where edges were before they were sorted: a tensor, None, or a dictionary of them."""
+
+    @property
+    def has_types(self) -> bool:
+        """Whether it is a heterogeneous graph."""
+        return self.node_types != [None]
+
+    def ends(self) -> tuple[list[int], list[int]]:
+        """Of each type of edges, the places of both its node types in `node_types`."""
+        if not self.has_types:
+            return [0], [0]
+        place = {name: i for i, name in enumerate(self.node_types)}
+        return [place[src] for src, _, _ in self.edge_types], [
+            place[dst] for _, _, dst in self.edge_types
+        ]
+
+
+def graph_of(data: Any, is_sorted: bool, share_memory: bool) -> Graph:
+    """The graph of a Data, a HeteroData, or a pair of a feature store and a graph store.
+
+    Raises:
+        IndexError: an edge names a node that there is not.
+        ValueError: `is_sorted`, and the edges are not sorted by the nodes that they end in; or
+            `data` is something else.
+    """
+    kind = DataType.from_data(data)
+    if kind == DataType.homogeneous:
+        return _plain(data, is_sorted, share_memory)
+    if kind == DataType.heterogeneous:
+        return _typed(data, is_sorted, share_memory)
+    return _remote(*data)
+
+
+def _plain(data: Data, is_sorted: bool, share_memory: bool) -> Graph:
+    _check_edges(None, data.edge_index, (data.num_nodes, data.num_nodes), is_sorted)
+    colptr, row, permutation = to_csc(
+        data, device="cpu", share_memory=share_memory, is_sorted=is_sorted
+    )
+    return Graph([None], [None], [data.num_nodes], [_own(colptr)], [_own(row)], permutation)
+
+
+def _typed(data: HeteroData, is_sorted: bool, share_memory: bool) -> Graph:
+    node_types, edge_types = data.metadata()
+    num_nodes = {name: data[name].num_nodes for name in node_types}
+    for name in edge_types:
+        size = (num_nodes[name[0]], num_nodes[name[-1]])
+        _check_edges(name, data[name].get("edge_index"), size, is_sorted)
+    colptr, row, permutation = to_hetero_csc(
+        data, device="cpu", share_memory=share_memory, is_sorted=is_sorted
+    )
+    return Graph(
+        list(node_types),
+        list(edge_types),
+        list(num_nodes.values()),
+        [_own(colptr[name]) for name in edge_types],
+        [_own(row[name]) for name in edge_types],
+        permutation,
+    )
+
+
+def _remote(features: Any, graph: Any) -> Graph:
+    attributes = graph.get_all_edge_attrs()
+    edge_types = list(dict.fromkeys(attribute.edge_type for attribute in attributes))
+    row, colptr, permutation = graph.csc()
+    if edge_types == [None]:
+        nodes = max(attributes[0].size)
+        return Graph([None], [None], [nodes], [_own(colptr)], [_own(row)], permutation)
+    groups = (attribute.group_name for attribute in features.get_all_tensor_attrs())
+    node_types = list(dict.fromkeys(name for name in groups if isinstance(name, str)))
+    return Graph(
+        node_types,
+        edge_types,
+        [remote_backend_utils.size(features, graph, name) for name in node_types],
+        [_own(colptr[name]) for name in edge_types],
+        [_own(row[name]) for name in edge_types],
+        permutation,
+    )
+
+
+def _check_edges(name: Any, edges: Any, size: tuple[int, int], is_sorted: bool) -> None:
+    # Before they are sorted and counted, for which torch checks nothing.
+    if not isinstance(edges, Tensor) or edges.numel() == 0:
+        return
+    of_type = "" if name is None else f" of {name}"
+    for place, (ends, nodes) in enumerate(zip(edges, size, strict=True)):
+        numbers = _own(ends)
+        least, most = (int(number) for number in numbers.aminmax())
+        if least < 0 or most >= nodes:
+            raise IndexError(
+                f"edge_index[{place}]{of_type}: expected nodes of at least 0 and below {nodes}, "
+                f"but got {least if least < 0 else most}"
+            )
+    ends = _own(edges[1])
+    if is_sorted and not bool((ends[:-1] <= ends[1:]).all()):
+        raise ValueError(
+            f"edge_index{of_type}: expected it to be sorted by column as is_sorted says, "
+            "but it is not"
+        )
+
+
+def _own(numbers: Tensor) -> Tensor:
+    # PyG's Index is a tensor around one.
+    plain = numbers.as_tensor() if hasattr(numbers, "as_tensor") else numbers
+    return plain if plain.dtype in (torch.int32, torch.int64) else plain.long()
