@@ -4,11 +4,14 @@
 `explain(model)` says what runs each layer, `stats()` what ran so far.
 """
 
-# First, because importing torch runs this package's entry point, which needs the modules below
+# torch first, because importing it runs this package's entry point, which needs the modules below
 # to be imported from their beginning.
+import importlib as _importlib
+from types import ModuleType as _ModuleType
+
 import torch as _torch  # noqa: F401
 
-from cpuaccel import gnn, memory
+from cpuaccel import memory
 from cpuaccel.diagnostics import clear_caches, explain, reset_stats, stats
 from cpuaccel.precision import fastmath
 from cpuaccel.prepacking import prepack, unpack
@@ -27,7 +30,6 @@ __all__ = [
     "enabled",
     "explain",
     "fastmath",
-    "gnn",
     "is_enabled",
     "memory",
     "prepack",
@@ -35,3 +37,10 @@ __all__ = [
     "stats",
     "unpack",
 ]
+
+
+def __getattr__(name: str) -> _ModuleType:
+    # Those who have no graphs do not pay for it.
+    if name == "gnn":
+        return _importlib.import_module("cpuaccel.gnn")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -68,7 +68,8 @@ def test_against_float64(isa: str, reduce: str, form: str, data: st.DataObject) 
     x = rows(int(lengths.sum()), data.draw(st.sampled_from(WIDTHS)), dtype)
     with capped(isa), counted() as counts:
         got = _reduced(x, reduce, lengths, form, initial=initial)
-    assert counts.calls == {"segment_reduce.cpuaccel": 1}
+    ours = x.dim() == 2 and x.shape[1] > 1  # one column is torch's
+    assert counts.calls == ({"segment_reduce.cpuaccel": 1} if ours else {})
     exact = _exact(x, reduce, lengths, initial)
     if reduce in ("max", "min"):
         assert torch.equal(got.double(), exact)
@@ -159,6 +160,7 @@ _LEFT: dict[str, Callable[[], Tensor]] = {
     "bf16": lambda: _reduced(rows(4, 2).bfloat16(), "sum", torch.tensor([1, 3])),
     "second axis": lambda: _reduced(rows(2, 4), "sum", torch.tensor([[1, 3], [2, 2]]), axis=1),
     "no rows": lambda: _reduced(rows(0, 4), "max", torch.tensor([0, 0])),
+    "one column": lambda: _reduced(rows(4, 1), "max", torch.tensor([1, 3])),
     "no columns": lambda: _reduced(rows(3, 0), "max", torch.tensor([1, 2])),
 }
 

@@ -40,6 +40,21 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// Within torch.func's transforms, at any level of them. What torch keeps for them stays after the
+// first use, so that there is something says nothing; its own check of C++ functions asks for more.
+bool in_a_transform() {
+  const auto& state = at::functorch::functorchTLSAccessor();
+  if (state == nullptr) {
+    return false;
+  }
+  try {
+    state->checkSupportsCppAutogradFunction();
+    return false;
+  } catch (const c10::Error&) {
+    return true;
+  }
+}
+
 // Tensors of memory, that nobody looks over the shoulder of: no subclass, no transformation.
 bool plain(std::initializer_list<const at::Tensor*> tensors) {
   constexpr c10::DispatchKeySet kNot{c10::DispatchKey::Python,
@@ -48,8 +63,7 @@ bool plain(std::initializer_list<const at::Tensor*> tensors) {
                                      c10::DispatchKey::Batched,
                                      c10::DispatchKey::FuncTorchGradWrapper,
                                      c10::DispatchKey::Negative};
-  return at::functorch::functorchTLSAccessor() == nullptr &&
-         !c10::impl::TorchDispatchModeTLS::any_modes_set() &&
+  return !in_a_transform() && !c10::impl::TorchDispatchModeTLS::any_modes_set() &&
          std::ranges::all_of(tensors, [&](const at::Tensor* each) {
            return strided_on_cpu(*each) && each->has_storage() && !each->key_set().has_any(kNot);
          });
