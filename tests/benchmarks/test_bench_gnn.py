@@ -34,7 +34,7 @@ def test_scatter_end_to_end(graph, tmp_path, capsys):
     assert len(rows) == 2 * 2 * len(scatter.CASES)
     for row in rows:
         assert set(row["times"]) == ({"torch"} if _plugin.missing() else {"torch", "cpuaccel"})
-        if not _plugin.missing():
+        if not _plugin.missing() and not row["name"].startswith("K 1, segment"):  # torch's
             assert row["calls"]
     assert "rows reduced and read" in capsys.readouterr().out
 
