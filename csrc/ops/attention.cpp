@@ -132,14 +132,30 @@ Result own_attention(const Operands& of, bool is_causal, std::optional<double> s
   return {dst, logsumexp};
 }
 
+Result torch_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                       double dropout_p, bool is_causal, const Mask& mask,
+                       std::optional<double> scale) {
+  const bool all_float = query.scalar_type() == at::kFloat && key.scalar_type() == at::kFloat &&
+                         value.scalar_type() == at::kFloat;
+  if (!all_float || !fastmath_on() || !has_bf16_arithmetic()) {
+    return at::native::_scaled_dot_product_flash_attention_cpu(query, key, value, dropout_p,
+                                                               is_causal, mask, scale);
+  }
+  // Under fast math torch's kernel multiplies block by block through oneDNN, rounding both blocks
+  // each time: rounded beforehand it takes half as long. The mask stays: the lowest float, which is
+  // what masks are made of, would round to minus infinity.
+  auto [dst, logsumexp] = at::native::_scaled_dot_product_flash_attention_cpu(
+      to_bfloat16(query), to_bfloat16(key), to_bfloat16(value), dropout_p, is_causal, mask, scale);
+  return {dst.to(at::kFloat), logsumexp};
+}
+
 Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                  double dropout_p, bool is_causal, const Mask& attn_mask,
                  std::optional<double> scale) {
   const Operands operands{query, key, value, attn_mask};
   if (const char* reason = why_not(operands, dropout_p)) {
     count_fallback("attention", reason);
-    return at::native::_scaled_dot_product_flash_attention_cpu(query, key, value, dropout_p,
-                                                               is_causal, attn_mask, scale);
+    return torch_attention(query, key, value, dropout_p, is_causal, attn_mask, scale);
   }
   return own_attention(operands, is_causal, scale);
 }

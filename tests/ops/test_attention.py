@@ -120,6 +120,8 @@ def test_gradients_are_torchs() -> None:
 
 
 def test_the_same_bits_on_any_number_of_threads() -> None:
+    if not _amd():
+        pytest.skip("on this CPU all is torch's")
     q, k, v = _operands((3, 5, 520, 600, 32), torch.float32, "contiguous")
     results = []
     for threads in (1, 2, 4):
@@ -131,6 +133,8 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
 
 @pytest.mark.parametrize("special", [float("nan"), float("inf")])
 def test_what_is_not_finite_stays_in_its_row(special: float) -> None:
+    if not _amd():
+        pytest.skip("on this CPU all is torch's, whose row of NaN is 0")
     q, k, v = _operands((1, 1, 10, 20, 8), torch.float32, "contiguous")
     q[0, 0, 2, 3] = special
     result = F.scaled_dot_product_attention(q, k, v)[0, 0]
