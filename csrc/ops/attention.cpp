@@ -18,6 +18,7 @@
 #include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/own_call.h"
+#include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -154,7 +155,7 @@ Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tenso
                  std::optional<double> scale) {
   const Operands operands{query, key, value, attn_mask};
   if (const char* reason = why_not(operands, dropout_p)) {
-    count_fallback("attention", reason);
+    count_refusal(op_name(Op::attention), reason);
     return torch_attention(query, key, value, dropout_p, is_causal, attn_mask, scale);
   }
   return own_attention(operands, is_causal, scale);

@@ -31,6 +31,11 @@ EdgeSoftmaxCall call_of(const Edges& graph, const at::Tensor& x, EdgeSoftmaxStep
   return call;
 }
 
+void run_checked(const char* op, const EdgeSoftmaxCall& call) {
+  TORCH_CHECK(kernels::edge_softmax(call), op,
+              ": edges are none that sort_edges returned for these numbers of nodes");
+}
+
 at::Tensor edge_softmax(const at::Tensor& scores, const at::Tensor& edges, int64_t num_src,
                         int64_t num_dst) {
   check_rows(kSoftmax, "scores", scores, scores.scalar_type());
@@ -44,8 +49,7 @@ at::Tensor edge_softmax(const at::Tensor& scores, const at::Tensor& edges, int64
   auto call = call_of(graph, scores, EdgeSoftmaxStep::softmax);
   call.scores = from.const_data_ptr();
   call.dst = alpha.mutable_data_ptr();
-  TORCH_CHECK(kernels::edge_softmax(call), kSoftmax,
-              ": edges are none that sort_edges returned for these numbers of nodes");
+  run_checked(kSoftmax, call);
   return alpha;
 }
 
@@ -64,8 +68,7 @@ at::Tensor edge_softmax_backward(const at::Tensor& grad, const at::Tensor& alpha
   call.alpha = weights.const_data_ptr();
   call.grad = from.const_data_ptr();
   call.dst = of_scores.mutable_data_ptr();
-  TORCH_CHECK(kernels::edge_softmax(call), kBackward,
-              ": edges are none that sort_edges returned for these numbers of nodes");
+  run_checked(kBackward, call);
   return of_scores;
 }
 

@@ -20,6 +20,10 @@ std::optional<Rows> rows_of(const at::Tensor& tensor) {
   return rows;
 }
 
+at::Tensor with_rows(const at::Tensor& tensor) {
+  return rows_of(tensor) ? tensor : tensor.contiguous();
+}
+
 bool same_rows(const at::Tensor& a, const at::Tensor& b) {
   return std::ranges::equal(a.sizes().slice(1), b.sizes().slice(1));
 }

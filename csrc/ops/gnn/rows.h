@@ -16,6 +16,9 @@ struct Rows {
 // Of a tensor with a dimension; nothing if the elements of its rows are not side by side.
 std::optional<Rows> rows_of(const at::Tensor& tensor);
 
+// The tensor, or a dense copy of one that has no such rows.
+at::Tensor with_rows(const at::Tensor& tensor);
+
 // Whether two tensors of as many dimensions have rows of the same sizes.
 bool same_rows(const at::Tensor& a, const at::Tensor& b);
 

@@ -39,12 +39,8 @@ bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& o
     return false;
   }
   const OwnCall own_call(arguments.op);
-  auto src_rows = rows_of(arguments.src);
-  at::Tensor src = arguments.src;
-  if (!src_rows) {
-    src = src.contiguous();
-    src_rows = rows_of(src);
-  }
+  const at::Tensor src = with_rows(arguments.src);
+  const auto src_rows = rows_of(src);
   const auto rows = rows_of(out);
   kernels::ScatterCall call;
   call.E = arguments.numbers.numel();

@@ -24,11 +24,10 @@
 #include <utility>
 
 #include "kernels/scatter/reduce.h"
-#include "kernels/tie_grad/tie_grad.h"
-#include "ops/gnn/csr.h"
 #include "ops/gnn/reduction.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/scatter_call.h"
+#include "ops/gnn/ties.h"
 #include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
@@ -118,49 +117,24 @@ variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
   return {of_self, src_is_result * share.index_select(0, numbers)};
 }
 
-// src by its rows, dense ones if it has none.
-at::Tensor with_rows(const at::Tensor& src) { return rows_of(src) ? src : src.contiguous(); }
-
 variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
   const OwnCall own_call(op);
   const auto numbers = row_numbers(saved.index);
   const auto result = saved.result.contiguous(), src = with_rows(saved.src);
-  const auto src_rows = rows_of(src);
   const auto self_is_result = saved.self.eq(result).to(grad.scalar_type()).contiguous();
   const auto ties = saved.wants_self ? self_is_result.clone() : self_is_result;
 
-  kernels::ScatterCall count;
-  count.op = kernels::ScatterOp::ties;
-  count.E = numbers.numel();
-  count.N = result.size(0);
-  count.K = src_rows->columns;
+  auto count = ties_call(src, result);
   count.index = numbers.const_data_ptr();
   count.wide = numbers.scalar_type() == at::kLong;
-  count.type = graph_type(grad.scalar_type());
-  count.src = src.const_data_ptr();
-  count.src_stride = src_rows->stride;
   count.dst = ties.mutable_data_ptr();
-  count.dst_stride = count.K;
-  count.value = result.const_data_ptr();
   kernels::scatter(count);
   const auto share = (grad / ties).contiguous();
 
   variable_list grads(2);
   if (saved.wants_src) {
     grads[1] = at::empty_like(src, src.options(), at::MemoryFormat::Contiguous);
-    kernels::TieGradCall call;
-    call.E = count.E;
-    call.N = count.N;
-    call.K = count.K;
-    call.index = count.index;
-    call.wide = count.wide;
-    call.type = count.type;
-    call.src = count.src;
-    call.src_stride = count.src_stride;
-    call.value = count.value;
-    call.share = share.const_data_ptr();
-    call.dst = grads[1].mutable_data_ptr();
-    kernels::tie_grad(call);
+    kernels::tie_grad(tie_grad_call(count, share, grads[1]));
   }
   if (saved.wants_self) {
     grads[0] = self_is_result * share;

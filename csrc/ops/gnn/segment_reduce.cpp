@@ -23,9 +23,9 @@
 #include "kernels/gather/gather.h"
 #include "kernels/scatter/scatter.h"
 #include "kernels/segment/segment.h"
-#include "kernels/tie_grad/tie_grad.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
+#include "ops/gnn/ties.h"
 #include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
@@ -129,8 +129,6 @@ const char* refusal(const at::Tensor& data, const OptionalTensor& lengths,
               : from_lengths(list.const_data_ptr<int32_t>(), count, unsafe, to);
 }
 
-at::Tensor with_rows(const at::Tensor& data) { return rows_of(data) ? data : data.contiguous(); }
-
 at::Tensor run(const at::Tensor& data, SegmentReduce reduce, Segments& segments,
                const OptionalScalar& initial) {
   CPUACCEL_OWN_CALL(segment_reduce);
@@ -229,36 +227,16 @@ void share(const std::vector<int64_t>& numbers, const at::Tensor& grad, const at
            const at::Tensor& data, const at::Tensor& to) {
   const auto src = with_rows(data);
   const auto value = output.contiguous();
-  const auto rows = rows_of(src);
   const auto ties = at::zeros(value.sizes(), value.options());
-  kernels::ScatterCall count;
-  count.op = kernels::ScatterOp::ties;
-  count.E = src.size(0);
-  count.N = value.size(0);
-  count.K = rows->columns;
+  auto count = ties_call(src, value);
   count.index = numbers.data();
-  count.type = graph_type(src.scalar_type());
-  count.src = src.const_data_ptr();
-  count.src_stride = rows->stride;
   count.dst = ties.mutable_data_ptr();
-  count.dst_stride = count.K;
-  count.value = value.const_data_ptr();
   count.nan_ties = 1;
   kernels::scatter(count);
   // None of those may be the largest: `initial` was.
   const auto shares = (grad / ties.clamp_min(1)).contiguous();
-  kernels::TieGradCall call;
-  call.E = count.E;
-  call.N = count.N;
-  call.K = count.K;
-  call.index = count.index;
-  call.type = count.type;
-  call.src = count.src;
-  call.src_stride = count.src_stride;
-  call.value = count.value;
-  call.share = shares.const_data_ptr();
-  call.dst = to.mutable_data_ptr();
-  call.nan_ties = call.zeroes = true;
+  auto call = tie_grad_call(count, shares, to);
+  call.zeroes = true;
   kernels::tie_grad(call);
 }
 
