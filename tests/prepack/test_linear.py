@@ -114,7 +114,8 @@ def test_autocast(dtype: torch.dtype, stored: torch.dtype) -> None:
     ours, input = packed(layer), torch.randn(2, 7, 300)
     with torch.no_grad(), torch.autocast("cpu", dtype=dtype):
         found, expected = ours(input), layer(input)
-    assert is_packed(ours)
+    packs = stored == torch.float32 or not _native.load().has_fp16_arithmetic()
+    assert is_packed(ours) is packs
     assert found.dtype == expected.dtype == dtype
     assert_close(found, expected)
 

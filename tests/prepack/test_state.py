@@ -159,10 +159,13 @@ def test_other_types(dtype: torch.dtype) -> None:
     assert_same(ours.state_dict(), model.to(dtype).state_dict())
     input = torch.randn(3, 64, dtype=dtype)
     torch.testing.assert_close(ours(input), model(input), rtol=2e-2, atol=2e-2)
-    packs_bfloat16 = not _native.load().has_bf16_arithmetic()
-    assert is_packed(ours[0]) is (
-        dtype == torch.float16 or (dtype == torch.bfloat16 and packs_bfloat16)
-    )
+    native = _native.load()
+    multiplies = {
+        torch.float64: True,
+        torch.bfloat16: native.has_bf16_arithmetic(),
+        torch.float16: native.has_fp16_arithmetic(),
+    }
+    assert is_packed(ours[0]) is not multiplies[dtype]
 
 
 def test_other_devices() -> None:
