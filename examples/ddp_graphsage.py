@@ -75,7 +75,8 @@ def _edges(part: int, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarr
     for block, first in enumerate(range(0, edges, _EDGE_BLOCK)):
         random = np.random.default_rng([options.seed, block])
         count = min(_EDGE_BLOCK, edges - first)
-        begin, end = (shuffled[each] for each in GRAPHS["rmat-clustered"](nodes, count, random))
+        graph = GRAPHS["rmat-clustered"](nodes, count, random)
+        begin, end = shuffled[graph.row], shuffled[graph.col]
         alike = begin // options.classes * options.classes + end % options.classes
         begin = np.where((random.random(count) < 0.5) & (alike < nodes), alike, begin)
         here = end % options.parts == part

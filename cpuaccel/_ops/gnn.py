@@ -18,7 +18,9 @@ _autograd: Any = _torch.library.register_autograd
 
 
 def edges_count(edges: Tensor, num_dst: int) -> int:
-    """Return of how many edges the tensor is that `sort_edges` returned for `num_dst` nodes."""
+    """Return of how many edges `edges` is: an edge_index, or sorted for `num_dst` nodes."""
+    if edges.dim() == 2:
+        return edges.shape[1]
     return (edges.shape[0] - num_dst - 1) // 2
 
 
@@ -27,7 +29,7 @@ def edge_order(edges: Tensor, num_dst: int) -> Tensor:
     return edges[num_dst + 1 + edges_count(edges, num_dst) :]
 
 
-def _first_derivatives_only(name: str) -> None:
+def first_derivatives_only(name: str) -> None:
     """Let whoever derives the op `name` once more get an error, not a wrong answer."""
 
     def backward(ctx: Any, *grads: Tensor) -> None:
@@ -68,6 +70,9 @@ def _edge_sum_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _edge_sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, edges, weight = ctx.saved_tensors
     of_x = of_weight = None
+    if ctx.needs_input_grad[0] and x is not None and not ctx.mean:
+        found = ops.edge_sum_heads_backward(grad, x, edges, weight[:, None], ctx.transposed)
+        return found[0], None, found[1][:, 0], None, None, None
     if ctx.needs_input_grad[0]:
         of_x = ops.edge_sum(grad, edges, weight, ctx.rows, not ctx.transposed, ctx.mean)
     if x is not None:
@@ -137,7 +142,45 @@ def _edge_extreme_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _autograd("cpuaccel::edge_extreme", _edge_extreme_backward, setup_context=_edge_extreme_setup)
-_first_derivatives_only("cpuaccel::edge_extreme_backward")
+first_derivatives_only("cpuaccel::edge_extreme_backward")
+
+
+@_fake("cpuaccel::edge_stats")  # type: ignore[untyped-decorator]
+def _edge_stats(
+    x: Tensor, edges: Tensor, shift: Tensor | None, rows: int, which: str
+) -> tuple[Tensor, ...]:
+    moments, smallest, largest = which == "all", which != "amax", which != "amin"
+    wanted = (moments, moments, smallest, largest, smallest, largest)
+    return tuple(x.new_empty([rows, x.shape[1]] if each else [0]) for each in wanted)
+
+
+@_fake("cpuaccel::edge_stats_backward")  # type: ignore[untyped-decorator]
+def _edge_stats_gradients(*arguments: Any) -> tuple[Tensor, Tensor]:
+    _, _, _, _, x, _, shift, rows, *_ = arguments
+    return x.new_empty(x.shape), x.new_empty([0] if shift is None else [rows, x.shape[1]])
+
+
+def _edge_stats_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    x, edges, shift, ctx.rows, ctx.which = inputs
+    mean, _, *extremes_and_ties = output
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*extremes_and_ties[2:])
+    ctx.save_for_backward(x, edges, shift, mean, *extremes_and_ties)
+
+
+def _edge_stats_backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    x, edges, shift, *kept = ctx.saved_tensors
+    given = [None if grad is None or grad.numel() == 0 else grad for grad in grads[:4]]
+    found = ops.edge_stats_backward(*given, x, edges, shift, ctx.rows, ctx.which, *kept)
+    of_x, of_shift = (
+        of if asked else None
+        for of, asked in zip(found, (ctx.needs_input_grad[0], ctx.needs_input_grad[2]), strict=True)
+    )
+    return of_x, None, of_shift, None, None
+
+
+_autograd("cpuaccel::edge_stats", _edge_stats_backward, setup_context=_edge_stats_setup)
+first_derivatives_only("cpuaccel::edge_stats_backward")
 
 
 @_fake("cpuaccel::edge_sum_heads")  # type: ignore[untyped-decorator]
@@ -156,15 +199,54 @@ def _edge_sum_heads_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> 
 def _edge_sum_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, edges, weight = ctx.saved_tensors
     of_x = of_weight = None
-    if ctx.needs_input_grad[0]:
+    if x is None:
         of_x = ops.edge_sum_heads(grad, edges, weight, ctx.rows, not ctx.transposed)
-    if x is not None:
-        by_dst, by_src = (x, grad) if ctx.transposed else (grad, x)
-        of_weight = ops.edge_dot_heads(by_dst, by_src, edges, weight.shape[1])
+    elif ctx.needs_input_grad[0]:
+        of_x, of_weight = ops.edge_sum_heads_backward(grad, x, edges, weight, ctx.transposed)
+    else:
+        of_weight = _dot_of(grad, x, edges, weight.shape[1], ctx.transposed)
     return of_x, None, of_weight, None, None
 
 
+def _dot_of(grad: Tensor, x: Tensor, edges: Tensor, heads: int, transposed: bool) -> Tensor:
+    by_dst, by_src = (x, grad) if transposed else (grad, x)
+    dot: Tensor = ops.edge_dot_heads(by_dst, by_src, edges, heads)
+    return dot
+
+
 _autograd("cpuaccel::edge_sum_heads", _edge_sum_heads_backward, setup_context=_edge_sum_heads_setup)
+
+
+@_fake("cpuaccel::edge_sum_heads_backward")  # type: ignore[untyped-decorator]
+def _edge_sum_heads_gradients(
+    grad: Tensor, x: Tensor, edges: Tensor, weight: Tensor, transposed: bool
+) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
+
+
+def _edge_sum_heads_gradients_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *tensors, ctx.transposed = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _edge_sum_heads_gradients_backward(
+    ctx: Any, of_x: Tensor, of_weight: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Of sums over w * grad, and of products grad * x: each is linear in both."""
+    grad, x, edges, weight = ctx.saved_tensors
+    back, rows = not ctx.transposed, [grad.shape[0], x.shape[0]]
+    by_grad = ops.edge_sum_heads(of_x, edges, weight, rows[0], ctx.transposed)
+    by_grad = by_grad + ops.edge_sum_heads(x, edges, of_weight, rows[0], ctx.transposed)
+    by_x = ops.edge_sum_heads(grad, edges, of_weight, rows[1], back)
+    by_weight = _dot_of(grad, of_x, edges, weight.shape[1], ctx.transposed)
+    return by_grad, by_x, None, by_weight, None
+
+
+_autograd(
+    "cpuaccel::edge_sum_heads_backward",
+    _edge_sum_heads_gradients_backward,
+    setup_context=_edge_sum_heads_gradients_setup,
+)
 
 
 @_fake("cpuaccel::edge_dot_heads")  # type: ignore[untyped-decorator]
@@ -213,7 +295,7 @@ def _edge_softmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _autograd("cpuaccel::edge_softmax", _edge_softmax_backward, setup_context=_edge_softmax_setup)
-_first_derivatives_only("cpuaccel::edge_softmax_backward")
+first_derivatives_only("cpuaccel::edge_softmax_backward")
 
 
 @_fake("cpuaccel::gat_alpha")  # type: ignore[untyped-decorator]
@@ -239,7 +321,7 @@ def _gat_alpha_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _autograd("cpuaccel::gat_alpha", _gat_alpha_backward, setup_context=_gat_alpha_setup)
-_first_derivatives_only("cpuaccel::gat_alpha_backward")
+first_derivatives_only("cpuaccel::gat_alpha_backward")
 
 
 @_fake("cpuaccel::gatv2_scores")  # type: ignore[untyped-decorator]
@@ -265,4 +347,4 @@ def _gatv2_scores_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _autograd("cpuaccel::gatv2_scores", _gatv2_scores_backward, setup_context=_gatv2_scores_setup)
-_first_derivatives_only("cpuaccel::gatv2_scores_backward")
+first_derivatives_only("cpuaccel::gatv2_scores_backward")

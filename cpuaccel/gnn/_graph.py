@@ -8,7 +8,8 @@ from torch import Tensor
 from cpuaccel.quant import engine
 
 try:
-    from cpuaccel._ops.gnn import edge_order, ops
+    from cpuaccel._ops.gnn import edge_order, edges_count, ops
+    from cpuaccel._ops.graph import most_edges as most_edges
 
     _HAS_OPS = True
 except RuntimeError:  # the compiled module cannot run here; everything is torch's then
@@ -19,11 +20,14 @@ _TYPES = (torch.float32, torch.float64)
 
 def takes(*tensors: Tensor | None) -> bool:
     """Return whether the kernels run on such tensors: cpuaccel on, the CPU, float32 or float64."""
-    # What is compiled is compiled once, with our ops.
-    on = _HAS_OPS and (torch.compiler.is_compiling() or engine.is_enabled())
-    return on and all(
-        tensor is None or (tensor.dtype in _TYPES and tensor.device.type == "cpu")
-        for tensor in tensors
+    on = engine.on if torch.compiler.is_compiling() else engine.is_enabled()
+    return (
+        on
+        and _HAS_OPS
+        and all(
+            tensor is None or (tensor.dtype in _TYPES and tensor.device.type == "cpu")
+            for tensor in tensors
+        )
     )
 
 
@@ -39,22 +43,56 @@ def sorted_edges(
 
     With `loops`, which is for eager calls only, loops are left out and each of the first `loops`
     nodes has one, behind the others, as torch_geometric's `add_self_loops` has it.
+
+    While something is compiled they are the edge_index: the ops look its order up themselves. A
+    compiled graph might write to what is kept.
     """
     if loops is None and not in_eager(edge_index):
-        sorted_: Tensor = ops.sort_edges(edge_index, num_src, num_dst)
-        return sorted_
+        return edge_index
     kept: Tensor = ops.kept_edges(edge_index, num_src, num_dst, loops)
     return kept
 
 
 def order(edges: Tensor, num_dst: int) -> Tensor:
-    """Return the numbers of the edges in the order in which sorted `edges` has them."""
+    """Return the numbers of the edges in the order of sorted `edges`, which is no edge_index."""
     return edge_order(edges, num_dst)
 
 
-def sorted_weight(weight: Tensor, edges: Tensor, num_dst: int) -> Tensor:
-    """Return what there is one of for each edge in the order of `edges`."""
-    if weight.requires_grad or not in_eager(weight):
-        return weight.index_select(0, edge_order(edges, num_dst))
+def degrees(edges: Tensor, num_dst: int, dtype: torch.dtype) -> Tensor:
+    """Return how many of sorted `edges` end in each node."""
+    return edges[: num_dst + 1].diff().to(dtype)
+
+
+def begins(edges: Tensor, num_dst: int) -> Tensor:
+    """Return the nodes in which sorted `edges` begin."""
+    return edges[num_dst + 1 :][: edges_count(edges, num_dst)]
+
+
+def edges_of_messages(edges: Tensor, num_dst: int) -> Tensor:
+    """Return sorted `edges`, each from its number: to reduce what there is a row of for each."""
+    perm = edge_order(edges, num_dst)
+    return torch.cat([edges[: num_dst + 1], perm, perm])
+
+
+def in_order(values: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
+    """Return what there is one of for each edge in the order that `edges` stands for."""
+    if edges.dim() == 2:
+        result: Tensor = ops.edge_values(values, edges, num_src, num_dst)
+        return result
+    return values.index_select(0, edge_order(edges, num_dst))
+
+
+def sorted_weight(weight: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
+    """Return the same, for the next time too where it does not learn."""
+    if weight.requires_grad or edges.dim() == 2 or not in_eager(weight):
+        return in_order(weight, edges, num_src, num_dst)
     kept: Tensor = ops.kept_weight(weight, edges, num_dst)
     return kept
+
+
+def unsorted(values: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
+    """Return what is in that order in the order of the edge_index."""
+    if edges.dim() == 2:
+        back: Tensor = ops.edge_values(values, edges, num_src, num_dst, True)
+        return back
+    return torch.empty_like(values).index_copy(0, order(edges, num_dst).long(), values)

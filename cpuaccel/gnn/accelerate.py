@@ -19,17 +19,21 @@ _left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 def accelerate(model: Model) -> Model:
     """Let the layers of torch_geometric in `model` do message passing fused, and return `model`.
 
-    Taken are GCNConv, SAGEConv, GINConv, GraphConv (sum, mean, max and min), GATConv and
-    GATv2Conv. They are changed in place: same parameters, `state_dict` and hooks, same numbers
-    within the rounding of sums, no message for each edge in memory. What is made of an
-    `edge_index` (its order, loops, the weights of GCNConv) is kept while it is what it was. A copy
-    of the model is accelerated too, a pickled one is torch_geometric's.
+    Taken are GCNConv, SAGEConv, GINConv, GraphConv (sum, mean, max and min), GATConv, GATv2Conv,
+    PNAConv, RGCNConv and EdgeConv (where its network begins with a linear layer). They are changed
+    in place: same parameters, `state_dict` and hooks, same numbers within the rounding of sums. No
+    message for each edge is in memory, unless EdgeConv's network has more layers than a linear one
+    and ReLU, or PNAConv edge features or `pre_layers` above 1; then it is only what follows the
+    first layer. What is made of an `edge_index` (its order, by relations too, loops, the weights of
+    GCNConv) is kept while it is what it was. A copy of the model is accelerated too, a pickled one
+    is torch_geometric's.
 
     A call goes torch_geometric's own way, and is counted in `cpuaccel.stats()`, where it has what
-    fused ops have not: hooks within propagation, explanations, edge features, attention weights to
-    be returned, sparse matrices, an EdgeIndex, other dtypes than float32 and float64, autocast.
-    `cpuaccel.explain(model)` says which layers were taken and why others were not. Layers of
-    classes derived from these are left alone.
+    fused ops have not: hooks within propagation (and on linear layers that are taken apart),
+    explanations, edge features in GATConv and GATv2Conv, attention weights to be returned, indices
+    as features of RGCNConv, sparse matrices, an EdgeIndex, other dtypes than float32 and float64,
+    autocast; PNAConv, RGCNConv and EdgeConv in compiled code. `cpuaccel.explain(model)` says which
+    layers were taken and why others were not. Layers of classes derived from these are left alone.
 
     Args:
         model: any module; torch_geometric must be installed.

@@ -40,9 +40,9 @@ def edge_softmax(scores: Tensor, edge_index: Tensor, num_nodes: int | None = Non
     if not _graph.takes(scores):
         return _plain.edge_softmax(rows, edge_index, nodes).view_as(scores)
     edges = _graph.sorted_edges(edge_index, nodes, nodes)
-    order = _graph.order(edges, nodes)
-    alpha = torch.ops.cpuaccel.edge_softmax(rows.index_select(0, order), edges, nodes, nodes)
-    return torch.empty_like(rows).index_copy(0, order.long(), alpha).view_as(scores)
+    in_order = _graph.in_order(rows, edges, nodes, nodes)
+    alpha = torch.ops.cpuaccel.edge_softmax(in_order, edges, nodes, nodes)
+    return _graph.unsorted(alpha, edges, nodes, nodes).view_as(scores)
 
 
 def gat_attention(
@@ -86,8 +86,7 @@ def gat_attention(
     _check.edge_index(name, edge_index)
     if not _graph.takes(x) or 0 in x.shape[1:]:
         return _plain.gat_attention(x, score_src, score_dst, edge_index, negative_slope, dropout)
-    edges = _graph.sorted_edges(edge_index, x.shape[0], score_dst.shape[0])
-    return gat_sorted(x, score_src, score_dst, edges, negative_slope, dropout)
+    return gat_sum(x, score_src, score_dst, edge_index, False, negative_slope, dropout)
 
 
 def gatv2_attention(
@@ -126,26 +125,78 @@ def gatv2_attention(
     _check.edge_index(name, edge_index)
     if not _graph.takes(x_src) or 0 in x_src.shape[1:]:
         return _plain.gatv2_attention(x_src, x_dst, att, edge_index, negative_slope, dropout)
-    edges = _graph.sorted_edges(edge_index, x_src.shape[0], x_dst.shape[0])
-    return gatv2_sorted(x_src, x_dst, att, edges, negative_slope, dropout)
+    return gatv2_sum(x_src, x_dst, att, edge_index, False, negative_slope, dropout)
 
 
-def gat_sorted(
-    x: Tensor, score_src: Tensor, score_dst: Tensor, edges: Tensor, slope: float, dropout: float
+def head_scores(x: Tensor, att: Tensor) -> Tensor:
+    """Multiply each head by its vector: result[n, h] = sum over c of x[n, h, c] * att[h, c].
+
+    A product with a matrix of zeros but for a column for each head: that reads x once, where a
+    product and a sum write it again.
+
+    Args:
+        x: shape [N, H, C].
+        att: shape [H, C], dtype of `x`.
+    """
+    heads, columns = att.shape
+    own = torch.eye(heads, dtype=att.dtype).repeat_interleave(columns, 0)
+    return x.flatten(1) @ (att.reshape(-1, 1) * own)
+
+
+def gat_sum(
+    x: Tensor,
+    score_src: Tensor,
+    score_dst: Tensor,
+    edge_index: Tensor,
+    loops: bool,
+    slope: float,
+    dropout: float,
 ) -> Tensor:
-    """Do the same as `gat_attention` with sorted edges (`_graph`)."""
-    alpha = torch.ops.cpuaccel.gat_alpha(score_src, score_dst, edges, slope)
+    """Do the same as `gat_attention`, unchecked, and with a loop at each node if `loops`."""
+    ops = torch.ops.cpuaccel
+    if not _graph.in_eager(edge_index):
+        kept = _drawn(x, score_dst, edge_index, loops, dropout)
+        result: Tensor = ops.gat_sum(x, score_src, score_dst, edge_index, loops, slope, kept)[0]
+        return result
+    edges = _sorted_edges(x, score_dst, edge_index, loops)
+    alpha = ops.gat_alpha(score_src, score_dst, edges, slope)
     return _weighted(x, alpha, edges, score_dst.shape[0], dropout)
 
 
-def gatv2_sorted(
-    x_src: Tensor, x_dst: Tensor, att: Tensor, edges: Tensor, slope: float, dropout: float
+def gatv2_sum(
+    x_src: Tensor,
+    x_dst: Tensor,
+    att: Tensor,
+    edge_index: Tensor,
+    loops: bool,
+    slope: float,
+    dropout: float,
 ) -> Tensor:
-    """Do the same as `gatv2_attention` with sorted edges (`_graph`)."""
+    """Do the same as `gatv2_attention`, unchecked, and with a loop at each node if `loops`."""
     ops = torch.ops.cpuaccel
+    if not _graph.in_eager(edge_index):
+        kept = _drawn(x_src, x_dst, edge_index, loops, dropout)
+        result: Tensor = ops.gatv2_sum(x_src, x_dst, att, edge_index, loops, slope, kept)[0]
+        return result
+    edges = _sorted_edges(x_src, x_dst, edge_index, loops)
     scores = ops.gatv2_scores(x_src.flatten(1), x_dst.flatten(1), att, edges, slope)
     alpha = ops.edge_softmax(scores, edges, x_src.shape[0], x_dst.shape[0])
     return _weighted(x_src, alpha, edges, x_dst.shape[0], dropout)
+
+
+def _sorted_edges(src: Tensor, dst: Tensor, edge_index: Tensor, loops: bool) -> Tensor:
+    nodes = min(src.shape[0], dst.shape[0]) if loops else None
+    return _graph.sorted_edges(edge_index, src.shape[0], dst.shape[0], nodes)
+
+
+def _drawn(
+    src: Tensor, dst: Tensor, edge_index: Tensor, loops: bool, dropout: float
+) -> Tensor | None:
+    """Return what dropout makes of ones, for as many edges as there can be."""
+    if not dropout:
+        return None
+    most = _graph.most_edges(edge_index, src.shape[0], dst.shape[0], loops)
+    return functional.dropout(src.new_ones(most, src.shape[1]), dropout)
 
 
 def _weighted(x: Tensor, alpha: Tensor, edges: Tensor, rows: int, dropout: float) -> Tensor:

@@ -56,7 +56,7 @@ def gather_scale_reduce(
         return _plain.gather_scale_reduce(x, edge_index, weight, nodes, reduce)
     edges = _graph.sorted_edges(edge_index, x.shape[0], nodes)
     if weight is not None:
-        weight = _graph.sorted_weight(weight, edges, nodes)
+        weight = _graph.sorted_weight(weight, edges, x.shape[0], nodes)
     return reduce_sorted(x, edges, weight, nodes, reduce)
 
 
@@ -72,12 +72,29 @@ def reduce_sorted(
     return total
 
 
+def gcn_reduce(
+    x: Tensor, edge_index: Tensor, weight: Tensor | None, loops: bool, fill: float, reduce: str
+) -> Tensor:
+    """Reduce over the edges of a graph, and `loops` of weight `fill`, normalised as GCN does.
+
+    While something is compiled `reduce` is "sum" or "mean". `weight` does not learn.
+    """
+    ops, nodes = torch.ops.cpuaccel, x.shape[0]
+    if not _graph.in_eager(edge_index):
+        total: Tensor = ops.gcn_sum(x, edge_index, weight, loops, fill, False, reduce == "mean")
+        return total
+    edges = _graph.sorted_edges(edge_index, nodes, nodes, nodes if loops else None)
+    values = ops.kept_gcn_weight(edge_index, weight, edges, nodes, loops, fill, x.dtype)
+    return reduce_sorted(x, edges, values, nodes, reduce)
+
+
 def spmm(a: Tensor, x: Tensor, reduce: str = "sum") -> Tensor:
     """Multiply a graph by a matrix: `torch.sparse.mm(a, x, reduce)`, of an edge_index too.
 
     Args:
-        a: a sparse matrix of shape [M, N] (CSR; CSC and COO are converted in each call), or an
-            edge_index of shape [2, E] between the N nodes of `x`, each edge from row 0 to row 1.
+        a: a sparse matrix of shape [M, N] (CSR; CSC, and COO but for sums, are converted in each
+            call), or an edge_index of shape [2, E] between the N nodes of `x`, each edge from row 0
+            to row 1.
         x: floats, shape [N, K].
         reduce: "sum", "mean", "amax" or "amin", over the entries of a row or the edges that end in
             a node.
@@ -96,6 +113,9 @@ def spmm(a: Tensor, x: Tensor, reduce: str = "sum") -> Tensor:
     name = "cpuaccel.gnn.spmm"
     _check.floats(name, "x", x, (2,), "[N, K]")
     _check.reduction(name, reduce)
+    if a.layout == torch.sparse_coo and reduce == "sum":
+        total: Tensor = torch.sparse.mm(a, x)
+        return total
     matrix = a if a.layout == torch.sparse_csr else a.to_sparse_csr()
     product: Tensor = torch.sparse.mm(matrix, x, reduce)
     return product

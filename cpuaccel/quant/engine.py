@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cpuaccel import _log, config, matmul, memory
+from cpuaccel._inductor import hook
 from cpuaccel._native import failure, load, native
 
 _lock = threading.RLock()
 _refusal = ""
 _disabled = False
+
+on = False
+"""`is_enabled()` for code that torch.compile traces: it compiles again when this changes."""
 
 
 def enable() -> None:
@@ -21,7 +25,7 @@ def enable() -> None:
     Raises:
         RuntimeError: the engine cannot run here; the message says why and what to do.
     """
-    global _disabled, _refusal
+    global _disabled, _refusal, on
     with _lock:
         module = load()
         _log.connect(module.set_log_sink)
@@ -32,19 +36,20 @@ def enable() -> None:
             raise RuntimeError(_refusal) from error
         matmul.install(module)
         memory.install(module)
-        _disabled, _refusal = False, ""
+        hook.install()
+        _disabled, _refusal, on = False, "", True
         _log.logger.info("the engine is on (%s)", module.isa())
 
 
 def disable() -> None:
     """Switch the engine off: torch's own kernels are back. Does nothing if it is off."""
-    global _disabled
+    global _disabled, on
     with _lock:
         module = native()
         if module is not None:
             module.uninstall()
             memory.uninstall(module)
-        _disabled = True
+        _disabled, on = True, False
         _log.logger.info("the engine is off")
 
 

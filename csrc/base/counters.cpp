@@ -12,8 +12,15 @@ namespace {
 
 struct FallbackCounts {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
-  // By op, then by reason: a call that is counted for the second time allocates nothing.
-  std::map<std::string, std::map<std::string, int64_t, std::less<>>, std::less<>> counts;
+  // By op, then by reason. None is ever taken out: threads remember where theirs are.
+  using ByReason = std::map<std::string, std::atomic<int64_t>, std::less<>>;
+  std::map<std::string, ByReason, std::less<>> counts;
+};
+
+// A count that a thread has asked for before.
+struct Remembered {
+  std::string_view op, reason;  // of the maps' keys
+  std::atomic<int64_t>* count = nullptr;
 };
 
 // Never destroyed: ops may still run while the process exits.
@@ -79,18 +86,18 @@ CallCounters& prepacks() {
 }
 
 void count_fallback(std::string_view op, std::string_view reason) {
-  auto& state = fallback_counts();
-  const std::scoped_lock lock(state.mutex);
-  auto of_op = state.counts.find(op);
-  if (of_op == state.counts.end()) {
-    of_op = state.counts.try_emplace(std::string(op)).first;
+  // A model comes to the same few refusals again and again: no lock, no look-up for these.
+  constexpr size_t kPlaces = 16;
+  thread_local std::array<Remembered, kPlaces> remembered;
+  auto& place = remembered[(op.size() * 7 + reason.size()) % kPlaces];
+  if (place.count == nullptr || place.op != op || place.reason != reason) {
+    auto& state = fallback_counts();
+    const std::scoped_lock lock(state.mutex);
+    const auto of_op = state.counts.try_emplace(std::string(op)).first;
+    const auto found = of_op->second.try_emplace(std::string(reason), 0).first;
+    place = {of_op->first, found->first, &found->second};
   }
-  const auto found = of_op->second.find(reason);
-  if (found == of_op->second.end()) {
-    of_op->second.emplace(reason, 1);
-  } else {
-    ++found->second;
-  }
+  place.count->fetch_add(1, std::memory_order_relaxed);
 }
 
 std::map<std::string, int64_t> fallbacks() {
@@ -99,7 +106,9 @@ std::map<std::string, int64_t> fallbacks() {
   std::map<std::string, int64_t> result;
   for (const auto& [op, reasons] : state.counts) {
     for (const auto& [reason, count] : reasons) {
-      result[op + ": " + reason] = count;
+      if (const int64_t found = count.load(std::memory_order_relaxed); found != 0) {
+        result[op + ": " + reason] = found;
+      }
     }
   }
   return result;
@@ -115,7 +124,11 @@ void reset_counters() {
   prepacks().reset();
   auto& state = fallback_counts();
   const std::scoped_lock lock(state.mutex);
-  state.counts.clear();
+  for (auto& [op, reasons] : state.counts) {
+    for (auto& [reason, count] : reasons) {
+      count.store(0, std::memory_order_relaxed);
+    }
+  }
 }
 
 }  // namespace cpuaccel

@@ -17,6 +17,8 @@ std::span<const Override> channel_shuffle_overrides();
 std::span<const Override> clamp_overrides();
 std::span<const Override> clone_overrides();
 std::span<const Override> convolution_overrides();
+std::span<const Override> coo_mm_overrides();
+std::span<const Override> index_put_overrides();
 std::span<const Override> matmul_overrides();
 std::span<const Override> max_pool_overrides();
 std::span<const Override> max_pool_f32_overrides();

@@ -18,6 +18,8 @@ std::span<const std::span<const Override>> op_overrides() {
       clamp_overrides(),
       clone_overrides(),
       convolution_overrides(),
+      coo_mm_overrides(),
+      index_put_overrides(),
       matmul_overrides(),
       max_pool_overrides(),
       quantize_overrides(),

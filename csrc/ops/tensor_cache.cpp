@@ -29,6 +29,13 @@ bool keepable(const at::Tensor* source) {
 
 int64_t bytes_of(const at::Tensor& made) { return static_cast<int64_t>(made.nbytes()); }
 
+// What is made in inference mode could not be used outside of it.
+at::Tensor made_by(const TensorCache::Make& make) {
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
+  return make();
+}
+
 // Never destroyed: ops run while the process exits.
 TensorCache& new_cache() { return *std::make_unique<TensorCache>().release(); }
 
@@ -80,7 +87,7 @@ TensorCache::Key TensorCache::key_of(Sources sources, int64_t form, const at::Te
 at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
                             const at::Tensor* own) {
   if (!std::ranges::all_of(sources, keepable)) {
-    return make();
+    return made_by(make);
   }
   const Key key = key_of(sources, form, own);
   std::vector<State> states;
@@ -106,7 +113,7 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
     ++stats_.hits;
     return kept->second;
   }
-  at::Tensor made = make();
+  at::Tensor made = made_by(make);
   Order dropped;  // destroyed after the lock is gone
   const std::scoped_lock lock(mutex_);
   ++stats_.misses;
@@ -172,12 +179,7 @@ void TensorCache::clear() {
 
 at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type) {
   const std::array sources{&weight};
-  return weight_cache().get(sources, static_cast<int64_t>(type), [&] {
-    // What is made in inference mode could not be used outside of it.
-    const c10::InferenceMode normal(false);
-    const at::NoGradGuard no_grad;
-    return weight.to(type);
-  });
+  return weight_cache().get(sources, static_cast<int64_t>(type), [&] { return weight.to(type); });
 }
 
 TensorCacheStats TensorCache::stats() const {

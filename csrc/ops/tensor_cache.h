@@ -32,7 +32,8 @@ class TensorCache {
 
   TensorCache();
 
-  // make(), or what it returned before for the same sources and `form`. `own` is one more of them
+  // make(), outside of inference mode and autograd, or what it returned before for the same sources
+  // and `form`. `own` is one more of them
   // that nobody writes to, such as what this cache returned: its storage alone has to be the same.
   at::Tensor get(Sources sources, int64_t form, const Make& make, const at::Tensor* own = nullptr);
 

@@ -14,6 +14,19 @@
 namespace cpuaccel::kernels {
 namespace {
 
+constexpr std::array kSteps{EdgeHeadsStep::sum, EdgeHeadsStep::dot, EdgeHeadsStep::sum_dot,
+                            EdgeHeadsStep::score, EdgeHeadsStep::score_grad};
+
+constexpr bool weighs(EdgeHeadsStep step) {
+  return step == EdgeHeadsStep::sum || step == EdgeHeadsStep::sum_dot;
+}
+constexpr bool writes_edges(EdgeHeadsStep step) {
+  return step != EdgeHeadsStep::sum && step != EdgeHeadsStep::score_grad;
+}
+constexpr bool writes_nodes(EdgeHeadsStep step) {
+  return weighs(step) || step == EdgeHeadsStep::score_grad;
+}
+
 class EdgeHeadsTest : public testing::TestWithParam<KernelRow<EdgeHeadsFunction>> {};
 
 INSTANTIATE_TEST_SUITE_P(Rows, EdgeHeadsTest, testing::ValuesIn(usable_rows(edge_heads_kernels())),
@@ -46,11 +59,11 @@ struct Case {
     call.src = src.bytes.data();
     call.att = att.bytes.data();
     call.dst_att = of_att.bytes.data();
+    call.dst_dot = of_edges.bytes.data();
   }
   void run(EdgeHeadsStep step, EdgeHeadsFunction* function) {
-    const bool edges = step == EdgeHeadsStep::dot || step == EdgeHeadsStep::score;
     call.step = step;
-    call.dst = edges ? of_edges.bytes.data() : of_nodes.bytes.data();
+    call.dst = writes_nodes(step) ? of_nodes.bytes.data() : of_edges.bytes.data();
     edge_heads(call, function);
   }
 
@@ -77,18 +90,18 @@ void check(Case& found, EdgeHeadsStep step) {
           const double steep = mine + x > 0 ? 1 : 0.25;
           dot += mine * x;
           score += factor * steep * (mine + x);
-          sums[static_cast<size_t>(k)] += step == EdgeHeadsStep::sum ? w * x : w * factor * steep;
+          sums[static_cast<size_t>(k)] += weighs(step) ? w * x : w * factor * steep;
           of_att[static_cast<size_t>(k)] += w * steep * (mine + x);
         }
-        if (step == EdgeHeadsStep::dot || step == EdgeHeadsStep::score) {
-          const double expected = step == EdgeHeadsStep::dot ? dot : score;
+        if (writes_edges(step)) {
+          const double expected = step == EdgeHeadsStep::score ? score : dot;
           ASSERT_NEAR(found.of_edges.get(p * H + h), expected, 1e-4) << "edge " << p;
         }
       }
     }
     for (int64_t k = 0; k < K; ++k) {
       const auto at = static_cast<size_t>(k);
-      if (step == EdgeHeadsStep::sum || step == EdgeHeadsStep::score_grad) {
+      if (writes_nodes(step)) {
         ASSERT_NEAR(found.of_nodes.get(m * K + k), sums[at], 2e-4) << m << ", " << k;
       }
       if (step == EdgeHeadsStep::score_grad) {
@@ -97,9 +110,6 @@ void check(Case& found, EdgeHeadsStep step) {
     }
   }
 }
-
-constexpr std::array kSteps{EdgeHeadsStep::sum, EdgeHeadsStep::dot, EdgeHeadsStep::score,
-                            EdgeHeadsStep::score_grad};
 
 TEST_P(EdgeHeadsTest, EveryWidth) {
   std::mt19937 random(1);

@@ -48,7 +48,8 @@ struct Case {
         K(columns),
         index(E, rows, wide, random),
         src(type, normal_numbers((E - 1) * (K + 1) + K, random)),
-        dst(type, normal_numbers((N - 1) * (K + 2) + K, random)),
+        dst(type == GraphType::f64 ? type : GraphType::f32,
+            normal_numbers((N - 1) * (K + 2) + K, random)),
         value(dst) {}
 
   ScatterCall call() {
@@ -68,6 +69,8 @@ struct Case {
   }
   double taken(double before, double x, double of_value) const {
     switch (op) {
+      case ScatterOp::product:
+        return before * x;
       case ScatterOp::amax:
         return x > before || std::isnan(x) ? x : before;
       case ScatterOp::amin:
@@ -97,14 +100,16 @@ struct Case {
   int nan_ties = 0;
 };
 
-constexpr std::array kOps{ScatterOp::sum, ScatterOp::amax, ScatterOp::amin, ScatterOp::ties};
+constexpr std::array kOps{ScatterOp::sum, ScatterOp::product, ScatterOp::amax, ScatterOp::amin,
+                          ScatterOp::ties};
 
 TEST_P(ScatterTest, ThePlainLoopsBitsForEveryWidth) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+  for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
     for (int64_t K = 1; K <= 300; K = K < 70 ? K + 1 : K + 7) {
       for (const ScatterOp op : kOps) {
-        if (K > 70 && op != ScatterOp::sum && K % 3 != 0) {
+        const bool half = type == GraphType::bf16 || type == GraphType::f16;
+        if ((K > 70 && op != ScatterOp::sum && K % 3 != 0) || (half && op == ScatterOp::ties)) {
           continue;
         }
         Case a(type, 100, 1 + K % 30, K, K % 2 == 0, random);

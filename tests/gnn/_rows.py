@@ -54,6 +54,14 @@ def index_add_out(x: Tensor, index: Tensor, src: Tensor) -> Tensor:
     return torch.index_add(x, 0, index, src, out=torch.full_like(x, float("nan")))
 
 
+def index_put(x: Tensor, index: Tensor, src: Tensor) -> Tensor:
+    return x.index_put((index,), src, accumulate=True)
+
+
+def index_put_in_place(x: Tensor, index: Tensor, src: Tensor) -> Tensor:
+    return x.clone().index_put_((index,), src, accumulate=True)
+
+
 ADDS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "scatter_add": scatter_add,
     "scatter_add_": scatter_add_in_place,
@@ -62,6 +70,8 @@ ADDS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "index_add": index_add,
     "index_add_": index_add_in_place,
     "index_add.out": index_add_out,
+    "index_put": index_put,
+    "index_put_": index_put_in_place,
 }
 
 

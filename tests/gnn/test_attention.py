@@ -194,6 +194,7 @@ def _arguments() -> dict[str, tuple[object, ...]]:
     nodes = (torch.randn(5, 6), torch.randn(6, 6), torch.randn(2, 3))
     return {
         "edge_sum_heads": (numbers(5, 6), edges, numbers(12, 2), 6),
+        "edge_sum_heads_backward": (numbers(6, 6), numbers(5, 6), edges, numbers(12, 2), False),
         "edge_dot_heads": (numbers(6, 6), numbers(5, 6), edges, 2),
         "edge_softmax": (numbers(12, 2), edges, 5, 6),
         "edge_softmax_backward": (torch.randn(12, 2), alpha, edges, 5, 6),
@@ -210,6 +211,22 @@ names = pytest.mark.parametrize("name", list(_arguments()) if hasattr(gnn, "spmm
 @names
 def test_opcheck(name: str) -> None:
     torch.library.opcheck(getattr(torch.ops.cpuaccel, name).default, _arguments()[name])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("heads", "columns"), [(1, 3), (2, 2), (3, 4), (2, 17)])
+def test_sums_of_heads_derived_twice(heads: int, columns: int, transposed: bool) -> None:
+    edges = torch.ops.cpuaccel.sort_edges(torch.randint(0, 3, (2, 5)), 3, 4)
+    rows = (4, 3) if transposed else (3, 4)
+    x = torch.randn(rows[0], heads * columns, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(5, heads, dtype=torch.float64, requires_grad=True)
+
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        total: Tensor = torch.ops.cpuaccel.edge_sum_heads(x, edges, weight, rows[1], transposed)
+        return total
+
+    assert torch.autograd.gradcheck(run, (x, weight))
+    assert torch.autograd.gradgradcheck(run, (x, weight))
 
 
 @names

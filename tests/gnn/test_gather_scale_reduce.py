@@ -311,5 +311,6 @@ def test_compiles_with_any_size() -> None:
 
 def test_importing_cpuaccel_imports_none_of_it() -> None:
     code = "import sys, cpuaccel; print('cpuaccel.gnn' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

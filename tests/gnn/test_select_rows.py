@@ -163,6 +163,20 @@ def test_gradients(way: str, width: int | None) -> None:
     assert torch.autograd.gradgradcheck(lambda a: _READS[way](a, index), (x,))
 
 
+@ways_with_gradients
+@pytest.mark.parametrize("width", [None, 3, 40])
+def test_same_gradients_on_any_number_of_threads(way: str, width: int | None) -> None:
+    index = torch.randint(0, 900, (40_000,))
+    index[:15_000] = 77
+    x, grad = rows(900, width).requires_grad_(), rows(40_000, width)
+    found = []
+    for threads in (1, 2, 4):
+        torch.set_num_threads(threads)
+        found.append(torch.autograd.grad(_READS[way](x, index), x, grad)[0])
+    for other in found[1:]:
+        assert torch.equal(found[0], other)
+
+
 def test_inference_mode() -> None:
     index, x = torch.randint(0, 6, (50,)), rows(6, 9)
     expected = x[index]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
@@ -35,13 +37,31 @@ def test_gradcheck(reduce: str, index: torch.dtype) -> None:
     assert not [name for name in counts.fallbacks if name.startswith("sparse_mm")]
 
 
-def test_gradcheck_of_products() -> None:
-    for matrix in (csr(torch.tensor([2, 0, 4]), 5, torch.float64),):
-        for operand in (matrix, matrix.t()):
-            x = torch.randn(operand.shape[1], 3, dtype=torch.float64, requires_grad=True)
-            assert torch.autograd.gradcheck(lambda x, a=operand: a @ x, (x,))
-        x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(lambda x, a=matrix: torch.sparse.mm(a, x), (x,))
+_LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "csr": lambda matrix: matrix,
+    "csc": lambda matrix: matrix.t(),
+    "coo": lambda matrix: matrix.to_sparse_coo().coalesce(),
+}
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+@index_dtypes
+def test_gradcheck_of_products(layout: str, index: torch.dtype) -> None:
+    operand = _LAYOUTS[layout](csr(torch.tensor([2, 0, 4]), 5, torch.float64, index))
+    x = torch.randn(operand.shape[1], 3, dtype=torch.float64, requires_grad=True)
+    zeros = torch.zeros(operand.shape[0], 3, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda x: operand @ x, (x,))
+    assert torch.autograd.gradcheck(lambda x: torch.sparse.mm(operand, x), (x,))
+    assert torch.autograd.gradcheck(lambda x: torch.addmm(zeros, operand, x, beta=0), (x,))
+
+
+@index_dtypes
+def test_gradcheck_of_products_by_values(index: torch.dtype) -> None:
+    crow, col = torch.tensor([0, 2, 2, 4]).to(index), torch.tensor([1, 4, 0, 2]).to(index)
+    values = torch.randn(4, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    run = lambda values, x: torch.sparse.mm(unchecked(crow, col, values, (3, 5)), x)  # noqa: E731
+    assert torch.autograd.gradcheck(run, (values, x))
 
 
 def _gradients(matrix: Tensor, x: Tensor, grad: Tensor, reduce: str) -> tuple[Tensor, Tensor]:

@@ -80,10 +80,14 @@ _OF_PREPACK = {
 """Checked, by every check, in tests/prepack."""
 _OF_GRAPHS = {
     "neighbor_sample",
-    *("sort_edges", "kept_edges", "kept_weight", "kept_gcn_weight"),
+    *("sort_edges", "kept_edges", "kept_weight", "kept_gcn_weight", "kept_relations"),
+    *("edge_stats", "edge_stats_backward"),
     *("edge_sum", "edge_dot", "edge_extreme", "edge_extreme_backward"),
-    *("edge_sum_heads", "edge_dot_heads", "edge_softmax", "edge_softmax_backward"),
+    *("edge_sum_heads", "edge_sum_heads_backward", "edge_dot_heads"),
+    *("edge_softmax", "edge_softmax_backward"),
     *("gat_alpha", "gat_alpha_backward", "gatv2_scores", "gatv2_scores_backward"),
+    *("index_sum", "edge_values", "gcn_sum", "gat_sum", "gat_sum_backward"),
+    *("gatv2_sum", "gatv2_sum_backward"),
 }
 """Checked in tests/gnn, but for the kept_ ones: they return what is cached, to eager code alone."""
 _NAMES = (

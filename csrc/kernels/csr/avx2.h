@@ -14,6 +14,7 @@ struct GraphF32x8 : Floats8 {
   using Number = float;
   static constexpr int64_t kMostVectors = 8;
 
+  CPUACCEL_INLINE static Vector load_numbers(const float* src) { return _mm256_loadu_ps(src); }
   CPUACCEL_INLINE static void store_numbers(float* dst, Vector v) { _mm256_storeu_ps(dst, v); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
   CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm256_div_ps(a, b); }
@@ -24,6 +25,9 @@ struct GraphF32x8 : Floats8 {
   }
   CPUACCEL_INLINE static Vector larger_or_nan(Vector a, Vector b) {
     return _mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ), _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+  }
+  CPUACCEL_INLINE static Vector equal(Vector a, Vector b) {
+    return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
   }
   CPUACCEL_INLINE static Vector select(Vector taken, Vector a, Vector b) {
     return _mm256_blendv_ps(b, a, taken);
@@ -41,6 +45,7 @@ struct GraphF64x4 {
   CPUACCEL_INLINE static Vector set1(double value) { return _mm256_set1_pd(value); }
   CPUACCEL_INLINE static Vector load(const double* src) { return _mm256_loadu_pd(src); }
   CPUACCEL_INLINE static void store(double* dst, Vector v) { _mm256_storeu_pd(dst, v); }
+  CPUACCEL_INLINE static Vector load_numbers(const double* src) { return _mm256_loadu_pd(src); }
   CPUACCEL_INLINE static void store_numbers(double* dst, Vector v) { _mm256_storeu_pd(dst, v); }
   CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm256_add_pd(a, b); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm256_mul_pd(a, b); }
@@ -54,6 +59,9 @@ struct GraphF64x4 {
   }
   CPUACCEL_INLINE static Vector larger_or_nan(Vector a, Vector b) {
     return _mm256_or_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ), _mm256_cmp_pd(a, a, _CMP_UNORD_Q));
+  }
+  CPUACCEL_INLINE static Vector equal(Vector a, Vector b) {
+    return _mm256_cmp_pd(a, b, _CMP_EQ_OQ);
   }
   CPUACCEL_INLINE static Vector select(Vector taken, Vector a, Vector b) {
     return _mm256_blendv_pd(b, a, taken);
@@ -80,6 +88,7 @@ struct GraphF32x4 {
   CPUACCEL_INLINE static Vector set1(float value) { return _mm_set1_ps(value); }
   CPUACCEL_INLINE static Vector load(const float* src) { return _mm_loadu_ps(src); }
   CPUACCEL_INLINE static void store(float* dst, Vector v) { _mm_storeu_ps(dst, v); }
+  CPUACCEL_INLINE static Vector load_numbers(const float* src) { return _mm_loadu_ps(src); }
   CPUACCEL_INLINE static void store_numbers(float* dst, Vector v) { _mm_storeu_ps(dst, v); }
   CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm_add_ps(a, b); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm_mul_ps(a, b); }
@@ -88,6 +97,7 @@ struct GraphF32x4 {
   CPUACCEL_INLINE static Vector larger_or_nan(Vector a, Vector b) {
     return _mm_or_ps(_mm_cmp_ps(a, b, _CMP_GT_OQ), _mm_cmp_ps(a, a, _CMP_UNORD_Q));
   }
+  CPUACCEL_INLINE static Vector equal(Vector a, Vector b) { return _mm_cmp_ps(a, b, _CMP_EQ_OQ); }
   CPUACCEL_INLINE static Vector select(Vector taken, Vector a, Vector b) {
     return _mm_blendv_ps(b, a, taken);
   }
@@ -109,6 +119,7 @@ struct GraphF64x2 {
   CPUACCEL_INLINE static Vector set1(double value) { return _mm_set1_pd(value); }
   CPUACCEL_INLINE static Vector load(const double* src) { return _mm_loadu_pd(src); }
   CPUACCEL_INLINE static void store(double* dst, Vector v) { _mm_storeu_pd(dst, v); }
+  CPUACCEL_INLINE static Vector load_numbers(const double* src) { return _mm_loadu_pd(src); }
   CPUACCEL_INLINE static void store_numbers(double* dst, Vector v) { _mm_storeu_pd(dst, v); }
   CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm_add_pd(a, b); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm_mul_pd(a, b); }
@@ -117,6 +128,7 @@ struct GraphF64x2 {
   CPUACCEL_INLINE static Vector larger_or_nan(Vector a, Vector b) {
     return _mm_or_pd(_mm_cmp_pd(a, b, _CMP_GT_OQ), _mm_cmp_pd(a, a, _CMP_UNORD_Q));
   }
+  CPUACCEL_INLINE static Vector equal(Vector a, Vector b) { return _mm_cmp_pd(a, b, _CMP_EQ_OQ); }
   CPUACCEL_INLINE static Vector select(Vector taken, Vector a, Vector b) {
     return _mm_blendv_pd(b, a, taken);
   }

@@ -14,12 +14,16 @@ struct GraphF32x16 : Floats16 {
   using Number = float;
   static constexpr int64_t kMostVectors = 8;  // fewer of the other types: each is code to compile
 
+  CPUACCEL_INLINE static Vector load_numbers(const float* src) { return _mm512_loadu_ps(src); }
   CPUACCEL_INLINE static void store_numbers(float* dst, Vector v) { _mm512_storeu_ps(dst, v); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
   CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return _mm512_div_ps(a, b); }
   CPUACCEL_INLINE static float total(Vector v) { return _mm512_reduce_add_ps(v); }
   CPUACCEL_INLINE static __mmask16 larger_or_nan(Vector a, Vector b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) | _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+  }
+  CPUACCEL_INLINE static __mmask16 equal(Vector a, Vector b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
   }
   CPUACCEL_INLINE static Vector select(__mmask16 taken, Vector a, Vector b) {
     return _mm512_mask_blend_ps(taken, b, a);
@@ -37,6 +41,7 @@ struct GraphF64x8 {
   CPUACCEL_INLINE static Vector set1(double value) { return _mm512_set1_pd(value); }
   CPUACCEL_INLINE static Vector load(const double* src) { return _mm512_loadu_pd(src); }
   CPUACCEL_INLINE static void store(double* dst, Vector v) { _mm512_storeu_pd(dst, v); }
+  CPUACCEL_INLINE static Vector load_numbers(const double* src) { return _mm512_loadu_pd(src); }
   CPUACCEL_INLINE static void store_numbers(double* dst, Vector v) { _mm512_storeu_pd(dst, v); }
   CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return _mm512_add_pd(a, b); }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return _mm512_mul_pd(a, b); }
@@ -47,6 +52,9 @@ struct GraphF64x8 {
   CPUACCEL_INLINE static double total(Vector v) { return _mm512_reduce_add_pd(v); }
   CPUACCEL_INLINE static __mmask8 larger_or_nan(Vector a, Vector b) {
     return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ) | _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q);
+  }
+  CPUACCEL_INLINE static __mmask8 equal(Vector a, Vector b) {
+    return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ);
   }
   CPUACCEL_INLINE static Vector select(__mmask8 taken, Vector a, Vector b) {
     return _mm512_mask_blend_pd(taken, b, a);

@@ -1,4 +1,4 @@
-// Equality of numbers over any type of vectors, from what spmm needs of them anyway.
+// Equality of numbers over any type of vectors (csr/scalar.h).
 #pragma once
 
 #include "kernels/inline.h"
@@ -9,8 +9,7 @@ namespace {
 // 1 in the lanes where a == b, 0 elsewhere and so where one is NaN.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector graph_equal(typename V::Vector a, typename V::Vector b) {
-  const auto zero = V::set1(0), one = V::set1(1);
-  return V::select(V::larger_or_nan(a, b), zero, V::select(V::larger_or_nan(b, a), zero, one));
+  return V::select(V::equal(a, b), V::set1(1), V::set1(0));
 }
 
 // Likewise, but `of_nan` in the lanes where a is NaN.

@@ -21,6 +21,7 @@ struct GraphScalar {
   CPUACCEL_INLINE static Vector set1(Number value) { return value; }
   CPUACCEL_INLINE static Vector load(const Element* src) { return *src; }
   CPUACCEL_INLINE static void store(Element* dst, Vector v) { *dst = v; }
+  CPUACCEL_INLINE static Vector load_numbers(const Number* src) { return *src; }
   CPUACCEL_INLINE static void store_numbers(Number* dst, Vector v) { *dst = v; }
   CPUACCEL_INLINE static Vector add(Vector a, Vector b) { return a + b; }
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return a * b; }
@@ -31,6 +32,7 @@ struct GraphScalar {
   CPUACCEL_INLINE static bool larger_or_nan(Vector a, Vector b) {
     return a > b || __builtin_isnan(a);
   }
+  CPUACCEL_INLINE static bool equal(Vector a, Vector b) { return a == b; }  // NaN: to nothing
   CPUACCEL_INLINE static Vector select(bool taken, Vector a, Vector b) { return taken ? a : b; }
 
   // The first `count` lanes; loads give 0 elsewhere.
@@ -57,6 +59,9 @@ struct GraphHalf : GraphScalar<float> {
     }
   }
 };
+
+using ScalarBf16 = GraphHalf<bf16_to_float, float_to_bf16>;
+using ScalarF16 = GraphHalf<f16_to_float, float_to_f16>;
 
 }  // namespace
 }  // namespace cpuaccel::kernels

@@ -6,6 +6,7 @@
 //
 //   sum         dst[m,h,c] = sum over e of weights[p,h] * src[n,h,c]
 //   dot         dst[p,h]   = sum over c of own[m,h,c] * src[n,h,c]
+//   sum_dot     both: dst = sum, dst_dot = dot
 //   score       dst[p,h]   = sum over c of att[h,c] * leaky(z)
 //   score_grad  dst[m,h,c] = sum over e of weights[p,h] * att[h,c] * leaky'(z)
 //               dst_att[m,h,c] = sum over e of weights[p,h] * leaky(z), if wanted
@@ -22,7 +23,7 @@
 
 namespace cpuaccel::kernels {
 
-enum class EdgeHeadsStep : uint8_t { sum, dot, score, score_grad };
+enum class EdgeHeadsStep : uint8_t { sum, dot, sum_dot, score, score_grad };
 
 struct EdgeHeadsCall {
   EdgeHeadsStep step = EdgeHeadsStep::sum;
@@ -36,6 +37,7 @@ struct EdgeHeadsCall {
   const void* src = nullptr;      // N x H x C
   const void* att = nullptr;      // H x C
   void* dst = nullptr;
+  void* dst_dot = nullptr;  // nnz x H; sum_dot only
   void* dst_att = nullptr;  // M x H x C, or null
 };
 

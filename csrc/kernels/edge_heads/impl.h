@@ -1,5 +1,8 @@
-// The loops of edge_heads, over a type V of vectors along a head's columns (csr/scalar.h). Included
-// by ISA files.
+// The loops of edge_heads, over a type V of vectors (csr/scalar.h). Included by ISA files.
+//
+// Heads of kC columns, a power of two below V's lanes, lie several to a vector: their numbers are
+// repeated over its lanes, and sums are taken within kC of these (csr/heads_avx2.h). With kC = 0 a
+// head begins with a vector of its own.
 #pragma once
 
 #include "kernels/edge_heads/edge_heads.h"
@@ -8,7 +11,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-template <typename V, typename Index, bool kMasked>
+template <typename V, typename Index, bool kMasked, int kC>
 struct EdgeHeads {
   using Number = typename V::Number;
   using Vector = typename V::Vector;
@@ -17,7 +20,9 @@ struct EdgeHeads {
   const EdgeHeadsCall& call;
   const int64_t H = call.H, C = call.C, K = H * C;
   const int64_t per_head = (C + kLanes - 1) / kLanes;  // vectors
-  const typename V::Mask tail = V::mask(C - (per_head - 1) * kLanes);
+  const int64_t vectors = kC > 0 ? (K + kLanes - 1) / kLanes : H * per_head;
+  const typename V::Mask tail =
+      V::mask(kC > 0 ? K - (vectors - 1) * kLanes : C - (per_head - 1) * kLanes);
   const typename V::Mask whole = V::mask(kLanes);
   const Index* crow = call.csr.template crow_as<Index>();
   const Index* col = call.csr.template col_as<Index>();
@@ -28,16 +33,39 @@ struct EdgeHeads {
   const Number* att = static_cast<const Number*>(call.att);
   Number* dst = static_cast<Number*>(call.dst);
   Number* dst_att = static_cast<Number*>(call.dst_att);
+  Number* dst_dot = static_cast<Number*>(call.dst_dot);
   const Vector slope = V::set1(static_cast<Number>(call.slope));
 
-  // A vector of a row: where it begins, whose head it is, which of its lanes are there.
+  // A vector of a row: where it begins, its first head and how many heads it has, which of its
+  // lanes are there; whether it is the first and the last one of its head.
   struct Place {
-    int64_t offset, head;
+    int64_t offset, head, heads;
     typename V::Mask mask;
+    bool first, last;
   };
   CPUACCEL_INLINE Place place(int64_t number) const {
-    const int64_t head = number / per_head, j = number % per_head;
-    return {head * C + j * kLanes, head, j + 1 == per_head ? tail : whole};
+    if constexpr (kC > 0) {
+      constexpr int64_t kHeads = kLanes / kC;
+      const int64_t head = number * kHeads, left = H - head;
+      return {number * kLanes,
+              head,
+              left < kHeads ? left : kHeads,
+              number + 1 == vectors ? tail : whole,
+              true,
+              true};
+    } else {
+      const int64_t head = number / per_head, j = number % per_head;
+      const bool last = j + 1 == per_head;
+      return {head * C + j * kLanes, head, 1, last ? tail : whole, j == 0, last};
+    }
+  }
+  // The numbers of its heads, each in all lanes of the head.
+  CPUACCEL_INLINE static Vector of_heads(const Number* numbers, const Place& at) {
+    if constexpr (kC > 0) {
+      return V::template load_heads<kC>(numbers + at.head, at.heads);
+    } else {
+      return V::set1(numbers[at.head]);
+    }
   }
   CPUACCEL_INLINE static Vector load(const Number* row, const Place& at) {
     if constexpr (kMasked) {
@@ -55,10 +83,12 @@ struct EdgeHeads {
   CPUACCEL_INLINE int64_t weight_of(int64_t e) const {
     return (perm != nullptr ? static_cast<int64_t>(perm[e]) : e) * H;
   }
+  CPUACCEL_INLINE int64_t later(int64_t e, int64_t ahead) const {
+    return e + ahead < call.csr.nnz ? e + ahead : call.csr.nnz - 1;
+  }
   CPUACCEL_INLINE const Number* row_of(int64_t e) const {
-    constexpr int64_t kAhead = 8, kLine = 64 / static_cast<int64_t>(sizeof(Number));
-    const int64_t later = e + kAhead < call.csr.nnz ? e + kAhead : call.csr.nnz - 1;
-    const Number* next = src + static_cast<int64_t>(col[later]) * K;
+    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Number));
+    const Number* next = src + static_cast<int64_t>(col[later(e, 8)]) * K;
     for (int64_t k = 0; k < K && k < 8 * kLine; k += kLine) {
       __builtin_prefetch(next + k);
     }
@@ -69,10 +99,39 @@ struct EdgeHeads {
     return V::select(V::larger_or_nan(z, V::set1(0)), V::set1(1), slope);
   }
 
-  // Sums over edges, of kVectors vectors of each row from `first` on.
+  // Adds up what each head has in its lanes of some vectors. A head that began in vectors before
+  // these has its number already.
+  template <int kVectors>
+  CPUACCEL_INLINE static void add_up(Number* to, const Place* places, const Vector* vectors) {
+    if constexpr (kC > 0) {
+      for (int j = 0; j < kVectors; ++j) {
+        V::template store_heads<kC>(to + places[j].head, vectors[j], places[j].heads);
+      }
+      return;
+    }
+    bool began_before = !places[0].first;
+    Vector sum = vectors[0];
+    for (int j = 0; j < kVectors; ++j) {
+      if (j > 0) {
+        sum = places[j].first ? vectors[j] : V::add(sum, vectors[j]);
+      }
+      if (places[j].last || j + 1 == kVectors) {
+        Number& number = to[places[j].head];
+        number = began_before ? number + V::total(sum) : V::total(sum);
+        began_before = false;
+      }
+    }
+  }
+
+  // kVectors vectors of each row from `first` on.
   template <int kVectors, EdgeHeadsStep kStep>
-  void sums(int64_t row, int64_t end, int64_t first) const {
-    constexpr bool kGrad = kStep == EdgeHeadsStep::score_grad;
+  void part_of_rows(int64_t row, int64_t end, int64_t first) const {
+    using enum EdgeHeadsStep;
+    constexpr bool kScores = kStep == score || kStep == score_grad;
+    constexpr bool kSums = kStep == sum || kStep == sum_dot || kStep == score_grad;
+    constexpr bool kDots = kStep == dot || kStep == sum_dot || kStep == score;
+    constexpr int64_t kAhead = 16;
+    Number* const dots = kStep == sum_dot ? dst_dot : dst;
     Place places[kVectors];
     for (int j = 0; j < kVectors; ++j) {
       places[j] = place(first + j);
@@ -81,29 +140,53 @@ struct EdgeHeads {
       Vector results[kVectors], of_att[kVectors], mine[kVectors], factors[kVectors];
       for (int j = 0; j < kVectors; ++j) {
         results[j] = of_att[j] = V::set1(0);
-        if constexpr (kGrad) {
+        if constexpr (kStep != sum) {
           mine[j] = load(own + m * K, places[j]);
+        }
+        if constexpr (kScores) {
           factors[j] = load(att, places[j]);
         }
       }
       for (int64_t e = crow[m]; e < crow[m + 1]; ++e) {
-        const Number* weight = weights + weight_of(e);
+        const int64_t number = weight_of(e);
         const Number* from = row_of(e);
-        for (int j = 0; j < kVectors; ++j) {
-          const Vector w = V::set1(weight[places[j].head]);
-          const Vector x = load(from, places[j]);
-          if constexpr (kGrad) {
-            const Vector z = V::add(mine[j], x), steep = steepness(z);
-            results[j] = V::fma(w, V::multiply(factors[j], steep), results[j]);
-            of_att[j] = V::fma(w, V::multiply(z, steep), of_att[j]);
-          } else {
-            results[j] = V::fma(w, x, results[j]);
+        if (perm != nullptr) {
+          const int64_t next = weight_of(later(e, kAhead));
+          if constexpr (kSums) {
+            __builtin_prefetch(weights + next);
+          }
+          if constexpr (kDots) {
+            __builtin_prefetch(dots + next, 1);
           }
         }
+        Vector products[kVectors];
+        for (int j = 0; j < kVectors; ++j) {
+          const Vector x = load(from, places[j]);
+          const Vector w = kSums ? of_heads(weights + number, places[j]) : x;
+          if constexpr (kScores) {
+            const Vector z = V::add(mine[j], x), steep = steepness(z);
+            if constexpr (kStep == score) {
+              products[j] = V::multiply(factors[j], V::multiply(z, steep));
+            } else {
+              results[j] = V::fma(w, V::multiply(factors[j], steep), results[j]);
+              of_att[j] = V::fma(w, V::multiply(z, steep), of_att[j]);
+            }
+          } else {
+            if constexpr (kSums) {
+              results[j] = V::fma(w, x, results[j]);
+            }
+            if constexpr (kDots) {
+              products[j] = V::multiply(mine[j], x);
+            }
+          }
+        }
+        if constexpr (kDots) {
+          add_up<kVectors>(dots + number, places, products);
+        }
       }
-      for (int j = 0; j < kVectors; ++j) {
+      for (int j = 0; kSums && j < kVectors; ++j) {
         store(dst + m * K, places[j], results[j]);
-        if (kGrad && dst_att != nullptr) {
+        if (kStep == score_grad && dst_att != nullptr) {
           store(dst_att + m * K, places[j], of_att[j]);
         }
       }
@@ -111,82 +194,68 @@ struct EdgeHeads {
   }
 
   template <EdgeHeadsStep kStep>
-  void all_sums(int64_t row, int64_t end) const {
-    constexpr int kMost = kStep == EdgeHeadsStep::sum ? 8 : 4;
-    const int64_t count = H * per_head;
+  void whole_rows(int64_t row, int64_t end) const {
+    constexpr bool kMany = sizeof(Vector) == 64;  // and as many registers
+    constexpr int kMost =
+        kStep == EdgeHeadsStep::sum || (kMany && kStep == EdgeHeadsStep::sum_dot) ? 8 : 4;
     int64_t first = 0;
-    for (; first + kMost <= count; first += kMost) {
-      sums<kMost, kStep>(row, end, first);
+    for (; kMost == 8 && first + 8 <= vectors; first += 8) {
+      part_of_rows<kMost, kStep>(row, end, first);
     }
-    for (; first + 2 <= count; first += 2) {
-      sums<2, kStep>(row, end, first);
+    for (; first + 4 <= vectors; first += 4) {
+      part_of_rows<4, kStep>(row, end, first);
     }
-    if (first < count) {
-      sums<1, kStep>(row, end, first);
-    }
-  }
-
-  // A number for each edge and head.
-  template <EdgeHeadsStep kStep>
-  void products(int64_t row, int64_t end) const {
-    for (int64_t m = row; m < end; ++m) {
-      for (int64_t e = crow[m]; e < crow[m + 1]; ++e) {
-        Number* to = dst + weight_of(e);
-        const Number* from = row_of(e);
-        const Number* mine = own + m * K;
-        for (int64_t h = 0; h < H; ++h) {
-          Vector sum = V::set1(0);
-          for (int64_t j = 0; j < per_head; ++j) {
-            const Place at{h * C + j * kLanes, h, j + 1 == per_head ? tail : whole};
-            const Vector a = load(mine, at), b = load(from, at);
-            if constexpr (kStep == EdgeHeadsStep::dot) {
-              sum = V::fma(a, b, sum);
-            } else {
-              const Vector z = V::add(a, b);
-              sum = V::fma(load(att, at), V::multiply(z, steepness(z)), sum);
-            }
-          }
-          to[h] = V::total(sum);
-        }
-      }
+    for (; first < vectors; ++first) {
+      part_of_rows<1, kStep>(row, end, first);
     }
   }
 
   void run(int64_t row, int64_t end) const {
     switch (call.step) {
       case EdgeHeadsStep::sum:
-        return all_sums<EdgeHeadsStep::sum>(row, end);
-      case EdgeHeadsStep::score_grad:
-        return all_sums<EdgeHeadsStep::score_grad>(row, end);
+        return whole_rows<EdgeHeadsStep::sum>(row, end);
       case EdgeHeadsStep::dot:
-        return products<EdgeHeadsStep::dot>(row, end);
+        return whole_rows<EdgeHeadsStep::dot>(row, end);
+      case EdgeHeadsStep::sum_dot:
+        return whole_rows<EdgeHeadsStep::sum_dot>(row, end);
       case EdgeHeadsStep::score:
-        return products<EdgeHeadsStep::score>(row, end);
+        return whole_rows<EdgeHeadsStep::score>(row, end);
+      case EdgeHeadsStep::score_grad:
+        return whole_rows<EdgeHeadsStep::score_grad>(row, end);
     }
   }
 };
 
-template <typename V>
+template <typename V, bool kMasked, int kC>
 void edge_heads_by_index(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
-  const bool masked = call.C % V::kLanes != 0;
   if (call.csr.wide) {
-    masked ? EdgeHeads<V, int64_t, true>{call}.run(row, row + rows)
-           : EdgeHeads<V, int64_t, false>{call}.run(row, row + rows);
+    EdgeHeads<V, int64_t, kMasked, kC>{call}.run(row, row + rows);
   } else {
-    masked ? EdgeHeads<V, int32_t, true>{call}.run(row, row + rows)
-           : EdgeHeads<V, int32_t, false>{call}.run(row, row + rows);
+    EdgeHeads<V, int32_t, kMasked, kC>{call}.run(row, row + rows);
   }
 }
 
-// F32 for heads that fill it, Narrow for others.
-template <typename F32, typename Narrow, typename F64>
-void edge_heads_by_type(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
-  if (call.type == GraphType::f64) {
-    edge_heads_by_index<F64>(call, row, rows);
-  } else if (call.C >= F32::kLanes) {
-    edge_heads_by_index<F32>(call, row, rows);
+// Heads of kC columns or of half as many and so on, down to two.
+template <typename V, int kC>
+void edge_heads_side_by_side(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
+  if constexpr (kC > 1) {
+    call.C == kC ? edge_heads_by_index<V, true, kC>(call, row, rows)
+                 : edge_heads_side_by_side<V, kC / 2>(call, row, rows);
+  }
+}
+
+// Wide for heads that fill it or lie in it side by side, Narrow for others.
+template <typename Wide, typename Narrow>
+void edge_heads_by_width(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
+  const int64_t C = call.C;
+  if (C % Wide::kLanes == 0) {
+    edge_heads_by_index<Wide, false, 0>(call, row, rows);
+  } else if (C > Wide::kLanes) {
+    edge_heads_by_index<Wide, true, 0>(call, row, rows);
+  } else if (C > 1 && (C & (C - 1)) == 0) {
+    edge_heads_side_by_side<Wide, static_cast<int>(Wide::kLanes / 2)>(call, row, rows);
   } else {
-    edge_heads_by_index<Narrow>(call, row, rows);
+    edge_heads_by_index<Narrow, true, 0>(call, row, rows);
   }
 }
 

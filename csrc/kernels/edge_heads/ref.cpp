@@ -4,7 +4,11 @@
 namespace cpuaccel::kernels {
 
 void edge_heads_ref(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
-  edge_heads_by_type<GraphScalar<float>, GraphScalar<float>, GraphScalar<double>>(call, row, rows);
+  if (call.type == GraphType::f64) {
+    edge_heads_by_width<GraphScalar<double>, GraphScalar<double>>(call, row, rows);
+  } else {
+    edge_heads_by_width<GraphScalar<float>, GraphScalar<float>>(call, row, rows);
+  }
 }
 
 }  // namespace cpuaccel::kernels

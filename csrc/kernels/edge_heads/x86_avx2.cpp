@@ -1,10 +1,14 @@
-#include "kernels/csr/avx2.h"
+#include "kernels/csr/heads_avx2.h"
 #include "kernels/edge_heads/impl.h"
 
 namespace cpuaccel::kernels {
 
 void edge_heads_x86_avx2(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
-  edge_heads_by_type<GraphF32x8, GraphF32x8, GraphF64x4>(call, row, rows);
+  if (call.type == GraphType::f64) {
+    edge_heads_by_width<HeadsF64x4, HeadsF64x4>(call, row, rows);
+  } else {
+    edge_heads_by_width<HeadsF32x8, HeadsF32x8>(call, row, rows);
+  }
 }
 
 }  // namespace cpuaccel::kernels

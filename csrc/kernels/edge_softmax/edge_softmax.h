@@ -10,8 +10,9 @@
 //   by_source dst[n,h] = sum over i in [crow[n], crow[n+1]) of scores[perm[i],h]
 //
 // leaky(z) = z where z > 0 and slope * z elsewhere. All is dense and of one type. Error: some eps
-// of dst; what is below exp(-87) of the largest comes out as up to 2^-125. Sums are in the order of
-// the edges: the same bits on any number of threads. Bound: an exp for each number.
+// of dst; what is below exp(-87) of the largest comes out as up to 2^-125. Sums are in an
+// order that the number of heads says: the same bits on any number of threads. Bound: an exp for
+// each number.
 #pragma once
 
 #include <span>

@@ -9,12 +9,18 @@
 namespace cpuaccel::kernels {
 namespace {
 
-template <typename Exp, typename Index>
+// kH heads, a divisor of kWidth, or any number if it is 0. What the edges of a node have lies side
+// by side, so what is done to all of it is done kWidth numbers at a time, whichever heads these are
+// of.
+template <typename Exp, typename Index, int kH>
 struct EdgeSoftmax {
   using Number = typename Exp::Number;
+  static constexpr int64_t kWidth = 16;
+  static_assert(kH == 0 || kWidth % kH == 0);
 
   const EdgeSoftmaxCall& call;
-  const int64_t H = call.H;
+  const int64_t H = kH > 0 ? kH : call.H;
+  const int64_t width = kH > 0 ? kWidth : H;
   const Index* crow = call.csr.template crow_as<Index>();
   const Index* col = call.csr.template col_as<Index>();
   const Index* perm = static_cast<const Index*>(call.perm);
@@ -26,6 +32,38 @@ struct EdgeSoftmax {
   const Number* grad = static_cast<const Number*>(call.grad);
   Number* dst = static_cast<Number*>(call.dst);
   Number* dst_own = static_cast<Number*>(call.dst_own);
+
+  // body(i, j) for each of `count` numbers i, of which there are H for each edge; j < width is
+  // always of the same head.
+  template <typename Body>
+  CPUACCEL_INLINE void each(int64_t count, const Body& body) const {
+    int64_t i = 0;
+    for (; i + width <= count; i += width) {
+      for (int64_t j = 0; j < (kH > 0 ? kWidth : width); ++j) {
+        body(i + j, j);
+      }
+    }
+    for (int64_t j = 0; i + j < count; ++j) {
+      body(i + j, j);
+    }
+  }
+  CPUACCEL_INLINE void fill(Number* numbers, Number value) const {
+    for (int64_t j = 0; j < width; ++j) {
+      numbers[j] = value;
+    }
+  }
+  // What there is of a head among `width` numbers put together, and that in the place of each.
+  template <typename Join>
+  CPUACCEL_INLINE void join(Number* numbers, const Join& joined) const {
+    for (int64_t j = H; j < width; ++j) {
+      numbers[j % H] = joined(numbers[j % H], numbers[j]);
+    }
+    for (int64_t j = H; j < width; ++j) {
+      numbers[j] = numbers[j % H];
+    }
+  }
+  CPUACCEL_INLINE static Number larger(Number a, Number b) { return b > a ? b : a; }
+  CPUACCEL_INLINE static Number sum_of(Number a, Number b) { return a + b; }
 
   // The scores of row m, into `to`.
   CPUACCEL_INLINE void score(int64_t m, int64_t begin, int64_t end, Number* to) const {
@@ -45,90 +83,74 @@ struct EdgeSoftmax {
   }
 
   void softmax(int64_t m, Number* most, Number* sum) const {
-    const int64_t begin = crow[m], end = crow[m + 1];
+    const int64_t begin = crow[m], end = crow[m + 1], count = (end - begin) * H;
     Number* to = dst + begin * H;
     score(m, begin, end, to);
-    for (int64_t h = 0; h < H; ++h) {
-      most[h] = -static_cast<Number>(__builtin_inff());
-      sum[h] = 0;
+    fill(most, -static_cast<Number>(__builtin_inff()));
+    fill(sum, 0);
+    each(count, [&](int64_t i, int64_t j) { most[j] = larger(most[j], to[i]); });
+    join(most, larger);
+    each(count, [&](int64_t i, int64_t j) { to[i] -= most[j]; });
+    Exp::exps(to, count);
+    each(count, [&](int64_t i, int64_t j) { sum[j] += to[i]; });
+    join(sum, sum_of);
+    for (int64_t j = 0; j < width; ++j) {
+      sum[j] = 1 / (sum[j] + static_cast<Number>(1e-16));
     }
-    for (int64_t i = 0; i < end - begin; ++i) {
-      for (int64_t h = 0; h < H; ++h) {
-        most[h] = to[i * H + h] > most[h] ? to[i * H + h] : most[h];
-      }
-    }
-    for (int64_t i = 0; i < end - begin; ++i) {
-      for (int64_t h = 0; h < H; ++h) {
-        to[i * H + h] -= most[h];
-      }
-    }
-    Exp::exps(to, (end - begin) * H);
-    for (int64_t i = 0; i < end - begin; ++i) {
-      for (int64_t h = 0; h < H; ++h) {
-        sum[h] += to[i * H + h];
-      }
-    }
-    for (int64_t h = 0; h < H; ++h) {
-      sum[h] = 1 / (sum[h] + static_cast<Number>(1e-16));
-    }
-    for (int64_t i = 0; i < end - begin; ++i) {
-      for (int64_t h = 0; h < H; ++h) {
-        to[i * H + h] *= sum[h];
-      }
-    }
+    each(count, [&](int64_t i, int64_t j) { to[i] *= sum[j]; });
   }
 
   void gradient(int64_t m, Number* sum, Number* of_own) const {
-    const int64_t begin = crow[m], end = crow[m + 1];
+    const int64_t begin = crow[m], end = crow[m + 1], count = (end - begin) * H;
+    const Number *a = alpha + begin * H, *g = grad + begin * H;
+    Number* to = dst + begin * H;
+    fill(sum, 0);
+    each(count, [&](int64_t i, int64_t j) { sum[j] += a[i] * g[i]; });
+    join(sum, sum_of);
+    each(count, [&](int64_t i, int64_t j) { to[i] = a[i] * (g[i] - sum[j]); });
+    if (scores != nullptr || src == nullptr) {
+      return;
+    }
+    fill(of_own, 0);
+    for (int64_t e = begin; e < end; ++e, to += H) {
+      const Number* from = src + static_cast<int64_t>(col[e]) * H;
+      for (int64_t h = 0; h < H; ++h) {
+        to[h] *= from[h] + own[m * H + h] > 0 ? 1 : slope;
+        of_own[h] += to[h];
+      }
+    }
     for (int64_t h = 0; h < H; ++h) {
-      sum[h] = of_own[h] = 0;
-    }
-    for (int64_t e = begin; e < end; ++e) {
-      for (int64_t h = 0; h < H; ++h) {
-        sum[h] += alpha[e * H + h] * grad[e * H + h];
-      }
-    }
-    for (int64_t e = begin; e < end; ++e) {
-      Number* to = dst + e * H;
-      for (int64_t h = 0; h < H; ++h) {
-        to[h] = alpha[e * H + h] * (grad[e * H + h] - sum[h]);
-      }
-      if (scores == nullptr && src != nullptr) {
-        const Number* from = src + static_cast<int64_t>(col[e]) * H;
-        for (int64_t h = 0; h < H; ++h) {
-          to[h] *= from[h] + own[m * H + h] > 0 ? 1 : slope;
-          of_own[h] += to[h];
-        }
-      }
-    }
-    if (dst_own != nullptr) {
-      for (int64_t h = 0; h < H; ++h) {
-        dst_own[m * H + h] = of_own[h];
-      }
+      dst_own[m * H + h] = of_own[h];
     }
   }
 
-  void by_source(int64_t n) const {
-    Number* to = dst + n * H;
-    for (int64_t h = 0; h < H; ++h) {
-      to[h] = 0;
-    }
+  void by_source(int64_t n, Number* sum) const {
+    constexpr int64_t kAhead = 16;
+    fill(sum, 0);
     for (int64_t i = crow[n]; i < crow[n + 1]; ++i) {
+      const int64_t later = i + kAhead < call.csr.nnz ? i + kAhead : call.csr.nnz - 1;
+      __builtin_prefetch(scores + static_cast<int64_t>(perm[later]) * H);
       const Number* from = scores + static_cast<int64_t>(perm[i]) * H;
       for (int64_t h = 0; h < H; ++h) {
-        to[h] += from[h];
+        sum[h] += from[h];
       }
+    }
+    for (int64_t h = 0; h < H; ++h) {
+      dst[n * H + h] = sum[h];
     }
   }
 
-  void run(int64_t row, int64_t end, Number* scratch) const {
+  // `rest` is for any number of heads.
+  void run(int64_t row, int64_t end, Number* rest) const {
+    Number numbers[2 * kWidth];
+    Number* const first = kH > 0 ? numbers : rest;
     for (int64_t m = row; m < end; ++m) {
       if (call.step == EdgeSoftmaxStep::softmax) {
-        softmax(m, scratch, scratch + H);
+        softmax(m, first, first + width);
       } else if (call.step == EdgeSoftmaxStep::gradient) {
-        gradient(m, scratch, scratch + H);
+        gradient(m, first, first + width);
       } else {
-        by_source(m);
+        by_source(m, first);
       }
     }
   }
@@ -157,11 +179,29 @@ struct VectorExp {
   }
 };
 
+template <typename Exp, typename Index>
+void edge_softmax_by_heads(const EdgeSoftmaxCall& call, int64_t row, int64_t rows,
+                           typename Exp::Number* scratch) {
+  const int64_t end = row + rows;
+  switch (call.H) {
+    case 1:
+      return EdgeSoftmax<Exp, Index, 1>{call}.run(row, end, scratch);
+    case 2:
+      return EdgeSoftmax<Exp, Index, 2>{call}.run(row, end, scratch);
+    case 4:
+      return EdgeSoftmax<Exp, Index, 4>{call}.run(row, end, scratch);
+    case 8:
+      return EdgeSoftmax<Exp, Index, 8>{call}.run(row, end, scratch);
+    default:
+      return EdgeSoftmax<Exp, Index, 0>{call}.run(row, end, scratch);
+  }
+}
+
 template <typename Exp>
 void edge_softmax_by_index(const EdgeSoftmaxCall& call, int64_t row, int64_t rows, void* scratch) {
   auto* numbers = static_cast<typename Exp::Number*>(scratch);
-  call.csr.wide ? EdgeSoftmax<Exp, int64_t>{call}.run(row, row + rows, numbers)
-                : EdgeSoftmax<Exp, int32_t>{call}.run(row, row + rows, numbers);
+  call.csr.wide ? edge_softmax_by_heads<Exp, int64_t>(call, row, rows, numbers)
+                : edge_softmax_by_heads<Exp, int32_t>(call, row, rows, numbers);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // files.
 #pragma once
 
+#include "kernels/csr/equal.h"
 #include "kernels/extreme_grad/extreme_grad.h"
 #include "kernels/inline.h"
 
@@ -27,12 +28,6 @@ struct ExtremeGradTile {
       V::store(to + k + j * V::kLanes, v);
     }
   }
-  // 1 where a == b, else 0.
-  CPUACCEL_INLINE static Vector equal(Vector a, Vector b) {
-    const Vector zero = V::set1(0);
-    return V::select(V::larger_or_nan(a, b), zero,
-                     V::select(V::larger_or_nan(b, a), zero, V::set1(1)));
-  }
   CPUACCEL_INLINE Number value(int64_t e) const { return values != nullptr ? values[e] : 1; }
   CPUACCEL_INLINE Number* row(const void* of, int64_t number) const {
     return static_cast<Number*>(const_cast<void*>(of)) + number * call.K;
@@ -45,14 +40,14 @@ struct ExtremeGradTile {
       Vector results[kVectors], counts[kVectors];
       for (int j = 0; j < kVectors; ++j) {
         results[j] = load(row(call.dst, m), j);
-        counts[j] = equal(results[j], V::set1(0));
+        counts[j] = graph_equal<V>(results[j], V::set1(0));
       }
       for (int64_t e = crow[m]; e < crow[m + 1]; ++e) {
         const Vector factor = V::set1(value(e));
         const Number* src = row(call.src, col[e]);
         for (int j = 0; j < kVectors; ++j) {
           const Vector term = V::multiply(factor, load(src, j));
-          counts[j] = V::add(counts[j], equal(term, results[j]));
+          counts[j] = V::add(counts[j], graph_equal<V>(term, results[j]));
         }
       }
       for (int j = 0; j < kVectors; ++j) {
@@ -76,7 +71,7 @@ struct ExtremeGradTile {
         const Number* dst = row(call.dst, rows[i]);
         const Number* share = row(call.share, rows[i]);
         for (int j = 0; j < kVectors; ++j) {
-          const Vector hit = equal(V::multiply(factor, x[j]), load(dst, j));
+          const Vector hit = graph_equal<V>(V::multiply(factor, x[j]), load(dst, j));
           sums[j] = V::add(sums[j], V::multiply(factor, V::multiply(hit, load(share, j))));
         }
       }
@@ -98,7 +93,7 @@ struct ExtremeGradTile {
         Vector sum = V::set1(0);
         for (int j = 0; j < kVectors; ++j) {
           const Vector x = load(src, j);
-          const Vector hit = equal(V::multiply(factor, x), load(row(call.dst, m), j));
+          const Vector hit = graph_equal<V>(V::multiply(factor, x), load(row(call.dst, m), j));
           sum = V::add(sum, V::multiply(x, V::multiply(hit, load(row(call.share, m), j))));
         }
         // Lanes beyond the columns have 0 / 0 nowhere: loads of them give 0, and 0 * 0 is 0.

@@ -1,8 +1,9 @@
 // The loops of scatter, over a type V of vectors along the columns. Included by ISA files. V is as
-// in spmm/impl.h.
+// in spmm/impl.h: its Elements are what is added, its Numbers what is added to.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/csr/equal.h"
@@ -12,20 +13,21 @@
 namespace cpuaccel::kernels {
 namespace {
 
-enum class ScatterLoop { sum, largest, ties };
+enum class ScatterLoop { sum, product, largest, ties };
 
 // A few columns of all that is read. Copied into registers by each run.
 template <typename V, typename Index>
 struct ScatterTile {
   using Element = typename V::Element;
+  using Number = typename V::Number;
 
   const Index* index;
   int64_t E;
-  const Element* src;    // at the first column
-  Element* dst;          // at the first column of the first row
-  const Element* value;  // likewise; ties only
-  Element sign;          // -1 for amin, which is the largest of what is negated
-  Element nan_ties;
+  const Element* src;   // at the first column
+  Number* dst;          // at the first column of the first row
+  const Number* value;  // likewise; ties only
+  Number sign;          // -1 for amin, which is the largest of what is negated
+  Number nan_ties;
   int64_t src_stride, dst_stride;
   int64_t row, columns;
   uint64_t rows;
@@ -45,38 +47,41 @@ template <typename V, typename Index, ScatterLoop kLoop, int kVectors>
 struct ScatterRun {
   using Tile = ScatterTile<V, Index>;
   using Element = typename V::Element;
+  using Number = typename V::Number;
   using Vector = typename V::Vector;
   static constexpr int kLine = 64;
   static constexpr int64_t kBlock = 512;
 
   CPUACCEL_INLINE static void add(const Tile& tile, int64_t e, int64_t row) {
     const Element* src = tile.src + e * tile.src_stride;
-    Element* dst = tile.dst + row * tile.dst_stride;
+    Number* dst = tile.dst + row * tile.dst_stride;
     Vector results[kVectors];
     // All loads come before any store: where the last vector overlaps both are the same result.
     for (int j = 0; j < kVectors; ++j) {
       const int64_t at = tile.template offset<kVectors>(j);
-      const Vector before = V::load(dst + at), x = V::load(src + at);
+      const Vector before = V::load_numbers(dst + at), x = V::load(src + at);
       if constexpr (kLoop == ScatterLoop::sum) {
         results[j] = V::add(before, x);
+      } else if constexpr (kLoop == ScatterLoop::product) {
+        results[j] = V::multiply(before, x);
       } else if constexpr (kLoop == ScatterLoop::largest) {
         const Vector sign = V::set1(tile.sign);
         const auto taken = V::larger_or_nan(V::multiply(sign, x), V::multiply(sign, before));
         results[j] = V::select(taken, x, before);
       } else {
-        const Vector value = V::load(tile.value + row * tile.dst_stride + at);
+        const Vector value = V::load_numbers(tile.value + row * tile.dst_stride + at);
         results[j] = V::add(before, graph_equal<V>(x, value, V::set1(tile.nan_ties)));
       }
     }
     for (int j = 0; j < kVectors; ++j) {
-      V::store(dst + tile.template offset<kVectors>(j), results[j]);
+      V::store_numbers(dst + tile.template offset<kVectors>(j), results[j]);
     }
   }
 
   // A number, not a pointer: the row may be any.
   CPUACCEL_INLINE static void ask_for(const Tile& tile, uint64_t row) {
-    constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Element));
-    const uint64_t offset = row * static_cast<uint64_t>(tile.dst_stride) * sizeof(Element);
+    constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Number));
+    const uint64_t offset = row * static_cast<uint64_t>(tile.dst_stride) * sizeof(Number);
     const auto dst = reinterpret_cast<uintptr_t>(tile.dst) + offset;
     const auto value = reinterpret_cast<uintptr_t>(tile.value) + offset;
     for (int line = 0; line < kBytes; line += kLine) {
@@ -145,15 +150,17 @@ void run_scatter_tile(const ScatterTile<V, Index>& tile, bool all,
 template <typename V, typename Index, ScatterLoop kLoop>
 void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
   using Element = typename V::Element;
+  using Number = typename V::Number;
   constexpr int64_t kNearBytes = 1 << 18;  // what an L2 holds besides
-  constexpr int64_t kMostVectors =
-      kLoop == ScatterLoop::sum || V::kMostVectors < 4 ? V::kMostVectors : 4;
+  // Each is code to compile: as many as the op is worth, two at least to leave the last one full.
+  constexpr int64_t kWanted = kLoop == ScatterLoop::sum ? 8 : kLoop == ScatterLoop::product ? 2 : 4;
+  constexpr int64_t kMostVectors = V::kMostVectors < kWanted ? V::kMostVectors : kWanted;
   constexpr int64_t kMost = kMostVectors * V::kLanes;
   constexpr int64_t kAhead = 16;
   ScatterTile<V, Index> tile{};
   tile.index = call.index_as<Index>();
   tile.E = call.E;
-  tile.nan_ties = static_cast<Element>(call.nan_ties);
+  tile.nan_ties = static_cast<Number>(call.nan_ties);
   tile.sign = call.op == ScatterOp::amin ? -1 : 1;
   tile.src_stride = call.src_stride;
   tile.dst_stride = call.dst_stride;
@@ -169,11 +176,11 @@ void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
     const int64_t k = work.k + done;
     tile.columns = columns;
     tile.src = static_cast<const Element*>(call.src) + k;
-    tile.dst = static_cast<Element*>(call.dst) + work.row * call.dst_stride + k;
+    tile.dst = static_cast<Number*>(call.dst) + work.row * call.dst_stride + k;
     if constexpr (kLoop == ScatterLoop::ties) {
-      tile.value = static_cast<const Element*>(call.value) + work.row * call.dst_stride + k;
+      tile.value = static_cast<const Number*>(call.value) + work.row * call.dst_stride + k;
     }
-    const auto bytes = columns * static_cast<int64_t>(sizeof(Element));
+    const auto bytes = columns * static_cast<int64_t>(sizeof(Number));
     // rows * bytes may be beyond any integer; rows alone are not.
     tile.ahead = work.rows > kNearBytes / bytes ? kAhead : 0;
     run_scatter_tile<V, Index, kLoop>(
@@ -186,10 +193,12 @@ template <typename V, typename Index>
 void scatter_by_op(const ScatterCall& call, const ScatterWork& work) {
   if (call.op == ScatterOp::sum) {
     scatter_columns<V, Index, ScatterLoop::sum>(call, work);
-  } else if (call.op == ScatterOp::ties) {
-    scatter_columns<V, Index, ScatterLoop::ties>(call, work);
-  } else {
+  } else if (call.op == ScatterOp::product) {
+    scatter_columns<V, Index, ScatterLoop::product>(call, work);
+  } else if (call.op != ScatterOp::ties) {
     scatter_columns<V, Index, ScatterLoop::largest>(call, work);
+  } else if constexpr (std::is_same_v<typename V::Element, typename V::Number>) {
+    scatter_columns<V, Index, ScatterLoop::ties>(call, work);
   }
 }
 

@@ -64,9 +64,10 @@ void reduce(const ScatterCall& call, bool mean, bool include_dst) {
   }
   if (!include_dst) {
     fill<Number>(call, counts,
-                 call.op == ScatterOp::sum    ? 0
-                 : call.op == ScatterOp::amax ? -kInfinity
-                                              : kInfinity);
+                 call.op == ScatterOp::sum       ? 0
+                 : call.op == ScatterOp::product ? 1
+                 : call.op == ScatterOp::amax    ? -kInfinity
+                                                 : kInfinity);
   }
   scatter(call);
   if (mean) {

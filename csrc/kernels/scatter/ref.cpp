@@ -4,10 +4,15 @@
 namespace cpuaccel::kernels {
 
 void scatter_ref(const ScatterCall& call, const ScatterWork& work) {
-  if (call.type == GraphType::f64) {
-    scatter_by_width<GraphScalar<double>>(call, work);
-  } else {
-    scatter_by_width<GraphScalar<float>>(call, work);
+  switch (call.type) {
+    case GraphType::f32:
+      return scatter_by_width<GraphScalar<float>>(call, work);
+    case GraphType::f64:
+      return scatter_by_width<GraphScalar<double>>(call, work);
+    case GraphType::bf16:
+      return scatter_by_width<ScalarBf16>(call, work);
+    case GraphType::f16:
+      return scatter_by_width<ScalarF16>(call, work);
   }
 }
 

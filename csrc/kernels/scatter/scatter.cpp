@@ -34,7 +34,7 @@ struct Division {
   int64_t columns = 0, rows = 0;  // of each, but the last
 
   explicit Division(const ScatterCall& call) {
-    const int64_t line = kLine / graph_type_size(call.type);
+    const int64_t line = kLine / (call.type == GraphType::f64 ? 8 : 4);
     const int64_t threads =
         std::clamp<int64_t>(call.E / divide_up(kGrain, call.K), 1, parallel_threads());
     by_columns = std::clamp<int64_t>(call.K / line, 1, threads);

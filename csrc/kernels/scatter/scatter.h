@@ -1,11 +1,13 @@
 // Family scatter: rows added to the rows that an index names, or compared with them.
 //
 //   sum         dst[index[e], k] += src[e, k]   for e = 0, 1, ..., E - 1
+//   product     dst[index[e], k] *= src[e, k]
 //   amax, amin  dst[index[e], k] = the larger (smaller) of itself and src[e, k]; of equal ones
 //               itself; NaN wins over any number
 //   ties        dst[index[e], k] += src[e, k] == value[index[e], k] ? 1 : 0, for NaN nan_ties
 //
-// src E x K, dst and value N x K. Each number of dst gets its terms one after the other, in the
+// src E x K, dst and value N x K; dst and value are float where src is bf16 or f16, so that sums
+// are rounded once, by the caller. Each number of dst gets its terms one after the other, in the
 // order of e: the same bits on any number of threads, and those of the plain loop.
 // Bound: src and index read once, from memory; for each e a row of dst read and written, in the
 // cache that dst fits.
@@ -19,14 +21,14 @@
 
 namespace cpuaccel::kernels {
 
-enum class ScatterOp : uint8_t { sum, amax, amin, ties };
+enum class ScatterOp : uint8_t { sum, product, amax, amin, ties };
 
 struct ScatterCall {
   ScatterOp op = ScatterOp::sum;
   int64_t E = 0, N = 0, K = 0;
   const void* index = nullptr;      // E
   bool wide = true;                 // index is int64, else int32
-  GraphType type = GraphType::f32;  // f32 or f64
+  GraphType type = GraphType::f32;  // of src; f32 or f64 for ties
   const void* src = nullptr;
   int64_t src_stride = 0;  // elements from row to row
   void* dst = nullptr;

@@ -5,10 +5,15 @@
 namespace cpuaccel::kernels {
 
 void scatter_x86_avx2(const ScatterCall& call, const ScatterWork& work) {
-  if (call.type == GraphType::f64) {
-    scatter_by_width<GraphF64x4, GraphF64x2, GraphScalar<double>>(call, work);
-  } else {
-    scatter_by_width<GraphF32x8, GraphF32x4, GraphScalar<float>>(call, work);
+  switch (call.type) {
+    case GraphType::f32:
+      return scatter_by_width<GraphF32x8, GraphF32x4, GraphScalar<float>>(call, work);
+    case GraphType::f64:
+      return scatter_by_width<GraphF64x4, GraphF64x2, GraphScalar<double>>(call, work);
+    case GraphType::bf16:
+      return scatter_by_width<GraphBf16x8, ScalarBf16>(call, work);
+    case GraphType::f16:
+      return scatter_by_width<GraphF16x8, ScalarF16>(call, work);
   }
 }
 

@@ -10,9 +10,9 @@ bool spmm_ref(const SpmmCall& call, const SpmmWork& work) {
     case GraphType::f64:
       return by_width<GraphScalar<double>>(call, work);
     case GraphType::bf16:
-      return by_width<GraphHalf<bf16_to_float, float_to_bf16>>(call, work);
+      return by_width<ScalarBf16>(call, work);
     case GraphType::f16:
-      return by_width<GraphHalf<f16_to_float, float_to_f16>>(call, work);
+      return by_width<ScalarF16>(call, work);
   }
   __builtin_unreachable();
 }

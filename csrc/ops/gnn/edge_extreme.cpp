@@ -17,6 +17,7 @@
 #include "kernels/spmm/spmm.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
+#include "ops/own_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -42,6 +43,7 @@ at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const Opti
   const at::Tensor values = values_of(kForward, weight, x.scalar_type(), graph.csr.nnz);
   const at::Tensor src = x.contiguous();
   at::Tensor dst = at::detail::empty_cpu({rows, x.size(1)}, x.scalar_type());
+  CPUACCEL_OWN_CALL(edge_extreme);
   kernels::SpmmCall call;
   call.csr = graph.csr;
   call.K = src.size(1);
@@ -82,6 +84,7 @@ std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Te
   if (of_weight && x.size(1) == 0) {
     grad_weight.zero_();
   }
+  CPUACCEL_OWN_CALL(edge_extreme_backward);
   kernels::ExtremeGradCall call;
   call.csr = graph.csr;
   call.columns = by_nodes.columns;

@@ -2,6 +2,8 @@
 //
 //   edge_sum_heads(x, edges, weight, rows, transposed)  `sum`, or that over the edges by source
 //   edge_dot_heads(a, b, edges, heads)                  `dot`; each is the other's derivative
+//   edge_sum_heads_backward(grad, x, edges, weight, transposed)
+//       `sum_dot`: both derivatives of edge_sum_heads, the rows of grad read once
 //   gatv2_scores(src, dst, att, edges, slope)           `score`, own being dst
 //   gatv2_scores_backward(...)                          its derivatives by src, dst and att
 //
@@ -17,6 +19,7 @@
 #include "kernels/edge_heads/edge_heads.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
+#include "ops/own_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -25,6 +28,7 @@ using kernels::EdgeHeadsCall;
 using kernels::EdgeHeadsStep;
 
 constexpr const char* kSum = "cpuaccel::edge_sum_heads";
+constexpr const char* kSumBackward = "cpuaccel::edge_sum_heads_backward";
 constexpr const char* kDot = "cpuaccel::edge_dot_heads";
 constexpr const char* kScores = "cpuaccel::gatv2_scores";
 constexpr const char* kBackward = "cpuaccel::gatv2_scores_backward";
@@ -64,6 +68,7 @@ at::Tensor edge_sum_heads(const at::Tensor& x, const at::Tensor& edges, const at
   if (dst.numel() == 0) {
     return dst;
   }
+  CPUACCEL_OWN_CALL(edge_sum_heads);
   const auto by_nodes = by_source(kSum, graph);
   const at::Tensor src = x.contiguous(), weights = weight.contiguous();
   auto call = call_of(by_nodes, graph, transposed, heads, columns, x.scalar_type());
@@ -72,6 +77,37 @@ at::Tensor edge_sum_heads(const at::Tensor& x, const at::Tensor& edges, const at
   call.dst = dst.mutable_data_ptr();
   run(call, EdgeHeadsStep::sum);
   return dst;
+}
+
+std::tuple<at::Tensor, at::Tensor> edge_sum_heads_backward(const at::Tensor& grad,
+                                                           const at::Tensor& x,
+                                                           const at::Tensor& edges,
+                                                           const at::Tensor& weight,
+                                                           bool transposed) {
+  const auto type = x.scalar_type();
+  check_rows(kSumBackward, "x", x, type);
+  check_dense(kSumBackward, "grad", grad, type, {grad.size(0), x.size(1)});
+  const auto graph = transposed ? edges_in(kSumBackward, edges, grad.size(0), x.size(0))
+                                : edges_in(kSumBackward, edges, x.size(0), grad.size(0));
+  const int64_t heads = weight.dim() == 2 ? weight.size(1) : 0;
+  const int64_t columns = columns_of(kSumBackward, x, heads);
+  check_dense(kSumBackward, "weight", weight, type, {graph.csr.nnz, heads});
+  at::Tensor of_x = at::detail::empty_cpu(x.sizes(), type);
+  at::Tensor of_weight = at::detail::empty_cpu(weight.sizes(), type);
+  if (x.numel() == 0) {
+    return {of_x, of_weight.zero_()};
+  }
+  CPUACCEL_OWN_CALL(edge_sum_heads_backward);
+  const auto by_nodes = by_source(kSumBackward, graph);
+  const at::Tensor own = x.contiguous(), src = grad.contiguous(), weights = weight.contiguous();
+  auto call = call_of(by_nodes, graph, !transposed, heads, columns, type);
+  call.weights = weights.const_data_ptr();
+  call.own = own.const_data_ptr();
+  call.src = src.const_data_ptr();
+  call.dst = of_x.mutable_data_ptr();
+  call.dst_dot = of_weight.mutable_data_ptr();
+  run(call, EdgeHeadsStep::sum_dot);
+  return {of_x, of_weight};
 }
 
 at::Tensor edge_dot_heads(const at::Tensor& a, const at::Tensor& b, const at::Tensor& edges,
@@ -84,6 +120,7 @@ at::Tensor edge_dot_heads(const at::Tensor& a, const at::Tensor& b, const at::Te
   if (columns == 0) {
     return dst.zero_();
   }
+  CPUACCEL_OWN_CALL(edge_dot_heads);
   const auto by_nodes = by_source(kDot, graph);
   const at::Tensor own = a.contiguous(), src = b.contiguous();
   auto call = call_of(by_nodes, graph, false, heads, columns, a.scalar_type());
@@ -108,6 +145,7 @@ Edges check_gatv2(const char* op, const at::Tensor& src, const at::Tensor& dst,
 at::Tensor gatv2_scores(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& att,
                         const at::Tensor& edges, double slope) {
   const auto graph = check_gatv2(kScores, src, dst, att, edges);
+  CPUACCEL_OWN_CALL(gatv2_scores);
   const auto by_nodes = by_source(kScores, graph);
   const at::Tensor from = src.contiguous(), own = dst.contiguous(), factors = att.contiguous();
   at::Tensor scores = at::detail::empty_cpu({graph.csr.nnz, att.size(0)}, src.scalar_type());
@@ -143,6 +181,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gatv2_scores_backward(
   const auto graph = check_gatv2(kBackward, src, dst, att, edges);
   const auto type = src.scalar_type();
   check_dense(kBackward, "grad", grad, type, {graph.csr.nnz, att.size(0)});
+  CPUACCEL_OWN_CALL(gatv2_scores_backward);
   const auto by_nodes = by_source(kBackward, graph);
   const at::Tensor from = src.contiguous(), own = dst.contiguous(), factors = att.contiguous();
   const at::Tensor weights = grad.contiguous();
@@ -178,6 +217,9 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   library.def(
       "edge_sum_heads(Tensor x, Tensor edges, Tensor weight, SymInt rows, bool transposed=False) "
       "-> Tensor");
+  library.def(
+      "edge_sum_heads_backward(Tensor grad, Tensor x, Tensor edges, Tensor weight, bool "
+      "transposed) -> (Tensor, Tensor)");
   library.def("edge_dot_heads(Tensor a, Tensor b, Tensor edges, SymInt heads) -> Tensor");
   library.def(
       "gatv2_scores(Tensor src, Tensor dst, Tensor att, Tensor edges, float slope) -> Tensor");
@@ -188,6 +230,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
   library.impl("edge_sum_heads", edge_sum_heads);
+  library.impl("edge_sum_heads_backward", edge_sum_heads_backward);
   library.impl("edge_dot_heads", edge_dot_heads);
   library.impl("gatv2_scores", gatv2_scores);
   library.impl("gatv2_scores_backward", gatv2_scores_backward);

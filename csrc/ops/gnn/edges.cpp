@@ -2,23 +2,24 @@
 // that its edges end in.
 //
 // kept_edges returns what it returned before for the same edge_index, from the index cache: nobody
-// may write to it, so compiled graphs, which use memory again, call sort_edges. With `loops` edges
-// from a node to itself are left out, and behind the others each of the first `loops` nodes has
-// one.
+// may write to it, so compiled graphs, which use memory again, do not get to see it. With `loops`
+// edges from a node to itself are left out, and behind the others each of the first `loops` nodes
+// has one.
 
 #include "ops/gnn/edges.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
+#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 #include <array>
 
 #include "kernels/csr/edges.h"
 #include "ops/gnn/rows.h"
+#include "ops/own_call.h"
 #include "ops/tensor_cache.h"
 
 namespace cpuaccel::ops {
@@ -61,8 +62,50 @@ void check_fault(const char* op, EdgeFault fault, const at::Tensor& ends, int64_
 }
 
 at::Tensor sorted(const char* op, const at::Tensor& edge_index, int64_t num_src, int64_t num_dst) {
-  const at::Tensor src = edge_index.select(0, 0).contiguous();
-  const at::Tensor dst = edge_index.select(0, 1).contiguous();
+  return sort_by_destination(op, edge_index.select(0, 0).contiguous(),
+                             edge_index.select(0, 1).contiguous(), num_src, num_dst);
+}
+
+at::Tensor with_loops(const at::Tensor& edge_index, int64_t loops) {
+  const at::Tensor others = edge_index.select(0, 0).ne(edge_index.select(0, 1)).nonzero();
+  const at::Tensor each = at::arange(loops, edge_index.options());
+  return at::cat({edge_index.index_select(1, others.flatten()), each.expand({2, loops})}, 1);
+}
+
+at::Tensor sort_edges(const at::Tensor& edge_index, int64_t num_src, int64_t num_dst) {
+  return sorted_edges("cpuaccel::sort_edges", edge_index, num_src, num_dst);
+}
+
+at::Tensor kept_edges_op(const at::Tensor& edge_index, int64_t num_src, int64_t num_dst,
+                         std::optional<int64_t> loops) {
+  return kept_edges("cpuaccel::kept_edges", edge_index, num_src, num_dst, loops);
+}
+
+at::Tensor kept_weight(const at::Tensor& weight, const at::Tensor& edges, int64_t num_dst) {
+  return weight_in_order("cpuaccel::kept_weight", weight, edges, num_dst, true);
+}
+
+// The numbers in [0, size), where they are in [-size, size).
+at::Tensor from_start(const at::Tensor& index, int64_t size) {
+  const at::Tensor numbers = index.to(at::kLong).contiguous();
+  return numbers_within(numbers, 0, size) ? numbers
+                                          : at::where(numbers < 0, numbers + size, numbers);
+}
+
+}  // namespace
+
+int64_t edges_count(const at::Tensor& edges, int64_t num_dst) {
+  return (edges.numel() - num_dst - 1) / 2;
+}
+
+at::Tensor edge_order(const at::Tensor& edges, int64_t num_dst) {
+  const int64_t count = edges_count(edges, num_dst);
+  return edges.narrow(0, num_dst + 1 + count, count);
+}
+
+at::Tensor sort_by_destination(const char* op, const at::Tensor& src, const at::Tensor& dst,
+                               int64_t num_src, int64_t num_dst) {
+  CPUACCEL_OWN_CALL(sort_edges);
   const int64_t count = src.numel();
   const bool narrow =
       kernels::fits_int32(count) && kernels::fits_int32(num_src) && kernels::fits_int32(num_dst);
@@ -77,29 +120,13 @@ at::Tensor sorted(const char* op, const at::Tensor& edge_index, int64_t num_src,
   return indices;
 }
 
-at::Tensor with_loops(const at::Tensor& edge_index, int64_t loops) {
-  const at::Tensor others = edge_index.select(0, 0).ne(edge_index.select(0, 1)).nonzero();
-  const at::Tensor each = at::arange(loops, edge_index.options());
-  return at::cat({edge_index.index_select(1, others.flatten()), each.expand({2, loops})}, 1);
-}
-
-at::Tensor sort_edges(const at::Tensor& edge_index, int64_t num_src, int64_t num_dst) {
-  constexpr const char* kOp = "cpuaccel::sort_edges";
-  check_edge_index(kOp, edge_index, num_src, num_dst);
-  return sorted(kOp, edge_index, num_src, num_dst);
-}
-
-at::Tensor kept_edges(const at::Tensor& edge_index, int64_t num_src, int64_t num_dst,
-                      std::optional<int64_t> loops) {
-  constexpr const char* kOp = "cpuaccel::kept_edges";
-  check_edge_index(kOp, edge_index, num_src, num_dst);
-  TORCH_CHECK(!loops || (*loops >= 0 && *loops <= num_src && *loops <= num_dst), kOp,
+at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
+                      int64_t num_dst, std::optional<int64_t> loops) {
+  check_edge_index(op, edge_index, num_src, num_dst);
+  TORCH_CHECK(!loops || (*loops >= 0 && *loops <= num_src && *loops <= num_dst), op,
               ": expected loops of no more nodes than there are, but got ", loops.value_or(0));
   const auto make = [&] {
-    // What is made in inference mode could not be used outside of it.
-    const c10::InferenceMode normal(false);
-    const at::NoGradGuard no_grad;
-    return sorted(kOp, loops ? with_loops(edge_index, *loops) : edge_index, num_src, num_dst);
+    return sorted(op, loops ? with_loops(edge_index, *loops) : edge_index, num_src, num_dst);
   };
   // Loops are on all nodes or, between two kinds of nodes, on the fewer.
   const bool usual = !loops || *loops == std::min(num_src, num_dst);
@@ -111,24 +138,37 @@ at::Tensor kept_edges(const at::Tensor& edge_index, int64_t num_src, int64_t num
   return index_cache().get(sources, (num_src << 31 | num_dst << 1) + (loops ? 1 : 0), make);
 }
 
-// weight in the order of `edges`, whose perm it is indexed by.
-at::Tensor kept_weight(const at::Tensor& weight, const at::Tensor& edges, int64_t num_dst) {
-  const int64_t count = (edges.numel() - num_dst - 1) / 2;
-  TORCH_CHECK(weight.dim() > 0 && weight.size(0) == count && edges.dim() == 1,
-              "cpuaccel::kept_weight: expected a weight for each of ", count, " edges, but got ",
-              weight.sizes());
-  const std::array sources{&weight};
-  return index_cache().get(
-      sources, -1,
-      [&] {
-        const c10::InferenceMode normal(false);
-        const at::NoGradGuard no_grad;
-        return weight.index_select(0, edges.narrow(0, num_dst + 1 + count, count));
-      },
-      &edges);
+at::Tensor sorted_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
+                        int64_t num_dst) {
+  check_edge_index(op, edge_index, num_src, num_dst);
+  return sorted(op, edge_index, num_src, num_dst);
 }
 
-}  // namespace
+at::Tensor kept_pair(const char* op, const at::Tensor& src, const at::Tensor& dst, int64_t num_src,
+                     int64_t num_dst) {
+  const auto make = [&] {
+    return sort_by_destination(op, from_start(src, num_src), from_start(dst, num_dst), num_src,
+                               num_dst);
+  };
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (num_src >= kMost || num_dst >= kMost) {
+    return make();
+  }
+  const std::array sources{&src, &dst};
+  // Of another form than the two index tensors of a sparse matrix.
+  constexpr int64_t kPair = int64_t{1} << 62;
+  return index_cache().get(sources, kPair | num_src << 31 | num_dst, make);
+}
+
+at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::Tensor& edges,
+                           int64_t num_dst, bool keeps) {
+  const int64_t count = edges_count(edges, num_dst);
+  TORCH_CHECK(weight.dim() > 0 && weight.size(0) == count && edges.dim() == 1, op,
+              ": expected a weight for each of ", count, " edges, but got ", weight.sizes());
+  const auto make = [&] { return weight.index_select(0, edge_order(edges, num_dst)); };
+  const std::array sources{&weight};
+  return keeps ? index_cache().get(sources, -1, make, &edges) : make();
+}
 
 void check_dense(const char* op, const char* name, const at::Tensor& x, at::ScalarType type,
                  at::IntArrayRef sizes) {
@@ -149,7 +189,10 @@ void check_rows(const char* op, const char* name, const at::Tensor& x, at::Scala
 }
 
 Edges edges_in(const char* op, const at::Tensor& edges, int64_t num_src, int64_t num_dst) {
-  const int64_t count = (edges.numel() - num_dst - 1) / 2;
+  if (edges.dim() == 2) {
+    return edges_in(op, kept_edges(op, edges, num_src, num_dst, std::nullopt), num_src, num_dst);
+  }
+  const int64_t count = edges_count(edges, num_dst);
   TORCH_CHECK(strided_on_cpu(edges) && is_index_type(edges.scalar_type()) && edges.dim() == 1 &&
                   num_src >= 0 && num_dst >= 0 && edges.numel() > num_dst &&
                   num_dst + 1 + 2 * count == edges.numel(),
@@ -174,7 +217,6 @@ EdgesBySource by_source(const char* op, const Edges& edges) {
   result.indices = index_cache().get(
       {}, csr.M,
       [&] {
-        const c10::InferenceMode normal(false);
         at::Tensor indices =
             at::detail::empty_cpu({2 * csr.nnz + csr.N + 1}, edges.indices.scalar_type());
         const auto fault = kernels::csr_transpose(csr, columns_in(indices));
@@ -199,7 +241,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
   library.impl("sort_edges", sort_edges);
-  library.impl("kept_edges", kept_edges);
+  library.impl("kept_edges", kept_edges_op);
   library.impl("kept_weight", kept_weight);
 }
 

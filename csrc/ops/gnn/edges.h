@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "kernels/csr/csr.h"
 #include "kernels/csr/transpose.h"
 
@@ -16,14 +18,42 @@ struct Edges {
   at::Tensor indices;          // has them all, contiguous
 };
 
+// Of such a tensor for `num_dst` destinations: how many edges it has, and which edge is at each
+// place, a view of it.
+int64_t edges_count(const at::Tensor& edges, int64_t num_dst);
+at::Tensor edge_order(const at::Tensor& edges, int64_t num_dst);
+
+// Checks an edge_index, every end of it too, and returns what sort_edges returns.
+at::Tensor sorted_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
+                        int64_t num_dst);
+
 // Throw where a tensor is not a dense one on the CPU, of float32 or float64, and of this type and
 // shape; of [nodes, features].
 void check_dense(const char* op, const char* name, const at::Tensor& x, at::ScalarType type,
                  at::IntArrayRef sizes);
 void check_rows(const char* op, const char* name, const at::Tensor& x, at::ScalarType type);
 
-// Views of such a tensor. Throws where it cannot be one for so many nodes. What the indices are is
-// for the kernels to check.
+// src and dst, of one type and dense, as such a tensor. Throws IndexError where one is out of
+// range.
+at::Tensor sort_by_destination(const char* op, const at::Tensor& src, const at::Tensor& dst,
+                               int64_t num_src, int64_t num_dst);
+
+// What cpuaccel::kept_edges returns. Nobody may write to it.
+at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
+                      int64_t num_dst, std::optional<int64_t> loops);
+
+// The same of ends that are tensors of their own, of int32 or int64, where a negative one counts
+// from behind.
+at::Tensor kept_pair(const char* op, const at::Tensor& src, const at::Tensor& dst, int64_t num_src,
+                     int64_t num_dst);
+
+// A weight for each edge in the order of such a tensor; kept in the index cache if it `keeps`.
+at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::Tensor& edges,
+                           int64_t num_dst, bool keeps);
+
+// Views of such a tensor, or of what there is kept of an edge_index, which has two dimensions.
+// Throws where it cannot be one for so many nodes. What the indices are is for the kernels to
+// check.
 Edges edges_in(const char* op, const at::Tensor& edges, int64_t num_src, int64_t num_dst);
 
 // The same edges in the order of the nodes that they begin in.

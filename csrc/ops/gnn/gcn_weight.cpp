@@ -9,14 +9,13 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
 #include <torch/library.h>
 
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "ops/gnn/edges.h"
 #include "ops/tensor_cache.h"
 
 namespace cpuaccel::ops {
@@ -51,7 +50,7 @@ at::Tensor kept_gcn_weight(const at::Tensor& edge_index, const OptionalTensor& w
                            const at::Tensor& edges, int64_t nodes, bool loops, double fill,
                            at::ScalarType dtype) {
   constexpr const char* kOp = "cpuaccel::kept_gcn_weight";
-  const int64_t count = (edges.numel() - nodes - 1) / 2;
+  const int64_t count = edges_count(edges, nodes);
   TORCH_CHECK(edge_index.dim() == 2 && edge_index.size(0) == 2 && edges.dim() == 1 && count >= 0,
               kOp, ": expected edge_index of shape [2, E] and edges, but got ", edge_index.sizes(),
               " and ", edges.sizes());
@@ -60,12 +59,9 @@ at::Tensor kept_gcn_weight(const at::Tensor& edge_index, const OptionalTensor& w
               kOp, ": expected weight to be a tensor of ", dtype, " and shape [",
               edge_index.size(1), "]");
   const auto make = [&] {
-    // What is made in inference mode could not be used outside of it.
-    const c10::InferenceMode normal(false);
-    const at::NoGradGuard no_grad;
     const at::Tensor in_order = gcn_weight(edge_index, weight, nodes, loops, fill, dtype);
     TORCH_CHECK(in_order.numel() == count, kOp, ": expected edges sorted of this edge_index");
-    return in_order.index_select(0, edges.narrow(0, nodes + 1 + count, count));
+    return in_order.index_select(0, edge_order(edges, nodes));
   };
   std::vector<const at::Tensor*> sources{&edge_index};
   if (weight) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kernels/sample/sample.h"
+#include "ops/own_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -191,6 +192,7 @@ Sampled neighbor_sample(at::TensorList colptr, at::TensorList row, at::IntArrayR
   call.replace = replace;
   call.disjoint = disjoint;
   call.induced = induced;
+  CPUACCEL_OWN_CALL(neighbor_sample);
   kernels::Sample sample;
   check_fault(kernels::neighbor_sample(call, sample), call);
   Sampled result;

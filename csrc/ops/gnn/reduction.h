@@ -12,14 +12,20 @@ struct Reduction {
   kernels::ScatterOp op;
   bool mean = false;
 
-  bool takes_one() const { return op != kernels::ScatterOp::sum; }  // of its terms
+  // The result is one of the terms.
+  bool takes_one() const {
+    return op == kernels::ScatterOp::amax || op == kernels::ScatterOp::amin;
+  }
 };
 
-// Nothing for prod, which is torch's, and for what is none.
+// Nothing for what is none.
 inline std::optional<Reduction> reduction_of(std::string_view name) {
   using kernels::ScatterOp;
   if (name == "sum" || name == "mean") {
     return Reduction{ScatterOp::sum, name == "mean"};
+  }
+  if (name == "prod") {
+    return Reduction{ScatterOp::product};
   }
   if (name == "amax" || name == "amin") {
     return Reduction{name == "amax" ? ScatterOp::amax : ScatterOp::amin};

@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/scatter/scatter.h"
 
@@ -37,6 +38,24 @@ at::Tensor row_numbers(const at::Tensor& index) {
     numbers = numbers.select(-1, 0);
   }
   return numbers.contiguous();
+}
+
+std::optional<at::Tensor> index_of_rows(const at::Tensor& x, const OptionalTensors& indices) {
+  std::optional<at::Tensor> found;
+  if (static_cast<int64_t>(indices.size()) > x.dim()) {
+    return found;
+  }
+  for (size_t i = 0; i < indices.size(); ++i) {
+    std::optional<at::Tensor> each = indices.get(i);
+    const bool given = each && each->defined();
+    if (given != (i == 0)) {
+      return std::nullopt;
+    }
+    if (given) {
+      found = std::move(each);
+    }
+  }
+  return found;
 }
 
 bool is_index_type(at::ScalarType type) { return type == at::kInt || type == at::kLong; }

@@ -1,6 +1,7 @@
 // Tensors by their rows: what is at one place of dimension 0.
 #pragma once
 
+#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -27,6 +28,11 @@ bool same_rows(const at::Tensor& a, const at::Tensor& b);
 at::Tensor row_numbers(const at::Tensor& index);
 
 bool is_index_type(at::ScalarType type);
+
+using OptionalTensors = c10::List<std::optional<at::Tensor>>;
+
+// The only one of the indices of x[...], if it is of dimension 0.
+std::optional<at::Tensor> index_of_rows(const at::Tensor& x, const OptionalTensors& indices);
 
 // Whether each of such numbers is in [low, high).
 bool numbers_within(const at::Tensor& numbers, int64_t low, int64_t high);

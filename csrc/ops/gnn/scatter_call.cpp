@@ -10,6 +10,9 @@
 namespace cpuaccel::ops {
 namespace {
 
+// Sums of these are taken in float and rounded once, as torch does from 16 columns on.
+bool is_half(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
+
 // Likewise, with all numbers read.
 const char* full_refusal(ScatterArguments& arguments) {
   if (const char* why = scatter_refusal(arguments)) {
@@ -40,8 +43,10 @@ bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& o
   }
   const OwnCall own_call(arguments.op);
   const at::Tensor src = with_rows(arguments.src);
+  const bool half = is_half(out.scalar_type());
+  const at::Tensor dst = half ? out.to(at::kFloat).contiguous() : out;
   const auto src_rows = rows_of(src);
-  const auto rows = rows_of(out);
+  const auto rows = rows_of(dst);
   kernels::ScatterCall call;
   call.E = arguments.numbers.numel();
   call.N = out.size(0);
@@ -51,9 +56,12 @@ bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& o
   call.type = graph_type(out.scalar_type());
   call.src = src.const_data_ptr();
   call.src_stride = src_rows->stride;
-  call.dst = out.mutable_data_ptr();
+  call.dst = dst.mutable_data_ptr();
   call.dst_stride = rows->stride;
   body(call);
+  if (half) {
+    out.copy_(dst);
+  }
   return true;
 }
 
@@ -69,7 +77,7 @@ const char* scatter_refusal(ScatterArguments& arguments) {
     return "dimension";
   }
   const auto type = self.scalar_type();
-  if ((type != at::kFloat && type != at::kDouble) || src.scalar_type() != type ||
+  if ((type != at::kFloat && type != at::kDouble && !is_half(type)) || src.scalar_type() != type ||
       !is_index_type(index.scalar_type())) {
     return "type";
   }

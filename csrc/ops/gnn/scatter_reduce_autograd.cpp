@@ -92,8 +92,10 @@ struct Call {
         has_tangent(src)) {
       return false;
     }
+    const auto type = src.scalar_type();
     ScatterArguments arguments{op, self, dim, index, src, {}};
-    return scatter_refusal(arguments) == nullptr && index.size(0) == src.size(0);
+    return (type == at::kFloat || type == at::kDouble) && scatter_refusal(arguments) == nullptr &&
+           index.size(0) == src.size(0);
   }
 };
 

@@ -2,7 +2,6 @@
 // rows copied, of any type.
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/List.h>
 #include <ATen/ops/gather_cpu_dispatch.h>
 #include <ATen/ops/index_cpu_dispatch.h>
 #include <ATen/ops/index_select_cpu_dispatch.h>
@@ -20,8 +19,6 @@
 
 namespace cpuaccel::ops {
 namespace {
-
-using OptionalTensors = c10::List<std::optional<at::Tensor>>;
 
 struct Call {
   Op op;
@@ -156,26 +153,9 @@ at::Tensor& gather_out(const at::Tensor& self, int64_t dim, const at::Tensor& in
   return out;
 }
 
-// The only one of them, if it is of dimension 0.
-std::optional<at::Tensor> index_of_rows(const OptionalTensors& indices) {
-  std::optional<at::Tensor> found;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    std::optional<at::Tensor> each = indices.get(i);
-    const bool given = each && each->defined();
-    if (given != (i == 0)) {
-      return std::nullopt;
-    }
-    if (given) {
-      found = std::move(each);
-    }
-  }
-  return found;
-}
-
 template <OpName>
 at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
-  const bool fewer = static_cast<int64_t>(indices.size()) <= self.dim();
-  if (const auto rows = fewer ? index_of_rows(indices) : std::nullopt) {
+  if (const auto rows = index_of_rows(self, indices)) {
     if (auto out = selected({Op::index, self, 0, *rows, {}})) {
       return std::move(*out);
     }

@@ -1,8 +1,6 @@
 #include "ops/gnn/transposed.h"
 
 #include <ATen/EmptyTensor.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
 
 #include <array>
 
@@ -28,8 +26,6 @@ Transposed transposed(const CsrOperand& operand, const char* op) {
   const std::array sources{&operand.crow, &operand.col};
   Transposed result;
   result.indices = index_cache().get(sources, csr.N, [&] {
-    // What is made in inference mode could not be used outside of it.
-    const c10::InferenceMode normal(false);
     const bool narrow =
         kernels::fits_int32(csr.nnz) && kernels::fits_int32(csr.M) && kernels::fits_int32(csr.N);
     at::Tensor indices =
@@ -46,7 +42,6 @@ Transposed transposed(const CsrOperand& operand, const char* op) {
 at::Tensor transposed_values(const CsrOperand& operand, const Transposed& by_columns, bool mean,
                              bool learned) {
   const auto make = [&]() -> at::Tensor {
-    const c10::InferenceMode normal(false);
     const auto type = operand.values.scalar_type();
     at::Tensor values =
         at::detail::empty_cpu({operand.csr.nnz}, type == at::kDouble ? type : at::kFloat);

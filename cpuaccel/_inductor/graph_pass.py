@@ -1,0 +1,62 @@
+"""The pass over Inductor's graphs, forward and backward, as a part of its CPU backend.
+
+It is registered where out-of-tree backends register theirs, not in `torch._inductor.config`: that
+is the user's, who may set or patch a pass of theirs there at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from torch._inductor.codegen import common
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.virtualized import V
+from torch.fx import GraphModule
+
+import cpuaccel
+from cpuaccel._inductor import row_sums
+from cpuaccel.quant import engine
+
+_DEVICE = "cpu"
+
+
+class GraphPass(CustomGraphModulePass):
+    """Does what whoever was registered before does, and then ours."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    def __call__(self, gm: GraphModule) -> None:
+        if self._before is not None:
+            self._before(gm)
+        if _on():
+            row_sums.rewrite(gm.graph)
+
+    def uuid(self) -> Any:
+        """Return what tells graphs compiled with this pass from others in Inductor's caches."""
+        before = None if self._before is None else self._before.uuid()
+        return before, _sources() if _on() else None
+
+
+def register() -> None:
+    """Put the pass behind what is registered for the CPU, once."""
+    common.init_backend_registration()
+    before = common.custom_backend_passes.get(_DEVICE)
+    if not isinstance(before, GraphPass):
+        common.custom_backend_passes[_DEVICE] = GraphPass(before)
+
+
+def _on() -> bool:
+    # What is compiled ahead of time has to run where cpuaccel is not.
+    return engine.is_enabled() and not V.aot_compilation
+
+
+@cache
+def _sources() -> str:
+    digest = hashlib.sha256(cpuaccel.__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,293 @@
+"""Sums of rows by an index in Inductor's graphs: scatter_add, index_put and scatter_reduce.
+
+Inductor makes loops of compare-and-swap of them. Here they become
+
+- cpuaccel::index_sum where what is added are rows of another tensor, read by an index and scaled
+  by a number each at most: message passing, forward and backward, without the messages;
+- torch's op itself in all other cases in which our eager kernel takes it.
+
+scatter_reduce with mean, amax and amin needs nothing: Inductor calls torch's op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from cpuaccel import _native
+from cpuaccel._ops import graph as _graph_ops  # noqa: F401  the fake kernel of index_sum
+
+_aten: Any = torch.ops.aten
+_TYPES = (torch.float32, torch.float64)
+_INDICES = (torch.int32, torch.int64)
+_LEAST_COLUMNS = 4
+"""Below them messages are about as small as what index_sum keeps of an index."""
+
+_VIEWS = (_aten.reshape.default, _aten.view.default, _aten.unsqueeze.default)
+
+
+@dataclass(frozen=True)
+class RowSum:
+    """result = base, and then result[index[e]] += terms[e] for each e."""
+
+    base: Node
+    index: Node
+    """One number for each row of `terms`; of one dimension, but of index_put."""
+    terms: Node
+    may_wrap: bool
+    """Whether negative numbers count from the end."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """terms[e] = x[index[e]], times weight[e] if there is one; x is [N, K] or [N, heads, K]."""
+
+    x: Node
+    index: Node
+    weight: Node | None
+    """Shape [E, 1] or [E, heads, 1]."""
+
+
+def rewrite(graph: Graph) -> None:
+    """Replace the sums that our kernels take in a graph of ATen ops after autograd.
+
+    Others are counted as fallbacks of "inductor.<op>".
+    """
+    for node in list(graph.nodes):
+        match = _MATCHES.get(node.target) if node.op == "call_function" else None
+        row_sum = match(node) if match else ""
+        if isinstance(row_sum, str):
+            if row_sum:
+                op = node.target.overloadpacket._qualified_op_name.removeprefix("aten::")
+                _native.load().count_fallback(f"inductor.{op}", row_sum)
+            continue
+        messages = _messages(row_sum)
+        if messages is not None:
+            _fuse(node, row_sum, messages)
+        else:
+            _call_torch(node, row_sum)
+    graph.eliminate_dead_code()
+
+
+# What there is
+
+
+# Each of them returns why a sum is not one of rows; "" of what is no sum.
+
+
+def _of_scatter_add(node: Node) -> RowSum | str:
+    base, dim, index, terms = node.args
+    return _row_sum(base, dim, _rows_index(index), terms, may_wrap=False)
+
+
+def _of_scatter_reduce(node: Node) -> RowSum | str:
+    base, dim, index, terms, reduce = node.args
+    if reduce != "sum":
+        return ""
+    if not node.kwargs.get("include_self", True):
+        return "without self"
+    return _row_sum(base, dim, _rows_index(index), terms, may_wrap=False)
+
+
+def _of_index_put(node: Node) -> RowSum | str:
+    base, indices, terms, *accumulate = node.args
+    if not (accumulate and accumulate[0]):
+        return ""
+    if len(indices) != 1:  # type: ignore[arg-type]
+        return "indices"
+    return _row_sum(base, 0, indices[0], terms, may_wrap=True)  # type: ignore[index]
+
+
+_MATCHES: dict[Any, Callable[[Node], RowSum | str]] = {
+    _aten.scatter_add.default: _of_scatter_add,
+    _aten.scatter_reduce.two: _of_scatter_reduce,
+    _aten.index_put.default: _of_index_put,
+    _aten._unsafe_index_put.default: _of_index_put,
+}
+
+
+def _row_sum(base: Any, dim: Any, index: Any, terms: Any, may_wrap: bool) -> RowSum | str:
+    to, numbers, added = _tensor(base), _tensor(index), _tensor(terms)
+    if to is None or added is None:
+        return "layout"
+    if to.dim() == 0 or dim not in (0, -to.dim()):
+        return "dimension"
+    if numbers is None:
+        return "an index for each number"
+    if to.dtype not in _TYPES or added.dtype != to.dtype or numbers.dtype not in _INDICES:
+        return "type"
+    if numbers.dim() == 0 or not _same(added.shape, (*numbers.shape, *to.shape[1:])):
+        return "shape"
+    return RowSum(base, index, terms, may_wrap)
+
+
+def _rows_index(node: Any) -> Any:
+    """Return the index of one dimension that `node` is, expanded along rows, or None."""
+    index = _tensor(node)
+    while index is not None and index.dim() > 1:
+        if node.target not in (*_VIEWS, _aten.expand.default):
+            return None
+        source = _tensor(node.args[0])
+        if source is None or not _same(source.shape[:1], index.shape[:1]):
+            return None
+        if node.target is _aten.expand.default and source.dim() != index.dim():
+            return None
+        # Columns are either repeated or one; what is expanded has one.
+        if any(not _is(size, 1) for size in source.shape[1:]):
+            return None
+        node, index = node.args[0], source
+    return None if index is None else _unexpanded(node)
+
+
+def _messages(row_sum: RowSum) -> Messages | None:
+    terms, index = row_sum.terms, row_sum.index.meta["val"]
+    x = _tensor(terms) if index.dim() == 1 else None
+    # Messages that are kept anyway, for a backward graph, are read once more at no cost.
+    if x is None or x.dim() not in (2, 3) or any(user.op == "output" for user in terms.users):
+        return None
+    columns = x.shape[1:]
+    if statically_known_true(columns.numel() < _LEAST_COLUMNS):
+        return None
+    # Heads are put side by side, and back.
+    if len(columns) == 2 and not all(isinstance(size, int) and size for size in columns):
+        return None
+    gathered = _gathered(terms, x)
+    if gathered is not None:
+        return Messages(*gathered, None)
+    if terms.target is not _aten.mul.Tensor:
+        return None
+    for rows, weight in (terms.args, terms.args[::-1]):
+        gathered = _gathered(rows, x)
+        if gathered is not None and _is_column(weight, x):
+            return Messages(*gathered, weight)  # type: ignore[arg-type]
+    return None
+
+
+def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node] | None:
+    """Return x and the index of one dimension where `node` is rows of x, as `terms` are."""
+    rows = _tensor(node)
+    if rows is None or rows.dtype != terms.dtype or not _same(rows.shape, terms.shape):
+        return None
+    node = _unexpanded(node)
+    if node.target in (_aten.index.Tensor, _aten._unsafe_index.Tensor):
+        x, indices = node.args
+        index = indices[0] if len(indices) == 1 else None
+    elif node.target in (_aten.gather.default, _aten.index_select.default):
+        x, dim, index = node.args[:3]
+        if dim not in (0, -rows.dim()):
+            return None
+        index = _rows_index(index)
+        read = _tensor(x)
+        if read is None or not _same(read.shape[1:], rows.shape[1:]):
+            return None
+    else:
+        return None
+    read, numbers = _tensor(x), _tensor(index)
+    if read is None or numbers is None or read.dim() != rows.dim() or numbers.dim() != 1:
+        return None
+    return (x, index) if numbers.dtype in _INDICES else None  # type: ignore[return-value]
+
+
+def _unexpanded(node: Node) -> Node:
+    """Return what was expanded to no other size than it had."""
+    while node.target is _aten.expand.default:
+        source, expanded = _tensor(node.args[0]), _tensor(node)
+        if source is None or expanded is None or not _same(source.shape, expanded.shape):
+            break
+        node = node.args[0]  # type: ignore[assignment]
+    return node
+
+
+def _is_column(node: Any, rows: Tensor) -> bool:
+    weight = _tensor(node)
+    return (
+        weight is not None
+        and weight.dtype == rows.dtype
+        and _same(weight.shape, (*rows.shape[:-1], 1))
+    )
+
+
+def _tensor(node: Any) -> Tensor | None:
+    """Return what stands for the values of `node` where it is a dense tensor on the CPU."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    if not isinstance(value, Tensor) or value.layout != torch.strided:
+        return None
+    return value if value.device.type == "cpu" else None
+
+
+def _same(a: Any, b: Any) -> bool:
+    return len(a) == len(b) and all(_is(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _is(a: Any, b: Any) -> bool:
+    same: bool = statically_known_true(a == b)  # without a guard
+    return same
+
+
+# What there will be
+
+
+def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
+    graph = node.graph
+    with graph.inserting_before(node):
+        x, weight = messages.x, messages.weight
+        sizes = row_sum.base.meta["val"].shape[1:]
+        if len(sizes) == 2:
+            x = _call(graph, _aten.reshape.default, x, [-1, sizes.numel()])
+        if weight is not None:
+            weight = _call(graph, _aten.squeeze.dim, weight, -1)
+        total = _call(
+            graph,
+            torch.ops.cpuaccel.index_sum.default,
+            x,
+            messages.index,
+            row_sum.index,
+            weight,
+            _size(graph, row_sum.base),
+        )
+        if len(sizes) == 2:
+            total = _call(graph, _aten.reshape.default, total, [-1, *sizes])
+        if not _is_zeros(row_sum.base):
+            total = _call(graph, _aten.add.Tensor, row_sum.base, total)
+    _replace(node, total)
+
+
+def _call_torch(node: Node, row_sum: RowSum) -> None:
+    if row_sum.may_wrap:
+        node.meta["should_fallback"] = True
+        return
+    graph = node.graph
+    with graph.inserting_before(node):
+        total = _call(graph, _aten.index_add.default, row_sum.base, 0, row_sum.index, row_sum.terms)
+    total.meta["should_fallback"] = True
+    _replace(node, total)
+
+
+def _call(graph: Graph, op: Any, *args: Any) -> Node:
+    node = graph.call_function(op, args)
+    values = torch.fx.map_arg(args, lambda each: each.meta["val"])
+    node.meta["val"] = op(*values)
+    return node
+
+
+def _replace(node: Node, by: Node) -> None:
+    for name in ("stack_trace", "original_aten", "from_node", "nn_module_stack"):
+        if name in node.meta:
+            by.meta.setdefault(name, node.meta[name])
+    node.replace_all_uses_with(by)
+    node.graph.erase_node(node)
+
+
+def _size(graph: Graph, node: Node) -> Any:
+    rows = node.meta["val"].shape[0]
+    return rows if isinstance(rows, int) else _call(graph, _aten.sym_size.int, node, 0)
+
+
+def _is_zeros(node: Node) -> bool:
+    return node.target is _aten.full.default and bool(node.args[1] == 0)

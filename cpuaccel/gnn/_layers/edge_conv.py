@@ -1,0 +1,106 @@
+"""EdgeConv: what its network does first is done for each node, not for each edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cpuaccel.gnn import _graph
+from cpuaccel.gnn._layers.base import FastLayer
+from cpuaccel.gnn._layers.linear import Apart, is_plain, taken_apart
+from cpuaccel.gnn._stats import extreme
+from cpuaccel.gnn.spmm import reduce_sorted
+
+
+class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
+    """EdgeConv.
+
+    W [x_i, x_j - x_i] = (A - B) x_i + B x_j with W = [A, B]: one row for each node and end. If
+    nothing follows, or what follows may as well come after the reduction, no edge has a message;
+    else the rest of the network gets them, by destination unless it may mind their order.
+    """
+
+    plain_class = pyg.EdgeConv
+    kernels = "edge_stats, spmm"
+
+    @classmethod
+    def why_not(cls, layer: Any) -> str:
+        if taken_apart(layer.nn) is None:
+            return "its nn does not begin with a plain linear layer"
+        return super().why_not(layer)
+
+    def forward(self, x: Any, edge_index: Any) -> Any:
+        pair = x if isinstance(x, tuple | list) else (x, x)
+        if not self._taken(self._why(pair, edge_index)):
+            return super().forward(x, edge_index)
+        me: Any = self
+        src, dst = pair
+        apart: Any = taken_apart(me.nn)
+        own, other = apart.first.weight.split(src.shape[1], dim=1)
+        of_src = functional.linear(src, other)
+        of_dst = functional.linear(dst, own - other, apart.first.bias)
+        if (slopes := self._slopes(apart)) is not None:
+            out = self._reduced(of_src, of_dst, edge_index)
+            for slope in slopes:
+                out = functional.leaky_relu(out, slope)
+            return out
+        begin, end = edge_index[0], edge_index[1]
+        if not apart.ordered:
+            edges = _graph.sorted_edges(edge_index, src.shape[0], dst.shape[0])
+            begin = _graph.begins(edges, dst.shape[0])
+            end = _graph.sorted_weight(end, edges, src.shape[0], dst.shape[0])
+        messages = of_src.index_select(0, begin).add_(of_dst.index_select(0, end))
+        return me.aggregate(apart.rest(messages), end.long(), None, dst.shape[0])
+
+    def _slopes(self, apart: Apart) -> list[float] | None:
+        """Below 0, of the functions that follow, if they may as well come after the reduction.
+
+        An extreme stays one under functions that do not descend. Where messages become equal by
+        one, its derivative is 0.
+        """
+        if not apart.modules:
+            return None if apart.modules is None else []
+        if self._reduction() not in ("amax", "amin"):
+            return None
+        slopes = [_slope(module) for module in apart.modules]
+        return [slope for slope in slopes if slope is not None] if None not in slopes else None
+
+    def _reduced(self, of_src: Tensor, of_dst: Tensor, edge_index: Tensor) -> Tensor:
+        rows, reduce = of_dst.shape[0], self._reduction()
+        edges = _graph.sorted_edges(edge_index, of_src.shape[0], rows)
+        if reduce in ("amax", "amin"):
+            return extreme(of_src, edges, of_dst, rows, reduce)
+        times = _graph.degrees(edges, rows, of_dst.dtype)
+        if reduce == "mean":
+            times = times.clamp_(max=1)
+        return torch.addcmul(
+            reduce_sorted(of_src, edges, None, rows, reduce), of_dst, times[:, None]
+        )
+
+    def _why(self, pair: Any, edge_index: Any) -> str:
+        me: Any = self
+        if not _graph.in_eager(edge_index):
+            return "compiling, or not a plain edge_index"
+        if len(pair) != 2 or any(not isinstance(t, Tensor) or t.dim() != 2 for t in pair):
+            return "features of other than two dimensions"
+        apart = taken_apart(me.nn)
+        if apart is None:
+            return "its nn does not begin with a plain linear layer"
+        if me.node_dim != -2:
+            return "another dimension of nodes"
+        weight = apart.first.weight
+        if any(2 * t.shape[1] != weight.shape[1] or t.dtype != weight.dtype for t in pair):
+            return "features that its nn does not take"
+        return self._refusal(edge_index, *pair)
+
+
+def _slope(module: Any) -> float | None:
+    if is_plain(module, (nn.ReLU,)):
+        return 0.0
+    if is_plain(module, (nn.LeakyReLU,)) and module.negative_slope >= 0:
+        return float(module.negative_slope)
+    return None

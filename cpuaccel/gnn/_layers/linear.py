@@ -1,0 +1,90 @@
+"""A first linear layer of messages, taken apart: by node what it does to both ends of an edge."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch_geometric.nn as pyg
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
+
+_LINEAR = (nn.Linear, pyg.Linear)
+_OF_ROWS = (
+    *_LINEAR,
+    *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid),
+    *(nn.LayerNorm, nn.BatchNorm1d, pyg.BatchNorm),
+)
+"""Modules that do the same with rows in any order, but for the rounding of sums over them."""
+
+
+def is_plain(module: Any, kinds: tuple[type, ...] = _LINEAR) -> bool:
+    """Return whether `module` is of one of these classes, and nothing more happens in a call."""
+    return (
+        type(module) in kinds
+        and "forward" not in vars(module)
+        and not any(
+            getattr(module, f"_{name}hooks")
+            for name in ("forward_", "forward_pre_", "backward_", "backward_pre_")
+        )
+        and not _has_any_global_hook()  # type: ignore[no-untyped-call]
+    )
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A network that begins with a linear layer."""
+
+    first: Any
+    rest: Callable[[Tensor], Tensor]
+    """What follows it."""
+    modules: tuple[nn.Module, ...] | None
+    """These one after the other are the rest; None: it is more than that."""
+    ordered: bool
+    """Whether the rest may mind the order of rows: it draws numbers, or nobody knows."""
+
+
+def taken_apart(network: Any) -> Apart | None:
+    """Return `network` in parts, or None if it does not begin with a plain linear layer."""
+    if is_plain(network):
+        return Apart(network, _same, (), ordered=False)
+    if is_plain(network, (nn.Sequential,)):
+        if len(network) and is_plain(network[0]):
+            modules = tuple(network)[1:]
+            ordered = not all(map(_is_of_rows, modules))
+            return Apart(network[0], lambda rows: _in_turn(modules, rows), modules, ordered)
+    elif is_plain(network, (pyg.MLP,)) and len(network.lins) and is_plain(network.lins[0]):
+        within = (*network.lins[1:], *network.norms, network.act or nn.Identity())
+        draws = network.training and any(network.dropout)
+        ordered = draws or not all(map(_is_of_rows, within))
+        return Apart(network.lins[0], lambda rows: _without_first(network)(rows), None, ordered)
+    return None
+
+
+def _is_of_rows(module: Any) -> bool:
+    if is_plain(module, (nn.Dropout,)):
+        return not (module.training and module.p)
+    inner = module.children() if isinstance(module, nn.Module) else ()
+    return is_plain(module, _OF_ROWS) and all(map(_is_of_rows, inner))
+
+
+def _same(rows: Tensor) -> Tensor:
+    return rows
+
+
+def _in_turn(modules: tuple[nn.Module, ...], rows: Tensor) -> Tensor:
+    for module in modules:
+        rows = module(rows)
+    return rows
+
+
+def _without_first(network: Any) -> Any:
+    """The same MLP, and the same modules in it, but for the first linear layer."""
+    made = copy.copy(network)
+    made._modules = {
+        **network._modules,
+        "lins": nn.ModuleList([nn.Identity(), *list(network.lins)[1:]]),
+    }
+    return made

@@ -1,0 +1,174 @@
+"""PNAConv: all that its messages are reduced to in one pass, and no messages where it can be so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.nn import aggr
+
+from cpuaccel.gnn import _graph
+from cpuaccel.gnn._layers.base import FastLayer
+from cpuaccel.gnn._layers.linear import is_plain, taken_apart
+from cpuaccel.gnn._stats import Stats, stats
+
+_LEAST_VARIANCE = 1e-5
+
+
+def _std(found: Stats, degree: Tensor) -> Tensor:
+    # The derivative of the root at 0 does not get through.
+    return functional.threshold(found.var, _LEAST_VARIANCE, 0.0).sqrt()
+
+
+_AGGREGATIONS: dict[type, Callable[[Stats, Tensor], Tensor]] = {
+    aggr.MeanAggregation: lambda found, degree: found.mean,
+    aggr.SumAggregation: lambda found, degree: found.mean * degree,
+    aggr.MinAggregation: lambda found, degree: found.smallest,
+    aggr.MaxAggregation: lambda found, degree: found.largest,
+    aggr.VarAggregation: lambda found, degree: found.var,
+    aggr.StdAggregation: _std,
+}
+_SCALERS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "identity": lambda of, degree: torch.ones_like(degree),
+    "amplification": lambda of, degree: torch.log(degree + 1) / of.avg_deg_log,
+    "attenuation": lambda of, degree: of.avg_deg_log / torch.log(degree.clamp(min=1) + 1),
+    "linear": lambda of, degree: degree / of.avg_deg_lin,
+    "inverse_linear": lambda of, degree: of.avg_deg_lin / degree.clamp(min=1),
+}
+"""A factor for each node, of the aggregation module and degrees of shape [N, 1]."""
+
+
+class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
+    """PNAConv.
+
+    A tower's messages begin with W [x_i, x_j] = A x_i + B x_j: one row for each node and end. If
+    nothing else is in them no edge has a message.
+    """
+
+    plain_class = pyg.PNAConv
+    kernels = "edge_stats"
+
+    @classmethod
+    def why_not(cls, layer: Any) -> str:
+        scaled = layer.aggr_module
+        if type(scaled) is not aggr.DegreeScalerAggregation:
+            return f"aggregation {scaled}"
+        several = scaled.aggr
+        if type(several) is not aggr.MultiAggregation or several.mode != "cat":
+            return f"aggregation {several}"
+        for each in several.aggrs:
+            if type(each) not in _AGGREGATIONS:
+                return f"aggregation {each}"
+            if getattr(getattr(each, "var_aggr", each), "semi_grad", False):
+                return f"aggregation {each} of half a gradient"
+        if unknown := [name for name in scaled.scaler if name not in _SCALERS]:
+            return f"scaler {unknown[0]}"
+        return ""
+
+    def forward(self, x: Any, edge_index: Any, edge_attr: Any = None) -> Any:
+        if not self._taken(self._why(x, edge_index, edge_attr)):
+            return super().forward(x, edge_index, edge_attr)
+        me: Any = self
+        nodes = x.shape[0]
+        towers = x.split(me.F_in, dim=1) if me.divide_input else [x] * me.towers
+        edges = _graph.sorted_edges(edge_index, nodes, nodes)
+        found = self._found(towers, edges, edge_index, edge_attr)
+        degree = _graph.degrees(edges, nodes, x.dtype)[:, None]
+        parts = [_AGGREGATIONS[type(each)](found, degree) for each in me.aggr_module.aggr.aggrs]
+        scales = [
+            None if name == "identity" else _SCALERS[name](me.aggr_module, degree)
+            for name in me.aggr_module.scaler
+        ]
+        outs = []
+        for i, (network, features) in enumerate(zip(me.post_nns, towers, strict=True)):
+            columns = parts
+            if me.towers > 1:
+                columns = [part.narrow(1, i * me.F_in, me.F_in) for part in parts]
+            reduced = torch.cat(columns, 1)
+            outs.append(self._scaled(network, features, reduced, scales))
+        return me.lin(_beside(outs))
+
+    def _found(
+        self, towers: Sequence[Tensor], edges: Tensor, edge_index: Tensor, edge_attr: Any
+    ) -> Stats:
+        """What the messages of all towers, side by side, come to."""
+        me: Any = self
+        nodes = towers[0].shape[0]
+        apart: list[Any] = [taken_apart(network) for network in me.pre_nns]
+        of_dst, of_src, *of_edge = zip(
+            *(each.first.weight.split(me.F_in, dim=1) for each in apart), strict=True
+        )
+        biases = [each.first.bias for each in apart]
+        sources = _beside([*map(functional.linear, towers, of_src)])
+        shift = _beside([*map(functional.linear, towers, of_dst, biases)])
+        linear = len(me.pre_nns[0]) == 1
+        if linear and edge_attr is None:
+            return stats(sources, edges, shift, nodes)
+        messages = sources.index_select(0, edge_index[0])
+        if edge_attr is not None:
+            features = me.edge_encoder(edge_attr)
+            messages.add_(functional.linear(features, torch.cat(of_edge[0])))
+        edges = _graph.edges_of_messages(edges, nodes)
+        if linear:
+            return stats(messages, edges, shift, nodes)
+        messages.add_(shift.index_select(0, edge_index[1]))
+        parts = [
+            each.rest(messages.narrow(1, i * me.F_in, me.F_in)) for i, each in enumerate(apart)
+        ]
+        return stats(_beside(parts), edges, None, nodes)
+
+    def _scaled(
+        self, network: Any, x: Tensor, reduced: Tensor, scales: list[Tensor | None]
+    ) -> Tensor:
+        """The network of [x, reduced times each scale], whose columns nobody writes.
+
+        A row's factor may as well come after the matrix: W [s a] = s (W a).
+        """
+        apart: Any = taken_apart(network)
+        first = apart.first
+        weights = first.weight.split([x.shape[1]] + [reduced.shape[1]] * len(scales), dim=1)
+        out = functional.linear(x, weights[0], first.bias)
+        products = functional.linear(reduced, torch.cat(weights[1:]))
+        of_scales = torch.split(products, len(first.weight), 1)
+        for scale, product in zip(scales, of_scales, strict=True):
+            out = out + product if scale is None else torch.addcmul(out, product, scale)
+        result: Tensor = apart.rest(out)
+        return result
+
+    def _why(self, x: Any, edge_index: Any, edge_attr: Any) -> str:
+        me: Any = self
+        if not _graph.in_eager(edge_index):
+            return "compiling, or not a plain edge_index"
+        if not isinstance(x, Tensor) or x.dim() != 2:
+            return "features of other than two dimensions"
+        if (edge_attr is None) != (me.edge_dim is None) or (
+            edge_attr is not None and not _are_rows(edge_attr, edge_index.shape[-1], x)
+        ):
+            return "edge features that it does not take"
+        if any(taken_apart(network) is None for network in (*me.pre_nns, *me.post_nns)):
+            return "networks that do not begin with plain linear layers"
+        if x.shape[1] != me.in_channels or x.dtype != me.lin.weight.dtype:
+            return "features that its networks do not take"
+        module = me.aggr_module
+        kinds = tuple(_AGGREGATIONS)
+        if not is_plain(module.aggr, (aggr.MultiAggregation,)) or not all(
+            is_plain(each, kinds) for each in module.aggr.aggrs
+        ):
+            return "aggregations with hooks"
+        return self._refusal(edge_index, x)
+
+
+def _are_rows(value: Any, count: int, like: Tensor) -> bool:
+    return (
+        isinstance(value, Tensor)
+        and value.dim() == 2
+        and (len(value) == count and value.dtype == like.dtype and value.device == like.device)
+    )
+
+
+def _beside(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), 1)

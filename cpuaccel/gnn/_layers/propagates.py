@@ -1,0 +1,104 @@
+"""Layers whose messages are features of nodes, scaled at most by a number for each edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+
+from cpuaccel.gnn import _graph
+from cpuaccel.gnn._layers.base import FastLayer
+from cpuaccel.gnn.spmm import gcn_reduce, reduce_sorted
+
+
+class Propagates(FastLayer):
+    """Layers whose messages are features of nodes, scaled at most by a number for each edge."""
+
+    kernels = "spmm"
+
+    def propagate(self, edge_index: Any, size: Any = None, **kwargs: Any) -> Any:
+        x, weight = kwargs.get("x"), kwargs.get("edge_weight")
+        src, dst = x if isinstance(x, tuple | list) else (x, x)
+        why = self._shapes(src, dst, size, weight, edge_index)
+        if not self._taken(why or self._refusal(edge_index, src, weight)):
+            plain: Any = super()
+            if not torch.compiler.is_compiling() and not self._ordinary():
+                plain = self.plain_class
+                return plain._orig_propagate(self, edge_index, size=size, **kwargs)
+            return plain.propagate(edge_index, size=size, **kwargs)
+        rows = src.shape[0] if dst is None else dst.shape[0]
+        if size is not None and size[1] is not None:
+            rows = size[1]
+        edges = _graph.sorted_edges(edge_index, src.shape[0], rows)
+        if weight is not None:
+            weight = _graph.sorted_weight(weight, edges, src.shape[0], rows)
+        return reduce_sorted(src, edges, weight, rows, self._reduction())
+
+    # What torch_geometric takes from a class where explanations are switched on and off again.
+    _orig_propagate = _jinja_propagate = propagate
+
+    def _shapes(self, src: Any, dst: Any, size: Any, weight: Any, edge_index: Any) -> str:
+        me: Any = self
+        if not isinstance(src, Tensor) or src.dim() != 2 or me.node_dim not in (-2, 0):
+            return "features of other than two dimensions"
+        if dst is not None and (not isinstance(dst, Tensor) or dst.dim() != 2):
+            return "features of other than two dimensions"
+        if size is not None:
+            known = [src.shape[0], None if dst is None else dst.shape[0]]
+            if any(
+                a is not None and b is not None and a != b for a, b in zip(size, known, strict=True)
+            ):
+                return "sizes that do not agree"
+        if weight is not None and (
+            not isinstance(weight, Tensor)
+            or weight.dtype != src.dtype
+            or weight.dim() != 1
+            or not isinstance(edge_index, Tensor)
+            or weight.shape[0] != edge_index.shape[-1]
+        ):
+            return "weights that are not a number of x's type for each edge"
+        return ""
+
+
+class FastSAGE(Propagates, pyg.SAGEConv):  # type: ignore[misc]
+    """SAGEConv."""
+
+    plain_class = pyg.SAGEConv
+
+
+class FastGIN(Propagates, pyg.GINConv):  # type: ignore[misc]
+    """GINConv."""
+
+    plain_class = pyg.GINConv
+
+
+class FastGraph(Propagates, pyg.GraphConv):  # type: ignore[misc]
+    """GraphConv."""
+
+    plain_class = pyg.GraphConv
+
+
+class FastGCN(Propagates, pyg.GCNConv):  # type: ignore[misc]
+    """GCNConv. The normalised graph is kept by the edge_index that it was made of."""
+
+    plain_class = pyg.GCNConv
+
+    def forward(self, x: Any, edge_index: Any, edge_weight: Any = None) -> Any:
+        # A layer that caches keeps its first graph; it is still fused, in propagate, and so are
+        # extremes while something is compiled.
+        extreme = self._reduction() in ("amax", "amin")
+        if not self.normalize or self.cached or (extreme and torch.compiler.is_compiling()):
+            return super().forward(x, edge_index, edge_weight)
+        why = self._shapes(x, None, None, edge_weight, edge_index)
+        if not why and edge_weight is not None and edge_weight.requires_grad:
+            why = "weights of edges that learn"
+        if not self._taken(why or self._refusal(edge_index, x, edge_weight)):
+            return super().forward(x, edge_index, edge_weight)
+        me: Any = self
+        loops = bool(me.add_self_loops)
+        # Without weights of edges torch_geometric's loops are ones, improved or not.
+        fill = 2.0 if me.improved and edge_weight is not None else 1.0
+        out = gcn_reduce(me.lin(x), edge_index, edge_weight, loops, fill, self._reduction())
+        return out if me.bias is None else out + me.bias

@@ -1,0 +1,62 @@
+#include "kernels/edge_stats/edge_stats.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "base/parallel.h"
+#include "kernels/csr/cut.h"
+#include "kernels/csr/pieces.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<EdgeStatsFunction>{#name, isa, edge_stats_##name},
+constexpr std::array kRows{CPUACCEL_EDGE_STATS_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kWork = 1 << 18;   // entries times columns of a piece
+constexpr int64_t kGrain = 1 << 15;  // for which a thread is worth waking
+constexpr int64_t kLine = 64;        // bytes
+
+}  // namespace
+
+std::span<const KernelRow<EdgeStatsFunction>> edge_stats_kernels() { return kRows; }
+
+CsrFault edge_stats(const EdgeStatsCall& call, EdgeStatsFunction* function) {
+  std::atomic<bool> good{true};
+  const bool ascends = over_rows(call.csr, call.K, kWork, [&](int64_t row, int64_t rows) {
+    if (!function(call, EdgeStatsStep::stats, row, row + rows)) {
+      good.store(false, std::memory_order_relaxed);
+    }
+  });
+  return !ascends ? CsrFault::crow : good ? CsrFault::none : CsrFault::col;
+}
+
+CsrFault edge_stats(const EdgeStatsCall& call) {
+  return edge_stats(call, first_usable(edge_stats_kernels()).function);
+}
+
+CsrFault edge_stats_gradient(const EdgeStatsCall& call, EdgeStatsFunction* function) {
+  if (!csr_ascends(call.csr)) {
+    return CsrFault::crow;
+  }
+  // Rows of grad_src are added to by any row: whoever has its columns is alone there.
+  const int64_t unit = kLine / graph_type_size(call.type);
+  const int64_t work = std::max<int64_t>(1, (call.csr.nnz + call.csr.M) * unit);
+  std::atomic<bool> good{true};
+  parallel_for(
+      0, (call.K + unit - 1) / unit, std::max<int64_t>(1, kGrain / work),
+      [&](int64_t begin, int64_t end) {
+        if (!function(call, EdgeStatsStep::gradient, begin * unit, std::min(call.K, end * unit))) {
+          good.store(false, std::memory_order_relaxed);
+        }
+      });
+  return good ? CsrFault::none : CsrFault::col;
+}
+
+CsrFault edge_stats_gradient(const EdgeStatsCall& call) {
+  return edge_stats_gradient(call, first_usable(edge_stats_kernels()).function);
+}
+
+}  // namespace cpuaccel::kernels

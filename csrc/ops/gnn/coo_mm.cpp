@@ -1,0 +1,87 @@
+// addmm of a sparse COO matrix and a dense one, to which `A @ x` and torch.sparse.mm(A, x) come:
+// the entries are sorted by row once and kept in the index cache.
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+
+#include <array>
+
+#include "kernels/spmm/spmm.h"
+#include "ops/gnn/csr.h"
+#include "ops/gnn/edges.h"
+#include "ops/gnn/rows.h"
+#include "ops/lists.h"
+#include "ops/override.h"
+#include "ops/own_call.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr const char* kName = "sparse_mm";
+constexpr auto kKey = c10::DispatchKey::SparseCPU;
+
+// Null, or why torch has to judge or compute.
+const char* refusal(const at::Tensor& self, const at::Tensor& sparse, const at::Tensor& dense,
+                    const at::Scalar& beta, const at::Scalar& alpha) {
+  if (sparse.layout() != at::kSparse || !strided_on_cpu(dense) || !strided_on_cpu(self) ||
+      dense.is_neg()) {
+    return "layout";
+  }
+  const auto type = dense.scalar_type();
+  if ((type != at::kFloat && type != at::kDouble) || sparse.scalar_type() != type ||
+      self.scalar_type() != type) {
+    return "type";
+  }
+  const std::array sizes{sparse.size(0), dense.size(-1)};
+  if (sparse.sparse_dim() != 2 || sparse.dense_dim() != 0 || dense.dim() != 2 ||
+      dense.size(0) != sparse.size(1) || !at::is_expandable_to(self.sizes(), sizes)) {
+    return "shape";
+  }
+  if (sparse._nnz() == 0 || dense.numel() == 0 || sparse.size(0) == 0) {
+    return "empty";
+  }
+  const bool plain = !beta.isSymbolic() && !alpha.isSymbolic() && beta.equal(0) && alpha.equal(1);
+  return plain ? nullptr : "something is added";
+}
+
+at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
+  CPUACCEL_OWN_CALL(sparse_mm);
+  const int64_t M = sparse.size(0), N = sparse.size(1);
+  const at::Tensor indices = sparse._indices();
+  const at::Tensor sorted = kept_pair(kName, indices.select(0, 1), indices.select(0, 0), N, M);
+  const at::Tensor values =
+      weight_in_order(kName, sparse._values(), sorted, M, !sparse.requires_grad());
+  const auto edges = edges_in(kName, sorted, N, M);
+  const at::Tensor src = dense.contiguous();
+  at::Tensor out = at::detail::empty_cpu({M, dense.size(1)}, dense.scalar_type());
+  kernels::SpmmCall call;
+  call.csr = edges.csr;
+  call.K = src.size(1);
+  call.type = graph_type(src.scalar_type());
+  call.values = values.const_data_ptr();
+  call.src = src.const_data_ptr();
+  call.src_stride = call.K;
+  call.dst = out.mutable_data_ptr();
+  TORCH_CHECK(kernels::spmm(call) == kernels::CsrFault::none, kName, ": sorted entries changed");
+  return out;
+}
+
+template <OpName kOp>
+at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                 const at::Scalar& beta, const at::Scalar& alpha) {
+  const char* why = refusal(self, mat1, mat2, beta, alpha);
+  if (why == nullptr) {
+    return product(mat1, mat2);
+  }
+  count_refusal(kName, why);
+  return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
+}
+
+constexpr std::array kOverrides{CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm)};
+
+}  // namespace
+
+std::span<const Override> coo_mm_overrides() { return kOverrides; }
+
+}  // namespace cpuaccel::ops

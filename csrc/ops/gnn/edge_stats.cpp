@@ -1,0 +1,165 @@
+// cpuaccel::edge_stats: mean, variance and extremes of the messages x[n] + shift[m] of a node m's
+// edges from nodes n, and their gradient. Each edge's row of x is read once.
+//
+// All six results, or one extreme and its ties (how many messages are that): the others have no
+// elements then. All are 0 for nodes without edges. shift, of one row for each of `rows`
+// destinations, may be missing. Gradients of extremes are those of edge_extreme. x is float32 or
+// float64 of two dimensions. Results and gradients have the same bits on any number of threads.
+
+#include "kernels/edge_stats/edge_stats.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "ops/gnn/csr.h"
+#include "ops/gnn/edges.h"
+#include "ops/own_call.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr const char* kForward = "cpuaccel::edge_stats";
+constexpr const char* kBackward = "cpuaccel::edge_stats_backward";
+
+using OptionalTensor = std::optional<at::Tensor>;
+using SixTensors =
+    std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+// Which of mean, var, smallest, largest and the ties of both are wanted.
+std::array<bool, 6> wanted_of(const char* op, std::string_view which) {
+  TORCH_CHECK_VALUE(which == "all" || which == "amin" || which == "amax", op,
+                    ": expected which to be all, amin or amax, but got ", which);
+  const bool all = which == "all", smallest = which != "amax", largest = which != "amin";
+  return {all, all, smallest, largest, smallest, largest};
+}
+
+at::Tensor rows_like(const char* op, const char* name, const OptionalTensor& rows,
+                     at::ScalarType type, at::IntArrayRef sizes) {
+  if (!rows || !rows->defined()) {
+    return {};
+  }
+  check_dense(op, name, *rows, type, sizes);
+  return rows->contiguous();
+}
+
+const void* data_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+}
+
+kernels::EdgeStatsCall call_of(const Edges& graph, const at::Tensor& x, const at::Tensor& shift) {
+  kernels::EdgeStatsCall call;
+  call.csr = graph.csr;
+  call.K = x.size(1);
+  call.type = graph_type(x.scalar_type());
+  call.src = x.const_data_ptr();
+  call.shift = data_of(shift);
+  return call;
+}
+
+kernels::EdgeStats pointers(const std::array<at::Tensor, 6>& of) {
+  const auto at = [&](size_t i) { return const_cast<void*>(data_of(of[i])); };
+  return {at(0), at(1), at(2), at(3), at(4), at(5)};
+}
+
+void check_good(const char* op, kernels::CsrFault fault) {
+  TORCH_CHECK(fault == kernels::CsrFault::none, op,
+              ": edges are none that sort_edges returned for these numbers of nodes");
+}
+
+SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const OptionalTensor& shift,
+                      int64_t rows, std::string_view which) {
+  const auto wanted = wanted_of(kForward, which);
+  const auto type = x.scalar_type();
+  check_rows(kForward, "x", x, type);
+  const auto graph = edges_in(kForward, edges, x.size(0), rows);
+  const std::array<int64_t, 2> sizes{rows, x.size(1)};
+  CPUACCEL_OWN_CALL(edge_stats);
+  const at::Tensor src = x.contiguous();
+  const at::Tensor shifts = rows_like(kForward, "shift", shift, type, sizes);
+  std::array<at::Tensor, 6> made;
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (wanted[i]) {
+      made[i] = at::detail::empty_cpu(sizes, type);
+    }
+  }
+  auto call = call_of(graph, src, shifts);
+  call.stats = pointers(made);
+  if (rows > 0 && x.size(1) > 0) {
+    check_good(kForward, kernels::edge_stats(call));
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (!wanted[i]) {
+      made[i] = at::detail::empty_cpu({0}, type);
+    }
+  }
+  return {made[0], made[1], made[2], made[3], made[4], made[5]};
+}
+
+// Of x and of shift, which has no elements where there is none. `stats` are the results but for
+// the variance, which nothing is made of.
+std::tuple<at::Tensor, at::Tensor> backward(
+    const OptionalTensor& grad_mean, const OptionalTensor& grad_var,
+    const OptionalTensor& grad_smallest, const OptionalTensor& grad_largest, const at::Tensor& x,
+    const at::Tensor& edges, const OptionalTensor& shift, int64_t rows, std::string_view which,
+    const at::Tensor& mean, const at::Tensor& smallest, const at::Tensor& largest,
+    const at::Tensor& ties_smallest, const at::Tensor& ties_largest) {
+  const auto wanted = wanted_of(kBackward, which);
+  const auto type = x.scalar_type();
+  check_rows(kBackward, "x", x, type);
+  const auto graph = edges_in(kBackward, edges, x.size(0), rows);
+  const std::array<int64_t, 2> sizes{rows, x.size(1)};
+  const auto like = [&](const char* name, const OptionalTensor& tensor, bool asked = true) {
+    return asked ? rows_like(kBackward, name, tensor, type, sizes) : at::Tensor();
+  };
+  CPUACCEL_OWN_CALL(edge_stats_backward);
+  const at::Tensor src = x.contiguous(), shifts = like("shift", shift);
+  const std::array stats{like("mean", mean, wanted[0]),
+                         at::Tensor(),
+                         like("smallest", smallest, wanted[2]),
+                         like("largest", largest, wanted[3]),
+                         like("ties_smallest", ties_smallest, wanted[4]),
+                         like("ties_largest", ties_largest, wanted[5])};
+  const std::array grads{like("grad_mean", grad_mean), like("grad_var", grad_var),
+                         like("grad_smallest", grad_smallest), like("grad_largest", grad_largest)};
+  at::Tensor grad_x = at::zeros_like(src);
+  at::Tensor grad_shift =
+      shifts.defined() ? at::detail::empty_cpu(sizes, type) : at::detail::empty_cpu({0}, type);
+  auto call = call_of(graph, src, shifts);
+  call.stats = pointers(stats);
+  call.grad_mean = data_of(grads[0]);
+  call.grad_var = data_of(grads[1]);
+  call.grad_smallest = data_of(grads[2]);
+  call.grad_largest = data_of(grads[3]);
+  call.grad_src = grad_x.mutable_data_ptr();
+  call.grad_shift = shifts.defined() ? grad_shift.mutable_data_ptr() : nullptr;
+  if (rows > 0 && x.size(1) > 0) {
+    check_good(kBackward, kernels::edge_stats_gradient(call));
+  }
+  return {grad_x, grad_shift};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def(
+      "edge_stats(Tensor x, Tensor edges, Tensor? shift, SymInt rows, str which) -> (Tensor mean, "
+      "Tensor var, Tensor smallest, Tensor largest, Tensor ties_smallest, Tensor ties_largest)");
+  library.def(
+      "edge_stats_backward(Tensor? grad_mean, Tensor? grad_var, Tensor? grad_smallest, Tensor? "
+      "grad_largest, Tensor x, Tensor edges, Tensor? shift, SymInt rows, str which, Tensor mean, "
+      "Tensor smallest, Tensor largest, Tensor ties_smallest, Tensor ties_largest) -> (Tensor, "
+      "Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
+  library.impl("edge_stats", edge_stats);
+  library.impl("edge_stats_backward", backward);
+}
+
+}  // namespace cpuaccel::ops

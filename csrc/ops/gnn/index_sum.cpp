@@ -1,0 +1,68 @@
+// cpuaccel::index_sum: index_add of rows that index_select reads, without a tensor of them.
+//
+//   index_sum(x, src, dst, weight, rows)[m] = sum over e with dst[e] = m of weight[e] * x[src[e]]
+//
+// which is what compiled graphs have in the place of x[src], mul and scatter_add, forward and
+// backward. The order of src and dst by dst is kept in the index cache. Negative numbers count from
+// the end. weight: one for each entry of src, or, of shape [E, heads], one for each head, which are
+// columns of x side by side; without it they are ones. x is float32 or float64 of two dimensions.
+
+#include <torch/library.h>
+
+#include <array>
+#include <optional>
+
+#include "ops/gnn/edge_calls.h"
+#include "ops/gnn/edges.h"
+#include "ops/gnn/rows.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr const char* kOp = "cpuaccel::index_sum";
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tensor& dst,
+                     const OptionalTensor& weight, int64_t rows) {
+  check_rows(kOp, "x", x, x.scalar_type());
+  TORCH_CHECK(strided_on_cpu(src) && strided_on_cpu(dst) && is_index_type(src.scalar_type()) &&
+                  is_index_type(dst.scalar_type()) && src.dim() == 1 && dst.sizes() == src.sizes(),
+              kOp,
+              ": expected src and dst to be dense tensors of int32 or int64 and one shape [E] on "
+              "the CPU, but got ",
+              src.scalar_type(), " of shape ", src.sizes(), " and ", dst.scalar_type(),
+              " of shape ", dst.sizes());
+  TORCH_CHECK(rows >= 0, kOp, ": expected rows of 0 or more, but got ", rows);
+  const int64_t count = src.numel();
+  const at::Tensor edges = kept_pair(kOp, src, dst, x.size(0), rows);
+  OptionalTensor in_order;
+  if (weight && weight->defined()) {
+    TORCH_CHECK(weight->dim() == 1 || weight->dim() == 2, kOp,
+                ": expected weight of shape [E] or [E, heads], but got ", weight->sizes());
+    const std::array sizes{count, weight->size(-1)};
+    check_dense(kOp, "weight", *weight, x.scalar_type(),
+                at::IntArrayRef(sizes).slice(0, static_cast<size_t>(weight->dim())));
+    in_order = weight_in_order(kOp, *weight, edges, rows, false);
+  }
+  static const auto edge_sum_heads =
+      edge_op<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt,
+                         bool)>("cpuaccel::edge_sum_heads");
+  if (in_order && in_order->dim() == 2) {
+    return edge_sum_heads.call(x, edges, *in_order, rows, false);
+  }
+  static const auto edge_sum =
+      edge_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::SymInt,
+                         bool, bool)>("cpuaccel::edge_sum");
+  return edge_sum.call(x, edges, in_order, rows, false, false);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def("index_sum(Tensor x, Tensor src, Tensor dst, Tensor? weight, SymInt rows) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("index_sum", index_sum); }
+
+}  // namespace cpuaccel::ops
