@@ -42,13 +42,19 @@ def features() -> list[str]:
     return [name for name in _FEATURES if name in present]
 
 
+def caches() -> dict[str, int]:
+    """Bytes of a core's L1, L2 and so on for data, the smallest first; what the system tells."""
+    sizes = {}
+    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        level, kind, size = ((folder / n).read_text().strip() for n in ("level", "type", "size"))
+        if kind != "Instruction":
+            sizes[f"L{level}"] = int(size[:-1]) * _BYTES_OF[size[-1]]
+    return dict(sorted(sizes.items(), key=lambda item: item[1]))
+
+
 def last_cache() -> int:
     """Bytes of the largest cache, or 32 MiB where the system does not tell."""
-    sizes = []
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
-        sizes.append(int(text[:-1]) * _BYTES_OF[text[-1]])
-    return max(sizes, default=32 << 20)
+    return max(caches().values(), default=32 << 20)
 
 
 def console() -> Console:

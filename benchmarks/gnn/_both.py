@@ -1,9 +1,10 @@
-"""What the benchmarks of this folder have in common: torch beside cpuaccel, on a graph."""
+"""What the benchmarks of this folder have in common: torch, cpuaccel and peers, on a graph."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
@@ -11,7 +12,7 @@ from benchmarks import _machine, _plugin
 from benchmarks._arguments import names, positive
 from benchmarks._report import Row
 from benchmarks._timing import Contender, side_by_side
-from benchmarks.gnn._graphs import GRAPHS
+from benchmarks.gnn._graphs import GRAPHS, Graph
 
 INDEX = {"int32": torch.int32, "int64": torch.int64}
 
@@ -29,11 +30,11 @@ def ways(reasons: dict[str, str]) -> dict[str, bool]:
     return {name: on for name, on in both.items() if not reasons.get(name)}
 
 
-def facts(options: argparse.Namespace) -> dict[str, str]:
+def facts(options: argparse.Namespace, graph: Graph) -> dict[str, str]:
     """The machine and the graph."""
     return {
         **_machine.describe(),
-        "graph": f"{options.graph}, {1 << options.scale:,} nodes, {options.edges:,} edges, "
+        "graph": f"{options.graph}, {graph.nodes:,} nodes, {len(graph.row):,} edges, "
         f"{options.index} indices, float32",
     }
 
@@ -43,10 +44,13 @@ def measure(
     run: Callable[[], object],
     each: dict[str, bool],
     options: argparse.Namespace,
+    others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
     **extra: object,
 ) -> Row:
-    """A row of times of `run`, each way, with what cpuaccel counted."""
+    """A row of times of `run`, each way, with what cpuaccel counted, and of `others` without it."""
     contenders = {way: Contender(run, partial(_plugin.enabled, on)) for way, on in each.items()}
+    off = partial(_plugin.enabled, False)
+    contenders |= {name: Contender(other, off) for name, other in others.items()}
     samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
     calls = {}
     if "cpuaccel" in each:
@@ -55,13 +59,13 @@ def measure(
     return Row(name, samples, {**extra, "calls": calls})
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, columns: str) -> None:
     """Adds the graph, the columns and how long to measure."""
     parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
     parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
     parser.add_argument("--edges", type=positive, default=4_194_304, help="default: 4194304")
     parser.add_argument("--index", choices=list(INDEX), default="int64")
-    parser.add_argument("--columns", type=names, default=["1", "4", "16", "64", "128"])
+    parser.add_argument("--columns", type=names, default=columns, help=f"default: {columns}")
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
     parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
     parser.add_argument(

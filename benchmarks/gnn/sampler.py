@@ -28,7 +28,8 @@ from benchmarks._arguments import names, positive
 from benchmarks._report import left_out, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.gnn import _both
-from benchmarks.gnn._graphs import GRAPHS, adjacency
+from benchmarks.gnn._graphs import GRAPHS, graph_of, matrix_of
+from benchmarks.gnn._peers import why_missing
 
 _BATCHES = 8
 
@@ -90,20 +91,21 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"there is nothing to measure: {reason}")
     importlib.import_module("cpuaccel._ops.sample")
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
-    matrix = adjacency(options.graph, options.scale, options.edges, _both.INDEX[options.index])
+    whole = graph_of(options.graph, options.scale, options.edges)
+    matrix = matrix_of(whole, _both.INDEX[options.index])
     # By rows or by columns, it is some graph's.
     graph = (matrix.crow_indices(), matrix.col_indices())
-    reasons = {name: _why_missing(name) for name in _PEERS}
+    reasons = {name: why_missing(name) for name in _PEERS}
     peers = [name for name, reason in reasons.items() if not reason]
     generator = torch.Generator().manual_seed(3)
-    nodes = 1 << options.scale
+    nodes = whole.nodes
     size = min(options.batch, nodes)
     batches = [torch.randperm(nodes, generator=generator)[:size] for _ in range(_BATCHES)]
     batches = [each.to(graph[0].dtype) for each in batches]
     rows = {case: _measure(CASES[case], graph, batches, peers, options) for case in options.cases}
     columns = [*(_ours(threads) for threads in options.threads), *peers]
     console = _machine.console()
-    facts = {key: value for key, value in _both.facts(options).items() if key != "threads"}
+    facts = {key: value for key, value in _both.facts(options, whole).items() if key != "threads"}
     facts["batch"] = f"{size:,} nodes"
     print_header(console, "millions of edges sampled a second, by the median time", facts)
     console.print(_table(rows, columns))
@@ -127,14 +129,6 @@ class Measured:
 
 def _ours(threads: int) -> str:
     return f"cpuaccel, {threads} thread{'' if threads == 1 else 's'}"
-
-
-def _why_missing(peer: str) -> str:
-    try:
-        importlib.import_module(peer)
-    except (ImportError, OSError) as error:
-        return f"not installed ({str(error).splitlines()[0]})"
-    return ""
 
 
 def _measure(

@@ -1,9 +1,11 @@
-"""Rows reduced by an index and read by one, as layers of graphs do: torch beside cpuaccel.
+"""Rows reduced by an index and read by one, as layers of graphs do: torch, cpuaccel and peers.
 
 The index is where a graph's edges end, shuffled, or in order where a case says so; the rows are
 float32. "amax" is scatter_reduce_, "mean" index_reduce_, a "step" is forward and backward; segments
-are counted anew in each call, which is part of its time. Run as `python -m benchmarks.gnn.scatter`
-from a checkout's root.
+are counted anew in each call, which is part of its time. DGL and torch_scatter stand beside both
+where they are installed (`requirements/peers-gnn.txt`), with cpuaccel off. Beside what reads rows
+stands `copy`: the bytes of the result copied in order, to where some were before. Run as
+`python -m benchmarks.gnn.scatter` from a checkout's root.
 """
 
 import argparse
@@ -21,10 +23,8 @@ from benchmarks import _machine, _plugin
 from benchmarks._arguments import names
 from benchmarks._report import Ratio, Report, left_out
 from benchmarks.gnn import _both
-from benchmarks.gnn._graphs import edges_of
-
-Call = Callable[[Tensor, Tensor, Tensor], object]
-"""Of the rows of all nodes, which may be written to, the index, and the rows of all edges."""
+from benchmarks.gnn._graphs import ends_of, graph_of
+from benchmarks.gnn._peers import ROWS, Call
 
 
 def _spread(index: Tensor, columns: int) -> Tensor:
@@ -91,6 +91,7 @@ CASES: dict[str, Call] = {
     "gather": _gather,
     "index": _index,
 }
+READING = {"index_select", "gather", "index"}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -99,38 +100,54 @@ def main(arguments: list[str] | None = None) -> None:
     _both.check_names(options, CASES)
     torch.set_num_threads(options.threads)
     reasons = {"cpuaccel": _plugin.missing()}
+    reasons |= {name: peer.missing() for name, peer in ROWS.items()}
     ways = _both.ways(reasons)
-    _, index = edges_of(options.graph, options.scale, options.edges, _both.INDEX[options.index])
+    peers = [name for name in ROWS if not reasons[name]]
+    graph = graph_of(options.graph, options.scale, options.edges)
+    _, index = ends_of(graph, _both.INDEX[options.index])
+    columns = [*ways, *peers, *(["copy"] if READING.intersection(options.cases) else [])]
     report = Report(
         "rows reduced and read by an index, median time of a call",
-        _both.facts(options),
-        list(ways),
-        [Ratio("cpuaccel", "torch")],
+        _both.facts(options, graph),
+        columns,
+        [Ratio("cpuaccel", name) for name in columns if name != "cpuaccel"],
         notes=left_out(reasons),
     )
-    for columns in options.columns:
+    orders = {"": index, ", in order": index.sort().values}
+    with _plugin.enabled(False):
+        calls = {
+            order: {name: ROWS[name].prepare(numbers, graph.nodes) for name in peers}
+            for order, numbers in orders.items()
+        }
+    for width in options.columns:
         for case in options.cases:
-            for order, numbers in (("", index), (", in order", index.sort().values)):
-                run = _run(case, numbers, int(columns), options)
-                name = f"K {columns}, {case}{order}"
-                report.rows.append(_both.measure(name, run, ways, options))
+            for order, numbers in orders.items():
+                data = _data(numbers, graph.nodes, int(width))
+                others = {n: partial(c[case], *data) for n, c in calls[order].items() if case in c}
+                if case in READING:
+                    others["copy"] = _copy(data[2])
+                name = f"K {width}, {case}{order}"
+                run = partial(CASES[case], *data)
+                report.rows.append(_both.measure(name, run, ways, options, others))
     report.print(_machine.console())
     if options.json:
         report.write_json(options.json)
 
 
-def _run(
-    case: str, index: Tensor, columns: int, options: argparse.Namespace
-) -> Callable[[], object]:
+def _data(index: Tensor, nodes: int, columns: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of the nodes, the index, rows of the edges."""
     generator = torch.Generator().manual_seed(2)
-    nodes = torch.randn(1 << options.scale, columns, generator=generator)
-    edges = torch.randn(len(index), columns, generator=generator)
-    return partial(CASES[case], nodes, index, edges)
+    rows = (torch.randn(count, columns, generator=generator) for count in (nodes, len(index)))
+    return next(rows), index, next(rows)
+
+
+def _copy(rows: Tensor) -> Callable[[], object]:
+    return partial(torch.empty_like(rows).copy_, rows)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    _both.add_arguments(parser)
+    _both.add_arguments(parser, columns="1,4,16,64,128")
     parser.add_argument("--cases", type=names, default=list(CASES), help=", ".join(CASES))
     return parser
 

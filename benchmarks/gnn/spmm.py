@@ -1,4 +1,8 @@
-"""Sparse times dense products and their reductions, torch beside cpuaccel, and memory's bounds.
+"""Sparse times dense products and reductions: torch, cpuaccel, peers, and memory's bounds.
+
+DGL and torch_sparse stand beside both where they are installed (`requirements/peers-gnn.txt`), with
+the graph prepared beforehand and cpuaccel off. "dgl, no values" leaves the values of the matrix
+out: less than the others do, but what DGL has its fastest kernel for.
 
 Two bounds stand beside the times of the forward: `every row` is the time in which the indices, the
 values, a row of x for every edge and the result can be moved from and to memory, `once` that in
@@ -12,7 +16,7 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,45 +28,59 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
 from benchmarks._report import Ratio, Row, geomean, left_out, print_header, print_notes, show_ratio
+from benchmarks._timing import Sample
 from benchmarks.gnn import _both
-from benchmarks.gnn._graphs import adjacency
+from benchmarks.gnn._graphs import graph_of, matrix_of
+from benchmarks.gnn._peers import PRODUCTS, Product
 from benchmarks.ops._peaks import meter
 
-_RATIO = Ratio("cpuaccel", "torch")
 
-Call = Callable[[Tensor, Tensor], object]
+@dataclass(frozen=True)
+class Case:
+    """A reduction, "" for A @ x; a step is forward and backward, with gradients of the values too
+    where they are asked for.
+    """
 
-
-def _forward(reduce: str, matrix: Tensor, x: Tensor) -> object:
-    with torch.no_grad():
-        return torch.sparse.mm(matrix, x, reduce)
-
-
-def _product(matrix: Tensor, x: Tensor) -> object:
-    with torch.no_grad():
-        return matrix @ x
+    reduce: str
+    step: bool = False
+    values: bool = False
 
 
-def _step(reduce: str, values: bool, matrix: Tensor, x: Tensor) -> object:
-    """Forward and backward, with the gradient of the values too where they are asked for."""
+CASES = {
+    "A @ x": Case(""),
+    "sum": Case("sum"),
+    "mean": Case("mean"),
+    "amax": Case("amax"),
+    "sum, step": Case("sum", step=True),
+    "sum, step with values": Case("sum", step=True, values=True),
+    "amax, step": Case("amax", step=True),
+    "amax, step with values": Case("amax", step=True, values=True),
+}
+
+
+def _of_torch(case: Case, matrix: Tensor, x: Tensor) -> object:
+    if not case.step:
+        with torch.no_grad():
+            return torch.sparse.mm(matrix, x, case.reduce) if case.reduce else matrix @ x
     needs = [x.detach().requires_grad_()]
-    if values:
+    if case.values:
         matrix = matrix.detach().requires_grad_()
         needs.append(matrix)
-    y = torch.sparse.mm(matrix, needs[0], reduce)
+    y = torch.sparse.mm(matrix, needs[0], case.reduce)
     return torch.autograd.grad(y, needs, y.detach())
 
 
-CASES: dict[str, Call] = {
-    "A @ x": _product,
-    "sum": partial(_forward, "sum"),
-    "mean": partial(_forward, "mean"),
-    "amax": partial(_forward, "amax"),
-    "sum, step": partial(_step, "sum", False),
-    "sum, step with values": partial(_step, "sum", True),
-    "amax, step": partial(_step, "amax", False),
-    "amax, step with values": partial(_step, "amax", True),
-}
+def _of_peer(case: Case, product: Product, values: Tensor, x: Tensor) -> object:
+    reduce = case.reduce or "sum"
+    if not case.step:
+        with torch.no_grad():
+            return product(reduce, values, x)
+    needs = [x.detach().requires_grad_()]
+    if case.values:
+        values = values.detach().requires_grad_()
+        needs.append(values)
+    y = product(reduce, values, needs[0])
+    return torch.autograd.grad(y, needs, y.detach())
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -72,23 +90,29 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     torch.set_num_threads(options.threads)
     reasons = {"cpuaccel": _plugin.missing()}
+    reasons |= {name: peer.missing() for name, peer in PRODUCTS.items()}
     ways = _both.ways(reasons)
     measure = meter(torch.float32) if options.peaks else None
     rate = measure().bytes if measure else 0.0
-    matrix = adjacency(options.graph, options.scale, options.edges, _both.INDEX[options.index])
+    graph = graph_of(options.graph, options.scale, options.edges)
+    matrix = matrix_of(graph, _both.INDEX[options.index])
+    with _plugin.enabled(False):
+        peers = {n: peer.prepare(matrix) for n, peer in PRODUCTS.items() if not reasons[n]}
+    columns = [*ways, *peers]
+    ratios = [Ratio("cpuaccel", name) for name in columns if name != "cpuaccel"]
     rows = [
-        _measure(matrix, int(columns), case, ways, options)
+        _measure(matrix, int(columns), case, ways, peers, options)
         for columns in options.columns
         for case in options.cases
     ]
     if measure:
         rate = max(rate, measure().bytes)
-    facts = _both.facts(options)
+    facts = _both.facts(options, graph)
     if rate:
         facts["memory"] = f"{rate / 1e9:.1f} GB/s read"
     console = _machine.console()
     print_header(console, "sparse products, median time of a call", facts)
-    console.print(_table(rows, list(ways), matrix, rate))
+    console.print(_table(rows, columns, ratios, matrix, rate))
     print_notes(console, left_out(reasons))
     if options.json:
         document = {
@@ -97,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
                 {
                     "name": row.name,
                     "times": {name: sample.to_dict() for name, sample in row.samples.items()},
-                    "ratio": _RATIO.of(row.samples),
+                    "ratios": {ratio.label: ratio.of(row.samples) for ratio in ratios},
                     **row.extra,
                 }
                 for row in rows
@@ -107,12 +131,23 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _measure(
-    matrix: Tensor, columns: int, case: str, ways: dict[str, bool], options: argparse.Namespace
+    matrix: Tensor,
+    columns: int,
+    name: str,
+    ways: dict[str, bool],
+    peers: dict[str, Product],
+    options: argparse.Namespace,
 ) -> Row:
+    case = CASES[name]
     x = torch.randn(matrix.shape[1], columns, generator=torch.Generator().manual_seed(2))
-    run = partial(CASES[case], matrix, x)
-    name = f"K {columns}, {case}"
-    return _both.measure(name, run, ways, options, columns=columns, case=case)
+    run = partial(_of_torch, case, matrix, x)
+    others = {
+        peer: partial(_of_peer, case, product, matrix.values(), x)
+        for peer, product in peers.items()
+        if PRODUCTS[peer].weighted or not case.values
+    }
+    heading = f"K {columns}, {name}"
+    return _both.measure(heading, run, ways, options, others, columns=columns, case=name)
 
 
 def _bounds(matrix: Tensor, columns: int, rate: float) -> tuple[float, float]:
@@ -124,33 +159,45 @@ def _bounds(matrix: Tensor, columns: int, rate: float) -> tuple[float, float]:
     return (common + every) / rate, (common + once) / rate
 
 
-def _table(rows: list[Row], ways: list[str], matrix: Tensor, rate: float) -> Table:
+def _table(
+    rows: list[Row], columns: list[str], ratios: list[Ratio], matrix: Tensor, rate: float
+) -> Table:
     table = Table()
     table.add_column("", no_wrap=True)
-    for heading in (*(f"{name} ms" for name in ways), "cpuaccel\nover torch", "spread"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = [f"{name} ms" for name in columns]
+    headings += [f"{ratio.subject}\nover {ratio.base}" for ratio in ratios]
+    for heading in (*headings, "spread"):
+        table.add_column(heading, justify="right")
     if rate:
         table.add_column("every row ms", justify="right")
         table.add_column("once ms", justify="right")
     table.add_column("ran on")
     for row in rows:
-        times = [f"{row.samples[name].median * 1e3:.2f}" for name in ways]
+        times = [_time(row.samples.get(name)) for name in columns]
         spread = max(sample.spread for sample in row.samples.values())
-        cells = [*times, show_ratio(_RATIO.of(row.samples)), f"{spread:.0%}"]
+        speeds = [show_ratio(ratio.of(row.samples)) for ratio in ratios]
+        cells = [*times, *speeds, f"{spread:.0%}"]
         if rate:
             bounds = _bounds(matrix, row.extra["columns"], rate)
-            forward = "step" not in row.extra["case"]
+            forward = not CASES[row.extra["case"]].step
             cells += [f"{bound * 1e3:.2f}" if forward else "-" for bound in bounds]
         table.add_row(row.name, *cells, ", ".join(row.extra["calls"]) or "torch")
-    ratios = [ratio for row in rows if (ratio := _RATIO.of(row.samples)) is not None]
     table.add_section()
-    table.add_row("geomean", *[""] * len(ways), show_ratio(geomean(ratios)))
+    means = [
+        show_ratio(geomean(value for row in rows if (value := ratio.of(row.samples)) is not None))
+        for ratio in ratios
+    ]
+    table.add_row("geomean", *[""] * len(columns), *means)
     return table
+
+
+def _time(sample: Sample | None) -> str:
+    return "-" if sample is None else f"{sample.median * 1e3:.2f}"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    _both.add_arguments(parser)
+    _both.add_arguments(parser, columns="1,4,8,16,64,100,128,256,602")
     parser.add_argument(
         "--cases",
         type=lambda text: [name.strip() for name in text.split(";")],

@@ -28,14 +28,26 @@ from benchmarks import _machine, _plugin
 from benchmarks._arguments import names, positive
 from benchmarks._report import Ratio, Report, Row, left_out
 from benchmarks._timing import Contender, side_by_side
-from benchmarks.gnn._graphs import GRAPHS, edges_of
+from benchmarks.gnn._graphs import GRAPHS, ends_of, graph_of
 
 _CLASSES = 16
 _HEADS = 8
+_RELATIONS = 8
 
 
-def _layer(name: str, features: int, size: int) -> nn.Module:
+def _layer(name: str, features: int, size: int, degrees: Tensor) -> nn.Module:
+    """A layer; `degrees`: how many nodes have 0, 1, 2 ... edges, which PNA scales by."""
     pyg: Any = importlib.import_module("torch_geometric.nn")
+    if name == "PNA":
+        aggregations = ["mean", "min", "max", "std"]
+        scalers = ["identity", "amplification", "attenuation"]
+        return pyg.PNAConv(features, size, aggregations, scalers, degrees)
+    if name == "RGCN":
+        return pyg.RGCNConv(features, size, _RELATIONS)
+    if name.startswith("EdgeConv"):
+        first = nn.Linear(2 * features, size)
+        second = [nn.Linear(size, size)] if name == "EdgeConv MLP" else []
+        return pyg.EdgeConv(nn.Sequential(first, nn.ReLU(), *second))
     if name == "GIN":
         mlp = nn.Sequential(nn.Linear(features, size), nn.ReLU(), nn.Linear(size, size))
         return pyg.GINConv(mlp)
@@ -48,19 +60,23 @@ def _layer(name: str, features: int, size: int) -> nn.Module:
     return pyg.GCNConv(features, size)
 
 
-MODELS = ("GCN", "SAGE mean", "SAGE max", "GAT", "GATv2", "GIN")
+MODELS = (
+    *("GCN", "SAGE mean", "SAGE max", "GAT", "GATv2", "GIN"),
+    *("PNA", "RGCN", "EdgeConv", "EdgeConv MLP"),
+)
 
 
 class Network(nn.Module):
     """Two layers with a ReLU between them."""
 
-    def __init__(self, name: str, features: int, hidden: int) -> None:
+    def __init__(self, name: str, features: int, hidden: int, degrees: Tensor) -> None:
         super().__init__()
-        self.first = _layer(name, features, hidden)
-        self.second = _layer(name, hidden, _CLASSES)
+        self.first = _layer(name, features, hidden, degrees)
+        self.second = _layer(name, hidden, _CLASSES, degrees)
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.second(self.first(x, edge_index).relu(), edge_index)
+    def forward(self, x: Tensor, *edges: Tensor) -> Tensor:
+        """`edges`: their index and, for RGCN, their types."""
+        return self.second(self.first(x, *edges).relu(), *edges)
 
 
 @dataclass(frozen=True)
@@ -99,20 +115,26 @@ def _ways() -> dict[str, Way]:
 class Training:
     """A model, its optimizer and the graph."""
 
-    def __init__(self, model: nn.Module, x: Tensor, edge_index: Tensor, target: Tensor) -> None:
-        self.model, self.x, self.edge_index, self.target = model, x, edge_index, target
+    title = "training step"
+
+    def __init__(self, model: nn.Module, x: Tensor, target: Tensor, *edges: Tensor) -> None:
+        self.model, self.x, self.target, self.edges = model, x, target, edges
         self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
 
     def step(self) -> Tensor:
         """One step; the loss before it."""
         self.optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(self.model(self.x, self.edge_index), self.target)
+        loss = self.loss()
         loss.backward()
         self.optimizer.step()
         return loss.detach()
 
+    def loss(self) -> Tensor:
+        """Of all nodes."""
+        return nn.functional.cross_entropy(self.model(self.x, *self.edges), self.target)
 
-def main(arguments: list[str] | None = None) -> None:
+
+def main(arguments: list[str] | None = None, training: type[Training] = Training) -> None:
     """Parses `arguments`, measures, and prints or writes what was asked for."""
     options = _parser().parse_args(arguments)
     for name, known in ((options.graph, GRAPHS), *((m, MODELS) for m in options.models)):
@@ -121,14 +143,15 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     reasons = {name: _missing() for name in _ways() if name != "torch"}
     ways = {name: way for name, way in _ways().items() if not reasons.get(name)}
-    edge_index = torch.stack(edges_of(options.graph, options.scale, options.edges, torch.int64))
+    graph = graph_of(options.graph, options.scale, options.edges)
+    edge_index = torch.stack(ends_of(graph, torch.int64))
     generator = torch.Generator().manual_seed(3)
-    x = torch.randn(1 << options.scale, options.hidden, generator=generator)
+    x = torch.randn(graph.nodes, options.hidden, generator=generator)
     target = torch.randint(0, _CLASSES, (len(x),), generator=generator)
     facts = {
         **_machine.describe(),
-        "graph": f"{options.graph}, {len(x):,} nodes, {options.edges:,} edges, int64 indices, "
-        f"{options.hidden} features and hidden, float32, full-batch",
+        "graph": f"{options.graph}, {len(x):,} nodes, {edge_index.shape[1]:,} edges, "
+        f"int64 indices, {options.hidden} features and hidden, float32, full-batch",
     }
     ratios = [
         Ratio("cpuaccel", "torch"),
@@ -137,14 +160,16 @@ def main(arguments: list[str] | None = None) -> None:
         Ratio("accelerated", "torch, allocator"),
     ]
     report = Report(
-        "training step, median time", facts, list(ways), ratios, notes=left_out(reasons)
+        f"{training.title}, median time", facts, list(ways), ratios, notes=left_out(reasons)
     )
     peaks = Table(title="peak of a step, MiB", title_justify="left")
     peaks.add_column("")
     for name in ways:
         peaks.add_column(name, justify="right")
     for name in options.models:
-        report.rows.append(_measure(name, ways, (x, edge_index, target), options))
+        kinds = torch.randint(0, _RELATIONS, (options.edges,), generator=generator)
+        edges = (edge_index, kinds) if name == "RGCN" else (edge_index,)
+        report.rows.append(_measure(name, ways, (x, target, *edges), options, training))
         found = report.rows[-1].extra["peak_bytes"]
         peaks.add_row(name, *(f"{found[w] / 2**20:.0f}" if w in found else "-" for w in ways))
         if options.json:
@@ -163,16 +188,22 @@ def _missing() -> str:
 
 
 def _measure(
-    name: str, ways: dict[str, Way], data: tuple[Tensor, Tensor, Tensor], options: Any
+    name: str,
+    ways: dict[str, Way],
+    data: tuple[Tensor, ...],
+    options: Any,
+    cls: type[Training],
 ) -> Row:
     """A row of times; its extra figures are first losses, peaks and what the plugin ran."""
     torch.manual_seed(1)
-    model = Network(name, options.hidden, options.hidden)
+    x, _, edge_index, *_ = data
+    degrees = edge_index[1].bincount(minlength=len(x)).bincount()
+    model = Network(name, options.hidden, options.hidden, degrees)
     contenders: dict[str, Contender] = {}
     extra: dict[str, dict[str, Any]] = {"loss": {}, "peak_bytes": {}, "calls": {}}
     for way, column in ways.items():
         with column.around():
-            training = Training(column.change(copy.deepcopy(model)), *data)
+            training = cls(column.change(copy.deepcopy(model)), *data)
             extra["loss"][way] = float(training.step())
             if way != "torch":
                 extra["peak_bytes"][way] = _peak(training.step)

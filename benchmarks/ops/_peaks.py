@@ -11,6 +11,7 @@ from benchmarks.ops import kernels
 from benchmarks.ops._kernel_results import KernelResult
 
 _GIGA = 1e9
+_READ = "read "
 # Twice a multiply-add of floats; there is no peak of bf16 arithmetic yet.
 _OPERATIONS_OF = {torch.float32: "fp32"}
 
@@ -46,16 +47,33 @@ def meter(dtype: torch.dtype) -> Callable[[], MachinePeaks] | None:
     operations = _OPERATIONS_OF.get(dtype)
     if operations is None:
         return None
+    results = _program()
+    return lambda: of_results(results(), operations)
+
+
+def reading() -> Callable[[], dict[str, float]]:
+    """Measures the bytes read a second, by where they lie: L1, L2, L3, memory."""
+    results = _program()
+    return lambda: rates_of_reading(results())
+
+
+def rates_of_reading(results: list[KernelResult]) -> dict[str, float]:
+    """Bytes read a second among the rows that cpuaccel_bench wrote, by place."""
+    reads = [(row.shape.removeprefix(_READ), row) for row in results if row.shape.startswith(_READ)]
+    return {place: _GIGA * row.rate for place, row in reads}
+
+
+def _program() -> Callable[[], list[KernelResult]]:
+    """Builds cpuaccel_bench; what is returned runs its peaks, on torch's number of threads."""
     program = kernels._build()
 
-    def measure() -> MachinePeaks:
+    def run() -> list[KernelResult]:
         options = argparse.Namespace(
             family="peaks", filter="", threads=torch.get_num_threads(), rounds=9, budget=0.2
         )
-        results = kernels._run(program, options)
-        return of_results(results, operations)
+        return kernels._run(program, options)
 
-    return measure
+    return run
 
 
 def of_results(results: list[KernelResult], operations: str) -> MachinePeaks:

@@ -1,0 +1,151 @@
+"""What stands beside torch and cpuaccel where it is installed: DGL, torch_sparse, torch_scatter.
+
+Each is given the graph beforehand and keeps it in the orders it likes; indices and numbers are
+those that torch gets, but indices of torch_sparse and torch_scatter are always int64. They run with
+cpuaccel off, its allocator too.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from benchmarks.gnn import _dgl
+
+Product = Callable[[str, Tensor, Tensor], Tensor]
+"""By the name of a reduction: a matrix of these values times x."""
+Call = Callable[[Tensor, Tensor, Tensor], object]
+"""Of the rows of all nodes, which may be written to, the index, and the rows of all edges."""
+
+
+def why_missing(module: str) -> str:
+    """Why `module`, some package or other, cannot be imported, or ""."""
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError) as error:
+        return f"not installed ({str(error).splitlines()[0]})"
+    return ""
+
+
+@dataclass(frozen=True)
+class ProductPeer:
+    """A peer in sparse products: why there is none, or ""; and the product of a matrix."""
+
+    missing: Callable[[], str]
+    prepare: Callable[[Tensor], Product]
+    weighted: bool = True
+
+
+@dataclass(frozen=True)
+class RowsPeer:
+    """A peer in rows reduced by an index: for an index and nodes, what it has by case."""
+
+    missing: Callable[[], str]
+    prepare: Callable[[Tensor, int], dict[str, Call]]
+
+
+def _dgl_product(weighted: bool, matrix: Tensor) -> Product:
+    graph = _dgl.graph_of(matrix)
+
+    def product(reduce: str, values: Tensor, x: Tensor) -> Tensor:
+        return _dgl.reduced(graph, reduce, x, values if weighted else None)
+
+    return product
+
+
+def _torch_sparse_product(matrix: Tensor) -> Product:
+    torch_sparse = importlib.import_module("torch_sparse")
+    adjacency = torch_sparse.SparseTensor(
+        rowptr=matrix.crow_indices().long(),
+        col=matrix.col_indices().long(),
+        value=matrix.values(),
+        sparse_sizes=tuple(matrix.shape),
+        is_sorted=True,
+        trust_data=True,
+    ).fill_cache_()
+
+    def product(reduce: str, values: Tensor, x: Tensor) -> Tensor:
+        name = {"amax": "max"}.get(reduce, reduce)
+        return torch_sparse.matmul(adjacency.set_value(values, layout="coo"), x, reduce=name)
+
+    return product
+
+
+PRODUCTS: dict[str, ProductPeer] = {
+    "dgl": ProductPeer(_dgl.why_missing, partial(_dgl_product, True)),
+    "dgl, no values": ProductPeer(_dgl.why_missing, partial(_dgl_product, False), weighted=False),
+    "torch_sparse": ProductPeer(partial(why_missing, "torch_sparse"), _torch_sparse_product),
+}
+"""DGL's product without values is the one that it has libxsmm for; it is less than is asked for."""
+
+
+def _dgl_rows(index: Tensor, nodes: int) -> dict[str, Call]:
+    graph = _dgl.graph_of_ends(index, nodes)
+
+    def of_edges(reduce: str) -> Call:
+        return lambda _, __, edges: _dgl.reduced_edges(graph, reduce, edges)
+
+    def of_segments(reduce: str) -> Call:
+        def run(_: Tensor, index: Tensor, edges: Tensor) -> Tensor:
+            return _dgl.reduced_segments(torch.bincount(index, minlength=nodes), reduce, edges)
+
+        return run
+
+    return {
+        "scatter_add": of_edges("sum"),
+        "index_add": of_edges("sum"),
+        "amax": of_edges("max"),
+        "amax step": _step(of_edges("max")),
+        "mean": of_edges("mean"),
+        "segment sum": of_segments("sum"),
+        "segment max": of_segments("max"),
+        "segment max step": _step(of_segments("max")),
+    }
+
+
+def _torch_scatter_rows(index: Tensor, nodes: int) -> dict[str, Call]:
+    torch_scatter = importlib.import_module("torch_scatter")
+    numbers = index.long()
+
+    def scatter(reduce: str) -> Call:
+        return lambda _, __, edges: torch_scatter.scatter(
+            edges, numbers, dim=0, dim_size=nodes, reduce=reduce
+        )
+
+    def segment(reduce: str) -> Call:
+        def run(_: Tensor, index: Tensor, edges: Tensor) -> Tensor:
+            bounds = torch.bincount(index, minlength=nodes).cumsum(0)
+            bounds = torch.cat([bounds.new_zeros(1), bounds])
+            return torch_scatter.segment_csr(edges, bounds, reduce=reduce)
+
+        return run
+
+    return {
+        "scatter_add": scatter("sum"),
+        "index_add": scatter("sum"),
+        "amax": scatter("max"),
+        "amax step": _step(scatter("max")),
+        "mean": scatter("mean"),
+        "segment sum": segment("sum"),
+        "segment max": segment("max"),
+        "segment max step": _step(segment("max")),
+    }
+
+
+def _step(forward: Call) -> Call:
+    """Forward and backward."""
+
+    def run(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
+        needs = edges.detach().requires_grad_()
+        return torch.autograd.grad(forward(nodes, index, needs), needs, nodes)
+
+    return run
+
+
+ROWS: dict[str, RowsPeer] = {
+    "dgl": RowsPeer(_dgl.why_missing, _dgl_rows),
+    "torch_scatter": RowsPeer(partial(why_missing, "torch_scatter"), _torch_scatter_rows),
+}

@@ -1,0 +1,183 @@
+"""The PyG table of PyTorch 2.0's announcement, as cpuaccel over torch: its twelve rows, by option.
+
+The announcement has times of 2.0 over 1.13.1 on two Xeon 8380; here stand those of the installed
+torch with cpuaccel over those without, no line of the model changed, and after
+`cpuaccel.gnn.accelerate`. The data cannot be had, so graphs of the same sizes and skew of degrees
+are made (Chung-Lu), large ones a SCALE-th of their nodes and edges. The share is of the gathers,
+scatters and sparse products in a step of torch alone; where it is under a half, what is left bounds
+the ratio. Batches are drawn beforehand, the same for all columns. Needs torch_geometric. Run as
+`python -m benchmarks.gnn.blog` from a checkout's root.
+"""
+
+import argparse
+import copy
+import importlib
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import positive
+from benchmarks._report import Ratio, Report, Row, print_header, show_ratio
+from benchmarks._timing import Contender, side_by_side
+from benchmarks.gnn import _blog_jobs
+from benchmarks.gnn._blog_jobs import Job
+from benchmarks.gnn._blog_rows import ROWS, BlogRow
+
+_RATIOS = (Ratio("cpuaccel", "torch"), Ratio("accelerated", "torch"))
+
+_KERNELS = {
+    "aten::scatter",
+    "aten::scatter_",
+    "aten::scatter_add",
+    "aten::scatter_add_",
+    "aten::scatter_reduce",
+    "aten::scatter_reduce_",
+    "aten::index",
+    "aten::index_select",
+    "aten::index_add",
+    "aten::index_add_",
+    "aten::index_put_",
+    "aten::gather",
+    "aten::_segment_reduce",
+    "aten::_sparse_mm",
+    "aten::_sparse_mm_reduce_impl",
+    "aten::_sparse_mm_reduce_impl_backward",
+}
+"""What the profile calls the work of graphs; what these call in turn is in their time."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    options = _parser().parse_args(arguments)
+    rows = [row for row in ROWS if options.rows in row.name]
+    if not rows:
+        raise SystemExit(f"no row contains {options.rows!r}: {', '.join(row.name for row in ROWS)}")
+    if reason := _plugin.missing():
+        raise SystemExit(f"there is nothing to measure: {reason}")
+    try:
+        importlib.import_module("torch_geometric.nn")
+    except ImportError as error:
+        raise SystemExit(f"torch_geometric is needed: {error}") from error
+    warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
+    torch.set_num_threads(options.threads)
+    facts = {
+        **_machine.describe(),
+        "scale": f"1/{options.scale} of Reddit's and ogbn-products' nodes and edges",
+        "step": f"{options.batches} batches",
+    }
+    report = Report("a step, median time", facts, list(_WAYS), list(_RATIOS))
+    table = Table()
+    table.add_column("", no_wrap=True)
+    headings = [f"{name} ms" for name in _WAYS] + ["cpuaccel", "accelerated", "announced"]
+    for heading in (*headings, "kernels", "spread"):
+        table.add_column(heading, justify="right")
+    table.add_column("graph")
+    for row in rows:
+        job = _blog_jobs.make(row, options.scale, options.batches)
+        report.rows.append(_measure(row, job, options))
+        table.add_row(*_cells(report.rows[-1]))
+        if options.json:
+            report.write_json(options.json)
+    console = _machine.console()
+    print_header(console, report.title, facts)
+    console.print(table)
+
+
+def _accelerate(model: nn.Module) -> nn.Module:
+    accelerated: nn.Module = importlib.import_module("cpuaccel.gnn").accelerate(model)
+    return accelerated
+
+
+def _as_it_is(model: nn.Module) -> nn.Module:
+    return model
+
+
+_WAYS: dict[str, tuple[bool, Callable[[nn.Module], nn.Module]]] = {
+    "torch": (False, _as_it_is),
+    "cpuaccel": (True, _as_it_is),
+    "accelerated": (True, _accelerate),
+}
+"""Columns: whether cpuaccel is on, and what becomes of the model."""
+
+
+def _measure(row: BlogRow, job: Job, options: argparse.Namespace) -> Row:
+    contenders: dict[str, Contender] = {}
+    for name, (on, change) in _WAYS.items():
+        with _plugin.enabled(on):
+            step = partial(job.step, change(copy.deepcopy(job.model)))
+        contenders[name] = Contender(step, partial(_plugin.enabled, on))
+    with _plugin.enabled(False):
+        share = kernel_share(contenders["torch"].run)
+    with _plugin.enabled(True):
+        calls = _plugin.calls_of(contenders["cpuaccel"].run)
+    samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
+    extra = {"announced": row.blog, "kernel_share": share, "graph": job.graph, "calls": calls}
+    return Row(row.name, samples, extra)
+
+
+def kernel_share(run: Callable[[], object]) -> float:
+    """The share of the kernels of graphs in the time of one call, the second, by torch.profiler."""
+    run()
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        run()
+    events = profiled.events() or []
+    outermost = [event for event in events if _is_kernel(event) and not _within_kernel(event)]
+    total = sum(event.self_cpu_time_total for event in events)
+    return sum(event.cpu_time_total for event in outermost) / total if total else 0.0
+
+
+def _is_kernel(event: Any) -> bool:
+    return event.name in _KERNELS
+
+
+def _within_kernel(event: Any) -> bool:
+    while event := event.cpu_parent:
+        if _is_kernel(event):
+            return True
+    return False
+
+
+def _cells(row: Row) -> list[str]:
+    times = [f"{row.samples[name].median * 1e3:.1f}" for name in _WAYS]
+    ratios = [show_ratio(ratio.of(row.samples)) for ratio in _RATIOS]
+    spread = max(sample.spread for sample in row.samples.values())
+    shares = [f"{row.extra['kernel_share']:.0%}", f"{spread:.0%}"]
+    return [
+        row.name,
+        *times,
+        *ratios,
+        f"{row.extra['announced']:.2f}x",
+        *shares,
+        row.extra["graph"],
+    ]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default="", metavar="TEXT", help="only those that contain TEXT")
+    parser.add_argument(
+        "--scale", type=positive, default=8, help="large graphs are a SCALE-th (default: 8)"
+    )
+    parser.add_argument("--batches", type=positive, default=2, help="of a step (default: 2)")
+    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
+    parser.add_argument("--rounds", type=positive, default=5, help="at most (default: 5)")
+    parser.add_argument(
+        "--budget", type=float, default=10.0, help="seconds of rounds a row (default: 10)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
