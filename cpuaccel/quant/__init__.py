@@ -1,4 +1,4 @@
-"""The int8 quantized engine: its switch, and the fusion of models that run on it."""
+"""The int8 quantized engine: its switch, and the fusion and lowering of models that run on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import GraphModule
 
-__all__ = ["fuse"]
+__all__ = ["fuse", "lower"]
 
 
 def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
@@ -41,3 +41,33 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
     from cpuaccel.quant._fusion import fuse_model
 
     return fuse_model(model, inplace)
+
+
+def lower(model: torch.nn.Module) -> torch.nn.Module:
+    """Rewrite a convert_fx model to plain tensors, with the same numbers, for `torch.compile`.
+
+    What is quantized becomes uint8 and int8 tensors between `quantize_per_tensor` and
+    `dequantize_per_tensor`, the form that PT2E models have, with ops of floats between them. There
+    is no packed weight and no quantized tensor of torch in it, so it compiles with no graph break,
+    exports, and runs on every engine. Lowered are static, dynamic and float16-dynamic layers,
+    embeddings of 8 bits, and what convert_fx puts between them; LSTM, GRU and their cells stay
+    torch's. Anything else stays on torch's quantized tensors, in a logged warning each, and is
+    named in `meta["cpuaccel_left"]`.
+
+    Results are those of `model` but for the order in which floats are rounded: a quantum at most,
+    here and there. Eager, a lowered model is slow: compile it.
+
+    Args:
+        model: what `convert_fx` returned, before `fuse`, in evaluation mode; or a module with such
+            parts. It is not changed; what is not quantized in it is shared with the result.
+
+    Returns:
+        The lowered model: a GraphModule for a GraphModule.
+
+    Raises:
+        TypeError: `model` is no module, or has no part that convert_fx returned.
+        ValueError: `model` is in training mode, or prepared but not converted.
+    """
+    from cpuaccel.quant._lowering import lower_model
+
+    return lower_model(model)

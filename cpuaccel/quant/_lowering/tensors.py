@@ -1,0 +1,139 @@
+"""Torch's own ops, methods and modules where they are called on quantized tensors."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+import torch.ao.nn.quantized as nnq
+import torch.nn.functional as F
+from torch import nn
+from torch.fx import Node
+
+from cpuaccel.quant._fusion import elementwise
+from cpuaccel.quant._lowering.lowering import Lowering
+from cpuaccel.quant._lowering.values import Quantizer
+
+_SIZES = frozenset(["dim", "numel", "shape", "size", "stride", "ndimension", "is_contiguous"])
+"""Methods and attributes that read no value."""
+
+_KEEPING_FUNCTIONS: frozenset[Any] = frozenset(
+    [
+        *(torch.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d),
+        *(torch.avg_pool1d, torch._C._nn.avg_pool2d, torch._C._nn.avg_pool3d),
+        *(F.adaptive_avg_pool1d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d),
+        *(F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d),
+        *(F.hardtanh, F.hardtanh_, F.interpolate, F.relu, F.relu6, torch.relu, torch.relu_),
+        *(torch.clamp, torch.mean, F.upsample, torch.max_pool3d),
+        *(torch.cat, torch.concat, torch.concatenate, torch.stack),
+    ]
+)
+_KEEPING_METHODS = frozenset(["clamp", "mean", "relu", "relu_"])
+_KEEPING_MODULES = frozenset(
+    [
+        *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool1d),
+        *(nn.AvgPool2d, nn.AvgPool3d, nn.Hardtanh, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d),
+        *(nn.ReLU, nn.ReLU6, nnq.ReLU6, nn.Upsample),
+    ]
+)
+"""What gives a result of the quantizer of its (first) operand."""
+
+_JOINING: frozenset[Any] = frozenset([torch.cat, torch.concat, torch.concatenate, torch.stack])
+"""Of these, what only puts tensors together."""
+
+_FIXED = {
+    "sigmoid": (1 / 256, 0),
+    "hardsigmoid": (1 / 256, 0),
+    "tanh": (2 / 256, 128),
+}
+"""What has a result of one quantizer, of quint8, whatever it is given."""
+_FIXED_MODULES = {nn.Sigmoid: "sigmoid", nn.Hardsigmoid: "hardsigmoid", nn.Tanh: "tanh"}
+
+_MOVING_METHODS = elementwise.MOVING_METHODS | {
+    *("clone", "detach", "expand", "narrow", "repeat", "repeat_interleave", "select", "t"),
+}
+_MOVING_FUNCTIONS: frozenset[Any] = frozenset(
+    [
+        *(torch.chunk, torch.flatten, torch.permute, torch.reshape, torch.split, torch.squeeze),
+        *(torch.transpose, torch.unflatten, torch.unsqueeze, torch.narrow, operator.getitem),
+        *(torch.repeat_interleave, torch.channel_shuffle, F.channel_shuffle, torch.clone),
+        *(F.pixel_shuffle, F.pixel_unshuffle, torch.select, torch.movedim, torch.swapaxes),
+    ]
+)
+_MOVING_MODULES = frozenset(
+    [nn.Flatten, nn.Unflatten, nn.Identity, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle]
+)
+"""What is the same for integers."""
+
+
+def lower(low: Lowering, node: Node, module: nn.Module | None) -> bool:
+    """Lower what is called on integers, and return True; False where it is none of these."""
+    if _reads_sizes(node):
+        low.put(node, low.copy(node, low.as_is))
+    elif elementwise.is_same(node, module) or type(module) is nnq.Dropout:
+        operand = node.all_input_nodes[0]
+        value: Any = low.as_is(operand)
+        low.put(node, value, low.quantizer(operand))
+    elif _moves(low, node, module):
+        low.put(node, low.copy(node, low.as_is), low.quantizer(node.args[0]))
+    elif _among(node, module, _KEEPING_FUNCTIONS, _KEEPING_METHODS, _KEEPING_MODULES):
+        quantizer = low.quantizer(node.args[0])
+        if quantizer is None or _asks_for_type(node):
+            return False
+        low.put_quantized(node, low.copy(node, low.as_float), quantizer)
+    elif name := _fixed(node, module):
+        quantizer = low.quantizer(node.args[0])
+        if quantizer is None or quantizer.dtype != torch.uint8:
+            return False
+        low.put_quantized(node, low.copy(node, low.as_float), Quantizer(*_FIXED[name]))
+    else:
+        return False
+    return True
+
+
+def _among(
+    node: Node,
+    module: nn.Module | None,
+    functions: frozenset[Any],
+    methods: frozenset[str],
+    modules: frozenset[type[nn.Module]],
+) -> bool:
+    if node.op == "call_module":
+        return type(module) in modules
+    if node.op == "call_method":
+        return node.target in methods
+    try:
+        return node.target in functions
+    except TypeError:  # not hashable
+        return False
+
+
+def _reads_sizes(node: Node) -> bool:
+    if node.op == "call_method":
+        return node.target in _SIZES
+    return node.target is getattr and node.args[1] in _SIZES
+
+
+def _moves(low: Lowering, node: Node, module: nn.Module | None) -> bool:
+    """Return whether integers of one quantizer are all that `node` moves or puts together."""
+    if _among(node, module, _MOVING_FUNCTIONS, _MOVING_METHODS, _MOVING_MODULES):
+        return True
+    if node.op != "call_function" or node.target not in _JOINING:
+        return False
+    parts: Any = node.args[0]
+    if not isinstance(parts, (list, tuple)):
+        return False
+    quantizers = {low.quantizer(part) for part in parts}
+    return len(quantizers) == 1 and None not in quantizers
+
+
+def _asks_for_type(node: Node) -> bool:
+    return any(isinstance(arg, torch.dtype) for arg in (*node.args, *node.kwargs.values()))
+
+
+def _fixed(node: Node, module: nn.Module | None) -> str:
+    if node.op == "call_module":
+        return _FIXED_MODULES.get(type(module), "")
+    name = str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
+    return name.rstrip("_") if name.rstrip("_") in _FIXED else ""

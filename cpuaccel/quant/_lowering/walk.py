@@ -1,0 +1,152 @@
+"""`cpuaccel.quant.lower`: node by node, by the first of an ordered list of rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.ao.nn.quantized as nnq
+from torch import nn
+from torch.fx import Graph, GraphModule, Node
+
+from cpuaccel import _log
+from cpuaccel.quant._fusion import elementwise
+from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._lowering import embedding, layers, ops, tensors
+from cpuaccel.quant._lowering.lowering import Lowering
+from cpuaccel.quant._lowering.values import Quantizer, plain_dtype
+
+LEFT = "cpuaccel_left"
+"""In `meta` of a lowered model: what in it still runs on torch's quantized tensors, by node."""
+
+
+def lower_module(module: GraphModule) -> GraphModule:
+    """Return a q/dq form of a convert_fx graph, which shares its tensors of floats."""
+    low = Lowering(Model(module))
+    for node in module.graph.nodes:
+        if node.op == "output":
+            low.emit.graph.output(low.as_quantized(node.args[0]), node.type)
+        else:
+            _lower_node(low, node)
+    graph = low.emit.graph
+    # How arguments and results are packed into dicts and the like, where it was traced so.
+    graph.set_codegen(module.graph._codegen)
+    lowered = _module(low, graph, module)
+    lowered.graph.eliminate_dead_code()
+    lowered = _module(low, lowered.graph, module)  # without the attributes that nobody reads now
+    lowered.meta[LEFT] = {node.name: called for node, called in low.left.items()}
+    for node, called in low.left.items():
+        _log.logger.warning("cpuaccel.quant.lower: %s (%s) is not lowered", node.name, called)
+    return lowered
+
+
+def _module(low: Lowering, graph: Graph, before: GraphModule) -> GraphModule:
+    lowered = GraphModule(low.emit.attributes, graph, type(before).__name__)
+    lowered.training = before.training
+    return lowered
+
+
+def _lower_node(low: Lowering, node: Node) -> None:
+    module = low.model.called(node)
+    if node.op in ("placeholder", "get_attr"):
+        low.put(node, low.copy(node, low.as_is))
+    elif not _by_list(low, node, module):
+        if not low.is_quantized(node):
+            low.put(node, low.copy(node, low.as_is))
+        elif low.reads_left(node) or not tensors.lower(low, node, module):
+            low.leave(node, low.copy(node, low.as_quantized), _called(node, module))
+    if elementwise.mutates(node, module) and node.all_input_nodes:
+        # Whoever reads the operand from here on reads the result.
+        first = node.all_input_nodes[0]
+        value: Any = low.as_is(node)
+        low.put(first, value, low.quantizer(node))
+
+
+def _by_list(low: Lowering, node: Node, module: nn.Module | None) -> bool:
+    """Lower what has rules of its own, and return whether it has."""
+    if module is not None:
+        return not watched(module) and _by_module(low, node, module)
+    if node.op == "call_method" and node.target == "dequantize":
+        return _dequantize(low, node)
+    if node.op == "call_function" and node.target is torch.quantize_per_tensor:
+        arguments = [*node.args, *node.kwargs.values()]
+        scale, zero_point, dtype = (low.number(value) for value in arguments[1:4])
+        return _quantize(low, node, scale, zero_point, dtype)
+    return _by_op(low, node, elementwise.op_name(node.target))
+
+
+def _by_module(low: Lowering, node: Node, module: Any) -> bool:
+    kind = type(module)
+    if kind in layers.MODULES:
+        layers.lower_module(low, node, module)
+    elif kind in ops.MODULES:
+        ops.lower_module(low, node, module)
+    elif kind is nnq.Softmax:
+        _softmax(low, node, module)
+    elif kind is nnq.DeQuantize:
+        return _dequantize(low, node)
+    elif kind is nnq.Quantize:
+        return _quantize(low, node, module.scale, module.zero_point, module.dtype)
+    elif kind in embedding.MODULES:
+        return embedding.lower_module(low, node, module)
+    else:
+        return False
+    return True
+
+
+def _by_op(low: Lowering, node: Node, name: str) -> bool:
+    if name in ops.SCALARS and len(node.args) == ops.OPERANDS_ONLY:
+        ops.lower_scalar(low, node, name)
+    elif name in layers.KINDS:
+        layers.lower_op(low, node, name, _arguments(node))
+    elif name in ops.OWN_QUANTIZER:
+        ops.lower_op(low, node, name, _arguments(node))
+    elif name in ops.SAME_QUANTIZER and (quantizer := low.quantizer(node.args[0])):
+        operands = [low.as_float(value) for value in node.args]
+        run = ops.SAME_QUANTIZER[name]
+        low.put_quantized(node, run(low.emit, *operands, **node.kwargs), quantizer)
+    else:
+        return False
+    return True
+
+
+def _dequantize(low: Lowering, node: Node) -> bool:
+    value: Any = low.as_float(node.args[0])
+    low.put(node, value)
+    return True
+
+
+def _quantize(low: Lowering, node: Node, scale: Any, zero_point: Any, dtype: Any) -> bool:
+    plain = plain_dtype(dtype)
+    if plain is None:
+        return False
+    quantizer = Quantizer(float(scale), int(zero_point), plain)
+    low.put_quantized(node, low.as_float(node.args[0]), quantizer)
+    return True
+
+
+def _softmax(low: Lowering, node: Node, module: Any) -> None:
+    floats = low.emit.call(nn.functional.softmax, low.as_float(node.args[0]), module.dim)
+    low.put_quantized(node, floats, Quantizer(float(module.scale), int(module.zero_point)))
+
+
+def _arguments(node: Node) -> list[Any]:
+    """Return all arguments of an op's schema, with its defaults."""
+    schemas = elementwise.schemas(node.target)
+    for schema in schemas:
+        expected = schema.arguments
+        if len(node.args) <= len(expected) and all(
+            any(key == each.name for each in expected) for key in node.kwargs
+        ):
+            given = list(node.args)
+            for each in expected[len(given) :]:
+                given.append(node.kwargs.get(each.name, each.default_value))
+            return given
+    raise TypeError(
+        f"cpuaccel.quant.lower: {node.name}: expected arguments of a form of {node.target}, got "
+        f"{node.args}, {node.kwargs}"
+    )
+
+
+def _called(node: Node, module: nn.Module | None) -> str:
+    return type(module).__name__ if module is not None else str(node.target)
