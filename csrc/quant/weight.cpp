@@ -13,7 +13,8 @@ namespace {
 std::string joined(const std::array<int64_t, 3>& values, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
-    text += (i == 0 ? "" : "x") + std::to_string(values[static_cast<size_t>(i)]);
+    text += i == 0 ? "" : "x";
+    text += std::to_string(values[static_cast<size_t>(i)]);
   }
   return text;
 }

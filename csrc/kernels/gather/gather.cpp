@@ -4,6 +4,10 @@
 #include <cstddef>
 #include <cstring>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "base/parallel.h"
 #include "kernels/inline.h"
 #include "kernels/round_up.h"
@@ -14,6 +18,7 @@ namespace {
 constexpr int64_t kGrainBytes = 1 << 16;  // for which a thread is worth waking
 constexpr int64_t kNearBytes = 1 << 18;   // what an L2 holds besides
 constexpr int64_t kLine = 64;
+constexpr int64_t kStreamedBytes = int64_t{1} << 25;  // of a result that no cache will hold
 
 template <int64_t kBytes>
 CPUACCEL_INLINE void copy(std::byte* dst, const std::byte* src) {
@@ -42,6 +47,27 @@ struct LongRow {
     copy<kPiece>(dst + bytes - kPiece, src + bytes - kPiece);
   }
 };
+
+#if defined(__SSE2__)
+// Of whole lines, past the caches: an ordinary store reads the line that it is about to overwrite.
+struct StreamedRow {
+  static int64_t bytes(int64_t row_bytes) { return row_bytes; }
+  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += kLine) {
+      __m128i line[4];
+      std::memcpy(line, src + at, kLine);
+      for (int i = 0; i < 4; ++i) {
+        _mm_stream_si128(reinterpret_cast<__m128i*>(dst + at) + i, line[i]);
+      }
+    }
+  }
+};
+
+bool is_streamed(const GatherCall& call) {
+  return call.row_bytes % kLine == 0 && reinterpret_cast<uintptr_t>(call.dst) % kLine == 0 &&
+         call.E >= kStreamedBytes / call.row_bytes;
+}
+#endif
 
 struct AnyRow {
   static int64_t bytes(int64_t row_bytes) { return row_bytes; }
@@ -84,6 +110,12 @@ void rows(const GatherCall& call, int64_t begin, int64_t end) {
 
 template <typename Index>
 void by_size(const GatherCall& call, int64_t begin, int64_t end) {
+#if defined(__SSE2__)
+  if (is_streamed(call)) {
+    rows<Index, StreamedRow>(call, begin, end);
+    return _mm_sfence();  // before other threads are told that this part is done
+  }
+#endif
   switch (call.row_bytes) {
     case 4:
       return rows<Index, ExactRow<4>>(call, begin, end);

@@ -80,11 +80,11 @@ struct SpmmRun {
   using Element = typename V::Element;
   using Number = typename V::Number;
   using Vector = typename V::Vector;
-  // Several entries side by side where an addition would wait for the one before.
-  static constexpr int kChains = kOp != Op::sum || kVectors > 2 ? 1 : kVectors == 2 ? 2 : 4;
+  // Several entries side by side where one would wait for the one before.
+  static constexpr int kChains = kVectors > 2 ? 1 : kVectors == 2 ? 2 : 4;
 
   Vector results[kChains][kVectors];
-  Vector places[kVectors];  // entries since the first; -1: none
+  Vector places[kChains][kVectors];  // entries since the first; -1: none
 
   CPUACCEL_INLINE bool add(const Tile& tile, int64_t e, int64_t begin, int chain) {
     const auto column = static_cast<uint64_t>(tile.col[e]);  // a negative one is large
@@ -113,7 +113,8 @@ struct SpmmRun {
         const auto taken = V::larger_or_nan(product, result);
         result = V::select(taken, product, result);
         if constexpr (kOp == Op::largest_arg) {
-          places[j] = V::select(taken, V::set1(static_cast<Number>(e - begin)), places[j]);
+          Vector& place = places[chain][j];
+          place = V::select(taken, V::set1(static_cast<Number>(e - begin)), place);
         }
       }
     }
@@ -128,8 +129,10 @@ struct SpmmRun {
         result = V::set1(kOp == Op::sum ? 0 : -kInfinity);
       }
     }
-    for (auto& place : places) {
-      place = V::set1(-1);
+    for (auto& chain : places) {
+      for (auto& place : chain) {
+        place = V::set1(-1);
+      }
     }
     int64_t e = begin;
     for (; kChains > 1 && e + kChains <= end; e += kChains) {
@@ -144,21 +147,43 @@ struct SpmmRun {
         return false;
       }
     }
-    for (int apart = kChains / 2; apart > 0; apart /= 2) {
+    for (int apart = kChains / 2; apart > 0 && end - begin >= kChains; apart /= 2) {
       for (int chain = 0; chain < apart; ++chain) {
         for (int j = 0; j < kVectors; ++j) {
-          results[chain][j] = V::add(results[chain][j], results[chain + apart][j]);
+          join(chain, chain + apart, j);
         }
       }
     }
     return true;
   }
 
+  // Of two chains, in the first. As one after the other: the first of equal numbers is kept, and
+  // the last NaN.
+  CPUACCEL_INLINE void join(int chain, int other, int j) {
+    Vector &a = results[chain][j], b = results[other][j];
+    if constexpr (kOp == Op::sum) {
+      a = V::add(a, b);
+      return;
+    }
+    const auto taken = V::larger_or_nan(b, a);
+    if constexpr (kOp == Op::largest_arg) {
+      Vector &first = places[chain][j], second = places[other][j];
+      const auto behind = V::larger_or_nan(first, second);
+      const Vector earlier = V::select(behind, second, first);
+      const Vector later = V::select(behind, first, second);
+      const Vector of_nan = V::select(V::larger_or_nan(b, b), later, first);
+      Vector place = V::select(taken, second, first);
+      place = V::select(V::equal(a, b), earlier, place);
+      first = V::select(V::larger_or_nan(a, a), of_nan, place);
+    }
+    a = V::select(taken, b, a);
+  }
+
   template <typename Arg>
   CPUACCEL_INLINE void store_places(const Tile& tile, Arg* arg, int64_t begin, int64_t none) const {
     alignas(64) Number numbers[V::kLanes];
     for (int j = 0; j < kVectors; ++j) {
-      V::store_numbers(numbers, places[j]);
+      V::store_numbers(numbers, places[0][j]);
       Arg* at = arg + tile.template offset<kVectors>(j);
       const int64_t count = kMasked ? tile.columns : V::kLanes;
       for (int64_t i = 0; i < count; ++i) {
