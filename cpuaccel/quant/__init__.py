@@ -44,7 +44,7 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
 
 
 def lower(model: torch.nn.Module) -> torch.nn.Module:
-    """Rewrite a convert_fx model to plain tensors, with the same numbers, for `torch.compile`.
+    """Rewrite a convert_fx model to plain tensors, for `torch.compile` and `torch.export`.
 
     What is quantized becomes uint8 and int8 tensors between `quantize_per_tensor` and
     `dequantize_per_tensor`, the form that PT2E models have, with ops of floats between them. There
@@ -54,8 +54,9 @@ def lower(model: torch.nn.Module) -> torch.nn.Module:
     torch's. Anything else stays on torch's quantized tensors, in a logged warning each, and is
     named in `meta["cpuaccel_left"]`.
 
-    Results are those of `model` but for the order in which floats are rounded: a quantum at most,
-    here and there. Eager, a lowered model is slow: compile it.
+    Each op gives the integers of `model` but for sums of floats that lie within their rounding of
+    the border between two; what follows may make more of that, up to the error of quantization.
+    Eager, a lowered model is slow: compile it.
 
     Args:
         model: what `convert_fx` returned, before `fuse`, in evaluation mode; or a module with such
