@@ -7,7 +7,7 @@
 // src N x K, dst M x K. Rows without entries give 0, for every reduction. NaN wins over any number.
 // Sums are in float for 16 bits and in the type itself else, at most n * eps times the sum of the
 // absolute values of n terms off; mean is the sum over n, rounded again. amax and amin are exact
-// but for the rounding of each product.
+// but for the rounding of each product; of zeros of both signs either may be the result.
 //
 // Rows of more than some thousand entries are cut into parts, which are added up in order. Where
 // they are cut depends on the matrix and K alone: results are the same bits on any number of
