@@ -57,9 +57,17 @@ def test_every_number_of_columns(tmp_path):
 
 
 @graphs
-def test_scatter_end_to_end(graph, tmp_path, capsys):
+def test_scatter_of_each_graph(graph, tmp_path):
     path = tmp_path / "out.json"
-    scatter.main([*_LITTLE, "--graph", graph, "--columns", "1,5", "--json", str(path)])
+    once = ("--graph", graph, "--columns", "5", "--cases", "scatter_add", "--json", str(path))
+    scatter.main([*_LITTLE, *once])
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["name"] for row in rows] == ["K 5, scatter_add", "K 5, scatter_add, in order"]
+
+
+def test_scatter_end_to_end(tmp_path, capsys):
+    path = tmp_path / "out.json"
+    scatter.main([*_LITTLE, "--columns", "1,5", "--json", str(path)])
     rows = json.loads(path.read_text())["rows"]
     assert len(rows) == 2 * 2 * len(scatter.CASES)
 
