@@ -14,3 +14,16 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected at least 1, got {value}")
     return value
+
+
+def add_rounds(parser: argparse.ArgumentParser, rounds: int, budget: float, of: str) -> None:
+    """Adds --rounds and --budget, the seconds of each `of`, with these defaults."""
+    parser.add_argument(
+        "--rounds", type=positive, default=rounds, help=f"at most (default: {rounds})"
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=budget,
+        help=f"seconds of rounds {of} (default: {budget:g})",
+    )

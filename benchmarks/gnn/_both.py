@@ -9,7 +9,7 @@ from types import MappingProxyType
 import torch
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import Row
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.gnn._graphs import GRAPHS, Graph
@@ -67,8 +67,5 @@ def add_arguments(parser: argparse.ArgumentParser, columns: str) -> None:
     parser.add_argument("--index", choices=list(INDEX), default="int64")
     parser.add_argument("--columns", type=names, default=columns, help=f"default: {columns}")
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
-    parser.add_argument(
-        "--budget", type=float, default=5.0, help="seconds of rounds a line (default: 5)"
-    )
+    add_rounds(parser, rounds=9, budget=5.0, of="a line")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")

@@ -94,16 +94,7 @@ def _dgl_rows(index: Tensor, nodes: int) -> dict[str, Call]:
 
         return run
 
-    return {
-        "scatter_add": of_edges("sum"),
-        "index_add": of_edges("sum"),
-        "amax": of_edges("max"),
-        "amax step": _step(of_edges("max")),
-        "mean": of_edges("mean"),
-        "segment sum": of_segments("sum"),
-        "segment max": of_segments("max"),
-        "segment max step": _step(of_segments("max")),
-    }
+    return _by_case(of_edges, of_segments)
 
 
 def _torch_scatter_rows(index: Tensor, nodes: int) -> dict[str, Call]:
@@ -123,15 +114,20 @@ def _torch_scatter_rows(index: Tensor, nodes: int) -> dict[str, Call]:
 
         return run
 
+    return _by_case(scatter, segment)
+
+
+def _by_case(rows: Callable[[str], Call], segments: Callable[[str], Call]) -> dict[str, Call]:
+    """What runs in each case, of what reduces by an index and of what reduces segments."""
     return {
-        "scatter_add": scatter("sum"),
-        "index_add": scatter("sum"),
-        "amax": scatter("max"),
-        "amax step": _step(scatter("max")),
-        "mean": scatter("mean"),
-        "segment sum": segment("sum"),
-        "segment max": segment("max"),
-        "segment max step": _step(segment("max")),
+        "scatter_add": rows("sum"),
+        "index_add": rows("sum"),
+        "amax": rows("max"),
+        "amax step": _step(rows("max")),
+        "mean": rows("mean"),
+        "segment sum": segments("sum"),
+        "segment max": segments("max"),
+        "segment max step": _step(segments("max")),
     }
 
 

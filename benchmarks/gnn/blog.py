@@ -27,7 +27,7 @@ from torch.profiler import ProfilerActivity, profile
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import positive
+from benchmarks._arguments import add_rounds, positive
 from benchmarks._report import Ratio, Report, Row, print_header, show_ratio
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.gnn import _blog_jobs
@@ -171,10 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--batches", type=positive, default=2, help="of a step (default: 2)")
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    parser.add_argument("--rounds", type=positive, default=5, help="at most (default: 5)")
-    parser.add_argument(
-        "--budget", type=float, default=10.0, help="seconds of rounds a row (default: 10)"
-    )
+    add_rounds(parser, rounds=5, budget=10.0, of="a row")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 

@@ -23,7 +23,7 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plot, _plugin
-from benchmarks._arguments import positive
+from benchmarks._arguments import add_rounds, positive
 from benchmarks._report import left_out, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.gnn import _both
@@ -232,10 +232,7 @@ def _parser() -> argparse.ArgumentParser:
         help="2^MOST nodes at last (default: 20, 34 million edges; 22 are 134 million)",
     )
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    parser.add_argument("--rounds", type=positive, default=7, help="at most (default: 7)")
-    parser.add_argument(
-        "--budget", type=float, default=3.0, help="seconds of rounds a size (default: 3)"
-    )
+    add_rounds(parser, rounds=7, budget=3.0, of="a size")
     parser.add_argument(
         "--no-peaks", dest="peaks", action="store_false", help="do not measure the memory"
     )

@@ -24,7 +24,7 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import left_out, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.gnn import _both
@@ -206,10 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=positive, default=1024, help="nodes (default: 1024)")
     parser.add_argument("--threads", type=_thread_counts, default=[1, 2], help="default: 1,2")
     parser.add_argument("--cases", type=names, default=list(CASES), help=", ".join(CASES))
-    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
-    parser.add_argument(
-        "--budget", type=float, default=10.0, help="seconds of rounds a line (default: 10)"
-    )
+    add_rounds(parser, rounds=9, budget=10.0, of="a line")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 

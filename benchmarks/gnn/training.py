@@ -25,7 +25,7 @@ from torch import Tensor, nn
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import Ratio, Report, Row, left_out
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.gnn._graphs import GRAPHS, ends_of, graph_of
@@ -230,10 +230,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--edges", type=positive, default=1_300_000, help="default: 1300000")
     parser.add_argument("--hidden", type=positive, default=64, help="multiple of 8 (default: 64)")
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    parser.add_argument("--rounds", type=positive, default=5, help="at most (default: 5)")
-    parser.add_argument(
-        "--budget", type=float, default=20.0, help="seconds of rounds a model (default: 20)"
-    )
+    add_rounds(parser, rounds=5, budget=20.0, of="a model")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 

@@ -18,7 +18,7 @@ from rich.progress import Progress
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plot
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import Report
 from benchmarks.models import _float_models
 from benchmarks.models._columns import Column, choose
@@ -104,10 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sequence", type=positive, default=128, help="tokens a row of text (default: 128)"
     )
-    parser.add_argument("--rounds", type=positive, default=20, help="at most (default: 20)")
-    parser.add_argument(
-        "--budget", type=float, default=20.0, help="seconds of rounds a model (default: 20)"
-    )
+    add_rounds(parser, rounds=20, budget=20.0, of="a model")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw a bar chart")
     return parser

@@ -18,7 +18,7 @@ from rich.progress import Progress
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plot
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import Report
 from benchmarks._torchvision import MODELS, build, images, input_size
 from benchmarks.models._columns import COLUMNS, RATIOS, Column, choose
@@ -101,10 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--batch", type=positive, default=1, help="images a call (default: 1)")
-    parser.add_argument("--rounds", type=positive, default=20, help="at most (default: 20)")
-    parser.add_argument(
-        "--budget", type=float, default=20.0, help="seconds of rounds a model (default: 20)"
-    )
+    add_rounds(parser, rounds=20, budget=20.0, of="a model")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw a bar chart")
     return parser

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import Ratio, Report, Row, left_out
 from benchmarks._timing import Around, Contender, side_by_side
 from benchmarks.models import _float_models
@@ -140,10 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sequence", type=positive, default=128, help="tokens a row of text (default: 128)"
     )
-    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
-    parser.add_argument(
-        "--budget", type=float, default=60.0, help="seconds of rounds a model (default: 60)"
-    )
+    add_rounds(parser, rounds=9, budget=60.0, of="a model")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 

@@ -24,7 +24,7 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import geomean, print_header, show_ratio
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.shapes import ConvShape, conv_shapes
@@ -173,10 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--every", type=positive, default=1, help="take one shape in EVERY")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--batch", type=positive, default=1, help="images a call (default: 1)")
-    parser.add_argument("--rounds", type=positive, default=7, help="at most (default: 7)")
-    parser.add_argument(
-        "--budget", type=float, default=1.0, help="seconds of rounds a shape (default: 1)"
-    )
+    add_rounds(parser, rounds=7, budget=1.0, of="a shape")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every time to FILE")
     return parser
 

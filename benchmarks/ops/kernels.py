@@ -18,7 +18,7 @@ from rich.console import Console
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import print_header
 from benchmarks.ops._kernel_results import KernelResult, by_family, read, table_of
 
@@ -101,10 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--threads", type=positive, default=1, help="of the kernels and of the peaks (default: 1)"
     )
-    parser.add_argument("--rounds", type=positive, default=15, help="at most (default: 15)")
-    parser.add_argument(
-        "--budget", type=float, default=2.0, help="seconds of rounds a shape (default: 2)"
-    )
+    add_rounds(parser, rounds=15, budget=2.0, of="a shape")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 

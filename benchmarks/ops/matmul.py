@@ -22,7 +22,7 @@ from rich.table import Table
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import positive
+from benchmarks._arguments import add_rounds, positive
 from benchmarks._report import Ratio, Row, geomean, left_out, print_header, print_notes, show_ratio
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.ops._peaks import MachinePeaks, meter
@@ -154,10 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         "--filter", default="", metavar="TEXT", help='only names with TEXT, such as "BERT-base 16x"'
     )
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    parser.add_argument("--rounds", type=positive, default=15, help="at most (default: 15)")
-    parser.add_argument(
-        "--budget", type=float, default=3.0, help="seconds of rounds a shape (default: 3)"
-    )
+    add_rounds(parser, rounds=15, budget=3.0, of="a shape")
     parser.add_argument(
         "--no-peaks", dest="peaks", action="store_false", help="do not measure the machine's peaks"
     )

@@ -23,7 +23,7 @@ from rich.table import Table
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names
 from benchmarks._quantize import quantized_engine, quiet
 from benchmarks._report import Row, left_out, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
@@ -151,10 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ops", type=names, default=[], metavar="A,B", help=f"of {known} (default: all)"
     )
-    parser.add_argument("--rounds", type=positive, default=99, help="at most (default: 99)")
-    parser.add_argument(
-        "--budget", type=float, default=3.0, help="seconds of rounds an operator (default: 3)"
-    )
+    add_rounds(parser, rounds=99, budget=3.0, of="an operator")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser
 

@@ -17,7 +17,7 @@ from rich.table import Table
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_rounds, names, positive
 from benchmarks._report import Ratio, Row, left_out, print_header, print_notes, show_ratio
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.ops._qops import (
@@ -194,10 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--every", type=positive, default=1, help="take one shape in EVERY")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--batch", type=positive, default=1, help="images a call (default: 1)")
-    parser.add_argument("--rounds", type=positive, default=9, help="at most (default: 9)")
-    parser.add_argument(
-        "--budget", type=float, default=2.0, help="seconds of rounds a shape (default: 2)"
-    )
+    add_rounds(parser, rounds=9, budget=2.0, of="a shape")
     parser.add_argument("--summary", action="store_true", help="do not print every shape")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser

@@ -97,21 +97,6 @@ def _gat_sum(
     return x.new_empty([rows, *x.shape[1:]]), x.new_empty([most, heads])
 
 
-@_fake("cpuaccel::gat_sum_backward")  # type: ignore[untyped-decorator]
-def _gat_sum_gradients(
-    grad: Tensor,
-    x: Tensor,
-    score_src: Tensor,
-    score_dst: Tensor,
-    edge_index: Tensor,
-    alpha: Tensor,
-    loops: bool,
-    slope: float,
-    kept: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return tuple(each.new_empty(each.shape) for each in (x, score_src, score_dst))  # type: ignore[return-value]
-
-
 @_fake("cpuaccel::gatv2_sum")  # type: ignore[untyped-decorator]
 def _gatv2_sum(
     x_src: Tensor,
@@ -126,19 +111,9 @@ def _gatv2_sum(
     return x_dst.new_empty(x_dst.shape), x_dst.new_empty([most, x_src.shape[1]])
 
 
-@_fake("cpuaccel::gatv2_sum_backward")  # type: ignore[untyped-decorator]
-def _gatv2_sum_gradients(
-    grad: Tensor,
-    x_src: Tensor,
-    x_dst: Tensor,
-    att: Tensor,
-    edge_index: Tensor,
-    alpha: Tensor,
-    loops: bool,
-    slope: float,
-    kept: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return tuple(each.new_empty(each.shape) for each in (x_src, x_dst, att))  # type: ignore[return-value]
+def _attention_gradients(grad: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+    # By the three tensors that have one, which come first.
+    return tuple(each.new_empty(each.shape) for each in inputs[:3])
 
 
 def _attention_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -163,4 +138,5 @@ for _name in ("gat_sum", "gatv2_sum"):
         _attention_backward(getattr(ops, f"{_name}_backward")),
         setup_context=_attention_setup,
     )
+    _fake(f"cpuaccel::{_name}_backward", _attention_gradients)
     first_derivatives_only(f"cpuaccel::{_name}_backward")

@@ -11,7 +11,7 @@ from cpuaccel import _log
 from cpuaccel._explain_fused import NOTHING_QUANTIZED
 from cpuaccel.quant._fusion.alone import put_layers
 from cpuaccel.quant._fusion.binary import put_binary_ops
-from cpuaccel.quant._fusion.model import Model
+from cpuaccel.quant._fusion.model import Model, check_converted
 from cpuaccel.quant._fusion.movement import move_quantised
 from cpuaccel.quant._fusion.regions import Values
 from cpuaccel.quant._fusion.shuffle import put_shuffles
@@ -47,12 +47,5 @@ def _checked(model: torch.nn.Module) -> GraphModule:
             "cpuaccel.quant.fuse: model: expected a torch.fx.GraphModule, as convert_fx returns,"
             f" got {type(model).__name__}"
         )
-    if "_observed_graph_module_attrs" in model.meta:
-        raise ValueError(
-            "cpuaccel.quant.fuse: model: it is prepared but not converted; call convert_fx first"
-        )
-    if model.training:
-        raise ValueError(
-            "cpuaccel.quant.fuse: model: it is in training mode; call model.eval() first"
-        )
+    check_converted("cpuaccel.quant.fuse", model)
     return model

@@ -96,13 +96,13 @@ MOVING_METHODS = frozenset(
         *("unflatten", "unsqueeze", "view"),
     ]
 )
-_MOVING_FUNCTIONS = frozenset(
+MOVING_FUNCTIONS: frozenset[Any] = frozenset(
     [
         *(torch.chunk, torch.flatten, torch.permute, torch.reshape, torch.split, torch.squeeze),
         *(torch.transpose, torch.unflatten, torch.unsqueeze, operator.getitem),
     ]
 )
-_MOVING_MODULES = frozenset([nn.Flatten, nn.Unflatten])
+MOVING_MODULES: frozenset[type[nn.Module]] = frozenset([nn.Flatten, nn.Unflatten])
 """What moves values and computes nothing, so that it may come before a table or after it."""
 
 
@@ -125,8 +125,8 @@ def is_elementwise(node: Node, module: nn.Module | None) -> bool:
         target: Any = node.target
         return (
             op_name(target) in _QUANTIZED_OPS
-            or _among(target, _TORCH)
-            or _among(target, _QUANTIZED_FUNCTIONAL)
+            or among(target, _TORCH)
+            or among(target, _QUANTIZED_FUNCTIONAL)
             or is_same(node, module)
         )
     return False
@@ -143,7 +143,7 @@ def is_same(node: Node, module: nn.Module | None) -> bool:
     name = op_name(target) or (
         f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}"
     )
-    return (_among(target, _SAME_FUNCTIONS) or name in _SAME_NAMES) and (
+    return (among(target, _SAME_FUNCTIONS) or name in _SAME_NAMES) and (
         argument(node, "training") is False
     )
 
@@ -151,10 +151,10 @@ def is_same(node: Node, module: nn.Module | None) -> bool:
 def is_moving(node: Node, module: nn.Module | None) -> bool:
     """Return whether `node` only moves the values of its first operand."""
     if node.op == "call_module":
-        return type(module) in _MOVING_MODULES
+        return type(module) in MOVING_MODULES
     if node.op == "call_method":
         return node.target in MOVING_METHODS
-    return node.op == "call_function" and _among(node.target, _MOVING_FUNCTIONS)
+    return node.op == "call_function" and among(node.target, MOVING_FUNCTIONS)
 
 
 def mutates(node: Node, module: nn.Module | None) -> bool:
@@ -222,7 +222,8 @@ def schemas(target: object) -> list[Any]:
     return []
 
 
-def _among(target: object, functions: frozenset[Any]) -> bool:
+def among(target: object, functions: frozenset[Any]) -> bool:
+    """Return whether what a node calls is one of `functions`."""
     try:
         return target in functions
     except TypeError:  # not hashable

@@ -67,21 +67,23 @@ _OWN_QUANTIZER_MODULES = frozenset(
     ]
 )
 
-_KEEPING_MODULES = frozenset(
+KEEPING_MODULES: frozenset[type[nn.Module]] = frozenset(
     [
         *(nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool2d, nn.AvgPool3d),
         *(nn.ChannelShuffle, nn.MaxPool1d, nn.MaxPool2d, nn.PixelShuffle, nn.PixelUnshuffle),
     ]
 )
-_KEEPING_FUNCTIONS = frozenset(
+KEEPING_FUNCTIONS: frozenset[Any] = frozenset(
     [
         *(F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.avg_pool2d, F.avg_pool3d),
         *(F.interpolate, F.max_pool1d, F.max_pool2d, F.pixel_shuffle, F.pixel_unshuffle),
-        *(torch.channel_shuffle, torch.mean, nnq.functional.interpolate, torch.max_pool1d),
-        *(torch.max_pool2d, torch.cat, torch.concat, torch.concatenate),
+        *(torch.channel_shuffle, torch.mean, torch.max_pool1d, torch.max_pool2d),
+        *(torch.cat, torch.concat, torch.concatenate),
     ]
 )
-_KEEPING_METHODS = frozenset(["mean"])
+"""Those of them that take floats too."""
+_KEEPING_QUANTIZED = KEEPING_FUNCTIONS | {nnq.functional.interpolate}
+KEEPING_METHODS = frozenset(["mean"])
 
 
 def layer_of(model: Model, node: Node) -> Layer | None:
@@ -135,9 +137,9 @@ def keeps_quantizer(model: Model, node: Node) -> bool:
     if model.is_moving(node):
         return True
     if node.op == "call_module":
-        return type(model.called(node)) in _KEEPING_MODULES
+        return type(model.called(node)) in KEEPING_MODULES
     if node.op == "call_method":
-        return node.target in _KEEPING_METHODS
+        return node.target in KEEPING_METHODS
     if node.op != "call_function":
         return False
-    return node.target in _KEEPING_FUNCTIONS or getattr(node.target, "__name__", "") == "fn"
+    return node.target in _KEEPING_QUANTIZED or getattr(node.target, "__name__", "") == "fn"

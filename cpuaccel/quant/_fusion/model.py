@@ -114,6 +114,16 @@ class Model:
         delattr(self.module.get_submodule(parent), name)
 
 
+def check_converted(function: str, model: GraphModule) -> None:
+    """Raise ValueError, in the name of `function`, unless `model` is converted and evaluated."""
+    if "_observed_graph_module_attrs" in model.meta:
+        raise ValueError(
+            f"{function}: model: it is prepared but not converted; call convert_fx first"
+        )
+    if model.training:
+        raise ValueError(f"{function}: model: it is in training mode; call model.eval() first")
+
+
 def watched(module: nn.Module | None) -> bool:
     """Return whether `module` has hooks: they would no longer be called, so it stays as it is."""
     return any(getattr(module, name, None) for name in _HOOKS)

@@ -185,11 +185,7 @@ def _layer(
     low: Lowering, node: Node, kind: Kind, x: Argument, packed: Any, *, padded: bool
 ) -> Node:
     name = str(node.target) if node.op == "call_module" else node.name
-    if kind.sides == 0:
-        unpack = weights.unpacked_linear_fp16 if kind.half else weights.unpacked_linear
-        weight, bias = unpack(packed)
-    else:
-        weight, bias = weights.unpacked_convolution(packed, kind.sides)
+    weight, bias = weights.unpacked(packed, kind.sides, kind.half)
     w = weights.emit_weight(low.emit, name, weight)
     b = weights.emit_bias(low.emit, name, bias)
     if kind.sides == 0:

@@ -59,7 +59,7 @@ OWN_QUANTIZER: dict[str, tuple[Float, str]] = {
     "quantized::cat_relu": (_then_relu(_calls(torch.cat)), "x dim scale zero_point"),
     "quantized::hardswish": (_calls(F.hardswish), "x scale zero_point"),
     "quantized::sigmoid": (_calls(torch.sigmoid), "x scale zero_point"),
-    "quantized::softmax": (_calls(torch.softmax), "x dim scale zero_point"),
+    "quantized::softmax": (_calls(F.softmax), "x dim scale zero_point"),
     "quantized::celu": (_calls(F.celu), "x scale zero_point alpha"),
     "quantized::elu": (_elu, "x scale zero_point alpha gain input_gain"),
     "quantized::leaky_relu": (_leaky_relu, "x slope inplace scale zero_point"),
@@ -107,6 +107,7 @@ SAME_QUANTIZER: dict[str, Float] = {
 MODULES: dict[type[nn.Module], tuple[str, Callable[[Any], list[Any]]]] = {
     nnq.Hardswish: ("quantized::hardswish", lambda m: []),
     nnq.Sigmoid: ("quantized::sigmoid", lambda m: []),
+    nnq.Softmax: ("quantized::softmax", lambda m: [m.dim]),
     nnq.ELU: ("quantized::elu", lambda m: [m.alpha, 1.0, 1.0]),
     nnq.LeakyReLU: ("quantized::leaky_relu", lambda m: [m.negative_slope, False]),
     nnq.PReLU: ("quantized::prelu", lambda m: [m.weight.dequantize()]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
@@ -11,32 +10,28 @@ import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
 
-from cpuaccel.quant._fusion import elementwise
+from cpuaccel.quant._fusion import elementwise, layers
 from cpuaccel.quant._lowering.lowering import Lowering
 from cpuaccel.quant._lowering.values import Quantizer
 
 _SIZES = frozenset(["dim", "numel", "shape", "size", "stride", "ndimension", "is_contiguous"])
 """Methods and attributes that read no value."""
 
-_KEEPING_FUNCTIONS: frozenset[Any] = frozenset(
-    [
-        *(torch.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d),
-        *(torch.avg_pool1d, torch._C._nn.avg_pool2d, torch._C._nn.avg_pool3d),
-        *(F.adaptive_avg_pool1d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d),
-        *(F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d),
-        *(F.hardtanh, F.hardtanh_, F.interpolate, F.relu, F.relu6, torch.relu, torch.relu_),
-        *(torch.clamp, torch.mean, F.upsample, torch.max_pool3d),
-        *(torch.cat, torch.concat, torch.concatenate, torch.stack),
-    ]
-)
-_KEEPING_METHODS = frozenset(["clamp", "mean", "relu", "relu_"])
-_KEEPING_MODULES = frozenset(
-    [
-        *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool1d),
-        *(nn.AvgPool2d, nn.AvgPool3d, nn.Hardtanh, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d),
-        *(nn.ReLU, nn.ReLU6, nnq.ReLU6, nn.Upsample),
-    ]
-)
+_KEEPING_FUNCTIONS = layers.KEEPING_FUNCTIONS | {
+    *(
+        torch.adaptive_avg_pool1d,
+        torch.avg_pool1d,
+        torch._C._nn.avg_pool2d,
+        torch._C._nn.avg_pool3d,
+    ),
+    *(F.adaptive_avg_pool1d, F.avg_pool1d, F.max_pool3d, torch.max_pool3d, F.upsample),
+    *(F.hardtanh, F.hardtanh_, F.relu, F.relu6, torch.relu, torch.relu_, torch.clamp, torch.stack),
+}
+_KEEPING_METHODS = layers.KEEPING_METHODS | {"clamp", "relu", "relu_"}
+_KEEPING_MODULES = layers.KEEPING_MODULES | {
+    *(nn.AdaptiveAvgPool1d, nn.AvgPool1d, nn.MaxPool3d, nn.Upsample),
+    *(nn.Hardtanh, nn.ReLU, nn.ReLU6, nnq.ReLU6),
+}
 """What gives a result of the quantizer of its (first) operand."""
 
 _JOINING: frozenset[Any] = frozenset([torch.cat, torch.concat, torch.concatenate, torch.stack])
@@ -53,17 +48,13 @@ _FIXED_MODULES = {nn.Sigmoid: "sigmoid", nn.Hardsigmoid: "hardsigmoid", nn.Tanh:
 _MOVING_METHODS = elementwise.MOVING_METHODS | {
     *("clone", "detach", "expand", "narrow", "repeat", "repeat_interleave", "select", "t"),
 }
-_MOVING_FUNCTIONS: frozenset[Any] = frozenset(
-    [
-        *(torch.chunk, torch.flatten, torch.permute, torch.reshape, torch.split, torch.squeeze),
-        *(torch.transpose, torch.unflatten, torch.unsqueeze, torch.narrow, operator.getitem),
-        *(torch.repeat_interleave, torch.channel_shuffle, F.channel_shuffle, torch.clone),
-        *(F.pixel_shuffle, F.pixel_unshuffle, torch.select, torch.movedim, torch.swapaxes),
-    ]
-)
-_MOVING_MODULES = frozenset(
-    [nn.Flatten, nn.Unflatten, nn.Identity, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle]
-)
+_MOVING_FUNCTIONS = elementwise.MOVING_FUNCTIONS | {
+    *(torch.repeat_interleave, torch.channel_shuffle, F.channel_shuffle, torch.clone, torch.narrow),
+    *(F.pixel_shuffle, F.pixel_unshuffle, torch.select, torch.movedim, torch.swapaxes),
+}
+_MOVING_MODULES = elementwise.MOVING_MODULES | {
+    *(nn.Identity, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle),
+}
 """What is the same for integers."""
 
 
@@ -71,7 +62,7 @@ def lower(low: Lowering, node: Node, module: nn.Module | None) -> bool:
     """Lower what is called on integers, and return True; False where it is none of these."""
     if _reads_sizes(node):
         low.put(node, low.copy(node, low.as_is))
-    elif elementwise.is_same(node, module) or type(module) is nnq.Dropout:
+    elif elementwise.is_same(node, module):
         operand = node.all_input_nodes[0]
         value: Any = low.as_is(operand)
         low.put(node, value, low.quantizer(operand))
@@ -103,10 +94,7 @@ def _among(
         return type(module) in modules
     if node.op == "call_method":
         return node.target in methods
-    try:
-        return node.target in functions
-    except TypeError:  # not hashable
-        return False
+    return elementwise.among(node.target, functions)
 
 
 def _reads_sizes(node: Node) -> bool:

@@ -24,11 +24,6 @@ class Quantizer:
         """The least and the largest integer."""
         return _LIMITS[self.dtype]
 
-    @property
-    def quantized_dtype(self) -> torch.dtype:
-        """Torch's quantized dtype of these integers."""
-        return next(name for name, plain in _PLAIN.items() if plain == self.dtype)
-
     def with_range(self, scale: float, zero_point: int) -> Quantizer:
         """Return one of the same integers that mean something else."""
         return Quantizer(scale, zero_point, self.dtype)

@@ -81,8 +81,6 @@ def _by_module(low: Lowering, node: Node, module: Any) -> bool:
         layers.lower_module(low, node, module)
     elif kind in ops.MODULES:
         ops.lower_module(low, node, module)
-    elif kind is nnq.Softmax:
-        _softmax(low, node, module)
     elif kind is nnq.DeQuantize:
         return _dequantize(low, node)
     elif kind is nnq.Quantize:
@@ -123,11 +121,6 @@ def _quantize(low: Lowering, node: Node, scale: Any, zero_point: Any, dtype: Any
     quantizer = Quantizer(float(scale), int(zero_point), plain)
     low.put_quantized(node, low.as_float(node.args[0]), quantizer)
     return True
-
-
-def _softmax(low: Lowering, node: Node, module: Any) -> None:
-    floats = low.emit.call(nn.functional.softmax, low.as_float(node.args[0]), module.dim)
-    low.put_quantized(node, floats, Quantizer(float(module.scale), int(module.zero_point)))
 
 
 def _arguments(node: Node) -> list[Any]:

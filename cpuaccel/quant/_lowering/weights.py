@@ -44,24 +44,14 @@ def convolution_of(packed: Any, sides: int) -> Convolution:
     )
 
 
-def unpacked_convolution(packed: Any, sides: int) -> tuple[Tensor, Tensor | None]:
-    """Return weight and bias of packed weights of a convolution."""
-    transposed = "transpose" if packed.transpose() else ""
-    name = f"conv_{transposed}{sides}d_unpack" if transposed else f"conv{sides}d_unpack"
+def unpacked(packed: Any, sides: int, half: bool = False) -> tuple[Tensor, Tensor | None]:
+    """Return weight and bias of packed weights; 0 sides: of a linear layer, `half`: of float16."""
+    if sides == 0:
+        name = "linear_unpack_fp16" if half else "linear_unpack"
+    else:
+        name = f"conv_transpose{sides}d_unpack" if packed.transpose() else f"conv{sides}d_unpack"
     unpack: Callable[[Any], tuple[Tensor, Tensor | None]] = getattr(_ops, name)
     return unpack(packed)
-
-
-def unpacked_linear(packed: Any) -> tuple[Tensor, Tensor | None]:
-    """Return weight and bias of packed weights of a linear layer, of int8."""
-    weight, bias = _ops.linear_unpack(packed)
-    return weight, bias
-
-
-def unpacked_linear_fp16(packed: Any) -> tuple[Tensor, Tensor | None]:
-    """Return weight and bias of packed weights of a linear layer, of float16."""
-    weight, bias = _ops.linear_unpack_fp16(packed)
-    return weight, bias
 
 
 def emit_weight(emit: Emitter, name: str, weight: Tensor) -> Node:
