@@ -32,7 +32,8 @@ namespace cpuaccel {
                                                   op(gat_alpha) op(gat_alpha_backward)             \
                                                       op(gatv2_scores) op(gatv2_scores_backward)   \
                                                           op(edge_stats) op(edge_stats_backward)   \
-                                                              op(sort_edges) op(neighbor_sample)
+                                                              op(sort_edges) op(neighbor_sample)   \
+                                                                  op(graph_region)
 
 enum class Op : int {
 #define CPUACCEL_OP(name) name,

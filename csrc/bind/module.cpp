@@ -29,6 +29,9 @@
 
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/primitive_cache.h"
+#include "graph/compiled.h"
+#include "graph/partitions.h"
+#include "ops/graph/region_cache.h"
 #endif
 
 namespace py = pybind11;
@@ -152,6 +155,46 @@ py::dict primitive_cache_stats() {
   return result;
 }
 
+void set_graph_cache_capacity(int64_t capacity) {
+  if (capacity < 0) {
+    throw std::invalid_argument("graph_cache_capacity: expected 0 or more, but got " +
+                                std::to_string(capacity));
+  }
+#ifdef CPUACCEL_HAS_ONEDNN
+  ops::RegionCache::instance().set_capacity(capacity);
+#endif
+}
+
+py::dict graph_cache_stats() {
+  py::dict result;
+#ifdef CPUACCEL_HAS_ONEDNN
+  const auto stats = ops::RegionCache::instance().stats();
+  result["capacity"] = stats.capacity;
+  result["size"] = stats.size;
+  result["bytes"] = stats.bytes;
+  result["hits"] = stats.hits;
+  result["misses"] = stats.misses;
+  result["stale"] = stats.stale;
+  result["evictions"] = stats.evictions;
+#endif
+  return result;
+}
+
+#ifdef CPUACCEL_HAS_ONEDNN
+// (whether it is supported, the numbers of its operations) of each.
+std::vector<std::pair<bool, std::vector<size_t>>> find_partitions(const std::string& program) {
+  std::vector<std::pair<bool, std::vector<size_t>>> result;
+  for (auto& found : graph::find_partitions(graph::parse_program(program))) {
+    result.emplace_back(found.supported, std::move(found.operations));
+  }
+  return result;
+}
+
+std::vector<std::string> why_not_compiled(const std::string& program) {
+  return graph::why_not_compiled(graph::parse_program(program));
+}
+#endif
+
 py::dict tensor_cache_stats(const ops::TensorCache& cache) {
   const auto stats = cache.stats();
   py::dict result;
@@ -180,6 +223,7 @@ py::dict all_stats() {
   result["prepacks"] = prepacks().snapshot();
   result["fallbacks"] = fallbacks();
   result["primitive_cache"] = primitive_cache_stats();
+  result["graph_cache"] = graph_cache_stats();
   result["weight_cache"] = tensor_cache_stats(ops::weight_cache());
   result["index_cache"] = tensor_cache_stats(ops::index_cache());
   result["memory"] = memory;
@@ -192,6 +236,7 @@ void reset_all_stats() {
   ops::index_cache().reset_stats();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().reset_stats();
+  ops::RegionCache::instance().reset_stats();
 #endif
 }
 
@@ -200,6 +245,7 @@ void clear_all_caches() {
   ops::index_cache().clear();
   memory::block_pool().empty();
 #ifdef CPUACCEL_HAS_ONEDNN
+  ops::RegionCache::instance().clear();
   dnnl_layer::PrimitiveCache::instance().clear();
 #endif
 }
@@ -278,6 +324,13 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
+  module.def("set_graph_cache_capacity", &set_graph_cache_capacity, py::arg("capacity"));
+#ifdef CPUACCEL_HAS_ONEDNN
+  module.def("find_partitions", &find_partitions, py::arg("program"),
+             py::call_guard<py::gil_scoped_release>());
+  module.def("why_not_compiled", &why_not_compiled, py::arg("program"),
+             py::call_guard<py::gil_scoped_release>());
+#endif
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));
   module.def("set_own_convolutions_only", &ops::set_own_convolutions_only, py::arg("only"));
   module.def("set_provider", &set_provider_by_name, py::arg("name"));

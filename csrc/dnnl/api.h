@@ -5,6 +5,7 @@
 #include <cpuaccel_dnnl_symbols.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <oneapi/dnnl/dnnl_graph.hpp>
 
 #if DNNL_VERSION_MAJOR != 3 || DNNL_VERSION_MINOR < 2
 #error "cpuaccel needs oneDNN 3.2 or a later 3.x; is another dnnl.hpp first on the include path?"

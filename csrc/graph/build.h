@@ -1,0 +1,43 @@
+// What those need to know who make steps of partitions.
+#pragma once
+
+#include <memory>
+
+#include "graph/packed_weights.h"
+#include "graph/program.h"
+#include "graph/step.h"
+#include "graph/tensor_desc.h"
+
+namespace cpuaccel::graph {
+
+class Building {
+ public:
+  virtual ~Building() = default;
+
+  virtual DataType type(Id id) const = 0;
+  // How a value that is there already lies.
+  virtual const TensorDesc& desc(Id id) const = 0;
+  virtual bool is_constant(Id id) const = 0;
+  // The bytes of a constant; null where steps are only tried.
+  virtual const void* constant(Id id) const = 0;
+  // Whether nobody needs the value after the partition that steps are made of, and its memory is
+  // the program's own.
+  virtual bool is_read_last(Id id) const = 0;
+  virtual PackedWeights& packed() = 0;
+
+  // Says that `to`, which lies as `desc` says from `offset` numbers on, is the memory of `from`, if
+  // that may be: false, and nothing said, of what the program has to write elsewhere.
+  virtual bool alias(Id to, Id from, const TensorDesc& desc, int64_t offset) = 0;
+  // A value that the program does not name.
+  virtual Id new_value(DataType type) = 0;
+  // In the order in which they run.
+  virtual void add(std::unique_ptr<Step> step) = 0;
+};
+
+dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc);
+
+// Writes the numbers of `from` to `to`, which lies as `desc` says. Both have a type, and the same
+// sizes.
+void add_copy(Building& building, Id from, Id to, const TensorDesc& desc);
+
+}  // namespace cpuaccel::graph

@@ -1,0 +1,299 @@
+#include "graph/compiled.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "graph/arena.h"
+#include "graph/build.h"
+#include "graph/layer.h"
+#include "graph/layer_step.h"
+#include "graph/moves.h"
+#include "graph/names.h"
+#include "graph/partition_step.h"
+
+namespace cpuaccel::graph {
+
+class CompiledProgram::Builder : public Building {
+ public:
+  Builder(const Program& program, std::span<const TensorDesc> inputs,
+          std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
+          PackedWeights& packed)
+      : program_(program), packed_(packed) {
+    for (size_t i = 0; i < program.inputs.size(); ++i) {
+      places_.emplace(program.inputs[i], Slot{Place::input, i});
+      descs_.emplace(program.inputs[i], inputs[i]);
+    }
+    const auto ids = program.all_constants();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      places_.emplace(ids[i], Slot{Place::constant, i});
+      descs_.emplace(ids[i], constants[i]);
+      constants_.emplace(ids[i], constant_data[i]);
+    }
+    for (size_t i = 0; i < program.outputs.size(); ++i) {
+      places_.emplace(program.outputs[i].id, Slot{Place::output, i});
+    }
+    for (const auto& [id, value] : program.values) {
+      next_ = std::max(next_, id + 1);
+    }
+    for (size_t i = 0; i < program.partitions.size(); ++i) {
+      for (const auto& operation : program.partitions[i].operations) {
+        for (const Id id : operation.inputs) {
+          last_partition_.insert_or_assign(id, i);
+        }
+      }
+    }
+  }
+
+  // Adds the steps of the next partition.
+  void add_next() {
+    const auto& partition = program_.partitions[current_];
+    const size_t before = steps_.size();
+    if (!partition.operations[0].kind) {
+      add_move(*this, program_, partition.operations[0]);
+    } else if (const auto layer = as_layer(partition); !layer || !add_layer(*this, *layer)) {
+      steps_.resize(before);
+      add_partition(*this, program_, partition);
+    }
+    ++current_;
+  }
+
+  // In the place of a partition that has no steps: its results lie as a layer's would.
+  void pretend_next() {
+    for (const auto& operation : program_.partitions[current_].operations) {
+      for (const Id id : operation.outputs) {
+        descs_.insert_or_assign(id, dense(program_.value(id).sizes, Order::channels_last));
+      }
+    }
+    ++current_;
+  }
+
+  // Moves the steps to `result`, with the place of everything that they read and write.
+  void finish(CompiledProgram& result) {
+    for (const auto& output : program_.outputs) {
+      bring_in_order(output);
+    }
+    const auto offsets = place_values(result.arena_bytes_);
+    auto slot = [&](Id id) {
+      const auto root = root_of(id);
+      const auto found = places_.find(root.id);
+      auto where = found != places_.end() ? found->second : Slot{Place::arena, offsets.at(root.id)};
+      where.offset = root.bytes;
+      return where;
+    };
+    result.reads_constant_.resize(constants_.size());
+    for (auto& step : steps_) {
+      PlacedStep placed{std::move(step), {}, {}};
+      for (const Id id : placed.step->inputs) {
+        placed.inputs.push_back(slot(id));
+        if (placed.inputs.back().place == Place::constant) {
+          result.reads_constant_[placed.inputs.back().at] = true;
+        }
+      }
+      for (const Id id : placed.step->outputs) {
+        placed.outputs.push_back(slot(id));
+      }
+      result.steps_.push_back(std::move(placed));
+    }
+    for (const auto& output : program_.outputs) {
+      result.outputs_.push_back(descs_.at(output.id));
+    }
+  }
+
+  DataType type(Id id) const override {
+    const auto found = new_types_.find(id);
+    return found != new_types_.end() ? found->second : program_.value(id).type;
+  }
+  const TensorDesc& desc(Id id) const override { return descs_.at(id); }
+  bool is_constant(Id id) const override { return constants_.contains(id); }
+  const void* constant(Id id) const override { return constants_.at(id); }
+  bool is_read_last(Id id) const override {
+    const auto last = last_partition_.find(id);
+    return !places_.contains(id) && !has_aliases_.contains(id) && !aliases_.contains(id) &&
+           last != last_partition_.end() && last->second == current_;
+  }
+  PackedWeights& packed() override { return packed_; }
+  bool alias(Id to, Id from, const TensorDesc& desc, int64_t offset) override {
+    if (places_.contains(to)) {
+      return false;
+    }
+    const size_t bytes = static_cast<size_t>(offset) * bytes_of(type(from));
+    aliases_.emplace(to, Root{from, bytes});
+    has_aliases_.insert(from);
+    descs_.insert_or_assign(to, desc);
+    return true;
+  }
+  Id new_value(DataType type) override {
+    new_types_.emplace(next_, type);
+    return next_++;
+  }
+  void add(std::unique_ptr<Step> step) override {
+    for (size_t i = 0; i < step->outputs.size(); ++i) {
+      descs_.insert_or_assign(step->outputs[i], step->output_descs[i]);
+    }
+    steps_.push_back(std::move(step));
+  }
+
+ private:
+  // Whose memory a value is, and where in it.
+  struct Root {
+    Id id;
+    size_t bytes;
+  };
+  Root root_of(Id id) const {
+    Root root{id, 0};
+    for (auto found = aliases_.find(id); found != aliases_.end(); found = aliases_.find(root.id)) {
+      root = {found->second.id, root.bytes + found->second.bytes};
+    }
+    return root;
+  }
+
+  // What lies in another order than was asked for is written elsewhere, and copied at once.
+  void bring_in_order(const Output& output) {
+    const auto lies = descs_.at(output.id);
+    const auto wanted = dense(lies.sizes, output.order);
+    if (same_places(lies, wanted)) {
+      descs_.at(output.id) = wanted;
+      return;
+    }
+    const Id elsewhere = new_value(type(output.id));
+    descs_.emplace(elsewhere, lies);
+    for (auto& [id, root] : aliases_) {
+      root.id = root.id == output.id ? elsewhere : root.id;
+    }
+    for (auto& step : steps_) {
+      std::replace(step->inputs.begin(), step->inputs.end(), output.id, elsewhere);
+      std::replace(step->outputs.begin(), step->outputs.end(), output.id, elsewhere);
+    }
+    add_copy(*this, elsewhere, output.id, wanted);
+    const auto writes = [&](const auto& step) {
+      return std::count(step->outputs.begin(), step->outputs.end(), elsewhere) > 0;
+    };
+    const auto writer = std::find_if(steps_.begin(), steps_.end(), writes);
+    std::rotate(writer + 1, steps_.end() - 1, steps_.end());
+  }
+
+  // The offsets of the values between steps.
+  std::unordered_map<Id, size_t> place_values(size_t& arena_bytes) const {
+    std::unordered_map<Id, size_t> last_read;
+    for (size_t step = 0; step < steps_.size(); ++step) {
+      for (const Id id : steps_[step]->inputs) {
+        last_read.insert_or_assign(root_of(id).id, step);
+      }
+    }
+    std::vector<Id> ids;
+    std::vector<Lifetime> lifetimes;
+    std::unordered_map<Id, int64_t> number;
+    for (size_t step = 0; step < steps_.size(); ++step) {
+      const auto& outputs = steps_[step]->outputs;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const Id id = outputs[i];
+        if (places_.contains(id)) {
+          continue;
+        }
+        const auto last = last_read.find(id);
+        const size_t bytes = span_of(steps_[step]->output_descs[i]) * bytes_of(type(id));
+        Lifetime lifetime{bytes, step, last == last_read.end() ? step : last->second};
+        if (i == 0 && steps_[step]->over) {
+          lifetime.over = number.at(*steps_[step]->over);
+        }
+        number.emplace(id, static_cast<int64_t>(ids.size()));
+        lifetimes.push_back(lifetime);
+        ids.push_back(id);
+      }
+    }
+    const auto arena = plan_arena(lifetimes);
+    arena_bytes = arena.bytes;
+    std::unordered_map<Id, size_t> offsets;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      offsets.emplace(ids[i], arena.offsets[i]);
+    }
+    return offsets;
+  }
+
+  const Program& program_;
+  PackedWeights& packed_;
+  std::unordered_map<Id, Slot> places_;
+  std::unordered_map<Id, TensorDesc> descs_;
+  std::unordered_map<Id, const void*> constants_;
+  std::unordered_map<Id, size_t> last_partition_;  // that reads a value
+  std::unordered_map<Id, Root> aliases_;
+  std::unordered_set<Id> has_aliases_;
+  std::unordered_map<Id, DataType> new_types_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  size_t current_ = 0;
+  Id next_ = 0;
+};
+
+CompiledProgram::CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
+                                 std::span<const TensorDesc> constants,
+                                 std::span<const void* const> constant_data,
+                                 PackedWeights& packed) {
+  Builder builder(program, inputs, constants, constant_data, packed);
+  for (size_t i = 0; i < program.partitions.size(); ++i) {
+    builder.add_next();
+  }
+  builder.finish(*this);
+}
+
+std::vector<std::string> CompiledProgram::step_names() const {
+  std::vector<std::string> names;
+  for (const auto& placed : steps_) {
+    names.push_back(placed.step->name());
+  }
+  return names;
+}
+
+void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> constants,
+                          std::span<void* const> outputs, std::byte* arena) const {
+  auto pointer = [&](const Slot& slot) -> void* {
+    switch (slot.place) {
+      case Place::input:
+        return static_cast<std::byte*>(inputs[slot.at]) + slot.offset;
+      case Place::constant:
+        return static_cast<std::byte*>(constants[slot.at]) + slot.offset;
+      case Place::output:
+        return static_cast<std::byte*>(outputs[slot.at]) + slot.offset;
+      default:
+        return arena + slot.at + slot.offset;
+    }
+  };
+  std::vector<void*> in, out;
+  for (const auto& placed : steps_) {
+    in.clear();
+    out.clear();
+    std::transform(placed.inputs.begin(), placed.inputs.end(), std::back_inserter(in), pointer);
+    std::transform(placed.outputs.begin(), placed.outputs.end(), std::back_inserter(out), pointer);
+    placed.step->run(in, out);
+  }
+}
+
+std::vector<std::string> why_not_compiled(const Program& program) {
+  auto traced = [&](const std::vector<Id>& ids) {
+    std::vector<TensorDesc> result;
+    for (const Id id : ids) {
+      result.push_back(dense(program.value(id).sizes, Order::contiguous));
+    }
+    return result;
+  };
+  const std::vector<const void*> nowhere(program.all_constants().size(), nullptr);
+  PackedWeights packed;
+  CompiledProgram::Builder builder(program, traced(program.inputs), traced(program.all_constants()),
+                                   nowhere, packed);
+  std::vector<std::string> result;
+  for (size_t i = 0; i < program.partitions.size(); ++i) {
+    std::string why;
+    try {
+      builder.add_next();
+    } catch (const std::exception& error) {
+      why = error.what();
+      builder.pretend_next();
+    }
+    result.push_back(std::move(why));
+  }
+  return result;
+}
+
+}  // namespace cpuaccel::graph

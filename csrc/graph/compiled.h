@@ -1,0 +1,62 @@
+// A program made ready for inputs of some sizes: steps, and a place for every value between them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/packed_weights.h"
+#include "graph/program.h"
+#include "graph/step.h"
+
+namespace cpuaccel::graph {
+
+// Safe to run from several threads at once.
+class CompiledProgram {
+ public:
+  // `inputs` are in the program's order, `constants` in that of Program::all_constants;
+  // `constant_data` is read now.
+  // Throws dnnl::error or std::runtime_error where oneDNN cannot do it.
+  CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
+                  std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
+                  PackedWeights& packed);
+
+  // In the program's order.
+  const std::vector<TensorDesc>& outputs() const { return outputs_; }
+  // Whether runs read the constant itself, by its number; of what is packed they read a copy.
+  const std::vector<bool>& reads_constant() const { return reads_constant_; }
+  // Of the block that `run` needs.
+  size_t arena_bytes() const { return arena_bytes_; }
+  // What runs, in order, for people.
+  std::vector<std::string> step_names() const;
+
+  void run(std::span<void* const> inputs, std::span<void* const> constants,
+           std::span<void* const> outputs, std::byte* arena) const;
+
+ private:
+  enum class Place { input, constant, output, arena };
+  struct Slot {
+    Place place;
+    size_t at;          // number of the tensor, or offset in the arena
+    size_t offset = 0;  // bytes from there on
+  };
+  struct PlacedStep {
+    std::unique_ptr<Step> step;
+    std::vector<Slot> inputs, outputs;
+  };
+  class Builder;
+  friend std::vector<std::string> why_not_compiled(const Program& program);
+
+  std::vector<PlacedStep> steps_;
+  std::vector<TensorDesc> outputs_;
+  std::vector<bool> reads_constant_;
+  size_t arena_bytes_ = 0;
+};
+
+// For each partition of `program` why oneDNN does not run it for the sizes that it was traced with;
+// empty where it does.
+std::vector<std::string> why_not_compiled(const Program& program);
+
+}  // namespace cpuaccel::graph

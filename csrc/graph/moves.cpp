@@ -1,0 +1,135 @@
+#include "graph/moves.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+
+namespace cpuaccel::graph {
+namespace {
+
+struct Seen {
+  TensorDesc desc;
+  int64_t offset = 0;
+};
+
+int64_t count(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+// `traced` with the one size that differs now: the numbers are as many as in `from`.
+Sizes sizes_now(const Sizes& traced, const Sizes& from_traced, const Sizes& from) {
+  auto result = traced;
+  const int64_t before = count(from_traced), now = count(from);
+  if (before == now) {
+    return result;
+  }
+  // The changed dimension of the source is found in the result by its traced size.
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    if (from[dim] == from_traced[dim]) {
+      continue;
+    }
+    const auto same = std::find_if(result.begin(), result.end(),
+                                   [&](int64_t size) { return size % from_traced[dim] == 0; });
+    if (same == result.end()) {
+      throw std::runtime_error("a view whose sizes cannot be told");
+    }
+    *same = *same / from_traced[dim] * from[dim];
+  }
+  if (count(result) != now) {
+    throw std::runtime_error("a view whose sizes cannot be told");
+  }
+  return result;
+}
+
+// How a tensor lies that has the numbers of `from` in the same order, in other sizes; nothing where
+// no strides say that. Runs of dimensions of `from` that lie like one are cut anew.
+std::optional<TensorDesc> viewed(const TensorDesc& from, const Sizes& sizes) {
+  TensorDesc result{sizes, Sizes(sizes.size())};
+  size_t dim = sizes.size();
+  for (size_t last = from.sizes.size(); last > 0;) {
+    // From `last` on to the front: dimensions that lie like one, of `run` numbers.
+    int64_t run = 1, stride = 1;
+    for (; last > 0; --last) {
+      const int64_t size = from.sizes[last - 1], step = from.strides[last - 1];
+      if (size != 1 && run != 1 && step != run * stride) {
+        break;
+      }
+      if (size != 1 && run == 1) {
+        stride = step;
+      }
+      run *= size;
+    }
+    while (dim > 0 && (run > 1 || sizes[dim - 1] == 1)) {
+      if (run % sizes[dim - 1] != 0) {
+        return std::nullopt;
+      }
+      result.strides[--dim] = stride;
+      stride *= sizes[dim];
+      run /= sizes[dim];
+    }
+    if (run > 1) {
+      return std::nullopt;
+    }
+  }
+  return dim == 0 ? std::optional(result) : std::nullopt;
+}
+
+Seen permuted(const TensorDesc& from, const Sizes& order) {
+  Seen result;
+  for (const int64_t dim : order) {
+    result.desc.sizes.push_back(from.sizes[static_cast<size_t>(dim)]);
+    result.desc.strides.push_back(from.strides[static_cast<size_t>(dim)]);
+  }
+  return result;
+}
+
+Seen sliced(const TensorDesc& from, size_t axis, int64_t begin, int64_t end) {
+  Seen result{from, begin * from.strides[axis]};
+  result.desc.sizes[axis] = std::min(end, from.sizes[axis]) - begin;
+  return result;
+}
+
+}  // namespace
+
+void add_move(Building& building, const Program& program, const Operation& operation) {
+  Id from = operation.inputs[0];
+  const Id to = operation.outputs[0];
+  const auto& attributes = operation.attributes;
+  Seen seen;
+  if (operation.name == "view") {
+    const auto sizes =
+        sizes_now(program.value(to).sizes, program.value(from).sizes, building.desc(from).sizes);
+    auto found = viewed(building.desc(from), sizes);
+    if (!found) {
+      // Copied so that the result lies as images are computed, where that can be.
+      found = dense(sizes, sizes.size() > 3 ? Order::channels_last : Order::contiguous);
+      auto before = viewed(*found, building.desc(from).sizes);
+      if (!before) {
+        found = dense(sizes, Order::contiguous);
+        before = dense(building.desc(from).sizes, Order::contiguous);
+      }
+      const Id whole = building.new_value(building.type(from));
+      add_copy(building, from, whole, *before);
+      from = whole;
+    }
+    seen.desc = *found;
+  } else if (operation.name == "permute") {
+    seen = permuted(building.desc(from), attribute(attributes, "order", Sizes{}));
+  } else {
+    seen =
+        sliced(building.desc(from), static_cast<size_t>(attribute(attributes, "axis", int64_t{0})),
+               attribute(attributes, "min", int64_t{0}), attribute(attributes, "max", int64_t{0}));
+  }
+  if (building.alias(to, from, seen.desc, seen.offset)) {
+    return;
+  }
+  const Id other = building.new_value(building.type(from));
+  if (!building.alias(other, from, seen.desc, seen.offset)) {
+    throw std::runtime_error("a view of what has no memory");
+  }
+  add_copy(building, other, to, dense(seen.desc.sizes, Order::contiguous));
+}
+
+}  // namespace cpuaccel::graph

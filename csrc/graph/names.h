@@ -1,0 +1,20 @@
+// Names of the oneDNN Graph specification, as programs have them.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "dnnl/api.h"
+
+namespace cpuaccel::graph {
+
+std::optional<dnnl::graph::op::kind> kind_of(std::string_view name);
+// Whether it is a kind of ours.
+bool is_own(std::string_view name);
+std::optional<dnnl::graph::op::attr> attribute_of(std::string_view name);
+std::optional<dnnl::graph::logical_tensor::data_type> type_of(std::string_view name);
+
+// Bytes of a number of this type.
+size_t bytes_of(dnnl::graph::logical_tensor::data_type type);
+
+}  // namespace cpuaccel::graph

@@ -1,0 +1,136 @@
+#include "graph/partition_step.h"
+
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "base/fork.h"
+#include "graph/engine.h"
+#include "graph/partitions.h"
+
+namespace cpuaccel::graph {
+namespace {
+
+using LogicalTensor = dnnl::graph::logical_tensor;
+using Layout = LogicalTensor::layout_type;
+
+class PartitionStep : public Step {
+ public:
+  PartitionStep(dnnl::graph::compiled_partition compiled, std::vector<LogicalTensor> in,
+                std::vector<LogicalTensor> out, std::string name)
+      : compiled_(std::move(compiled)),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        name_(std::move(name)),
+        mutex_(fork_safe_mutex(ForkLevel::leaf, this)) {}
+
+  void run(std::span<void* const> in, std::span<void* const> out) const override {
+    auto tensors = acquire();
+    for (size_t i = 0; i < in.size(); ++i) {
+      tensors.first[i].set_data_handle(in[i]);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      tensors.second[i].set_data_handle(out[i]);
+    }
+    compiled_.execute(stream(), tensors.first, tensors.second);
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(tensors));
+  }
+
+  std::string name() const override { return name_; }
+
+ private:
+  using Tensors = std::vector<dnnl::graph::tensor>;
+
+  // Tensor objects of one run; what a thread is done with, the next one uses.
+  std::pair<Tensors, Tensors> acquire() const {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!idle_.empty()) {
+        auto kept = std::move(idle_.back());
+        idle_.pop_back();
+        return kept;
+      }
+    }
+    auto make = [](const std::vector<LogicalTensor>& descs) {
+      Tensors result;
+      for (const auto& desc : descs) {
+        result.emplace_back(desc, engine(), nullptr);
+      }
+      return result;
+    };
+    return {make(in_), make(out_)};
+  }
+
+  dnnl::graph::compiled_partition compiled_;
+  std::vector<LogicalTensor> in_, out_;
+  std::string name_;
+  std::mutex& mutex_;
+  mutable std::vector<std::pair<Tensors, Tensors>> idle_;
+};
+
+LogicalTensor read(const Building& building, const LogicalTensor& port) {
+  const Id id = static_cast<Id>(port.get_id());
+  const auto& desc = building.desc(id);
+  const auto property = building.is_constant(id) ? LogicalTensor::property_type::constant
+                                                 : LogicalTensor::property_type::undef;
+  if (desc.sizes.empty()) {
+    return {port.get_id(), building.type(id), desc.sizes, Layout::strided, property};
+  }
+  return {port.get_id(), building.type(id), desc.sizes, desc.strides, property};
+}
+
+TensorDesc lies(const LogicalTensor& tensor) {
+  if (tensor.get_layout_type() != Layout::strided) {
+    throw std::runtime_error("oneDNN Graph wants to write a layout of its own");
+  }
+  return {tensor.get_dims(), tensor.get_strides()};
+}
+
+}  // namespace
+
+void add_partition(Building& building, const Program& program, const Partition& partition) {
+  const auto whole = as_one(program, partition);
+  std::vector<LogicalTensor> in, out;
+  for (const auto& port : whole.get_input_ports()) {
+    in.push_back(read(building, port));
+  }
+  for (const auto& port : whole.get_output_ports()) {
+    const auto& value = program.value(static_cast<Id>(port.get_id()));
+    out.emplace_back(port.get_id(), value.type, static_cast<int32_t>(value.sizes.size()),
+                     Layout::any);
+  }
+  auto compiled = whole.compile(in, out, engine());
+  std::vector<Id> inputs, outputs;
+  std::vector<TensorDesc> descs;
+  for (auto& tensor : out) {
+    tensor = compiled.query_logical_tensor(tensor.get_id());
+    outputs.push_back(static_cast<Id>(tensor.get_id()));
+    descs.push_back(lies(tensor));
+  }
+  for (const auto& tensor : in) {
+    inputs.push_back(static_cast<Id>(tensor.get_id()));
+  }
+  std::string name = "partition";
+  for (const auto& operation : partition.operations) {
+    name += (name == "partition" ? ":" : "+") + operation.name;
+  }
+  const auto pairs = compiled.get_inplace_ports();
+  auto step = std::make_unique<PartitionStep>(std::move(compiled), std::move(in), std::move(out),
+                                              std::move(name));
+  for (const auto& [from, to] : pairs) {
+    const Id id = static_cast<Id>(from);
+    if (static_cast<Id>(to) == outputs[0] && building.is_read_last(id) &&
+        same_places(building.desc(id), descs[0]) &&
+        building.type(id) == building.type(outputs[0])) {
+      step->over = id;
+      break;
+    }
+  }
+  step->inputs = std::move(inputs);
+  step->outputs = std::move(outputs);
+  step->output_descs = std::move(descs);
+  building.add(std::move(step));
+}
+
+}  // namespace cpuaccel::graph

@@ -1,0 +1,68 @@
+#include "graph/primitive_step.h"
+
+#include "base/scratch.h"
+#include "graph/engine.h"
+
+namespace cpuaccel::graph {
+
+struct PrimitiveStep::Context {
+  std::vector<dnnl::memory> memories;  // inputs, outputs, held, scratchpad
+  std::vector<dnnl_exec_arg_t> arguments;
+};
+
+PrimitiveStep::PrimitiveStep(const dnnl::primitive_desc_base& desc, std::vector<Argument> in,
+                             std::vector<Argument> out, std::vector<Argument> held)
+    : inputs_(std::move(in)),
+      outputs_(std::move(out)),
+      held_(std::move(held)),
+      scratchpad_(desc.query_md(dnnl::query::scratchpad_md)),
+      implementation_(desc.impl_info_str()) {
+  dnnl_primitive_t handle = nullptr;
+  dnnl::error::wrap_c_api(dnnl_primitive_create(&handle, desc.get()),
+                          "could not create a oneDNN primitive");
+  primitive_.reset(handle);
+}
+
+PrimitiveStep::~PrimitiveStep() { const std::unique_ptr<Context> last(idle_.exchange(nullptr)); }
+
+std::unique_ptr<PrimitiveStep::Context> PrimitiveStep::acquire() const {
+  if (std::unique_ptr<Context> kept{idle_.exchange(nullptr, std::memory_order_acquire)}) {
+    return kept;
+  }
+  auto context = std::make_unique<Context>();
+  auto add = [&](int argument, const dnnl::memory::desc& desc, void* data) {
+    context->memories.emplace_back(desc, engine(), data);
+    context->arguments.push_back({argument, context->memories.back().get()});
+  };
+  for (const auto* arguments : {&inputs_, &outputs_}) {
+    for (const auto& each : *arguments) {
+      add(each.argument, each.desc, DNNL_MEMORY_NONE);
+    }
+  }
+  for (const auto& each : held_) {
+    add(each.argument, each.desc, const_cast<std::byte*>(each.held.get()));
+  }
+  add(DNNL_ARG_SCRATCHPAD, scratchpad_, DNNL_MEMORY_NONE);
+  return context;
+}
+
+void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) const {
+  auto context = acquire();
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    context->memories[i].set_data_handle(in[i]);
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    context->memories[inputs_.size() + i].set_data_handle(out[i]);
+  }
+  if (const size_t bytes = scratchpad_.get_size(); bytes > 0) {
+    context->memories.back().set_data_handle(scratch(ScratchSlot::primitive, bytes));
+  }
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(),
+                                                 static_cast<int>(context->arguments.size()),
+                                                 context->arguments.data()),
+                          "could not execute a oneDNN primitive");
+  const std::unique_ptr<Context> other(
+      idle_.exchange(context.release(), std::memory_order_acq_rel));
+}
+
+}  // namespace cpuaccel::graph

@@ -1,0 +1,31 @@
+// One thing that a compiled program does: reads values, writes values.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+#include "graph/tensor_desc.h"
+
+namespace cpuaccel::graph {
+
+// Safe to run from several threads at once.
+class Step {
+ public:
+  virtual ~Step() = default;
+
+  // What `run` gets, in order, and how the outputs lie.
+  std::vector<Id> inputs, outputs;
+  std::vector<TensorDesc> output_descs;
+  // The input over which the first output is written: both get the same memory.
+  std::optional<Id> over;
+
+  virtual void run(std::span<void* const> in, std::span<void* const> out) const = 0;
+  // Who does it, for people: a name of oneDNN's.
+  virtual std::string name() const = 0;
+};
+
+}  // namespace cpuaccel::graph

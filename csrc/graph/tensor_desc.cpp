@@ -1,0 +1,47 @@
+#include "graph/tensor_desc.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cpuaccel::graph {
+
+TensorDesc dense(Sizes sizes, Order order) {
+  Sizes strides(sizes.size());
+  int64_t step = 1;
+  auto place = [&](size_t dim) {
+    strides[dim] = step;
+    step *= std::max<int64_t>(sizes[dim], 1);
+  };
+  const bool last = order == Order::channels_last && sizes.size() > 2;
+  if (last) {
+    place(1);
+  }
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    if (!last || dim != 1) {
+      place(dim);
+    }
+  }
+  return {std::move(sizes), std::move(strides)};
+}
+
+bool same_places(const TensorDesc& a, const TensorDesc& b) {
+  if (a.sizes != b.sizes) {
+    return false;
+  }
+  for (size_t dim = 0; dim < a.sizes.size(); ++dim) {
+    if (a.sizes[dim] != 1 && a.strides[dim] != b.strides[dim]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+size_t span_of(const TensorDesc& desc) {
+  int64_t last = 0;
+  for (size_t dim = 0; dim < desc.sizes.size(); ++dim) {
+    last += (desc.sizes[dim] - 1) * desc.strides[dim];
+  }
+  return static_cast<size_t>(last) + 1;
+}
+
+}  // namespace cpuaccel::graph

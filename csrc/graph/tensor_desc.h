@@ -1,0 +1,27 @@
+// Sizes and strides of a tensor, in numbers of its type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace cpuaccel::graph {
+
+struct TensorDesc {
+  Sizes sizes, strides;
+  bool operator==(const TensorDesc&) const = default;
+};
+
+// Without gaps. channels_last of fewer than three dimensions is contiguous.
+TensorDesc dense(Sizes sizes, Order order);
+
+// Whether the numbers of tensors of these sizes lie in the same places: strides of dimensions of
+// size 1 do not matter.
+bool same_places(const TensorDesc& a, const TensorDesc& b);
+
+// From the first number to behind the last.
+size_t span_of(const TensorDesc& desc);
+
+}  // namespace cpuaccel::graph

@@ -1,0 +1,112 @@
+#include "ops/graph/prepare.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <array>
+#include <string_view>
+#include <unordered_map>
+
+namespace cpuaccel::ops {
+namespace {
+
+using graph::Id;
+using graph::Preparation;
+using Tensors = std::unordered_map<Id, at::Tensor>;
+
+// weight, [bias,] gamma, beta, mean, var -> weight, bias of the convolution followed by the norm:
+//   (w x + b - mean) gamma / sqrt(var + eps) + beta
+// in f32, each rounded once to the type it has to have. The groups of a transposed convolution have
+// their output channels second.
+void fold_batch_norm(const graph::Program& program, const Preparation& preparation,
+                     Tensors& tensors) {
+  const auto& in = preparation.inputs;
+  auto get = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat); };
+  const size_t norm = in.size() - 4;
+  const at::Tensor weight = get(0);
+  const at::Tensor gamma = get(norm), beta = get(norm + 1), mean = get(norm + 2);
+  const at::Tensor bias = norm == 2 ? get(1) : at::zeros_like(mean);
+  const auto epsilon = graph::attribute(preparation.attributes, "epsilon", 0.0f);
+  const at::Tensor scale = gamma * at::rsqrt(get(norm + 3) + epsilon);
+  at::DimVector sizes(static_cast<size_t>(weight.dim()), 1);
+  sizes[0] = weight.size(0);
+  const auto& out = preparation.outputs;
+  auto put = [&](size_t i, const at::Tensor& made) {
+    tensors.insert_or_assign(out[i], made.to(scalar_type(program.value(out[i]).type)));
+  };
+  put(0, weight * scale.view(sizes));
+  put(1, (bias - mean) * scale + beta);
+}
+
+void cast(const graph::Program& program, const Preparation& preparation, Tensors& tensors) {
+  const Id to = preparation.outputs[0];
+  tensors.insert_or_assign(
+      to, tensors.at(preparation.inputs[0]).to(scalar_type(program.value(to).type)));
+}
+
+void permute(const graph::Program& program, const Preparation& preparation, Tensors& tensors) {
+  static_cast<void>(program);
+  const auto order = graph::attribute(preparation.attributes, "order", graph::Sizes{});
+  tensors.insert_or_assign(preparation.outputs[0],
+                           tensors.at(preparation.inputs[0]).permute(order));
+}
+
+void reshape(const graph::Program& program, const Preparation& preparation, Tensors& tensors) {
+  const Id to = preparation.outputs[0];
+  tensors.insert_or_assign(to, tensors.at(preparation.inputs[0]).reshape(program.value(to).sizes));
+}
+
+struct Row {
+  std::string_view name;
+  void (*run)(const graph::Program&, const Preparation&, Tensors&);
+};
+
+constexpr std::array kPreparations{
+    Row{"batch_norm", fold_batch_norm},
+    Row{"cast", cast},
+    Row{"permute", permute},
+    Row{"reshape", reshape},
+};
+
+}  // namespace
+
+at::ScalarType scalar_type(graph::DataType type) {
+  switch (type) {
+    case graph::DataType::bf16:
+      return at::kBFloat16;
+    case graph::DataType::f16:
+      return at::kHalf;
+    case graph::DataType::u8:
+      return at::kByte;
+    case graph::DataType::s8:
+      return at::kChar;
+    case graph::DataType::s32:
+      return at::kInt;
+    default:
+      return at::kFloat;
+  }
+}
+
+std::vector<at::Tensor> prepare_constants(const graph::Program& program,
+                                          const std::vector<at::Tensor>& given) {
+  Tensors tensors;
+  for (size_t i = 0; i < given.size(); ++i) {
+    tensors.emplace(program.constants[i], given[i]);
+  }
+  for (const auto& preparation : program.preparations) {
+    const auto row = std::find_if(kPreparations.begin(), kPreparations.end(),
+                                  [&](const Row& each) { return each.name == preparation.name; });
+    TORCH_CHECK(row != kPreparations.end(), "graph: prepare ", preparation.name,
+                ": there is no such preparation");
+    row->run(program, preparation, tensors);
+  }
+  std::vector<at::Tensor> result;
+  for (const Id id : program.all_constants()) {
+    const auto& tensor = tensors.at(id);
+    result.push_back(tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous());
+  }
+  return result;
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,247 @@
+#include "ops/graph/region_cache.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fork.h"
+#include "ops/graph/prepare.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+graph::TensorDesc describe(const at::Tensor& tensor) {
+  return {tensor.sizes().vec(), tensor.strides().vec()};
+}
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+bool shares_memory(const at::Tensor& tensor, const std::vector<at::Tensor>& others) {
+  return std::any_of(others.begin(), others.end(), [&](const at::Tensor& other) {
+    return tensor.storage().is_alias_of(other.storage());
+  });
+}
+
+}  // namespace
+
+std::vector<void*> ReadyProgram::constant_data(const std::vector<at::Tensor>& given) const {
+  std::vector<void*> data;
+  data.reserve(prepared_.size());
+  for (size_t i = 0; i < prepared_.size(); ++i) {
+    data.push_back(i < given.size()         ? const_cast<void*>(given[i].const_data_ptr())
+                   : prepared_[i].defined() ? prepared_[i].mutable_data_ptr()
+                                            : nullptr);
+  }
+  return data;
+}
+
+RegionCache& RegionCache::instance() {
+  static auto& cache = *std::unique_ptr<RegionCache>(new RegionCache).release();
+  return cache;
+}
+
+RegionCache::RegionCache() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
+  reset_after_fork([this] {
+    order_.clear();
+    regions_.clear();
+    hits_ = misses_ = stale_ = evictions_ = 0;
+  });
+}
+
+std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
+                                                     const std::vector<at::Tensor>& inputs,
+                                                     const std::vector<at::Tensor>& constants) {
+  Shape shape{{}, at::get_num_threads()};
+  shape.inputs.reserve(inputs.size());
+  for (const auto& input : inputs) {
+    shape.inputs.push_back(describe(input));
+  }
+  std::shared_ptr<Weights> weights;
+  {
+    const std::scoped_lock lock(mutex_);
+    weights = find_weights(region_of(text), constants);
+  }
+  // Weights are read without the lock: other threads run meanwhile.
+  const bool stale = weights && !weights->unchanged();
+  const std::scoped_lock lock(mutex_);
+  if (stale) {
+    ++stale_;
+    drop(weights);
+  }
+  auto& region = region_of(text);
+  weights = find_weights(region, constants);
+  if (auto found = find(weights.get(), shape)) {
+    ++hits_;
+    return found;
+  }
+  ++misses_;
+  if (!weights) {
+    drop_outdated(region, constants);
+    weights = region.weights.emplace_front(std::make_shared<Weights>());
+    for (const auto& constant : constants) {
+      weights->watched.emplace_back(constant);
+    }
+  }
+  auto ready = compile(region, *weights, shape.inputs, constants);
+  order_.push_front({&region, std::move(weights), std::move(shape), ready});
+  shrink_to(capacity_);
+  return ready;
+}
+
+bool RegionCache::Weights::are(const std::vector<at::Tensor>& tensors) const {
+  return std::equal(watched.begin(), watched.end(), tensors.begin(), tensors.end(),
+                    [](const auto& was, const auto& now) { return was.is(now); });
+}
+
+bool RegionCache::Weights::were(const std::vector<at::Tensor>& tensors) const {
+  return !watched.empty() &&
+         std::equal(watched.begin(), watched.end(), tensors.begin(), tensors.end(),
+                    [](const auto& was, const auto& now) { return was.lies_there(now); });
+}
+
+bool RegionCache::Weights::unchanged() {
+  const uint64_t look = looks.fetch_add(1, std::memory_order_relaxed);
+  return std::all_of(watched.begin(), watched.end(),
+                     [&](const auto& each) { return each.unchanged(look); });
+}
+
+bool RegionCache::Weights::expired() const {
+  return std::any_of(watched.begin(), watched.end(),
+                     [](const auto& each) { return each.expired(); });
+}
+
+RegionCache::Region& RegionCache::region_of(std::string_view text) {
+  auto& region = regions_[std::string(first_line(text))];
+  if (!region) {
+    region = std::make_unique<Region>();
+    region->program = graph::parse_program(text);
+  }
+  return *region;
+}
+
+std::shared_ptr<RegionCache::Weights> RegionCache::find_weights(
+    const Region& region, const std::vector<at::Tensor>& constants) {
+  const auto found = std::find_if(region.weights.begin(), region.weights.end(),
+                                  [&](const auto& weights) { return weights->are(constants); });
+  return found == region.weights.end() ? nullptr : *found;
+}
+
+std::shared_ptr<const ReadyProgram> RegionCache::find(const Weights* weights, const Shape& shape) {
+  const auto found = std::find_if(order_.begin(), order_.end(), [&](const Entry& entry) {
+    return entry.weights.get() == weights && entry.shape == shape;
+  });
+  if (found == order_.end()) {
+    return nullptr;
+  }
+  order_.splice(order_.begin(), order_, found);
+  return found->ready;
+}
+
+std::shared_ptr<const ReadyProgram> RegionCache::compile(
+    const Region& region, const Weights& weights, const std::vector<graph::TensorDesc>& inputs,
+    const std::vector<at::Tensor>& constants) {
+  // What is kept outlives the modes of this call.
+  const c10::InferenceMode no_inference(false);
+  const at::NoGradGuard no_grad;
+  auto ready = std::make_shared<ReadyProgram>();
+  for (const auto& output : region.program.outputs) {
+    ready->output_types_.push_back(scalar_type(region.program.value(output.id).type));
+  }
+  ready->packed_ = weights.packed;
+  ready->prepared_ = prepare_constants(region.program, constants);
+  std::vector<graph::TensorDesc> descs;
+  std::vector<const void*> data;
+  for (const auto& constant : ready->prepared_) {
+    descs.push_back(describe(constant));
+    data.push_back(constant.const_data_ptr());
+  }
+  ready->compiled_ = std::make_unique<graph::CompiledProgram>(region.program, inputs, descs, data,
+                                                              *ready->packed_);
+  const auto& read = ready->compiled_->reads_constant();
+  for (size_t i = 0; i < read.size(); ++i) {
+    auto& prepared = ready->prepared_[i];
+    // Nothing of ours may keep the weights of the user alive.
+    if (i < constants.size() || !read[i]) {
+      prepared = at::Tensor();
+    } else if (shares_memory(prepared, constants)) {
+      prepared = prepared.clone();
+    }
+  }
+  return ready;
+}
+
+void RegionCache::drop(const std::shared_ptr<Weights>& weights) {
+  order_.remove_if([&](const Entry& entry) { return entry.weights == weights; });
+  for (auto& [text, region] : regions_) {
+    region->weights.remove(weights);
+  }
+}
+
+void RegionCache::drop_outdated(Region& region, const std::vector<at::Tensor>& constants) {
+  const auto same = region.weights;
+  for (const auto& weights : same) {
+    if (weights->were(constants)) {
+      ++stale_;
+      drop(weights);
+    }
+  }
+  for (auto& [text, other] : regions_) {
+    const auto all = other->weights;
+    for (const auto& weights : all) {
+      if (weights->expired()) {
+        drop(weights);
+      }
+    }
+  }
+}
+
+void RegionCache::shrink_to(size_t capacity) {
+  while (order_.size() > capacity) {
+    const auto weights = order_.back().weights;
+    order_.pop_back();
+    ++evictions_;
+    if (std::none_of(order_.begin(), order_.end(),
+                     [&](const Entry& entry) { return entry.weights == weights; })) {
+      drop(weights);
+    }
+  }
+}
+
+void RegionCache::set_capacity(int64_t capacity) {
+  const std::scoped_lock lock(mutex_);
+  capacity_ = static_cast<size_t>(capacity);
+  shrink_to(capacity_);
+}
+
+void RegionCache::clear() {
+  const std::scoped_lock lock(mutex_);
+  order_.clear();
+  regions_.clear();
+}
+
+GraphCacheStats RegionCache::stats() {
+  const std::scoped_lock lock(mutex_);
+  int64_t bytes = 0;
+  for (const auto& [text, region] : regions_) {
+    for (const auto& weights : region->weights) {
+      bytes += static_cast<int64_t>(weights->packed->bytes());
+    }
+  }
+  return {static_cast<int64_t>(capacity_),
+          static_cast<int64_t>(order_.size()),
+          bytes,
+          hits_,
+          misses_,
+          stale_,
+          evictions_};
+}
+
+void RegionCache::reset_stats() {
+  const std::scoped_lock lock(mutex_);
+  hits_ = misses_ = stale_ = evictions_ = 0;
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,114 @@
+// Pieces of compiled models, ready to run: by what they compute, on which weights, for which sizes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/compiled.h"
+#include "graph/program.h"
+#include "ops/graph/watch.h"
+
+namespace cpuaccel::ops {
+
+struct GraphCacheStats {
+  int64_t capacity = 0, size = 0, bytes = 0;
+  int64_t hits = 0, misses = 0, stale = 0, evictions = 0;
+};
+
+// A program compiled for some sizes, and what its runs read besides inputs.
+class ReadyProgram {
+ public:
+  const graph::CompiledProgram& compiled() const { return *compiled_; }
+  // In the program's order.
+  const std::vector<at::ScalarType>& output_types() const { return output_types_; }
+  // The data of all constants; `given` are those of the call.
+  std::vector<void*> constant_data(const std::vector<at::Tensor>& given) const;
+
+ private:
+  friend class RegionCache;
+  std::vector<at::ScalarType> output_types_;
+  std::shared_ptr<graph::PackedWeights> packed_;
+  std::vector<at::Tensor> prepared_;  // undefined where a call brings it, or no run reads it
+  std::unique_ptr<graph::CompiledProgram> compiled_;
+};
+
+// Bounded by how many programs are compiled: each shape of each counts. Least recently used goes
+// first. The weights of a program are looked at in every call (WatchedTensor): what was made of
+// others than they are now is dropped.
+class RegionCache {
+ public:
+  static RegionCache& instance();
+
+  // `text` is a program whose first line tells it from all others; `inputs` and `constants` are
+  // dense. Threads that miss wait for each other.
+  // Throws what parsing and compiling throw.
+  std::shared_ptr<const ReadyProgram> get(std::string_view text,
+                                          const std::vector<at::Tensor>& inputs,
+                                          const std::vector<at::Tensor>& constants);
+
+  // capacity >= 0; what is over it goes at once. 0 keeps nothing.
+  void set_capacity(int64_t capacity);
+  void clear();
+  GraphCacheStats stats();
+  void reset_stats();
+
+ private:
+  RegionCache();
+
+  struct Shape {
+    std::vector<graph::TensorDesc> inputs;
+    int threads;
+    bool operator==(const Shape&) const = default;
+  };
+  // Programs compiled on one set of weights.
+  struct Weights {
+    std::vector<WatchedTensor> watched;
+    std::atomic<uint64_t> looks{0};
+    std::shared_ptr<graph::PackedWeights> packed = std::make_shared<graph::PackedWeights>();
+
+    bool are(const std::vector<at::Tensor>& tensors) const;
+    bool were(const std::vector<at::Tensor>& tensors) const;
+    bool unchanged();
+    bool expired() const;
+  };
+  struct Region {
+    graph::Program program;
+    std::list<std::shared_ptr<Weights>> weights;
+  };
+  struct Entry {
+    Region* region;
+    std::shared_ptr<Weights> weights;
+    Shape shape;
+    std::shared_ptr<const ReadyProgram> ready;
+  };
+
+  // Under the lock, all of them.
+  Region& region_of(std::string_view text);
+  static std::shared_ptr<Weights> find_weights(const Region& region,
+                                               const std::vector<at::Tensor>& constants);
+  std::shared_ptr<const ReadyProgram> find(const Weights* weights, const Shape& shape);
+  static std::shared_ptr<const ReadyProgram> compile(const Region& region, const Weights& weights,
+                                                     const std::vector<graph::TensorDesc>& inputs,
+                                                     const std::vector<at::Tensor>& constants);
+  void drop(const std::shared_ptr<Weights>& weights);
+  // Those whose tensors are gone, and those that were `constants` before they were written to.
+  void drop_outdated(Region& region, const std::vector<at::Tensor>& constants);
+  void shrink_to(size_t capacity);
+
+  std::mutex& mutex_;
+  std::unordered_map<std::string, std::unique_ptr<Region>> regions_;
+  std::list<Entry> order_;  // front: used last
+  size_t capacity_ = 256;
+  int64_t hits_ = 0, misses_ = 0, stale_ = 0, evictions_ = 0;
+};
+
+}  // namespace cpuaccel::ops
