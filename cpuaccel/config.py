@@ -174,6 +174,15 @@ OPTIONS: tuple[Option, ...] = (
         "oneDNN primitives kept for reuse, over all layers.",
         setter="set_primitive_cache_capacity",
     ),
+    Option(
+        "graph_cache_capacity",
+        ("CPUACCEL_GRAPH_CACHE_CAPACITY",),
+        int,
+        256,
+        f"an integer from 0 to {_MAX_CAPACITY}",
+        "Pieces of compiled models kept ready for a shape of their inputs, over all models.",
+        setter="set_graph_cache_capacity",
+    ),
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}

@@ -1,0 +1,1 @@
+"""The backend of torch.compile, and what it is made of."""

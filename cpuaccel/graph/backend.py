@@ -1,0 +1,56 @@
+"""`torch.compile(model, backend="cpuaccel")`: oneDNN where it wins, Inductor for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch.fx import GraphModule
+
+from cpuaccel.graph import graph_pass, kept
+
+
+def compile(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph that Dynamo captured.
+
+    `mode` and `options` are what `torch.compile` was given, and mean what they mean to Inductor.
+    """
+    from torch._inductor import compile_fx as inductor
+    from torch._inductor import config
+
+    compile_fx = cast("Callable[..., Callable[..., Any]]", inductor.compile_fx)
+    patches = _patches(mode, options)
+    if torch.is_grad_enabled():
+        # A graph that may be trained: Inductor's, with our GEMMs and GNN ops called from it.
+        return compile_fx(gm, example_inputs, config_patches=patches)
+    # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
+    patches.setdefault("size_asserts", False)
+    before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
+    patches["post_grad_custom_pre_pass"] = graph_pass.GraphPass(before)
+    return compile_fx(
+        gm, example_inputs, config_patches=patches, decompositions=kept.without_kept()
+    )
+
+
+def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
+    from torch._inductor import list_mode_options
+
+    patches: dict[str, Any] = {}
+    if mode is not None and mode != "default":
+        modes = list_mode_options()
+        if mode not in modes:
+            raise ValueError(
+                f'torch.compile(backend="cpuaccel"): mode: expected one of default, '
+                f"{', '.join(modes)}, got {mode!r}"
+            )
+        patches.update(modes[mode])
+    for name, value in (options or {}).items():
+        patches[name.replace("-", "_")] = value
+    return patches

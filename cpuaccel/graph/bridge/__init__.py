@@ -1,0 +1,37 @@
+"""ATen ops as ops of oneDNN Graph, a file for each kind of op.
+
+`TRANSLATIONS` is the list of what is known. A function in it is called with the translation so far
+and a node; it adds what computes the node, or raises `Refused` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.fx import Node
+
+from cpuaccel.graph.bridge import (
+    convolution,
+    elementwise,
+    matmul,
+    normalization,
+    pooling,
+    reduction,
+    shapes,
+)
+from cpuaccel.graph.translation import Translation
+
+MOVES = shapes.MOVES
+
+Translate = Callable[[Translation, Node], None]
+
+TRANSLATIONS: dict[Any, Translate] = {
+    **convolution.TRANSLATIONS,
+    **matmul.TRANSLATIONS,
+    **elementwise.TRANSLATIONS,
+    **normalization.TRANSLATIONS,
+    **pooling.TRANSLATIONS,
+    **reduction.TRANSLATIONS,
+    **shapes.TRANSLATIONS,
+}

@@ -1,0 +1,68 @@
+"""Arguments of nodes, as the functions of this package want them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.graph.program import Value
+from cpuaccel.graph.translation import Refused, Translation, hint
+
+
+def bound(node: Node) -> dict[str, Any]:
+    """Return the arguments of `node` by name, defaults too."""
+    target: Any = node.target
+    values = {}
+    for index, argument in enumerate(target._schema.arguments):
+        if index < len(node.args) and not argument.kwarg_only:
+            values[argument.name] = node.args[index]
+        elif argument.name in node.kwargs:
+            values[argument.name] = node.kwargs[argument.name]
+        else:
+            values[argument.name] = argument.default_value
+    return values
+
+
+def numbers(value: Any, count: int) -> list[int]:
+    """Return `count` integers: those there are, or the one there is as often."""
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    if any(not isinstance(each, int) for each in values):
+        raise Refused("dynamic size")
+    return values * count if len(values) == 1 else values
+
+
+def static_sizes(translation: Translation, node: Any) -> list[int]:
+    """Return the sizes of a tensor, none of which may be dynamic."""
+    sizes = list(translation.tensor(node).shape)
+    if any(not isinstance(size, int) for size in sizes):
+        raise Refused("dynamic size")
+    return sizes
+
+
+def value_of(translation: Translation, node: Any) -> Value:
+    """Return type and sizes of the value of `node`."""
+    tensor = translation.tensor(node)
+    return Value(tensor.dtype, tuple(map(hint, tensor.shape)))
+
+
+def floats(translation: Translation, *nodes: Any) -> torch.dtype:
+    """Return the one floating type of all of these."""
+    types = {translation.tensor(node).dtype for node in nodes}
+    if len(types) != 1:
+        raise Refused("mixed types")
+    dtype = types.pop()
+    if not dtype.is_floating_point:
+        raise Refused(f"type {dtype}")
+    return dtype
+
+
+def dimension(dim: int, rank: int) -> int:
+    """Return a dimension counted from the front."""
+    return dim % rank if rank else 0
+
+
+def only_user(node: Node) -> Node | None:
+    """Return the node that alone uses `node`, if there is one."""
+    return next(iter(node.users)) if len(node.users) == 1 else None

@@ -1,0 +1,107 @@
+"""Functions of one number, and operations on two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.graph.bridge._arguments import bound, floats, value_of
+from cpuaccel.graph.translation import Refused, Translation
+
+_aten: Any = torch.ops.aten
+
+Attributes = Callable[[dict[str, Any]], dict[str, float]]
+
+
+def _unary(kind: str, attributes: Attributes | None = None) -> Any:
+    def translate(translation: Translation, node: Node) -> None:
+        given = bound(node)
+        src = given["self"]
+        floats(translation, src)
+        found: dict[str, Any] = dict(attributes(given)) if attributes else {}
+        translation.begin([node], node)
+        translation.op(kind, [translation.read(src)], node, **found)
+
+    return translate
+
+
+def _limits(given: dict[str, Any]) -> dict[str, float]:
+    low = given.get("min", given.get("min_val"))
+    high = given.get("max", given.get("max_val"))
+    limits = (-math.inf if low is None else low, math.inf if high is None else high)
+    if not all(isinstance(limit, (int, float)) for limit in limits):
+        raise Refused("limits that are computed")
+    return {"min": float(limits[0]), "max": float(limits[1])}
+
+
+def _elu(given: dict[str, Any]) -> dict[str, float]:
+    if given["scale"] != 1 or given["input_scale"] != 1:
+        raise Refused("scale")
+    return {"alpha": float(given["alpha"])}
+
+
+def _gelu(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    kind = "GELU" if given["approximate"] == "none" else "GELUTanh"
+    _unary(kind)(translation, node)
+
+
+def _silu(translation: Translation, node: Node) -> None:
+    src = bound(node)["self"]
+    floats(translation, src)
+    translation.begin([node], node)
+    x = translation.read(src)
+    gate = translation.op("Sigmoid", [x], like=value_of(translation, src))
+    translation.op("Multiply", [x, gate], node)
+
+
+def _binary(kind: str) -> Any:
+    def translate(translation: Translation, node: Node) -> None:
+        given = bound(node)
+        a, b = given["self"], given["other"]
+        if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
+            raise Refused("alpha or rounding mode")
+        floats(translation, a, b, node)
+        if translation.tensor(a).dim() == 0 or translation.tensor(b).dim() == 0:
+            raise Refused("a tensor without dimensions")
+        translation.begin([node], node)
+        translation.op(
+            kind, [translation.read(a), translation.read(b)], node, auto_broadcast="numpy"
+        )
+
+    return translate
+
+
+TRANSLATIONS = {
+    _aten.abs.default: _unary("Abs"),
+    _aten.clamp.default: _unary("Clamp", _limits),
+    _aten.clamp_min.default: _unary("Clamp", _limits),
+    _aten.clamp_max.default: _unary("Clamp", _limits),
+    _aten.hardtanh.default: _unary("Clamp", _limits),
+    _aten.elu.default: _unary("Elu", _elu),
+    _aten.exp.default: _unary("Exp"),
+    _aten.gelu.default: _gelu,
+    _aten.hardsigmoid.default: _unary("HardSigmoid", lambda _: {"alpha": 1 / 6, "beta": 0.5}),
+    _aten.hardswish.default: _unary("HardSwish"),
+    _aten.leaky_relu.default: _unary(
+        "LeakyReLU", lambda given: {"alpha": float(given["negative_slope"])}
+    ),
+    _aten.log.default: _unary("Log"),
+    _aten.mish.default: _unary("Mish"),
+    _aten.relu.default: _unary("ReLU"),
+    _aten.round.default: _unary("Round"),
+    _aten.sigmoid.default: _unary("Sigmoid"),
+    _aten.silu.default: _silu,
+    _aten.sqrt.default: _unary("Sqrt"),
+    _aten.tanh.default: _unary("Tanh"),
+    _aten.add.Tensor: _binary("Add"),
+    _aten.div.Tensor: _binary("Divide"),
+    _aten.maximum.default: _binary("Maximum"),
+    _aten.minimum.default: _binary("Minimum"),
+    _aten.mul.Tensor: _binary("Multiply"),
+    _aten.sub.Tensor: _binary("Subtract"),
+}

@@ -1,0 +1,76 @@
+"""Norms and softmax."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.graph.bridge._arguments import bound, dimension, floats, only_user
+from cpuaccel.graph.translation import Refused, Translation
+
+_aten: Any = torch.ops.aten
+
+
+def _layer_norm(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    src, weight, bias = given["input"], given["weight"], given["bias"]
+    if (weight is None) != (bias is None):
+        raise Refused("a weight without a bias")
+    floats(translation, *(each for each in (src, weight, bias) if each is not None))
+    result = _first_result(node)
+    translation.begin([node, result], result)
+    inputs = [translation.read(each) for each in (src, weight, bias) if each is not None]
+    translation.op(
+        "LayerNorm",
+        inputs,
+        result,
+        begin_norm_axis=-len(given["normalized_shape"]),
+        epsilon=float(given["eps"]),
+        keep_stats=False,
+        use_affine=weight is not None,
+    )
+
+
+def _batch_norm(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    src = given["input"]
+    parts = [given[name] for name in ("weight", "bias", "running_mean", "running_var")]
+    if any(part is None for part in parts):
+        raise Refused("without weight or bias")
+    floats(translation, src, *parts)
+    result = _first_result(node)
+    translation.begin([node, result], result)
+    inputs = [translation.read(each) for each in (src, *parts)]
+    translation.op(
+        "BatchNormInference", inputs, result, epsilon=float(given["eps"]), data_format="NCX"
+    )
+
+
+def _softmax(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    if given["half_to_float"]:
+        raise Refused("half to float")
+    floats(translation, given["self"])
+    rank = translation.tensor(given["self"]).dim()
+    translation.begin([node], node)
+    translation.op(
+        "SoftMax", [translation.read(given["self"])], node, axis=dimension(given["dim"], rank)
+    )
+
+
+def _first_result(node: Node) -> Node:
+    """Return the node of the first of several results, the only one that is used."""
+    result = only_user(node)
+    if result is None or result.target is not operator.getitem or result.args[1] != 0:
+        raise Refused("statistics that are used")
+    return result
+
+
+TRANSLATIONS = {
+    _aten.native_layer_norm.default: _layer_norm,
+    _aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    _aten._softmax.default: _softmax,
+}

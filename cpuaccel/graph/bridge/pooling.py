@@ -1,0 +1,115 @@
+"""Pools, and means over whole images, which are pools too."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.graph.bridge._arguments import bound, floats, numbers, only_user, static_sizes
+from cpuaccel.graph.program import Value
+from cpuaccel.graph.translation import Refused, Translation
+
+_aten: Any = torch.ops.aten
+
+
+def _max_pool(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    result = only_user(node)
+    if result is None or result.target is not operator.getitem or result.args[1] != 0:
+        raise Refused("indices that are used")
+    src = given["self"]
+    floats(translation, src)
+    dims = len(given["kernel_size"])
+    attributes = _window(given, dims)
+    attributes["dilations"] = numbers(given["dilation"], dims)
+    translation.begin([node, result], result)
+    translation.op("MaxPool", [translation.read(src)], result, **attributes)
+
+
+def _avg_pool(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    if given["divisor_override"] is not None:
+        raise Refused("divisor_override")
+    src = given["self"]
+    floats(translation, src)
+    attributes = _window(given, len(given["kernel_size"]))
+    # Torch counts padding that was asked for, but nothing that rounding up adds.
+    if given["ceil_mode"] and given["count_include_pad"]:
+        raise Refused("ceil_mode with padding that counts")
+    attributes["exclude_pad"] = not given["count_include_pad"]
+    translation.begin([node], node)
+    translation.op("AvgPool", [translation.read(src)], node, **attributes)
+
+
+def _window(given: dict[str, Any], dims: int) -> dict[str, Any]:
+    kernel = numbers(given["kernel_size"], dims)
+    return {
+        "kernel": kernel,
+        "strides": numbers(given["stride"], dims) if given["stride"] else kernel,
+        "pads_begin": numbers(given["padding"], dims),
+        "pads_end": numbers(given["padding"], dims),
+        "rounding_type": "ceil" if given["ceil_mode"] else "floor",
+        "data_format": "NCX",
+    }
+
+
+def _adaptive_avg_pool(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    src = given["self"]
+    image = static_sizes(translation, src)[-2:]
+    target = numbers(given["output_size"], 2)
+    if any(size % to for size, to in zip(image, target, strict=True)):
+        raise Refused("windows of different sizes")
+    kernel = [size // to for size, to in zip(image, target, strict=True)]
+    _average(translation, node, src, kernel, node)
+
+
+def mean_of_images(translation: Translation, node: Node) -> None:
+    """Translate aten.mean.dim over all places of an image."""
+    given = bound(node)
+    src = given["self"]
+    rank = translation.tensor(src).dim()
+    dims = sorted(dim % rank for dim in given["dim"] or range(rank))
+    if given["dtype"] is not None or rank < 3 or dims != list(range(2, rank)):
+        raise Refused("a mean over other dimensions than an image's")
+    sizes = static_sizes(translation, src)
+    floats(translation, src)
+    _average(translation, node, src, sizes[2:], node if given["keepdim"] else None)
+
+
+def _average(
+    translation: Translation, node: Node, src: Any, kernel: list[int], to: Node | None
+) -> None:
+    dtype = floats(translation, src)
+    sizes = static_sizes(translation, src)
+    pooled = [size // window for size, window in zip(sizes[2:], kernel, strict=True)]
+    attributes: dict[str, Any] = {
+        "kernel": kernel,
+        "strides": kernel,
+        "pads_begin": [0] * len(kernel),
+        "pads_end": [0] * len(kernel),
+        "exclude_pad": False,
+        "rounding_type": "floor",
+        "data_format": "NCX",
+    }
+    translation.begin([node], node)
+    x = translation.read(src)
+    if to is not None:
+        translation.op("AvgPool", [x], to, **attributes)
+        return
+    like = Value(dtype, (*sizes[:2], *pooled))
+    kept = translation.op("AvgPool", [x], like=like, **attributes)
+    translation.op("view", [kept], node)
+
+
+TRANSLATIONS = {
+    _aten.max_pool2d_with_indices.default: _max_pool,
+    _aten.max_pool3d_with_indices.default: _max_pool,
+    _aten.avg_pool2d.default: _avg_pool,
+    _aten.avg_pool3d.default: _avg_pool,
+    _aten._adaptive_avg_pool2d.default: _adaptive_avg_pool,
+    _aten.mean.dim: mean_of_images,
+}

@@ -1,0 +1,448 @@
+"""Which part of a graph oneDNN runs, cut into pieces that are one call each."""
+
+from __future__ import annotations
+
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from cpuaccel import _native
+from cpuaccel.graph import choice
+from cpuaccel.graph.bridge import MOVES, TRANSLATIONS
+from cpuaccel.graph.program import Operation, Output, Program
+from cpuaccel.graph.translation import Refused, Translation, Unit
+
+
+@dataclass
+class Part:
+    """A partition: ops that run together, of units that all are in it."""
+
+    operations: list[int]
+    units: list[Unit]
+    supported: bool
+    choice: choice.Choice = field(default_factory=lambda: choice.Choice(False, ""))
+
+    def kinds(self, translation: Translation) -> list[str]:
+        """Return the kinds of its ops, in order."""
+        return [translation.operations[number].kind for number in self.operations]
+
+
+@dataclass
+class Region:
+    """Partitions that one call runs."""
+
+    parts: list[Part]
+    program: Program
+    nodes: list[Node]
+    inputs: list[Node]
+    constants: list[Node]
+    outputs: list[tuple[Node, bool]]
+    """What is read outside, and whether it is to be channels_last."""
+
+
+@dataclass
+class Cut:
+    """What became of a graph."""
+
+    regions: list[Region]
+    left: list[tuple[Node, str]]
+    """Nodes that might have been taken, and why they were not."""
+
+
+def cut(graph: Graph, constants: set[Node]) -> Cut:
+    """Find what oneDNN is to run of `graph`, in which `constants` are the weights."""
+    translation = Translation(constants)
+    left = _translate(graph, translation)
+    if not translation.operations:
+        return Cut([], left)
+    parts = _parts(graph, translation)
+    _choose(parts, translation)
+    while True:
+        regions = _regions(graph, parts, translation)
+        failed = _try(regions)
+        if not failed:
+            break
+    for part in parts:
+        if not part.choice.taken and any(kind not in MOVES for kind in part.kinds(translation)):
+            left.extend((_op_of(unit), part.choice.reason) for unit in part.units)
+    return Cut(regions, left)
+
+
+def _op_of(unit: Unit) -> Node:
+    """Return the node that people would name: of several results it is not the one that is read."""
+    return next((node for node in unit.nodes if node.target is not operator.getitem), unit.result)
+
+
+# Translating
+
+
+def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
+    left = []
+    for node in graph.nodes:
+        translate = TRANSLATIONS.get(node.target) if node.op == "call_function" else None
+        if translate is None or node in translation.unit_of:
+            continue
+        try:
+            translate(translation, node)
+            translation.end()
+        except Refused as why:
+            translation.undo()
+            if str(why):
+                left.append((node, str(why)))
+    return left
+
+
+# Partitions
+
+
+def _parts(graph: Graph, translation: Translation) -> list[Part]:
+    """Ask the library. What is ours is a part of its own."""
+    unit_of = {number: unit for unit in translation.units for number in unit.operations}
+    own: list[int] = []
+    asked: list[int] = []
+    for number, operation in enumerate(translation.operations):
+        (own if operation.kind in MOVES else asked).append(number)
+    parts = [Part([number], [unit_of[number]], supported=True) for number in own]
+    operations = [translation.operations[number] for number in asked]
+    operations += _readers(translation)
+    program = Program(
+        translation.values,
+        _sources(operations, translation, constant=False),
+        _sources(operations, translation, constant=True),
+        [],
+        list(_preparations(operations, translation)),
+        [operations],
+    )
+    for supported, numbers in _native.load().find_partitions(program.text()) if asked else []:
+        known = [asked[number] for number in numbers if number < len(asked)]
+        if not known:
+            continue
+        units = list({id(unit_of[number]): unit_of[number] for number in known}.values())
+        parts.append(Part(known, units, supported))
+    return _joined(parts)
+
+
+def _joined(parts: list[Part]) -> list[Part]:
+    """Return partitions that were torn from a unit as unsupported: nobody runs half a unit."""
+    seen: dict[int, list[Part]] = defaultdict(list)
+    for part in parts:
+        for unit in part.units:
+            seen[id(unit)].append(part)
+    for sharing in seen.values():
+        if len(sharing) > 1 and not all(part.supported for part in sharing):
+            for part in sharing:
+                part.supported = False
+    return parts
+
+
+def _readers(translation: Translation) -> Iterable[Operation]:
+    """Yield ops for what reads values and is not the library's: values that have to be written."""
+    moved = {
+        number
+        for operation in translation.operations
+        if operation.kind in MOVES
+        for number in operation.inputs
+    }
+    for unit in translation.units:
+        if translation.operations[unit.operations[-1]].kind in MOVES:
+            continue
+        if translation.numbers[unit.result] in moved or any(
+            user not in translation.unit_of for user in unit.result.users
+        ):
+            number = translation.numbers[unit.result]
+            end = len(translation.values)
+            translation.values[end] = translation.values[number]
+            yield Operation("Wildcard", (number,), (end,))
+
+
+def _sources(
+    operations: Iterable[Operation], translation: Translation, constant: bool
+) -> list[int]:
+    """Return the numbers of the values that come from outside: weights, or the others."""
+    operations = list(operations)
+    made = {number for op in operations for number in op.outputs}
+    read = [number for op in operations for number in op.inputs]
+    for number in list(read):
+        preparation = translation.preparations.get(number)
+        if preparation is not None:
+            read.extend(preparation.inputs)
+    node_of = {number: node for node, number in translation.numbers.items()}
+    outside = [
+        number
+        for number in dict.fromkeys(read)
+        if number not in made and number not in translation.preparations
+    ]
+    return [
+        number for number in outside if translation.is_constant(node_of.get(number)) == constant
+    ]
+
+
+def _preparations(operations: Iterable[Operation], translation: Translation) -> Iterable[Operation]:
+    wanted = (translation.preparations.get(number) for op in operations for number in op.inputs)
+    unique = {id(preparation): preparation for preparation in wanted if preparation is not None}
+    return unique.values()
+
+
+# Choosing
+
+
+def _choose(parts: list[Part], translation: Translation) -> None:
+    """Decide by the table, until nothing changes that is beside something taken."""
+    neighbours = _neighbours(parts, translation)
+    changed = True
+    for part in parts:
+        part.choice = choice.Choice(False, "oneDNN Graph has nothing for it")
+    while changed:
+        changed = False
+        for part, around in zip(parts, neighbours, strict=True):
+            if part.choice.taken or not part.supported:
+                continue
+            before, behind = (any(other.choice.taken for other in side) for side in around)
+            facts = choice.Facts(part.kinds(translation), before and behind, before or behind)
+            decided = choice.choose(facts)
+            changed = changed or decided.taken
+            part.choice = decided
+    _whole_units(parts)
+
+
+def _whole_units(parts: list[Part]) -> None:
+    """Leave what is in a unit of which something is left."""
+    changed = True
+    while changed:
+        left = {id(unit) for part in parts if not part.choice.taken for unit in part.units}
+        changed = False
+        for part in parts:
+            if part.choice.taken and any(id(unit) in left for unit in part.units):
+                part.choice = choice.Choice(False, "a part of something that is left")
+                changed = True
+
+
+def _neighbours(parts: list[Part], translation: Translation) -> list[tuple[list[Part], list[Part]]]:
+    """Return, for each part, those that make what it reads and those that read what it makes.
+
+    Moves are looked through: their neighbours count too.
+    """
+    maker: dict[int, Part] = {}
+    readers: dict[int, list[Part]] = defaultdict(list)
+    for part in parts:
+        for number in part.operations:
+            op = translation.operations[number]
+            maker.update((value, part) for value in op.outputs)
+            for value in op.inputs:
+                readers[value].append(part)
+
+    def before(part: Part) -> Iterable[Part]:
+        operations = (translation.operations[number] for number in part.operations)
+        return (maker[value] for op in operations for value in op.inputs if value in maker)
+
+    def behind(part: Part) -> Iterable[Part]:
+        operations = (translation.operations[number] for number in part.operations)
+        return (other for op in operations for value in op.outputs for other in readers[value])
+
+    def reached(part: Part, step: Callable[[Part], Iterable[Part]]) -> list[Part]:
+        found: dict[int, Part] = {}
+        stack = [part]
+        while stack:
+            for other in step(stack.pop()):
+                if other is part or id(other) in found:
+                    continue
+                found[id(other)] = other
+                if all(kind in MOVES for kind in other.kinds(translation)):
+                    stack.append(other)
+        return list(found.values())
+
+    return [(reached(part, before), reached(part, behind)) for part in parts]
+
+
+# Regions
+
+
+def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[Region]:
+    """Put partitions together that no path through anything else connects.
+
+    A partition's level is how many times a path to it leaves the taken ones at most; those of one
+    level are one region.
+    """
+    taken = [part for part in parts if part.choice.taken]
+    groups = _groups(taken)
+    group_of = {node: number for number, nodes in enumerate(groups) for node in nodes}
+    order = _order(graph, groups, group_of, translation)
+    level: dict[Any, int] = {}
+    by_level: dict[int, list[int]] = defaultdict(list)
+    for item in order:
+        is_group = isinstance(item, int)
+        levels = [0]
+        for source in _outside_sources(groups[item] if is_group else [item], translation):
+            key = group_of.get(source, source)
+            levels.append(level[key] + (isinstance(key, int) and not is_group))
+        level[item] = max(levels)
+        if is_group:
+            by_level[level[item]].append(item)
+    part_of = {number: part for part in taken for number in part.operations}
+    regions = []
+    for items in by_level.values():
+        nodes = [node for item in items for node in groups[item]]
+        found = {
+            id(part_of[number]): part_of[number]
+            for node in nodes
+            for number in translation.unit_of[node].operations
+        }
+        regions.append(_region(graph, list(found.values()), translation))
+    return regions
+
+
+def _groups(parts: list[Part]) -> list[list[Node]]:
+    """Return the nodes of each partition; partitions that share a unit are one group."""
+    group: dict[int, list[Node]] = {}
+    for part in parts:
+        merged: dict[Node, None] = {}
+        for unit in part.units:
+            merged.update(dict.fromkeys(group.get(id(unit), unit.nodes)))
+        nodes = list(merged)
+        for unit in part.units:
+            group[id(unit)] = nodes
+        for other, held in group.items():
+            if any(node in merged for node in held):
+                group[other] = nodes
+    return list({id(nodes): nodes for nodes in group.values()}.values())
+
+
+def _outside_sources(nodes: list[Node], translation: Translation) -> Iterable[Node]:
+    inside = set(nodes)
+    for node in nodes:
+        for source in node.all_input_nodes:
+            if source in translation.looked_through and node in translation.unit_of:
+                yield from source.all_input_nodes
+            elif source not in inside:
+                yield source
+
+
+def _order(
+    graph: Graph,
+    groups: list[list[Node]],
+    group_of: dict[Node, int],
+    translation: Translation,
+) -> list[Any]:
+    """Return nodes, and numbers of groups, so that each finds what it reads before it."""
+    waits: dict[Any, set[Any]] = {}
+    for node in graph.nodes:
+        key = group_of.get(node, node)
+        nodes = groups[key] if isinstance(key, int) else [node]
+        sources = _outside_sources(nodes, translation)
+        waits[key] = {group_of.get(source, source) for source in sources} - {key}
+    followers = defaultdict(list)
+    for key, sources in waits.items():
+        for source in sources:
+            followers[source].append(key)
+    ready = [key for key, sources in waits.items() if not sources]
+    order = []
+    missing = {key: len(sources) for key, sources in waits.items()}
+    while ready:
+        key = ready.pop()
+        order.append(key)
+        for follower in followers[key]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                ready.append(follower)
+    assert len(order) == len(waits), "partitions that read each other's results"
+    return order
+
+
+def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region:
+    position = {node: number for number, node in enumerate(graph.nodes)}
+    parts = _runnable(parts, translation)
+    operations = [translation.operations[number] for part in parts for number in part.operations]
+    units = list({id(unit): unit for part in parts for unit in part.units}.values())
+    nodes = sorted({node for unit in units for node in unit.nodes}, key=position.__getitem__)
+    inside = set(nodes)
+    results = [unit.result for unit in units]
+    returned = [
+        (node, _channels_last(node))
+        for node in sorted(results, key=position.__getitem__)
+        if any(user not in inside for user in node.users)
+    ]
+    node_of = {number: node for node, number in translation.numbers.items()}
+    sources = _sources(operations, translation, constant=False)
+    constants = _sources(operations, translation, constant=True)
+    program = Program(
+        translation.values,
+        sources,
+        constants,
+        [Output(translation.numbers[node], last) for node, last in returned],
+        list(_preparations(operations, translation)),
+        [[translation.operations[number] for number in part.operations] for part in parts],
+    )
+    return Region(
+        parts,
+        program,
+        nodes,
+        [node_of[number] for number in sources],
+        [node_of[number] for number in constants],
+        returned,
+    )
+
+
+def _runnable(parts: list[Part], translation: Translation) -> list[Part]:
+    """Return `parts` in an order in which each finds what it reads."""
+    maker = {
+        value: part
+        for part in parts
+        for number in part.operations
+        for value in translation.operations[number].outputs
+    }
+    done: dict[int, Part] = {}
+
+    def visit(part: Part) -> None:
+        stack = [(part, False)]
+        while stack:
+            current, ready = stack.pop()
+            if id(current) in done:
+                continue
+            if ready:
+                done[id(current)] = current
+                continue
+            stack.append((current, True))
+            for number in current.operations:
+                for value in translation.operations[number].inputs:
+                    source = maker.get(value)
+                    if source is not None and source is not current and id(source) not in done:
+                        stack.append((source, False))
+
+    for part in sorted(parts, key=lambda each: min(each.operations)):
+        visit(part)
+    return list(done.values())
+
+
+def _channels_last(node: Node) -> bool:
+    """Say how a result lies: as eager's if the graph returns it, else as images are computed."""
+    value = node.meta["val"]
+    if value.dim() not in (4, 5):
+        return False
+    if any(user.op == "output" for user in node.users):
+        strides = value.stride()
+        return statically_known_true(strides[1] == 1) and not statically_known_true(
+            strides[-1] == 1
+        )
+    return True
+
+
+# Trying
+
+
+def _try(regions: list[Region]) -> bool:
+    """Leave the partitions that do not compile; say whether there were any."""
+    failed = False
+    for region in regions:
+        reasons = _native.load().why_not_compiled(region.program.text())
+        for part, reason in zip(region.parts, reasons, strict=True):
+            if reason:
+                part.choice = choice.Choice(False, f"oneDNN: {reason}")
+                failed = True
+    if failed:
+        _whole_units([part for region in regions for part in region.parts])
+    return failed

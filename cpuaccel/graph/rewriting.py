@@ -1,0 +1,121 @@
+"""Puts regions into a graph, and takes apart what was kept whole for oneDNN and is left."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor.pattern_matcher import stable_topological_sort
+from torch.fx import Graph, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from cpuaccel._ops import region as _region_op  # noqa: F401  the fake kernel
+from cpuaccel.graph import kept, torch_program
+from cpuaccel.graph.regions import Region
+
+Decompositions = dict[Any, Callable[..., Any]]
+
+
+def put_regions(graph: Graph, regions: list[Region]) -> None:
+    """Replace the nodes of each region by a call of cpuaccel::graph_region."""
+    # What may be refused comes first: the graph is changed as a whole, or not at all.
+    texts = [
+        torch_program.encode(region.inputs, region.constants, region.nodes, region.outputs)
+        for region in regions
+    ]
+    put: dict[Node, Node] = {}
+    for region, text in zip(regions, texts, strict=True):
+        _put(graph, region, text, put)
+    if regions:
+        stable_topological_sort(graph)
+
+
+def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None:
+    """`put` has what stands for the results of the regions before."""
+    inputs = [put.get(node, node) for node in region.inputs]
+    with graph.inserting_after(region.nodes[-1]):
+        call = graph.call_function(
+            torch.ops.cpuaccel.graph_region.default,
+            (inputs, region.constants, region.program.text(), text),
+        )
+    call.meta["val"] = [
+        torch_program.laid_out_like(node.meta["val"], last) for node, last in region.outputs
+    ]
+    position = call
+    inside = set(region.nodes)
+    for index, (node, _) in enumerate(region.outputs):
+        with graph.inserting_after(position):
+            result = graph.call_function(operator.getitem, (call, index))
+        result.meta.update(_kept(node))
+        result.meta["val"] = call.meta["val"][index]
+        put[node] = result
+        node.replace_all_uses_with(result, delete_user_cb=lambda user: user not in inside)
+        position = result
+    for node in reversed(region.nodes):
+        if not node.users:
+            graph.erase_node(node)
+
+
+_NAMES = ("stack_trace", "original_aten", "from_node", "nn_module_stack", "seq_nr")
+
+
+def _kept(node: Node) -> dict[str, Any]:
+    return {name: node.meta[name] for name in _NAMES if name in node.meta}
+
+
+def take_apart(graph: Graph) -> None:
+    """Do to what is left of the ops that were kept whole what Inductor would have done to them."""
+    whole = kept.of_kept()
+    for node in list(graph.nodes):
+        if node.op == "call_function" and node.target in whole:
+            _replace(graph, node, kept.everything())
+    graph.eliminate_dead_code()
+
+
+def _replace(graph: Graph, node: Node, decompositions: Decompositions) -> None:
+    values: list[Node] = []
+
+    def position(argument: Any) -> int:
+        values.append(argument)
+        return len(values) - 1
+
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), _Placeholder.of(position))
+
+    def call(*given: Any) -> Any:
+        real = torch.utils._pytree.tree_map_only(
+            _Placeholder, lambda each: given[each.number], (args, kwargs)
+        )
+        target: Any = node.target
+        return target(*real[0], **real[1])
+
+    fakes = [value.meta["val"] for value in values]
+    traced = make_fx(call, decomposition_table=decompositions)(*fakes)
+    with graph.inserting_before(node):
+        made: dict[Node, Any] = {}
+        inputs = iter(values)
+        for each in traced.graph.nodes:
+            if each.op == "placeholder":
+                made[each] = next(inputs)
+            elif each.op == "output":
+                result = torch.fx.map_arg(each.args[0], made.__getitem__)
+            else:
+                made[each] = graph.node_copy(each, made.__getitem__)
+    if isinstance(result, (list, tuple)):
+        for user in list(node.users):
+            index: Any = user.args[1]
+            user.replace_all_uses_with(result[index])
+            graph.erase_node(user)
+    else:
+        node.replace_all_uses_with(result)
+    graph.erase_node(node)
+
+
+class _Placeholder:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @staticmethod
+    def of(position: Callable[[Any], int]) -> Callable[[Any], Any]:
+        return lambda argument: _Placeholder(position(argument))

@@ -1,0 +1,135 @@
+"""Pieces of a graph as text that torch's own ops run.
+
+The fake kernel of cpuaccel::graph_region runs it to know sizes; the op runs it where oneDNN
+refuses what a call brings. It is a list of [op, arguments, keyword arguments] in JSON; a tensor in
+it is the number of its maker: inputs first, then constants, then one for each op.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from cpuaccel.graph.translation import Refused
+
+_KINDS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+_GETITEM = "getitem"
+
+
+def encode(
+    inputs: Sequence[Node],
+    constants: Sequence[Node],
+    nodes: Sequence[Node],
+    outputs: Sequence[tuple[Node, bool]],
+) -> str:
+    """Return the program of `nodes`, which are in order, with what it returns.
+
+    `outputs` are nodes and whether each is to be channels_last; contiguous otherwise.
+
+    Raises:
+        Refused: an argument is nothing that can be written down.
+    """
+    given = [*inputs, *constants]
+    nodes = _with_makers(given, nodes)
+    numbers = {node: number for number, node in enumerate([*given, *nodes])}
+
+    def write(value: Any) -> Any:
+        if isinstance(value, Node):
+            return {"value": numbers[value]}
+        if isinstance(value, (list, tuple)):
+            return [write(each) for each in value]
+        if isinstance(value, _KINDS):
+            return {"torch": str(value).removeprefix("torch.")}
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        raise Refused(f"an argument of type {type(value).__name__}")
+
+    lines = [
+        [
+            _name(node.target),
+            write(node.args),
+            {key: write(value) for key, value in node.kwargs.items()},
+        ]
+        for node in nodes
+    ]
+    returned = [[numbers[node], last] for node, last in outputs]
+    return json.dumps({"ops": lines, "outputs": returned}, separators=(",", ":"))
+
+
+def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    """Return `nodes` and what makes their arguments of `given`, in an order that runs."""
+    done = dict.fromkeys(given)
+    stack = [(node, False) for node in reversed(nodes)]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready:
+            done[node] = None
+            continue
+        if node.op != "call_function":
+            raise Refused(f"{node.op} {node.name} that the program does not name")
+        stack.append((node, True))
+        stack.extend((source, False) for source in node.all_input_nodes)
+    return list(done)[len(given) :]
+
+
+def run(inputs: Sequence[Tensor], constants: Sequence[Tensor], text: str) -> list[Tensor]:
+    """Run a program of `encode` on these tensors."""
+    program = _decoded(text)
+    values: list[Any] = [*inputs, *constants]
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list):
+            return [read(each) for each in value]
+        if isinstance(value, dict):
+            if "value" in value:
+                return values[value["value"]]
+            return _constant(value["torch"])
+        return value
+
+    for name, arguments, keywords in program["ops"]:
+        keyed = {key: read(value) for key, value in keywords.items()}
+        values.append(_op(name)(*read(arguments), **keyed))
+    return [laid_out(values[number], last) for number, last in program["outputs"]]
+
+
+def laid_out(tensor: Tensor, channels_last: bool) -> Tensor:
+    """Return the values of `tensor` as `laid_out_like` says."""
+    fresh = laid_out_like(tensor, channels_last)
+    return tensor if tensor.stride() == fresh.stride() else fresh.copy_(tensor)
+
+
+def laid_out_like(tensor: Tensor, channels_last: bool) -> Tensor:
+    """Return a new tensor of these sizes that is contiguous, or channels_last."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    memory_format = formats[tensor.dim()] if channels_last else torch.contiguous_format
+    return torch.empty_like(tensor, memory_format=memory_format)
+
+
+def _name(target: Any) -> str:
+    return _GETITEM if target is operator.getitem else str(target)
+
+
+@cache
+def _op(name: str) -> Any:
+    if name == _GETITEM:
+        return operator.getitem
+    namespace, op, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), op), overload)
+
+
+def _constant(name: str) -> Any:
+    return torch.device(name) if name == "cpu" else getattr(torch, name)
+
+
+@cache
+def _decoded(text: str) -> Any:
+    return json.loads(text)

@@ -1,0 +1,150 @@
+"""An ATen graph in ops of oneDNN Graph: the part of it for which there are such ops.
+
+`cpuaccel.graph.bridge` has the functions that translate one kind of node each; this is what they
+are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from cpuaccel.graph.program import TYPES, Attribute, Operation, Value
+
+
+class Refused(Exception):
+    """A node that is left to Inductor; the text says why. No text: there is nothing to gain."""
+
+
+@dataclass
+class Unit:
+    """Nodes that were translated together, and the ops that compute `result`."""
+
+    nodes: list[Node]
+    result: Node
+    operations: list[int] = field(default_factory=list)
+
+
+class Translation:
+    """Values, ops and what they stand for.
+
+    `constants` are nodes whose values do not change between calls: weights.
+    """
+
+    def __init__(self, constants: set[Node]) -> None:
+        self.constants = constants
+        self.values: dict[int, Value] = {}
+        self.operations: list[Operation] = []
+        self.preparations: dict[int, Operation] = {}
+        """By the value that they make."""
+        self.units: list[Unit] = []
+        self.unit_of: dict[Node, Unit] = {}
+        self.numbers: dict[Node, int] = {}
+        self.looked_through: set[Node] = set()
+        """Nodes whose own sources were read in their place: units do not wait for them."""
+        self._unit: Unit | None = None
+
+    # What there is
+
+    def tensor(self, node: Any) -> Tensor:
+        """Return what stands for the values of `node`. Refuses what is no tensor of a kind here."""
+        value = node.meta.get("val") if isinstance(node, Node) else None
+        if not isinstance(value, Tensor):
+            raise Refused("a number where a tensor is expected")
+        if value.device.type != "cpu" or value.layout != torch.strided:
+            raise Refused("device or layout")
+        if value.dtype not in TYPES:
+            raise Refused(f"type {value.dtype}")
+        if any(isinstance(size, int) and size == 0 for size in value.shape):
+            raise Refused("empty tensor")
+        if value.is_complex() or value.is_quantized:
+            raise Refused("type")
+        return value
+
+    def is_constant(self, node: Any) -> bool:
+        """Whether `node` is a weight, or made of weights alone by moving or casting."""
+        return isinstance(node, Node) and node in self.constants
+
+    # What is made of it
+
+    def begin(self, nodes: Sequence[Node], result: Node) -> None:
+        """Say that what follows computes `result`, and makes `nodes` unnecessary."""
+        self._unit = Unit(list(nodes), result)
+
+    def end(self) -> None:
+        """Take what was made since `begin`."""
+        assert self._unit is not None
+        self.units.append(self._unit)
+        for node in self._unit.nodes:
+            self.unit_of[node] = self._unit
+        self._unit = None
+
+    def read(self, node: Any) -> int:
+        """Return the number of the value of `node`."""
+        self.tensor(node)
+        return self._number(node)
+
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        to: Node | None = None,
+        like: Value | None = None,
+        **attributes: Attribute,
+    ) -> int:
+        """Add an op that writes the value of `to`, or a value `like` that no node has."""
+        number = self._number(to) if to is not None else self._new(_required(like))
+        assert self._unit is not None
+        self._unit.operations.append(len(self.operations))
+        self.operations.append(Operation(kind, tuple(inputs), (number,), dict(attributes)))
+        return number
+
+    def prepare(
+        self, name: str, inputs: Sequence[int], likes: Sequence[Value], **attributes: Attribute
+    ) -> list[int]:
+        """Add constants that are made of constants, once."""
+        made = [self._new(like) for like in likes]
+        preparation = Operation(name, tuple(inputs), tuple(made), dict(attributes))
+        for number in made:
+            self.preparations[number] = preparation
+        return made
+
+    def undo(self) -> None:
+        """Forget what was made since `begin`."""
+        if self._unit is not None and self._unit.operations:
+            del self.operations[self._unit.operations[0] :]
+        self._unit = None
+
+    def _number(self, node: Node) -> int:
+        number = self.numbers.get(node)
+        if number is None:
+            value = self.tensor(node)
+            number = self._new(Value(value.dtype, tuple(map(hint, value.shape))))
+            self.numbers[node] = number
+        return number
+
+    def _new(self, value: Value) -> int:
+        number = len(self.values)
+        self.values[number] = value
+        return number
+
+
+def hint(size: Any) -> int:
+    """Return a size, or that of a dynamic one with which it was traced."""
+    if isinstance(size, int):
+        return size
+    node = size.node
+    known = node.hint if node.has_hint() else None
+    if known is None:
+        raise Refused("data-dependent shape")
+    return int(known)
+
+
+def _required(value: Value | None) -> Value:
+    assert value is not None
+    return value

@@ -1,0 +1,146 @@
+"""torch.compile(backend="cpuaccel"): how it is found, asked and left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cpuaccel
+from cpuaccel.graph import report
+from graph._compiled import Lambda, needs_onednn, randomized, seen
+
+pytestmark = needs_onednn
+
+
+def _model() -> nn.Module:
+    torch.manual_seed(0)
+    return randomized(
+        Lambda(
+            lambda self, x: F.relu(self.norm(self.conv(x))),
+            conv=nn.Conv2d(4, 8, 3),
+            norm=nn.BatchNorm2d(8),
+        )
+    ).eval()
+
+
+def _x(size: int = 9) -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(2, 4, size, size)
+
+
+def test_it_is_found_without_an_import(tmp_path: Path) -> None:
+    code = (
+        "import torch\n"
+        "model = torch.nn.Conv2d(4, 8, 3).eval()\n"
+        "with torch.no_grad():\n"
+        "    compiled = torch.compile(model, backend='cpuaccel')\n"
+        "    x = torch.randn(1, 4, 9, 9)\n"
+        "    torch.testing.assert_close(compiled(x), model(x))\n"
+        "from cpuaccel.graph import report\n"
+        "print(report.reports()[0].kinds())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[('Convolution',)]"
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_modes(mode: str) -> None:
+    assert seen(_model(), _x(), mode=mode).kinds() == [("Convolution", "ReLU")]
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(Exception, match="mode: expected one of default"):
+        seen(_model(), _x(), mode="fastest")
+
+
+def test_options_are_inductors() -> None:
+    assert seen(_model(), _x(), options={"cpp.threads": 1}).regions
+
+
+def test_a_training_graph_is_inductors() -> None:
+    model = _model().train()
+    report.clear()
+    torch._dynamo.reset()
+    x = _x()
+    result = torch.compile(model, backend="cpuaccel")(x)
+    result.sum().backward()
+    assert report.reports() == []
+    assert model.conv.weight.grad is not None
+
+
+def test_inference_mode() -> None:
+    model = _model()
+    with torch.inference_mode():
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(model, backend="cpuaccel")(_x()), model(_x()))
+
+
+def test_the_two_switches() -> None:
+    model = _model()
+    with torch.no_grad():
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="cpuaccel")
+        expected = compiled(_x())
+        cpuaccel.reset_stats()
+        cpuaccel.disable()
+        try:
+            torch.testing.assert_close(compiled(_x()), expected)
+            assert cpuaccel.stats()["calls"].get("graph_region.cpuaccel", 0) == 0
+        finally:
+            cpuaccel.enable()
+        compiled(_x())
+        assert cpuaccel.stats()["calls"]["graph_region.cpuaccel"] == 1
+
+
+def test_dynamic_sizes() -> None:
+    model = _model()
+    with torch.no_grad():
+        torch._dynamo.reset()
+        report.clear()
+        compiled = torch.compile(model, backend="cpuaccel", dynamic=True)
+        for size in (9, 12, 17, 33):
+            torch.testing.assert_close(compiled(_x(size)), model(_x(size)), atol=1e-5, rtol=1e-4)
+    assert len(report.reports()) == 1
+
+
+def test_a_pass_of_the_users_still_runs() -> None:
+    from torch._inductor import config
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    class Counting(CustomGraphPass):
+        calls = 0
+
+        def __call__(self, graph: torch.fx.Graph) -> None:
+            Counting.calls += 1
+
+        def uuid(self) -> str:
+            return "counting"
+
+    with config.patch(post_grad_custom_pre_pass=Counting(), force_disable_caches=True):
+        assert seen(_model(), _x()).regions
+    assert Counting.calls == 1
+
+
+def test_inductors_caches_do_not_mix_backends() -> None:
+    model = _model()
+    with torch.no_grad():
+        for backend in ("inductor", "cpuaccel", "inductor"):
+            torch._dynamo.reset()
+            cpuaccel.reset_stats()
+            torch.compile(model, backend=backend)(_x())
+            calls = cpuaccel.stats()["calls"].get("graph_region.cpuaccel", 0)
+            assert calls == (backend == "cpuaccel")
