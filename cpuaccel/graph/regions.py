@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
 from cpuaccel.graph import choice
-from cpuaccel.graph.bridge import MOVES, TRANSLATIONS
+from cpuaccel.graph.bridge import CASTS, MOVES, TRANSLATIONS
 from cpuaccel.graph.program import Operation, Output, Program
 from cpuaccel.graph.translation import Refused, Translation, Unit
 
@@ -84,6 +84,8 @@ def _op_of(unit: Unit) -> Node:
 def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
     left = []
     for node in graph.nodes:
+        if node.target in CASTS and translation.is_constant(node.args[0]):
+            translation.make_constant(node, "cast")
         translate = TRANSLATIONS.get(node.target) if node.op == "call_function" else None
         if translate is None or node in translation.unit_of:
             continue
@@ -167,10 +169,9 @@ def _sources(
     operations = list(operations)
     made = {number for op in operations for number in op.outputs}
     read = [number for op in operations for number in op.inputs]
-    for number in list(read):
-        preparation = translation.preparations.get(number)
-        if preparation is not None:
-            read.extend(preparation.inputs)
+    read += [
+        number for made_of in _preparations(operations, translation) for number in made_of.inputs
+    ]
     node_of = {number: node for node, number in translation.numbers.items()}
     outside = [
         number
@@ -183,9 +184,20 @@ def _sources(
 
 
 def _preparations(operations: Iterable[Operation], translation: Translation) -> Iterable[Operation]:
-    wanted = (translation.preparations.get(number) for op in operations for number in op.inputs)
-    unique = {id(preparation): preparation for preparation in wanted if preparation is not None}
-    return unique.values()
+    """Return what makes the constants that are read, in an order that runs."""
+    done: dict[int, Operation] = {}
+
+    def visit(number: int) -> None:
+        preparation = translation.preparations.get(number)
+        if preparation is not None and id(preparation) not in done:
+            for source in preparation.inputs:
+                visit(source)
+            done[id(preparation)] = preparation
+
+    for op in operations:
+        for number in op.inputs:
+            visit(number)
+    return done.values()
 
 
 # Choosing

@@ -70,6 +70,10 @@ class Translation:
         """Whether `node` is a weight, or made of weights alone by moving or casting."""
         return isinstance(node, Node) and node in self.constants
 
+    def dtype(self, node: Any) -> torch.dtype:
+        """Return the type of the numbers of `node`."""
+        return self.tensor(node).dtype
+
     # What is made of it
 
     def begin(self, nodes: Sequence[Node], result: Node) -> None:
@@ -113,6 +117,13 @@ class Translation:
         for number in made:
             self.preparations[number] = preparation
         return made
+
+    def make_constant(self, node: Node, name: str, **attributes: Attribute) -> None:
+        """Say that `node` is a constant, made of the one that it reads."""
+        value = self.tensor(node)
+        like = Value(value.dtype, tuple(map(hint, value.shape)))
+        (self.numbers[node],) = self.prepare(name, [self.read(node.args[0])], [like], **attributes)
+        self.constants.add(node)
 
     def undo(self) -> None:
         """Forget what was made since `begin`."""

@@ -14,8 +14,9 @@ namespace {
 using LogicalTensor = dnnl::graph::logical_tensor;
 using Property = LogicalTensor::property_type;
 
-dnnl::graph::op make_op(size_t number, const Operation& operation, const Program& program,
-                        const std::unordered_set<Id>& constants) {
+// `kind`: the operation's, or Wildcard in its place, which has no attributes.
+dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operation& operation,
+                        const Program& program, const std::unordered_set<Id>& constants) {
   auto describe = [&](const std::vector<Id>& ids) {
     std::vector<LogicalTensor> result;
     for (const Id id : ids) {
@@ -26,8 +27,11 @@ dnnl::graph::op make_op(size_t number, const Operation& operation, const Program
     }
     return result;
   };
-  dnnl::graph::op op(number, operation.kind.value(), describe(operation.inputs),
-                     describe(operation.outputs), operation.name);
+  dnnl::graph::op op(number, kind, describe(operation.inputs), describe(operation.outputs),
+                     operation.name);
+  if (kind == dnnl::graph::op::kind::Wildcard) {
+    return op;
+  }
   for (const auto& [name, value] : operation.attributes) {
     std::visit([&, key = *attribute_of(name)](const auto& held) { op.set_attr(key, held); }, value);
   }
@@ -44,8 +48,17 @@ std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* con
   std::vector<dnnl::graph::op> ops;  // the graph keeps no copy while it is built
   ops.reserve(operations.size());
   for (const auto* operation : operations) {
-    ops.push_back(make_op(ops.size(), *operation, program, constants));
-    graph.add_op(ops.back());
+    auto make = [&](dnnl::graph::op::kind kind) {
+      return make_op(ops.size(), kind, *operation, program, constants);
+    };
+    ops.push_back(make(operation->kind.value()));
+    try {
+      graph.add_op(ops.back());
+    } catch (const dnnl::error&) {
+      // Nothing that the library knows: a type that this op has not, for one.
+      ops.back() = make(dnnl::graph::op::kind::Wildcard);
+      graph.add_op(ops.back());
+    }
   }
   graph.finalize();
   return graph.get_partitions();

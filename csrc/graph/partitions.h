@@ -14,7 +14,7 @@ struct FoundPartition {
 };
 
 // How the library would cut all operations of `program`, whatever partitions that has.
-// Throws dnnl::error where it refuses an operation.
+// What it refuses is a partition that is not supported.
 std::vector<FoundPartition> find_partitions(const Program& program);
 
 // The operations of `partition` as one of the library's.

@@ -24,9 +24,13 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
+[[noreturn]] void fail(std::string_view start, std::string_view what, std::string_view word) {
+  throw std::invalid_argument(std::string(start) + " " + std::string(what) + ", but got '" +
+                              std::string(word) + "'");
+}
+
 [[noreturn]] void fail(std::string_view what, std::string_view word) {
-  throw std::invalid_argument("expected " + std::string(what) + ", but got '" + std::string(word) +
-                              "'");
+  fail("expected", what, word);
 }
 
 template <class T>
@@ -114,7 +118,7 @@ class Parser {
   Program finish() {
     for (const auto& output : program_.outputs) {
       if (!made_.contains(output.id)) {
-        fail("an output that is made", std::to_string(output.id));
+        fail("graph: expected", "an output that is made", std::to_string(output.id));
       }
     }
     return std::move(program_);

@@ -254,3 +254,24 @@ def test_nothing_for_onednn_is_left_to_inductor_and_said() -> None:
     found = seen(Lambda(lambda self, x: torch.cumsum(F.relu(x), 1)), torch.randn(3, 5))
     assert found.regions == ()
     assert [left.op for left in found.left] == ["relu.default"]
+
+
+@pytest.mark.parametrize("shape", [(24,), (5, 24), (2, 5, 24), (2, 3, 5, 24)])
+def test_linear_layers_of_any_dimensions(shape: tuple[int, ...]) -> None:
+    model = Lambda(
+        lambda self, x: self.down(F.gelu(self.up(x))),
+        up=nn.Linear(24, 40),
+        down=nn.Linear(40, 24),
+    )
+    assert seen(model, torch.randn(shape)).kinds()[-1][0] == "MatMul"
+
+
+def test_a_linear_layer_and_its_residual() -> None:
+    model = Lambda(
+        lambda self, x: self.down(F.gelu(self.up(x))) + x,
+        up=nn.Linear(24, 40),
+        down=nn.Linear(40, 24),
+    )
+    found = seen(model, torch.randn(2, 5, 24))
+    assert found.kinds() == [("MatMul", "GELU"), ("MatMul", "Add")]
+    assert len(found.regions) == 1

@@ -23,6 +23,7 @@ from cpuaccel.graph.bridge import (
 from cpuaccel.graph.translation import Translation
 
 MOVES = shapes.MOVES
+CASTS = shapes.CASTS
 
 Translate = Callable[[Translation, Node], None]
 

@@ -18,7 +18,7 @@ _aten: Any = torch.ops.aten
 def _convolution(translation: Translation, node: Node) -> None:
     given = bound(node)
     src, weight, bias = given["input"], given["weight"], given["bias"]
-    dtype = floats(translation, *(each for each in (src, weight, bias) if each is not None))
+    floats(translation, *(each for each in (src, weight, bias) if each is not None))
     dims = translation.tensor(src).dim() - 2
     if dims not in (1, 2, 3):
         raise Refused("dimensions")
@@ -48,10 +48,11 @@ def _convolution(translation: Translation, node: Node) -> None:
     constants = [weight, *([bias] if bias is not None else [])]
     constants += [of_norm[name] for name in _STATISTICS]
     translation.begin([node, behind, result], result)
+    folded_like = value_of(translation, weight)
     folded = translation.prepare(
         "batch_norm",
         [translation.read(each) for each in constants],
-        [value_of(translation, weight), Value(dtype, value_of(translation, weight).sizes[:1])],
+        [folded_like, Value(folded_like.dtype, folded_like.sizes[:1])],
         epsilon=float(of_norm["eps"]),
     )
     translation.op("Convolution", [translation.read(src), *folded], result, **attributes)

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.graph.bridge._arguments import bound, floats
+from cpuaccel.graph.bridge._arguments import bound, floats, only_user
 from cpuaccel.graph.translation import Refused, Translation
 
 _aten: Any = torch.ops.aten
@@ -41,8 +42,16 @@ def _linear(translation: Translation, node: Node) -> None:
 
 def _product(translation: Translation, node: Node, src: Any, weight: Any, bias: Any) -> None:
     floats(translation, *(each for each in (src, weight, bias) if each is not None))
-    a, transpose_a = _untransposed(src)
     b, transpose_b = _untransposed(weight)
+    rows = _rows(translation, node, src)
+    if rows is not None:
+        source, result = rows
+        translation.looked_through.update({src} | ({weight} - {b}))
+        translation.begin([node, result], result)
+        inputs = [translation.read(each) for each in (source, b, bias) if each is not None]
+        translation.op("MatMul", inputs, result, transpose_a=False, transpose_b=transpose_b)
+        return
+    a, transpose_a = _untransposed(src)
     translation.looked_through.update(
         node for node, source in ((src, a), (weight, b)) if node is not source
     )
@@ -51,6 +60,32 @@ def _product(translation: Translation, node: Node, src: Any, weight: Any, bias: 
     if bias is not None:
         inputs.append(translation.read(bias))
     translation.op("MatMul", inputs, node, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | None:
+    """Return x and y where `node` multiplies the rows of x, and y is the result in x's dimensions.
+
+    torch flattens all dimensions of x but the last before a product, and takes them back after it.
+    """
+    result = only_user(node)
+    if src.target not in _VIEWS or result is None or result.target not in _VIEWS:
+        return None
+    source: Any = src.args[0]
+    before, after = translation.tensor(source), translation.tensor(result)
+    flat, product = translation.tensor(src), translation.tensor(node)
+    if before.dim() < 2 or flat.dim() != 2 or after.dim() != before.dim():
+        return None
+    same = [
+        *zip(before.shape[:-1], after.shape[:-1], strict=True),
+        (before.shape[-1], flat.shape[-1]),
+        (after.shape[-1], product.shape[-1]),
+    ]
+    if not all(statically_known_true(a == b) for a, b in same):
+        return None
+    return source, result
+
+
+_VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 
 
 def _untransposed(node: Any) -> tuple[Any, bool]:

@@ -122,6 +122,9 @@ def _place(value: Any, size: int) -> int | None:
     return max(0, min(size, value + size if value < 0 else value))
 
 
+CASTS = frozenset({torch.ops.prims.convert_element_type.default})
+"""Ops that make a constant of a constant, in another type."""
+
 MOVES = frozenset({"view", "permute", "slice"})
 """Kinds of ops that are ours, not the library's: csrc/graph/moves.h."""
 

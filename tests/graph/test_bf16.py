@@ -1,0 +1,83 @@
+"""bf16 models and autocast: the same partitions as in fp32, results as near as eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cpuaccel import _native
+from cpuaccel.graph import report
+from graph._compiled import Lambda, needs_onednn, randomized
+from graph.test_patterns import UNARY
+
+_native_module = _native.native()
+
+pytestmark = [
+    needs_onednn,
+    pytest.mark.skipif(
+        _native_module is None or not _native_module.has_bf16_arithmetic(),
+        reason="oneDNN has no layers of bf16 for a CPU without such arithmetic",
+    ),
+]
+
+
+def _seen(model: nn.Module, *args: Tensor, autocast: bool = False) -> report.Report:
+    """Compile, and hold the result against fp32, from which eager bf16 is as far at least."""
+    torch.manual_seed(0)
+    model = model.eval()
+    with torch.no_grad():
+        exact = model.float()(*(arg.float() for arg in args))
+        if not autocast:
+            model, args = model.bfloat16(), tuple(arg.bfloat16() for arg in args)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            eager = model(*args)
+            report.clear()
+            torch._dynamo.reset()
+            found = torch.compile(model, backend="cpuaccel", fullgraph=True)(*args)
+    assert found.dtype == eager.dtype
+    assert found.stride() == eager.stride()
+    error, allowed = (float((each.float() - exact).norm()) for each in (found, eager))
+    assert error <= 1.5 * allowed + 1e-3 * float(exact.norm())
+    (one,) = report.reports()
+    return one
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize(
+    ("function", "kinds"), [row[1:] for row in UNARY], ids=[row[0] for row in UNARY]
+)
+def test_a_function_runs_with_the_convolution_before_it(
+    function: Callable[[Tensor], Tensor], kinds: tuple[str, ...], autocast: bool
+) -> None:
+    model = Lambda(lambda self, x: function(self.conv(x)), conv=nn.Conv2d(16, 16, 3, padding=1))
+    found = _seen(model, torch.randn(2, 16, 12, 12), autocast=autocast)
+    assert found.kinds() == [("Convolution", *kinds)]
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_batch_norm_is_folded(autocast: bool) -> None:
+    model = randomized(
+        Lambda(
+            lambda self, x: F.relu(self.norm(self.conv(x))),
+            conv=nn.Conv2d(16, 16, 3, padding=1),
+            norm=nn.BatchNorm2d(16),
+        )
+    )
+    found = _seen(model, torch.randn(2, 16, 12, 12), autocast=autocast)
+    assert found.kinds() == [("Convolution", "ReLU")]
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_linear_layers_and_what_follows(autocast: bool) -> None:
+    def block(self: Any, x: Tensor) -> Tensor:
+        return self.down(F.gelu(self.up(x)))
+
+    model = Lambda(block, up=nn.Linear(32, 64), down=nn.Linear(64, 32))
+    found = _seen(model, torch.randn(2, 5, 32), autocast=autocast)
+    assert found.kinds() == [("MatMul", "GELU"), ("MatMul",)]
+    assert len(found.regions) == 1
