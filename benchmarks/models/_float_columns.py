@@ -8,17 +8,32 @@ from torch import Tensor, nn
 from benchmarks import _plugin
 from benchmarks._report import Ratio
 from benchmarks._timing import Around, Runner
-from benchmarks.models import _openvino, _zentorch
+from benchmarks.models import _compiled, _openvino, _zentorch
 from benchmarks.models._columns import Column
 from benchmarks.models._job import Job
 from benchmarks.models._modes import Mode
 
-NAMES = ("torch", "cpuaccel", "cpuaccel+prepack", "openvino", "zentorch")
+NAMES = (
+    "torch",
+    "inductor",
+    "torchscript",
+    "cpuaccel",
+    "cpuaccel+prepack",
+    "cpuaccel+compile",
+    "openvino",
+    "zentorch",
+)
 
-RATIOS: tuple[Ratio, ...] = tuple(
-    Ratio(subject, base)
-    for subject in ("cpuaccel", "cpuaccel+prepack")
-    for base in ("torch", "openvino", "zentorch")
+RATIOS: tuple[Ratio, ...] = (
+    *(
+        Ratio(subject, base)
+        for subject in ("cpuaccel", "cpuaccel+prepack")
+        for base in ("torch", "openvino", "zentorch")
+    ),
+    *(
+        Ratio("cpuaccel+compile", base)
+        for base in ("inductor", "torchscript", "openvino", "zentorch")
+    ),
 )
 
 
@@ -37,6 +52,21 @@ def columns(mode: Mode) -> tuple[Column, ...]:
             partial(_prepacked, within=mode.plugin),
             plugin=True,
             missing=lambda: mode.plugin_missing() or _plugin.prepack_missing(),
+        ),
+        Column(
+            "inductor",
+            partial(_compiled.prepare, backend="inductor", within=mode.torch),
+        ),
+        Column(
+            "torchscript",
+            _compiled.script,
+            missing=partial(_compiled.script_missing, mode),
+        ),
+        Column(
+            "cpuaccel+compile",
+            partial(_compiled.prepare, backend="cpuaccel", within=mode.plugin),
+            plugin=True,
+            missing=_compiled.backend_missing,
         ),
         Column(
             "openvino",

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from benchmarks import _machine, _plugin
-from benchmarks.models import _float_columns, _float_models, _zentorch, fp32, train_step
+from benchmarks.models import _compiled, _float_columns, _float_models, _zentorch, fp32, train_step
 from benchmarks.models._columns import choose
 from benchmarks.models._job import Job
 from benchmarks.models._modes import MODES, mode
@@ -40,6 +40,15 @@ def test_fp32_end_to_end(name, tmp_path, capsys):
     if name == "bf16":
         assert all(20 < row["sqnr_db"][column] < 80 for column in columns)
     assert f"models in {name}" in capsys.readouterr().out
+
+
+def test_compiled_columns_end_to_end(tmp_path):
+    path = tmp_path / "out.json"
+    engines = ["torchscript", "inductor", "cpuaccel+compile"]
+    fp32.main([*_SMALL, "--engines", ",".join(engines), "--json", str(path)])
+    (row,) = json.loads(path.read_text())["rows"]
+    expected = engines if not _compiled.backend_missing() else engines[:2]
+    assert set(row["times"]) == set(expected)
 
 
 def test_unknown_models_and_engines(capsys):

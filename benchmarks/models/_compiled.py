@@ -1,0 +1,53 @@
+"""Models that torch compiles: Inductor, our backend, and TorchScript with oneDNN Graph."""
+
+from typing import Any
+
+import torch
+
+from benchmarks import _plugin
+from benchmarks._timing import Around, Runner
+from benchmarks.models._job import Job
+from benchmarks.models._modes import Mode
+
+
+def prepare(job: Job, backend: str, within: Around) -> Runner:
+    """`job` compiled for its own sizes; the first calls, which compile, are made here."""
+    compiled: Any = torch.compile(job.model, backend=backend, dynamic=False)
+
+    def run() -> object:
+        with within():
+            return compiled(job.x)
+
+    run()
+    return run
+
+
+def backend_missing() -> str:
+    """Why our backend cannot run here, or ""."""
+    if _plugin.missing():
+        return _plugin.missing()
+    backends = torch._dynamo.list_backends(exclude_tags=())
+    return "" if "cpuaccel" in backends else "cpuaccel has no backend for torch.compile"
+
+
+def script_missing(mode: Mode) -> str:
+    """Why TorchScript with oneDNN Graph cannot run here, or ""."""
+    return "" if mode.name == "fp32" else "TorchScript is compared in fp32"
+
+
+def script(job: Job) -> Runner:
+    """`job` traced and frozen, in oneDNN Graph's partitions as torch makes them."""
+    before = torch.jit.onednn_fusion_enabled()
+    torch.jit.enable_onednn_fusion(True)
+    try:
+        traced = torch.jit.freeze(torch.jit.trace(job.model, job.x, strict=False))
+        # The first call profiles, the second makes partitions.
+        for _ in range(3):
+            traced(job.x)
+    finally:
+        torch.jit.enable_onednn_fusion(before)
+
+    def run() -> object:
+        return traced(job.x)
+
+    return run
