@@ -7,7 +7,7 @@
 # torch first, because importing it runs this package's entry point, which needs the modules below
 # to be imported from their beginning.
 import importlib as _importlib
-from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 import torch as _torch  # noqa: F401
 
@@ -32,6 +32,7 @@ __all__ = [
     "fastmath",
     "is_enabled",
     "memory",
+    "optimize",
     "prepack",
     "reset_stats",
     "stats",
@@ -39,8 +40,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _ModuleType:
-    # Those who have no graphs do not pay for it.
+def __getattr__(name: str) -> _Any:
+    # Those who have no graphs, or do not compile, do not pay for it.
     if name == "gnn":
         return _importlib.import_module("cpuaccel.gnn")
+    if name == "optimize":
+        return _importlib.import_module("cpuaccel.graph.optimized").optimize
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -96,6 +96,8 @@ def _untransposed(node: Any) -> tuple[Any, bool]:
         swapped = [*range(rank - 2), rank - 1, rank - 2]
         if rank >= 2 and [dim % rank for dim in order] == swapped:
             return source, True
+    if node.target is _aten.t.default:
+        return node.args[0], True
     if node.target is _aten.transpose.int:
         rank = node.meta["val"].dim()
         if {dim % rank for dim in node.args[1:]} == {rank - 2, rank - 1}:

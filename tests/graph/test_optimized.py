@@ -1,0 +1,141 @@
+"""cpuaccel.optimize: partitions from eager, and the model itself wherever they do not hold."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cpuaccel
+from graph._compiled import Lambda, needs_onednn, randomized
+
+pytestmark = needs_onednn
+
+
+class _Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(16)
+        self.linear = nn.Linear(16, 10)
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> dict[str, Tensor]:
+        x = F.silu(self.norm(self.conv(x)))
+        return {"scores": self.linear(F.adaptive_avg_pool2d(x, 1).flatten(1)) * scale}
+
+
+def _net() -> _Net:
+    torch.manual_seed(0)
+    net = randomized(_Net()).eval()
+    assert isinstance(net, _Net)
+    return net
+
+
+def _x(batch: int = 2) -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(batch, 3, 12, 12)
+
+
+def _agree(optimized: nn.Module, net: nn.Module, *args: Any, **kwargs: Any) -> None:
+    with torch.no_grad():
+        found, expected = optimized(*args, **kwargs), net(*args, **kwargs)
+    torch.testing.assert_close(found["scores"], expected["scores"], atol=1e-5, rtol=1e-4)
+
+
+def test_a_model_with_structured_results() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),))
+    _agree(optimized, net, _x())
+    (made,) = optimized.reports
+    assert made.kinds()[0] == ("Convolution", "Sigmoid", "Multiply")
+    assert len(made.regions) == 1
+
+
+def test_other_sizes_and_arguments_are_captured_when_they_come() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),))
+    _agree(optimized, net, _x(5))
+    _agree(optimized, net, _x(5), scale=2.0)
+    _agree(optimized, net, _x(5), 3.0)
+    assert len(optimized.reports) == 4
+
+
+def test_weights_are_shared_and_may_change() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),))
+    with torch.no_grad():
+        net.conv.weight.mul_(2)
+        net.norm.running_mean.add_(1)
+    _agree(optimized, net, _x())
+
+
+def test_with_gradients_the_model_runs() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),))
+    cpuaccel.reset_stats()
+    optimized(_x())["scores"].sum().backward()
+    assert net.conv.weight.grad is not None
+    assert any("gradients" in reason for reason in cpuaccel.stats()["fallbacks"])
+
+
+def test_in_training_mode_the_model_runs() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),)).train()
+    before = net.norm.running_mean.clone()
+    with torch.no_grad():
+        optimized(_x())
+    assert not torch.equal(before, net.norm.running_mean)
+
+
+def test_what_cannot_be_captured_runs_as_it_is() -> None:
+    def of(self: Any, x: Tensor) -> Tensor:
+        return self.conv(x) if float(x.sum()) > 0 else self.conv(-x)
+
+    model = Lambda(of, conv=nn.Conv2d(3, 4, 3)).eval()
+    cpuaccel.reset_stats()
+    optimized = cpuaccel.optimize(model, (_x(),))
+    with torch.no_grad():
+        for x in (_x(), -_x()):
+            torch.testing.assert_close(optimized(x), model(x))
+    assert any("not captured" in reason for reason in cpuaccel.stats()["fallbacks"])
+
+
+def test_autocast() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found, expected = optimized(_x())["scores"], net(_x())["scores"]
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found.float(), expected.float(), atol=0.05, rtol=0.05)
+
+
+def test_copies_and_pickles() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),))
+    buffer = io.BytesIO()
+    torch.save(optimized, buffer)
+    buffer.seek(0)
+    for other in (copy.deepcopy(optimized), torch.load(buffer, weights_only=False)):
+        _agree(other, net, _x())
+        assert other.model.conv.weight is not net.conv.weight
+
+
+def test_switched_off_it_is_the_model() -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),))
+    with cpuaccel.enabled(False), torch.no_grad():
+        assert torch.equal(optimized(_x())["scores"], net(_x())["scores"])
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(TypeError, match=r"model: expected a torch\.nn\.Module, got int"):
+        cpuaccel.optimize(3, (_x(),))
+    with pytest.raises(TypeError, match="example_inputs: expected a tuple"):
+        cpuaccel.optimize(_net(), _x())
+    with pytest.raises(ValueError, match="in eval mode"):
+        cpuaccel.optimize(_net().train(), (_x(),))
