@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from cpuaccel import _native
 from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
 from cpuaccel._explain_gnn import graph_rows
+from cpuaccel._explain_graph import compiled_rows
 from cpuaccel._explain_prepacked import left_note, prepacked_rows
 from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
@@ -66,7 +67,10 @@ class _Walk:
             return
         self._seen.add(id(module))
         try:
-            if isinstance(module, torch.jit.ScriptModule) and hasattr(module, "inlined_graph"):
+            compiled = compiled_rows(module)
+            if compiled is not None:
+                self.rows.extend(compiled)
+            elif isinstance(module, torch.jit.ScriptModule) and hasattr(module, "inlined_graph"):
                 self.rows.extend(script_rows(path, module))
             elif isinstance(module, GraphModule):
                 self._visit_graph(path, module)

@@ -17,13 +17,14 @@ def stats() -> dict[str, Any]:
 
     Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
     `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same,
-    in bytes, and stale: weights found changed), `index_cache` (likewise, of transposed graphs) and
-    `memory` (packed_weight_bytes). All are empty where the engine was never loaded.
+    in bytes, and stale: weights found changed), `index_cache` (likewise, of transposed graphs),
+    `graph_cache` (likewise, of pieces of compiled models; bytes: packed weights) and `memory`
+    (packed_weight_bytes). All are empty where the engine was never loaded.
     """
     native = _native.native()
     if native is None:
         kinds = ("calls", "prepacks", "fallbacks", "primitive_cache", "weight_cache")
-        return {kind: {} for kind in (*kinds, "index_cache", "memory")}
+        return {kind: {} for kind in (*kinds, "index_cache", "graph_cache", "memory")}
     return native.stats()
 
 
@@ -44,7 +45,8 @@ def clear_caches() -> None:
 def explain(model: torch.nn.Module) -> Explanation:
     """Say what runs each layer of `model`, and why. Print the result, or read its `rows`.
 
-    Takes any module: convert_fx and eager quantized models, `quantize_dynamic`, TorchScript.
+    Takes any module: convert_fx and eager quantized models, `quantize_dynamic`, TorchScript, models
+    compiled on our backend (as far as they have run) and optimized ones.
 
     Raises:
         TypeError: `model` is not a module.

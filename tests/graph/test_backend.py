@@ -106,6 +106,18 @@ def test_the_two_switches() -> None:
         assert cpuaccel.stats()["calls"]["graph_region.cpuaccel"] == 1
 
 
+def test_explain_names_partitions_and_what_is_left() -> None:
+    model = Lambda(lambda self, x: torch.cumsum(F.relu(self.conv(x)), 1), conv=nn.Conv2d(4, 8, 3))
+    with torch.no_grad():
+        torch._dynamo.reset()
+        compiled = torch.compile(model.eval(), backend="cpuaccel")
+        assert cpuaccel.explain(compiled).rows == []
+        compiled(_x())
+    (row,) = cpuaccel.explain(compiled).rows
+    assert (row.op, row.provider, row.problem) == ("Convolution+ReLU", "onednn", "float32")
+    assert row.reason
+
+
 def test_dynamic_sizes() -> None:
     model = _model()
     with torch.no_grad():

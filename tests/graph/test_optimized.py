@@ -56,6 +56,12 @@ def test_a_model_with_structured_results() -> None:
     assert len(made.regions) == 1
 
 
+def test_explain() -> None:
+    rows = cpuaccel.explain(cpuaccel.optimize(_net(), (_x(),))).rows
+    assert [row.op for row in rows][:2] == ["Convolution+Sigmoid+Multiply", "AvgPool"]
+    assert {row.provider for row in rows} == {"onednn", "cpuaccel", "torch"}
+
+
 def test_other_sizes_and_arguments_are_captured_when_they_come() -> None:
     net = _net()
     optimized = cpuaccel.optimize(net, (_x(),))

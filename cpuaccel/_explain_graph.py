@@ -1,0 +1,55 @@
+"""What the backend of torch.compile and `cpuaccel.optimize` made of a model, in an explanation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from cpuaccel._explanation import Row
+
+
+def compiled_rows(module: nn.Module) -> Iterator[Row] | None:
+    """Return the rows of a compiled or optimized model; None if `module` is neither."""
+    optimized: Any = sys.modules.get("cpuaccel.graph.optimized")
+    if optimized is not None and isinstance(module, optimized.Optimized):
+        return _rows(list(module.reports), "torch")
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    if dynamo is None or not isinstance(module, dynamo.OptimizedModule):
+        return None
+    report: Any = sys.modules.get("cpuaccel.graph.report")
+    if report is None:
+        return iter(())
+    # Dynamo's numbers begin anew after a reset: the last of a number counts.
+    latest = {each.compile_id: each for each in report.reports()}
+    ids = sorted(_compile_ids(module) & latest.keys())
+    return _rows([latest[each] for each in ids], "inductor")
+
+
+def _compile_ids(module: Any) -> set[str]:
+    """Return Dynamo's numbers of what it compiled of the forward of this very module."""
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    forward = getattr(module._orig_mod.forward, "__func__", module._orig_mod.forward)
+    entries = _debug_get_cache_entry_list(forward.__code__) if hasattr(forward, "__code__") else []
+    return {str(entry.compile_id) for entry in entries}
+
+
+def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
+    moves = sys.modules["cpuaccel.graph.bridge"].MOVES if reports else ()
+    for number, report in enumerate(reports):
+        graph = report.compile_id or str(number)
+        for call, region in enumerate(report.regions):
+            for part in region:
+                own = all(kind in moves for kind in part.kinds)
+                yield Row(
+                    f"graph {graph} call {call}",
+                    "+".join(part.kinds),
+                    "cpuaccel" if own else "onednn",
+                    reason=part.reason,
+                    problem=part.dtype,
+                )
+        for left in report.left:
+            yield Row(f"graph {graph} {left.name}", left.op, otherwise, reason=left.reason)
