@@ -147,6 +147,7 @@ def test_a_pass_of_the_users_still_runs() -> None:
     assert Counting.calls == 1
 
 
+@pytest.mark.caches
 def test_inductors_caches_do_not_mix_backends() -> None:
     model = _model()
     with torch.no_grad():
