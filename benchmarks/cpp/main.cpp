@@ -43,6 +43,11 @@ std::vector<NamedFamily> chosen(const std::vector<std::string>& names) {
   return families;
 }
 
+// What a shape's size and rate are counted in: operations, or bytes where nothing is computed.
+double work_of(const Case& item) {
+  return item.operations > 0 ? item.operations : item.bytes_read + item.bytes_written;
+}
+
 // Times `candidates` and `peak_runs` in the same rounds; brings `peaks` up to date.
 std::vector<Sample> measure(const std::vector<Candidate>& candidates,
                             const std::vector<PeakRun>& peak_runs, const Timing& timing,
@@ -109,7 +114,7 @@ std::vector<Result> run_case(const std::string& family, const Case& item, int th
     Result result = result_of(family, item.shape, rows[i].name, rows[i].isa);
     result.sample = samples[i];
     const bool computes = item.operations > 0;
-    result.work = computes ? item.operations : bytes;
+    result.work = work_of(item);
     result.unit = rate_unit(computes ? item.rate : Rate::copy);
     if (computes) {
       const double peak = peaks.operations(item.rate, rows[i].isa);
@@ -129,7 +134,7 @@ std::vector<Result> run(const Options& options) {
   for (const auto& each : families) {
     const Family family = each.make();
     for (const auto& item : family.cases) {
-      if (item.shape.find(options.filter) != std::string::npos && item.operations <= options.most) {
+      if (item.shape.find(options.filter) != std::string::npos && work_of(item) <= options.most) {
         const auto more = run_case(family.name, item, options.threads, options.timing);
         results.insert(results.end(), more.begin(), more.end());
       }

@@ -12,7 +12,7 @@ const char* const kUsage =
     "cpuaccel_bench: kernel rows against each other and against this machine's peaks\n"
     "  --family A,B     families to run, peaks for none (default: all)\n"
     "  --filter TEXT    only shapes that contain TEXT\n"
-    "  --most N         only shapes of at most N operations\n"
+    "  --most N         only shapes of at most N operations, or bytes where there are none\n"
     "  --threads N      threads of parallel_for and of the peaks (default: 1)\n"
     "  --rounds N       interleaved rounds, at most (default: 15)\n"
     "  --budget SECONDS after which no further round starts (default: 2)\n"

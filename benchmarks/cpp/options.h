@@ -14,7 +14,7 @@ namespace cpuaccel::bench {
 struct Options {
   std::vector<std::string> families;                      // empty: all
   std::string filter;                                     // only shapes whose text contains it
-  double most = std::numeric_limits<double>::infinity();  // operations of a shape
+  double most = std::numeric_limits<double>::infinity();  // operations or bytes of a shape
   int threads = 1;
   Timing timing;
   std::string csv;             // file to write, or empty
