@@ -37,6 +37,11 @@ settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests come first: of several processes, none is left to wait for one that ran last."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def _torch_state() -> Iterator[None]:
     """Seed, thread count and quantized engine are the same at the start of every test."""

@@ -93,6 +93,7 @@ def test_a_capped_isa_gives_the_same_numbers(provider: str) -> None:
     assert "isa avx2" in output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("provider", ["auto", "onednn"])
 def test_runs_on_a_haswell(provider: str) -> None:
     qemu = shutil.which("qemu-x86_64")

@@ -78,6 +78,7 @@ def test_each_way_of_asking_is_understood() -> None:
     assert not native.fastmath_on()
 
 
+@pytest.mark.long
 def test_the_environment_asks_too(tmp_path: Path) -> None:
     code = "import torch, cpuaccel; print(cpuaccel._native.load().fastmath_asked())"
     for value, asked in (("BF16", "True"), ("bf16", "True"), ("STRICT", "False")):
