@@ -117,5 +117,11 @@ struct F16s {
 using GraphBf16x16 = GraphHalfx16<Bf16s>;
 using GraphF16x16 = GraphHalfx16<F16s>;
 
+// A type for fewer columns than a wider one has lanes: more vectors are never needed.
+template <typename V>
+struct GraphBesideWider : V {
+  static constexpr int64_t kMostVectors = 2;
+};
+
 }  // namespace
 }  // namespace cpuaccel::kernels

@@ -6,9 +6,9 @@ namespace cpuaccel::kernels {
 bool spmm_x86_avx512(const SpmmCall& call, const SpmmWork& work) {
   switch (call.type) {
     case GraphType::f32:
-      return by_width<GraphF32x16, GraphF32x8, GraphF32x4>(call, work);
+      return by_width<GraphF32x16, GraphBesideWider<GraphF32x8>, GraphF32x4>(call, work);
     case GraphType::f64:
-      return by_width<GraphF64x8, GraphF64x4, GraphF64x2>(call, work);
+      return by_width<GraphF64x8, GraphBesideWider<GraphF64x4>, GraphF64x2>(call, work);
     case GraphType::bf16:
       return by_width<GraphBf16x16>(call, work);
     case GraphType::f16:
