@@ -20,6 +20,12 @@ from cpuaccel import _native
 
 pytestmark = needs_plugin
 
+
+def has_onednn() -> bool:
+    """Say whether the module was built with oneDNN."""
+    return hasattr(_native.load(), "find_partitions")
+
+
 _CHECKS = ("test_autograd_registration", "test_faketensor")
 _OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels")
 _QUANTISER = (0.05, 120)
@@ -90,6 +96,8 @@ _OF_GRAPHS = {
     *("gatv2_sum", "gatv2_sum_backward"),
 }
 """Checked in tests/gnn, but for the kept_ ones: they return what is cached, to eager code alone."""
+_OF_COMPILED = {"graph_region", "graph_region_by_torch"} if has_onednn() else set()
+"""Checked in tests/graph; the second is the first in ops of torch."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
     *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),
@@ -109,4 +117,4 @@ def test_opcheck(name: str) -> None:
 
 
 def test_no_op_is_left_out() -> None:
-    assert _ops_on_tensors() == set(_NAMES) | _OF_PREPACK | _OF_GRAPHS
+    assert _ops_on_tensors() == set(_NAMES) | _OF_PREPACK | _OF_GRAPHS | _OF_COMPILED

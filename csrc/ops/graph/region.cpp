@@ -11,7 +11,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -96,6 +96,8 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
     const auto ready = RegionCache::instance().get(program, given, constants);
     return run(*ready, given, constants);
   } catch (const dnnl::error& error) {
+    count_refusal("graph_region", error.what());
+  } catch (const std::runtime_error& error) {  // of csrc/graph
     count_refusal("graph_region", error.what());
   }
   return run_torch(inputs, constants, torch_program);

@@ -1,0 +1,67 @@
+"""cpuaccel::graph_region as an op of torch: its schema, its fake kernel, and torch in its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import cpuaccel
+from graph._compiled import Lambda, needs_onednn, randomized
+
+pytestmark = needs_onednn
+
+_OPS: Any = torch.ops.cpuaccel
+
+
+def _arguments() -> tuple[Any, ...]:
+    """Those of the one call that a model becomes, on tensors."""
+    torch.manual_seed(0)
+    model = randomized(
+        Lambda(
+            lambda self, x: F.max_pool2d(F.relu(self.norm(self.conv(x))), 2),
+            conv=nn.Conv2d(4, 8, 3),
+            norm=nn.BatchNorm2d(8),
+        )
+    ).eval()
+    x = torch.randn(2, 4, 9, 9)
+    optimized = cpuaccel.optimize(model, (x,))
+    (captured,) = optimized._captured.values()
+    (call,) = captured.graph.find_nodes(op="call_function", target=_OPS.graph_region.default)
+    constants = [
+        captured.get_parameter(node.target)
+        if "running" not in node.target
+        else captured.get_buffer(node.target)
+        for node in call.args[1]
+    ]
+    return [x], [each.detach() for each in constants], *call.args[2:]
+
+
+def test_opcheck() -> None:
+    result = torch.library.opcheck(
+        _OPS.graph_region.default,
+        _arguments(),
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
+    assert set(result.values()) == {"SUCCESS"}
+
+
+def test_torch_computes_the_same() -> None:
+    inputs, constants, program, torch_program = _arguments()
+    ours = _OPS.graph_region(inputs, constants, program, torch_program)
+    torchs = _OPS.graph_region_by_torch(inputs, constants, torch_program)
+    for a, b in zip(ours, torchs, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+        assert a.stride() == b.stride()
+
+
+def test_what_onednn_refuses_is_torchs() -> None:
+    inputs, constants, program, torch_program = _arguments()
+    cpuaccel.reset_stats()
+    wrong = program.replace("graph 1 ", "graph 1 other").replace("op MaxPool", "op AvgPool")
+    found = _OPS.graph_region(inputs, constants, wrong, torch_program)
+    torchs = _OPS.graph_region_by_torch(inputs, constants, torch_program)
+    torch.testing.assert_close(found[0], torchs[0], atol=1e-5, rtol=1e-4)
+    assert any("graph_region" in reason for reason in cpuaccel.stats()["fallbacks"])
