@@ -1,12 +1,8 @@
 """AMD's zentorch: a backend of torch.compile, on torch's own threads."""
 
-from typing import Any
-
-import torch
-
 from benchmarks import _machine
 from benchmarks._timing import Around, Runner
-from benchmarks.models import _peers
+from benchmarks.models import _compiled, _peers
 from benchmarks.models._job import Job
 
 
@@ -26,11 +22,4 @@ def prepare(job: Job, within: Around) -> Runner:
     """`job` compiled; the first calls, which compile, are made here."""
     import zentorch  # noqa: F401
 
-    compiled: Any = torch.compile(job.model, backend="zentorch")
-
-    def run() -> object:
-        with within():
-            return compiled(job.x)
-
-    run()
-    return run
+    return _compiled.prepare(job, "zentorch", within)

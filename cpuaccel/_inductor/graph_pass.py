@@ -6,8 +6,6 @@ is the user's, who may set or patch a pass of theirs there at any time.
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,11 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
-import cpuaccel
-from cpuaccel._inductor import row_sums
+from cpuaccel._inductor import keys, row_sums
 from cpuaccel.quant import engine
 
 _DEVICE = "cpu"
+_HERE = Path(__file__).parent
 
 
 class GraphPass(CustomGraphModulePass):
@@ -38,7 +36,7 @@ class GraphPass(CustomGraphModulePass):
     def uuid(self) -> Any:
         """Return what tells graphs compiled with this pass from others in Inductor's caches."""
         before = None if self._before is None else self._before.uuid()
-        return before, _sources() if _on() else None
+        return before, keys.sources(_HERE) if _on() else None
 
 
 def register() -> None:
@@ -52,11 +50,3 @@ def register() -> None:
 def _on() -> bool:
     # What is compiled ahead of time has to run where cpuaccel is not.
     return engine.is_enabled() and not V.aot_compilation
-
-
-@cache
-def _sources() -> str:
-    digest = hashlib.sha256(cpuaccel.__version__.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

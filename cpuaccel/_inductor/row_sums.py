@@ -21,6 +21,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
+from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import graph as _graph_ops  # noqa: F401  the fake kernel of index_sum
 
 _aten: Any = torch.ops.aten
@@ -277,9 +278,7 @@ def _call(graph: Graph, op: Any, *args: Any) -> Node:
 
 
 def _replace(node: Node, by: Node) -> None:
-    for name in ("stack_trace", "original_aten", "from_node", "nn_module_stack"):
-        if name in node.meta:
-            by.meta.setdefault(name, node.meta[name])
+    keep_origin(node, by)
     node.replace_all_uses_with(by)
     node.graph.erase_node(node)
 
