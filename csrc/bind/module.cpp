@@ -128,11 +128,15 @@ void set_fastmath_by_name(const std::string& name) {
                                          : ops::FastmathMode::emulate);
 }
 
-void set_primitive_cache_capacity(int64_t capacity) {
+void check_capacity(const char* name, int64_t capacity) {
   if (capacity < 0) {
-    throw std::invalid_argument("primitive_cache_capacity: expected 0 or more, but got " +
+    throw std::invalid_argument(std::string(name) + ": expected 0 or more, but got " +
                                 std::to_string(capacity));
   }
+}
+
+void set_primitive_cache_capacity(int64_t capacity) {
+  check_capacity("primitive_cache_capacity", capacity);
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().set_capacity(capacity);
 #endif
@@ -156,28 +160,10 @@ py::dict primitive_cache_stats() {
 }
 
 void set_graph_cache_capacity(int64_t capacity) {
-  if (capacity < 0) {
-    throw std::invalid_argument("graph_cache_capacity: expected 0 or more, but got " +
-                                std::to_string(capacity));
-  }
+  check_capacity("graph_cache_capacity", capacity);
 #ifdef CPUACCEL_HAS_ONEDNN
   ops::RegionCache::instance().set_capacity(capacity);
 #endif
-}
-
-py::dict graph_cache_stats() {
-  py::dict result;
-#ifdef CPUACCEL_HAS_ONEDNN
-  const auto stats = ops::RegionCache::instance().stats();
-  result["capacity"] = stats.capacity;
-  result["size"] = stats.size;
-  result["bytes"] = stats.bytes;
-  result["hits"] = stats.hits;
-  result["misses"] = stats.misses;
-  result["stale"] = stats.stale;
-  result["evictions"] = stats.evictions;
-#endif
-  return result;
 }
 
 #ifdef CPUACCEL_HAS_ONEDNN
@@ -195,8 +181,7 @@ std::vector<std::string> why_not_compiled(const std::string& program) {
 }
 #endif
 
-py::dict tensor_cache_stats(const ops::TensorCache& cache) {
-  const auto stats = cache.stats();
+py::dict cache_stats(const ops::CacheStats& stats) {
   py::dict result;
   result["capacity"] = stats.capacity;
   result["size"] = stats.size;
@@ -223,9 +208,13 @@ py::dict all_stats() {
   result["prepacks"] = prepacks().snapshot();
   result["fallbacks"] = fallbacks();
   result["primitive_cache"] = primitive_cache_stats();
-  result["graph_cache"] = graph_cache_stats();
-  result["weight_cache"] = tensor_cache_stats(ops::weight_cache());
-  result["index_cache"] = tensor_cache_stats(ops::index_cache());
+#ifdef CPUACCEL_HAS_ONEDNN
+  result["graph_cache"] = cache_stats(ops::RegionCache::instance().stats());
+#else
+  result["graph_cache"] = cache_stats({});
+#endif
+  result["weight_cache"] = cache_stats(ops::weight_cache().stats());
+  result["index_cache"] = cache_stats(ops::index_cache().stats());
   result["memory"] = memory;
   return result;
 }

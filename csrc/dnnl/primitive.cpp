@@ -56,10 +56,10 @@ Primitive::Primitive(const AnyProblem& problem) {
   bytes_ = scratchpad_desc_.get_size() + sizeof(Primitive) + sizeof(Context);
 }
 
-Primitive::~Primitive() { const std::unique_ptr<Context> last(idle_.exchange(nullptr)); }
+Primitive::~Primitive() = default;
 
 std::unique_ptr<Primitive::Context> Primitive::acquire() const {
-  if (std::unique_ptr<Context> kept{idle_.exchange(nullptr, std::memory_order_acquire)}) {
+  if (auto kept = idle_.take()) {
     return kept;
   }
   auto context = std::make_unique<Context>();
@@ -90,11 +90,6 @@ std::unique_ptr<Primitive::Context> Primitive::acquire() const {
   return context;
 }
 
-void Primitive::release(std::unique_ptr<Context> context) const {
-  const std::unique_ptr<Context> other(
-      idle_.exchange(context.release(), std::memory_order_acq_rel));
-}
-
 void Primitive::execute(const Arguments& arguments) const {
   auto context = acquire();
   // oneDNN's handles are not const; inputs are only read.
@@ -116,7 +111,7 @@ void Primitive::execute(const Arguments& arguments) const {
                                                  static_cast<int>(context->arguments.size()),
                                                  context->arguments.data()),
                           "could not execute a oneDNN primitive");
-  release(std::move(context));
+  idle_.give(std::move(context));
 }
 
 }  // namespace cpuaccel::dnnl_layer

@@ -1,13 +1,13 @@
 // A compiled oneDNN primitive for one problem, safe to run from several threads at once.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <variant>
 
+#include "base/idle.h"
 #include "dnnl/api.h"
 #include "dnnl/matmul_problem.h"
 #include "dnnl/problem.h"
@@ -48,11 +48,9 @@ class Primitive {
   size_t bytes() const { return bytes_; }
 
  private:
-  // Memory objects of one execution. A primitive keeps one set for the next caller; a second
-  // thread that comes at the same time makes its own.
+  // Memory objects of one execution.
   struct Context;
   std::unique_ptr<Context> acquire() const;
-  void release(std::unique_ptr<Context> context) const;
 
   dnnl::primitive primitive_;
   dnnl::memory::desc src_desc_, weights_desc_, bias_desc_, dst_desc_, scratchpad_desc_;
@@ -61,7 +59,7 @@ class Primitive {
   bool dst_zero_point_ = false;
   std::string implementation_;
   size_t bytes_ = 0;
-  mutable std::atomic<Context*> idle_{nullptr};
+  mutable Idle<Context> idle_;
 };
 
 // The calling thread's stream.

@@ -85,6 +85,7 @@ class CompiledProgram::Builder : public Building {
     };
     result.reads_constant_.resize(constants_.size());
     for (auto& step : steps_) {
+      step->prepare();
       PlacedStep placed{std::move(step), {}, {}};
       for (const Id id : placed.step->inputs) {
         placed.inputs.push_back(slot(id));
@@ -236,14 +237,6 @@ CompiledProgram::CompiledProgram(const Program& program, std::span<const TensorD
     builder.add_next();
   }
   builder.finish(*this);
-}
-
-std::vector<std::string> CompiledProgram::step_names() const {
-  std::vector<std::string> names;
-  for (const auto& placed : steps_) {
-    names.push_back(placed.step->name());
-  }
-  return names;
 }
 
 void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> constants,

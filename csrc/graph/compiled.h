@@ -29,8 +29,6 @@ class CompiledProgram {
   const std::vector<bool>& reads_constant() const { return reads_constant_; }
   // Of the block that `run` needs.
   size_t arena_bytes() const { return arena_bytes_; }
-  // What runs, in order, for people.
-  std::vector<std::string> step_names() const;
 
   void run(std::span<void* const> inputs, std::span<void* const> constants,
            std::span<void* const> outputs, std::byte* arena) const;

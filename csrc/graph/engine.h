@@ -1,4 +1,4 @@
-// oneDNN Graph's engine and streams, and what is set before the first of them is used.
+// oneDNN's engine and streams, with what oneDNN Graph needs set before the first use.
 #pragma once
 
 #include "dnnl/api.h"

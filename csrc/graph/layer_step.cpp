@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -210,7 +209,6 @@ bool add_layer(Building& building, const Layer& layer) {
   std::vector<Id> ids{src};
   std::optional<Id> over;
   dnnl::post_ops post_ops;
-  std::vector<std::pair<int, TensorDesc>> operands;
   for (const auto& post_op : layer.post_ops) {
     if (!post_op.operand) {
       post_ops.append_eltwise(post_op.algorithm, post_op.alpha, post_op.beta);

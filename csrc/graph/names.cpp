@@ -14,6 +14,9 @@ using Type = dnnl::graph::logical_tensor::data_type;
 #define CPUACCEL_NAMED(type, name) \
   std::pair<std::string_view, type> { #name, type::name }
 
+// The library of oneDNN 3.2 has only the form with erf; it fuses both alike.
+constexpr std::string_view kTanhGelu = "GELUTanh";
+
 // Inference only.
 constexpr std::array kKinds{
     CPUACCEL_NAMED(Kind, Abs),
@@ -32,8 +35,7 @@ constexpr std::array kKinds{
     CPUACCEL_NAMED(Kind, Elu),
     CPUACCEL_NAMED(Kind, Exp),
     CPUACCEL_NAMED(Kind, GELU),
-    // The library of oneDNN 3.2 has only the form with erf; it fuses both alike.
-    std::pair<std::string_view, Kind>{"GELUTanh", Kind::GELU},
+    std::pair<std::string_view, Kind>{kTanhGelu, Kind::GELU},
     CPUACCEL_NAMED(Kind, HardSigmoid),
     CPUACCEL_NAMED(Kind, HardSwish),
     CPUACCEL_NAMED(Kind, Interpolate),
@@ -131,6 +133,7 @@ std::optional<T> find(const std::array<std::pair<std::string_view, T>, n>& table
 }  // namespace
 
 std::optional<Kind> kind_of(std::string_view name) { return find(kKinds, name); }
+bool is_primitive_only(std::string_view name) { return name == kTanhGelu; }
 bool is_own(std::string_view name) {
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
 }

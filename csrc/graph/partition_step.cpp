@@ -1,11 +1,12 @@
 #include "graph/partition_step.h"
 
-#include <mutex>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
-#include "base/fork.h"
+#include "base/idle.h"
 #include "graph/engine.h"
+#include "graph/names.h"
 #include "graph/partitions.h"
 
 namespace cpuaccel::graph {
@@ -17,56 +18,39 @@ using Layout = LogicalTensor::layout_type;
 class PartitionStep : public Step {
  public:
   PartitionStep(dnnl::graph::compiled_partition compiled, std::vector<LogicalTensor> in,
-                std::vector<LogicalTensor> out, std::string name)
-      : compiled_(std::move(compiled)),
-        in_(std::move(in)),
-        out_(std::move(out)),
-        name_(std::move(name)),
-        mutex_(fork_safe_mutex(ForkLevel::leaf, this)) {}
+                std::vector<LogicalTensor> out)
+      : compiled_(std::move(compiled)), in_(std::move(in)), out_(std::move(out)) {}
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
-    auto tensors = acquire();
+    auto tensors = idle_.take();
+    if (!tensors) {
+      tensors = std::make_unique<Tensors>(make(in_), make(out_));
+    }
     for (size_t i = 0; i < in.size(); ++i) {
-      tensors.first[i].set_data_handle(in[i]);
+      tensors->first[i].set_data_handle(in[i]);
     }
     for (size_t i = 0; i < out.size(); ++i) {
-      tensors.second[i].set_data_handle(out[i]);
+      tensors->second[i].set_data_handle(out[i]);
     }
-    compiled_.execute(stream(), tensors.first, tensors.second);
-    const std::scoped_lock lock(mutex_);
-    idle_.push_back(std::move(tensors));
+    compiled_.execute(stream(), tensors->first, tensors->second);
+    idle_.give(std::move(tensors));
   }
 
-  std::string name() const override { return name_; }
-
  private:
-  using Tensors = std::vector<dnnl::graph::tensor>;
+  // Tensor objects of one run: inputs, outputs.
+  using Tensors = std::pair<std::vector<dnnl::graph::tensor>, std::vector<dnnl::graph::tensor>>;
 
-  // Tensor objects of one run; what a thread is done with, the next one uses.
-  std::pair<Tensors, Tensors> acquire() const {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (!idle_.empty()) {
-        auto kept = std::move(idle_.back());
-        idle_.pop_back();
-        return kept;
-      }
+  static std::vector<dnnl::graph::tensor> make(const std::vector<LogicalTensor>& descs) {
+    std::vector<dnnl::graph::tensor> result;
+    for (const auto& desc : descs) {
+      result.emplace_back(desc, engine(), nullptr);
     }
-    auto make = [](const std::vector<LogicalTensor>& descs) {
-      Tensors result;
-      for (const auto& desc : descs) {
-        result.emplace_back(desc, engine(), nullptr);
-      }
-      return result;
-    };
-    return {make(in_), make(out_)};
+    return result;
   }
 
   dnnl::graph::compiled_partition compiled_;
   std::vector<LogicalTensor> in_, out_;
-  std::string name_;
-  std::mutex& mutex_;
-  mutable std::vector<std::pair<Tensors, Tensors>> idle_;
+  mutable Idle<Tensors> idle_;
 };
 
 LogicalTensor read(const Building& building, const LogicalTensor& port) {
@@ -90,6 +74,11 @@ TensorDesc lies(const LogicalTensor& tensor) {
 }  // namespace
 
 void add_partition(Building& building, const Program& program, const Partition& partition) {
+  for (const auto& operation : partition.operations) {
+    if (is_primitive_only(operation.name)) {
+      throw std::runtime_error("oneDNN Graph has no " + operation.name + " but behind a layer");
+    }
+  }
   const auto whole = as_one(program, partition);
   std::vector<LogicalTensor> in, out;
   for (const auto& port : whole.get_input_ports()) {
@@ -111,13 +100,8 @@ void add_partition(Building& building, const Program& program, const Partition& 
   for (const auto& tensor : in) {
     inputs.push_back(static_cast<Id>(tensor.get_id()));
   }
-  std::string name = "partition";
-  for (const auto& operation : partition.operations) {
-    name += (name == "partition" ? ":" : "+") + operation.name;
-  }
   const auto pairs = compiled.get_inplace_ports();
-  auto step = std::make_unique<PartitionStep>(std::move(compiled), std::move(in), std::move(out),
-                                              std::move(name));
+  auto step = std::make_unique<PartitionStep>(std::move(compiled), std::move(in), std::move(out));
   for (const auto& [from, to] : pairs) {
     const Id id = static_cast<Id>(from);
     if (static_cast<Id>(to) == outputs[0] && building.is_read_last(id) &&

@@ -1,5 +1,7 @@
 #include "graph/primitive_step.h"
 
+#include <utility>
+
 #include "base/scratch.h"
 #include "graph/engine.h"
 
@@ -10,23 +12,25 @@ struct PrimitiveStep::Context {
   std::vector<dnnl_exec_arg_t> arguments;
 };
 
-PrimitiveStep::PrimitiveStep(const dnnl::primitive_desc_base& desc, std::vector<Argument> in,
+PrimitiveStep::PrimitiveStep(dnnl::primitive_desc_base desc, std::vector<Argument> in,
                              std::vector<Argument> out, std::vector<Argument> held)
-    : inputs_(std::move(in)),
+    : desc_(std::move(desc)),
+      inputs_(std::move(in)),
       outputs_(std::move(out)),
       held_(std::move(held)),
-      scratchpad_(desc.query_md(dnnl::query::scratchpad_md)),
-      implementation_(desc.impl_info_str()) {
+      scratchpad_(desc_.query_md(dnnl::query::scratchpad_md)) {}
+
+PrimitiveStep::~PrimitiveStep() = default;
+
+void PrimitiveStep::prepare() {
   dnnl_primitive_t handle = nullptr;
-  dnnl::error::wrap_c_api(dnnl_primitive_create(&handle, desc.get()),
+  dnnl::error::wrap_c_api(dnnl_primitive_create(&handle, desc_.get()),
                           "could not create a oneDNN primitive");
   primitive_.reset(handle);
 }
 
-PrimitiveStep::~PrimitiveStep() { const std::unique_ptr<Context> last(idle_.exchange(nullptr)); }
-
 std::unique_ptr<PrimitiveStep::Context> PrimitiveStep::acquire() const {
-  if (std::unique_ptr<Context> kept{idle_.exchange(nullptr, std::memory_order_acquire)}) {
+  if (auto kept = idle_.take()) {
     return kept;
   }
   auto context = std::make_unique<Context>();
@@ -61,8 +65,7 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
                                                  static_cast<int>(context->arguments.size()),
                                                  context->arguments.data()),
                           "could not execute a oneDNN primitive");
-  const std::unique_ptr<Context> other(
-      idle_.exchange(context.release(), std::memory_order_acq_rel));
+  idle_.give(std::move(context));
 }
 
 }  // namespace cpuaccel::graph

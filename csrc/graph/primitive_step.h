@@ -1,45 +1,42 @@
 // A step that is one oneDNN primitive.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "base/idle.h"
 #include "graph/step.h"
 
 namespace cpuaccel::graph {
 
 class PrimitiveStep : public Step {
  public:
-  // `in` and `out` take what `run` gets, in order; what is in `held` has its memory
-  // already. Step::inputs may have one more than `in`: what is written over.
+  // `in` and `out` take what `run` gets, in order; what is in `held` has its memory already.
+  // Step::inputs may have one more than `in`: what is written over.
   struct Argument {
     int argument;
     dnnl::memory::desc desc;
     std::shared_ptr<const std::byte[]> held = {};
   };
-  PrimitiveStep(const dnnl::primitive_desc_base& desc, std::vector<Argument> in,
-                std::vector<Argument> out, std::vector<Argument> held);
+  PrimitiveStep(dnnl::primitive_desc_base desc, std::vector<Argument> in, std::vector<Argument> out,
+                std::vector<Argument> held);
   ~PrimitiveStep() override;
   PrimitiveStep(const PrimitiveStep&) = delete;
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
 
+  void prepare() override;
   void run(std::span<void* const> in, std::span<void* const> out) const override;
-  std::string name() const override { return implementation_; }
 
  private:
-  // Memory objects of one run. A step keeps one set for the next caller; a second thread that comes
-  // at the same time makes its own.
+  // Memory objects of one run.
   struct Context;
   std::unique_ptr<Context> acquire() const;
 
+  dnnl::primitive_desc_base desc_;
   dnnl::primitive primitive_;
   std::vector<Argument> inputs_, outputs_, held_;
   dnnl::memory::desc scratchpad_;
-  std::string implementation_;
-  mutable std::atomic<Context*> idle_{nullptr};
+  mutable Idle<Context> idle_;
 };
 
 }  // namespace cpuaccel::graph

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "graph/program.h"
@@ -23,9 +22,9 @@ class Step {
   // The input over which the first output is written: both get the same memory.
   std::optional<Id> over;
 
+  // Before the first run: what takes time, such as generating code.
+  virtual void prepare() {}
   virtual void run(std::span<void* const> in, std::span<void* const> out) const = 0;
-  // Who does it, for people: a name of oneDNN's.
-  virtual std::string name() const = 0;
 };
 
 }  // namespace cpuaccel::graph

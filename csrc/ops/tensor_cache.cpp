@@ -65,21 +65,13 @@ TensorCache::TensorCache() {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
 }
 
-TensorCache::Source TensorCache::source_of(const at::Tensor& tensor) {
-  Source source{
-      tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.scalar_type(), {}};
-  source.sizes_strides.append(tensor.sizes().begin(), tensor.sizes().end());
-  source.sizes_strides.append(tensor.strides().begin(), tensor.strides().end());
-  return source;
-}
-
 TensorCache::Key TensorCache::key_of(Sources sources, int64_t form, const at::Tensor* own) {
   Key key{form, {}};
   for (const at::Tensor* source : sources) {
-    key.sources.push_back(source_of(*source));
+    key.sources.push_back(identity_of(*source));
   }
   if (own != nullptr) {
-    key.sources.push_back(source_of(*own));
+    key.sources.push_back(identity_of(*own));
   }
   return key;
 }
@@ -182,7 +174,7 @@ at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type) {
   return weight_cache().get(sources, static_cast<int64_t>(type), [&] { return weight.to(type); });
 }
 
-TensorCacheStats TensorCache::stats() const {
+CacheStats TensorCache::stats() const {
   const std::scoped_lock lock(mutex_);
   auto result = stats_;
   result.size = static_cast<int64_t>(order_.size());

@@ -13,13 +13,10 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "ops/cache_stats.h"
+#include "ops/tensor_identity.h"
 
 namespace cpuaccel::ops {
-
-struct TensorCacheStats {
-  int64_t capacity = 0, size = 0, bytes = 0;
-  int64_t hits = 0, misses = 0, stale = 0, evictions = 0;
-};
 
 // What was made of tensors is used again while each has the storage, offset, sizes, strides, type,
 // version and bytes that it had. All bytes are read at every hit: a write through `.data` or numpy
@@ -40,20 +37,13 @@ class TensorCache {
   // Bytes of what is kept, 0 or more. What is over it goes at once.
   void set_capacity(int64_t bytes);
   void clear();
-  TensorCacheStats stats() const;
+  CacheStats stats() const;
   void reset_stats();
 
  private:
-  struct Source {
-    const c10::StorageImpl* storage;
-    int64_t offset;
-    at::ScalarType type;
-    c10::SmallVector<int64_t, 8> sizes_strides;
-    bool operator==(const Source&) const = default;
-  };
   struct Key {
     int64_t form;
-    std::vector<Source> sources;
+    std::vector<TensorIdentity> sources;
     bool operator==(const Key&) const = default;
   };
   struct Hash {
@@ -73,7 +63,6 @@ class TensorCache {
   };
   using Order = std::list<Entry>;  // front: used last
 
-  static Source source_of(const at::Tensor& tensor);
   static Key key_of(Sources sources, int64_t form, const at::Tensor* own);
   void drop(Order::iterator entry, Order& dropped);
   void drop_expired(Order& dropped);
@@ -82,7 +71,7 @@ class TensorCache {
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::leaf, this);
   Order order_;
   std::unordered_map<Key, Order::iterator, Hash> index_;
-  TensorCacheStats stats_;
+  CacheStats stats_;
 };
 
 TensorCache& weight_cache();  // casts of weights

@@ -45,18 +45,6 @@ void cast(const graph::Program& program, const Preparation& preparation, Tensors
       to, tensors.at(preparation.inputs[0]).to(scalar_type(program.value(to).type)));
 }
 
-void permute(const graph::Program& program, const Preparation& preparation, Tensors& tensors) {
-  static_cast<void>(program);
-  const auto order = graph::attribute(preparation.attributes, "order", graph::Sizes{});
-  tensors.insert_or_assign(preparation.outputs[0],
-                           tensors.at(preparation.inputs[0]).permute(order));
-}
-
-void reshape(const graph::Program& program, const Preparation& preparation, Tensors& tensors) {
-  const Id to = preparation.outputs[0];
-  tensors.insert_or_assign(to, tensors.at(preparation.inputs[0]).reshape(program.value(to).sizes));
-}
-
 struct Row {
   std::string_view name;
   void (*run)(const graph::Program&, const Preparation&, Tensors&);
@@ -65,8 +53,6 @@ struct Row {
 constexpr std::array kPreparations{
     Row{"batch_norm", fold_batch_norm},
     Row{"cast", cast},
-    Row{"permute", permute},
-    Row{"reshape", reshape},
 };
 
 }  // namespace

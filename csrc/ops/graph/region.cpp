@@ -2,8 +2,9 @@
 //
 //   results = what `program` (csrc/graph/program.h) computes of inputs and constants
 //
-// `torch_program` says the same in ops of torch (cpuaccel/graph/_program.py): the fake kernel runs
-// it, and so does cpuaccel::graph_region_by_torch, to which everything goes that oneDNN refuses.
+// `torch_program` says the same in ops of torch (cpuaccel/graph/torch_program.py): the fake kernel
+// runs it, and so does cpuaccel::graph_region_by_torch, to which everything goes that oneDNN
+// refuses.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -22,8 +23,6 @@
 
 namespace cpuaccel::ops {
 namespace {
-
-constexpr auto kOp = "cpuaccel::graph_region";
 
 using Tensors = std::vector<at::Tensor>;
 

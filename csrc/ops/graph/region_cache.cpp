@@ -47,7 +47,8 @@ RegionCache::RegionCache() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
   reset_after_fork([this] {
     order_.clear();
     regions_.clear();
-    hits_ = misses_ = stale_ = evictions_ = 0;
+    misses_ = stale_ = evictions_ = 0;
+    hits_.store(0);
   });
 }
 
@@ -60,21 +61,33 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
     shape.inputs.push_back(describe(input));
   }
   std::shared_ptr<Weights> weights;
+  std::shared_ptr<const ReadyProgram> ready;
   {
     const std::scoped_lock lock(mutex_);
     weights = find_weights(region_of(text), constants);
+    ready = find(weights.get(), shape);
   }
   // Weights are read without the lock: other threads run meanwhile.
-  const bool stale = weights && !weights->unchanged();
-  const std::scoped_lock lock(mutex_);
-  if (stale) {
+  if (weights && !weights->unchanged()) {
+    const std::scoped_lock lock(mutex_);
     ++stale_;
     drop(weights);
+    ready = nullptr;
   }
+  if (ready) {
+    hits_.fetch_add(1, std::memory_order_relaxed);
+    return ready;
+  }
+  return make(text, std::move(shape), constants);
+}
+
+std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Shape shape,
+                                                      const std::vector<at::Tensor>& constants) {
+  const std::scoped_lock lock(mutex_);
   auto& region = region_of(text);
-  weights = find_weights(region, constants);
+  auto weights = find_weights(region, constants);
   if (auto found = find(weights.get(), shape)) {
-    ++hits_;
+    hits_.fetch_add(1, std::memory_order_relaxed);  // another thread made it meanwhile
     return found;
   }
   ++misses_;
@@ -86,8 +99,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
     }
   }
   auto ready = compile(region, *weights, shape.inputs, constants);
-  order_.push_front({&region, std::move(weights), std::move(shape), ready});
+  order_.push_front({std::move(weights), std::move(shape), ready});
   shrink_to(capacity_);
+  drop_unused_regions();
   return ready;
 }
 
@@ -210,10 +224,15 @@ void RegionCache::shrink_to(size_t capacity) {
   }
 }
 
+void RegionCache::drop_unused_regions() {
+  std::erase_if(regions_, [](const auto& each) { return each.second->weights.empty(); });
+}
+
 void RegionCache::set_capacity(int64_t capacity) {
   const std::scoped_lock lock(mutex_);
   capacity_ = static_cast<size_t>(capacity);
   shrink_to(capacity_);
+  drop_unused_regions();
 }
 
 void RegionCache::clear() {
@@ -222,7 +241,7 @@ void RegionCache::clear() {
   regions_.clear();
 }
 
-GraphCacheStats RegionCache::stats() {
+CacheStats RegionCache::stats() {
   const std::scoped_lock lock(mutex_);
   int64_t bytes = 0;
   for (const auto& [text, region] : regions_) {
@@ -233,7 +252,7 @@ GraphCacheStats RegionCache::stats() {
   return {static_cast<int64_t>(capacity_),
           static_cast<int64_t>(order_.size()),
           bytes,
-          hits_,
+          hits_.load(std::memory_order_relaxed),
           misses_,
           stale_,
           evictions_};
@@ -241,7 +260,8 @@ GraphCacheStats RegionCache::stats() {
 
 void RegionCache::reset_stats() {
   const std::scoped_lock lock(mutex_);
-  hits_ = misses_ = stale_ = evictions_ = 0;
+  misses_ = stale_ = evictions_ = 0;
+  hits_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace cpuaccel::ops

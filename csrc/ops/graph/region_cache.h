@@ -15,14 +15,10 @@
 
 #include "graph/compiled.h"
 #include "graph/program.h"
+#include "ops/cache_stats.h"
 #include "ops/graph/watch.h"
 
 namespace cpuaccel::ops {
-
-struct GraphCacheStats {
-  int64_t capacity = 0, size = 0, bytes = 0;
-  int64_t hits = 0, misses = 0, stale = 0, evictions = 0;
-};
 
 // A program compiled for some sizes, and what its runs read besides inputs.
 class ReadyProgram {
@@ -58,7 +54,7 @@ class RegionCache {
   // capacity >= 0; what is over it goes at once. 0 keeps nothing.
   void set_capacity(int64_t capacity);
   void clear();
-  GraphCacheStats stats();
+  CacheStats stats();
   void reset_stats();
 
  private:
@@ -85,11 +81,14 @@ class RegionCache {
     std::list<std::shared_ptr<Weights>> weights;
   };
   struct Entry {
-    Region* region;
     std::shared_ptr<Weights> weights;
     Shape shape;
     std::shared_ptr<const ReadyProgram> ready;
   };
+
+  // Makes what `get` did not find.
+  std::shared_ptr<const ReadyProgram> make(std::string_view text, Shape shape,
+                                           const std::vector<at::Tensor>& constants);
 
   // Under the lock, all of them.
   Region& region_of(std::string_view text);
@@ -103,12 +102,15 @@ class RegionCache {
   // Those whose tensors are gone, and those that were `constants` before they were written to.
   void drop_outdated(Region& region, const std::vector<at::Tensor>& constants);
   void shrink_to(size_t capacity);
+  // Programs that nothing is compiled of any more.
+  void drop_unused_regions();
 
   std::mutex& mutex_;
   std::unordered_map<std::string, std::unique_ptr<Region>> regions_;
   std::list<Entry> order_;  // front: used last
   size_t capacity_ = 256;
-  int64_t hits_ = 0, misses_ = 0, stale_ = 0, evictions_ = 0;
+  int64_t misses_ = 0, stale_ = 0, evictions_ = 0;
+  std::atomic<int64_t> hits_{0};
 };
 
 }  // namespace cpuaccel::ops

@@ -12,12 +12,6 @@ int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? -1 : static_cast<int64_t>(tensor._version());
 }
 
-c10::SmallVector<int64_t, 8> sizes_strides(const at::Tensor& tensor) {
-  c10::SmallVector<int64_t, 8> result(tensor.sizes().begin(), tensor.sizes().end());
-  result.append(tensor.strides().begin(), tensor.strides().end());
-  return result;
-}
-
 // Multiplying after each word makes the order count; the multiplier is that of FNV-1a.
 uint64_t mix(uint64_t sum, const std::byte* from, size_t bytes) {
   for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
@@ -32,12 +26,10 @@ uint64_t mix(uint64_t sum, const std::byte* from, size_t bytes) {
 
 WatchedTensor::WatchedTensor(const at::Tensor& tensor)
     : storage_(tensor.storage().getWeakStorageImpl()),
-      storage_address_(tensor.storage().unsafeGetStorageImpl()),
+      identity_(identity_of(tensor)),
       data_(static_cast<const std::byte*>(tensor.const_data_ptr())),
       bytes_(static_cast<size_t>(tensor.numel()) * tensor.element_size()),
-      version_(version_of(tensor)),
-      type_(tensor.scalar_type()),
-      sizes_strides_(sizes_strides(tensor)) {
+      version_(version_of(tensor)) {
   for (int phase = 0; phase < kPhases; ++phase) {
     sums_[static_cast<size_t>(phase)] = phase_sum(phase);
     if (bytes_ <= kPage) {
@@ -47,13 +39,8 @@ WatchedTensor::WatchedTensor(const at::Tensor& tensor)
 }
 
 bool WatchedTensor::is(const at::Tensor& tensor) const {
-  const size_t dims = sizes_strides_.size() / 2;
-  return tensor.storage().unsafeGetStorageImpl() == storage_address_ && !storage_.expired() &&
-         tensor.const_data_ptr() == data_ && version_of(tensor) == version_ &&
-         tensor.scalar_type() == type_ && static_cast<size_t>(tensor.dim()) == dims &&
-         std::equal(tensor.sizes().begin(), tensor.sizes().end(), sizes_strides_.begin()) &&
-         std::equal(tensor.strides().begin(), tensor.strides().end(),
-                    sizes_strides_.begin() + static_cast<ptrdiff_t>(dims));
+  return !storage_.expired() && tensor.const_data_ptr() == data_ &&
+         version_of(tensor) == version_ && identity_of(tensor) == identity_;
 }
 
 bool WatchedTensor::unchanged(uint64_t look) const {

@@ -5,7 +5,8 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
+
+#include "ops/tensor_identity.h"
 
 namespace cpuaccel::ops {
 
@@ -24,7 +25,7 @@ class WatchedTensor {
 
   // Whether `tensor` lies where the one that was watched did.
   bool lies_there(const at::Tensor& tensor) const {
-    return tensor.storage().unsafeGetStorageImpl() == storage_address_;
+    return tensor.storage().unsafeGetStorageImpl() == identity_.storage;
   }
   // Whether `tensor` is the one that was watched, for all that can be known without reading it.
   bool is(const at::Tensor& tensor) const;
@@ -37,12 +38,10 @@ class WatchedTensor {
   uint64_t phase_sum(int phase) const;
 
   c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
-  const c10::StorageImpl* storage_address_;
+  TensorIdentity identity_;
   const std::byte* data_;
   size_t bytes_;
   int64_t version_;
-  at::ScalarType type_;
-  c10::SmallVector<int64_t, 8> sizes_strides_;
   std::array<uint64_t, kPhases> sums_{};
 };
 

@@ -1,0 +1,13 @@
+// What the caches of tensors and of compiled programs count.
+#pragma once
+
+#include <cstdint>
+
+namespace cpuaccel::ops {
+
+struct CacheStats {
+  int64_t capacity = 0, size = 0, bytes = 0;
+  int64_t hits = 0, misses = 0, stale = 0, evictions = 0;
+};
+
+}  // namespace cpuaccel::ops

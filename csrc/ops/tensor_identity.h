@@ -1,0 +1,27 @@
+// Which tensor something was made of, for all that can be known without reading it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace cpuaccel::ops {
+
+// A storage's address tells as long as somebody holds a weak pointer to it.
+struct TensorIdentity {
+  const c10::StorageImpl* storage;
+  int64_t offset;
+  at::ScalarType type;
+  c10::SmallVector<int64_t, 8> sizes_strides;
+  bool operator==(const TensorIdentity&) const = default;
+};
+
+inline TensorIdentity identity_of(const at::Tensor& tensor) {
+  TensorIdentity identity{
+      tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.scalar_type(), {}};
+  identity.sizes_strides.append(tensor.sizes().begin(), tensor.sizes().end());
+  identity.sizes_strides.append(tensor.strides().begin(), tensor.strides().end());
+  return identity;
+}
+
+}  // namespace cpuaccel::ops
