@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
-from cpuaccel.graph import graph_pass, kept
+from cpuaccel.graph import graph_pass, kept, report
 
 
 def compile(
@@ -29,6 +29,7 @@ def compile(
     patches = _patches(mode, options)
     if torch.is_grad_enabled():
         # A graph that may be trained: Inductor's, with our GEMMs and GNN ops called from it.
+        report.say_left("graph", "gradients may be asked for: call it under torch.no_grad()")
         return compile_fx(gm, example_inputs, config_patches=patches)
     # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
     patches.setdefault("size_asserts", False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,13 @@ from torch._guards import TracingContext
 from torch._inductor.custom_graph_pass import CustomInferenceAwareGraphPass
 from torch.fx import Graph, Node
 
-import cpuaccel
 from cpuaccel import _log, _native
+from cpuaccel._inductor import keys
 from cpuaccel.graph import regions, report, rewriting
 from cpuaccel.quant import engine
 
 _aten: Any = torch.ops.aten
+_HERE = Path(__file__).parent
 
 
 class GraphPass(CustomInferenceAwareGraphPass):
@@ -34,7 +33,7 @@ class GraphPass(CustomInferenceAwareGraphPass):
             try:
                 rewrite(graph)
             except Exception as error:
-                _left("graph", f"{type(error).__name__}: {error}")
+                report.say_left("graph", f"{type(error).__name__}: {error}")
                 _log.logger.warning("a graph is left to Inductor: %s", error, exc_info=True)
         rewriting.take_apart(graph)
 
@@ -42,28 +41,21 @@ class GraphPass(CustomInferenceAwareGraphPass):
         """Return what tells graphs compiled with this pass from others in Inductor's caches."""
         before = None if self._before is None else self._before.uuid()
         native = _native.load()
-        return before, _sources(), engine.is_enabled(), native.isa(), native.cpu_vendor()
+        return before, keys.sources(_HERE), engine.is_enabled(), native.isa(), native.cpu_vendor()
 
 
 def rewrite(graph: Graph) -> None:
     """Give oneDNN what it is to run of an inference graph."""
     if not engine.is_enabled():
-        _left("graph", "cpuaccel is off")
+        report.say_left("graph", "cpuaccel is off")
         return
     if not hasattr(_native.load(), "find_partitions"):
-        _left("graph", "built without oneDNN")
+        report.say_left("graph", "built without oneDNN")
         return
     found = regions.cut(graph, _weights(graph))
     described = report.describe(found)  # names nodes, which will be gone
     rewriting.put_regions(graph, found.regions)
     report.keep(described)
-    for left in described.left:
-        _left(f"graph.{left.op}", left.reason, left.name)
-
-
-def _left(op: str, reason: str, name: str = "") -> None:
-    _native.load().count_fallback(op, reason)
-    _log.logger.info("left to Inductor: %s %s: %s", op, name, reason)
 
 
 def _weights(graph: Graph) -> set[Node]:
@@ -87,11 +79,3 @@ def _call(before: Any, graph: Graph, is_inference: bool) -> None:
             each(graph, is_inference)
         else:
             each(graph)
-
-
-@cache
-def _sources() -> str:
-    digest = hashlib.sha256(cpuaccel.__version__.encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

@@ -13,23 +13,21 @@ from cpuaccel.graph.bridge import TRANSLATIONS
 Decompositions = dict[Any, Callable[..., Any]]
 
 
-@cache
-def _tables() -> tuple[Decompositions, Decompositions]:
-    table: Decompositions = dict(select_decomp_table())
-    kept = {op: table.pop(op) for op in TRANSLATIONS if op in table}
-    return table, kept
-
-
-def without_kept() -> Decompositions:
-    """Return Inductor's decompositions but those of ops that are kept."""
-    return _tables()[0]
-
-
-def of_kept() -> Decompositions:
-    """Return the decompositions of the ops that are kept."""
-    return _tables()[1]
-
-
 def everything() -> Decompositions:
     """Return all of Inductor's decompositions."""
-    return {**_tables()[0], **_tables()[1]}
+    table: Decompositions = select_decomp_table()
+    return table
+
+
+@cache
+def of_kept() -> Decompositions:
+    """Return the decompositions of the ops that are kept."""
+    table = everything()
+    return {op: table[op] for op in TRANSLATIONS if op in table}
+
+
+@cache
+def without_kept() -> Decompositions:
+    """Return Inductor's decompositions but those of ops that are kept."""
+    whole = of_kept()
+    return {op: function for op, function in everything().items() if op not in whole}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -64,8 +65,6 @@ class Optimized(nn.Module):
         return (self.model if captured is None else captured)(*args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Optimized:
-        import copy
-
         return Optimized(copy.deepcopy(self.model, memo))
 
     def __reduce__(self) -> Any:
@@ -139,8 +138,7 @@ def _capture(
     rewriting.put_regions(graph, found.regions)
     graph.eliminate_dead_code()
     captured.recompile()
-    for left in made.left:
-        _native.load().count_fallback(f"graph.{left.op}", left.reason)
+    report.keep(made)
     return captured, made
 
 

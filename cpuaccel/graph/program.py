@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -52,7 +53,7 @@ class Output:
     channels_last: bool
 
 
-@dataclass
+@dataclass(frozen=True)
 class Program:
     """What one call runs. `partitions` are in an order in which each finds what it reads."""
 
@@ -63,6 +64,7 @@ class Program:
     preparations: list[Operation]
     partitions: list[list[Operation]]
 
+    @cached_property
     def text(self) -> str:
         """Return it as csrc/graph/program.h says; the first line tells it from all others."""
         body = "\n".join(self._lines())

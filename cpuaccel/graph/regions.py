@@ -112,15 +112,8 @@ def _parts(graph: Graph, translation: Translation) -> list[Part]:
     parts = [Part([number], [unit_of[number]], supported=True) for number in own]
     operations = [translation.operations[number] for number in asked]
     operations += _readers(translation)
-    program = Program(
-        translation.values,
-        _sources(operations, translation, constant=False),
-        _sources(operations, translation, constant=True),
-        [],
-        list(_preparations(operations, translation)),
-        [operations],
-    )
-    for supported, numbers in _native.load().find_partitions(program.text()) if asked else []:
+    program = _program([operations], [], translation)
+    for supported, numbers in _native.load().find_partitions(program.text) if asked else []:
         known = [asked[number] for number in numbers if number < len(asked)]
         if not known:
             continue
@@ -162,25 +155,21 @@ def _readers(translation: Translation) -> Iterable[Operation]:
             yield Operation("Wildcard", (number,), (end,))
 
 
-def _sources(
-    operations: Iterable[Operation], translation: Translation, constant: bool
-) -> list[int]:
-    """Return the numbers of the values that come from outside: weights, or the others."""
-    operations = list(operations)
-    made = {number for op in operations for number in op.outputs}
-    read = [number for op in operations for number in op.inputs]
-    read += [
-        number for made_of in _preparations(operations, translation) for number in made_of.inputs
-    ]
-    node_of = {number: node for node, number in translation.numbers.items()}
-    outside = [
-        number
-        for number in dict.fromkeys(read)
-        if number not in made and number not in translation.preparations
-    ]
-    return [
-        number for number in outside if translation.is_constant(node_of.get(number)) == constant
-    ]
+def _program(
+    partitions: list[list[Operation]], outputs: list[Output], translation: Translation
+) -> Program:
+    """Return what runs `partitions`, with what it reads from outside."""
+    operations = [op for partition in partitions for op in partition]
+    preparations = list(_preparations(operations, translation))
+    made = {number for op in (*operations, *preparations) for number in op.outputs}
+    read = dict.fromkeys(number for op in (*operations, *preparations) for number in op.inputs)
+    inputs: list[int] = []
+    constants: list[int] = []
+    for number in read:
+        if number not in made:
+            known = translation.is_constant(translation.node_of[number])
+            (constants if known else inputs).append(number)
+    return Program(translation.values, inputs, constants, outputs, preparations, partitions)
 
 
 def _preparations(operations: Iterable[Operation], translation: Translation) -> Iterable[Operation]:
@@ -368,7 +357,6 @@ def _order(
 def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region:
     position = {node: number for number, node in enumerate(graph.nodes)}
     parts = _runnable(parts, translation)
-    operations = [translation.operations[number] for part in parts for number in part.operations]
     units = list({id(unit): unit for part in parts for unit in part.units}.values())
     nodes = sorted({node for unit in units for node in unit.nodes}, key=position.__getitem__)
     inside = set(nodes)
@@ -378,23 +366,17 @@ def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region
         for node in sorted(results, key=position.__getitem__)
         if any(user not in inside for user in node.users)
     ]
-    node_of = {number: node for node, number in translation.numbers.items()}
-    sources = _sources(operations, translation, constant=False)
-    constants = _sources(operations, translation, constant=True)
-    program = Program(
-        translation.values,
-        sources,
-        constants,
-        [Output(translation.numbers[node], last) for node, last in returned],
-        list(_preparations(operations, translation)),
+    program = _program(
         [[translation.operations[number] for number in part.operations] for part in parts],
+        [Output(translation.numbers[node], last) for node, last in returned],
+        translation,
     )
     return Region(
         parts,
         program,
         nodes,
-        [node_of[number] for number in sources],
-        [node_of[number] for number in constants],
+        [translation.node_of[number] for number in program.inputs],
+        [translation.node_of[number] for number in program.constants],
         returned,
     )
 
@@ -450,7 +432,7 @@ def _try(regions: list[Region]) -> bool:
     """Leave the partitions that do not compile; say whether there were any."""
     failed = False
     for region in regions:
-        reasons = _native.load().why_not_compiled(region.program.text())
+        reasons = _native.load().why_not_compiled(region.program.text)
         for part, reason in zip(region.parts, reasons, strict=True):
             if reason:
                 part.choice = choice.Choice(False, f"oneDNN: {reason}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch._guards import CompileContext
 
+from cpuaccel import _log, _native
 from cpuaccel.graph.regions import Cut
 
 _KEPT = 256
@@ -61,8 +62,16 @@ def clear() -> None:
 
 
 def keep(report: Report) -> None:
-    """Add it to `reports()`."""
+    """Add it to `reports()`, and say what was left."""
     _reports.append(report)
+    for left in report.left:
+        say_left(f"graph.{left.op}", left.reason, left.name)
+
+
+def say_left(op: str, reason: str, name: str = "") -> None:
+    """Count and log that oneDNN does not run `op`, the node `name`; of "graph" the whole of it."""
+    _native.load().count_fallback(op, reason)
+    _log.logger.info("left: %s %s: %s", op, name, reason)
 
 
 def describe(cut: Cut) -> Report:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._inductor.pattern_matcher import stable_topological_sort
 from torch.fx import Graph, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import region as _region_op  # noqa: F401  the fake kernel
 from cpuaccel.graph import kept, torch_program
 from cpuaccel.graph.regions import Region
-
-Decompositions = dict[Any, Callable[..., Any]]
 
 
 def put_regions(graph: Graph, regions: list[Region]) -> None:
@@ -38,7 +37,7 @@ def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None
     with graph.inserting_after(region.nodes[-1]):
         call = graph.call_function(
             torch.ops.cpuaccel.graph_region.default,
-            (inputs, region.constants, region.program.text(), text),
+            (inputs, region.constants, region.program.text, text),
         )
     call.meta["val"] = [
         torch_program.laid_out_like(node.meta["val"], last) for node, last in region.outputs
@@ -48,7 +47,7 @@ def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None
     for index, (node, _) in enumerate(region.outputs):
         with graph.inserting_after(position):
             result = graph.call_function(operator.getitem, (call, index))
-        result.meta.update(_kept(node))
+        keep_origin(node, result)
         result.meta["val"] = call.meta["val"][index]
         put[node] = result
         node.replace_all_uses_with(result, delete_user_cb=lambda user: user not in inside)
@@ -58,37 +57,25 @@ def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None
             graph.erase_node(node)
 
 
-_NAMES = ("stack_trace", "original_aten", "from_node", "nn_module_stack", "seq_nr")
-
-
-def _kept(node: Node) -> dict[str, Any]:
-    return {name: node.meta[name] for name in _NAMES if name in node.meta}
-
-
 def take_apart(graph: Graph) -> None:
     """Do to what is left of the ops that were kept whole what Inductor would have done to them."""
-    whole = kept.of_kept()
+    whole, decompositions = kept.of_kept(), kept.everything()
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in whole:
-            _replace(graph, node, kept.everything())
+            _replace(graph, node, decompositions)
     graph.eliminate_dead_code()
 
 
-def _replace(graph: Graph, node: Node, decompositions: Decompositions) -> None:
-    values: list[Node] = []
-
-    def position(argument: Any) -> int:
-        values.append(argument)
-        return len(values) - 1
-
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), _Placeholder.of(position))
+def _replace(graph: Graph, node: Node, decompositions: kept.Decompositions) -> None:
+    leaves, spec = tree_flatten((node.args, node.kwargs))
+    values = [leaf for leaf in leaves if isinstance(leaf, Node)]
 
     def call(*given: Any) -> Any:
-        real = torch.utils._pytree.tree_map_only(
-            _Placeholder, lambda each: given[each.number], (args, kwargs)
-        )
+        real = iter(given)
+        filled = [next(real) if isinstance(leaf, Node) else leaf for leaf in leaves]
+        args, kwargs = tree_unflatten(filled, spec)
         target: Any = node.target
-        return target(*real[0], **real[1])
+        return target(*args, **kwargs)
 
     fakes = [value.meta["val"] for value in values]
     traced = make_fx(call, decomposition_table=decompositions)(*fakes)
@@ -110,12 +97,3 @@ def _replace(graph: Graph, node: Node, decompositions: Decompositions) -> None:
     else:
         node.replace_all_uses_with(result)
     graph.erase_node(node)
-
-
-class _Placeholder:
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    @staticmethod
-    def of(position: Callable[[Any], int]) -> Callable[[Any], Any]:
-        return lambda argument: _Placeholder(position(argument))

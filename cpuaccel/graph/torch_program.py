@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from torch.fx import Node
 from cpuaccel.graph.translation import Refused
 
 _KINDS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+_SIZES = (int, torch.SymInt)
 _GETITEM = "getitem"
 
 
@@ -39,12 +40,20 @@ def encode(
     given = [*inputs, *constants]
     nodes = _with_makers(given, nodes)
     numbers = {node: number for number, node in enumerate([*given, *nodes])}
+    sizes = _sizes_of(inputs)
 
     def write(value: Any) -> Any:
         if isinstance(value, Node):
-            return {"value": numbers[value]}
+            if _holds_values(value):
+                return {"value": numbers[value]}
+            size = sizes.get(str(value.meta["val"]))
+            return {"size": size} if size else -1  # as a view understands it
         if isinstance(value, (list, tuple)):
-            return [write(each) for each in value]
+            written = [write(each) for each in value]
+            dynamic = [isinstance(each, Node) and not _holds_values(each) for each in value]
+            if sum(new == -1 for new, is_size in zip(written, dynamic, strict=True) if is_size) > 1:
+                raise Refused("sizes that no input has")
+            return written
         if isinstance(value, _KINDS):
             return {"torch": str(value).removeprefix("torch.")}
         if value is None or isinstance(value, (bool, int, float, str)):
@@ -77,8 +86,23 @@ def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
         if node.op != "call_function":
             raise Refused(f"{node.op} {node.name} that the program does not name")
         stack.append((node, True))
-        stack.extend((source, False) for source in node.all_input_nodes)
+        stack.extend((source, False) for source in node.all_input_nodes if _holds_values(source))
     return list(done)[len(given) :]
+
+
+def _sizes_of(inputs: Sequence[Node]) -> dict[str, list[int]]:
+    """Return where to find each dynamic size: the number of an input, and its dimension."""
+    return {
+        str(size): [number, dim]
+        for number, node in enumerate(inputs)
+        for dim, size in enumerate(node.meta["val"].shape)
+        if not isinstance(size, int)
+    }
+
+
+def _holds_values(node: Node) -> bool:
+    """Say whether a node is one or several tensors, not a size."""
+    return not isinstance(node.meta.get("val"), _SIZES)
 
 
 def run(inputs: Sequence[Tensor], constants: Sequence[Tensor], text: str) -> list[Tensor]:
@@ -92,6 +116,9 @@ def run(inputs: Sequence[Tensor], constants: Sequence[Tensor], text: str) -> lis
         if isinstance(value, dict):
             if "value" in value:
                 return values[value["value"]]
+            if "size" in value:
+                number, dim = value["size"]
+                return values[number].shape[dim]
             return _constant(value["torch"])
         return value
 
@@ -130,6 +157,6 @@ def _constant(name: str) -> Any:
     return torch.device(name) if name == "cpu" else getattr(torch, name)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _decoded(text: str) -> Any:
     return json.loads(text)

@@ -45,6 +45,8 @@ class Translation:
         self.units: list[Unit] = []
         self.unit_of: dict[Node, Unit] = {}
         self.numbers: dict[Node, int] = {}
+        self.node_of: dict[int, Node] = {}
+        """Of the number of its value."""
         self.looked_through: set[Node] = set()
         """Nodes whose own sources were read in their place: units do not wait for them."""
         self._unit: Unit | None = None
@@ -69,10 +71,6 @@ class Translation:
     def is_constant(self, node: Any) -> bool:
         """Whether `node` is a weight, or made of weights alone by moving or casting."""
         return isinstance(node, Node) and node in self.constants
-
-    def dtype(self, node: Any) -> torch.dtype:
-        """Return the type of the numbers of `node`."""
-        return self.tensor(node).dtype
 
     # What is made of it
 
@@ -120,9 +118,10 @@ class Translation:
 
     def make_constant(self, node: Node, name: str, **attributes: Attribute) -> None:
         """Say that `node` is a constant, made of the one that it reads."""
-        value = self.tensor(node)
-        like = Value(value.dtype, tuple(map(hint, value.shape)))
-        (self.numbers[node],) = self.prepare(name, [self.read(node.args[0])], [like], **attributes)
+        (number,) = self.prepare(
+            name, [self.read(node.args[0])], [value_of(self.tensor(node))], **attributes
+        )
+        self._name(node, number)
         self.constants.add(node)
 
     def undo(self) -> None:
@@ -134,15 +133,23 @@ class Translation:
     def _number(self, node: Node) -> int:
         number = self.numbers.get(node)
         if number is None:
-            value = self.tensor(node)
-            number = self._new(Value(value.dtype, tuple(map(hint, value.shape))))
-            self.numbers[node] = number
+            number = self._new(value_of(self.tensor(node)))
+            self._name(node, number)
         return number
+
+    def _name(self, node: Node, number: int) -> None:
+        self.numbers[node] = number
+        self.node_of[number] = node
 
     def _new(self, value: Value) -> int:
         number = len(self.values)
         self.values[number] = value
         return number
+
+
+def value_of(tensor: Tensor) -> Value:
+    """Return type and sizes of a tensor, dynamic ones as they were traced."""
+    return Value(tensor.dtype, tuple(map(hint, tensor.shape)))
 
 
 def hint(size: Any) -> int:

@@ -18,27 +18,16 @@ int64_t count(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-// `traced` with the one size that differs now: the numbers are as many as in `from`.
-Sizes sizes_now(const Sizes& traced, const Sizes& from_traced, const Sizes& from) {
+// `traced`, with the size of dimension `axis` (-1: of none) so that there are `numbers` of them.
+Sizes sizes_now(const Sizes& traced, int64_t axis, int64_t numbers) {
   auto result = traced;
-  const int64_t before = count(from_traced), now = count(from);
-  if (before == now) {
-    return result;
+  if (axis >= 0) {
+    auto& size = result[static_cast<size_t>(axis)];
+    size = 1;
+    size = numbers / count(result);
   }
-  // The changed dimension of the source is found in the result by its traced size.
-  for (size_t dim = 0; dim < from.size(); ++dim) {
-    if (from[dim] == from_traced[dim]) {
-      continue;
-    }
-    const auto same = std::find_if(result.begin(), result.end(),
-                                   [&](int64_t size) { return size % from_traced[dim] == 0; });
-    if (same == result.end()) {
-      throw std::runtime_error("a view whose sizes cannot be told");
-    }
-    *same = *same / from_traced[dim] * from[dim];
-  }
-  if (count(result) != now) {
-    throw std::runtime_error("a view whose sizes cannot be told");
+  if (count(result) != numbers) {
+    throw std::runtime_error("a view to sizes of another number of elements");
   }
   return result;
 }
@@ -100,7 +89,8 @@ void add_move(Building& building, const Program& program, const Operation& opera
   Seen seen;
   if (operation.name == "view") {
     const auto sizes =
-        sizes_now(program.value(to).sizes, program.value(from).sizes, building.desc(from).sizes);
+        sizes_now(program.value(to).sizes, attribute(attributes, "axis", int64_t{-1}),
+                  count(building.desc(from).sizes));
     auto found = viewed(building.desc(from), sizes);
     if (!found) {
       // Copied so that the result lies as images are computed, where that can be.

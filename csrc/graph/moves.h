@@ -1,11 +1,13 @@
 // Ops of ours that move numbers or look at them in another way. They cost nothing where the result
 // may be the memory of what it is made of.
 //
-//   op view in X out Y                     numbers in the order of X, in the sizes of the value Y;
-//   one
-//                                          size of Y may differ from those it was traced with
-//   op permute in X out Y order=is:...     dimension d of Y is dimension order[d] of X
-//   op slice in X out Y axis=i: min=i: max=i:   places min to max of one dimension
+//   op view in X out Y [axis=i:]
+//       the numbers of X in their order, in the sizes of the value Y; that of dimension `axis` is
+//       what the number of them gives
+//   op permute in X out Y order=is:...
+//       dimension d of Y is dimension order[d] of X
+//   op slice in X out Y axis=i: min=i: max=i:
+//       places min to max of one dimension
 #pragma once
 
 #include "graph/build.h"

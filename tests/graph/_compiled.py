@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
@@ -29,6 +30,18 @@ class Lambda(nn.Module):
 
     def forward(self, *args: Tensor) -> Any:
         return self.function(self, *args)
+
+
+def normed(source: int, to: int) -> Any:
+    """Return a convolution with batch norm and ReLU."""
+    torch.manual_seed(0)
+    return randomized(
+        Lambda(
+            lambda self, x: F.relu(self.norm(self.conv(x))),
+            conv=nn.Conv2d(source, to, 3),
+            norm=nn.BatchNorm2d(to),
+        )
+    ).eval()
 
 
 def seen(model: nn.Module, *args: Any, atol: float = 1e-4, **options: Any) -> report.Report:

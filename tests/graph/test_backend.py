@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,20 +15,13 @@ from torch import Tensor, nn
 
 import cpuaccel
 from cpuaccel.graph import report
-from graph._compiled import Lambda, needs_onednn, randomized, seen
+from graph._compiled import Lambda, needs_onednn, normed, seen
 
 pytestmark = needs_onednn
 
 
-def _model() -> nn.Module:
-    torch.manual_seed(0)
-    return randomized(
-        Lambda(
-            lambda self, x: F.relu(self.norm(self.conv(x))),
-            conv=nn.Conv2d(4, 8, 3),
-            norm=nn.BatchNorm2d(8),
-        )
-    ).eval()
+def _model() -> Any:
+    return normed(4, 8)
 
 
 def _x(size: int = 9) -> Tensor:
@@ -79,6 +73,7 @@ def test_a_training_graph_is_inductors() -> None:
     result = torch.compile(model, backend="cpuaccel")(x)
     result.sum().backward()
     assert report.reports() == []
+    assert any("gradients" in reason for reason in cpuaccel.stats()["fallbacks"])
     assert model.conv.weight.grad is not None
 
 
@@ -157,3 +152,38 @@ def test_inductors_caches_do_not_mix_backends() -> None:
             torch.compile(model, backend=backend)(_x())
             calls = cpuaccel.stats()["calls"].get("graph_region.cpuaccel", 0)
             assert calls == (backend == "cpuaccel")
+
+
+def test_batch_and_tokens_both_dynamic() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 24), nn.GELU(), nn.Linear(24, 16)).eval()
+    with torch.no_grad():
+        torch._dynamo.reset()
+        report.clear()
+        compiled = torch.compile(model, backend="cpuaccel", dynamic=True)
+        for batch, tokens in ((4, 7), (3, 9), (5, 2)):
+            x = torch.randn(batch, tokens, 16)
+            torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-4)
+    (one,) = report.reports()
+    assert one.kinds() == [("MatMul", "GELU"), ("MatMul",)]
+
+
+def test_a_view_knows_which_of_its_sizes_is_dynamic() -> None:
+    """Eight rows are a multiple of four tokens too."""
+
+    def block(self: Any, x: Tensor) -> Tensor:
+        heads = self.up(x).view(8, x.shape[1], 4, 6).permute(0, 2, 1, 3)
+        return self.down(heads.permute(0, 2, 1, 3).reshape(8, x.shape[1], 24))
+
+    torch.manual_seed(0)
+    model = Lambda(block, up=nn.Linear(16, 24), down=nn.Linear(24, 16)).eval()
+    with torch.no_grad():
+        torch._dynamo.reset()
+        report.clear()
+        compiled = torch.compile(model, backend="cpuaccel")
+        for tokens in (4, 5, 8, 12):
+            x = torch.randn(8, tokens, 16)
+            torch._dynamo.mark_dynamic(x, 1)
+            torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-4)
+    (one,) = report.reports()
+    assert ("view",) in one.kinds()

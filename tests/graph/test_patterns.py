@@ -275,3 +275,14 @@ def test_a_linear_layer_and_its_residual() -> None:
     found = seen(model, torch.randn(2, 5, 24))
     assert found.kinds() == [("MatMul", "GELU"), ("MatMul", "Add")]
     assert len(found.regions) == 1
+
+
+def test_the_other_gelu_is_never_the_librarys() -> None:
+    def block(self: Any, x: Tensor) -> Tensor:
+        y = self.a(x)
+        return self.b(F.gelu(y, approximate="tanh")) + self.c(y)
+
+    model = Lambda(block, a=_conv(), b=_conv(), c=_conv())
+    found = seen(model, 3 * _image(), atol=1e-5)
+    assert all("GELUTanh" not in kinds for kinds in found.kinds())
+    assert any("behind a layer" in left.reason for left in found.left)

@@ -8,24 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
-from graph._compiled import Lambda, needs_onednn, randomized
+from graph._compiled import needs_onednn, normed
 
 pytestmark = needs_onednn
 
 
 def _model() -> Any:
-    torch.manual_seed(0)
-    return randomized(
-        Lambda(
-            lambda self, x: F.relu(self.norm(self.conv(x))),
-            conv=nn.Conv2d(16, 32, 3),
-            norm=nn.BatchNorm2d(32),
-        )
-    ).eval()
+    return normed(16, 32)
 
 
 def _x() -> Tensor:

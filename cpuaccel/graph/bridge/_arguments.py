@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.program import Value
-from cpuaccel.graph.translation import Refused, Translation, hint
+from cpuaccel.graph.translation import Refused, Translation
 
 
 def bound(node: Node) -> dict[str, Any]:
@@ -41,12 +41,6 @@ def static_sizes(translation: Translation, node: Any) -> list[int]:
     return sizes
 
 
-def value_of(translation: Translation, node: Any) -> Value:
-    """Return type and sizes of the value of `node`."""
-    tensor = translation.tensor(node)
-    return Value(tensor.dtype, tuple(map(hint, tensor.shape)))
-
-
 def floats(translation: Translation, *nodes: Any) -> torch.dtype:
     """Return the one floating type of all of these."""
     types = {translation.tensor(node).dtype for node in nodes}
@@ -66,3 +60,11 @@ def dimension(dim: int, rank: int) -> int:
 def only_user(node: Node) -> Node | None:
     """Return the node that alone uses `node`, if there is one."""
     return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def first_result(node: Node) -> Node | None:
+    """Return the node of the first of several results, if it is the only one that is used."""
+    result = only_user(node)
+    if result is None or result.target is not operator.getitem or result.args[1] != 0:
+        return None
+    return result

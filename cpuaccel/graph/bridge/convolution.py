@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, floats, numbers, only_user, value_of
+from cpuaccel.graph.bridge._arguments import bound, first_result, floats, numbers, only_user
 from cpuaccel.graph.program import Value
-from cpuaccel.graph.translation import Refused, Translation
+from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
@@ -48,7 +47,7 @@ def _convolution(translation: Translation, node: Node) -> None:
     constants = [weight, *([bias] if bias is not None else [])]
     constants += [of_norm[name] for name in _STATISTICS]
     translation.begin([node, behind, result], result)
-    folded_like = value_of(translation, weight)
+    folded_like = value_of(translation.tensor(weight))
     folded = translation.prepare(
         "batch_norm",
         [translation.read(each) for each in constants],
@@ -69,10 +68,8 @@ def _norm_behind(translation: Translation, node: Node) -> tuple[Node, Node] | No
     if norm.args[0] is not node:
         return None
     given = bound(norm)
-    result = only_user(norm)
-    if result is None or result.target is not operator.getitem or result.args[1] != 0:
-        return None
-    if not all(translation.is_constant(given[name]) for name in _STATISTICS):
+    result = first_result(norm)
+    if result is None or not all(translation.is_constant(given[name]) for name in _STATISTICS):
         return None
     return norm, result
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, floats, value_of
-from cpuaccel.graph.translation import Refused, Translation
+from cpuaccel.graph.bridge._arguments import bound, floats
+from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
@@ -55,7 +55,7 @@ def _silu(translation: Translation, node: Node) -> None:
     floats(translation, src)
     translation.begin([node], node)
     x = translation.read(src)
-    gate = translation.op("Sigmoid", [x], like=value_of(translation, src))
+    gate = translation.op("Sigmoid", [x], like=value_of(translation.tensor(src)))
     translation.op("Multiply", [x, gate], node)
 
 

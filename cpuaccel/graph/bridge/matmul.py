@@ -31,35 +31,38 @@ def _addmm(translation: Translation, node: Node) -> None:
 
 def _linear(translation: Translation, node: Node) -> None:
     given = bound(node)
-    weight, bias = given["weight"], given["bias"]
-    floats(translation, *(each for each in (given["input"], weight, bias) if each is not None))
-    translation.begin([node], node)
-    inputs = [translation.read(given["input"]), translation.read(weight)]
-    if bias is not None:
-        inputs.append(translation.read(bias))
-    translation.op("MatMul", inputs, node, transpose_a=False, transpose_b=True)
+    operands = [given["input"], given["weight"], given["bias"]]
+    _multiply(translation, [node], operands, transpose_a=False, transpose_b=True)
 
 
 def _product(translation: Translation, node: Node, src: Any, weight: Any, bias: Any) -> None:
-    floats(translation, *(each for each in (src, weight, bias) if each is not None))
     b, transpose_b = _untransposed(weight)
     rows = _rows(translation, node, src)
     if rows is not None:
-        source, result = rows
-        translation.looked_through.update({src} | ({weight} - {b}))
-        translation.begin([node, result], result)
-        inputs = [translation.read(each) for each in (source, b, bias) if each is not None]
-        translation.op("MatMul", inputs, result, transpose_a=False, transpose_b=transpose_b)
-        return
-    a, transpose_a = _untransposed(src)
+        (a, result), transpose_a = rows, False
+        nodes = [node, result]
+    else:
+        a, transpose_a = _untransposed(src)
+        nodes = [node]
     translation.looked_through.update(
-        node for node, source in ((src, a), (weight, b)) if node is not source
+        given for given, source in ((src, a), (weight, b)) if given is not source
     )
-    translation.begin([node], node)
-    inputs = [translation.read(a), translation.read(b)]
-    if bias is not None:
-        inputs.append(translation.read(bias))
-    translation.op("MatMul", inputs, node, transpose_a=transpose_a, transpose_b=transpose_b)
+    _multiply(translation, nodes, [a, b, bias], transpose_a, transpose_b)
+
+
+def _multiply(
+    translation: Translation,
+    nodes: list[Node],
+    operands: list[Any],
+    transpose_a: bool,
+    transpose_b: bool,
+) -> None:
+    """Multiply the first two operands, add the third if there is one; the last node has it."""
+    operands = [operand for operand in operands if operand is not None]
+    floats(translation, *operands)
+    translation.begin(nodes, nodes[-1])
+    inputs = [translation.read(operand) for operand in operands]
+    translation.op("MatMul", inputs, nodes[-1], transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 def _rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, dimension, floats, only_user
+from cpuaccel.graph.bridge._arguments import bound, dimension, first_result, floats
 from cpuaccel.graph.translation import Refused, Translation
 
 _aten: Any = torch.ops.aten
@@ -20,7 +19,7 @@ def _layer_norm(translation: Translation, node: Node) -> None:
     if (weight is None) != (bias is None):
         raise Refused("a weight without a bias")
     floats(translation, *(each for each in (src, weight, bias) if each is not None))
-    result = _first_result(node)
+    result = _normalized(node)
     translation.begin([node, result], result)
     inputs = [translation.read(each) for each in (src, weight, bias) if each is not None]
     translation.op(
@@ -41,7 +40,7 @@ def _batch_norm(translation: Translation, node: Node) -> None:
     if any(part is None for part in parts):
         raise Refused("without weight or bias")
     floats(translation, src, *parts)
-    result = _first_result(node)
+    result = _normalized(node)
     translation.begin([node, result], result)
     inputs = [translation.read(each) for each in (src, *parts)]
     translation.op(
@@ -61,10 +60,10 @@ def _softmax(translation: Translation, node: Node) -> None:
     )
 
 
-def _first_result(node: Node) -> Node:
-    """Return the node of the first of several results, the only one that is used."""
-    result = only_user(node)
-    if result is None or result.target is not operator.getitem or result.args[1] != 0:
+def _normalized(node: Node) -> Node:
+    """Return the node of the result; the others are not used."""
+    result = first_result(node)
+    if result is None:
         raise Refused("statistics that are used")
     return result
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, floats, numbers, only_user, static_sizes
+from cpuaccel.graph.bridge._arguments import bound, first_result, floats, numbers, static_sizes
 from cpuaccel.graph.program import Value
 from cpuaccel.graph.translation import Refused, Translation
 
@@ -17,8 +16,8 @@ _aten: Any = torch.ops.aten
 
 def _max_pool(translation: Translation, node: Node) -> None:
     given = bound(node)
-    result = only_user(node)
-    if result is None or result.target is not operator.getitem or result.args[1] != 0:
+    result = first_result(node)
+    if result is None:
         raise Refused("indices that are used")
     src = given["self"]
     floats(translation, src)

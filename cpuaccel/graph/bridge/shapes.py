@@ -27,65 +27,41 @@ def _cat(translation: Translation, node: Node) -> None:
 
 
 def _view(translation: Translation, node: Node) -> None:
-    given = bound(node)
-    _of_weight(translation, given["self"])
-    before, after = translation.tensor(given["self"]), translation.tensor(node)
-    _only_one_dynamic(before.shape)
-    _only_one_dynamic(after.shape)
-    translation.begin([node], node)
-    translation.op("view", [translation.read(given["self"])], node)
-
-
-def _only_one_dynamic(sizes: Any) -> None:
-    # What there is at run time is told by the number of elements.
-    if sum(not isinstance(size, int) for size in sizes) > 1:
-        raise Refused("a view of several dynamic sizes")
-
-
-def _of_weight(translation: Translation, node: Any) -> None:
-    # What reads it takes the weight itself.
-    if translation.is_constant(node):
-        raise Refused("")
+    sizes = translation.tensor(node).shape
+    dynamic = [dim for dim, size in enumerate(sizes) if not isinstance(size, int)]
+    if len(dynamic) > 1:
+        # What there is at run time is told by the number of elements.
+        raise Refused("a view to several dynamic sizes")
+    axis = {"axis": dynamic[0]} if dynamic else {}
+    _move(translation, node, bound(node)["self"], "view", **axis)
 
 
 def _permute(translation: Translation, node: Node) -> None:
     given = bound(node)
-    _of_weight(translation, given["self"])
     rank = translation.tensor(given["self"]).dim()
     order = [dimension(dim, rank) for dim in given["dims"]]
-    translation.begin([node], node)
-    translation.op("permute", [translation.read(given["self"])], node, order=order)
+    _move(translation, node, given["self"], "permute", order=order)
 
 
 def _transpose(translation: Translation, node: Node) -> None:
     given = bound(node)
-    _of_weight(translation, given["self"])
     rank = translation.tensor(given["self"]).dim()
     order = list(range(rank))
     a, b = dimension(given["dim0"], rank), dimension(given["dim1"], rank)
     order[a], order[b] = b, a
-    translation.begin([node], node)
-    translation.op("permute", [translation.read(given["self"])], node, order=order)
+    _move(translation, node, given["self"], "permute", order=order)
 
 
 def _slice(translation: Translation, node: Node) -> None:
     given = bound(node)
-    _of_weight(translation, given["self"])
     sizes = translation.tensor(given["self"]).shape
     axis = dimension(given["dim"], len(sizes))
     size = sizes[axis]
     if given["step"] != 1 or not isinstance(size, int):
         raise Refused("a step, or a dynamic size")
     begin, end = (_place(given[name], size) for name in ("start", "end"))
-    translation.begin([node], node)
-    translation.op(
-        "slice",
-        [translation.read(given["self"])],
-        node,
-        axis=axis,
-        min=begin or 0,
-        max=size if end is None else end,
-    )
+    places = {"min": begin or 0, "max": size if end is None else end}
+    _move(translation, node, given["self"], "slice", axis=axis, **places)
 
 
 def _split_part(translation: Translation, node: Node) -> None:
@@ -93,22 +69,24 @@ def _split_part(translation: Translation, node: Node) -> None:
     if not isinstance(split, Node) or split.target not in _SPLITS:
         raise Refused("")
     given = bound(split)
-    source = translation.tensor(given["self"])
-    axis = dimension(given["dim"], source.dim())
+    axis = dimension(given["dim"], translation.tensor(given["self"]).dim())
     sizes = [each.shape[axis] for each in split.meta["val"]]
     index: Any = node.args[1]
     if any(not isinstance(size, int) for size in sizes):
         raise Refused("a dynamic size")
     translation.looked_through.add(split)
+    places = {"min": sum(sizes[:index]), "max": sum(sizes[: index + 1])}
+    _move(translation, node, given["self"], "slice", axis=axis, **places)
+
+
+def _move(
+    translation: Translation, node: Node, source: Any, kind: str, **attributes: int | list[int]
+) -> None:
+    if translation.is_constant(source):
+        raise Refused("")  # what reads it takes the weight itself
+    given: dict[str, Any] = dict(attributes)
     translation.begin([node], node)
-    translation.op(
-        "slice",
-        [translation.read(given["self"])],
-        node,
-        axis=axis,
-        min=sum(sizes[:index]),
-        max=sum(sizes[: index + 1]),
-    )
+    translation.op(kind, [translation.read(source)], node, **given)
 
 
 _SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
