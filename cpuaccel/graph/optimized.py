@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,6 +37,15 @@ _TAKEN_APART = (
 )
 
 
+@dataclass(frozen=True)
+class _Captured:
+    """What was made for inputs of one kind: a graph and what became of it, or why there is none."""
+
+    run: Callable[..., Any] | None
+    report: report.Report | None
+    why_not: str = ""
+
+
 class Optimized(nn.Module):
     """A model that runs what was captured of it, and itself wherever that does not hold.
 
@@ -45,24 +56,25 @@ class Optimized(nn.Module):
         super().__init__()
         self.model = model
         self.train(model.training)
-        self._captured: OrderedDict[Any, Callable[..., Any] | None] = OrderedDict()
-        self.reports: list[report.Report] = []
-        """What became of each graph that was captured."""
+        self._captured: OrderedDict[Any, _Captured] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def reports(self) -> list[report.Report]:
+        """What became of each graph that was captured and is kept."""
+        with self._lock:
+            return [each.report for each in self._captured.values() if each.report is not None]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
         reason = self._why_not()
-        if reason:
-            _native.load().count_fallback("optimize", reason)
-            return self.model(*args, **kwargs)
-        key = _key(args, kwargs)
-        if key not in self._captured:
-            self._captured[key] = self._capture(args, kwargs)
-            if len(self._captured) > _KEPT_SHAPES:
-                self._captured.popitem(last=False)
-        self._captured.move_to_end(key)
-        captured = self._captured[key]
-        return (self.model if captured is None else captured)(*args, **kwargs)
+        if not reason:
+            captured = self._captured_for(args, kwargs)
+            if captured.run is not None:
+                return captured.run(*args, **kwargs)
+            reason = captured.why_not
+        _native.load().count_fallback("optimize", reason)
+        return self.model(*args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Optimized:
         return Optimized(copy.deepcopy(self.model, memo))
@@ -80,15 +92,15 @@ class Optimized(nn.Module):
             return "gradients may be asked for: call it under torch.no_grad()"
         return ""
 
-    def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any] | None:
-        try:
-            captured, made = _capture(self.model, args, kwargs)
-        except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            _native.load().count_fallback("optimize", f"not captured: {reason}")
-            _log.logger.warning("optimize: the model runs as it is: %s", reason)
-            return None
-        self.reports.append(made)
+    def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+        key = _key(args, kwargs)
+        with self._lock:
+            captured = self._captured.get(key)
+            if captured is None:
+                captured = self._captured[key] = _capture(self.model, args, kwargs)
+                if len(self._captured) > _KEPT_SHAPES:
+                    self._captured.popitem(last=False)
+            self._captured.move_to_end(key)
         return captured
 
 
@@ -122,7 +134,16 @@ def optimize(model: nn.Module, example_inputs: Any) -> Optimized:
     return optimized
 
 
-def _capture(
+def _capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+    try:
+        return _Captured(*_graph_of(model, args, kwargs))
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        _log.logger.warning("optimize: the model runs as it is: %s", reason)
+        return _Captured(None, None, f"not captured: {reason}")
+
+
+def _graph_of(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[GraphModule, report.Report]:
     table = torch.export.default_decompositions()

@@ -15,7 +15,8 @@ from cpuaccel import _native
 from cpuaccel.graph import report
 
 needs_onednn = pytest.mark.skipif(
-    not hasattr(_native.native(), "find_partitions"), reason="built without oneDNN"
+    not hasattr(_native.native(), "find_partitions"),
+    reason="cpuaccel is off, or built without oneDNN",
 )
 
 

@@ -28,7 +28,8 @@ def _arguments() -> tuple[Any, ...]:
     ).eval()
     x = torch.randn(2, 4, 9, 9)
     optimized = cpuaccel.optimize(model, (x,))
-    (captured,) = optimized._captured.values()
+    (made,) = optimized._captured.values()
+    captured: Any = made.run
     (call,) = captured.graph.find_nodes(op="call_function", target=_OPS.graph_region.default)
     constants = [
         captured.get_parameter(node.target)
