@@ -10,8 +10,8 @@
 #include "graph/build.h"
 #include "graph/layer.h"
 #include "graph/layer_step.h"
-#include "graph/moves.h"
 #include "graph/names.h"
+#include "graph/own.h"
 #include "graph/partition_step.h"
 
 namespace cpuaccel::graph {
@@ -52,7 +52,8 @@ class CompiledProgram::Builder : public Building {
     const auto& partition = program_.partitions[current_];
     const size_t before = steps_.size();
     if (!partition.operations[0].kind) {
-      add_move(*this, program_, partition.operations[0]);
+      const auto& operation = partition.operations[0];
+      find_own(operation.name)(*this, program_, operation);
     } else if (const auto layer = as_layer(partition); !layer || !add_layer(*this, *layer)) {
       steps_.resize(before);
       add_partition(*this, program_, partition);

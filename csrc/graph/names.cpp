@@ -120,8 +120,6 @@ constexpr std::array kTypes{
 
 #undef CPUACCEL_NAMED
 
-constexpr std::array<std::string_view, 3> kOwn{"permute", "slice", "view"};
-
 template <class T, size_t n>
 std::optional<T> find(const std::array<std::pair<std::string_view, T>, n>& table,
                       std::string_view name) {
@@ -134,9 +132,6 @@ std::optional<T> find(const std::array<std::pair<std::string_view, T>, n>& table
 
 std::optional<Kind> kind_of(std::string_view name) { return find(kKinds, name); }
 bool is_primitive_only(std::string_view name) { return name == kTanhGelu; }
-bool is_own(std::string_view name) {
-  return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
-}
 std::optional<Attribute> attribute_of(std::string_view name) { return find(kAttributes, name); }
 std::optional<Type> type_of(std::string_view name) { return find(kTypes, name); }
 

@@ -12,8 +12,6 @@ std::optional<dnnl::graph::op::kind> kind_of(std::string_view name);
 // Whether the library has the kind only in another form, in which it finds partitions: it must not
 // run it.
 bool is_primitive_only(std::string_view name);
-// Whether it is a kind of ours.
-bool is_own(std::string_view name);
 std::optional<dnnl::graph::op::attr> attribute_of(std::string_view name);
 std::optional<dnnl::graph::logical_tensor::data_type> type_of(std::string_view name);
 

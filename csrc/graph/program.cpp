@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "graph/names.h"
+#include "graph/own.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -108,7 +109,7 @@ class Parser {
       operation(words);
     } else if (first == "prepare" && words.size() > 2) {
       Preparation preparation{std::string(words[1]), {}, {}, {}};
-      wiring(words, preparation);
+      wiring(words, preparation, false);
       program_.preparations.push_back(std::move(preparation));
     } else if (first != "graph" || words.size() < 2 || words[1] != "1") {
       fail("a line of a graph of version 1", first);
@@ -146,17 +147,18 @@ class Parser {
       fail("an op in a partition", words[0]);
     }
     const auto kind = kind_of(words[1]);
-    if (!kind && !is_own(words[1])) {
+    if (!kind && find_own(words[1]) == nullptr) {
       fail("a kind of op", words[1]);
     }
     Operation operation{kind, std::string(words[1]), {}, {}, {}};
-    wiring(words, operation);
+    wiring(words, operation, kind.has_value());
     program_.partitions.back().operations.push_back(std::move(operation));
   }
 
-  // "in ID... out ID... ATTRIBUTE=TYPE:VALUE..." from the third word on.
+  // "in ID... out ID... ATTRIBUTE=TYPE:VALUE..." from the third word on; of an op of the library
+  // the names have to be the library's.
   template <class Wired>
-  void wiring(const Words& words, Wired& wired) {
+  void wiring(const Words& words, Wired& wired, bool of_library) {
     size_t at = 2;
     if (at < words.size() && words[at] == "in") {
       for (++at; at < words.size() && words[at] != "out"; ++at) {
@@ -176,7 +178,7 @@ class Parser {
         fail("attribute=type:value", words[at]);
       }
       const auto name = words[at].substr(0, equals);
-      if (!attribute_of(name)) {
+      if (of_library && !attribute_of(name)) {
         fail("an attribute", name);
       }
       wired.attributes.emplace(std::string(name),

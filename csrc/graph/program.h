@@ -9,10 +9,10 @@
 //   partition                      what follows runs as one oneDNN Graph partition
 //   op KIND in ID... out ID... [ATTRIBUTE=TYPE:VALUE,VALUE...]
 //
-// KIND, ATTRIBUTE: names of the oneDNN Graph specification; or a kind of ours, alone in its
-// partition (moves.h). TYPE of a value: f32, bf16, f16, u8, s8
-// or s32; of an attribute: f, fs, i, is, b or s (one or several floats or integers, a boolean, a
-// string). Partitions stand in an order in which each finds what it reads.
+// KIND, ATTRIBUTE: names of the oneDNN Graph specification; or a kind of ours (own.h), alone in its
+// partition, with attributes of its own. TYPE of a value: f32, bf16, f16, u8, s8 or s32; of an
+// attribute: f, fs, i, is, b or s (one or several floats or integers, a boolean, a string).
+// Partitions stand in an order in which each finds what it reads.
 #pragma once
 
 #include <cstdint>

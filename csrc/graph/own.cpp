@@ -1,0 +1,30 @@
+#include "graph/own.h"
+
+#include <map>
+
+#include "graph/moves.h"
+
+namespace cpuaccel::graph {
+namespace {
+
+// Written by static initialisers only.
+std::map<std::string_view, AddOwn>& own_kinds() {
+  static std::map<std::string_view, AddOwn> kinds{
+      {"permute", add_move},
+      {"slice", add_move},
+      {"view", add_move},
+  };
+  return kinds;
+}
+
+}  // namespace
+
+RegisterOwn::RegisterOwn(std::string_view name, AddOwn add) { own_kinds().emplace(name, add); }
+
+AddOwn find_own(std::string_view name) {
+  const auto& kinds = own_kinds();
+  const auto found = kinds.find(name);
+  return found == kinds.end() ? nullptr : found->second;
+}
+
+}  // namespace cpuaccel::graph
