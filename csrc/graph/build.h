@@ -20,9 +20,9 @@ class Building {
   virtual bool is_constant(Id id) const = 0;
   // The bytes of a constant; null where steps are only tried.
   virtual const void* constant(Id id) const = 0;
-  // Whether nobody needs the value after the partition that steps are made of, and its memory is
-  // the program's own.
-  virtual bool is_read_last(Id id) const = 0;
+  // Whether `to` may be written where `from` lies: nobody needs that after the partition that steps
+  // are made of, and the memory of both is the program's own.
+  virtual bool may_be_over(Id to, Id from) const = 0;
   virtual PackedWeights& packed() = 0;
 
   // Says that `to`, which lies as `desc` says from `offset` numbers on, is the memory of `from`, if

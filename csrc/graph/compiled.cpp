@@ -111,10 +111,10 @@ class CompiledProgram::Builder : public Building {
   const TensorDesc& desc(Id id) const override { return descs_.at(id); }
   bool is_constant(Id id) const override { return constants_.contains(id); }
   const void* constant(Id id) const override { return constants_.at(id); }
-  bool is_read_last(Id id) const override {
-    const auto last = last_partition_.find(id);
-    return !places_.contains(id) && !has_aliases_.contains(id) && !aliases_.contains(id) &&
-           last != last_partition_.end() && last->second == current_;
+  bool may_be_over(Id to, Id from) const override {
+    const auto last = last_partition_.find(from);
+    return !places_.contains(to) && !places_.contains(from) && !has_aliases_.contains(from) &&
+           !aliases_.contains(from) && last != last_partition_.end() && last->second == current_;
   }
   PackedWeights& packed() override { return packed_; }
   bool alias(Id to, Id from, const TensorDesc& desc, int64_t offset) override {

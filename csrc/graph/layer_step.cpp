@@ -219,7 +219,7 @@ bool add_layer(Building& building, const Layer& layer) {
     const bool once = std::count(ids.begin(), ids.end(), id) == 0;
     if (post_op.algorithm == dnnl::algorithm::binary_add && !over && once && id != layer.weights &&
         lies == shaped->result && building.type(id) == building.type(layer.dst) &&
-        building.is_read_last(id)) {
+        building.may_be_over(layer.dst, id)) {
       over = id;
       post_ops.append_sum(1.0f);
       continue;

@@ -104,7 +104,7 @@ void add_partition(Building& building, const Program& program, const Partition& 
   auto step = std::make_unique<PartitionStep>(std::move(compiled), std::move(in), std::move(out));
   for (const auto& [from, to] : pairs) {
     const Id id = static_cast<Id>(from);
-    if (static_cast<Id>(to) == outputs[0] && building.is_read_last(id) &&
+    if (static_cast<Id>(to) == outputs[0] && building.may_be_over(outputs[0], id) &&
         same_places(building.desc(id), descs[0]) &&
         building.type(id) == building.type(outputs[0])) {
       step->over = id;

@@ -138,6 +138,16 @@ def test_a_residual_that_is_read_again_is_not_written_over() -> None:
     assert ("Convolution", "Add") in seen(model, _image()).kinds()
 
 
+def test_a_residual_is_added_to_what_is_returned_as_it_is_computed() -> None:
+    def block(self: Any, x: Tensor) -> Tensor:
+        y = F.relu(self.first(x))
+        return self.third(F.relu(self.second(y))) + y
+
+    model = Lambda(block, first=_conv(), second=_conv(), third=_conv())
+    image = _image().contiguous(memory_format=torch.channels_last)
+    assert ("Convolution", "Add") in seen(model, image).kinds()
+
+
 @pytest.mark.parametrize(
     ("function", "kind"),
     [
