@@ -48,9 +48,14 @@ _ROWS = (
         _has("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean"),
         Choice(False, "oneDNN has only its reference for reductions"),
     ),
+    _Row(_has("SoftMax"), Choice(False, "Inductor fuses it with what is around it")),
     _Row(
-        _has("LayerNorm", "SoftMax"),
+        lambda facts: _has("LayerNorm")(facts) and not facts.between_taken,
         Choice(False, "Inductor fuses norms with what is around them"),
+    ),
+    _Row(
+        lambda facts: _has("attention")(facts) and not facts.beside_taken,
+        Choice(False, "alone: Inductor calls the same kernel"),
     ),
     _Row(_has(*LAYERS), Choice(True, "layers with what follows them")),
     _Row(

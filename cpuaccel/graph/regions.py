@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
 from cpuaccel.graph import choice
-from cpuaccel.graph.bridge import CASTS, MOVES, TRANSLATIONS
+from cpuaccel.graph.bridge import CASTS, MOVES, OWN, TRANSLATIONS
 from cpuaccel.graph.program import Operation, Output, Program
 from cpuaccel.graph.translation import Refused, Translation, Unit
 
@@ -108,7 +108,7 @@ def _parts(graph: Graph, translation: Translation) -> list[Part]:
     own: list[int] = []
     asked: list[int] = []
     for number, operation in enumerate(translation.operations):
-        (own if operation.kind in MOVES else asked).append(number)
+        (own if operation.kind in OWN else asked).append(number)
     parts = [Part([number], [unit_of[number]], supported=True) for number in own]
     operations = [translation.operations[number] for number in asked]
     operations += _readers(translation)
@@ -137,16 +137,16 @@ def _joined(parts: list[Part]) -> list[Part]:
 
 def _readers(translation: Translation) -> Iterable[Operation]:
     """Yield ops for what reads values and is not the library's: values that have to be written."""
-    moved = {
+    read = {
         number
         for operation in translation.operations
-        if operation.kind in MOVES
+        if operation.kind in OWN
         for number in operation.inputs
     }
     for unit in translation.units:
-        if translation.operations[unit.operations[-1]].kind in MOVES:
+        if translation.operations[unit.operations[-1]].kind in OWN:
             continue
-        if translation.numbers[unit.result] in moved or any(
+        if translation.numbers[unit.result] in read or any(
             user not in translation.unit_of for user in unit.result.users
         ):
             number = translation.numbers[unit.result]
@@ -361,10 +361,17 @@ def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region
     nodes = sorted({node for unit in units for node in unit.nodes}, key=position.__getitem__)
     inside = set(nodes)
     results = [unit.result for unit in units]
+    read = {
+        translation.node_of[value]
+        for part in parts
+        for number in part.operations
+        for value in translation.operations[number].inputs
+        if value in translation.node_of
+    }
     returned = [
         (node, _channels_last(node))
         for node in sorted(results, key=position.__getitem__)
-        if any(user not in inside for user in node.users)
+        if _is_read_outside(node, inside, read)
     ]
     program = _program(
         [[translation.operations[number] for number in part.operations] for part in parts],
@@ -378,6 +385,19 @@ def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region
         [translation.node_of[number] for number in program.inputs],
         [translation.node_of[number] for number in program.constants],
         returned,
+    )
+
+
+def _is_read_outside(node: Node, inside: set[Node], read: set[Node]) -> bool:
+    """Say whether anything needs `node` but `inside`, where only `read` is read.
+
+    What nodes inside name and do not read, because its own sources were read in its place, will
+    be gone.
+    """
+    return any(
+        user not in inside
+        and not (user.users and user not in read and inside.issuperset(user.users))
+        for user in node.users
     )
 
 

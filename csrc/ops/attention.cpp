@@ -14,6 +14,7 @@
 
 #include "base/isa.h"
 #include "kernels/attention/attention.h"
+#include "ops/attention.h"
 #include "ops/gemm_type.h"
 #include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
@@ -57,8 +58,8 @@ const char* why_not(const Operands& of, double dropout_p) {
   constexpr int64_t kFewQueries = 8;  // keys and values are packed for the queries
   const auto& [query, key, value, mask] = of;
   const at::ScalarType type = query.scalar_type();
-  if (!isa_usable(Isa::avx2) || cpu_vendor() != "AuthenticAMD") {
-    return "not measured on this CPU";
+  if (const char* reason = why_no_attention()) {
+    return reason;
   }
   if ((type != at::kFloat && type != at::kBFloat16) || key.scalar_type() != type ||
       value.scalar_type() != type) {
@@ -128,7 +129,7 @@ Result own_attention(const Operands& of, bool is_causal, std::optional<double> s
   call.logsumexp = dst_of(logsumexp);
   call.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(call.E))));
   call.causal = is_causal;
-  call.bf16 = has_bf16_arithmetic() && (query.scalar_type() == at::kBFloat16 || fastmath_on());
+  call.bf16 = attention_in_bf16(call.query.type);
   kernels::attention(call);
   return {dst, logsumexp};
 }
@@ -167,6 +168,15 @@ constexpr std::array kOverrides{
 };
 
 }  // namespace
+
+const char* why_no_attention() {
+  return isa_usable(Isa::avx2) && cpu_vendor() == "AuthenticAMD" ? nullptr
+                                                                 : "not measured on this CPU";
+}
+
+bool attention_in_bf16(kernels::GemmType query) {
+  return has_bf16_arithmetic() && (query == kernels::GemmType::bf16 || fastmath_on());
+}
 
 std::span<const Override> attention_overrides() { return kOverrides; }
 

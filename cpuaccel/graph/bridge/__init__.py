@@ -12,6 +12,7 @@ from typing import Any
 from torch.fx import Node
 
 from cpuaccel.graph.bridge import (
+    attention,
     convolution,
     elementwise,
     matmul,
@@ -23,6 +24,8 @@ from cpuaccel.graph.bridge import (
 from cpuaccel.graph.translation import Translation
 
 MOVES = shapes.MOVES
+OWN = MOVES | attention.KINDS
+"""Kinds of ops that are ours, not the library's."""
 CASTS = shapes.CASTS
 
 Translate = Callable[[Translation, Node], None]
@@ -30,6 +33,7 @@ Translate = Callable[[Translation, Node], None]
 TRANSLATIONS: dict[Any, Translate] = {
     **convolution.TRANSLATIONS,
     **matmul.TRANSLATIONS,
+    **attention.TRANSLATIONS,
     **elementwise.TRANSLATIONS,
     **normalization.TRANSLATIONS,
     **pooling.TRANSLATIONS,

@@ -8,7 +8,8 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.graph.bridge._arguments import bound, dimension, first_result, floats
-from cpuaccel.graph.translation import Refused, Translation
+from cpuaccel.graph.program import Value
+from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
@@ -18,10 +19,11 @@ def _layer_norm(translation: Translation, node: Node) -> None:
     src, weight, bias = given["input"], given["weight"], given["bias"]
     if (weight is None) != (bias is None):
         raise Refused("a weight without a bias")
-    floats(translation, *(each for each in (src, weight, bias) if each is not None))
+    parts = [each for each in (weight, bias) if each is not None]
+    floats(translation, src, *parts)
     result = _normalized(node)
     translation.begin([node, result], result)
-    inputs = [translation.read(each) for each in (src, weight, bias) if each is not None]
+    inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
     translation.op(
         "LayerNorm",
         inputs,
@@ -31,6 +33,17 @@ def _layer_norm(translation: Translation, node: Node) -> None:
         keep_stats=False,
         use_affine=weight is not None,
     )
+
+
+def _in_float(translation: Translation, node: Any) -> int:
+    """Return the number of a weight in f32, in which the library wants it whatever the type."""
+    value = value_of(translation.tensor(node))
+    if value.dtype == torch.float32:
+        return translation.read(node)
+    if not translation.is_constant(node):
+        raise Refused(f"weights of type {value.dtype} that are computed")
+    wanted = Value(torch.float32, value.sizes)
+    return translation.prepare("cast", [translation.read(node)], [wanted])[0]
 
 
 def _batch_norm(translation: Translation, node: Node) -> None:

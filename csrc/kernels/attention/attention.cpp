@@ -163,8 +163,10 @@ class Queries {
     float* const result = dst_ + i * dst_stride_;
     kernels_.scale(result, call_.E, sum == 0.0f ? 1.0f : 1.0f / sum);
     arithmetic_.f32().store(result, call_.E, at(call_.dst, n_, h_, row), call_.dst.type);
-    *reinterpret_cast<float*>(at(call_.logsumexp, n_, h_, row)) =
-        sum == 0.0f ? 0.0f : max_[i] + std::log(sum);
+    if (call_.logsumexp.data != nullptr) {
+      *reinterpret_cast<float*>(at(call_.logsumexp, n_, h_, row)) =
+          sum == 0.0f ? 0.0f : max_[i] + std::log(sum);
+    }
   }
 
   const AttentionCall& call_;

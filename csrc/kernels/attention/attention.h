@@ -46,7 +46,7 @@ struct AttentionCall {
   int64_t N = 0, H = 0, L = 0, S = 0, E = 0;
   AttentionMatrix query, key, value, mask;  // mask.data null: none
   AttentionDst dst;
-  AttentionDst logsumexp;  // f32
+  AttentionDst logsumexp;  // f32; data null: none
   float scale = 1.0f;
   bool causal = false;
   bool bf16 = false;  // only where gemm_bf16 has a row besides ref

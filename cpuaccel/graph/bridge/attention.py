@@ -1,0 +1,64 @@
+"""Attention, as torch leaves it: one op, which a kernel of ours computes block by block."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from cpuaccel.graph.bridge._arguments import bound, first_result, floats
+from cpuaccel.graph.translation import Refused, Translation, hint
+
+_aten: Any = torch.ops.aten
+
+_FEW_QUERIES = 8
+"""Keys and values are packed for the queries: below that torch's kernel is as fast."""
+
+
+def _attention(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    if given["dropout_p"] != 0:
+        raise Refused("dropout")
+    operands = [given[name] for name in ("query", "key", "value")]
+    floats(translation, *operands)
+    query, key, value = map(translation.tensor, operands)
+    if not _go_together(query, key, value):
+        raise Refused("heads shared by queries, or of different sizes")
+    if hint(query.shape[2]) < _FEW_QUERIES:
+        raise Refused(f"fewer than {_FEW_QUERIES} queries")
+    mask = given["attn_mask"]
+    if mask is not None:
+        if translation.tensor(mask).dtype not in (torch.float32, query.dtype):
+            raise Refused("a mask of another type")
+        operands.append(mask)
+    result = first_result(node)
+    if result is None:
+        raise Refused("sums of exponentials that are used")
+    scale = given["scale"]
+    if scale is None:
+        scale = 1 / math.sqrt(hint(query.shape[3]))
+    translation.begin([node, result], result)
+    translation.op(
+        "attention",
+        [translation.read(each) for each in operands],
+        result,
+        scale=float(scale),
+        causal=bool(given["is_causal"]),
+    )
+
+
+def _go_together(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Say whether batches, heads and their sizes are known to be the same, and the size static."""
+    same = [(query.shape[dim], key.shape[dim]) for dim in (0, 1, 3)]
+    same += zip(key.shape, value.shape, strict=True)
+    return isinstance(query.shape[3], int) and all(statically_known_true(a == b) for a, b in same)
+
+
+KINDS = frozenset({"attention"})
+"""Kinds of ops that are ours: csrc/ops/graph/attention_step.cpp."""
+
+TRANSLATIONS = {_aten._scaled_dot_product_flash_attention_for_cpu.default: _attention}

@@ -1,0 +1,128 @@
+// Attention as a step of a compiled program, by family attention.
+//
+//   op attention in QUERY KEY VALUE [MASK] out DST    scale=f: causal=b:
+//
+// QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32 or all bf16. MASK, f32 or as
+// they are, broadcasts to N x H x L x S. DST lies as QUERY does: where heads are inside of
+// positions, what puts them side by side again copies nothing.
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "graph/function_step.h"
+#include "graph/own.h"
+#include "kernels/attention/attention.h"
+#include "ops/attention.h"
+#include "ops/own_call.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using graph::Building;
+using graph::DataType;
+using graph::Id;
+using graph::Operation;
+using graph::Sizes;
+using graph::TensorDesc;
+
+kernels::GemmType gemm_type(DataType type) {
+  if (type != DataType::f32 && type != DataType::bf16) {
+    throw std::runtime_error("attention: neither float32 nor bfloat16");
+  }
+  return type == DataType::f32 ? kernels::GemmType::f32 : kernels::GemmType::bf16;
+}
+
+kernels::AttentionMatrix matrix(const Building& building, Id id) {
+  const auto& strides = building.desc(id).strides;
+  return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
+}
+
+// Of a tensor that broadcasts to `to`.
+kernels::AttentionMatrix mask_matrix(const Building& building, Id id, const Sizes& to) {
+  const auto& [sizes, strides] = building.desc(id);
+  if (sizes.size() > to.size()) {
+    throw std::runtime_error("attention: a mask of more dimensions than scores");
+  }
+  Sizes steps(to.size());
+  const size_t first = to.size() - sizes.size();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != to[first + i] && sizes[i] != 1) {
+      throw std::runtime_error("attention: a mask of other sizes than scores");
+    }
+    steps[first + i] = sizes[i] == 1 ? 0 : strides[i];
+  }
+  return {nullptr, gemm_type(building.type(id)), steps[0], steps[1], steps[2], steps[3]};
+}
+
+TensorDesc like_query(const TensorDesc& query) {
+  auto result = dense(query.sizes, graph::Order::contiguous);
+  if (query.strides[1] < query.strides[2]) {
+    result.strides[1] = query.sizes[3];
+    result.strides[2] = query.sizes[1] * query.sizes[3];
+  }
+  return result;
+}
+
+// The queries, with the elements of each side by side.
+Id without_gaps(Building& building, Id query) {
+  const auto& desc = building.desc(query);
+  if (desc.strides[3] == 1 || desc.sizes[3] == 1) {
+    return query;
+  }
+  const Id copy = building.new_value(building.type(query));
+  add_copy(building, query, copy, dense(desc.sizes, graph::Order::contiguous));
+  return copy;
+}
+
+bool multiplies(const Sizes& query, const Sizes& key, const Sizes& value) {
+  return query.size() == 4 && key.size() == 4 && key == value && query[0] == key[0] &&
+         query[1] == key[1] && query[3] == key[3];
+}
+
+void add_attention(Building& building, const graph::Program&, const Operation& operation) {
+  if (const char* reason = why_no_attention()) {
+    throw std::runtime_error(reason);
+  }
+  auto inputs = operation.inputs;
+  const auto sizes = [&](size_t i) { return building.desc(inputs[i]).sizes; };
+  if (!multiplies(sizes(0), sizes(1), sizes(2))) {
+    throw std::runtime_error("attention: sizes that do not go together");
+  }
+  inputs[0] = without_gaps(building, inputs[0]);
+  const auto dst = like_query(building.desc(inputs[0]));
+  kernels::AttentionCall call;
+  call.N = dst.sizes[0];
+  call.H = dst.sizes[1];
+  call.L = dst.sizes[2];
+  call.S = sizes(1)[2];
+  call.E = dst.sizes[3];
+  call.query = matrix(building, inputs[0]);
+  call.key = matrix(building, inputs[1]);
+  call.value = matrix(building, inputs[2]);
+  if (inputs.size() > 3) {
+    call.mask = mask_matrix(building, inputs[3], {call.N, call.H, call.L, call.S});
+  }
+  call.dst = {nullptr, call.query.type, dst.strides[0], dst.strides[1], dst.strides[2]};
+  call.scale = graph::attribute(operation.attributes, "scale", 1.0f);
+  call.causal = graph::attribute(operation.attributes, "causal", false);
+  building.add(std::make_unique<graph::FunctionStep>(
+      inputs, operation.outputs[0], dst,
+      [call](std::span<void* const> in, std::span<void* const> out) {
+        CPUACCEL_OWN_CALL(attention);
+        auto now = call;
+        now.query.data = in[0];
+        now.key.data = in[1];
+        now.value.data = in[2];
+        now.mask.data = in.size() > 3 ? in[3] : nullptr;
+        now.dst.data = out[0];
+        now.bf16 = attention_in_bf16(now.query.type);
+        kernels::attention(now);
+      }));
+}
+
+const graph::RegisterOwn kAttention{"attention", add_attention};
+
+}  // namespace
+}  // namespace cpuaccel::ops
