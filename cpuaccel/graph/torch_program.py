@@ -19,6 +19,9 @@ from torch.fx import Node
 
 from cpuaccel.graph.translation import Refused
 
+_aten: Any = torch.ops.aten
+
+_VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 _KINDS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _SIZES = (int, torch.SymInt)
 _GETITEM = "getitem"
@@ -142,6 +145,8 @@ def laid_out_like(tensor: Tensor, channels_last: bool) -> Tensor:
 
 
 def _name(target: Any) -> str:
+    if target in _VIEWS:
+        target = _aten.reshape.default  # inputs may lie otherwise than they were traced
     return _GETITEM if target is operator.getitem else str(target)
 
 
