@@ -34,6 +34,7 @@ _TAKEN_APART = (
     _aten.layer_norm.default,
     _aten.adaptive_avg_pool2d.default,
     _aten.max_pool2d.default,
+    _aten.scaled_dot_product_attention.default,
 )
 
 

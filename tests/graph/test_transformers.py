@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import cpuaccel
 from cpuaccel import _native
 from cpuaccel.graph import report
 from graph._compiled import Lambda, needs_onednn, seen
@@ -139,6 +140,38 @@ def test_queries_whose_elements_lie_apart() -> None:
     model = Lambda(attend, first=nn.Conv2d(HEADS, HEADS, 1), last=nn.Conv2d(HEADS, HEADS, 1))
     found = seen(model, torch.randn(2, HEADS, 20, 16))
     assert _kinds(found) == {("Convolution",): 2, ("attention",): 1}
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_torchs_own_layer_whose_projections_are_one_product(batch: int) -> None:
+    model = Lambda(
+        lambda self, x: x + self.attention(x, x, x, need_weights=False)[0],
+        attention=nn.MultiheadAttention(WIDTH, HEADS, batch_first=True),
+    )
+    found = seen(model, torch.randn(batch, 20, WIDTH))
+    assert _kinds(found)[("attention",)] == 1
+    assert len(found.regions) == 1
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_one_place_between_layers(place: int) -> None:
+    model = Lambda(
+        lambda self, x: self.last(self.first(x)[:, place]),
+        first=nn.Linear(WIDTH, WIDTH),
+        last=nn.Linear(WIDTH, 8),
+    )
+    found = seen(model, torch.randn(2, 20, WIDTH))
+    assert found.kinds() == [("MatMul",), ("slice",), ("view",), ("MatMul",)]
+
+
+def test_optimize_takes_attention() -> None:
+    model, x = nn.Sequential(Layer(False), Layer(True)).eval(), torch.randn(1, 20, WIDTH)
+    optimized = cpuaccel.optimize(model, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(optimized(x), model(x), atol=1e-4, rtol=1e-3)
+    (found,) = optimized.reports
+    assert _kinds(found)[("attention",)] == 2
+    assert len(found.regions) == 1
 
 
 def test_keys_of_another_length() -> None:

@@ -19,6 +19,7 @@ from cpuaccel.graph.bridge import (
     normalization,
     pooling,
     reduction,
+    selection,
     shapes,
 )
 from cpuaccel.graph.translation import Translation
@@ -38,5 +39,6 @@ TRANSLATIONS: dict[Any, Translate] = {
     **normalization.TRANSLATIONS,
     **pooling.TRANSLATIONS,
     **reduction.TRANSLATIONS,
+    **selection.TRANSLATIONS,
     **shapes.TRANSLATIONS,
 }

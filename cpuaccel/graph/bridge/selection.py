@@ -1,0 +1,38 @@
+"""One place of a dimension, which is gone then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.graph.bridge._arguments import bound, dimension
+from cpuaccel.graph.program import Value
+from cpuaccel.graph.translation import Refused, Translation, value_of
+
+_aten: Any = torch.ops.aten
+
+
+def _select(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    source, index = given["self"], given["index"]
+    if translation.is_constant(source):
+        raise Refused("")  # what reads it takes the weight itself
+    sizes = translation.tensor(source).shape
+    axis = dimension(given["dim"], len(sizes))
+    if not isinstance(index, int) or not isinstance(sizes[axis], int):
+        raise Refused("a place that is computed, or a dynamic size")
+    dynamic = [dim for dim, size in enumerate(node.meta["val"].shape) if not isinstance(size, int)]
+    if len(dynamic) > 1:
+        raise Refused("a view to several dynamic sizes")
+    place = index % sizes[axis]
+    whole = value_of(translation.tensor(source))
+    kept = Value(whole.dtype, (*whole.sizes[:axis], 1, *whole.sizes[axis + 1 :]))
+    translation.begin([node], node)
+    places = {"axis": axis, "min": place, "max": place + 1}
+    part = translation.op("slice", [translation.read(source)], like=kept, **places)
+    translation.op("view", [part], node, **({"axis": dynamic[0]} if dynamic else {}))
+
+
+TRANSLATIONS = {_aten.select.int: _select}
