@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -106,8 +107,14 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
   return shaped;
 }
 
+// Whether it has one number for each column, or one for all.
+bool is_row(const TensorDesc& desc) {
+  return std::all_of(desc.sizes.begin(), desc.sizes.end() - (desc.sizes.empty() ? 0 : 1),
+                     [](int64_t size) { return size == 1; });
+}
+
 // Products: [..., M, K] times [K, N] are one of [... * M, K] wherever numbers lie so.
-std::optional<Shaped> shape_matmul(Building& building, const Layer& layer) {
+std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& src_id) {
   const auto& op = *layer.operation;
   Shaped shaped;
   shaped.src = building.desc(layer.src);
@@ -130,12 +137,30 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer) {
   dst[dims - 2] = src.sizes[dims - 2];
   dst[dims - 1] = weights.sizes[dims - 1];
   shaped.dst = shaped.result = dense(dst, Order::contiguous);
+  const auto is_whole_or_row = [&](const TensorDesc& desc) {
+    return desc.sizes == dst || is_row(desc);
+  };
+  const auto each_operand = [&](const auto& holds) {
+    return std::all_of(layer.post_ops.begin(), layer.post_ops.end(), [&](const PostOp& post_op) {
+      return !post_op.operand || holds(building.desc(*post_op.operand));
+    });
+  };
+  const bool shares_matrix = shaped.weights.sizes.size() == 2 && dims > 2;
+  if (shares_matrix && !attribute(op.attributes, "transpose_a", false) &&
+      !flattened(shaped.src, 1) && each_operand(is_whole_or_row)) {
+    shaped.src = dense(shaped.src.sizes, Order::contiguous);
+    const Id copy = building.new_value(building.type(src_id));
+    add_copy(building, src_id, copy, shaped.src);
+    src_id = copy;
+  }
   const bool one_matrix =
-      shaped.weights.sizes.size() == 2 && dims > 2 && flattened(shaped.src, 1).has_value() &&
-      std::all_of(layer.post_ops.begin(), layer.post_ops.end(), [&](const PostOp& post_op) {
-        return !post_op.operand || building.desc(*post_op.operand).sizes == dst ||
-               span_of(building.desc(*post_op.operand)) <= static_cast<size_t>(dst.back());
-      });
+      shares_matrix && flattened(shaped.src, 1).has_value() && each_operand(is_whole_or_row);
+  if (shares_matrix && !one_matrix && !each_operand([&](const TensorDesc& desc) {
+        return dims == 3 && (desc.sizes == dst || expanded(desc, dims).sizes[0] == 1);
+      })) {
+    // oneDNN 3.2 reads others from wrong places, in its Graph too.
+    throw std::runtime_error("a product of a batch with one matrix, and an operand for a part");
+  }
   if (one_matrix) {
     shaped.src = *flattened(shaped.src, 1);
     shaped.dst = *flattened(shaped.dst, 1);
@@ -151,7 +176,7 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer) {
     shaped.weights = weights;
     shaped.operand = [dims](const TensorDesc& desc) { return expanded(desc, dims); };
   }
-  const auto src_desc = memory_desc(building.type(layer.src), shaped.src);
+  const auto src_desc = memory_desc(building.type(src_id), shaped.src);
   const auto dst_desc = memory_desc(building.type(layer.dst), shaped.dst);
   memory::desc bias;
   if (layer.bias) {
@@ -201,7 +226,7 @@ bool add_layer(Building& building, const Layer& layer) {
   Id src = layer.src;
   const auto shaped = layer.kind == Layer::Kind::convolution
                           ? shape_convolution(building, layer, src)
-                          : shape_matmul(building, layer);
+                          : shape_matmul(building, layer, src);
   if (!shaped) {
     return false;
   }
