@@ -61,14 +61,26 @@ class CompiledProgram::Builder : public Building {
     ++current_;
   }
 
-  // In the place of a partition that has no steps: its results lie as a layer's would.
-  void pretend_next() {
-    for (const auto& operation : program_.partitions[current_].operations) {
+  // Whether what a partition makes of inputs as they were traced has the sizes that torch's has.
+  bool has_traced_sizes(size_t partition) const {
+    const auto as_traced = [&](Id id) {
+      const auto found = descs_.find(id);
+      return found == descs_.end() || found->second.sizes == program_.value(id).sizes;
+    };
+    const auto& operations = program_.partitions[partition].operations;
+    return std::all_of(operations.begin(), operations.end(), [&](const Operation& operation) {
+      return std::all_of(operation.outputs.begin(), operation.outputs.end(), as_traced);
+    });
+  }
+
+  // In the place of the next partition, which has no steps: its results lie as a layer's would.
+  void pretend_next() { pretend(current_++); }
+  void pretend(size_t partition) {
+    for (const auto& operation : program_.partitions[partition].operations) {
       for (const Id id : operation.outputs) {
         descs_.insert_or_assign(id, dense(program_.value(id).sizes, Order::channels_last));
       }
     }
-    ++current_;
   }
 
   // Moves the steps to `result`, with the place of everything that they read and write.
@@ -281,6 +293,10 @@ std::vector<std::string> why_not_compiled(const Program& program) {
     std::string why;
     try {
       builder.add_next();
+      if (!builder.has_traced_sizes(i)) {
+        why = "results of other sizes than torch's";
+        builder.pretend(i);
+      }
     } catch (const std::exception& error) {
       why = error.what();
       builder.pretend_next();

@@ -22,7 +22,7 @@ def _max_pool(translation: Translation, node: Node) -> None:
     src = given["self"]
     floats(translation, src)
     dims = len(given["kernel_size"])
-    attributes = _window(given, dims)
+    attributes = _window(translation, given, dims)
     attributes["dilations"] = numbers(given["dilation"], dims)
     translation.begin([node, result], result)
     translation.op("MaxPool", [translation.read(src)], result, **attributes)
@@ -34,7 +34,7 @@ def _avg_pool(translation: Translation, node: Node) -> None:
         raise Refused("divisor_override")
     src = given["self"]
     floats(translation, src)
-    attributes = _window(given, len(given["kernel_size"]))
+    attributes = _window(translation, given, len(given["kernel_size"]))
     # Torch counts padding that was asked for, but nothing that rounding up adds.
     if given["ceil_mode"] and given["count_include_pad"]:
         raise Refused("ceil_mode with padding that counts")
@@ -43,13 +43,22 @@ def _avg_pool(translation: Translation, node: Node) -> None:
     translation.op("AvgPool", [translation.read(src)], node, **attributes)
 
 
-def _window(given: dict[str, Any], dims: int) -> dict[str, Any]:
+def _window(translation: Translation, given: dict[str, Any], dims: int) -> dict[str, Any]:
     kernel = numbers(given["kernel_size"], dims)
+    strides = numbers(given["stride"], dims) if given["stride"] else kernel
+    padding = numbers(given["padding"], dims)
+    # Torch drops a window that starts behind the image, oneDNN does not. Where sizes are known,
+    # that is found when the partition is tried.
+    starts_behind = any(
+        pad + stride > size for size, stride, pad in zip(kernel, strides, padding, strict=True)
+    )
+    if given["ceil_mode"] and starts_behind:
+        static_sizes(translation, given["self"])
     return {
         "kernel": kernel,
-        "strides": numbers(given["stride"], dims) if given["stride"] else kernel,
-        "pads_begin": numbers(given["padding"], dims),
-        "pads_end": numbers(given["padding"], dims),
+        "strides": strides,
+        "pads_begin": padding,
+        "pads_end": padding,
         "rounding_type": "ceil" if given["ceil_mode"] else "floor",
         "data_format": "NCX",
     }
