@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.graph.bridge._arguments import bound, floats
 from cpuaccel.graph.translation import Refused, Translation, value_of
@@ -59,15 +60,33 @@ def _silu(translation: Translation, node: Node) -> None:
     translation.op("Multiply", [x, gate], node)
 
 
+_COMMUTE = ("Add", "Maximum", "Minimum", "Multiply")
+
+
+def _is_whole(translation: Translation, operand: Any, result: Node) -> bool:
+    sizes, whole = translation.tensor(operand).shape, translation.tensor(result).shape
+    return len(sizes) == len(whole) and all(
+        statically_known_true(a == b) for a, b in zip(sizes, whole, strict=True)
+    )
+
+
 def _binary(kind: str) -> Any:
     def translate(translation: Translation, node: Node) -> None:
         given = bound(node)
         a, b = given["self"], given["other"]
         if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
             raise Refused("alpha or rounding mode")
+        if a is b:
+            # oneDNN Graph fuses it to what makes the value, and reads it from where it never was.
+            raise Refused("a value and itself")
         floats(translation, a, b, node)
         if translation.tensor(a).dim() == 0 or translation.tensor(b).dim() == 0:
             raise Refused("a tensor without dimensions")
+        if not _is_whole(translation, a, node):
+            # oneDNN broadcasts its second operand only.
+            if kind not in _COMMUTE or not _is_whole(translation, b, node):
+                raise Refused("a first operand that is broadcast")
+            a, b = b, a
         translation.begin([node], node)
         translation.op(
             kind, [translation.read(a), translation.read(b)], node, auto_broadcast="numpy"

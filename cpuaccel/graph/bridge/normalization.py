@@ -19,6 +19,8 @@ def _layer_norm(translation: Translation, node: Node) -> None:
     src, weight, bias = given["input"], given["weight"], given["bias"]
     if (weight is None) != (bias is None):
         raise Refused("a weight without a bias")
+    if len(given["normalized_shape"]) != 1:
+        raise Refused("a norm over several dimensions")  # oneDNN Graph has it over the last
     parts = [each for each in (weight, bias) if each is not None]
     floats(translation, src, *parts)
     result = _normalized(node)
@@ -28,7 +30,7 @@ def _layer_norm(translation: Translation, node: Node) -> None:
         "LayerNorm",
         inputs,
         result,
-        begin_norm_axis=-len(given["normalized_shape"]),
+        begin_norm_axis=-1,
         epsilon=float(given["eps"]),
         keep_stats=False,
         use_affine=weight is not None,
