@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -16,6 +17,8 @@ from cpuaccel.graph import choice
 from cpuaccel.graph.bridge import CASTS, MOVES, OWN, TRANSLATIONS
 from cpuaccel.graph.program import Operation, Output, Program
 from cpuaccel.graph.translation import Refused, Translation, Unit
+
+_aten: Any = torch.ops.aten
 
 
 @dataclass
@@ -56,6 +59,9 @@ class Cut:
 
 def cut(graph: Graph, constants: set[Node]) -> Cut:
     """Find what oneDNN is to run of `graph`, in which `constants` are the weights."""
+    by_place = list(_by_place(graph))
+    if by_place:
+        return Cut([], [(node, "it reads memory, which lies otherwise here") for node in by_place])
     translation = Translation(constants)
     left = _translate(graph, translation)
     if not translation.operations:
@@ -79,6 +85,15 @@ def _op_of(unit: Unit) -> Node:
 
 
 # Translating
+
+
+def _by_place(graph: Graph) -> Iterable[Node]:
+    """Yield what reads memory as eager would have written it, but for inputs of the graph."""
+    for op in (_aten.as_strided.default, _aten.as_strided_scatter.default):
+        for node in graph.find_nodes(op="call_function", target=op):
+            source: Any = node.args[0]
+            if source.op == "call_function":
+                yield node
 
 
 def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
@@ -278,7 +293,7 @@ def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[
     for item in order:
         is_group = isinstance(item, int)
         levels = [0]
-        for source in _outside_sources(groups[item] if is_group else [item], translation):
+        for source in _outside_sources(groups[item] if is_group else [item], group_of, translation):
             key = group_of.get(source, source)
             levels.append(level[key] + (isinstance(key, int) and not is_group))
         level[item] = max(levels)
@@ -313,11 +328,13 @@ def _groups(parts: list[Part]) -> list[list[Node]]:
     return list({id(nodes): nodes for nodes in group.values()}.values())
 
 
-def _outside_sources(nodes: list[Node], translation: Translation) -> Iterable[Node]:
+def _outside_sources(
+    nodes: list[Node], taken: Container[Node], translation: Translation
+) -> Iterable[Node]:
     inside = set(nodes)
     for node in nodes:
         for source in node.all_input_nodes:
-            if source in translation.looked_through and node in translation.unit_of:
+            if (node, source) in translation.looked_through and node in taken:
                 yield from source.all_input_nodes
             elif source not in inside:
                 yield source
@@ -334,7 +351,7 @@ def _order(
     for node in graph.nodes:
         key = group_of.get(node, node)
         nodes = groups[key] if isinstance(key, int) else [node]
-        sources = _outside_sources(nodes, translation)
+        sources = _outside_sources(nodes, group_of, translation)
         waits[key] = {group_of.get(source, source) for source in sources} - {key}
     followers = defaultdict(list)
     for key, sources in waits.items():
@@ -371,7 +388,7 @@ def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region
     returned = [
         (node, _channels_last(node))
         for node in sorted(results, key=position.__getitem__)
-        if _is_read_outside(node, inside, read)
+        if any(reader not in inside for reader in _who_reads(node, translation))
     ]
     program = _program(
         [[translation.operations[number] for number in part.operations] for part in parts],
@@ -388,17 +405,12 @@ def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region
     )
 
 
-def _is_read_outside(node: Node, inside: set[Node], read: set[Node]) -> bool:
-    """Say whether anything needs `node` but `inside`, where only `read` is read.
-
-    What nodes inside name and do not read, because its own sources were read in its place, will
-    be gone.
-    """
-    return any(
-        user not in inside
-        and not (user.users and user not in read and inside.issuperset(user.users))
-        for user in node.users
-    )
+def _who_reads(node: Node, translation: Translation) -> Iterable[Node]:
+    for user in node.users:
+        yield user
+        for reader in user.users:
+            if (reader, user) in translation.looked_through and reader in translation.unit_of:
+                yield reader
 
 
 def _runnable(parts: list[Part], translation: Translation) -> list[Part]:

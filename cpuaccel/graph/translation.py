@@ -47,8 +47,8 @@ class Translation:
         self.numbers: dict[Node, int] = {}
         self.node_of: dict[int, Node] = {}
         """Of the number of its value."""
-        self.looked_through: set[Node] = set()
-        """Nodes whose own sources were read in their place: units do not wait for them."""
+        self.looked_through: set[tuple[Node, Node]] = set()
+        """Nodes and what they read where its own sources were read: they do not wait for it."""
         self._unit: Unit | None = None
 
     # What there is

@@ -45,7 +45,7 @@ def _product(translation: Translation, node: Node, src: Any, weight: Any, bias: 
         a, transpose_a = _untransposed(src)
         nodes = [node]
     translation.looked_through.update(
-        given for given, source in ((src, a), (weight, b)) if given is not source
+        (node, given) for given, source in ((src, a), (weight, b)) if given is not source
     )
     _multiply(translation, nodes, [a, b, bias], transpose_a, transpose_b)
 

@@ -74,7 +74,7 @@ def _split_part(translation: Translation, node: Node) -> None:
     index: Any = node.args[1]
     if any(not isinstance(size, int) for size in sizes):
         raise Refused("a dynamic size")
-    translation.looked_through.add(split)
+    translation.looked_through.add((node, split))
     places = {"min": sum(sizes[:index]), "max": sum(sizes[: index + 1])}
     _move(translation, node, given["self"], "slice", axis=axis, **places)
 
