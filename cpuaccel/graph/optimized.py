@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule
 from torch.utils._pytree import tree_flatten
 
 from cpuaccel import _log, _native
-from cpuaccel.graph import regions, report, rewriting
+from cpuaccel.graph import regions, report, rewriting, torch_program
 from cpuaccel.quant import engine
 
 _aten: Any = torch.ops.aten
@@ -158,10 +158,18 @@ def _graph_of(
     found = regions.cut(graph, weights)
     made = report.describe(found)
     rewriting.put_regions(graph, found.regions)
+    _views_of_numbers(graph)
     graph.eliminate_dead_code()
     captured.recompile()
     report.keep(made)
     return captured, made
+
+
+def _views_of_numbers(graph: Graph) -> None:
+    """Let views copy: what a region returns may lie in another way than what it stands for."""
+    for node in graph.nodes:
+        if node.target in torch_program.VIEWS:
+            node.target = _aten.reshape.default
 
 
 def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

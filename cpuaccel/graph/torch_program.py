@@ -19,12 +19,12 @@ from torch.fx import Node
 
 from cpuaccel.graph.translation import Refused
 
-_aten: Any = torch.ops.aten
 
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 _KINDS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _SIZES = (int, torch.SymInt)
 _GETITEM = "getitem"
+_aten: Any = torch.ops.aten
+VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 
 
 def encode(
@@ -145,8 +145,8 @@ def laid_out_like(tensor: Tensor, channels_last: bool) -> Tensor:
 
 
 def _name(target: Any) -> str:
-    if target in _VIEWS:
-        target = _aten.reshape.default  # inputs may lie otherwise than they were traced
+    if target in VIEWS:
+        target = _aten.reshape.default  # what a call brings may lie in another way than was traced
     return _GETITEM if target is operator.getitem else str(target)
 
 
