@@ -1,0 +1,71 @@
+"""Models through the pass itself, without Inductor, which takes a hundred times as long."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
+
+from cpuaccel.graph import kept, regions, report, rewriting
+
+_aten: Any = torch.ops.aten
+
+
+def rewritten(
+    model: nn.Module, inputs: list[Tensor]
+) -> tuple[GraphModule, list[Tensor], report.Report]:
+    """Return what Inductor is given of the model, the weights to call it with, and the report."""
+    weights = dict(model.named_parameters()) | dict(model.named_buffers())
+
+    def call(held: list[Tensor], *given: Tensor) -> Any:
+        named = dict(zip(weights, held, strict=True))
+        return torch.func.functional_call(model, named, given)
+
+    held = [each.detach() for each in weights.values()]
+    with enable_python_dispatcher():  # as where Inductor's graphs come from
+        traced = make_fx(call, decomposition_table=kept.without_kept(), tracing_mode="fake")(
+            held, *inputs
+        )
+    graph = traced.graph
+    graph.eliminate_dead_code()
+    constants = set(graph.find_nodes(op="placeholder")[: len(held)])
+    found = regions.cut(graph, constants)
+    made = report.describe(found)
+    rewriting.put_regions(graph, found.regions)
+    rewriting.take_apart(graph)
+    for view in graph.find_nodes(op="call_function", target=_aten.view.default):
+        view.target = _aten.reshape.default  # a view of Inductor's is one of numbers, not of memory
+    graph.lint()
+    traced.recompile()
+    return traced, held, made
+
+
+# What is allowed beside four times eager's own error, of the norm.
+_ALLOWED = {torch.float32: 2e-5, torch.bfloat16: 0.03}
+
+
+def agree(found: Any, model: nn.Module, inputs: list[Tensor]) -> None:
+    """Hold results against exact ones: they are about as far from them as eager's."""
+    eager = model(*inputs)
+    exact = copy.deepcopy(model).double()(*(each.double() for each in inputs))
+    for ours, theirs, right in zip(*map(tree_leaves, (found, eager, exact)), strict=True):
+        assert ours.shape == theirs.shape
+        assert ours.dtype == theirs.dtype
+        error, eagers = (float((each.double() - right).norm()) for each in (ours, theirs))
+        allowed = 4 * eagers + _ALLOWED[ours.dtype] * float(right.norm())
+        assert error <= allowed, str(model)
+
+
+def check(model: nn.Module, *inputs: Tensor) -> report.Report:
+    """Run what is made of the model twice, compare with eager, and return the report."""
+    with torch.no_grad():
+        module, held, made = rewritten(model.eval(), list(inputs))
+        for _ in range(2):
+            agree(module(held, *inputs), model, list(inputs))
+    return made

@@ -1,0 +1,140 @@
+"""Corners of what oneDNN has: sizes, places and operands that random graphs stumbled over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cpuaccel
+from cpuaccel.graph import choice
+from graph._compiled import Lambda, needs_onednn, seen
+from graph._rewritten import check
+
+pytestmark = needs_onednn
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("operand", [(5, 8), (5, 1), (8,), (1,), (3, 1, 1), (3, 5, 1), (3, 1, 8)])
+@pytest.mark.parametrize("shape", [(3, 5, 6), (2, 3, 5, 6), (2, 1, 3, 5, 6)])
+def test_an_operand_for_a_part_of_what_a_linear_layer_makes(
+    operand: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    model = Lambda(lambda self, x, y: self.layer(x) * y, layer=nn.Linear(6, 8))
+    found = check(model, torch.randn(shape), torch.randn(operand))
+    if len(operand) == 1:
+        assert found.kinds() == [("MatMul", "Multiply")]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.max_pool2d(x, 2, 2, 1, ceil_mode=True),
+        lambda x: F.max_pool2d(x, 1, 4, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, 2, 2, 1, ceil_mode=True, count_include_pad=False),
+    ],
+)
+@pytest.mark.parametrize("size", [5, 6, 7])
+def test_a_window_that_starts_behind_the_image(pool: Callable[[Tensor], Tensor], size: int) -> None:
+    model = Lambda(
+        lambda self, x: self.b(pool(self.a(x))), a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(4, 4, 1)
+    )
+    check(model, torch.randn(1, 4, size, size))
+
+
+def test_such_windows_at_sizes_that_come_later() -> None:
+    model = Lambda(
+        lambda self, x: self.b(F.max_pool2d(self.a(x), 2, 2, 1, ceil_mode=True)),
+        a=nn.Conv2d(4, 4, 1),
+        b=nn.Conv2d(4, 4, 1),
+    ).eval()
+    with torch.no_grad():
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="cpuaccel", dynamic=True)
+        for size in (6, 7, 8):
+            x = torch.randn(1, 4, size, size + 3)
+            torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("function", [torch.add, torch.sub, torch.mul, torch.maximum])
+def test_a_value_and_itself(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def of(self: Any, x: Tensor) -> Tensor:
+        y = F.avg_pool2d(self.a(x), 2)
+        return self.b(function(y, y))
+
+    check(Lambda(of, a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(4, 4, 1)), torch.randn(2, 4, 6, 6))
+
+
+def test_a_norm_over_several_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "choose", lambda _: choice.Choice(True, "all"))
+    found = check(Lambda(lambda self, x: F.layer_norm(x, (5, 8))), torch.randn(3, 5, 8))
+    assert [left.reason for left in found.left] == ["a norm over several dimensions"]
+
+
+def test_a_value_that_is_read_through_a_view_of_another_region() -> None:
+    """The product reads what the view is of, and the view is read too."""
+
+    def of(self: Any, x: Tensor) -> Tensor:
+        y = F.relu(self.a(x))
+        turned = y.permute(0, 2, 1)
+        wide = F.relu(self.b(turned))
+        return torch.bmm(torch.cumsum(wide, 1), turned)
+
+    model = Lambda(of, a=nn.Linear(6, 5), b=nn.Linear(4, 5))
+    check(model, torch.randn(2, 4, 6))
+
+
+def test_a_value_that_is_read_as_it_is_and_turned() -> None:
+    def of(self: Any, x: Tensor, y: Tensor) -> Tensor:
+        turned = torch.sin(self.a(x)).t()
+        return torch.mm(y, turned) + self.b(x) + turned
+
+    model = Lambda(of, a=nn.Linear(5, 5), b=nn.Linear(5, 5))
+    check(model, torch.randn(5, 5), torch.randn(5, 5))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda y: y.view(y.shape[0], -1),
+        lambda y: y.flatten(2),
+        lambda y: y.view(-1),
+        lambda y: y.unfold(1, 3, 2),
+    ],
+)
+def test_views_of_what_lies_otherwise(view: Callable[[Tensor], Tensor]) -> None:
+    """A convolution returns images in channels_last, where eager's are contiguous."""
+    model = Lambda(lambda self, x: torch.cumsum(view(self.conv(x)), 0), conv=nn.Conv2d(3, 8, 3))
+    x = torch.randn(2, 3, 9, 9)
+    assert seen(model, x).kinds() == [("Convolution",)]
+    cpuaccel.reset_stats()
+    optimized = cpuaccel.optimize(model, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(optimized(x), model(x), atol=1e-5, rtol=1e-4)
+    assert cpuaccel.stats()["calls"]["graph_region.cpuaccel"] == 2
+
+
+@pytest.mark.parametrize(
+    "between", [lambda y: y, F.relu, lambda y: y.permute(0, 2, 1, 3), lambda y: F.relu(y) + 1]
+)
+def test_what_is_read_by_its_place_in_memory(between: Callable[[Tensor], Tensor]) -> None:
+    def of(self: Any, x: Tensor) -> Tensor:
+        y = between(self.b(self.a(x)))
+        return torch.as_strided(y, (2, 3, 5), (7, 2, 1), 3) + 1
+
+    model = Lambda(of, a=nn.Conv2d(3, 8, 1), b=nn.Conv2d(8, 8, 3))
+    x = torch.randn(2, 3, 9, 9)
+    found = seen(model, x)
+    assert found.regions == ()
+    assert [left.op for left in found.left] == ["as_strided.default"]
+    optimized = cpuaccel.optimize(model, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(optimized(x), model(x), atol=1e-5, rtol=1e-4)

@@ -1,0 +1,61 @@
+"""Random graphs agree with eager: what is cut of them, and what is left around it.
+
+60 of them, or all 500 under hypothesis' profile "thorough". A few go the whole way, through
+Inductor.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor
+
+from cpuaccel import _native
+from cpuaccel.graph import choice
+from graph._compiled import needs_onednn
+from graph._random_graphs import RandomModel, draw
+from graph._random_ops import OPS
+from graph._rewritten import agree, check
+
+pytestmark = needs_onednn
+
+_ALL = settings().max_examples > 100
+_SEEDS = range(500 if _ALL else 60)
+_WHOLE_WAY = range(1000, 1010)
+
+_native_module = _native.native()
+_HAS_BF16 = _native_module is not None and _native_module.has_bf16_arithmetic()
+
+
+def _graph(seed: int) -> tuple[RandomModel, list[Tensor]]:
+    """Return the model of a seed, every third in bf16 where the CPU has it."""
+    bf16 = seed % 3 == 2 and _HAS_BF16
+    model, inputs = draw(seed, OPS, bf16)
+    if bf16:
+        model, inputs = model.bfloat16(), [each.bfloat16() for each in inputs]
+    return model, inputs
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_what_is_taken(seed: int) -> None:
+    model, inputs = _graph(seed)
+    check(model, *inputs)
+
+
+@pytest.mark.parametrize("seed", _SEEDS[::3])
+def test_everything_that_onednn_has(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the table leaves to Inductor is right as well."""
+    monkeypatch.setattr(choice, "choose", lambda _: choice.Choice(True, "all"))
+    model, inputs = _graph(seed)
+    check(model, *inputs)
+
+
+@pytest.mark.parametrize("seed", _WHOLE_WAY if _ALL else _WHOLE_WAY[:3])
+def test_the_whole_way(seed: int) -> None:
+    model, inputs = _graph(seed)
+    with torch.no_grad():
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="cpuaccel", fullgraph=True)
+        for _ in range(2):
+            agree(compiled(*inputs), model, inputs)
