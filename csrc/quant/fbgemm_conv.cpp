@@ -41,7 +41,9 @@ class FbgemmConv final : public Kernel {
 
   Provider provider() const override { return Provider::fbgemm; }
 
-  const char* refuses(const QuantCall& call) override { return fbgemm_refuses_call(call); }
+  const char* refuses(const QuantCall& call) override {
+    return call.f32_dst ? "FBGEMM's convolutions have no float result" : fbgemm_refuses_call(call);
+  }
 
   const char* run(const QuantCall& call) override {
     if (const char* why = refuses(call)) {

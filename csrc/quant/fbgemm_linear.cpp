@@ -76,21 +76,31 @@ class FbgemmLinear final : public Kernel {
   template <bool kRelu, QuantizationGranularity kGranularity>
   void run_to_float(const QuantCall& call) {
     const auto M = static_cast<int>(call.N);
-    const auto N = static_cast<int>(layer_.shape.OC);
     const auto K = static_cast<int>(layer_.shape.IC);
+    constexpr auto kPlain = fbgemm::matrix_op_t::NoTranspose;
     const AccumulatorBuffer buffer(call.N * layer_.shape.OC);
     for_each_task([&](int task, int tasks) {
-      fbgemm::PackAWithQuantRowOffset<uint8_t> packed_src(fbgemm::matrix_op_t::NoTranspose, M, K,
-                                                          call.src_f32, K, nullptr, call.src_scale,
-                                                          call.src_zero_point);
-      fbgemm::DoNothing<float, float> last{};
-      fbgemm::ReQuantizeForFloat<kRelu, kGranularity> output(
-          last, call.src_scale, packed_->w_scale.data(), call.src_zero_point, packed_->w_zp.data(),
-          packed_src.getRowOffsetBuffer(), packed_->col_offsets.data(), layer_.bias_data(),
-          static_cast<uint32_t>(N));
-      fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<float*>(call.dst), buffer.data(),
-                           static_cast<uint32_t>(N), output, task, tasks);
+      if (call.src_f32 != nullptr) {
+        fbgemm::PackAWithQuantRowOffset<uint8_t> packed_src(kPlain, M, K, call.src_f32, K, nullptr,
+                                                            call.src_scale, call.src_zero_point);
+        multiply_to_float<kRelu, kGranularity>(call, packed_src, buffer.data(), task, tasks);
+      } else {
+        fbgemm::PackAWithRowOffset<uint8_t> packed_src(kPlain, M, K, call.src, K);
+        multiply_to_float<kRelu, kGranularity>(call, packed_src, buffer.data(), task, tasks);
+      }
     });
+  }
+
+  template <bool kRelu, QuantizationGranularity kGranularity, typename PackedSrc>
+  void multiply_to_float(const QuantCall& call, PackedSrc& packed_src, int32_t* accumulators,
+                         int task, int tasks) {
+    const auto N = static_cast<uint32_t>(layer_.shape.OC);
+    fbgemm::DoNothing<float, float> last{};
+    fbgemm::ReQuantizeForFloat<kRelu, kGranularity> output(
+        last, call.src_scale, packed_->w_scale.data(), call.src_zero_point, packed_->w_zp.data(),
+        packed_src.getRowOffsetBuffer(), packed_->col_offsets.data(), layer_.bias_data(), N);
+    fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<float*>(call.dst), accumulators, N,
+                         output, task, tasks);
   }
 
   const LayerWeight& layer_;

@@ -141,7 +141,7 @@ class OwnKernel final : public Kernel {
     Family::run(c);
     if (call.f32_dst && call.post == PostOp::relu) {
       auto* dst = static_cast<float*>(call.dst);
-      const int64_t count = call.N * layer_.shape.OC;
+      const int64_t count = call.N * layer_.shape.OC * call.dst_dims[0] * call.dst_dims[1];
       std::transform(dst, dst + count, dst, [](float value) { return std::max(value, 0.0f); });
     }
     return nullptr;

@@ -169,9 +169,11 @@ def lower_scalar(low: Lowering, node: Node, name: str) -> None:
     As torch's qadd.cpp and qmul.cpp do, so that the numbers are the same.
     """
     kind, with_relu = SCALARS[name]
-    operand = node.args[0]
+    operand, other = node.args[:2]
+    if not isinstance(operand, Node):  # 3 * x
+        operand, other = other, operand
     before = low.quantizer(operand)
-    number = float(low.number(node.args[1]))
+    number = float(low.number(other))
     if before is None:
         run = torch.add if kind == "add" else torch.mul
         floats = low.emit.call(run, low.as_float(operand), number)
