@@ -1,10 +1,6 @@
 // Averages of quantised images: aten::_adaptive_avg_pool2d, aten::avg_pool2d, aten::mean.dim.
-#include <ATen/native/Pool.h>
-#include <c10/util/SmallVector.h>
-
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -14,6 +10,7 @@
 #include "ops/images.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
+#include "ops/pool_windows.h"
 #include "ops/quint8.h"
 #include "ops/torch_kernel.h"
 
@@ -22,7 +19,6 @@ namespace {
 
 using kernels::AvgpoolHalves;
 using kernels::AvgpoolRange;
-using Ranges = c10::SmallVector<AvgpoolRange, 32>;
 using Divisor = std::optional<int64_t>;
 
 constexpr const char* kForTorch = "arguments for torch to refuse";
@@ -85,20 +81,6 @@ at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& colum
   return with_torch_strides(images, x);
 }
 
-// As torch divides `size` pixels among `count` results, in float.
-Ranges adaptive_ranges(int64_t size, int64_t count) {
-  Ranges ranges;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto step = [&](int64_t index) {
-      return static_cast<float>(index * size) / static_cast<float>(count);
-    };
-    const auto begin = static_cast<int64_t>(std::floor(step(i)));
-    const auto end = static_cast<int64_t>(std::ceil(step(i + 1)));
-    ranges.push_back({begin, end, end - begin});
-  }
-  return ranges;
-}
-
 template <OpName kName>
 at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
   if (x86_engine()) {
@@ -120,10 +102,6 @@ at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_si
   return call_torch(kName.text, self, output_size).toTensor();
 }
 
-struct Window {
-  int64_t kernel, stride, padding;
-};
-
 // One number stands for both dimensions, none for `otherwise`.
 std::optional<int64_t> of_dimension(at::IntArrayRef values, size_t dimension, int64_t otherwise) {
   if (values.empty()) {
@@ -135,8 +113,8 @@ std::optional<int64_t> of_dimension(at::IntArrayRef values, size_t dimension, in
   return values[values.size() == 1 ? 0 : dimension];
 }
 
-std::optional<Window> window_of(at::IntArrayRef kernel, at::IntArrayRef stride,
-                                at::IntArrayRef padding, size_t dimension) {
+std::optional<PoolWindow> window_of(at::IntArrayRef kernel, at::IntArrayRef stride,
+                                    at::IntArrayRef padding, size_t dimension) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max() / 4;
   const auto k = of_dimension(kernel, dimension, 0);
   const auto s = of_dimension(stride, dimension, k.value_or(0));
@@ -145,23 +123,7 @@ std::optional<Window> window_of(at::IntArrayRef kernel, at::IntArrayRef stride,
       std::max({*k, *s}) > kLargest) {
     return std::nullopt;
   }
-  return Window{*k, *s, *p};
-}
-
-// Nothing where no window fits.
-Ranges window_ranges(int64_t size, const Window& window, bool ceil_mode, bool count_include_pad) {
-  Ranges ranges;
-  const int64_t count = at::native::pooling_output_shape<int64_t>(
-      size, window.kernel, window.padding, window.stride, 1, ceil_mode);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t begin = i * window.stride - window.padding;
-    const int64_t end = std::min(begin + window.kernel, size + window.padding);
-    const int64_t inside_begin = std::max<int64_t>(begin, 0);
-    const int64_t inside_end = std::min(end, size);
-    ranges.push_back(
-        {inside_begin, inside_end, count_include_pad ? end - begin : inside_end - inside_begin});
-  }
-  return ranges;
+  return PoolWindow{*k, *s, *p};
 }
 
 template <OpName kName>

@@ -12,14 +12,11 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "base/parallel.h"
 #include "kernels/interleave/interleave.h"
-#include "kernels/table/table.h"
 #include "ops/own_call.h"
 #include "ops/pixels.h"
 #include "ops/quantized_table.h"
@@ -30,9 +27,6 @@ namespace cpuaccel::ops {
 namespace {
 
 constexpr auto kOp = "cpuaccel::shuffle_channels";
-// Bytes of a block of rows: looked up while they are in the first-level cache.
-constexpr int64_t kBlock = 8192;
-constexpr int64_t kGrain = 65536;
 
 struct Shuffle {
   int64_t groups;
@@ -77,26 +71,6 @@ std::optional<Plan> plan(at::TensorList qxs, const Shuffle& shuffle) {
   return result;
 }
 
-void run(const Plan& plan, uint8_t* dst, int64_t rows, const uint8_t* table) {
-  const auto groups = static_cast<int64_t>(plan.src.size());
-  const int64_t width = plan.columns * groups;
-  const int64_t block = std::max<int64_t>(1, kBlock / width);
-  parallel_for(0, rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
-    auto src = plan.src;
-    for (int64_t row = begin; row < end; row += block) {
-      const int64_t count = std::min(block, end - row);
-      for (size_t g = 0; g < src.size(); ++g) {
-        src[g].data = plan.src[g].data + row * src[g].pitch;
-      }
-      uint8_t* to = dst + row * width;
-      kernels::interleave_u8(src, to, count, plan.columns);
-      if (table != nullptr) {
-        kernels::table_u8(to, to, count * width, table);
-      }
-    }
-  });
-}
-
 // Any shapes, strides and quantisers, by torch's ops.
 at::Tensor run_apart(at::TensorList qxs, const Shuffle& shuffle) {
   const at::Tensor x = qxs.size() == 1 ? qxs[0] : at::cat(qxs, 1);
@@ -137,8 +111,9 @@ at::Tensor shuffle_channels(at::TensorList qxs, int64_t groups, int64_t chunks, 
   at::Tensor dst = empty_quint8(
       {first.size(0), direct->columns * groups, first.size(2), first.size(3)},
       table ? PerTensor{scale, zero_point} : per_tensor(first), at::MemoryFormat::ChannelsLast);
-  run(*direct, mutable_bytes(dst), first.size(0) * first.size(2) * first.size(3),
-      table ? table->const_data_ptr<uint8_t>() : nullptr);
+  kernels::shuffle_u8(direct->src, mutable_bytes(dst),
+                      first.size(0) * first.size(2) * first.size(3), direct->columns,
+                      table ? table->const_data_ptr<uint8_t>() : nullptr);
   return dst;
 }
 

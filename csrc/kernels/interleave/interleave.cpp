@@ -1,5 +1,11 @@
 #include "kernels/interleave/interleave.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernels/table/table.h"
+
 #include <array>
 
 namespace cpuaccel::kernels {
@@ -17,6 +23,29 @@ void interleave_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t 
                    int64_t columns) {
   const auto function = first_usable(interleave_kernels()).function;
   function(src.data(), static_cast<int64_t>(src.size()), dst, rows, columns);
+}
+
+void shuffle_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t rows, int64_t columns,
+                const uint8_t* table) {
+  constexpr int64_t kGrain = 65536;
+  // Bytes of a block of rows: looked up while they are in the first-level cache.
+  constexpr int64_t kBlock = 8192;
+  const int64_t width = columns * static_cast<int64_t>(src.size());
+  const int64_t block = std::max<int64_t>(1, kBlock / width);
+  parallel_for(0, rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+    std::vector<InterleaveSource> now(src.begin(), src.end());
+    for (int64_t row = begin; row < end; row += block) {
+      const int64_t count = std::min(block, end - row);
+      for (size_t g = 0; g < src.size(); ++g) {
+        now[g].data = src[g].data + row * src[g].pitch;
+      }
+      uint8_t* to = dst + row * width;
+      interleave_u8(now, to, count, columns);
+      if (table != nullptr) {
+        table_u8(to, to, count * width, table);
+      }
+    }
+  });
 }
 
 }  // namespace cpuaccel::kernels

@@ -40,4 +40,8 @@ std::span<const KernelRow<InterleaveFunction>> interleave_kernels();
 void interleave_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t rows,
                    int64_t columns);
 
+// The same on all of torch's threads, and each byte through `table` (256 entries, or null).
+void shuffle_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t rows, int64_t columns,
+                const uint8_t* table);
+
 }  // namespace cpuaccel::kernels
