@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cpuaccel.graph.bridge import MOVES
+from cpuaccel.graph.bridge import MOVES, QUANTIZED_LAYERS
 
-LAYERS = frozenset({"Convolution", "ConvTranspose", "MatMul"})
+LAYERS = frozenset({"Convolution", "ConvTranspose", "MatMul"}) | QUANTIZED_LAYERS
 
 
 @dataclass(frozen=True)

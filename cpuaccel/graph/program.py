@@ -19,6 +19,7 @@ TYPES = {
     torch.int8: "s8",
     torch.int32: "s32",
 }
+_OTHER = "other"  # of constants that only preparations read
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Program:
         for number in sorted(self._used()):
             value = self.values[number]
             sizes = "x".join(map(str, value.sizes)) or "-"
-            yield f"value {number} {TYPES[value.dtype]} {sizes}"
+            yield f"value {number} {TYPES.get(value.dtype, _OTHER)} {sizes}"
         if self.inputs:
             yield " ".join(["input", *map(str, self.inputs)])
         if self.constants:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
-from cpuaccel.graph import choice
-from cpuaccel.graph.bridge import CASTS, MOVES, OWN, TRANSLATIONS
+from cpuaccel.graph import choice, places
+from cpuaccel.graph.bridge import (
+    CASTS,
+    MOVES,
+    OWN,
+    TRANSLATIONS,
+    claim,
+    make_constants,
+)
 from cpuaccel.graph.program import Operation, Output, Program
+from cpuaccel.graph.readers import is_read_outside, outside_sources
 from cpuaccel.graph.translation import Refused, Translation, Unit
-
-_aten: Any = torch.ops.aten
 
 
 @dataclass
@@ -59,12 +65,13 @@ class Cut:
 
 def cut(graph: Graph, constants: set[Node]) -> Cut:
     """Find what oneDNN is to run of `graph`, in which `constants` are the weights."""
-    by_place = list(_by_place(graph))
+    places.drop_what_does_nothing(graph)
+    by_place = list(places.read_by_place(graph))
     if by_place:
         return Cut([], [(node, "it reads memory, which lies otherwise here") for node in by_place])
     translation = Translation(constants)
     left = _translate(graph, translation)
-    if not translation.operations:
+    if not translation.units:
         return Cut([], left)
     parts = _parts(graph, translation)
     _choose(parts, translation)
@@ -87,20 +94,13 @@ def _op_of(unit: Unit) -> Node:
 # Translating
 
 
-def _by_place(graph: Graph) -> Iterable[Node]:
-    """Yield what reads memory as eager would have written it, but for inputs of the graph."""
-    for op in (_aten.as_strided.default, _aten.as_strided_scatter.default):
-        for node in graph.find_nodes(op="call_function", target=op):
-            source: Any = node.args[0]
-            if source.op == "call_function":
-                yield node
-
-
 def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
-    left = []
+    left = claim(graph, translation)
+    make_constants(graph, translation)
     for node in graph.nodes:
         if node.target in CASTS and translation.is_constant(node.args[0]):
             translation.make_constant(node, "cast")
+    for node in graph.nodes:
         translate = TRANSLATIONS.get(node.target) if node.op == "call_function" else None
         if translate is None or node in translation.unit_of:
             continue
@@ -111,6 +111,7 @@ def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]
             translation.undo()
             if str(why):
                 left.append((node, str(why)))
+    translation.forget_unread()
     return left
 
 
@@ -122,8 +123,8 @@ def _parts(graph: Graph, translation: Translation) -> list[Part]:
     unit_of = {number: unit for unit in translation.units for number in unit.operations}
     own: list[int] = []
     asked: list[int] = []
-    for number, operation in enumerate(translation.operations):
-        (own if operation.kind in OWN else asked).append(number)
+    for number in sorted(unit_of):
+        (own if translation.operations[number].kind in OWN else asked).append(number)
     parts = [Part([number], [unit_of[number]], supported=True) for number in own]
     operations = [translation.operations[number] for number in asked]
     operations += _readers(translation)
@@ -132,9 +133,24 @@ def _parts(graph: Graph, translation: Translation) -> list[Part]:
         known = [asked[number] for number in numbers if number < len(asked)]
         if not known:
             continue
-        units = list({id(unit_of[number]): unit_of[number] for number in known}.values())
-        parts.append(Part(known, units, supported))
+        for run in _runs(known, translation):
+            units = list({id(unit_of[number]): unit_of[number] for number in run}.values())
+            parts.append(Part(run, units, supported))
     return _joined(parts)
+
+
+def _runs(numbers: list[int], translation: Translation) -> Iterable[list[int]]:
+    """Yield what of a partition is to run as one.
+
+    Where a result is spread over a larger one, and no layer makes it, 3.2 has its reference only:
+    those ops run one by one.
+    """
+    operations = [translation.operations[number] for number in numbers]
+    sizes = [math.prod(translation.values[op.outputs[0]].sizes) for op in operations]
+    if operations[0].kind in choice.LAYERS or min(sizes) == max(sizes):
+        yield numbers
+    else:
+        yield from ([number] for number in numbers)
 
 
 def _joined(parts: list[Part]) -> list[Part]:
@@ -154,7 +170,8 @@ def _readers(translation: Translation) -> Iterable[Operation]:
     """Yield ops for what reads values and is not the library's: values that have to be written."""
     read = {
         number
-        for operation in translation.operations
+        for unit in translation.units
+        for operation in (translation.operations[number] for number in unit.operations)
         if operation.kind in OWN
         for number in operation.inputs
     }
@@ -293,7 +310,7 @@ def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[
     for item in order:
         is_group = isinstance(item, int)
         levels = [0]
-        for source in _outside_sources(groups[item] if is_group else [item], group_of, translation):
+        for source in outside_sources(groups[item] if is_group else [item], group_of, translation):
             key = group_of.get(source, source)
             levels.append(level[key] + (isinstance(key, int) and not is_group))
         level[item] = max(levels)
@@ -308,7 +325,7 @@ def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[
             for node in nodes
             for number in translation.unit_of[node].operations
         }
-        regions.append(_region(graph, list(found.values()), translation))
+        regions.append(_region(graph, list(found.values()), group_of, translation))
     return regions
 
 
@@ -328,18 +345,6 @@ def _groups(parts: list[Part]) -> list[list[Node]]:
     return list({id(nodes): nodes for nodes in group.values()}.values())
 
 
-def _outside_sources(
-    nodes: list[Node], taken: Container[Node], translation: Translation
-) -> Iterable[Node]:
-    inside = set(nodes)
-    for node in nodes:
-        for source in node.all_input_nodes:
-            if (node, source) in translation.looked_through and node in taken:
-                yield from source.all_input_nodes
-            elif source not in inside:
-                yield source
-
-
 def _order(
     graph: Graph,
     groups: list[list[Node]],
@@ -351,7 +356,7 @@ def _order(
     for node in graph.nodes:
         key = group_of.get(node, node)
         nodes = groups[key] if isinstance(key, int) else [node]
-        sources = _outside_sources(nodes, group_of, translation)
+        sources = outside_sources(nodes, group_of, translation)
         waits[key] = {group_of.get(source, source) for source in sources} - {key}
     followers = defaultdict(list)
     for key, sources in waits.items():
@@ -371,24 +376,19 @@ def _order(
     return order
 
 
-def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region:
+def _region(
+    graph: Graph, parts: list[Part], taken: Container[Node], translation: Translation
+) -> Region:
     position = {node: number for number, node in enumerate(graph.nodes)}
     parts = _runnable(parts, translation)
     units = list({id(unit): unit for part in parts for unit in part.units}.values())
     nodes = sorted({node for unit in units for node in unit.nodes}, key=position.__getitem__)
     inside = set(nodes)
     results = [unit.result for unit in units]
-    read = {
-        translation.node_of[value]
-        for part in parts
-        for number in part.operations
-        for value in translation.operations[number].inputs
-        if value in translation.node_of
-    }
     returned = [
         (node, _channels_last(node))
         for node in sorted(results, key=position.__getitem__)
-        if any(reader not in inside for reader in _who_reads(node, translation))
+        if is_read_outside(node, inside, taken, translation)
     ]
     program = _program(
         [[translation.operations[number] for number in part.operations] for part in parts],
@@ -403,14 +403,6 @@ def _region(graph: Graph, parts: list[Part], translation: Translation) -> Region
         [translation.node_of[number] for number in program.constants],
         returned,
     )
-
-
-def _who_reads(node: Node, translation: Translation) -> Iterable[Node]:
-    for user in node.users:
-        yield user
-        for reader in user.users:
-            if (reader, user) in translation.looked_through and reader in translation.unit_of:
-                yield reader
 
 
 def _runnable(parts: list[Part], translation: Translation) -> list[Part]:

@@ -48,8 +48,10 @@ class Translation:
         self.node_of: dict[int, Node] = {}
         """Of the number of its value."""
         self.looked_through: set[tuple[Node, Node]] = set()
-        """Nodes and what they read where its own sources were read: they do not wait for it."""
+        """Readers, and what they read nothing of: its own sources were read in its place."""
         self._unit: Unit | None = None
+        self._forgotten: set[Node] = set()
+        self._lookers: dict[Node, list[Node]] = {}
 
     # What there is
 
@@ -72,6 +74,16 @@ class Translation:
         """Whether `node` is a weight, or made of weights alone by moving or casting."""
         return isinstance(node, Node) and node in self.constants
 
+    def look_through(self, reader: Node, *sources: Node) -> None:
+        """Say that `reader` does not wait for `sources`, but for what they are made of."""
+        self.looked_through.update((reader, source) for source in sources)
+        for source in sources:
+            self._lookers.setdefault(source, []).append(reader)
+
+    def who_looks_through(self, node: Node) -> list[Node]:
+        """Return the readers that `look_through` named for this source."""
+        return self._lookers.get(node, [])
+
     # What is made of it
 
     def begin(self, nodes: Sequence[Node], result: Node) -> None:
@@ -90,6 +102,14 @@ class Translation:
         """Return the number of the value of `node`."""
         self.tensor(node)
         return self._number(node)
+
+    def read_constant(self, node: Any) -> int:
+        """Return the number of a constant that only preparations read: its type may be any."""
+        if node not in self.numbers:
+            self._name(
+                node, self._new(Value(node.meta["val"].dtype, tuple(node.meta["val"].shape)))
+            )
+        return self.numbers[node]
 
     def op(
         self,
@@ -121,14 +141,72 @@ class Translation:
         (number,) = self.prepare(
             name, [self.read(node.args[0])], [value_of(self.tensor(node))], **attributes
         )
+        self.name_constant(node, number)
+
+    def name_constant(self, node: Node, number: int) -> None:
+        """Say that `node` is a constant, with this number."""
         self._name(node, number)
         self.constants.add(node)
+
+    def replace(
+        self,
+        unit: Unit,
+        more: Sequence[Node],
+        kind: str,
+        inputs: Sequence[int],
+        attributes: dict[str, Attribute],
+    ) -> None:
+        """Let the one op of `unit`, which is another then, compute the last of `more` as well."""
+        (place,) = unit.operations
+        unit.nodes += more
+        unit.result = more[-1]
+        number = self._number(unit.result)
+        self.operations[place] = Operation(kind, tuple(inputs), (number,), attributes)
+        for node in more:
+            self.unit_of[node] = unit
 
     def undo(self) -> None:
         """Forget what was made since `begin`."""
         if self._unit is not None and self._unit.operations:
             del self.operations[self._unit.operations[0] :]
         self._unit = None
+
+    def forget_unread(self) -> None:
+        """Forget the units whose results all readers look through."""
+        while True:
+            read = {
+                number
+                for unit in self.units
+                for place in unit.operations
+                for number in self.operations[place].inputs
+            }
+            unread = [
+                unit
+                for unit in self.units
+                if self.numbers[unit.result] not in read and not self._is_read(unit.result)
+            ]
+            if not unread:
+                return
+            for unit in unread:
+                self.units.remove(unit)
+                for node in unit.nodes:
+                    del self.unit_of[node]
+                    self._forgotten.add(node)
+
+    def _is_read(self, node: Node) -> bool:
+        """Say whether something that was not translated reads a node."""
+        return any(
+            (user, node) not in self.looked_through
+            and user not in self._forgotten
+            and user not in self.unit_of
+            and not self._only_passes_on(user)
+            for user in node.users
+        )
+
+    def _only_passes_on(self, node: Node) -> bool:
+        """Say whether a node has readers, all of whom look through it."""
+        users = list(node.users)
+        return bool(users) and all((user, node) in self.looked_through for user in users)
 
     def _number(self, node: Node) -> int:
         number = self.numbers.get(node)

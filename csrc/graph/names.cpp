@@ -114,8 +114,14 @@ constexpr std::array kAttributes{
 };
 
 constexpr std::array kTypes{
-    CPUACCEL_NAMED(Type, f32), CPUACCEL_NAMED(Type, bf16), CPUACCEL_NAMED(Type, f16),
-    CPUACCEL_NAMED(Type, u8),  CPUACCEL_NAMED(Type, s8),   CPUACCEL_NAMED(Type, s32),
+    CPUACCEL_NAMED(Type, f32),
+    CPUACCEL_NAMED(Type, bf16),
+    CPUACCEL_NAMED(Type, f16),
+    CPUACCEL_NAMED(Type, u8),
+    CPUACCEL_NAMED(Type, s8),
+    CPUACCEL_NAMED(Type, s32),
+    // Of constants that only preparations read.
+    std::pair<std::string_view, Type>{"other", Type::undef},
 };
 
 #undef CPUACCEL_NAMED

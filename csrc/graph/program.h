@@ -10,9 +10,10 @@
 //   op KIND in ID... out ID... [ATTRIBUTE=TYPE:VALUE,VALUE...]
 //
 // KIND, ATTRIBUTE: names of the oneDNN Graph specification; or a kind of ours (own.h), alone in its
-// partition, with attributes of its own. TYPE of a value: f32, bf16, f16, u8, s8 or s32; of an
-// attribute: f, fs, i, is, b or s (one or several floats or integers, a boolean, a string).
-// Partitions stand in an order in which each finds what it reads.
+// partition, with attributes of its own. TYPE of a value: f32, bf16, f16, u8, s8 or s32, or "other"
+// of a constant that only preparations read; of an attribute: f, fs, i, is, b or s (one or several
+// floats or integers, a boolean, a string). Partitions stand in an order in which each finds what
+// it reads.
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,7 @@ from cpuaccel.graph.bridge import (
     matmul,
     normalization,
     pooling,
+    quantized,
     reduction,
     selection,
     shapes,
@@ -25,9 +26,13 @@ from cpuaccel.graph.bridge import (
 from cpuaccel.graph.translation import Translation
 
 MOVES = shapes.MOVES
-OWN = MOVES | attention.KINDS
+OWN = MOVES | attention.KINDS | quantized.OPS
 """Kinds of ops that are ours, not the library's."""
+QUANTIZED_LAYERS = quantized.LAYERS
 CASTS = shapes.CASTS
+claim = quantized.claim
+does_nothing = shapes.does_nothing
+make_constants = quantized.make_constants
 
 Translate = Callable[[Translation, Node], None]
 
@@ -38,6 +43,7 @@ TRANSLATIONS: dict[Any, Translate] = {
     **elementwise.TRANSLATIONS,
     **normalization.TRANSLATIONS,
     **pooling.TRANSLATIONS,
+    **quantized.TRANSLATIONS,
     **reduction.TRANSLATIONS,
     **selection.TRANSLATIONS,
     **shapes.TRANSLATIONS,

@@ -36,16 +36,16 @@ def _linear(translation: Translation, node: Node) -> None:
 
 
 def _product(translation: Translation, node: Node, src: Any, weight: Any, bias: Any) -> None:
-    b, transpose_b = _untransposed(weight)
-    rows = _rows(translation, node, src)
-    if rows is not None:
-        (a, result), transpose_a = rows, False
+    b, transpose_b = untransposed(weight)
+    flat = rows(translation, node, src)
+    if flat is not None:
+        (a, result), transpose_a = flat, False
         nodes = [node, result]
     else:
-        a, transpose_a = _untransposed(src)
+        a, transpose_a = untransposed(src)
         nodes = [node]
-    translation.looked_through.update(
-        (node, given) for given, source in ((src, a), (weight, b)) if given is not source
+    translation.look_through(
+        node, *(given for given, source in ((src, a), (weight, b)) if given is not source)
     )
     _multiply(translation, nodes, [a, b, bias], transpose_a, transpose_b)
 
@@ -65,7 +65,7 @@ def _multiply(
     translation.op("MatMul", inputs, nodes[-1], transpose_a=transpose_a, transpose_b=transpose_b)
 
 
-def _rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | None:
+def rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | None:
     """Return x and y where `node` multiplies the rows of x, and y is the result in x's dimensions.
 
     torch flattens all dimensions of x but the last before a product, and takes them back after it.
@@ -91,7 +91,7 @@ def _rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] |
 _VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 
 
-def _untransposed(node: Any) -> tuple[Any, bool]:
+def untransposed(node: Any) -> tuple[Any, bool]:
     """Return what `node` is the last two dimensions of which exchanged, if it is that."""
     if node.target is _aten.permute.default:
         source, order = node.args

@@ -30,9 +30,10 @@ def _select(translation: Translation, node: Node) -> None:
     whole = value_of(translation.tensor(source))
     kept = Value(whole.dtype, (*whole.sizes[:axis], 1, *whole.sizes[axis + 1 :]))
     translation.begin([node], node)
-    places = {"axis": axis, "min": place, "max": place + 1}
+    places: dict[str, Any] = {"axis": axis, "min": place, "max": place + 1}
     part = translation.op("slice", [translation.read(source)], like=kept, **places)
-    translation.op("view", [part], node, **({"axis": dynamic[0]} if dynamic else {}))
+    view: dict[str, Any] = {"axis": dynamic[0]} if dynamic else {}
+    translation.op("view", [part], node, **view)
 
 
 TRANSLATIONS = {_aten.select.int: _select}

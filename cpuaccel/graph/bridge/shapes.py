@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,42 +19,74 @@ _aten: Any = torch.ops.aten
 def _cat(translation: Translation, node: Node) -> None:
     given = bound(node)
     tensors = given["tensors"]
-    floats(translation, *tensors)
     ranks = {translation.tensor(each).dim() for each in tensors}
     if len(ranks) != 1:
         raise Refused("an empty tensor among others")
     translation.begin([node], node)
     inputs = [translation.read(each) for each in tensors]
-    translation.op("Concat", inputs, node, axis=dimension(given["dim"], ranks.pop()))
+    axis = dimension(given["dim"], ranks.pop())
+    if {translation.tensor(each).dtype for each in tensors} == {torch.uint8}:
+        translation.op("q_concat", inputs, node, axis=axis, table_of=[-1] * len(inputs))
+        return
+    floats(translation, *tensors)
+    translation.op("Concat", inputs, node, axis=axis)
 
 
-def _view(translation: Translation, node: Node) -> None:
+@dataclass(frozen=True)
+class Move:
+    """A move of the numbers of `source`, as an op of csrc/graph/moves.h."""
+
+    source: Node
+    kind: str
+    attributes: dict[str, Any]
+    looked_through: tuple[Node, ...] = ()
+
+
+def move_of(translation: Translation, node: Node) -> Move | None:
+    """Return what `node` moves; None where it is none of these ops. Refuses what cannot be said."""
+    find = _MOVES.get(node.target)
+    return find(translation, node) if find is not None else None
+
+
+def _view(translation: Translation, node: Node) -> Move:
     sizes = translation.tensor(node).shape
     dynamic = [dim for dim, size in enumerate(sizes) if not isinstance(size, int)]
     if len(dynamic) > 1:
         # What there is at run time is told by the number of elements.
         raise Refused("a view to several dynamic sizes")
-    axis = {"axis": dynamic[0]} if dynamic else {}
-    _move(translation, node, bound(node)["self"], "view", **axis)
+    return Move(bound(node)["self"], "view", {"axis": dynamic[0]} if dynamic else {})
 
 
-def _permute(translation: Translation, node: Node) -> None:
+def does_nothing(node: Node) -> bool:
+    """Say whether as_strided asks for the sizes and strides that there are."""
+    source: Any = node.args[0]
+    before, after = source.meta["val"], node.meta["val"]
+    offset = bound(node)["storage_offset"]
+    places = zip(before.shape, before.stride(), after.shape, after.stride(), strict=False)
+    return (
+        offset in (None, 0)
+        and before.dim() == after.dim()
+        and all(a == b and (a == 1 or s == t) for a, s, b, t in places)
+    )
+
+
+def _permute(translation: Translation, node: Node) -> Move:
     given = bound(node)
     rank = translation.tensor(given["self"]).dim()
     order = [dimension(dim, rank) for dim in given["dims"]]
-    _move(translation, node, given["self"], "permute", order=order)
+    return Move(given["self"], "permute", {"order": order})
 
 
-def _transpose(translation: Translation, node: Node) -> None:
+def _transpose(translation: Translation, node: Node) -> Move:
     given = bound(node)
     rank = translation.tensor(given["self"]).dim()
     order = list(range(rank))
     a, b = dimension(given["dim0"], rank), dimension(given["dim1"], rank)
     order[a], order[b] = b, a
-    _move(translation, node, given["self"], "permute", order=order)
+    return Move(given["self"], "permute", {"order": order})
 
 
-def _slice(translation: Translation, node: Node) -> None:
+def _slice(translation: Translation, node: Node) -> Move:
     given = bound(node)
     sizes = translation.tensor(given["self"]).shape
     axis = dimension(given["dim"], len(sizes))
@@ -61,12 +95,12 @@ def _slice(translation: Translation, node: Node) -> None:
         raise Refused("a step, or a dynamic size")
     begin, end = (_place(given[name], size) for name in ("start", "end"))
     places = {"min": begin or 0, "max": size if end is None else end}
-    _move(translation, node, given["self"], "slice", axis=axis, **places)
+    return Move(given["self"], "slice", {"axis": axis, **places})
 
 
-def _split_part(translation: Translation, node: Node) -> None:
+def _split_part(translation: Translation, node: Node) -> Move:
     split: Any = node.args[0]
-    if not isinstance(split, Node) or split.target not in _SPLITS:
+    if not isinstance(split, Node) or split.target not in SPLITS:
         raise Refused("")
     given = bound(split)
     axis = dimension(given["dim"], translation.tensor(given["self"]).dim())
@@ -74,22 +108,20 @@ def _split_part(translation: Translation, node: Node) -> None:
     index: Any = node.args[1]
     if any(not isinstance(size, int) for size in sizes):
         raise Refused("a dynamic size")
-    translation.looked_through.add((node, split))
     places = {"min": sum(sizes[:index]), "max": sum(sizes[: index + 1])}
-    _move(translation, node, given["self"], "slice", axis=axis, **places)
+    return Move(given["self"], "slice", {"axis": axis, **places}, (split,))
 
 
-def _move(
-    translation: Translation, node: Node, source: Any, kind: str, **attributes: int | list[int]
-) -> None:
-    if translation.is_constant(source):
+def _move(translation: Translation, node: Node) -> None:
+    move = _MOVES[node.target](translation, node)
+    if translation.is_constant(move.source):
         raise Refused("")  # what reads it takes the weight itself
-    given: dict[str, Any] = dict(attributes)
+    translation.look_through(node, *move.looked_through)
     translation.begin([node], node)
-    translation.op(kind, [translation.read(source)], node, **given)
+    translation.op(move.kind, [translation.read(move.source)], node, **move.attributes)
 
 
-_SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
+SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
 
 def _place(value: Any, size: int) -> int | None:
@@ -106,10 +138,9 @@ CASTS = frozenset({torch.ops.prims.convert_element_type.default})
 MOVES = frozenset({"view", "permute", "slice"})
 """Kinds of ops that are ours, not the library's: csrc/graph/moves.h."""
 
-TRANSLATIONS = {
+_MOVES: dict[Any, Callable[[Translation, Node], Move]] = {
     operator.getitem: _split_part,
     _aten.clone.default: _view,
-    _aten.cat.default: _cat,
     _aten.view.default: _view,
     _aten._unsafe_view.default: _view,
     _aten.reshape.default: _view,
@@ -120,3 +151,5 @@ TRANSLATIONS = {
     _aten.transpose.int: _transpose,
     _aten.slice.Tensor: _slice,
 }
+
+TRANSLATIONS = {_aten.cat.default: _cat, **dict.fromkeys(_MOVES, _move)}

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/rsqrt.h>
+#include <ATen/ops/sqrt.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <array>
@@ -45,6 +46,36 @@ void cast(const graph::Program& program, const Preparation& preparation, Tensors
       to, tensors.at(preparation.inputs[0]).to(scalar_type(program.value(to).type)));
 }
 
+// gamma, beta, mean, var -> factor, offset of a batch norm between quantisers:
+//   factor = gamma / sqrt(var + eps) * src_scale / dst_scale
+//   offset = (beta - mean gamma / sqrt(var + eps)) / dst_scale
+void fold_channel_affine(const graph::Program& /*program*/, const Preparation& preparation,
+                         Tensors& tensors) {
+  const auto& in = preparation.inputs;
+  const auto get = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat); };
+  const auto number = [&](const char* name) {
+    return static_cast<double>(graph::attribute(preparation.attributes, name, 0.0f));
+  };
+  const double src_scale = number("src_scale"), dst_scale = number("dst_scale");
+  const at::Tensor scale = get(0) / at::sqrt(get(3) + number("epsilon"));
+  const auto& out = preparation.outputs;
+  tensors.insert_or_assign(out[0], scale * (src_scale / dst_scale));
+  tensors.insert_or_assign(out[1], (get(1) - get(2) * scale) / dst_scale);
+}
+
+// q, scales, zero_points -> (q - zero_points) * scales, of each place along `axis`.
+void dequantize(const graph::Program& program, const Preparation& preparation, Tensors& tensors) {
+  const auto& in = preparation.inputs;
+  const at::Tensor& q = tensors.at(in[0]);
+  at::DimVector sizes(static_cast<size_t>(q.dim()), 1);
+  const auto axis = graph::attribute(preparation.attributes, "axis", int64_t{0});
+  sizes[static_cast<size_t>(axis)] = q.size(axis);
+  const auto along = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat).view(sizes); };
+  const Id to = preparation.outputs[0];
+  tensors.insert_or_assign(
+      to, ((q.to(at::kFloat) - along(2)) * along(1)).to(scalar_type(program.value(to).type)));
+}
+
 struct Row {
   std::string_view name;
   void (*run)(const graph::Program&, const Preparation&, Tensors&);
@@ -53,6 +84,8 @@ struct Row {
 constexpr std::array kPreparations{
     Row{"batch_norm", fold_batch_norm},
     Row{"cast", cast},
+    Row{"channel_affine", fold_channel_affine},
+    Row{"dequantize", dequantize},
 };
 
 }  // namespace

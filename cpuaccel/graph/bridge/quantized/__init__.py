@@ -1,0 +1,95 @@
+"""Models in quantize/dequantize form, as the integer ops of csrc/quant/graph.
+
+`claim` comes before all other translations: it takes what stands between dequantize and quantize as
+one op on integers. What it leaves is translated as any other float op, and `quantize` and
+`dequantize` stand around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from torch.fx import Graph, Node
+
+from cpuaccel.graph.bridge.quantized import (
+    conversions,
+    elementwise,
+    joining,
+    layers,
+    moves,
+    normalization,
+    pooling,
+    shuffle,
+)
+from cpuaccel.graph.bridge.quantized.between import Between, between
+from cpuaccel.graph.bridge.quantized.tensors import is_quantize
+from cpuaccel.graph.translation import Refused, Translation
+
+TRANSLATIONS = conversions.TRANSLATIONS
+make_constants = conversions.make_constants
+
+OPS = frozenset(
+    {
+        *("quantize", "dequantize"),
+        *("q_conv", "q_linear", "q_linear_dynamic"),
+        *(
+            "q_table",
+            "q_add",
+            "q_mul",
+            "q_max_pool",
+            "q_avg_pool",
+            "q_concat",
+            "q_batch_norm",
+            "q_shuffle",
+        ),
+    }
+)
+"""Kinds of ops that are ours: csrc/quant/graph."""
+
+LAYERS = frozenset({"q_conv", "q_linear", "q_linear_dynamic"})
+
+_MATCHES = (
+    layers.quantized,
+    layers.added,
+    elementwise.table,
+    elementwise.binary,
+    joining.concat,
+    pooling.max_pool,
+    pooling.avg_pool,
+    normalization.batch_norm,
+    shuffle.shuffled,
+    moves.moved,
+)
+"""Each takes what stands before a quantize, or says that it is none of its own. The first does."""
+
+
+def claim(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
+    """Translate what is computed of integers; return what might have been, and why it was not."""
+    left: list[tuple[Node, str]] = []
+    for node in graph.nodes:
+        if is_quantize(node):
+            found = between(node)
+            _attempt(translation, node, left, partial(_take, translation, found))
+    for node in graph.nodes:
+        if node not in translation.unit_of:
+            _attempt(translation, node, left, partial(layers.to_floats, translation, node))
+    return left
+
+
+def _take(translation: Translation, found: Between) -> bool:
+    return any(match(translation, found) for match in _MATCHES)
+
+
+def _attempt(
+    translation: Translation,
+    node: Node,
+    left: list[tuple[Node, str]],
+    take: Callable[[], bool],
+) -> None:
+    try:
+        take()
+    except Refused as why:
+        translation.undo()
+        if str(why):
+            left.append((node, str(why)))

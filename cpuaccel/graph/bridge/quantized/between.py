@@ -1,0 +1,114 @@
+"""What stands before a quantize: functions of one number, and what they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torch.utils._python_dispatch import _disable_current_modes
+
+from cpuaccel.graph.bridge._arguments import bound, only_user
+from cpuaccel.graph.bridge.quantized.tensors import CODES, Quantizer, quantizer_of, source_of
+
+_aten: Any = torch.ops.aten
+
+_RELU = _aten.relu.default
+_CLAMPS = frozenset(
+    {
+        _aten.clamp.default,
+        _aten.clamp_min.default,
+        _aten.clamp_max.default,
+        _aten.hardtanh.default,
+        _RELU,
+    }
+)
+_FUNCTIONS = _CLAMPS | {
+    _aten.abs.default,
+    _aten.celu.default,
+    _aten.elu.default,
+    _aten.exp.default,
+    _aten.gelu.default,
+    _aten.hardsigmoid.default,
+    _aten.hardswish.default,
+    _aten.leaky_relu.default,
+    _aten.mish.default,
+    _aten.neg.default,
+    _aten.sigmoid.default,
+    _aten.silu.default,
+    _aten.softplus.default,
+    _aten.tanh.default,
+    # With a number.
+    _aten.add.Tensor,
+    _aten.div.Tensor,
+    _aten.mul.Tensor,
+    _aten.sub.Tensor,
+}
+
+
+@dataclass(frozen=True)
+class Between:
+    """A quantize, the functions before it, nearest to it last, and the node that they are of."""
+
+    quantize: Node
+    functions: Sequence[Node]
+    anchor: Node
+
+    @property
+    def quantizer(self) -> Quantizer:
+        """Return that of the result."""
+        return quantizer_of(self.quantize)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Return all that is done to the anchor."""
+        return [*self.functions, self.quantize]
+
+    def is_relu(self) -> bool:
+        """Say whether the functions are one ReLU."""
+        return [node.target for node in self.functions] == [_RELU]
+
+    def only_clamps(self) -> bool:
+        """Say whether the functions limit values.
+
+        Rounding goes up with its argument, so that values may as well be limited after it.
+        """
+        return all(node.target in _CLAMPS for node in self.functions)
+
+    def table(self, before: Quantizer) -> list[int]:
+        """Return what integers of `before` become."""
+        return [int(code) for code in self.quantizer.codes(self._applied(before.real()))]
+
+    def clamp_table(self) -> list[int]:
+        """Return what the functions, which only clamp, make of the result's own integers."""
+        q = self.quantizer
+        limits = torch.tensor([-float("inf"), float("inf")])
+        low, high = (int(code) for code in q.codes(self._applied(limits)))
+        return [min(max(code, low), high) for code in range(CODES)]
+
+    def _applied(self, values: Tensor) -> Tensor:
+        with _disable_current_modes():
+            for node in self.functions:
+                target: Any = node.target
+                values = target(values, *node.args[1:], **node.kwargs)
+        return values
+
+
+def between(quantize: Node) -> Between:
+    """Walk from a quantize to the first node that is no function of one number."""
+    functions: list[Node] = []
+    node = source_of(quantize)
+    while _is_function(node) and only_user(node) is not None:
+        functions.insert(0, node)
+        node = source_of(node)
+    return Between(quantize, functions, node)
+
+
+def _is_function(node: Any) -> bool:
+    if not isinstance(node, Node) or node.target not in _FUNCTIONS:
+        return False
+    rest = list(bound(node).values())[1:]
+    return isinstance(node.args[0], Node) and not any(isinstance(each, Node) for each in rest)

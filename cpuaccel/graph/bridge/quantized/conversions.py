@@ -1,0 +1,56 @@
+"""quantize and dequantize themselves, around what is computed in float."""
+
+from __future__ import annotations
+
+from torch.fx import Graph, Node
+
+from cpuaccel.graph.bridge.quantized.tensors import (
+    DEQUANTIZE,
+    DEQUANTIZE_CHANNELS,
+    QUANTIZE,
+    is_dequantize,
+    is_quantize,
+    quantizer_of,
+    source_of,
+)
+from cpuaccel.graph.translation import Refused, Translation, value_of
+
+_NOT_HERE = "a quantizer other than of 0..255 of uint8, by numbers"
+
+
+def _quantize(translation: Translation, node: Node) -> None:
+    if not is_quantize(node):
+        raise Refused(_NOT_HERE)
+    translation.begin([node], node)
+    x = translation.read(source_of(node))
+    translation.op("quantize", [x], node, **quantizer_of(node).attributes("to"))
+
+
+def _dequantize(translation: Translation, node: Node) -> None:
+    if translation.is_constant(node):
+        raise Refused("")
+    if not is_dequantize(node):
+        raise Refused(_NOT_HERE)
+    translation.begin([node], node)
+    x = translation.read(source_of(node))
+    translation.op("dequantize", [x], node, **quantizer_of(node).attributes("from"))
+
+
+def make_constants(graph: Graph, translation: Translation) -> None:
+    """Dequantize weights that are read as floats once, not in each call."""
+    for node in graph.find_nodes(op="call_function", target=DEQUANTIZE_CHANNELS):
+        scales, zero_points = node.args[1:3]
+        read = all((user, node) in translation.looked_through for user in node.users)
+        constants = (source_of(node), scales, zero_points)
+        if read or not all(translation.is_constant(each) for each in constants):
+            continue
+        (number,) = translation.prepare(
+            "dequantize",
+            [translation.read_constant(each) for each in constants],
+            [value_of(translation.tensor(node))],
+            axis=node.args[3],
+        )
+        translation.name_constant(node, number)
+
+
+TRANSLATIONS = {QUANTIZE: _quantize, DEQUANTIZE: _dequantize}

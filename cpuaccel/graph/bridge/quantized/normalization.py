@@ -1,0 +1,59 @@
+"""Batch norms of integers: a factor and an offset of each channel."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from cpuaccel.graph.bridge._arguments import bound, only_user
+from cpuaccel.graph.bridge.quantized.between import Between
+from cpuaccel.graph.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
+from cpuaccel.graph.program import Value
+from cpuaccel.graph.translation import Translation
+
+_aten: Any = torch.ops.aten
+_STATISTICS = ("weight", "bias", "running_mean", "running_var")
+
+
+def batch_norm(translation: Translation, found: Between) -> bool:
+    """quantize(relu(batch_norm(dequantize(x))))"""
+    result = found.anchor
+    if result.target is not operator.getitem or result.args[1] != 0:
+        return False
+    node: Any = result.args[0]
+    if node.target is not _aten._native_batch_norm_legit_no_training.default:
+        return False
+    if only_user(node) is None or only_user(result) is None:
+        return False
+    given = bound(node)
+    src = given["input"]
+    statistics = [given[name] for name in _STATISTICS]
+    if not is_dequantize(src) or not all(translation.is_constant(each) for each in statistics):
+        return False
+    relu = found.is_relu()
+    if found.functions and not relu:
+        return False
+    before, after = quantizer_of(src), found.quantizer
+    translation.look_through(node, src)
+    translation.begin([node, result, *found.nodes], found.quantize)
+    channels = Value(torch.float32, tuple(statistics[0].meta["val"].shape))
+    factors = translation.prepare(
+        "channel_affine",
+        [translation.read(each) for each in statistics],
+        [channels, channels],
+        epsilon=float(given["eps"]),
+        src_scale=before.scale,
+        dst_scale=after.scale,
+    )
+    translation.op(
+        "q_batch_norm",
+        [translation.read(source_of(src)), *factors],
+        found.quantize,
+        **before.attributes("src"),
+        **after.attributes("dst"),
+        relu=relu,
+    )
+    translation.end()
+    return True

@@ -1,0 +1,111 @@
+"""Pools of integers, which keep the quantizer; a table changes it where that is asked for."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.graph.bridge._arguments import bound, numbers, only_user
+from cpuaccel.graph.bridge.quantized.between import Between
+from cpuaccel.graph.bridge.quantized.tensors import (
+    is_dequantize,
+    quantizer_of,
+    source_of,
+)
+from cpuaccel.graph.program import Value
+from cpuaccel.graph.translation import Translation, value_of
+
+_aten: Any = torch.ops.aten
+_IMAGES = 4
+
+
+def max_pool(translation: Translation, found: Between) -> bool:
+    """quantize(max_pool2d(dequantize(x)))"""
+    result = found.anchor
+    if result.target is not operator.getitem or result.args[1] != 0:
+        return False
+    node: Any = result.args[0]
+    if node.target is not _aten.max_pool2d_with_indices.default:
+        return False
+    if only_user(node) is None or only_user(result) is None:
+        return False
+    given = bound(node)
+    attributes = _window(given)
+    attributes["dilations"] = numbers(given["dilation"], 2)
+    return _pool(translation, found, [node, result], given["self"], "q_max_pool", attributes)
+
+
+def avg_pool(translation: Translation, found: Between) -> bool:
+    """quantize(avg_pool2d(dequantize(x))), adaptive_avg_pool2d, and means over images."""
+    node = found.anchor
+    attributes = _averages(translation, node)
+    if attributes is None or only_user(node) is None:
+        return False
+    src = bound(node)["self"]
+    if is_dequantize(src):
+        attributes.update(quantizer_of(src).attributes("x"))
+    return _pool(translation, found, [node], src, "q_avg_pool", attributes)
+
+
+def _averages(translation: Translation, node: Node) -> dict[str, Any] | None:
+    if node.target is _aten.avg_pool2d.default:
+        given = bound(node)
+        if given["divisor_override"] is not None:
+            return None
+        return {**_window(given), "count_padding": given["count_include_pad"]}
+    if node.target is _aten._adaptive_avg_pool2d.default:
+        return {"sizes": numbers(bound(node)["output_size"], 2)}
+    if node.target is _aten.mean.dim:
+        given = bound(node)
+        rank = translation.tensor(given["self"]).dim()
+        dims = sorted(dim % rank for dim in given["dim"] or range(rank))
+        if given["dtype"] is None and rank == _IMAGES and dims == [2, 3]:
+            return {"sizes": [1, 1]}
+    return None
+
+
+def _window(given: dict[str, Any]) -> dict[str, Any]:
+    kernel = numbers(given["kernel_size"], 2)
+    return {
+        "kernel": kernel,
+        "strides": numbers(given["stride"], 2) if given["stride"] else kernel,
+        "padding": numbers(given["padding"], 2),
+        "ceil": bool(given["ceil_mode"]),
+    }
+
+
+def _pool(
+    translation: Translation,
+    found: Between,
+    nodes: list[Node],
+    src: Any,
+    kind: str,
+    attributes: dict[str, Any],
+) -> bool:
+    if not is_dequantize(src) or translation.tensor(src).dim() != _IMAGES:
+        return False
+    pooled = translation.tensor(nodes[-1])
+    flat = pooled.dim() != _IMAGES  # a mean that keeps no dimensions
+    entries = found.table(quantizer_of(src))
+    has_table = entries != list(range(len(entries)))
+    to = found.quantize
+    translation.look_through(nodes[0], src)
+    translation.begin([*nodes, *found.nodes], to)
+    like = value_of(translation.tensor(to))
+    images = Value(like.dtype, (*like.sizes, 1, 1)) if flat else like
+    steps: list[tuple[str, Value, dict[str, Any]]] = [(kind, images, attributes)]
+    if flat:
+        steps.append(("view", like, {}))
+    if has_table:
+        steps.append(("q_table", like, {"table": entries}))
+    value = translation.read(source_of(src))
+    for index, (step, made, given) in enumerate(steps):
+        if index == len(steps) - 1:
+            translation.op(step, [value], to, **given)
+        else:
+            value = translation.op(step, [value], like=made, **given)
+    translation.end()
+    return True

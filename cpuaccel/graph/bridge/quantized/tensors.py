@@ -1,0 +1,96 @@
+"""Nodes that quantize and dequantize, and what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
+from torch import Tensor
+from torch.fx import Node
+from torch.utils._python_dispatch import _disable_current_modes
+
+_decomposed: Any = torch.ops.quantized_decomposed
+
+QUANTIZE = _decomposed.quantize_per_tensor.default
+DEQUANTIZE = _decomposed.dequantize_per_tensor.default
+DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default
+QUANTIZE_BY_TENSORS = _decomposed.quantize_per_tensor.tensor
+DEQUANTIZE_BY_TENSORS = _decomposed.dequantize_per_tensor.tensor
+CHOOSE = _decomposed.choose_qparams.tensor
+
+CODES = 256
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """real = (value - zero_point) * scale, of uint8."""
+
+    scale: float
+    zero_point: int
+
+    def attributes(self, name: str) -> dict[str, Any]:
+        """Return it as the attributes of an op."""
+        return {f"{name}_scale": self.scale, f"{name}_zero_point": self.zero_point}
+
+    def real(self) -> Tensor:
+        """Return the real values of 0 to 255."""
+        with _disable_current_modes():
+            codes = torch.arange(CODES, dtype=torch.float32)
+            return (codes - self.zero_point) * self.scale
+
+    def codes(self, real: Tensor) -> Tensor:
+        """Quantize float32, as quantize_per_tensor does."""
+        with _disable_current_modes():
+            # As torch's kernels, which multiply by the inverse.
+            steps = torch.round(real * (1.0 / self.scale)) + self.zero_point
+            return torch.clamp(torch.nan_to_num(steps, nan=255.0), 0, 255).to(torch.uint8)
+
+
+def is_quantize(node: Any) -> bool:
+    """Say whether a node quantizes a float32 tensor to 0..255 of uint8, by numbers."""
+    return (
+        isinstance(node, Node) and node.target is QUANTIZE and _full_uint8(node) and _floats(node)
+    )
+
+
+def is_dequantize(node: Any) -> bool:
+    """Say whether a node is the opposite of `is_quantize`."""
+    return (
+        isinstance(node, Node)
+        and node.target is DEQUANTIZE
+        and _full_uint8(node)
+        and node.meta["val"].dtype == torch.float32
+    )
+
+
+def quantizer_of(node: Node) -> Quantizer:
+    """Return what a node of these two has."""
+    scale: Any = node.args[1]
+    zero_point: Any = node.args[2]
+    return Quantizer(float(scale), int(zero_point))
+
+
+def source_of(dequantize: Node) -> Node:
+    """Return the integers that a node dequantizes, or the tensor that it quantizes."""
+    (source,) = (node for node in dequantize.args[:1] if isinstance(node, Node))
+    return source
+
+
+def _full_uint8(node: Node) -> bool:
+    if len(node.args) < 6 or any(isinstance(each, Node) for each in node.args[1:]):
+        return False
+    scale: Any
+    zero_point: Any
+    scale, zero_point, lowest, highest, dtype = node.args[1:6]
+    return bool(
+        (lowest, highest, dtype) == (0, 255, torch.uint8)
+        and scale > 0
+        and 0 <= zero_point <= highest
+    )
+
+
+def _floats(node: Node) -> bool:
+    value = source_of(node).meta.get("val")
+    return isinstance(value, Tensor) and value.dtype == torch.float32

@@ -1,0 +1,128 @@
+// Steps number by number.
+//
+//   op quantize in X out Y      to_*: f32 to u8
+//   op dequantize in X out Y    from_*: u8 to f32
+//   op q_table in X out Y       table=is: 256 entries: any function of one u8
+//   op q_add, q_mul in A B out Y
+//       a_*, b_*, to_*; relu=b:. B has A's sizes, or one number for each image and channel of A
+
+#include <stdexcept>
+
+#include "graph/function_step.h"
+#include "graph/own.h"
+#include "kernels/binary/binary.h"
+#include "kernels/dequantize/dequantize.h"
+#include "kernels/quantize/quantize.h"
+#include "kernels/table/table.h"
+#include "quant/graph/values.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using graph::attribute;
+using graph::Building;
+using graph::FunctionStep;
+using graph::Id;
+using graph::Operation;
+using graph::Order;
+using graph::Program;
+using Pointers = std::span<void* const>;
+
+uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }
+
+void add(Building& building, std::vector<Id> inputs, Id to, const graph::TensorDesc& desc,
+         FunctionStep::Function function) {
+  building.add(std::make_unique<FunctionStep>(std::move(inputs), to, desc, std::move(function)));
+}
+
+void add_quantize(Building& building, const Program&, const Operation& operation) {
+  const auto q = value_quantizer(operation, "to");
+  const Id from = without_gaps(building, operation.inputs[0]);
+  const auto desc = building.desc(from);
+  const int64_t count = count_of(desc.sizes);
+  add(building, {from}, operation.outputs[0], desc, [=](Pointers in, Pointers out) {
+    kernels::quantize_u8(static_cast<const float*>(in[0]), u8(out[0]), count, q.scale,
+                         q.zero_point);
+  });
+}
+
+void add_dequantize(Building& building, const Program&, const Operation& operation) {
+  const auto q = value_quantizer(operation, "from");
+  const Id from = without_gaps(building, operation.inputs[0]);
+  const auto desc = building.desc(from);
+  const int64_t count = count_of(desc.sizes);
+  add(building, {from}, operation.outputs[0], desc, [=](Pointers in, Pointers out) {
+    kernels::dequantize_u8(u8(in[0]), static_cast<float*>(out[0]), count, q.scale, q.zero_point);
+  });
+}
+
+void add_table(Building& building, const Program&, const Operation& operation) {
+  const auto entries = attribute(operation.attributes, "table", std::vector<int64_t>());
+  std::vector<uint8_t> table(entries.begin(), entries.end());
+  if (table.size() != kernels::kTableEntries) {
+    throw std::runtime_error("a table of other than 256 entries");
+  }
+  const Id from = without_gaps(building, operation.inputs[0]);
+  const auto desc = building.desc(from);
+  const int64_t count = count_of(desc.sizes);
+  add(building, {from}, operation.outputs[0], desc,
+      [count, table = std::move(table)](Pointers in, Pointers out) {
+        kernels::table_u8(u8(in[0]), u8(out[0]), count, table.data());
+      });
+}
+
+// Whether `b` is one number for each image and channel of `a`.
+bool is_for_channels(const graph::Sizes& a, const graph::Sizes& b) {
+  return a.size() > 2 && a.size() == b.size() && a[0] == b[0] && a[1] == b[1] &&
+         count_of(b) == b[0] * b[1];
+}
+
+void add_binary(Building& building, const Program&, const Operation& operation) {
+  const auto a = value_quantizer(operation, "a"), b = value_quantizer(operation, "b"),
+             to = value_quantizer(operation, "to");
+  const kernels::BinaryQuantizers q{
+      .scale_a = a.scale,
+      .scale_b = b.scale,
+      .scale = to.scale,
+      .zero_point_a = a.zero_point,
+      .zero_point_b = b.zero_point,
+      .zero_point = to.zero_point,
+      .relu = attribute(operation.attributes, "relu", false),
+  };
+  const auto op = operation.name == "q_add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
+  if (!kernels::in_range(op, q)) {
+    throw std::runtime_error("results could leave int32");
+  }
+  const auto sizes_a = building.desc(operation.inputs[0]).sizes;
+  const auto sizes_b = building.desc(operation.inputs[1]).sizes;
+  if (sizes_a == sizes_b) {
+    const Id left = without_gaps(building, operation.inputs[0]);
+    const auto desc = building.desc(left);
+    const Id right = in_order(building, operation.inputs[1], order_of(desc));
+    const int64_t count = count_of(sizes_a);
+    add(building, {left, right}, operation.outputs[0], desc, [=](Pointers in, Pointers out) {
+      kernels::binary_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), count, q);
+    });
+    return;
+  }
+  if (!is_for_channels(sizes_a, sizes_b)) {
+    throw std::runtime_error("operands of other sizes");
+  }
+  const Id left = in_order(building, operation.inputs[0], Order::channels_last);
+  const Id right = in_order(building, operation.inputs[1], Order::channels_last);
+  const kernels::BinaryRows rows{sizes_a[0], count_of(sizes_a) / (sizes_a[0] * sizes_a[1]),
+                                 sizes_a[1]};
+  add(building, {left, right}, operation.outputs[0], building.desc(left),
+      [=](Pointers in, Pointers out) {
+        kernels::binary_rows_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), rows, q);
+      });
+}
+
+const graph::RegisterOwn kQuantize("quantize", add_quantize);
+const graph::RegisterOwn kDequantize("dequantize", add_dequantize);
+const graph::RegisterOwn kTable("q_table", add_table);
+const graph::RegisterOwn kAdd("q_add", add_binary);
+const graph::RegisterOwn kMul("q_mul", add_binary);
+
+}  // namespace
+}  // namespace cpuaccel::quant

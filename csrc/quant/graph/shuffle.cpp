@@ -1,0 +1,79 @@
+// Channel shuffles, as ShuffleNet cuts them into parts.
+//
+//   op q_shuffle in X... out Y    groups=i: min=i: max=i:, multiples of groups; table=is: or none
+//
+//   x = the X side by side along the channels: one, or as many as there are groups, of equal sizes
+//   shuffled[:, c * groups + g] = x[:, g * (C / groups) + c]
+//   Y = table[shuffled[:, min:max]]
+
+#include <stdexcept>
+
+#include "graph/function_step.h"
+#include "graph/own.h"
+#include "kernels/interleave/interleave.h"
+#include "kernels/table/table.h"
+#include "quant/graph/values.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using graph::attribute;
+using graph::Building;
+using graph::Id;
+using graph::Operation;
+using graph::Order;
+using graph::Program;
+using kernels::InterleaveSource;
+
+struct Shuffle {
+  int64_t groups, start, columns;  // of each group, those from `start` on
+  int64_t pitch;                   // channels of each X
+  int64_t apart;                   // of the groups of one X, in channels
+};
+
+std::vector<InterleaveSource> sources(const Shuffle& shuffle, std::span<void* const> in) {
+  std::vector<InterleaveSource> result;
+  for (int64_t g = 0; g < shuffle.groups; ++g) {
+    const bool one = in.size() == 1;
+    const auto* data = static_cast<const uint8_t*>(in[one ? 0 : static_cast<size_t>(g)]);
+    result.push_back({data + (one ? g * shuffle.apart : 0) + shuffle.start, shuffle.pitch});
+  }
+  return result;
+}
+
+void add_shuffle(Building& building, const Program&, const Operation& operation) {
+  const auto& attributes = operation.attributes;
+  const auto groups = attribute(attributes, "groups", int64_t{1});
+  const auto min = attribute(attributes, "min", int64_t{0});
+  const auto max = attribute(attributes, "max", int64_t{0});
+  const auto entries = attribute(attributes, "table", std::vector<int64_t>());
+  std::vector<Id> inputs;
+  for (const Id id : operation.inputs) {
+    inputs.push_back(in_order(building, id, Order::channels_last));
+  }
+  const auto sizes = building.desc(inputs[0]).sizes;
+  const auto count = static_cast<int64_t>(inputs.size());
+  const int64_t C = count * sizes.at(1);
+  const bool fits = sizes.size() == 4 && (count == 1 || count == groups) && C % groups == 0 &&
+                    min % groups == 0 && max % groups == 0 && min < max && max <= C;
+  for (const Id id : inputs) {
+    if (!fits || building.desc(id).sizes != sizes) {
+      throw std::runtime_error("a shuffle of channels that are cut otherwise");
+    }
+  }
+  const Shuffle shuffle{groups, min / groups, (max - min) / groups, sizes[1], C / groups};
+  const int64_t rows = sizes[0] * sizes[2] * sizes[3];
+  std::vector<uint8_t> table(entries.begin(), entries.end());
+  building.add(std::make_unique<graph::FunctionStep>(
+      inputs, operation.outputs[0],
+      graph::dense({sizes[0], max - min, sizes[2], sizes[3]}, Order::channels_last),
+      [=](std::span<void* const> in, std::span<void* const> out) {
+        kernels::shuffle_u8(sources(shuffle, in), static_cast<uint8_t*>(out[0]), rows,
+                            shuffle.columns, table.empty() ? nullptr : table.data());
+      }));
+}
+
+const graph::RegisterOwn kShuffle("q_shuffle", add_shuffle);
+
+}  // namespace
+}  // namespace cpuaccel::quant

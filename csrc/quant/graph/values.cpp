@@ -1,0 +1,47 @@
+#include "quant/graph/values.h"
+
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+
+namespace cpuaccel::quant {
+
+using graph::Building;
+using graph::Id;
+using graph::Order;
+
+ValueQuantizer value_quantizer(const graph::Operation& operation, const std::string& name) {
+  const float scale = graph::attribute(operation.attributes, name + "_scale", 0.0f);
+  const auto zero_point = graph::attribute(operation.attributes, name + "_zero_point", int64_t{0});
+  if (!(scale > 0.0f) || zero_point < 0 || zero_point > 255) {
+    throw std::runtime_error("a quantiser that uint8 does not have");
+  }
+  return {scale, static_cast<int32_t>(zero_point)};
+}
+
+int64_t count_of(const graph::Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+Order order_of(const graph::TensorDesc& desc) {
+  const bool contiguous = graph::same_places(desc, graph::dense(desc.sizes, Order::contiguous));
+  const bool last = graph::same_places(desc, graph::dense(desc.sizes, Order::channels_last));
+  return last && !contiguous ? Order::channels_last : Order::contiguous;
+}
+
+Id in_order(Building& building, Id id, Order order) {
+  const auto desc = building.desc(id);
+  const auto wanted = graph::dense(desc.sizes, order);
+  if (graph::same_places(desc, wanted)) {
+    return id;
+  }
+  const Id copy = building.new_value(building.type(id));
+  graph::add_copy(building, id, copy, wanted);
+  return copy;
+}
+
+Id without_gaps(Building& building, Id id) {
+  return in_order(building, id, order_of(building.desc(id)));
+}
+
+}  // namespace cpuaccel::quant

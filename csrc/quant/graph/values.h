@@ -1,0 +1,37 @@
+// What the steps of this folder share: how quantised values of a program lie, and their quantisers.
+//
+// They are kinds of ops for programs of csrc/graph, on uint8 values that quantize_per_tensor made:
+//
+//   real = (value - zero_point) * scale
+//
+// with attributes NAME_scale=f: and NAME_zero_point=i: for each quantiser NAME.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/build.h"
+
+namespace cpuaccel::quant {
+
+struct ValueQuantizer {
+  float scale;
+  int32_t zero_point;
+};
+
+// The quantiser NAME of an op. Throws std::runtime_error where its zero point is no uint8 or its
+// scale not positive.
+ValueQuantizer value_quantizer(const graph::Operation& operation, const std::string& name);
+
+int64_t count_of(const graph::Sizes& sizes);
+
+// In which order a tensor without gaps lies; contiguous of all others.
+graph::Order order_of(const graph::TensorDesc& desc);
+
+// The value itself if it lies in this order without gaps, else a copy that does.
+graph::Id in_order(graph::Building& building, graph::Id id, graph::Order order);
+
+// The value itself if it has no gaps, in whatever order of ours; else a copy.
+graph::Id without_gaps(graph::Building& building, graph::Id id);
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,331 @@
+"""Which ops run as integers in quantized models: partitions are asserted, and the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.ao.quantization import QConfigMapping, get_default_qconfig_mapping
+from torch.ao.quantization.qconfig import default_dynamic_qconfig
+from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
+import cpuaccel
+from cpuaccel.graph import report
+from graph._compiled import Lambda, needs_onednn, randomized
+
+pytestmark = needs_onednn
+
+
+@pytest.fixture(autouse=True)
+def _engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.quantized, "engine", "x86")
+    torch.manual_seed(0)
+
+
+class Net(Lambda):
+    """One that FX can trace: of one argument."""
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, x)
+
+
+def converted(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = None) -> Any:
+    """Return what convert_fx makes of a model."""
+    mapping = mapping or get_default_qconfig_mapping("x86")
+    prepared = prepare_fx(randomized(model).eval(), mapping, args)
+    for _ in range(3):
+        prepared(*args)
+    return convert_fx(prepared)
+
+
+def kinds_of(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = None) -> list[str]:
+    """Run a model's quantized form by its graph, compare, and return the kinds of the ops."""
+    with torch.no_grad():
+        quantized = converted(model, *args, mapping=mapping)
+        expected = quantized(*args)
+        lowered = cpuaccel.quant.lower(quantized)
+        report.clear()
+        optimized = cpuaccel.optimize(lowered, args)
+        found = optimized(*args)
+    cpuaccel.reset_stats()
+    assert found.shape == expected.shape
+    # One step of a result of 8 bits may round otherwise.
+    step = (expected.max() - expected.min()).item() / 100
+    torch.testing.assert_close(found, expected, atol=step, rtol=0)
+    (one,) = report.reports()
+    return [kind for kinds in one.kinds() for kind in kinds]
+
+
+def _image(channels: int = 16, size: int = 12) -> Tensor:
+    return torch.randn(2, channels, size, size)
+
+
+def _conv(**options: Any) -> nn.Conv2d:
+    return nn.Conv2d(16, 16, 3, **{"padding": 1, **options})
+
+
+LAYERS: list[tuple[str, Callable[[], nn.Module], tuple[int, ...], str]] = [
+    ("conv1d", lambda: nn.Conv1d(8, 16, 3, stride=2, padding=1), (2, 8, 21), "q_conv"),
+    ("conv2d", lambda: nn.Conv2d(16, 24, 3, padding=1), (2, 16, 9, 9), "q_conv"),
+    ("conv3d", lambda: nn.Conv3d(4, 8, 3, padding=1), (1, 4, 5, 6, 7), "q_conv"),
+    ("stem", lambda: nn.Conv2d(3, 16, 7, stride=2, padding=3), (1, 3, 33, 33), "q_conv"),
+    ("dilated", lambda: nn.Conv2d(16, 16, 3, dilation=2), (1, 16, 11, 11), "q_conv"),
+    ("grouped", lambda: nn.Conv2d(32, 32, 3, groups=4), (1, 32, 9, 9), "q_conv"),
+    ("depthwise", lambda: nn.Conv2d(32, 32, 3, groups=32), (1, 32, 9, 9), "q_conv"),
+    ("no bias", lambda: nn.Conv2d(16, 8, 1, bias=False), (1, 16, 7, 9), "q_conv"),
+    ("transposed", lambda: nn.ConvTranspose2d(8, 16, 3, stride=2), (1, 8, 7, 7), "q_conv"),
+    ("linear", lambda: nn.Linear(24, 40), (5, 24), "q_linear"),
+    ("linear of three", lambda: nn.Linear(24, 40), (2, 5, 24), "q_linear"),
+    ("linear without bias", lambda: nn.Linear(24, 40, bias=False), (5, 24), "q_linear"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "sizes", "kind"), [row[1:] for row in LAYERS], ids=[row[0] for row in LAYERS]
+)
+def test_a_layer_runs_as_integers(
+    make: Callable[[], nn.Module], sizes: tuple[int, ...], kind: str
+) -> None:
+    per_tensor = isinstance(layer := make(), nn.ConvTranspose2d)
+    mapping = get_default_qconfig_mapping("fbgemm" if per_tensor else "x86")
+    if per_tensor:  # as the workflow asks for transposed layers
+        weights = torch.ao.quantization.default_weight_observer
+        activations = torch.ao.quantization.HistogramObserver.with_args(reduce_range=True)
+        mapping = QConfigMapping().set_global(
+            torch.ao.quantization.QConfig(activation=activations, weight=weights)
+        )
+    model = Net(lambda self, x: self.layer(x), layer=layer)
+    found = kinds_of(model, torch.randn(sizes), mapping=mapping)
+    assert found == ["quantize", kind, "dequantize"]
+
+
+FOLLOWING: list[tuple[str, Callable[[Tensor], Tensor]]] = [
+    ("relu", F.relu),
+    ("relu6", F.relu6),
+    ("hardtanh", lambda x: F.hardtanh(x, -0.5, 0.75)),
+    ("hardswish", F.hardswish),
+    ("sigmoid", torch.sigmoid),
+    ("hardsigmoid", F.hardsigmoid),
+    ("tanh", torch.tanh),
+    ("leaky_relu", lambda x: F.leaky_relu(x, 0.2)),
+    ("elu", lambda x: F.elu(x, 0.7)),
+]
+
+
+@pytest.mark.parametrize(
+    "function", [row[1] for row in FOLLOWING], ids=[row[0] for row in FOLLOWING]
+)
+@pytest.mark.parametrize("kind", ["q_conv", "q_linear"])
+def test_a_function_runs_with_the_layer_before_it(
+    function: Callable[[Tensor], Tensor], kind: str
+) -> None:
+    layer = _conv() if kind == "q_conv" else nn.Linear(24, 40)
+    x = _image() if kind == "q_conv" else torch.randn(5, 24)
+    model = Net(lambda self, x: function(self.layer(x)), layer=layer)
+    assert kinds_of(model, x) == ["quantize", kind, "dequantize"]
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("op", [torch.add, torch.mul])
+def test_an_operation_runs_with_the_layer_before_it(
+    op: Callable[[Tensor, Tensor], Tensor], relu: bool
+) -> None:
+    model = Net(
+        lambda self, x: (F.relu if relu else torch.clone)(op(self.b(self.a(x)), x)),
+        a=_conv(),
+        b=_conv(),
+    )
+    found = kinds_of(model, _image())
+    assert found[:3] == ["quantize", "q_conv", "q_conv"]
+    assert found[3:] in (["dequantize"], ["view", "dequantize"])
+
+
+def test_an_operation_of_what_is_read_elsewhere_is_a_step() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        a, b = self.a(x), self.b(x)
+        return torch.cat([a + b, a, b], 1)
+
+    found = kinds_of(Net(forward, a=_conv(), b=_conv()), _image())
+    assert sorted(found) == ["dequantize", "q_add", "q_concat", "q_conv", "q_conv", "quantize"]
+
+
+def test_squeeze_and_excite() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return y * torch.sigmoid(self.excite(F.adaptive_avg_pool2d(y, 1)))
+
+    model = Net(forward, conv=_conv(), excite=nn.Conv2d(16, 16, 1))
+    found = kinds_of(model, _image())
+    assert sorted(found) == ["dequantize", "q_avg_pool", "q_conv", "q_conv", "q_mul", "quantize"]
+
+
+POOLS: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
+    ("max", lambda x: F.max_pool2d(x, 3, 2, 1), "q_max_pool"),
+    ("max, ceil", lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), "q_max_pool"),
+    ("max, dilated", lambda x: F.max_pool2d(x, 2, 2, dilation=2), "q_max_pool"),
+    ("average", lambda x: F.avg_pool2d(x, 3, 2, 1), "q_avg_pool"),
+    ("average, inside", lambda x: F.avg_pool2d(x, 3, 2, 1, False, False), "q_avg_pool"),
+    ("adaptive", lambda x: F.adaptive_avg_pool2d(x, 5), "q_avg_pool"),
+    ("global", lambda x: F.adaptive_avg_pool2d(x, 1), "q_avg_pool"),
+    ("mean", lambda x: x.mean((2, 3), keepdim=True), "q_avg_pool"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pool", "kind"), [row[1:] for row in POOLS], ids=[row[0] for row in POOLS]
+)
+def test_pools_run_as_integers(pool: Callable[[Tensor], Tensor], kind: str) -> None:
+    model = Net(lambda self, x: pool(self.conv(x)), conv=_conv())
+    assert kinds_of(model, _image()) == ["quantize", "q_conv", kind, "dequantize"]
+
+
+def test_a_head_stays_integers() -> None:
+    model = Net(
+        lambda self, x: self.head(torch.flatten(self.conv(x).mean((2, 3)), 1)),
+        conv=_conv(),
+        head=nn.Linear(16, 10),
+    )
+    found = kinds_of(model, _image())
+    assert [kind for kind in found if kind != "view"] == [
+        *("quantize", "q_conv", "q_avg_pool", "q_linear", "dequantize")
+    ]
+
+
+def test_concatenations_change_quantizers_on_the_way() -> None:
+    model = Net(
+        lambda self, x: F.relu(self.last(torch.cat([self.a(x), 3 * self.b(x), x], 1))),
+        a=_conv(),
+        b=_conv(),
+        last=nn.Conv2d(48, 8, 1),
+    )
+    found = kinds_of(model, _image())
+    assert found.count("q_concat") == 1
+    assert found.count("q_conv") == 3
+    assert set(found) <= {"quantize", "q_conv", "q_concat", "q_table", "dequantize"}
+
+
+def test_batch_norm_is_a_factor_and_an_offset() -> None:
+    model = Net(
+        lambda self, x: self.conv(F.relu(self.norm(x))), norm=nn.BatchNorm2d(16), conv=_conv()
+    )
+    assert kinds_of(model, _image()) == ["quantize", "q_batch_norm", "q_conv", "dequantize"]
+
+
+def test_shuffled_channels() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        a, b = x.chunk(2, 1)
+        y = torch.cat([a, F.relu(self.conv(b))], 1)
+        n, c, h, w = y.shape
+        y = y.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
+        c, d = y.chunk(2, 1)
+        return torch.cat([c, self.last(d)], 1)
+
+    model = Net(forward, conv=nn.Conv2d(16, 16, 1), last=nn.Conv2d(16, 16, 1))
+    found = kinds_of(model, _image(32))
+    assert found.count("q_shuffle") == 2
+    assert "permute" not in found
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_dynamically_quantized_linear(relu: bool) -> None:
+    mapping = QConfigMapping().set_global(default_dynamic_qconfig)
+    model = Net(
+        lambda self, x: F.relu(self.linear(x)) if relu else self.linear(x),
+        linear=nn.Linear(24, 40),
+    )
+    assert kinds_of(model, torch.randn(5, 24), mapping=mapping) == ["q_linear_dynamic"]
+
+
+def test_floats_between_integers() -> None:
+    model = Net(lambda self, x: self.b(torch.exp(self.a(x)).log1p()), a=_conv(), b=_conv())
+    found = kinds_of(model, _image())
+    assert found.count("q_conv") == 2
+    assert "dequantize" in found
+
+
+def _quantize(x: Tensor, scale: float, zero_point: int) -> Tensor:
+    q = torch.ops.quantized_decomposed
+    codes = q.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
+    return q.dequantize_per_tensor(codes, scale, zero_point, 0, 255, torch.uint8)
+
+
+class PT2E(nn.Module):
+    """A convolution as PT2E's workflow leaves it: weights by channels, nothing after the layer."""
+
+    def __init__(self, behind: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.behind = behind
+        self.register_buffer("weight", torch.randint(-127, 128, (16, 16, 3, 3), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(16) / 1000 + 1e-3)
+        self.register_buffer("zero_points", torch.zeros(16, dtype=torch.int64))
+        self.register_buffer("bias", torch.randn(16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = torch.ops.quantized_decomposed.dequantize_per_channel(
+            self.weight, self.scales, self.zero_points, 0, -128, 127, torch.int8
+        )
+        x = _quantize(x, 0.02, 128)
+        return self.behind(F.conv2d(x, weight, self.bias, padding=1), x)
+
+
+BEHIND: list[tuple[str, Callable[[Tensor, Tensor], Tensor], list[str]]] = [
+    ("nothing", lambda y, x: y, ["quantize", "q_conv"]),
+    ("relu", lambda y, x: _quantize(F.relu(y), 0.05, 0), ["quantize", "q_conv", "dequantize"]),
+    ("relu6", lambda y, x: _quantize(F.relu6(y), 0.03, 0), ["quantize", "q_conv", "dequantize"]),
+    ("add", lambda y, x: _quantize(y + x, 0.05, 100), ["quantize", "q_conv", "dequantize"]),
+    (
+        "add, relu",
+        lambda y, x: _quantize(F.relu(x + y), 0.05, 0),
+        ["quantize", "q_conv", "dequantize"],
+    ),
+    (
+        "hardswish",
+        lambda y, x: _quantize(F.hardswish(y), 0.05, 10),
+        ["quantize", "q_conv", "HardSwish", "quantize", "dequantize"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("behind", "kinds"), [row[1:] for row in BEHIND], ids=[row[0] for row in BEHIND]
+)
+def test_layers_of_pt2e(behind: Callable[[Tensor, Tensor], Tensor], kinds: list[str]) -> None:
+    model = PT2E(behind).eval()
+    x = _image()
+    with torch.no_grad():
+        expected = model(x)
+        report.clear()
+        torch._dynamo.reset()
+        found = torch.compile(model, backend="cpuaccel", fullgraph=True)(x)
+    torch.testing.assert_close(found, expected, atol=0.06, rtol=1e-4)
+    (one,) = report.reports()
+    assert [kind for part in one.kinds() for kind in part] == kinds
+
+
+def test_a_weight_that_changes_is_followed() -> None:
+    model = PT2E(lambda y, x: y).eval()
+    x = _image()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="cpuaccel", fullgraph=True)
+        compiled(x)
+        model.weight.neg_()
+        torch.testing.assert_close(compiled(x), model(x), atol=1e-3, rtol=1e-4)
+        model.scales.mul_(2)
+        torch.testing.assert_close(compiled(x), model(x), atol=1e-3, rtol=1e-4)
+
+
+def test_any_batch_of_integers() -> None:
+    model = Net(lambda self, x: F.relu(self.conv(x)), conv=_conv())
+    with torch.no_grad():
+        quantized = converted(model, _image())
+        lowered = cpuaccel.quant.lower(quantized)
+        torch._dynamo.reset()
+        compiled = torch.compile(lowered, backend="cpuaccel", fullgraph=True, dynamic=True)
+        for batch, size in ((1, 12), (3, 17), (5, 8)):
+            x = torch.randn(batch, 16, size, size)
+            torch.testing.assert_close(compiled(x), quantized(x), atol=0.05, rtol=0)
