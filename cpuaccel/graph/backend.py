@@ -27,7 +27,7 @@ def compile(
 
     compile_fx = cast("Callable[..., Callable[..., Any]]", inductor.compile_fx)
     patches = _patches(mode, options)
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() and _needs_gradients(example_inputs):
         # A graph that may be trained: Inductor's, with our GEMMs and GNN ops called from it.
         report.say_left("graph", "gradients may be asked for: call it under torch.no_grad()")
         return compile_fx(gm, example_inputs, config_patches=patches)
@@ -38,6 +38,10 @@ def compile(
     return compile_fx(
         gm, example_inputs, config_patches=patches, decompositions=kept.without_kept()
     )
+
+
+def _needs_gradients(inputs: Sequence[Any]) -> bool:
+    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in inputs)
 
 
 def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from torch.fx import Node
 
 from cpuaccel.graph.translation import Refused
 
-
 _KINDS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _SIZES = (int, torch.SymInt)
 _GETITEM = "getitem"

@@ -1,0 +1,148 @@
+"""`torch.compile(model, backend="cpuaccel")` where the model, or a part of it, is convert_fx's.
+
+Dynamo cannot trace torch's quantized tensors: it would break the graph at each op. So what
+torch.compile returns for such a model compiles, at its first call, the model in quantize/dequantize
+form (`cpuaccel.quant.lower`) and calls that; it stays an OptimizedModule of the model itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule
+
+from cpuaccel import _log
+from cpuaccel.quant import engine
+
+BACKEND = "cpuaccel"
+
+
+def install() -> None:
+    """Let torch.compile look at the model first, when this backend is asked for by name."""
+    if not hasattr(torch.compile, "_cpuaccel"):
+        torch.compile = _looking_first(torch.compile)
+
+
+def _looking_first(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(torch_compile)
+    def compile(model: Any = None, **options: Any) -> Any:
+        compiled = torch_compile(model, **options)
+        if options.get("backend") != BACKEND or options.get("disable"):
+            return compiled
+        if isinstance(model, nn.Module) and is_converted(model):
+            compiled.forward = _Lowering(model, torch_compile, options, compiled.forward)
+        elif (owner := _owner(model)) is not None and is_converted(owner):  # model.compile()
+            return _Lowering(owner, torch_compile, options, compiled)
+        return compiled
+
+    compile._cpuaccel = True  # type: ignore[attr-defined]
+    return compile
+
+
+def _owner(model: Any) -> nn.Module | None:
+    """Return the module that nn.Module.compile() is called on."""
+    owner = getattr(model, "__self__", None)
+    is_call = getattr(model, "__name__", "") == "_call_impl"
+    return owner if is_call and isinstance(owner, nn.Module) else None
+
+
+def is_converted(model: nn.Module) -> bool:
+    """Say whether a model, or a part of it, is what convert_fx returns, in eval mode."""
+    parts = [part for part in model.modules() if isinstance(part, GraphModule)]
+    return any(not part.training and _calls_quantized(part) for part in parts)
+
+
+def _calls_quantized(part: GraphModule) -> bool:
+    if any("quantized" in type(module).__module__ for module in part.modules()):
+        return True
+    return any("quantize" in str(node.target) for node in part.graph.nodes)
+
+
+def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with which Dynamo does not look at the module in each call.
+
+    Nobody else has the lowered model; `_Parts` looks at what it was made of.
+    """
+    from torch._inductor import list_mode_options
+
+    mode = options.get("mode")
+    given = list_mode_options().get(mode, {}) if mode else options.get("options") or {}
+    if "guard_filter_fn" in given or mode not in (None, "default", *list_mode_options()):
+        return options
+    skip = torch.compiler.skip_guard_on_all_nn_modules_unsafe
+    return {**options, "mode": None, "options": {**given, "guard_filter_fn": skip}}
+
+
+class _Parts:
+    """What a lowered model was made of: it is made anew where one of these was replaced."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._children = [(m._modules, list(m._modules.values())) for m in model.modules()]
+        self._values = [
+            (vars(m), name, vars(m)[name])
+            for m in model.modules()
+            for name in ("_packed_params", "scale", "zero_point")
+            if name in vars(m)
+        ]
+
+    def holds(self) -> bool:
+        """Say whether all of it is still there."""
+        return all(holder.get(name) is value for holder, name, value in self._values) and all(
+            list(now.values()) == then for now, then in self._children
+        )
+
+
+class _Lowering:
+    """Calls the compiled lowered model, or what there would be without this where it cannot be."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        torch_compile: Callable[..., Any],
+        options: dict[str, Any],
+        otherwise: Callable[..., Any],
+    ) -> None:
+        self._model = model
+        self._torch_compile = torch_compile
+        self._options = options
+        self._otherwise = otherwise
+        self._lock = threading.Lock()
+        self._compiled: tuple[_Parts, Callable[..., Any]] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not engine.is_enabled():
+            return self._otherwise(*args, **kwargs)
+        return self._ready()(*args, **kwargs)
+
+    def _ready(self) -> Callable[..., Any]:
+        ready = self._compiled
+        if ready is None or not ready[0].holds():
+            with self._lock:
+                ready = self._compiled
+                if ready is None or not ready[0].holds():
+                    ready = self._compiled = (_Parts(self._model), self._compile())
+        return ready[1]
+
+    def _compile(self) -> Callable[..., Any]:
+        from cpuaccel.graph import report
+        from cpuaccel.quant import lower
+
+        try:
+            lowered = lower(self._model)
+        except Exception as error:
+            report.say_left("graph", f"not lowered: {error}")
+            _log.logger.warning("a quantized model is compiled as it is: %s", error)
+            return self._otherwise
+        compiled: Callable[..., Any] = self._torch_compile(lowered, **_unguarded(self._options))
+        return compiled
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError(
+            "a compiled quantized model: expected to pickle or copy the model itself, which is its"
+            " _orig_mod; compile it again afterwards"
+        )

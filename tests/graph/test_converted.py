@@ -1,0 +1,132 @@
+"""torch.compile of what convert_fx returns."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cpuaccel
+from cpuaccel.graph import report
+from graph._compiled import needs_onednn
+from graph.test_int8 import Net, converted
+
+pytestmark = needs_onednn
+
+
+@pytest.fixture(autouse=True)
+def _engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.quantized, "engine", "x86")
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    report.clear()
+
+
+def _x() -> Tensor:
+    return torch.randn(2, 8, 9, 9)
+
+
+def _net() -> nn.Module:
+    return Net(
+        lambda self, x: self.head(F.relu(self.conv(x) + x).mean((2, 3))),
+        conv=nn.Conv2d(8, 8, 3, padding=1),
+        head=nn.Linear(8, 4),
+    )
+
+
+def _quantized() -> Any:
+    with torch.no_grad():
+        return converted(_net(), _x())
+
+
+def _is_integers() -> bool:
+    return any("q_conv" in part for one in report.reports() for part in one.kinds())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"fullgraph": True}, {"mode": "max-autotune-no-cudagraphs"}]
+)
+def test_it_is_one_graph_of_integers(options: dict[str, Any]) -> None:
+    model, x = _quantized(), _x()
+    compiled = torch.compile(model, backend="cpuaccel", **options)
+    torch.testing.assert_close(compiled(x), model(x))
+    assert _is_integers()
+    assert compiled._orig_mod is model
+
+
+def test_module_compile() -> None:
+    model, x = _quantized(), _x()
+    expected = model(x)
+    model.compile(backend="cpuaccel", fullgraph=True)
+    torch.testing.assert_close(model(x), expected)
+    assert _is_integers()
+
+
+def test_a_part_of_a_model() -> None:
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = _quantized()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.softmax(self.part(2 * x), 1)
+
+    model, x = Whole().eval(), _x()
+    compiled = torch.compile(model, backend="cpuaccel", fullgraph=True)
+    torch.testing.assert_close(compiled(x), model(x))
+    assert _is_integers()
+
+
+def test_what_is_replaced_is_followed() -> None:
+    model, other, x = _quantized(), _quantized(), _x()
+    compiled = torch.compile(model, backend="cpuaccel")
+    compiled(x)
+    model.conv = other.conv
+    torch.testing.assert_close(compiled(x), model(x))
+    model.load_state_dict(_quantized().state_dict())
+    torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_off_it_is_torch_s() -> None:
+    model, x = _quantized(), _x()
+    compiled = torch.compile(model, backend="cpuaccel")
+    with cpuaccel.enabled(False):
+        torch.testing.assert_close(compiled(x), model(x), atol=0.1, rtol=0)
+        assert not _is_integers()
+    torch.testing.assert_close(compiled(x), model(x))
+    assert _is_integers()
+
+
+def test_what_cannot_be_lowered_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = _quantized(), _x()
+
+    def refuse(_: nn.Module) -> nn.Module:
+        raise ValueError("a reason")
+
+    monkeypatch.setattr("cpuaccel.quant.lower", refuse)
+    cpuaccel.reset_stats()
+    compiled = torch.compile(model, backend="cpuaccel")
+    torch.testing.assert_close(compiled(x), model(x), atol=0.1, rtol=0)
+    assert cpuaccel.stats()["fallbacks"]["graph: not lowered: a reason"] == 1
+
+
+def test_other_backends_and_models_are_left_alone() -> None:
+    float_model, x = _net().eval(), _x()
+    with torch.no_grad():
+        compiled = torch.compile(float_model, backend="cpuaccel")
+        torch.testing.assert_close(compiled(x), float_model(x), atol=1e-4, rtol=1e-4)
+    eager = torch.compile(_quantized(), backend="eager")
+    assert type(eager.forward).__name__ == "function"
+    assert torch.compile.__name__ == "compile"
+
+
+def test_a_copy_is_of_the_model() -> None:
+    model, x = _quantized(), _x()
+    compiled = torch.compile(model, backend="cpuaccel")
+    compiled(x)
+    copied = copy.deepcopy(compiled._orig_mod)
+    torch.testing.assert_close(copied(x), model(x))
