@@ -8,22 +8,21 @@ from typing import Any
 
 from torch._inductor.decomposition import select_decomp_table
 
-from cpuaccel.graph.bridge import TRANSLATIONS
+from cpuaccel.graph.bridge import TAKEN_APART, TRANSLATIONS
 
 Decompositions = dict[Any, Callable[..., Any]]
 
 
 def everything() -> Decompositions:
     """Return all of Inductor's decompositions."""
-    table: Decompositions = select_decomp_table()
-    return table
+    return {**select_decomp_table(), **TAKEN_APART}
 
 
 @cache
 def of_kept() -> Decompositions:
     """Return the decompositions of the ops that are kept."""
     table = everything()
-    return {op: table[op] for op in TRANSLATIONS if op in table}
+    return {**{op: table[op] for op in TRANSLATIONS if op in table}, **TAKEN_APART}
 
 
 @cache

@@ -59,6 +59,7 @@ def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None
 
 def take_apart(graph: Graph) -> None:
     """Do to what is left of the ops that were kept whole what Inductor would have done to them."""
+    graph.eliminate_dead_code()  # what was looked through is read by nobody now
     whole, decompositions = kept.of_kept(), kept.everything()
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in whole:

@@ -329,3 +329,18 @@ def test_any_batch_of_integers() -> None:
         for batch, size in ((1, 12), (3, 17), (5, 8)):
             x = torch.randn(batch, 16, size, size)
             torch.testing.assert_close(compiled(x), quantized(x), atol=0.05, rtol=0)
+
+
+def test_dynamic_quantizers_that_no_layer_takes() -> None:
+    class Own(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            q = torch.ops.quantized_decomposed
+            scale, zero_point = q.choose_qparams(x, 0, 255, 1e-7, torch.uint8)
+            codes = q.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
+            return q.dequantize_per_tensor(codes, scale, zero_point, 0, 255, torch.uint8)
+
+    model, x = Own(), torch.randn(5, 24)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        found = torch.compile(model, backend="cpuaccel", fullgraph=True)(x)
+    torch.testing.assert_close(found, model(x), atol=0.03, rtol=0)

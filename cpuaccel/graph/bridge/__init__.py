@@ -30,6 +30,7 @@ OWN = MOVES | attention.KINDS | quantized.OPS
 """Kinds of ops that are ours, not the library's."""
 QUANTIZED_LAYERS = quantized.LAYERS
 CASTS = shapes.CASTS
+TAKEN_APART = quantized.TAKEN_APART
 claim = quantized.claim
 does_nothing = shapes.does_nothing
 make_constants = quantized.make_constants

@@ -47,6 +47,8 @@ OPS = frozenset(
 )
 """Kinds of ops that are ours: csrc/quant/graph."""
 
+TAKEN_APART = conversions.TAKEN_APART
+
 LAYERS = frozenset({"q_conv", "q_linear", "q_linear_dynamic"})
 
 _MATCHES = (

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
 from torch.fx import Graph, Node
 
 from cpuaccel.graph.bridge.quantized.tensors import (
+    CHOOSE,
     DEQUANTIZE,
     DEQUANTIZE_CHANNELS,
     QUANTIZE,
@@ -52,5 +55,18 @@ def make_constants(graph: Graph, translation: Translation) -> None:
         )
         translation.name_constant(node, number)
 
+
+def _choose(
+    x: Tensor, lowest: int, highest: int, epsilon: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """choose_qparams as Inductor has it, which makes a tensor of a number that cannot be traced."""
+    smallest = x.amin()
+    scale = ((x.amax() - smallest) / float(highest - lowest)).clamp_min(epsilon)
+    zero_point = lowest - torch.round(smallest / scale).to(torch.int)
+    return scale.to(torch.float64), zero_point.clamp(lowest, highest).to(torch.int64)
+
+
+TAKEN_APART = {CHOOSE: _choose}
+"""What a layer reads, and how it is taken apart where no layer took it."""
 
 TRANSLATIONS = {QUANTIZE: _quantize, DEQUANTIZE: _dequantize}
