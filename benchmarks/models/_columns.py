@@ -10,7 +10,7 @@ from benchmarks import _plugin
 from benchmarks._quantize import convert
 from benchmarks._report import Ratio, left_out
 from benchmarks._timing import Contender, Runner
-from benchmarks.models import _onnxruntime, _openvino, _peers
+from benchmarks.models import _compiled, _onnxruntime, _openvino, _peers, _pt2e
 from benchmarks.models._job import Job
 
 
@@ -49,6 +49,11 @@ def _int8(engine: str, job: Job, *, plugin: bool = False) -> Runner:
     return partial(convert(job.calibrated, engine, plugin=plugin), job.x)
 
 
+def _compiled_int8(job: Job) -> Runner:
+    converted = convert(job.calibrated, "x86", plugin=True)
+    return _compiled.run_of(converted, job.x, "cpuaccel", torch.no_grad)
+
+
 def _fused(job: Job) -> Runner:
     converted = convert(job.calibrated, "x86", plugin=True)
     return partial(_plugin.fuse(converted), job.x)
@@ -61,6 +66,28 @@ COLUMNS: tuple[Column, ...] = (
     Column("x86", partial(_int8, "x86")),
     Column("cpuaccel", partial(_int8, "x86", plugin=True), plugin=True, missing=_plugin.missing),
     Column("cpuaccel+fuse", _fused, plugin=True, missing=_plugin.fuse_missing),
+    Column(
+        "cpuaccel+compile",
+        _compiled_int8,
+        plugin=True,
+        missing=_compiled.backend_missing,
+    ),
+    Column(
+        "pt2e+inductor",
+        _pt2e.with_inductor,
+        peer=True,
+        in_torch=True,
+        missing=_pt2e.missing,
+        note=_pt2e.note,
+    ),
+    Column(
+        "pt2e+cpuaccel",
+        _pt2e.with_backend,
+        plugin=True,
+        peer=True,
+        in_torch=True,
+        missing=lambda: _compiled.backend_missing() or _pt2e.missing(),
+    ),
     Column(
         "onnxruntime",
         _onnxruntime.prepare,
@@ -90,6 +117,11 @@ RATIOS: tuple[Ratio, ...] = (
     Ratio("cpuaccel+fuse", "x86"),
     Ratio("cpuaccel+fuse", "onnxruntime"),
     Ratio("cpuaccel+fuse", "openvino"),
+    Ratio("cpuaccel+compile", "cpuaccel"),
+    Ratio("cpuaccel+compile", "cpuaccel+fuse"),
+    Ratio("cpuaccel+compile", "openvino"),
+    Ratio("pt2e+cpuaccel", "cpuaccel"),
+    Ratio("pt2e+cpuaccel", "pt2e+inductor"),
 )
 
 

@@ -12,11 +12,16 @@ from benchmarks.models._modes import Mode
 
 def prepare(job: Job, backend: str, within: Around) -> Runner:
     """`job` compiled for its own sizes; the first calls, which compile, are made here."""
-    compiled: Any = torch.compile(job.model, backend=backend, dynamic=False)
+    return run_of(job.model, job.x, backend, within)
+
+
+def run_of(model: Any, x: torch.Tensor, backend: str, within: Around) -> Runner:
+    """`model`, as it is, compiled for the sizes of `x`."""
+    compiled: Any = torch.compile(model, backend=backend, dynamic=False)
 
     def run() -> object:
         with within():
-            return compiled(job.x)
+            return compiled(x)
 
     run()
     return run

@@ -1,0 +1,65 @@
+"""PT2E's models, made by torchao for Inductor on x86: compiled by Inductor, or by our backend."""
+
+import warnings
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmarks._timing import Runner
+from benchmarks.models import _compiled, _peers
+from benchmarks.models._job import Job
+
+
+def missing() -> str:
+    """Why there are no such models here, or ""."""
+    return _peers.missing("torchao")
+
+
+def note() -> str:
+    """How these models are made."""
+    return f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer, static, weights by channels"
+
+
+def with_inductor(job: Job) -> Runner:
+    """`job` quantized and compiled by Inductor, which has int8 layers where weights are frozen."""
+    return partial(_frozen, _prepared(job, "inductor"))
+
+
+def with_backend(job: Job) -> Runner:
+    """`job` quantized and compiled by our backend."""
+    return _prepared(job, "cpuaccel")
+
+
+def _prepared(job: Job, backend: str) -> Runner:
+    with torch.no_grad(), _freezing(backend):
+        return _compiled.run_of(_converted(job), job.x, backend, nullcontext)
+
+
+def _frozen(run: Runner) -> object:
+    with torch.no_grad():
+        return run()
+
+
+def _freezing(backend: str) -> Any:
+    from torch._inductor import config
+
+    return config.patch(freezing=True) if backend == "inductor" else nullcontext()
+
+
+def _converted(job: Job) -> Any:
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(job.model, (job.x,), strict=True).module()
+        quantizer = x86.X86InductorQuantizer()
+        quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+        prepared = prepare_pt2e(exported, quantizer)
+        for batch in job.calibration:
+            for image in batch.split(len(job.x)):
+                if len(image) == len(job.x):
+                    prepared(image)
+        return convert_pt2e(prepared)
