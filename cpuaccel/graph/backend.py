@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
-from cpuaccel.graph import graph_pass, kept, report
+from cpuaccel.graph import graph_pass, kept, report, whole
 
 
 def compile(
@@ -33,6 +33,7 @@ def compile(
         return compile_fx(gm, example_inputs, config_patches=patches)
     # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
     patches.setdefault("size_asserts", False)
+    whole.keep(gm)
     before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
     patches["post_grad_custom_pre_pass"] = graph_pass.GraphPass(before)
     return compile_fx(

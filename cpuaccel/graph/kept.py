@@ -6,16 +6,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import torch
 from torch._inductor.decomposition import select_decomp_table
 
+from cpuaccel._ops import resize
 from cpuaccel.graph.bridge import TAKEN_APART, TRANSLATIONS
 
 Decompositions = dict[Any, Callable[..., Any]]
 
 
 def everything() -> Decompositions:
-    """Return all of Inductor's decompositions."""
-    return {**select_decomp_table(), **TAKEN_APART}
+    """Return all of Inductor's decompositions, and those of what is ours."""
+    ours = {torch.ops.cpuaccel.resize.default: resize.by_torch, **TAKEN_APART}
+    return {**select_decomp_table(), **ours}
 
 
 @cache

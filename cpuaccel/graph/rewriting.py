@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch._inductor.pattern_matcher import stable_topological_sort
 from torch.fx import Graph, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -79,7 +81,9 @@ def _replace(graph: Graph, node: Node, decompositions: kept.Decompositions) -> N
         return target(*args, **kwargs)
 
     fakes = [value.meta["val"] for value in values]
-    traced = make_fx(call, decomposition_table=decompositions)(*fakes)
+    # In their mode, so that tensors that a decomposition makes are none of real memory.
+    with detect_fake_mode(fakes) or nullcontext():
+        traced = make_fx(call, decomposition_table=decompositions)(*fakes)
     with graph.inserting_before(node):
         made: dict[Node, Any] = {}
         inputs = iter(values)

@@ -20,6 +20,7 @@ from cpuaccel.graph.bridge import (
     pooling,
     quantized,
     reduction,
+    resizing,
     selection,
     shapes,
 )
@@ -46,6 +47,7 @@ TRANSLATIONS: dict[Any, Translate] = {
     **pooling.TRANSLATIONS,
     **quantized.TRANSLATIONS,
     **reduction.TRANSLATIONS,
+    **resizing.TRANSLATIONS,
     **selection.TRANSLATIONS,
     **shapes.TRANSLATIONS,
 }

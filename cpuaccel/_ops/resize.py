@@ -1,0 +1,43 @@
+"""cpuaccel::resize: torch.nn.functional.interpolate of images as one op.
+
+torch's own ops are taken apart before any pass over a graph sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_aten: Any = torch.ops.aten
+_torch: Any = torch  # whose annotations do not know what is used here
+
+MODES = ("nearest", "bilinear")
+
+_torch.library.define(
+    "cpuaccel::resize",
+    "(Tensor images, SymInt[]? size, float[]? scales, str mode, bool align_corners) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+def by_torch(
+    images: Tensor,
+    size: Sequence[int] | None,
+    scales: Sequence[float] | None,
+    mode: str,
+    align_corners: bool,
+) -> Tensor:
+    """Return what torch's own ops make of it."""
+    result: Tensor
+    if mode == "nearest":
+        result = _aten.upsample_nearest2d.vec(images, size, scales)
+    else:
+        result = _aten.upsample_bilinear2d.vec(images, size, align_corners, scales)
+    return result
+
+
+_torch.library.impl("cpuaccel::resize", "CompositeExplicitAutograd")(by_torch)
+_torch.library.register_fake("cpuaccel::resize")(by_torch)
