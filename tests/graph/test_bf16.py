@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from cpuaccel import _native
 from cpuaccel.graph import report
 from graph._compiled import Lambda, needs_onednn, randomized
+from graph._transformers import WIDTH, Attention, Layer, kinds_of, needs_attention
 from graph.test_patterns import UNARY
+from graph.test_resizing import KINDS, between
 
 pytestmark = needs_onednn
 
@@ -63,8 +65,13 @@ def test_in_a_process_of_its_own() -> None:
     assert " passed" in done.stdout
 
 
-def _seen(model: nn.Module, *args: Tensor, autocast: bool = False) -> report.Report:
-    """Compile, and hold the result against fp32, from which eager bf16 is as far at least."""
+def _seen(
+    model: nn.Module, *args: Tensor, autocast: bool = False, dynamic: bool = False
+) -> report.Report:
+    """Compile, and hold the result against fp32, from which eager bf16 is as far at least.
+
+    `dynamic` is the length of the first argument, its second dimension.
+    """
     torch.manual_seed(0)
     model = model.eval()
     with torch.no_grad():
@@ -75,6 +82,8 @@ def _seen(model: nn.Module, *args: Tensor, autocast: bool = False) -> report.Rep
             eager = model(*args)
             report.clear()
             torch._dynamo.reset()
+            if dynamic:
+                torch._dynamo.mark_dynamic(args[0], 1)
             found = torch.compile(model, backend="cpuaccel", fullgraph=True)(*args)
     assert found.dtype == eager.dtype
     assert found.stride() == eager.stride()
@@ -121,3 +130,32 @@ def test_linear_layers_and_what_follows(autocast: bool) -> None:
     found = _seen(model, torch.randn(2, 5, 32), autocast=autocast)
     assert found.kinds() == [("MatMul", "GELU"), ("MatMul",)]
     assert len(found.regions) == 1
+
+
+@needs_attention
+@pytest.mark.usefixtures("bf16")
+@pytest.mark.parametrize("autocast", [False, True])
+def test_attention_is_in_the_region_of_its_projections(autocast: bool) -> None:
+    found = _seen(Attention(), torch.randn(2, 20, WIDTH), autocast=autocast)
+    assert kinds_of(found) == {("MatMul",): 4, ("attention",): 1}
+    assert len(found.regions) == 1
+
+
+@needs_attention
+@pytest.mark.usefixtures("bf16")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_layers_of_an_encoder_are_one_region(dynamic: bool) -> None:
+    model = nn.Sequential(Layer(False), Layer(True))
+    found = _seen(model, torch.randn(1, 20, WIDTH), dynamic=dynamic)
+    kinds = kinds_of(found)
+    assert len(found.regions) == 1
+    assert kinds[("attention",)] == 2
+    assert kinds[("LayerNorm",)] == 4
+
+
+@pytest.mark.usefixtures("bf16")
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_images_are_resized_between_layers(mode: str, autocast: bool) -> None:
+    model = between(scale_factor=2, mode=mode)
+    assert _seen(model, torch.randn(2, 16, 12, 12), autocast=autocast).kinds() == KINDS

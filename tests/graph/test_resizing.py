@@ -1,4 +1,4 @@
-"""F.interpolate between layers, in fp32 and bf16; what oneDNN has otherwise is left, and why."""
+"""F.interpolate between layers; what oneDNN has otherwise is left, and why. test_bf16 has bf16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 import cpuaccel
 from cpuaccel.graph import report
 from graph._compiled import Lambda, needs_onednn, seen
-from graph.test_bf16 import _has_bf16, _onednn_has_bf16
 
 pytestmark = needs_onednn
 
@@ -22,7 +21,8 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def _between(**options: Any) -> nn.Module:
+def between(**options: Any) -> nn.Module:
+    """Return a model that interpolates so between convolutions."""
     return Lambda(
         lambda self, x: self.last(F.interpolate(F.relu(self.conv(x)), **options)),
         conv=nn.Conv2d(16, 16, 3, padding=1),
@@ -46,7 +46,7 @@ TAKEN: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", TAKEN, ids=str)
 def test_between_layers(options: dict[str, Any]) -> None:
-    found = seen(_between(**options), torch.randn(2, 16, 12, 12))
+    found = seen(between(**options), torch.randn(2, 16, 12, 12))
     assert found.kinds() == KINDS
     assert len(found.regions) == 1
 
@@ -64,7 +64,7 @@ LEFT: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("options", "reason"), LEFT, ids=str)
 def test_left_to_inductor(options: dict[str, Any], reason: str) -> None:
-    found = seen(_between(**options), torch.randn(2, 16, 12, 12))
+    found = seen(between(**options), torch.randn(2, 16, 12, 12))
     assert [(left.op, left.reason) for left in found.left] == [("cpuaccel.resize.default", reason)]
     assert found.kinds() == [KINDS[0], KINDS[2]]
 
@@ -80,7 +80,7 @@ def test_left_to_inductor(options: dict[str, Any], reason: str) -> None:
     ids=str,
 )
 def test_other_modes_are_torchs(options: dict[str, Any]) -> None:
-    kinds = seen(_between(**options), torch.randn(2, 16, 12, 12)).kinds()
+    kinds = seen(between(**options), torch.randn(2, 16, 12, 12)).kinds()
     assert KINDS[1] not in kinds
     assert KINDS[2] in kinds
 
@@ -102,7 +102,7 @@ def test_alone_it_is_left() -> None:
     ids=str,
 )
 def test_images_of_any_size(options: dict[str, Any]) -> None:
-    model = _between(**options)
+    model = between(**options)
     torch._dynamo.reset()
     report.clear()
     compiled = torch.compile(model, backend="cpuaccel", fullgraph=True)
@@ -143,30 +143,8 @@ def test_in_a_transform_it_is_torchs() -> None:
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_from_eager(mode: str) -> None:
-    model, x = _between(scale_factor=2, mode=mode), torch.randn(2, 16, 12, 12)
+    model, x = between(scale_factor=2, mode=mode), torch.randn(2, 16, 12, 12)
     optimized = cpuaccel.optimize(model, (x,))
     with torch.no_grad():
         torch.testing.assert_close(optimized(x), model(x), atol=1e-4, rtol=1e-3)
     assert optimized.reports[0].kinds() == KINDS
-
-
-@pytest.mark.skipif(not _has_bf16, reason="oneDNN has no layers of bf16 for a CPU without them")
-@pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
-def test_bf16(mode: str, autocast: bool) -> None:
-    if not _onednn_has_bf16():
-        pytest.skip("an ISA cap of an earlier test: oneDNN keeps the first that it met")
-    model, x = _between(scale_factor=2, mode=mode), torch.randn(2, 16, 12, 12)
-    torch._dynamo.reset()
-    report.clear()
-    with torch.no_grad():
-        exact = model(x)
-        if not autocast:
-            model, x = model.bfloat16(), x.bfloat16()
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            eager = model(x)
-            found = torch.compile(model, backend="cpuaccel", fullgraph=True)(x)
-    assert found.dtype == eager.dtype
-    error, allowed = (float((each.float() - exact).norm()) for each in (found, eager))
-    assert error <= 1.5 * allowed + 1e-3 * float(exact.norm())
-    assert report.reports()[0].kinds() == KINDS

@@ -1,8 +1,7 @@
-"""Transformers: attention and what is around it in one region, in fp32 and bf16, at any length."""
+"""Transformers: attention and what is around it in one region, of any length; bf16: test_bf16."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,20 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
-from cpuaccel import _native
 from cpuaccel.graph import report
 from graph._compiled import Lambda, needs_onednn, seen
-from graph.test_bf16 import _has_bf16, _onednn_has_bf16
+from graph._transformers import HEADS, WIDTH, Attention, Layer, kinds_of, needs_attention
 
-_module = _native.native()
-_measured = _module is not None and _module.cpu_vendor() == "AuthenticAMD"
-
-pytestmark = [
-    needs_onednn,
-    pytest.mark.skipif(not _measured, reason="attention was not measured on CPUs of this vendor"),
-]
-
-WIDTH, HEADS = 48, 3
+pytestmark = [needs_onednn, needs_attention]
 
 
 @pytest.fixture(autouse=True)
@@ -32,53 +22,9 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-class Attention(nn.Module):
-    """Projections around attention."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__()
-        self.query, self.key, self.value, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        self.options = options
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend to `x` itself, where `mask` says."""
-
-        def heads(layer: nn.Module) -> Tensor:
-            return layer(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-
-        found = F.scaled_dot_product_attention(
-            heads(self.query), heads(self.key), heads(self.value), attn_mask=mask, **self.options
-        )
-        return self.last(found.transpose(1, 2).flatten(2))
-
-
-class Layer(nn.Module):
-    """A layer of an encoder, with its norms behind, or before as in vision transformers."""
-
-    def __init__(self, norm_first: bool) -> None:
-        super().__init__()
-        self.attention = Attention()
-        self.up, self.down = nn.Linear(WIDTH, 80), nn.Linear(80, WIDTH)
-        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.norm_first = norm_first
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend, and then compute each position by itself."""
-        if self.norm_first:
-            x = x + self.attention(self.first(x))
-            return x + self.down(F.gelu(self.up(self.second(x))))
-        x = self.first(x + self.attention(x))
-        return self.second(x + self.down(F.gelu(self.up(x))))
-
-
-def _kinds(found: report.Report) -> Counter[tuple[str, ...]]:
-    """Return how often there is each partition that is no move."""
-    return Counter(kinds for kinds in found.kinds() if kinds[0] not in ("view", "permute", "slice"))
-
-
 def test_attention_is_in_the_region_of_its_projections() -> None:
     found = seen(Attention(), torch.randn(2, 20, WIDTH))
-    assert _kinds(found) == {("MatMul",): 4, ("attention",): 1}
+    assert kinds_of(found) == {("MatMul",): 4, ("attention",): 1}
     assert len(found.regions) == 1
     assert found.left == ()
 
@@ -87,7 +33,7 @@ def test_attention_is_in_the_region_of_its_projections() -> None:
 def test_layers_of_an_encoder_are_one_region(norm_first: bool) -> None:
     found = seen(nn.Sequential(Layer(norm_first), Layer(norm_first)), torch.randn(1, 20, WIDTH))
     assert len(found.regions) == 1
-    kinds = _kinds(found)
+    kinds = kinds_of(found)
     assert kinds[("attention",)] == 2
     assert kinds[("MatMul", "GELU")] == 2
     assert kinds[("MatMul", "Add")] == 4
@@ -107,7 +53,7 @@ def test_any_length_runs_by_one_compiled_graph(norm_first: bool) -> None:
             torch._dynamo.mark_dynamic(x, 1)
             torch.testing.assert_close(compiled(x), model(x), atol=1e-4, rtol=1e-3)
     (found,) = report.reports()
-    assert _kinds(found)[("attention",)] == 2
+    assert kinds_of(found)[("attention",)] == 2
     assert len(found.regions) == 1
 
 
@@ -124,12 +70,12 @@ MASKS = {
 def test_masks(shape: tuple[int, ...], kind: str) -> None:
     mask = torch.randn(shape) if kind == "float" else torch.rand(shape) < 0.7
     found = seen(Attention(), torch.randn(2, 20, WIDTH), mask)
-    assert _kinds(found)[("attention",)] == 1
+    assert kinds_of(found)[("attention",)] == 1
 
 
 @pytest.mark.parametrize("options", [{"is_causal": True}, {"scale": 0.5}])
 def test_attention_with(options: dict[str, Any]) -> None:
-    assert _kinds(seen(Attention(**options), torch.randn(2, 20, WIDTH)))[("attention",)] == 1
+    assert kinds_of(seen(Attention(**options), torch.randn(2, 20, WIDTH)))[("attention",)] == 1
 
 
 def test_queries_whose_elements_lie_apart() -> None:
@@ -139,7 +85,7 @@ def test_queries_whose_elements_lie_apart() -> None:
 
     model = Lambda(attend, first=nn.Conv2d(HEADS, HEADS, 1), last=nn.Conv2d(HEADS, HEADS, 1))
     found = seen(model, torch.randn(2, HEADS, 20, 16))
-    assert _kinds(found) == {("Convolution",): 2, ("attention",): 1}
+    assert kinds_of(found) == {("Convolution",): 2, ("attention",): 1}
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -149,7 +95,7 @@ def test_torchs_own_layer_whose_projections_are_one_product(batch: int) -> None:
         attention=nn.MultiheadAttention(WIDTH, HEADS, batch_first=True),
     )
     found = seen(model, torch.randn(batch, 20, WIDTH))
-    assert _kinds(found)[("attention",)] == 1
+    assert kinds_of(found)[("attention",)] == 1
     assert len(found.regions) == 1
 
 
@@ -170,7 +116,7 @@ def test_optimize_takes_attention() -> None:
     with torch.no_grad():
         torch.testing.assert_close(optimized(x), model(x), atol=1e-4, rtol=1e-3)
     (found,) = optimized.reports
-    assert _kinds(found)[("attention",)] == 2
+    assert kinds_of(found)[("attention",)] == 2
     assert len(found.regions) == 1
 
 
@@ -185,7 +131,7 @@ def test_keys_of_another_length() -> None:
 
     layers = {name: nn.Linear(WIDTH, WIDTH) for name in ("query", "key", "last")}
     found = seen(Lambda(attend, **layers), torch.randn(2, 20, WIDTH), torch.randn(2, 31, WIDTH))
-    assert _kinds(found)[("attention",)] == 1
+    assert kinds_of(found)[("attention",)] == 1
 
 
 def test_what_is_left_is_said() -> None:
@@ -195,45 +141,3 @@ def test_what_is_left_is_said() -> None:
         Lambda(lambda self, x: F.scaled_dot_product_attention(x, x, x)), torch.randn(1, 2, 9, 16)
     )
     assert [left.reason for left in alone.left] == ["alone: Inductor calls the same kernel"]
-
-
-@pytest.mark.skipif(not _has_bf16, reason="oneDNN has no layers of bf16 for a CPU without them")
-@pytest.mark.parametrize("length", ["static", "dynamic"])
-def test_bf16(length: str) -> None:
-    if not _onednn_has_bf16():
-        pytest.skip("an ISA cap of an earlier test: oneDNN keeps the first that it met")
-    model = nn.Sequential(Layer(False), Layer(True)).eval()
-    torch._dynamo.reset()
-    report.clear()
-    with torch.no_grad():
-        for size in (20, 45) if length == "dynamic" else (20,):
-            x = torch.randn(1, size, WIDTH)
-            exact = model.float()(x)
-            model.bfloat16()
-            if length == "dynamic":
-                torch._dynamo.mark_dynamic(given := x.bfloat16(), 1)
-            else:
-                given = x.bfloat16()
-            eager = model(given)
-            found = torch.compile(model, backend="cpuaccel", fullgraph=True)(given)
-            error, allowed = (float((each.float() - exact).norm()) for each in (found, eager))
-            assert error <= 1.5 * allowed + 1e-3 * float(exact.norm())
-    (one,) = report.reports()
-    assert len(one.regions) == 1
-    assert _kinds(one)[("attention",)] == 2
-    assert _kinds(one)[("LayerNorm",)] == 4
-
-
-@pytest.mark.skipif(not _has_bf16, reason="oneDNN has no layers of bf16 for a CPU without them")
-def test_autocast() -> None:
-    if not _onednn_has_bf16():
-        pytest.skip("an ISA cap of an earlier test: oneDNN keeps the first that it met")
-    model = Attention().eval()
-    x = torch.randn(2, 20, WIDTH)
-    torch._dynamo.reset()
-    report.clear()
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        found = torch.compile(model, backend="cpuaccel", fullgraph=True)(x)
-        torch.testing.assert_close(found, model(x), atol=2e-2, rtol=2e-2)
-    (one,) = report.reports()
-    assert _kinds(one) == {("MatMul",): 4, ("attention",): 1}
