@@ -2,8 +2,8 @@
 //
 //   op attention in QUERY KEY VALUE [MASK] out DST    scale=f: causal=b:
 //
-// QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32 or all bf16. MASK, f32 or as
-// they are, broadcasts to N x H x L x S. DST lies as QUERY does: where heads are inside of
+// QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32 or all bf16. MASK, f32 or
+// as they are, broadcasts to N x H x L x S. DST lies as QUERY does: where heads are inside of
 // positions, what puts them side by side again copies nothing.
 #include <algorithm>
 #include <memory>
