@@ -138,3 +138,38 @@ def test_what_is_read_by_its_place_in_memory(between: Callable[[Tensor], Tensor]
     optimized = cpuaccel.optimize(model, (x,))
     with torch.no_grad():
         torch.testing.assert_close(optimized(x), model(x), atol=1e-5, rtol=1e-4)
+
+
+def test_a_sum_of_two_layers_that_is_returned() -> None:
+    """It is not added to what happens to lie in the memory of the result."""
+    layers = {"a": nn.Conv2d(8, 16, 1), "b": nn.Conv2d(4, 16, 1)}
+    model = Lambda(lambda self, x, y: self.a(x) + self.b(y), **layers)
+    inputs = [
+        torch.randn(2, channels, 9, 9).contiguous(memory_format=torch.channels_last)
+        for channels in (8, 4)
+    ]
+    optimized = cpuaccel.optimize(model.eval(), tuple(inputs))
+    with torch.no_grad():
+        expected = model(*inputs)
+        for _ in range(4):
+            kept = [torch.full_like(expected, 1e9) for _ in range(9)]
+            del kept
+            torch.testing.assert_close(optimized(*inputs), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("step", [1, 7])
+def test_a_part_of_size_one_of_something_larger(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its strides are the larger one's."""
+    monkeypatch.setattr(choice, "choose", lambda _: choice.Choice(True, "all"))
+    x, y = (
+        torch.randn(1, 5, size, 2).contiguous(memory_format=torch.channels_last) for size in (1, 7)
+    )
+    check(Lambda(lambda self, x, y: x + y), x, y[:, :, ::step][:, :, :1])
+
+
+def test_the_first_of_a_batch() -> None:
+    model = Lambda(
+        lambda self, x: self.conv(torch.clamp_min(x[:1] / x[1:2].exp(), -0.25)),
+        conv=nn.Conv1d(2, 8, 1, stride=2, dilation=2, groups=2),
+    )
+    check(model, torch.randn(3, 2, 2))
