@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten
 
 from cpuaccel import _log, _native
 from cpuaccel.graph import regions, report, rewriting, torch_program
+from cpuaccel.graph.attributes import Attributes
 from cpuaccel.quant import engine
 
 _aten: Any = torch.ops.aten
@@ -58,6 +59,7 @@ class Optimized(nn.Module):
         self.model = model
         self.train(model.training)
         self._captured: OrderedDict[Any, _Captured] = OrderedDict()
+        self._attributes: Attributes | None = None
         self._lock = threading.Lock()
 
     @property
@@ -96,9 +98,13 @@ class Optimized(nn.Module):
     def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
         key = _key(args, kwargs)
         with self._lock:
+            if self._attributes is not None and not self._attributes.are_as_before():
+                self._captured.clear()
+                self._attributes = None
             captured = self._captured.get(key)
             if captured is None:
                 captured = self._captured[key] = _capture(self.model, args, kwargs)
+                self._attributes = self._attributes or Attributes(self.model)
                 if len(self._captured) > _KEPT_SHAPES:
                     self._captured.popitem(last=False)
             self._captured.move_to_end(key)
