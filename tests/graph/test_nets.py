@@ -1,0 +1,83 @@
+"""torchvision's nets in eager mode with partitions: each convolution is in one, and numbers agree.
+
+Those that take longer to capture run under hypothesis' profile "thorough" only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor, nn
+
+import cpuaccel
+from benchmarks._torchvision import import_torchvision
+from graph._compiled import needs_onednn, randomized
+
+pytestmark = needs_onednn
+
+_ALL = settings().max_examples > 100
+
+# Each with the side of its images.
+_QUICK = {"alexnet": 64, "squeezenet1_1": 48, "resnet18": 48, "mobilenet_v2": 48, "vgg11": 32}
+_SLOW = {
+    "resnet50": 48,
+    "wide_resnet50_2": 48,
+    "resnext50_32x4d": 48,
+    "densenet121": 48,
+    "googlenet": 48,
+    "inception_v3": 96,
+    "mnasnet1_0": 48,
+    "mobilenet_v3_large": 48,
+    "mobilenet_v3_small": 48,
+    "shufflenet_v2_x1_0": 48,
+    "shufflenet_v2_x0_5": 48,
+    "efficientnet_b0": 48,
+    "efficientnet_b1": 48,
+    "efficientnet_v2_s": 48,
+    "regnet_y_400mf": 48,
+    "regnet_x_400mf": 48,
+    "convnext_tiny": 64,
+    "squeezenet1_0": 48,
+    "vgg16_bn": 32,
+    "resnet34": 48,
+    "vit_b_32": 224,
+    "swin_t": 64,
+    "swin_v2_t": 64,
+    "maxvit_t": 224,
+}
+_SEGMENTATION = {"fcn_resnet50": 48, "deeplabv3_resnet50": 48, "lraspp_mobilenet_v3_large": 48}
+_NETS = _QUICK | _SLOW | _SEGMENTATION if _ALL else _QUICK
+
+
+def _build(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"weights": None}
+    if name in ("googlenet", "inception_v3"):
+        options |= {"aux_logits": False, "init_weights": False}
+    if name in _SEGMENTATION:
+        options["weights_backbone"] = None
+    model: nn.Module = import_torchvision().models.get_model(name, **options)
+    return randomized(model).eval()
+
+
+def _results(found: Any) -> list[Tensor]:
+    return list(found.values()) if isinstance(found, dict) else [found]
+
+
+@pytest.mark.parametrize("name", _NETS)
+def test_every_convolution_is_taken(name: str) -> None:
+    model = _build(name)
+    x = torch.randn(2, 3, _NETS[name], _NETS[name])
+    optimized = cpuaccel.optimize(model, (x,))
+    with torch.no_grad():
+        found, expected = optimized(x), model(x)
+    for a, b in zip(*map(_results, (found, expected)), strict=True):
+        assert float((a - b).norm()) <= 1e-4 * float(b.norm())
+    (made,) = optimized.reports
+    kinds = [kind for part in made.kinds() for kind in part]
+    convolutions = sum(isinstance(module, nn.Conv2d) for module in model.modules())
+    assert kinds.count("Convolution") == convolutions
+    assert not any(left.op.startswith("convolution") for left in made.left)
