@@ -17,7 +17,7 @@ Decompositions = dict[Any, Callable[..., Any]]
 
 def everything() -> Decompositions:
     """Return all of Inductor's decompositions, and those of what is ours."""
-    ours = {torch.ops.cpuaccel.resize.default: resize.by_torch, **TAKEN_APART}
+    ours: Decompositions = {torch.ops.cpuaccel.resize.default: resize.by_torch, **TAKEN_APART}
     return {**select_decomp_table(), **ours}
 
 
