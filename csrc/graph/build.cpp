@@ -11,7 +11,8 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc) {
   if (desc.sizes.empty()) {
     return {{1}, as, {1}};
   }
-  return {desc.sizes, as, desc.strides};
+  const auto usual = with_usual_ones(desc);
+  return {usual.sizes, as, usual.strides};
 }
 
 void add_copy(Building& building, Id from, Id to, const TensorDesc& desc) {

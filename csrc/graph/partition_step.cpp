@@ -55,7 +55,7 @@ class PartitionStep : public Step {
 
 LogicalTensor read(const Building& building, const LogicalTensor& port) {
   const Id id = static_cast<Id>(port.get_id());
-  const auto& desc = building.desc(id);
+  const auto desc = with_usual_ones(building.desc(id));
   const auto property = building.is_constant(id) ? LogicalTensor::property_type::constant
                                                  : LogicalTensor::property_type::undef;
   if (desc.sizes.empty()) {

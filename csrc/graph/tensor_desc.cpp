@@ -36,6 +36,26 @@ bool same_places(const TensorDesc& a, const TensorDesc& b) {
   return true;
 }
 
+TensorDesc with_usual_ones(const TensorDesc& desc) {
+  for (const auto order : {Order::contiguous, Order::channels_last}) {
+    if (auto usual = dense(desc.sizes, order); usual == desc) {
+      return desc;
+    }
+  }
+  for (const auto order : {Order::contiguous, Order::channels_last}) {
+    if (auto usual = dense(desc.sizes, order); same_places(usual, desc)) {
+      return usual;
+    }
+  }
+  auto result = desc;
+  for (size_t dim = 0; dim < desc.sizes.size(); ++dim) {
+    if (desc.sizes[dim] == 1) {
+      result.strides[dim] = static_cast<int64_t>(span_of(desc));
+    }
+  }
+  return result;
+}
+
 size_t span_of(const TensorDesc& desc) {
   int64_t last = 0;
   for (size_t dim = 0; dim < desc.sizes.size(); ++dim) {

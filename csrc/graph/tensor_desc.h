@@ -21,6 +21,10 @@ TensorDesc dense(Sizes sizes, Order order);
 // size 1 do not matter.
 bool same_places(const TensorDesc& a, const TensorDesc& b);
 
+// The same places, with strides of dimensions of size 1 that are those of a tensor without gaps:
+// oneDNN 3.2 takes numbers from wrong places where they are others.
+TensorDesc with_usual_ones(const TensorDesc& desc);
+
 // From the first number to behind the last.
 size_t span_of(const TensorDesc& desc);
 
