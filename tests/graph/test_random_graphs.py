@@ -21,7 +21,8 @@ from graph._rewritten import agree, check
 pytestmark = needs_onednn
 
 _ALL = settings().max_examples > 100
-_SEEDS = range(500 if _ALL else 60)
+_FOUND = (114, 144, 294, 310, 388, 439)  # where something was wrong once
+_SEEDS = range(500) if _ALL else (*range(60), *_FOUND)
 _WHOLE_WAY = range(1000, 1010)
 
 _native_module = _native.native()
@@ -43,7 +44,7 @@ def test_what_is_taken(seed: int) -> None:
     check(model, *inputs)
 
 
-@pytest.mark.parametrize("seed", _SEEDS[::3])
+@pytest.mark.parametrize("seed", _SEEDS if _ALL else (*_SEEDS[:60:3], *_FOUND))
 def test_everything_that_onednn_has(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the table leaves to Inductor is right as well."""
     monkeypatch.setattr(choice, "choose", lambda _: choice.Choice(True, "all"))
