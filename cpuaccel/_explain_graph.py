@@ -32,18 +32,21 @@ def _compile_ids(module: Any) -> set[str]:
     """Return Dynamo's numbers of what it compiled of the forward of this very module."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
+    # Of a quantized model its lowered form was compiled.
+    lowered = getattr(module.forward, "compiled", None)
+    module = module if lowered is None else lowered
     forward = getattr(module._orig_mod.forward, "__func__", module._orig_mod.forward)
     entries = _debug_get_cache_entry_list(forward.__code__) if hasattr(forward, "__code__") else []
     return {str(entry.compile_id) for entry in entries}
 
 
 def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
-    moves = sys.modules["cpuaccel.graph.bridge"].MOVES if reports else ()
+    ours = sys.modules["cpuaccel.graph.bridge"].OWN if reports else ()
     for number, report in enumerate(reports):
         graph = report.compile_id or str(number)
         for call, region in enumerate(report.regions):
             for part in region:
-                own = all(kind in moves for kind in part.kinds)
+                own = all(kind in ours for kind in part.kinds)
                 yield Row(
                     f"graph {graph} call {call}",
                     "+".join(part.kinds),

@@ -119,6 +119,12 @@ class _Lowering:
             return self._otherwise(*args, **kwargs)
         return self._ready()(*args, **kwargs)
 
+    @property
+    def compiled(self) -> Callable[..., Any] | None:
+        """The lowered model as it was compiled; None before the first call, or if it was not."""
+        compiled = self._compiled[1] if self._compiled is not None else None
+        return None if compiled is self._otherwise else compiled
+
     def _ready(self) -> Callable[..., Any]:
         ready = self._compiled
         if ready is None or not ready[0].holds():

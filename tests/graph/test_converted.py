@@ -56,6 +56,7 @@ def test_it_is_one_graph_of_integers(options: dict[str, Any]) -> None:
     torch.testing.assert_close(compiled(x), model(x))
     assert _is_integers()
     assert compiled._orig_mod is model
+    assert "q_conv" in str(cpuaccel.explain(compiled))
 
 
 def test_module_compile() -> None:
