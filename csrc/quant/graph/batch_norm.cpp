@@ -48,8 +48,7 @@ void add_batch_norm(Building& building, const Program&, const Operation& operati
                                             .src_zero_point = src.zero_point,
                                             .dst_zero_point = dst.zero_point,
                                             .lowest = relu ? dst.zero_point : 0};
-        kernels::channel_affine_u8(affine, static_cast<const uint8_t*>(in[0]),
-                                   static_cast<uint8_t*>(out[0]), P);
+        kernels::channel_affine_u8(affine, u8(in[0]), u8(out[0]), P);
       }));
 }
 

@@ -85,10 +85,9 @@ void add_concat(Building& building, const Program&, const Operation& operation) 
         for (size_t i = 0; i < in.size(); ++i) {
           const auto* table =
               table_of[i] < 0 ? nullptr : tables.data() + table_of[i] * kernels::kTableEntries;
-          sources.push_back(
-              {static_cast<const uint8_t*>(in[i]), lines.columns[i], lines.columns[i], table});
+          sources.push_back({u8(in[i]), lines.columns[i], lines.columns[i], table});
         }
-        kernels::concat_u8(sources, static_cast<uint8_t*>(out[0]), lines.rows);
+        kernels::concat_u8(sources, u8(out[0]), lines.rows);
       }));
 }
 

@@ -28,8 +28,6 @@ using graph::Order;
 using graph::Program;
 using Pointers = std::span<void* const>;
 
-uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }
-
 void add(Building& building, std::vector<Id> inputs, Id to, const graph::TensorDesc& desc,
          FunctionStep::Function function) {
   building.add(std::make_unique<FunctionStep>(std::move(inputs), to, desc, std::move(function)));

@@ -29,8 +29,6 @@ using graph::Program;
 using List = std::vector<int64_t>;
 using Pointers = std::span<void* const>;
 
-uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }
-
 void check_images(const graph::Sizes& sizes) {
   if (sizes.size() != 4) {
     throw std::runtime_error("other than images");

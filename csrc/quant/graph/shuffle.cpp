@@ -35,7 +35,7 @@ std::vector<InterleaveSource> sources(const Shuffle& shuffle, std::span<void* co
   std::vector<InterleaveSource> result;
   for (int64_t g = 0; g < shuffle.groups; ++g) {
     const bool one = in.size() == 1;
-    const auto* data = static_cast<const uint8_t*>(in[one ? 0 : static_cast<size_t>(g)]);
+    const auto* data = u8(in[one ? 0 : static_cast<size_t>(g)]);
     result.push_back({data + (one ? g * shuffle.apart : 0) + shuffle.start, shuffle.pitch});
   }
   return result;
@@ -68,8 +68,8 @@ void add_shuffle(Building& building, const Program&, const Operation& operation)
       inputs, operation.outputs[0],
       graph::dense({sizes[0], max - min, sizes[2], sizes[3]}, Order::channels_last),
       [=](std::span<void* const> in, std::span<void* const> out) {
-        kernels::shuffle_u8(sources(shuffle, in), static_cast<uint8_t*>(out[0]), rows,
-                            shuffle.columns, table.empty() ? nullptr : table.data());
+        kernels::shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
+                            table.empty() ? nullptr : table.data());
       }));
 }
 

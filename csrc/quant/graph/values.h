@@ -23,6 +23,9 @@ struct ValueQuantizer {
 // scale not positive.
 ValueQuantizer value_quantizer(const graph::Operation& operation, const std::string& name);
 
+// The bytes of a value that a step reads or writes.
+inline uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }
+
 int64_t count_of(const graph::Sizes& sizes);
 
 // In which order a tensor without gaps lies; contiguous of all others.
