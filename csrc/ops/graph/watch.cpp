@@ -7,6 +7,8 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kPage = kLine * WatchedTensor::kPhases;
+// Each line is on a page of its own: its address has to be looked up as well as its bytes.
+constexpr size_t kAhead = 16 * kPage;
 
 int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? -1 : static_cast<int64_t>(tensor._version());
@@ -57,6 +59,7 @@ uint64_t WatchedTensor::phase_sum(int phase) const {
   std::array<uint64_t, 4> sums{sum, sum, sum, sum};
   size_t lane = 0;
   for (size_t at = static_cast<size_t>(phase) * kLine; at < bytes_; at += kPage) {
+    __builtin_prefetch(data_ + std::min(at + kAhead, bytes_ - 1));
     sums[lane] = mix(sums[lane], data_ + at, std::min(kLine, bytes_ - at));
     lane = (lane + 1) % sums.size();
   }
