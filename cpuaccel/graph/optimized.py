@@ -15,9 +15,9 @@ from torch.fx import Graph, GraphModule
 from torch.utils._pytree import tree_flatten
 
 from cpuaccel import _log, _native
-from cpuaccel.graph import regions, report, rewriting, torch_program
+from cpuaccel.graph import converted, regions, report, rewriting, torch_program
 from cpuaccel.graph.attributes import Attributes
-from cpuaccel.quant import engine
+from cpuaccel.quant import engine, lower
 
 _aten: Any = torch.ops.aten
 
@@ -153,6 +153,8 @@ def _capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def _graph_of(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[GraphModule, report.Report]:
+    if converted.is_converted(model):
+        model = lower(model)
     table = torch.export.default_decompositions()
     table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
     with torch.no_grad():

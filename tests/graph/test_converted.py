@@ -131,3 +131,13 @@ def test_a_copy_is_of_the_model() -> None:
     compiled(x)
     copied = copy.deepcopy(compiled._orig_mod)
     torch.testing.assert_close(copied(x), model(x))
+
+
+def test_optimized_it_is_integers_too() -> None:
+    model, other, x = _quantized(), _quantized(), _x()
+    optimized = cpuaccel.optimize(model, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(optimized(x), model(x))
+        assert _is_integers()
+        model.conv = other.conv
+        torch.testing.assert_close(optimized(x), model(x))
