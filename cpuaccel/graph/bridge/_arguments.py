@@ -62,6 +62,14 @@ def only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
+def maker_of(result: Any, op: Any) -> Node | None:
+    """Return the node of `op` of which `result`, read once, is the first and only used result."""
+    if result.target is not operator.getitem or result.args[1] != 0 or only_user(result) is None:
+        return None
+    node: Any = result.args[0]
+    return node if node.target is op and only_user(node) is result else None
+
+
 def first_result(node: Node) -> Node | None:
     """Return the node of the first of several results, if it is the only one that is used."""
     result = only_user(node)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 
-from cpuaccel.graph.bridge._arguments import bound, only_user
+from cpuaccel.graph.bridge._arguments import bound, maker_of
 from cpuaccel.graph.bridge.quantized.between import Between
 from cpuaccel.graph.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
 from cpuaccel.graph.program import Value
@@ -20,12 +19,8 @@ _STATISTICS = ("weight", "bias", "running_mean", "running_var")
 def batch_norm(translation: Translation, found: Between) -> bool:
     """quantize(relu(batch_norm(dequantize(x))))"""
     result = found.anchor
-    if result.target is not operator.getitem or result.args[1] != 0:
-        return False
-    node: Any = result.args[0]
-    if node.target is not _aten._native_batch_norm_legit_no_training.default:
-        return False
-    if only_user(node) is None or only_user(result) is None:
+    node = maker_of(result, _aten._native_batch_norm_legit_no_training.default)
+    if node is None:
         return False
     given = bound(node)
     src = given["input"]
