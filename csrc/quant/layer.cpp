@@ -70,9 +70,10 @@ Op Layer::op() const {
   return Op::linear;
 }
 
-std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason) {
+std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason, Sums sums) {
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
-  layer->forced_ = forced_provider();
+  layer->only_forced_ = sums == Sums::exact && !has_vnni();
+  layer->forced_ = layer->only_forced_ ? std::optional(Provider::own) : forced_provider();
   if (const char* why = all_refuse(layer->weight_, {layer->forced_, std::nullopt})) {
     reason = why;
     return nullptr;
@@ -126,6 +127,9 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, con
     return current;  // another thread was faster
   }
   const auto current = kernel_.load();
+  if (current && only_forced_) {
+    return nullptr;
+  }
   const at::Tensor plain = current ? current->unpack() : plain_;
   ProviderLimits limits;
   if (current) {
@@ -134,7 +138,8 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, con
     limits.only = forced_;
   }
   auto choice = choose_kernel(weight_, plain, call, limits);
-  if (!choice.kernel && limits.only) {  // a forced provider that can't run the call gives way
+  if (!choice.kernel && limits.only &&
+      !only_forced_) {  // a forced provider that can't run the call gives way
     choice = choose_kernel(weight_, plain, call, {std::nullopt, limits.only});
   }
   if (!choice.kernel) {

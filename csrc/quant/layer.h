@@ -12,12 +12,17 @@
 
 namespace cpuaccel::quant {
 
+// Without VNNI the libraries multiply by an instruction that limits the sum of two products to 16
+// bits, which full ranges of both operands leave: as torch does it, or by exact kernels alone.
+enum class Sums : uint8_t { as_torch, exact };
+
 // Which library runs it is decided at its first call, when the size of its images is known; until
 // then the plain int8 weights are kept, afterwards only the packed ones.
 class Layer {
  public:
   // Null, with the reason, if no provider takes the layer.
-  static std::unique_ptr<Layer> create(LayerWeight weight, std::string& reason);
+  static std::unique_ptr<Layer> create(LayerWeight weight, std::string& reason,
+                                       Sums sums = Sums::as_torch);
 
   ~Layer();
   Layer(const Layer&) = delete;
@@ -49,6 +54,7 @@ class Layer {
 
   LayerWeight weight_;
   std::optional<Provider> forced_;
+  bool only_forced_ = false;
   bool sums_fit_ = true;
   std::atomic<std::shared_ptr<Kernel>> kernel_;
   std::atomic<int64_t> runs_{0};

@@ -96,8 +96,8 @@ _OF_GRAPHS = {
     *("gatv2_sum", "gatv2_sum_backward"),
 }
 """Checked in tests/gnn, but for the kept_ ones: they return what is cached, to eager code alone."""
-_OF_COMPILED = {"graph_region", "graph_region_by_torch"} if has_onednn() else set()
-"""Checked in tests/graph; the second is the first in ops of torch."""
+_OF_COMPILED = {"graph_region", "graph_region_by_torch", "resize"} if has_onednn() else set()
+"""Checked in tests/graph; the second is the first in ops of torch, the third is Dynamo's graphs'."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
     *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),

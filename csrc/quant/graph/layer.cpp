@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/isa.h"
 #include "graph/own.h"
 #include "quant/activations.h"
 #include "quant/epilogue.h"
@@ -123,10 +124,11 @@ std::shared_ptr<Layer> make_layer(const Building& building, const Operation& ope
     layer = Layer::create(
         conv_weight(weight_tensor(building, operands, operation, transposed, dims == 1), bias,
                     parameters, static_cast<int>(std::max<size_t>(dims, 2))),
-        reason);
+        reason, Sums::exact);
   } else {
     layer = Layer::create(
-        linear_weight(weight_tensor(building, operands, operation, false, false), bias), reason);
+        linear_weight(weight_tensor(building, operands, operation, false, false), bias), reason,
+        Sums::exact);
   }
   if (!layer) {
     throw std::runtime_error(reason);
@@ -292,6 +294,9 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
   step->call.f32_dst = building.type(dst) == graph::DataType::f32;
   const auto desc = set_sizes(*step, building.desc(src).sizes, is_conv);
   set_quantizers(*step, operation);
+  if (step->sum && !has_vnni()) {
+    throw std::runtime_error("without VNNI only our kernels are exact, and they add nothing");
+  }
   set_epilogue(*step, operation);
   step->inputs = {src};
   if (operands.other) {

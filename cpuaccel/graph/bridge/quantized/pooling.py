@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, numbers, only_user
+from cpuaccel.graph.bridge._arguments import bound, maker_of, numbers, only_user
 from cpuaccel.graph.bridge.quantized.between import Between
 from cpuaccel.graph.bridge.quantized.tensors import (
     is_dequantize,
@@ -25,12 +24,8 @@ _IMAGES = 4
 def max_pool(translation: Translation, found: Between) -> bool:
     """quantize(max_pool2d(dequantize(x)))"""
     result = found.anchor
-    if result.target is not operator.getitem or result.args[1] != 0:
-        return False
-    node: Any = result.args[0]
-    if node.target is not _aten.max_pool2d_with_indices.default:
-        return False
-    if only_user(node) is None or only_user(result) is None:
+    node = maker_of(result, _aten.max_pool2d_with_indices.default)
+    if node is None:
         return False
     given = bound(node)
     attributes = _window(given)
@@ -45,8 +40,12 @@ def avg_pool(translation: Translation, found: Between) -> bool:
     if attributes is None or only_user(node) is None:
         return False
     src = bound(node)["self"]
-    if is_dequantize(src):
-        attributes.update(quantizer_of(src).attributes("x"))
+    if not is_dequantize(src):
+        return False
+    # The kernel rounds to the quantizer of what it reads: to another it would be rounded twice.
+    if quantizer_of(src) != found.quantizer or not found.only_clamps():
+        return False
+    attributes.update(quantizer_of(src).attributes("x"))
     return _pool(translation, found, [node], src, "q_avg_pool", attributes)
 
 

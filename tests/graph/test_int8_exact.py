@@ -1,0 +1,73 @@
+"""Weights and values of the whole range, with VNNI and without: nothing is limited to 16 bits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graph._compiled import needs_onednn
+
+pytestmark = needs_onednn
+
+_SCRIPT = """
+import torch
+import torch.nn.functional as F
+
+import cpuaccel
+from cpuaccel.graph import report
+
+torch.manual_seed(0)
+q = torch.ops.quantized_decomposed
+
+
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name, sizes in (("a", (16, 16, 3, 3)), ("b", (16, 16, 1, 1)), ("c", (24, 16))):
+            self.register_buffer(name, torch.randint(-128, 128, sizes, dtype=torch.int8))
+            self.register_buffer(name + "_scales", torch.rand(sizes[0]) / 1000 + 1e-3)
+            self.register_buffer(name + "_zero_points", torch.zeros(sizes[0], dtype=torch.int64))
+
+    def weight(self, name):
+        values = (getattr(self, name + end) for end in ("", "_scales", "_zero_points"))
+        return q.dequantize_per_channel(*values, 0, -128, 127, torch.int8)
+
+    def forward(self, x):
+        x = rounded(x, 0.01)
+        y = rounded(F.conv2d(x, self.weight("a"), padding=1), 0.1)
+        y = rounded(F.relu(F.conv2d(y, self.weight("b")) + x), 0.5)
+        return F.linear(rounded(y.mean((2, 3)), 0.2), self.weight("c"))
+
+
+def rounded(x, scale):
+    codes = q.quantize_per_tensor(x, scale, 128, 0, 255, torch.uint8)
+    return q.dequantize_per_tensor(codes, scale, 128, 0, 255, torch.uint8)
+
+
+model, x = Layers().eval(), torch.randn(2, 16, 9, 9)
+with torch.no_grad():
+    expected = model(x)
+    found = cpuaccel.optimize(model, (x,))(x)
+error = float((found - expected).norm() / expected.norm())
+kinds = [kind for one in report.reports() for part in one.kinds() for kind in part]
+assert error < 0.02, error
+assert "q_conv" in kinds and "q_linear" in kinds, kinds
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("isa", ["auto", "avx2", "ref"])
+def test_it_is_exact(isa: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT],
+        env={**os.environ, "CPUACCEL_MAX_ISA": isa},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "fine\n", done.stderr[-3000:]
