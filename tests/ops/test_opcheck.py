@@ -97,7 +97,7 @@ _OF_GRAPHS = {
 }
 """Checked in tests/gnn, but for the kept_ ones: they return what is cached, to eager code alone."""
 _OF_COMPILED = {"graph_region", "graph_region_by_torch", "resize"} if has_onednn() else set()
-"""Checked in tests/graph; the second is the first in ops of torch, the third is Dynamo's graphs'."""
+"""Checked in tests/graph; the second is the first in ops of torch, the third in Dynamo's graphs."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
     *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),
