@@ -13,13 +13,15 @@ def autoload() -> None:
     """
     try:
         from cpuaccel import config
-        from cpuaccel.graph import converted
         from cpuaccel.quant import engine
 
         if not config.get("enabled"):
             return
         try:
             engine.enable()
+
+            from cpuaccel.graph import converted
+
             converted.install()
         except RuntimeError as error:
             message = f"cpuaccel is off, torch runs as it does without it: {error}"

@@ -13,18 +13,23 @@ _OWN = ("_parameters", "_buffers", "_modules")
 class Attributes:
     """The parameters, buffers, layers and other attributes of a module and its layers.
 
-    Tensors are not read: what is written in place is for others to notice.
+    Of attributes that are named, these and the layers alone. Tensors are not read: what is written
+    in place is for others to notice.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self._held = [
-            (names, name, value)
+    def __init__(self, model: nn.Module, *only: str) -> None:
+        whole = [
+            names
             for module in model.modules()
-            for names in _names(module)
-            for name, value in names.items()
+            for names in ([module._modules] if only else _names(module))
         ]
-        self._sizes = [
-            (names, len(names)) for module in model.modules() for names in _names(module)
+        self._sizes = [(names, len(names)) for names in whole]
+        self._held = [(names, name, value) for names in whole for name, value in names.items()]
+        self._held += [
+            (vars(module), name, vars(module)[name])
+            for module in model.modules()
+            for name in only
+            if name in vars(module)
         ]
 
     def are_as_before(self) -> bool:

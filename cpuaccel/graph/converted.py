@@ -17,9 +17,13 @@ from torch import nn
 from torch.fx import GraphModule
 
 from cpuaccel import _log
+from cpuaccel.graph.attributes import Attributes
 from cpuaccel.quant import engine
+from cpuaccel.quant._fusion.elementwise import op_name
 
 BACKEND = "cpuaccel"
+
+_TO_QUANTIZED = (torch.quantize_per_tensor, torch.quantize_per_channel)
 
 
 def install() -> None:
@@ -60,13 +64,17 @@ def is_converted(model: nn.Module) -> bool:
 def _calls_quantized(part: GraphModule) -> bool:
     if any("quantized" in type(module).__module__ for module in part.modules()):
         return True
-    return any("quantize" in str(node.target) for node in part.graph.nodes)
+    # PT2E's models call ops of quantized_decomposed, on plain tensors: they are lowered already.
+    return any(
+        node.target in _TO_QUANTIZED or op_name(node.target).startswith("quantized::")
+        for node in part.graph.nodes
+    )
 
 
 def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
     """Return options with which Dynamo does not look at the module in each call.
 
-    Nobody else has the lowered model; `_Parts` looks at what it was made of.
+    Nobody else has the lowered model; `Attributes` look at what it was made of.
     """
     from torch._inductor import list_mode_options
 
@@ -78,23 +86,8 @@ def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "mode": None, "options": {**given, "guard_filter_fn": skip}}
 
 
-class _Parts:
-    """What a lowered model was made of: it is made anew where one of these was replaced."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._children = [(m._modules, list(m._modules.values())) for m in model.modules()]
-        self._values = [
-            (vars(m), name, vars(m)[name])
-            for m in model.modules()
-            for name in ("_packed_params", "scale", "zero_point")
-            if name in vars(m)
-        ]
-
-    def holds(self) -> bool:
-        """Say whether all of it is still there."""
-        return all(holder.get(name) is value for holder, name, value in self._values) and all(
-            list(now.values()) == then for now, then in self._children
-        )
+# What a quantized layer has beside its layers. All others are numbers that nobody changes.
+_QUANTIZED = ("_packed_params", "scale", "zero_point")
 
 
 class _Lowering:
@@ -112,7 +105,7 @@ class _Lowering:
         self._options = options
         self._otherwise = otherwise
         self._lock = threading.Lock()
-        self._compiled: tuple[_Parts, Callable[..., Any]] | None = None
+        self._compiled: tuple[Attributes, Callable[..., Any]] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not engine.is_enabled():
@@ -127,11 +120,11 @@ class _Lowering:
 
     def _ready(self) -> Callable[..., Any]:
         ready = self._compiled
-        if ready is None or not ready[0].holds():
+        if ready is None or not ready[0].are_as_before():
             with self._lock:
                 ready = self._compiled
-                if ready is None or not ready[0].holds():
-                    ready = self._compiled = (_Parts(self._model), self._compile())
+                if ready is None or not ready[0].are_as_before():
+                    ready = self._compiled = (Attributes(self._model, *_QUANTIZED), self._compile())
         return ready[1]
 
     def _compile(self) -> Callable[..., Any]:
