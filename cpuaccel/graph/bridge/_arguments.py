@@ -10,6 +10,9 @@ from torch.fx import Node
 
 from cpuaccel.graph.translation import Refused, Translation
 
+STATISTICS = ("weight", "bias", "running_mean", "running_var")
+"""Arguments of a batch norm, of a number for each channel."""
+
 
 def bound(node: Node) -> dict[str, Any]:
     """Return the arguments of `node` by name, defaults too."""
@@ -64,10 +67,10 @@ def only_user(node: Node) -> Node | None:
 
 def maker_of(result: Any, op: Any) -> Node | None:
     """Return the node of `op` of which `result`, read once, is the first and only used result."""
-    if result.target is not operator.getitem or result.args[1] != 0 or only_user(result) is None:
+    node: Any = result.args[0] if result.target is operator.getitem else None
+    if node is None or node.target is not op or only_user(result) is None:
         return None
-    node: Any = result.args[0]
-    return node if node.target is op and only_user(node) is result else None
+    return node if first_result(node) is result else None
 
 
 def first_result(node: Node) -> Node | None:

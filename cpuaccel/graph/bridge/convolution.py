@@ -7,7 +7,14 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, first_result, floats, numbers, only_user
+from cpuaccel.graph.bridge._arguments import (
+    STATISTICS,
+    bound,
+    first_result,
+    floats,
+    numbers,
+    only_user,
+)
 from cpuaccel.graph.program import Value
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
@@ -45,7 +52,7 @@ def _convolution(translation: Translation, node: Node) -> None:
         raise Refused("weights that are computed, before a batch norm")
     of_norm = bound(behind)
     constants = [weight, *([bias] if bias is not None else [])]
-    constants += [of_norm[name] for name in _STATISTICS]
+    constants += [of_norm[name] for name in STATISTICS]
     translation.begin([node, behind, result], result)
     folded_like = value_of(translation.tensor(weight))
     folded = translation.prepare(
@@ -57,9 +64,6 @@ def _convolution(translation: Translation, node: Node) -> None:
     translation.op("Convolution", [translation.read(src), *folded], result, **attributes)
 
 
-_STATISTICS = ("weight", "bias", "running_mean", "running_var")
-
-
 def _norm_behind(translation: Translation, node: Node) -> tuple[Node, Node] | None:
     """Return the batch norm that alone uses `node` and can be folded, and its result."""
     norm = only_user(node)
@@ -69,7 +73,7 @@ def _norm_behind(translation: Translation, node: Node) -> tuple[Node, Node] | No
         return None
     given = bound(norm)
     result = first_result(norm)
-    if result is None or not all(translation.is_constant(given[name]) for name in _STATISTICS):
+    if result is None or not all(translation.is_constant(given[name]) for name in STATISTICS):
         return None
     return norm, result
 

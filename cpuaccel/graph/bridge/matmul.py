@@ -9,6 +9,7 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.graph.bridge._arguments import bound, floats, only_user
+from cpuaccel.graph.bridge.shapes import VIEWS
 from cpuaccel.graph.translation import Refused, Translation
 
 _aten: Any = torch.ops.aten
@@ -71,7 +72,7 @@ def rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | 
     torch flattens all dimensions of x but the last before a product, and takes them back after it.
     """
     result = only_user(node)
-    if src.target not in _VIEWS or result is None or result.target not in _VIEWS:
+    if src.target not in VIEWS or result is None or result.target not in VIEWS:
         return None
     source: Any = src.args[0]
     before, after = translation.tensor(source), translation.tensor(result)
@@ -86,9 +87,6 @@ def rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | 
     if not all(statically_known_true(a == b) for a, b in same):
         return None
     return source, result
-
-
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 
 
 def untransposed(node: Any) -> tuple[Any, bool]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, dimension, first_result, floats
+from cpuaccel.graph.bridge._arguments import STATISTICS, bound, dimension, first_result, floats
 from cpuaccel.graph.program import Value
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
@@ -51,7 +51,7 @@ def _in_float(translation: Translation, node: Any) -> int:
 def _batch_norm(translation: Translation, node: Node) -> None:
     given = bound(node)
     src = given["input"]
-    parts = [given[name] for name in ("weight", "bias", "running_mean", "running_var")]
+    parts = [given[name] for name in STATISTICS]
     if any(part is None for part in parts):
         raise Refused("without weight or bias")
     floats(translation, src, *parts)

@@ -79,13 +79,18 @@ def mean_of_images(translation: Translation, node: Node) -> None:
     """Translate aten.mean.dim over all places of an image."""
     given = bound(node)
     src = given["self"]
-    rank = translation.tensor(src).dim()
-    dims = sorted(dim % rank for dim in given["dim"] or range(rank))
-    if given["dtype"] is not None or rank < 3 or dims != list(range(2, rank)):
+    if not is_mean_of_images(translation, given):
         raise Refused("a mean over other dimensions than an image's")
     sizes = static_sizes(translation, src)
     floats(translation, src)
     _average(translation, node, src, sizes[2:], node if given["keepdim"] else None)
+
+
+def is_mean_of_images(translation: Translation, given: dict[str, Any]) -> bool:
+    """Say whether arguments of aten.mean.dim ask for all places of an image."""
+    rank = translation.tensor(given["self"]).dim()
+    dims = sorted(dim % rank for dim in given["dim"] or range(rank))
+    return given["dtype"] is None and rank > 2 and dims == list(range(2, rank))
 
 
 def _average(

@@ -8,6 +8,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.graph.bridge._arguments import bound, dimension
+from cpuaccel.graph.bridge.shapes import view_attributes
 from cpuaccel.graph.program import Value
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
@@ -23,16 +24,13 @@ def _select(translation: Translation, node: Node) -> None:
     axis = dimension(given["dim"], len(sizes))
     if not isinstance(index, int) or not isinstance(sizes[axis], int):
         raise Refused("a place that is computed, or a dynamic size")
-    dynamic = [dim for dim, size in enumerate(node.meta["val"].shape) if not isinstance(size, int)]
-    if len(dynamic) > 1:
-        raise Refused("a view to several dynamic sizes")
+    view = view_attributes(translation, node)
     place = index % sizes[axis]
     whole = value_of(translation.tensor(source))
     kept = Value(whole.dtype, (*whole.sizes[:axis], 1, *whole.sizes[axis + 1 :]))
     translation.begin([node], node)
     places: dict[str, Any] = {"axis": axis, "min": place, "max": place + 1}
     part = translation.op("slice", [translation.read(source)], like=kept, **places)
-    view: dict[str, Any] = {"axis": dynamic[0]} if dynamic else {}
     translation.op("view", [part], node, **view)
 
 

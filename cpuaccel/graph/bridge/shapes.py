@@ -49,12 +49,17 @@ def move_of(translation: Translation, node: Node) -> Move | None:
 
 
 def _view(translation: Translation, node: Node) -> Move:
+    return Move(bound(node)["self"], "view", view_attributes(translation, node))
+
+
+def view_attributes(translation: Translation, node: Node) -> dict[str, Any]:
+    """Return what a view to the sizes of `node` has to be told."""
     sizes = translation.tensor(node).shape
     dynamic = [dim for dim, size in enumerate(sizes) if not isinstance(size, int)]
     if len(dynamic) > 1:
         # What there is at run time is told by the number of elements.
         raise Refused("a view to several dynamic sizes")
-    return Move(bound(node)["self"], "view", {"axis": dynamic[0]} if dynamic else {})
+    return {"axis": dynamic[0]} if dynamic else {}
 
 
 def does_nothing(node: Node) -> bool:
@@ -121,6 +126,7 @@ def _move(translation: Translation, node: Node) -> None:
     translation.op(move.kind, [translation.read(move.source)], node, **move.attributes)
 
 
+VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
 

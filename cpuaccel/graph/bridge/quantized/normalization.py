@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 
-from cpuaccel.graph.bridge._arguments import bound, maker_of
+from cpuaccel.graph.bridge._arguments import STATISTICS, bound, maker_of
 from cpuaccel.graph.bridge.quantized.between import Between
 from cpuaccel.graph.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
 from cpuaccel.graph.program import Value
 from cpuaccel.graph.translation import Translation
 
 _aten: Any = torch.ops.aten
-_STATISTICS = ("weight", "bias", "running_mean", "running_var")
 
 
 def batch_norm(translation: Translation, found: Between) -> bool:
@@ -24,7 +23,7 @@ def batch_norm(translation: Translation, found: Between) -> bool:
         return False
     given = bound(node)
     src = given["input"]
-    statistics = [given[name] for name in _STATISTICS]
+    statistics = [given[name] for name in STATISTICS]
     if not is_dequantize(src) or not all(translation.is_constant(each) for each in statistics):
         return False
     relu = found.is_relu()

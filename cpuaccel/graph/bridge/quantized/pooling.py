@@ -8,6 +8,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.graph.bridge._arguments import bound, maker_of, numbers, only_user
+from cpuaccel.graph.bridge.pooling import is_mean_of_images
 from cpuaccel.graph.bridge.quantized.between import Between
 from cpuaccel.graph.bridge.quantized.tensors import (
     is_dequantize,
@@ -58,11 +59,7 @@ def _averages(translation: Translation, node: Node) -> dict[str, Any] | None:
     if node.target is _aten._adaptive_avg_pool2d.default:
         return {"sizes": numbers(bound(node)["output_size"], 2)}
     if node.target is _aten.mean.dim:
-        given = bound(node)
-        rank = translation.tensor(given["self"]).dim()
-        dims = sorted(dim % rank for dim in given["dim"] or range(rank))
-        if given["dtype"] is None and rank == _IMAGES and dims == [2, 3]:
-            return {"sizes": [1, 1]}
+        return {"sizes": [1, 1]} if is_mean_of_images(translation, bound(node)) else None
     return None
 
 

@@ -12,10 +12,10 @@ from cpuaccel.graph.bridge._arguments import bound, dimension, only_user
 from cpuaccel.graph.bridge.quantized.between import Between
 from cpuaccel.graph.bridge.quantized.moves import quantized_move
 from cpuaccel.graph.bridge.quantized.tensors import quantizer_of, source_of
+from cpuaccel.graph.bridge.shapes import VIEWS
 from cpuaccel.graph.translation import Translation
 
 _aten: Any = torch.ops.aten
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 _IMAGES, _APART = 4, 5
 
 
@@ -52,14 +52,14 @@ def shuffled(translation: Translation, found: Between) -> bool:
 
 def _shuffle(translation: Translation, result: Node) -> _Shuffle | None:
     nodes = [result]
-    apart: Any = result.args[0] if result.target in _VIEWS else None
+    apart: Any = result.args[0] if result.target in VIEWS else None
     if isinstance(apart, Node) and apart.target is _aten.clone.default:
         nodes.append(apart)
         apart = apart.args[0]
     if not isinstance(apart, Node) or not _exchanges(apart):
         return None
     view: Any = apart.args[0]
-    if view.target not in _VIEWS or translation.tensor(view).dim() != _APART:
+    if view.target not in VIEWS or translation.tensor(view).dim() != _APART:
         return None
     x: Any = view.args[0]
     sizes = list(translation.tensor(view).shape)
