@@ -1,8 +1,6 @@
 """PT2E's models, made by torchao for Inductor on x86: compiled by Inductor, or by our backend."""
 
 import warnings
-from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import torch
@@ -24,28 +22,15 @@ def note() -> str:
 
 def with_inductor(job: Job) -> Runner:
     """`job` quantized and compiled by Inductor, which has int8 layers where weights are frozen."""
-    return partial(_frozen, _prepared(job, "inductor"))
-
-
-def with_backend(job: Job) -> Runner:
-    """`job` quantized and compiled by our backend."""
-    return _prepared(job, "cpuaccel")
-
-
-def _prepared(job: Job, backend: str) -> Runner:
-    with torch.no_grad(), _freezing(backend):
-        return _compiled.run_of(_converted(job), job.x, backend, nullcontext)
-
-
-def _frozen(run: Runner) -> object:
-    with torch.no_grad():
-        return run()
-
-
-def _freezing(backend: str) -> Any:
     from torch._inductor import config
 
-    return config.patch(freezing=True) if backend == "inductor" else nullcontext()
+    with config.patch(freezing=True):
+        return with_backend(job, "inductor")
+
+
+def with_backend(job: Job, backend: str = "cpuaccel") -> Runner:
+    """`job` quantized and compiled by our backend, or another."""
+    return _compiled.run_of(_converted(job), job.x, backend, torch.no_grad)
 
 
 def _converted(job: Job) -> Any:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,5 +29,12 @@ class FunctionStep : public Step {
  private:
   Function function_;
 };
+
+// Adds a step that writes `to`, which lies as `desc` says, of `from`.
+inline void add_function(Building& building, std::vector<Id> from, Id to, TensorDesc desc,
+                         FunctionStep::Function function) {
+  building.add(
+      std::make_unique<FunctionStep>(std::move(from), to, std::move(desc), std::move(function)));
+}
 
 }  // namespace cpuaccel::graph

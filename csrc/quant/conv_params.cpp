@@ -21,8 +21,6 @@ constexpr at::MemoryFormat kChannelsLast =
 // torch's own bound on one dimension of a transposed convolution's result.
 constexpr int64_t kMostDstSize = 1000000;
 
-int64_t product(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
-
 }  // namespace
 
 template <int kSpatial>
@@ -125,35 +123,22 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
   call.epilogue = epilogue ? &*epilogue : nullptr;
-  auto* dst_data = mutable_quint8_data(dst);
-  const int64_t src_image = shape.IC * product(call.src_dims);
-  const int64_t dst_image = shape.OC * product(call.dst_dims);
-  const int64_t most = slices_below_int32(op_title(), src_image, dst_image);
-  for (int64_t image = 0; image < images; image += most) {
-    call.N = std::min(most, images - image);
-    call.dst = dst_data;
-    if (!layer_->run(op, call)) {
-      if (following != nullptr) {
-        return {};
-      }
-      const char* why = layer_->needs_float();
-      count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
-      if (accum != nullptr || why != nullptr) {
-        const auto [weight, bias] = layer_->unpack();
-        return run_in_float(shape, weight, bias, input, accum ? *accum : at::Tensor(), post, 0.0,
-                            output_scale, output_zero_point);
-      }
-      return post == PostOp::relu
-                 ? torch_params()->apply_relu(input, output_scale, output_zero_point)
-                 : torch_params()->apply(input, output_scale, output_zero_point);
-    }
-    call.src += call.N * src_image;
-    dst_data += call.N * dst_image;
-    if (epilogue && epilogue->other != nullptr) {
-      epilogue->other += call.N * dst_image;
-    }
+  call.dst = mutable_quint8_data(dst);
+  if (layer_->run_slices(op_title(), op, call, images)) {
+    return dst;
   }
-  return dst;
+  if (following != nullptr) {
+    return {};
+  }
+  const char* why = layer_->needs_float();
+  count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
+  if (accum != nullptr || why != nullptr) {
+    const auto [weight, bias] = layer_->unpack();
+    return run_in_float(shape, weight, bias, input, accum ? *accum : at::Tensor(), post, 0.0,
+                        output_scale, output_zero_point);
+  }
+  return post == PostOp::relu ? torch_params()->apply_relu(input, output_scale, output_zero_point)
+                              : torch_params()->apply(input, output_scale, output_zero_point);
 }
 
 template <int kSpatial>

@@ -2,11 +2,14 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <utility>
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "quant/activations.h"
 #include "quant/providers.h"
 
 namespace cpuaccel::quant {
@@ -117,6 +120,32 @@ bool Layer::run(Op op, const QuantCall& call) {
     kernel = pack(kernel, call, why);
   }
   return false;
+}
+
+bool Layer::run_slices(const char* title, Op op, QuantCall call, int64_t N) {
+  const auto volume = [](const auto& dims) { return dims[0] * dims[1] * dims[2]; };
+  const int64_t src_size = weight_.shape.IC * volume(call.src_dims);
+  const int64_t dst_size = weight_.shape.OC * volume(call.dst_dims);
+  const int64_t dst_bytes = dst_size * (call.f32_dst ? 4 : 1);
+  const int64_t most = slices_below_int32(title, src_size, dst_size);
+  Epilogue epilogue;
+  if (call.epilogue != nullptr) {
+    epilogue = *call.epilogue;
+    call.epilogue = &epilogue;
+  }
+  for (int64_t done = 0; done < N; done += most) {
+    call.N = std::min(most, N - done);
+    if (!run(op, call)) {
+      return false;
+    }
+    call.src = call.src != nullptr ? call.src + call.N * src_size : nullptr;
+    call.src_f32 = call.src_f32 != nullptr ? call.src_f32 + call.N * src_size : nullptr;
+    if (epilogue.other != nullptr) {
+      epilogue.other += call.N * dst_size;
+    }
+    call.dst = static_cast<std::byte*>(call.dst) + call.N * dst_bytes;
+  }
+  return true;
 }
 
 std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,

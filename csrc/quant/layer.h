@@ -31,6 +31,11 @@ class Layer {
   // Runs `call` and counts it under `op`. False, with nothing done, if no provider can run it.
   bool run(Op op, const QuantCall& call);
 
+  // The same of `N` images or rows that lie one behind the other, in slices whose sizes stay below
+  // 2^31, the range of the libraries' int offsets; call.N does not count. `title` names the op in
+  // the error that a single image or row is too large.
+  bool run_slices(const char* title, Op op, QuantCall call, int64_t N);
+
   // Weight as torch had it (same values, same quantiser) and bias.
   std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() const;
 

@@ -59,30 +59,6 @@ void LinearParams::check_input(const at::Tensor& input, at::ScalarType dtype) co
               input.size(-1), ", but it is ", layer_->shape().IC);
 }
 
-bool LinearParams::run_rows(Op op, QuantCall call, int64_t M) {
-  const auto& shape = layer_->shape();
-  const int64_t most = slices_below_int32(kOp, shape.IC, shape.OC);
-  const int64_t dst_bytes = shape.OC * (call.f32_dst ? 4 : 1);
-  Epilogue epilogue;
-  if (call.epilogue != nullptr) {
-    epilogue = *call.epilogue;
-    call.epilogue = &epilogue;
-  }
-  for (int64_t row = 0; row < M; row += most) {
-    call.N = std::min(most, M - row);
-    if (!layer_->run(op, call)) {
-      return false;
-    }
-    call.src = call.src != nullptr ? call.src + call.N * shape.IC : nullptr;
-    call.src_f32 = call.src_f32 != nullptr ? call.src_f32 + call.N * shape.IC : nullptr;
-    if (epilogue.other != nullptr) {
-      epilogue.other += call.N * shape.OC;
-    }
-    call.dst = static_cast<std::byte*>(call.dst) + call.N * dst_bytes;
-  }
-  return true;
-}
-
 at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double output_scale,
                                     int64_t output_zero_point, PostOp post, double negative_slope,
                                     const Following* following) {
@@ -112,7 +88,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   call.post = post;
   call.negative_slope = static_cast<float>(negative_slope);
   call.epilogue = epilogue ? &*epilogue : nullptr;
-  if (run_rows(op, call, rows_of(input))) {
+  if (layer_->run_slices(kOp, op, call, rows_of(input))) {
     return dst;
   }
   if (following != nullptr) {
@@ -159,7 +135,7 @@ at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_
   call.dst = dst.data_ptr<float>();
   call.f32_dst = true;
   call.post = post;
-  const bool done = run_rows(Op::linear_dynamic, call, rows_of(input));
+  const bool done = layer_->run_slices(kOp, Op::linear_dynamic, call, rows_of(input));
   TORCH_INTERNAL_ASSERT(done, "a provider that took the weight refuses a dynamic linear");
   return dst;
 }

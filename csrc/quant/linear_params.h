@@ -57,7 +57,6 @@ class LinearParams final : public LinearPackedParamsBase {
                              int64_t output_zero_point, PostOp post, at::Tensor& output);
   at::Tensor run_float(const at::Tensor& input, double scale, int64_t zero_point, PostOp post);
   at::Tensor run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post);
-  bool run_rows(Op op, QuantCall call, int64_t M);
   void check_input(const at::Tensor& input, at::ScalarType dtype) const;
   // torch's own object for the same weights: what runs while the plugin is off.
   c10::intrusive_ptr<LinearPackedParamsBase> torch_params();

@@ -107,19 +107,18 @@ void add_attention(Building& building, const graph::Program&, const Operation& o
   call.dst = {nullptr, call.query.type, dst.strides[0], dst.strides[1], dst.strides[2]};
   call.scale = graph::attribute(operation.attributes, "scale", 1.0f);
   call.causal = graph::attribute(operation.attributes, "causal", false);
-  building.add(std::make_unique<graph::FunctionStep>(
-      inputs, operation.outputs[0], dst,
-      [call](std::span<void* const> in, std::span<void* const> out) {
-        CPUACCEL_OWN_CALL(attention);
-        auto now = call;
-        now.query.data = in[0];
-        now.key.data = in[1];
-        now.value.data = in[2];
-        now.mask.data = in.size() > 3 ? in[3] : nullptr;
-        now.dst.data = out[0];
-        now.bf16 = attention_in_bf16(now.query.type);
-        kernels::attention(now);
-      }));
+  add_function(building, inputs, operation.outputs[0], dst,
+               [call](std::span<void* const> in, std::span<void* const> out) {
+                 CPUACCEL_OWN_CALL(attention);
+                 auto now = call;
+                 now.query.data = in[0];
+                 now.key.data = in[1];
+                 now.value.data = in[2];
+                 now.mask.data = in.size() > 3 ? in[3] : nullptr;
+                 now.dst.data = out[0];
+                 now.bf16 = attention_in_bf16(now.query.type);
+                 kernels::attention(now);
+               });
 }
 
 const graph::RegisterOwn kAttention{"attention", add_attention};

@@ -39,17 +39,17 @@ void add_batch_norm(Building& building, const Program&, const Operation& operati
   }
   const int64_t C = desc.sizes[1], P = count_of(desc.sizes) / C;
   check_fits(building, operation, C);
-  building.add(std::make_unique<graph::FunctionStep>(
-      std::vector{from, operation.inputs[1], operation.inputs[2]}, operation.outputs[0], desc,
-      [=](std::span<void* const> in, std::span<void* const> out) {
-        const kernels::ChannelAffine affine{.C = C,
-                                            .factor = static_cast<const float*>(in[1]),
-                                            .offset = static_cast<const float*>(in[2]),
-                                            .src_zero_point = src.zero_point,
-                                            .dst_zero_point = dst.zero_point,
-                                            .lowest = relu ? dst.zero_point : 0};
-        kernels::channel_affine_u8(affine, u8(in[0]), u8(out[0]), P);
-      }));
+  add_function(building, std::vector{from, operation.inputs[1], operation.inputs[2]},
+               operation.outputs[0], desc,
+               [=](std::span<void* const> in, std::span<void* const> out) {
+                 const kernels::ChannelAffine affine{.C = C,
+                                                     .factor = static_cast<const float*>(in[1]),
+                                                     .offset = static_cast<const float*>(in[2]),
+                                                     .src_zero_point = src.zero_point,
+                                                     .dst_zero_point = dst.zero_point,
+                                                     .lowest = relu ? dst.zero_point : 0};
+                 kernels::channel_affine_u8(affine, u8(in[0]), u8(out[0]), P);
+               });
 }
 
 const graph::RegisterOwn kBatchNorm("q_batch_norm", add_batch_norm);

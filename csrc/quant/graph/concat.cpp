@@ -77,18 +77,18 @@ void add_concat(Building& building, const Program&, const Operation& operation) 
   }
   const auto lines = lines_of(parts, axis, order);
   std::vector<uint8_t> tables(entries.begin(), entries.end());
-  building.add(std::make_unique<graph::FunctionStep>(
-      inputs, operation.outputs[0], graph::dense(sizes, order),
-      [lines, table_of, tables = std::move(tables)](std::span<void* const> in,
-                                                    std::span<void* const> out) {
-        std::vector<kernels::ConcatPart> sources;
-        for (size_t i = 0; i < in.size(); ++i) {
-          const auto* table =
-              table_of[i] < 0 ? nullptr : tables.data() + table_of[i] * kernels::kTableEntries;
-          sources.push_back({u8(in[i]), lines.columns[i], lines.columns[i], table});
-        }
-        kernels::concat_u8(sources, u8(out[0]), lines.rows);
-      }));
+  add_function(building, inputs, operation.outputs[0], graph::dense(sizes, order),
+               [lines, table_of, tables = std::move(tables)](std::span<void* const> in,
+                                                             std::span<void* const> out) {
+                 std::vector<kernels::ConcatPart> sources;
+                 for (size_t i = 0; i < in.size(); ++i) {
+                   const auto* table = table_of[i] < 0
+                                           ? nullptr
+                                           : tables.data() + table_of[i] * kernels::kTableEntries;
+                   sources.push_back({u8(in[i]), lines.columns[i], lines.columns[i], table});
+                 }
+                 kernels::concat_u8(sources, u8(out[0]), lines.rows);
+               });
 }
 
 const graph::RegisterOwn kConcat("q_concat", add_concat);

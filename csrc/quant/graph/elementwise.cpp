@@ -21,52 +21,47 @@ namespace {
 
 using graph::attribute;
 using graph::Building;
-using graph::FunctionStep;
 using graph::Id;
 using graph::Operation;
 using graph::Order;
 using graph::Program;
 using Pointers = std::span<void* const>;
 
-void add(Building& building, std::vector<Id> inputs, Id to, const graph::TensorDesc& desc,
-         FunctionStep::Function function) {
-  building.add(std::make_unique<FunctionStep>(std::move(inputs), to, desc, std::move(function)));
+// A step that makes each number of the result of one of the source, wherever that lies:
+// `function` gets both and how many they are.
+template <class Function>
+void add_each(Building& building, const Operation& operation, Function function) {
+  const Id from = without_gaps(building, operation.inputs[0]);
+  const auto desc = building.desc(from);
+  add_function(building, {from}, operation.outputs[0], desc,
+               [function, count = count_of(desc.sizes)](Pointers in, Pointers out) {
+                 function(in[0], out[0], count);
+               });
 }
 
 void add_quantize(Building& building, const Program&, const Operation& operation) {
   const auto q = value_quantizer(operation, "to");
-  const Id from = without_gaps(building, operation.inputs[0]);
-  const auto desc = building.desc(from);
-  const int64_t count = count_of(desc.sizes);
-  add(building, {from}, operation.outputs[0], desc, [=](Pointers in, Pointers out) {
-    kernels::quantize_u8(static_cast<const float*>(in[0]), u8(out[0]), count, q.scale,
-                         q.zero_point);
+  add_each(building, operation, [q](const void* src, void* dst, int64_t count) {
+    kernels::quantize_u8(static_cast<const float*>(src), u8(dst), count, q.scale, q.zero_point);
   });
 }
 
 void add_dequantize(Building& building, const Program&, const Operation& operation) {
   const auto q = value_quantizer(operation, "from");
-  const Id from = without_gaps(building, operation.inputs[0]);
-  const auto desc = building.desc(from);
-  const int64_t count = count_of(desc.sizes);
-  add(building, {from}, operation.outputs[0], desc, [=](Pointers in, Pointers out) {
-    kernels::dequantize_u8(u8(in[0]), static_cast<float*>(out[0]), count, q.scale, q.zero_point);
+  add_each(building, operation, [q](void* src, void* dst, int64_t count) {
+    kernels::dequantize_u8(u8(src), static_cast<float*>(dst), count, q.scale, q.zero_point);
   });
 }
 
 void add_table(Building& building, const Program&, const Operation& operation) {
   const auto entries = attribute(operation.attributes, "table", std::vector<int64_t>());
-  std::vector<uint8_t> table(entries.begin(), entries.end());
+  const std::vector<uint8_t> table(entries.begin(), entries.end());
   if (table.size() != kernels::kTableEntries) {
     throw std::runtime_error("a table of other than 256 entries");
   }
-  const Id from = without_gaps(building, operation.inputs[0]);
-  const auto desc = building.desc(from);
-  const int64_t count = count_of(desc.sizes);
-  add(building, {from}, operation.outputs[0], desc,
-      [count, table = std::move(table)](Pointers in, Pointers out) {
-        kernels::table_u8(u8(in[0]), u8(out[0]), count, table.data());
-      });
+  add_each(building, operation, [table](void* src, void* dst, int64_t count) {
+    kernels::table_u8(u8(src), u8(dst), count, table.data());
+  });
 }
 
 // Whether `b` is one number for each image and channel of `a`.
@@ -98,9 +93,10 @@ void add_binary(Building& building, const Program&, const Operation& operation) 
     const auto desc = building.desc(left);
     const Id right = in_order(building, operation.inputs[1], order_of(desc));
     const int64_t count = count_of(sizes_a);
-    add(building, {left, right}, operation.outputs[0], desc, [=](Pointers in, Pointers out) {
-      kernels::binary_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), count, q);
-    });
+    add_function(building, {left, right}, operation.outputs[0], desc,
+                 [=](Pointers in, Pointers out) {
+                   kernels::binary_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), count, q);
+                 });
     return;
   }
   if (!is_for_channels(sizes_a, sizes_b)) {
@@ -110,10 +106,10 @@ void add_binary(Building& building, const Program&, const Operation& operation) 
   const Id right = in_order(building, operation.inputs[1], Order::channels_last);
   const kernels::BinaryRows rows{sizes_a[0], count_of(sizes_a) / (sizes_a[0] * sizes_a[1]),
                                  sizes_a[1]};
-  add(building, {left, right}, operation.outputs[0], building.desc(left),
-      [=](Pointers in, Pointers out) {
-        kernels::binary_rows_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), rows, q);
-      });
+  add_function(building, {left, right}, operation.outputs[0], building.desc(left),
+               [=](Pointers in, Pointers out) {
+                 kernels::binary_rows_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), rows, q);
+               });
 }
 
 const graph::RegisterOwn kQuantize("quantize", add_quantize);

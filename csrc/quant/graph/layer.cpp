@@ -150,46 +150,33 @@ class LayerStep : public graph::Step {
   bool sum = false;
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
-    const auto& shape = layer->shape();
-    const int64_t src_image = shape.IC * product(call.src_dims);
-    const int64_t dst_image = shape.OC * product(call.dst_dims);
     QuantCall now = call;
-    auto* dst = static_cast<std::byte*>(out[0]);
+    now.dst = out[0];
     if (dynamic) {
       auto* src = static_cast<float*>(in[0]);
       const auto q =
-          dynamic_quantizer(at::from_blob(src, {N * src_image}, at::kFloat), reduce_range);
+          dynamic_quantizer(at::from_blob(src, {N * layer->shape().IC}, at::kFloat), reduce_range);
       now.src_f32 = src;
       now.src_scale = static_cast<float>(q.scale);
       now.src_zero_point = static_cast<int32_t>(q.zero_point);
     } else {
-      now.src = static_cast<const uint8_t*>(in[0]);
+      now.src = u8(in[0]);
     }
     Epilogue after;
     if (epilogue) {
       after = *epilogue;
-      after.other = after.binary != Binary::none ? static_cast<const uint8_t*>(in[1]) : nullptr;
+      after.other = after.binary != Binary::none ? u8(in[1]) : nullptr;
       now.epilogue = &after;
     }
     if (sum && !over) {
-      std::memcpy(dst, in[1], static_cast<size_t>(N * dst_image));
+      std::memcpy(now.dst, in[1], static_cast<size_t>(count_of(output_descs[0].sizes)));
     }
-    const int64_t dst_bytes = dst_image * (call.f32_dst ? 4 : 1);
-    const int64_t most = slices_below_int32("graph_region", src_image, dst_image);
-    for (int64_t image = 0; image < N; image += most) {
-      now.N = std::min(most, N - image);
-      now.dst = dst + image * dst_bytes;
-      if (!layer->run(op(), now)) {
-        throw std::runtime_error("no provider runs a quantised layer");
-      }
-      now.src = now.src != nullptr ? now.src + now.N * src_image : nullptr;
-      now.src_f32 = now.src_f32 != nullptr ? now.src_f32 + now.N * src_image : nullptr;
-      after.other = after.other != nullptr ? after.other + now.N * dst_image : nullptr;
+    if (!layer->run_slices("graph_region", op(), now, N)) {
+      throw std::runtime_error("no provider runs a quantised layer");
     }
   }
 
  private:
-  static int64_t product(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
   Op op() const { return dynamic ? Op::linear_dynamic : sum ? Op::conv2d_add : layer->op(); }
 };
 

@@ -21,7 +21,6 @@ namespace {
 
 using graph::attribute;
 using graph::Building;
-using graph::FunctionStep;
 using graph::Id;
 using graph::Operation;
 using graph::Order;
@@ -67,9 +66,9 @@ void add_max_pool(Building& building, const Program&, const Operation& operation
     throw std::runtime_error("an empty result");
   }
   const auto desc = graph::dense({shape.N, shape.C, shape.OH, shape.OW}, Order::channels_last);
-  building.add(std::make_unique<FunctionStep>(
-      std::vector{from}, operation.outputs[0], desc,
-      [shape](Pointers in, Pointers out) { kernels::maxpool_u8(shape, u8(in[0]), u8(out[0])); }));
+  add_function(
+      building, std::vector{from}, operation.outputs[0], desc,
+      [shape](Pointers in, Pointers out) { kernels::maxpool_u8(shape, u8(in[0]), u8(out[0])); });
 }
 
 int64_t longest(const ops::Ranges& ranges) {
@@ -114,13 +113,13 @@ void add_avg_pool(Building& building, const Program&, const Operation& operation
           adaptive.empty() ? kernels::AvgpoolHalves::even_steps : kernels::AvgpoolHalves::even_byte,
   };
   const auto desc = graph::dense({call.N, call.C, call.OH, call.OW}, Order::channels_last);
-  building.add(std::make_unique<FunctionStep>(std::vector{from}, operation.outputs[0], desc,
-                                              [call, rows, columns](Pointers in, Pointers out) {
-                                                auto now = call;
-                                                now.rows = rows.data();
-                                                now.columns = columns.data();
-                                                kernels::avgpool_u8(now, u8(in[0]), u8(out[0]));
-                                              }));
+  add_function(building, std::vector{from}, operation.outputs[0], desc,
+               [call, rows, columns](Pointers in, Pointers out) {
+                 auto now = call;
+                 now.rows = rows.data();
+                 now.columns = columns.data();
+                 kernels::avgpool_u8(now, u8(in[0]), u8(out[0]));
+               });
 }
 
 const graph::RegisterOwn kMaxPool("q_max_pool", add_max_pool);

@@ -64,13 +64,12 @@ void add_shuffle(Building& building, const Program&, const Operation& operation)
   const Shuffle shuffle{groups, min / groups, (max - min) / groups, sizes[1], C / groups};
   const int64_t rows = sizes[0] * sizes[2] * sizes[3];
   std::vector<uint8_t> table(entries.begin(), entries.end());
-  building.add(std::make_unique<graph::FunctionStep>(
-      inputs, operation.outputs[0],
-      graph::dense({sizes[0], max - min, sizes[2], sizes[3]}, Order::channels_last),
-      [=](std::span<void* const> in, std::span<void* const> out) {
-        kernels::shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
-                            table.empty() ? nullptr : table.data());
-      }));
+  add_function(building, inputs, operation.outputs[0],
+               graph::dense({sizes[0], max - min, sizes[2], sizes[3]}, Order::channels_last),
+               [=](std::span<void* const> in, std::span<void* const> out) {
+                 kernels::shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
+                                     table.empty() ? nullptr : table.data());
+               });
 }
 
 const graph::RegisterOwn kShuffle("q_shuffle", add_shuffle);
