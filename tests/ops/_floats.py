@@ -128,6 +128,17 @@ def ending(call: Callable[[], Any]) -> Ending:
     return Ending(error, result, tuple(sorted(str(each.message) for each in caught)))
 
 
+@contextmanager
+def every_warning() -> Iterator[None]:
+    """What torch says once in a process, it says to each of two calls that are compared."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
+
+
 def _first_line(error: Exception) -> str:
     """The message without the place in torch's sources, which follows it."""
     return str(error).partition("\nException raised from")[0]
