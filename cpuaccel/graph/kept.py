@@ -15,6 +15,16 @@ from cpuaccel.graph.bridge import TAKEN_APART, TRANSLATIONS
 Decompositions = dict[Any, Callable[..., Any]]
 
 
+class _Table(dict[Any, Callable[..., Any]]):
+    """The table of `without_kept`, by that name in keys of Inductor's caches.
+
+    Some functions in it have none that could be written down, and then nothing would be cached.
+    """
+
+    def __reduce__(self) -> Any:
+        return without_kept, ()
+
+
 def everything() -> Decompositions:
     """Return all of Inductor's decompositions, and those of what is ours."""
     ours: Decompositions = {torch.ops.cpuaccel.resize.default: resize.by_torch, **TAKEN_APART}
@@ -32,4 +42,4 @@ def of_kept() -> Decompositions:
 def without_kept() -> Decompositions:
     """Return Inductor's decompositions but those of ops that are kept."""
     whole = of_kept()
-    return {op: function for op, function in everything().items() if op not in whole}
+    return _Table({op: function for op, function in everything().items() if op not in whole})
