@@ -22,6 +22,8 @@ def time_job(
     figures are what the plugin's providers ran in one call, and the signal over the error of each
     column against fp32, dB.
     """
+    # Models of one class share their code, of which Dynamo keeps some compiled forms only.
+    torch._dynamo.reset()
     with torch.inference_mode(), quiet():
         contenders, notes = _prepare(name, job, columns)
         providers = {}
