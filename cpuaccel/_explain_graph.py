@@ -22,21 +22,24 @@ def compiled_rows(module: nn.Module) -> Iterator[Row] | None:
     report: Any = sys.modules.get("cpuaccel.graph.report")
     if report is None:
         return iter(())
+    # Of a quantized model its lowered form was compiled.
+    lowered = getattr(module.forward, "compiled", None)
+    compiled: Any = module if lowered is None else lowered
     # Dynamo's numbers begin anew after a reset: the last of a number counts.
-    latest = {each.compile_id: each for each in report.reports()}
-    ids = sorted(_compile_ids(module) & latest.keys())
+    latest = {each.compile_id: each for each in report.reports_of(compiled._orig_mod)}
+    ids = sorted(_compile_ids(compiled) & latest.keys())
     return _rows([latest[each] for each in ids], "inductor")
 
 
 def _compile_ids(module: Any) -> set[str]:
-    """Return Dynamo's numbers of what it compiled of the forward of this very module."""
+    """Return Dynamo's numbers of what it compiled of the code that the module's forward runs."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    # Of a quantized model its lowered form was compiled.
-    lowered = getattr(module.forward, "compiled", None)
-    module = module if lowered is None else lowered
+    # Of modules of torch's own Dynamo compiles a function that it has put around them.
+    around = getattr(module.forward, "_torchdynamo_orig_callable", None)
     forward = getattr(module._orig_mod.forward, "__func__", module._orig_mod.forward)
-    entries = _debug_get_cache_entry_list(forward.__code__) if hasattr(forward, "__code__") else []
+    codes: Any = {getattr(each, "__code__", None) for each in (around, forward)} - {None}
+    entries = [entry for code in codes for entry in _debug_get_cache_entry_list(code)]
     return {str(entry.compile_id) for entry in entries}
 
 

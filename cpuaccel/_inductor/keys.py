@@ -13,6 +13,6 @@ import cpuaccel
 def sources(folder: Path) -> str:
     """Return what tells the Python files of `folder`, at this version, from other ones."""
     digest = hashlib.sha256(cpuaccel.__version__.encode())
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(each for each in folder.rglob("*") if each.suffix in (".py", ".csv")):
         digest.update(path.read_bytes())
     return digest.hexdigest()

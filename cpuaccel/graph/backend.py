@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
-from cpuaccel.graph import graph_pass, kept, report, whole
+from cpuaccel.graph import graph_pass, kept, report, saved_reports, whole
 
 
 def compile(
@@ -34,11 +34,27 @@ def compile(
     # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
     patches.setdefault("size_asserts", False)
     whole.keep(gm)
-    before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
-    patches["post_grad_custom_pre_pass"] = graph_pass.GraphPass(before)
-    return compile_fx(
+    ours = graph_pass.put_into(patches, timed=patches.get("max_autotune", config.max_autotune))
+    key = saved_reports.key_of(gm, example_inputs, (mode, options, ours.uuid()))
+    compiled = compile_fx(
         gm, example_inputs, config_patches=patches, decompositions=kept.without_kept()
     )
+    weights = [each for each in example_inputs if isinstance(each, torch.nn.Parameter)]
+    _account(ours, key, weights)
+    return compiled
+
+
+def _account(ours: graph_pass.GraphPass, key: str, weights: list[torch.nn.Parameter]) -> None:
+    """See to it that there is a report, also of what Inductor found on disk."""
+    made = ours.report
+    if made is not None:
+        saved_reports.save(key, made)
+    elif not ours.ran:
+        made = saved_reports.load(key, report.current_compile_id())
+        if made is None:
+            report.say_left("graph", "not known: Inductor had it, compiled, in its cache on disk")
+    if made is not None:
+        report.keep(made, weights)
 
 
 def _needs_gradients(inputs: Sequence[Any]) -> bool:

@@ -1,16 +1,41 @@
 """Which partitions of oneDNN Graph are taken: those that win where they were measured.
 
-What is not taken stays with Inductor, which fuses it with what is around it.
+A partition has a family, by the first row of `_FAMILIES` that it has a kind of, and a place. A
+layer is in a chain with others, or alone; anything else is between things that are taken, beside
+one, or alone. `choice.csv` says how many times faster than Inductor such a partition ran with what
+is around it; `python -m benchmarks.graph.choices` measures it. What is not taken stays with
+Inductor, which fuses it with what is around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
-from cpuaccel.graph.bridge import MOVES, QUANTIZED_LAYERS
+from cpuaccel.graph import choice_table
+from cpuaccel.graph.bridge import MOVES, QUANTIZED, QUANTIZED_LAYERS
 
 LAYERS = frozenset({"Convolution", "ConvTranspose", "MatMul"}) | QUANTIZED_LAYERS
+
+ELEMENTWISE = "elementwise"
+_FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
+    ("reduction", frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd"})),
+    ("softmax", frozenset({"SoftMax", "LogSoftmax"})),
+    ("layer_norm", frozenset({"LayerNorm"})),
+    ("attention", frozenset({"attention"})),
+    ("quantised layer", QUANTIZED_LAYERS),
+    ("quantised", QUANTIZED),
+    ("convolution", frozenset({"Convolution", "ConvTranspose"})),
+    ("product", frozenset({"MatMul"})),
+    ("pool", frozenset({"MaxPool", "AvgPool"})),
+    ("move", MOVES),
+)
+
+LAYER_FAMILIES = frozenset({"quantised layer", "convolution", "product"})
+
+PLACES = ("alone", "beside", "between")
 
 
 @dataclass(frozen=True)
@@ -26,50 +51,66 @@ class Facts:
     """What is known of a partition when it is chosen or not."""
 
     kinds: Sequence[str]
-    between_taken: bool
-    """Whether what is taken makes what it reads, and reads what it makes."""
-    beside_taken: bool
-    """Whether another partition that is taken makes what it reads, or reads what it makes."""
+    dtype: str
+    """Of its result, as programs spell it."""
+    work: int
+    """Multiply-adds of a layer, elements of the result of anything else, as it was traced."""
+    place: str
+    """Of a layer: "chain" if what is supported leads from it to another one, else "alone". Of
+    anything else one of `PLACES`: "between" if what is taken makes what it reads, and reads what it
+    makes; "beside" if one of the two; "alone"."""
 
 
-@dataclass(frozen=True)
-class _Row:
-    matches: Callable[[Facts], bool]
-    choice: Choice
+def family_of(kinds: Sequence[str]) -> str:
+    """Return the first family that one of `kinds` is of."""
+    found = (name for name, its in _FAMILIES if any(kind in its for kind in kinds))
+    return next(found, ELEMENTWISE)
 
 
-def _has(*kinds: str) -> Callable[[Facts], bool]:
-    return lambda facts: any(kind in kinds for kind in facts.kinds)
+# What no measuring decides: (family, place) to a choice; place "" is any.
+_FIXED: dict[tuple[str, str], Choice] = {
+    ("quantised layer", ""): Choice(True, "the integers that eager computes"),
+    ("quantised", "between"): Choice(True, "between layers, the integers that eager computes"),
+    ("quantised", "beside"): Choice(True, "beside a layer, the integers that eager computes"),
+    ("quantised", "alone"): Choice(False, "alone: Inductor fuses it with what is around it"),
+    ("move", "between"): Choice(True, "between layers"),
+    ("move", "beside"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
+    ("move", "alone"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
+}
+
+_AS_FAST = 0.97
+"""Of Inductor's speed, as far as medians can tell: what is taken also joins what is around it."""
+
+_overruled: ContextVar[dict[str, bool] | None] = ContextVar("overruled", default=None)
 
 
-# The first row that matches decides.
-_ROWS = (
-    _Row(
-        _has("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean"),
-        Choice(False, "oneDNN has only its reference for reductions"),
-    ),
-    _Row(_has("SoftMax"), Choice(False, "Inductor fuses it with what is around it")),
-    _Row(
-        lambda facts: _has("LayerNorm")(facts) and not facts.between_taken,
-        Choice(False, "Inductor fuses norms with what is around them"),
-    ),
-    _Row(
-        lambda facts: _has("attention")(facts) and not facts.beside_taken,
-        Choice(False, "alone: Inductor calls the same kernel"),
-    ),
-    _Row(_has(*LAYERS), Choice(True, "layers with what follows them")),
-    _Row(
-        lambda facts: facts.between_taken,
-        Choice(True, "between layers"),
-    ),
-    _Row(
-        lambda facts: facts.beside_taken and not _has(*MOVES)(facts),
-        Choice(True, "between layers, in their layout"),
-    ),
-    _Row(lambda _: True, Choice(False, "alone: Inductor fuses it with what is around it")),
-)
+@contextmanager
+def overrule(decisions: dict[str, bool]) -> Iterator[None]:
+    """Take, or leave, the families that are named, whatever the table says: to measure it."""
+    token = _overruled.set(decisions)
+    try:
+        yield
+    finally:
+        _overruled.reset(token)
+
+
+def overruled() -> dict[str, bool]:
+    """Return what `overrule` was given, where it holds."""
+    return _overruled.get() or {}
 
 
 def choose(facts: Facts) -> Choice:
-    """Return what the first row says that matches."""
-    return next(row.choice for row in _ROWS if row.matches(facts))
+    """Return what the table says of the first row that matches."""
+    family = family_of(facts.kinds)
+    if family in overruled():
+        return Choice(overruled()[family], "overruled")
+    fixed = _FIXED.get((family, "")) or _FIXED.get((family, facts.place))
+    if fixed is not None:
+        return fixed
+    row = choice_table.find(family, facts.place, facts.dtype, facts.work)
+    if row is None:
+        return Choice(False, f"{family} {facts.place}: not measured")
+    return Choice(
+        row.speedup >= _AS_FAST,
+        f"{family} {facts.place}: {row.speedup:.2f} times Inductor's speed ({row.measured})",
+    )

@@ -7,31 +7,51 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext
+from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomInferenceAwareGraphPass
 from torch.fx import Graph, Node
 
 from cpuaccel import _log, _native
 from cpuaccel._inductor import keys
-from cpuaccel.graph import regions, report, rewriting
+from cpuaccel.graph import choice, regions, report, rewriting
+from cpuaccel.graph.timing import Race
 from cpuaccel.quant import engine
 
 _aten: Any = torch.ops.aten
 _HERE = Path(__file__).parent
+_NAME = "post_grad_custom_pre_pass"
+
+
+def put_into(patches: dict[str, Any], timed: bool) -> GraphPass:
+    """Add our pass to what Inductor's configuration is to be, behind the user's own."""
+    before = patches.get(_NAME, getattr(config, _NAME))
+    ours = patches[_NAME] = GraphPass(before, dict(patches), timed)
+    return ours
 
 
 class GraphPass(CustomInferenceAwareGraphPass):
-    """Does what the user's own pass does, and then ours."""
+    """Does what the user's own pass does, and then ours.
 
-    def __init__(self, before: Any) -> None:
+    `patches` are what Inductor's configuration is to be but for this pass; if `timed`, regions are
+    timed against what it makes of them.
+    """
+
+    def __init__(self, before: Any, patches: dict[str, Any], timed: bool) -> None:
         self._before = before
+        self.ran = False
+        self.report: report.Report | None = None
+        """What became of the graph that it was given."""
+        self._timed = timed
+        self._race = Race({**patches, _NAME: before}) if timed else None
 
     def __call__(  # type: ignore[override]
         self, graph: Graph, is_inference: bool
     ) -> None:
+        self.ran = True
         _call(self._before, graph, is_inference)
         if is_inference:
             try:
-                rewrite(graph)
+                self.report = rewrite(graph, self._race)
             except Exception as error:
                 report.say_left("graph", f"{type(error).__name__}: {error}")
                 _log.logger.warning("a graph is left to Inductor: %s", error, exc_info=True)
@@ -41,21 +61,22 @@ class GraphPass(CustomInferenceAwareGraphPass):
         """Return what tells graphs compiled with this pass from others in Inductor's caches."""
         before = None if self._before is None else self._before.uuid()
         native = _native.load()
-        return before, keys.sources(_HERE), engine.is_enabled(), native.isa(), native.cpu_vendor()
+        ours = keys.sources(_HERE), engine.is_enabled(), self._timed, choice.overruled()
+        return before, *ours, native.isa(), native.cpu_vendor()
 
 
-def rewrite(graph: Graph) -> None:
-    """Give oneDNN what it is to run of an inference graph."""
+def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | None:
+    """Give oneDNN what it is to run of an inference graph; return what became of it."""
     if not engine.is_enabled():
         report.say_left("graph", "cpuaccel is off")
-        return
+        return None
     if not hasattr(_native.load(), "find_partitions"):
         report.say_left("graph", "built without oneDNN")
-        return
-    found = regions.cut(graph, _weights(graph))
+        return None
+    found = regions.cut(graph, _weights(graph), race)
     described = report.describe(found)  # names nodes, which will be gone
     rewriting.put_regions(graph, found.regions)
-    report.keep(described)
+    return described
 
 
 def _weights(graph: Graph) -> set[Node]:

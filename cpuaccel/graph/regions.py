@@ -6,7 +6,7 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch.fx import Graph, Node
@@ -22,23 +22,11 @@ from cpuaccel.graph.bridge import (
     claim,
     make_constants,
 )
+from cpuaccel.graph.choosing import choose_parts, leave_torn_units
+from cpuaccel.graph.parts import Part
 from cpuaccel.graph.program import Operation, Output, Program
 from cpuaccel.graph.readers import is_read_outside, outside_sources
 from cpuaccel.graph.translation import Refused, Translation, Unit
-
-
-@dataclass
-class Part:
-    """A partition: ops that run together, of units that all are in it."""
-
-    operations: list[int]
-    units: list[Unit]
-    supported: bool
-    choice: choice.Choice = field(default_factory=lambda: choice.Choice(False, ""))
-
-    def kinds(self, translation: Translation) -> list[str]:
-        """Return the kinds of its ops, in order."""
-        return [translation.operations[number].kind for number in self.operations]
 
 
 @dataclass
@@ -63,7 +51,11 @@ class Cut:
     """Nodes that might have been taken, and why they were not."""
 
 
-def cut(graph: Graph, constants: set[Node]) -> Cut:
+Race = Callable[[Region], choice.Choice]
+"""Says whether a region is to be taken that the table takes."""
+
+
+def cut(graph: Graph, constants: set[Node], race: Race | None = None) -> Cut:
     """Find what oneDNN is to run of `graph`, in which `constants` are the weights."""
     places.drop_what_does_nothing(graph)
     by_place = list(places.read_by_place(graph))
@@ -74,11 +66,10 @@ def cut(graph: Graph, constants: set[Node]) -> Cut:
     if not translation.units:
         return Cut([], left)
     parts = _parts(graph, translation)
-    _choose(parts, translation)
+    choose_parts(parts, translation)
     while True:
         regions = _regions(graph, parts, translation)
-        failed = _try(regions)
-        if not failed:
+        if not _try(regions) and (race is None or not _race(regions, race)):
             break
     for part in parts:
         if not part.choice.taken and any(kind not in MOVES for kind in part.kinds(translation)):
@@ -219,77 +210,6 @@ def _preparations(operations: Iterable[Operation], translation: Translation) -> 
         for number in op.inputs:
             visit(number)
     return done.values()
-
-
-# Choosing
-
-
-def _choose(parts: list[Part], translation: Translation) -> None:
-    """Decide by the table, until nothing changes that is beside something taken."""
-    neighbours = _neighbours(parts, translation)
-    changed = True
-    for part in parts:
-        part.choice = choice.Choice(False, "oneDNN Graph has nothing for it")
-    while changed:
-        changed = False
-        for part, around in zip(parts, neighbours, strict=True):
-            if part.choice.taken or not part.supported:
-                continue
-            before, behind = (any(other.choice.taken for other in side) for side in around)
-            facts = choice.Facts(part.kinds(translation), before and behind, before or behind)
-            decided = choice.choose(facts)
-            changed = changed or decided.taken
-            part.choice = decided
-    _whole_units(parts)
-
-
-def _whole_units(parts: list[Part]) -> None:
-    """Leave what is in a unit of which something is left."""
-    changed = True
-    while changed:
-        left = {id(unit) for part in parts if not part.choice.taken for unit in part.units}
-        changed = False
-        for part in parts:
-            if part.choice.taken and any(id(unit) in left for unit in part.units):
-                part.choice = choice.Choice(False, "a part of something that is left")
-                changed = True
-
-
-def _neighbours(parts: list[Part], translation: Translation) -> list[tuple[list[Part], list[Part]]]:
-    """Return, for each part, those that make what it reads and those that read what it makes.
-
-    Moves are looked through: their neighbours count too.
-    """
-    maker: dict[int, Part] = {}
-    readers: dict[int, list[Part]] = defaultdict(list)
-    for part in parts:
-        for number in part.operations:
-            op = translation.operations[number]
-            maker.update((value, part) for value in op.outputs)
-            for value in op.inputs:
-                readers[value].append(part)
-
-    def before(part: Part) -> Iterable[Part]:
-        operations = (translation.operations[number] for number in part.operations)
-        return (maker[value] for op in operations for value in op.inputs if value in maker)
-
-    def behind(part: Part) -> Iterable[Part]:
-        operations = (translation.operations[number] for number in part.operations)
-        return (other for op in operations for value in op.outputs for other in readers[value])
-
-    def reached(part: Part, step: Callable[[Part], Iterable[Part]]) -> list[Part]:
-        found: dict[int, Part] = {}
-        stack = [part]
-        while stack:
-            for other in step(stack.pop()):
-                if other is part or id(other) in found:
-                    continue
-                found[id(other)] = other
-                if all(kind in MOVES for kind in other.kinds(translation)):
-                    stack.append(other)
-        return list(found.values())
-
-    return [(reached(part, before), reached(part, behind)) for part in parts]
 
 
 # Regions
@@ -449,7 +369,7 @@ def _channels_last(node: Node) -> bool:
     return True
 
 
-# Trying
+# Trying, and timing
 
 
 def _try(regions: list[Region]) -> bool:
@@ -462,5 +382,19 @@ def _try(regions: list[Region]) -> bool:
                 part.choice = choice.Choice(False, f"oneDNN: {reason}")
                 failed = True
     if failed:
-        _whole_units([part for region in regions for part in region.parts])
+        leave_torn_units([part for region in regions for part in region.parts])
     return failed
+
+
+def _race(regions: list[Region], race: Race) -> bool:
+    """Leave the regions that lose; say whether there were any."""
+    lost = False
+    for region in regions:
+        decided = race(region)
+        lost = lost or not decided.taken
+        for part in region.parts:
+            reason = decided.reason
+            if decided.taken:
+                reason = f"{part.choice.reason.partition('; ')[0]}; {reason}"
+            part.choice = choice.Choice(decided.taken, reason)
+    return lost

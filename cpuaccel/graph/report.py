@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from torch import Tensor, nn
 from torch._guards import CompileContext
 
 from cpuaccel import _log, _native
@@ -48,12 +51,18 @@ class Report:
         return [part.kinds for region in self.regions for part in region]
 
 
-_reports: deque[Report] = deque(maxlen=_KEPT)
+_reports: deque[tuple[Report, tuple[weakref.ref[Tensor], ...]]] = deque(maxlen=_KEPT)
 
 
 def reports() -> list[Report]:
     """Return what became of the last graphs that were compiled in this process, oldest first."""
-    return list(_reports)
+    return [report for report, _ in _reports]
+
+
+def reports_of(module: nn.Module) -> list[Report]:
+    """Return those of `reports()` whose weights, as far as they are known, are the module's."""
+    own = {id(each) for each in module.parameters()}
+    return [report for report, weights in _reports if {id(weight()) for weight in weights} <= own]
 
 
 def clear() -> None:
@@ -61,9 +70,9 @@ def clear() -> None:
     _reports.clear()
 
 
-def keep(report: Report) -> None:
-    """Add it to `reports()`, and say what was left."""
-    _reports.append(report)
+def keep(report: Report, weights: Iterable[Tensor] = ()) -> None:
+    """Add it to `reports()`, as of a graph that reads `weights`, and say what was left."""
+    _reports.append((report, tuple(weakref.ref(weight) for weight in weights)))
     for left in report.left:
         say_left(f"graph.{left.op}", left.reason, left.name)
 
@@ -76,7 +85,6 @@ def say_left(op: str, reason: str, name: str = "") -> None:
 
 def describe(cut: Cut) -> Report:
     """Return what `cut` says."""
-    compile_id = CompileContext.current_compile_id()
     regions = tuple(
         tuple(
             Partition(
@@ -91,4 +99,10 @@ def describe(cut: Cut) -> Report:
     left = tuple(
         Left(str(node.target).removeprefix("aten."), node.name, reason) for node, reason in cut.left
     )
-    return Report("" if compile_id is None else str(compile_id), regions, left)
+    return Report(current_compile_id(), regions, left)
+
+
+def current_compile_id() -> str:
+    """Return Dynamo's number of what is compiled now; empty outside of Dynamo."""
+    compile_id = CompileContext.current_compile_id()
+    return "" if compile_id is None else str(compile_id)

@@ -29,6 +29,7 @@ from cpuaccel.graph.translation import Translation
 MOVES = shapes.MOVES
 OWN = MOVES | attention.KINDS | quantized.OPS
 """Kinds of ops that are ours, not the library's."""
+QUANTIZED = quantized.OPS
 QUANTIZED_LAYERS = quantized.LAYERS
 CASTS = shapes.CASTS
 TAKEN_APART = quantized.TAKEN_APART

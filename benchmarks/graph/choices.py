@@ -1,0 +1,139 @@
+"""What a partition in oneDNN gains over leaving it to Inductor: the rows of choice.csv.
+
+Each small graph is compiled twice by `backend="cpuaccel"`, with the partitions of one family taken
+and left, whatever the table says; what is around them is taken both times. `--write` puts the rows
+for this machine into the table in the place of those that it had. Run as
+`python -m benchmarks.graph.choices` from a checkout's root.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import date
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import add_rounds, names, positive
+from benchmarks._report import geomean, print_header
+from benchmarks._timing import Contender, side_by_side
+from benchmarks.graph._cases import Case, cases
+
+_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+_AROUND = {"convolution": True, "product": True}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, prints, and writes the table if that was asked for."""
+    options = _parser().parse_args(arguments)
+    if _plugin.missing():
+        raise SystemExit(_plugin.missing())
+    chosen = [case for case in cases() if case.family in (options.families or [case.family])]
+    if not chosen:
+        raise SystemExit(f"no case of the families {','.join(options.families)}")
+    torch.set_num_threads(options.threads)
+    todo = [(case, name) for name in options.dtypes for case in chosen]
+    gains: dict[tuple[str, str, str, int], list[float]] = {}
+    with torch.no_grad():
+        for case, dtype in track(todo, "graphs", console=Console(stderr=True)):
+            key = (case.family, case.place, dtype, case.max_work)
+            gains.setdefault(key, []).append(_gain(case, _DTYPES[dtype], options))
+    rows = _rows(gains, options)
+    console = _machine.console()
+    print_header(console, "partitions taken over partitions left, speed", _machine.describe())
+    console.print(_table(rows, gains))
+    if options.write:
+        _write(rows)
+        console.print("Written; what is compiled from now on is decided by it.")
+
+
+def _gain(case: Case, dtype: torch.dtype, options: argparse.Namespace) -> float:
+    """How many times faster the graph is with the partitions of the case's family taken."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, x = case.make()
+    model, x = model.eval().to(dtype), x.to(dtype)
+    contenders = {
+        name: Contender(partial(_compiled(model, {**_AROUND, case.family: taken}), x))
+        for name, taken in (("taken", True), ("left", False))
+    }
+    times = side_by_side(contenders, rounds=options.rounds, budget=options.budget)
+    return times["left"].median / times["taken"].median
+
+
+def _compiled(model: torch.nn.Module, decisions: dict[str, bool]) -> Any:
+    from cpuaccel.graph import backend, choice
+
+    def compile(gm: Any, inputs: Sequence[Any]) -> Any:
+        with choice.overrule(decisions):
+            return backend.compile(gm, inputs)
+
+    return torch.compile(model, backend=compile, dynamic=False)
+
+
+def _rows(
+    gains: dict[tuple[str, str, str, int], list[float]], options: argparse.Namespace
+) -> list[Any]:
+    from cpuaccel import matmul
+    from cpuaccel.graph.choice_table import Row
+
+    where = f"{options.name or matmul.machine()[0]}, {date.today()}, {options.threads} threads"
+    return [
+        Row(*matmul.machine(), *key, round(geomean(found), 3), where)
+        for key, found in gains.items()
+    ]
+
+
+def _table(rows: list[Any], gains: dict[tuple[str, str, str, int], list[float]]) -> Table:
+    table = Table("family", "place", "dtype", "to work", "speedup", "of each graph")
+    for family, group in groupby(rows, lambda row: row.family):
+        for row in group:
+            found = gains[(row.family, row.place, row.dtype, row.max_work)]
+            each = " ".join(f"{gain:.2f}" for gain in found)
+            limit = f"{row.max_work:,}" if row.max_work else "any"
+            table.add_row(family, row.place, row.dtype, limit, f"{row.speedup:.2f}", each)
+    return table
+
+
+def _write(rows: list[Any]) -> None:
+    from cpuaccel.graph import choice_table
+
+    replaced = {(row.vendor, row.isa, row.family, row.dtype) for row in rows}
+    there = choice_table.read(choice_table.TABLE) if choice_table.TABLE.exists() else []
+    kept = [row for row in there if (row.vendor, row.isa, row.family, row.dtype) not in replaced]
+    choice_table.write(choice_table.TABLE, [*kept, *rows])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--families", type=names, default=[], metavar="A,B", help="(default: all)")
+    parser.add_argument(
+        "--dtypes", type=_dtypes, default=list(_DTYPES), metavar="A,B", help="(default: f32,bf16)"
+    )
+    parser.add_argument("--threads", type=positive, default=1, help="(default: 1)")
+    parser.add_argument(
+        "--name", default="", help="of this CPU, for the rows (default: its vendor)"
+    )
+    add_rounds(parser, rounds=15, budget=1.5, of="a graph")
+    parser.add_argument("--write", action="store_true", help="put the rows into choice.csv")
+    return parser
+
+
+def _dtypes(text: str) -> list[str]:
+    for name in names(text):
+        if name not in _DTYPES:
+            raise argparse.ArgumentTypeError(f"expected some of f32,bf16, got {name!r}")
+    return names(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Measured rows: how much faster than Inductor a kind of partition ran, and where."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cpuaccel import matmul
+
+TABLE = Path(__file__).with_name("choice.csv")
+ANY = "any"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Partitions of `family` in `place`, of up to `max_work` (0: any), ran `speedup` times as fast.
+
+    `vendor` is CPUID's, `isa` avx2 or avx512, `dtype` as programs spell it; `place` and `dtype` may
+    be "any". See cpuaccel/graph/choice.py for families, places and work.
+    """
+
+    vendor: str
+    isa: str
+    family: str
+    place: str
+    dtype: str
+    max_work: int
+    speedup: float
+    measured: str
+
+    def matches(self, family: str, place: str, dtype: str, work: int) -> bool:
+        """Whether it speaks of such a partition."""
+        return (
+            self.family == family
+            and self.place in (place, ANY)
+            and self.dtype in (dtype, ANY)
+            and (self.max_work == 0 or work <= self.max_work)
+        )
+
+
+def find(family: str, place: str, dtype: str, work: int) -> Row | None:
+    """Return the first row of this machine's that matches; None if there is none."""
+    rows = (row for row in _rows() if row.matches(family, place, dtype, work))
+    return next(rows, None)
+
+
+@cache
+def _rows() -> tuple[Row, ...]:
+    """Return the rows of this machine, or those of the first in the file if it has none."""
+    rows = read(TABLE)
+    here = [row for row in rows if (row.vendor, row.isa) == matmul.machine()]
+    first = [row for row in rows if (row.vendor, row.isa) == (rows[0].vendor, rows[0].isa)]
+    return tuple(here or first)
+
+
+def read(path: Path) -> list[Row]:
+    """Return the rows of a table.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no table; the message names the file and the line.
+    """
+    names = [field.name for field in fields(Row)]
+    found = []
+    with path.open(newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream)
+        if reader.fieldnames != names:
+            raise ValueError(f"{path}: expected the columns {','.join(names)}")
+        for line in reader:
+            try:
+                values: dict[str, Any] = dict(line)
+                values["max_work"] = int(line["max_work"])
+                values["speedup"] = float(line["speedup"])
+                found.append(Row(**values))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{path}, line {reader.line_num}: {error}") from None
+    return found
+
+
+def write(path: Path, rows: Iterable[Row]) -> None:
+    """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
+    partial = path.with_suffix(".partial")
+    with partial.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([field.name for field in fields(Row)])
+        writer.writerows(astuple(row) for row in rows)
+    partial.replace(path)

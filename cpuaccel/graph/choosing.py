@@ -1,0 +1,123 @@
+"""Which of a graph's partitions are taken: what the table is asked, and in which order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable
+
+from cpuaccel.graph import choice
+from cpuaccel.graph.bridge import MOVES
+from cpuaccel.graph.parts import Part
+from cpuaccel.graph.program import TYPES
+from cpuaccel.graph.translation import Translation
+from cpuaccel.graph.work import work_of
+
+
+def choose_parts(parts: list[Part], translation: Translation) -> None:
+    """Decide by the table: layers first, then what is between them and beside them."""
+    neighbours = _neighbours(parts, translation)
+    for part in parts:
+        part.choice = choice.Choice(False, "oneDNN Graph has nothing for it")
+    supported = [number for number, part in enumerate(parts) if part.supported]
+    layers = [number for number in supported if _is_layer(parts[number], translation)]
+    for number in layers:
+        place = "chain" if _meets_another(number, parts, neighbours, set(layers)) else "alone"
+        parts[number].choice = choice.choose(_facts(parts[number], place, translation))
+    others = [number for number in supported if number not in set(layers)]
+    changed = True
+    while changed:
+        changed = False
+        for number in others:
+            part = parts[number]
+            if part.choice.taken:
+                continue
+            sides = sum(any(other.choice.taken for other in side) for side in neighbours[number])
+            part.choice = choice.choose(_facts(part, choice.PLACES[sides], translation))
+            changed = changed or part.choice.taken
+    leave_torn_units(parts)
+
+
+def _is_layer(part: Part, translation: Translation) -> bool:
+    return choice.family_of(part.kinds(translation)) in choice.LAYER_FAMILIES
+
+
+def _meets_another(
+    number: int,
+    parts: list[Part],
+    neighbours: list[tuple[list[Part], list[Part]]],
+    layers: Container[int],
+) -> bool:
+    """Say whether a path through supported parts leads from a layer to another one."""
+    position = {id(part): at for at, part in enumerate(parts)}
+    seen, stack = {number}, [number]
+    while stack:
+        for side in neighbours[stack.pop()]:
+            for other in side:
+                at = position[id(other)]
+                if at in seen or not other.supported:
+                    continue
+                if at in layers:
+                    return True
+                seen.add(at)
+                stack.append(at)
+    return False
+
+
+def _facts(part: Part, place: str, translation: Translation) -> choice.Facts:
+    operations = [translation.operations[number] for number in part.operations]
+    result = translation.values[operations[-1].outputs[0]]
+    return choice.Facts(
+        [op.kind for op in operations],
+        TYPES[result.dtype],
+        work_of(operations, translation.values),
+        place,
+    )
+
+
+def leave_torn_units(parts: list[Part]) -> None:
+    """Leave what is in a unit of which something is left."""
+    changed = True
+    while changed:
+        left = {id(unit) for part in parts if not part.choice.taken for unit in part.units}
+        changed = False
+        for part in parts:
+            if part.choice.taken and any(id(unit) in left for unit in part.units):
+                part.choice = choice.Choice(False, "a part of something that is left")
+                changed = True
+
+
+def _neighbours(parts: list[Part], translation: Translation) -> list[tuple[list[Part], list[Part]]]:
+    """Return, for each part, those that make what it reads and those that read what it makes.
+
+    Moves are looked through: their neighbours count too.
+    """
+    maker: dict[int, Part] = {}
+    readers: dict[int, list[Part]] = defaultdict(list)
+    for part in parts:
+        for number in part.operations:
+            op = translation.operations[number]
+            maker.update((value, part) for value in op.outputs)
+            for value in op.inputs:
+                readers[value].append(part)
+
+    def before(part: Part) -> Iterable[Part]:
+        operations = (translation.operations[number] for number in part.operations)
+        return (maker[value] for op in operations for value in op.inputs if value in maker)
+
+    def behind(part: Part) -> Iterable[Part]:
+        operations = (translation.operations[number] for number in part.operations)
+        return (other for op in operations for value in op.outputs for other in readers[value])
+
+    def reached(part: Part, step: Callable[[Part], Iterable[Part]]) -> list[Part]:
+        found: dict[int, Part] = {}
+        stack = [part]
+        while stack:
+            for other in step(stack.pop()):
+                if other is part or id(other) in found:
+                    continue
+                found[id(other)] = other
+                if all(kind in MOVES for kind in other.kinds(translation)):
+                    stack.append(other)
+        return list(found.values())
+
+    return [(reached(part, before), reached(part, behind)) for part in parts]

@@ -1,0 +1,22 @@
+"""Partitions of a graph: ops that the library runs together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cpuaccel.graph.choice import Choice
+from cpuaccel.graph.translation import Translation, Unit
+
+
+@dataclass
+class Part:
+    """A partition: ops that run together, of units that all are in it."""
+
+    operations: list[int]
+    units: list[Unit]
+    supported: bool
+    choice: Choice = field(default_factory=lambda: Choice(False, ""))
+
+    def kinds(self, translation: Translation) -> list[str]:
+        """Return the kinds of its ops, in order."""
+        return [translation.operations[number].kind for number in self.operations]

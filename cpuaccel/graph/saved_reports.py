@@ -1,0 +1,69 @@
+"""Reports beside Inductor's cache on disk: what it finds there was reported in another process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from cpuaccel import _log
+from cpuaccel.graph.report import Left, Partition, Report
+
+
+def key_of(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
+    """Return what tells a graph that Dynamo captured from others; `settings` are further facts."""
+    facts = [torch.__version__, repr(settings), gm.code]
+    facts += [_described(each) for each in inputs]
+    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
+    facts += [str(autocast), str(torch.get_num_threads())]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def save(key: str, report: Report) -> None:
+    """Keep `report` on disk, if Inductor keeps the graph; what the disk refuses is only logged."""
+    from torch._inductor import config
+
+    if config.force_disable_caches or not config.fx_graph_cache:
+        return
+    path = _path(key)
+    partial = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(asdict(report)), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        _log.logger.info("a report is not kept on disk: %s", error)
+
+
+def load(key: str, compile_id: str) -> Report | None:
+    """Return what was kept, under `compile_id`; None if there is nothing that can be read."""
+    try:
+        kept = json.loads(_path(key).read_text(encoding="utf-8"))
+        regions = tuple(
+            tuple(Partition(**{**part, "kinds": tuple(part["kinds"])}) for part in region)
+            for region in kept.pop("regions")
+        )
+        left = tuple(Left(**each) for each in kept.pop("left"))
+        return replace(Report(**kept, regions=regions, left=left), compile_id=compile_id)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _path(key: str) -> Path:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    return Path(cache_dir()) / "cpuaccel" / f"{key}.json"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} {tuple(value.shape)} {value.stride()}"
+    return str(value)

@@ -1,0 +1,157 @@
+"""Regions and what Inductor makes of the same nodes, timed: `mode="max-autotune"` decides by it.
+
+Only what the table takes is timed. What it leaves, it leaves for what is around it: alone it cannot
+be timed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+from torch._guards import tracing
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import Node
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
+
+from cpuaccel import _log
+from cpuaccel.graph import torch_program
+from cpuaccel.graph.bridge import QUANTIZED
+from cpuaccel.graph.choice import Choice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cpuaccel.graph.regions import Region
+
+_NOISE = 1.03
+_ROUNDS = 7
+_LEAST_SECONDS = 2e-3
+"""Of one round: as many calls as take that long."""
+
+
+class Race:
+    """Times each region once, by Inductor with `patches` to its configuration."""
+
+    def __init__(self, patches: dict[str, Any]) -> None:
+        self._patches = patches
+        self._choices: dict[str, Choice] = {}
+
+    def __call__(self, region: Region) -> Choice:
+        """Return whether `region` is faster than what Inductor makes of it, and the times."""
+        text = region.program.text
+        if text not in self._choices:
+            self._choices[text] = self._run(region)
+        return self._choices[text]
+
+    def _run(self, region: Region) -> Choice:
+        if any(op.kind in QUANTIZED for part in region.program.partitions for op in part):
+            return Choice(True, "not timed: Inductor computes quantised layers as floats")
+        try:
+            times = time_region(region, self._patches)
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            _log.logger.warning("max-autotune: a region is not timed: %s", reason)
+            return Choice(True, f"not timed: {reason}")
+        return Choice(times.region <= _NOISE * times.inductor, f"timed: {times}")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one call, medians of rounds that took turns."""
+
+    region: float
+    inductor: float
+
+    def __str__(self) -> str:
+        return f"{_text(self.region)} here, {_text(self.inductor)} in Inductor"
+
+
+def time_region(region: Region, patches: dict[str, Any]) -> Times:
+    """Return what a call of `region` takes, and of what Inductor makes of it with `patches`.
+
+    Its numbers are random, its sizes those that it was traced with.
+
+    Raises:
+        Exception: what Inductor raises where it does not compile it.
+    """
+    text = torch_program.encode(region.inputs, region.constants, region.nodes, region.outputs)
+    with _away_from_tracing():
+        numbers = [*region.program.inputs, *region.program.constants]
+        nodes = [*region.inputs, *region.constants]
+        tensors = [
+            _random(node, region.program.values[number].sizes)
+            for node, number in zip(nodes, numbers, strict=True)
+        ]
+        count = len(region.inputs)
+        inputs, constants = tensors[:count], tensors[count:]
+
+        def here() -> Any:
+            return torch.ops.cpuaccel.graph_region(inputs, constants, region.program.text, text)
+
+        compiled = _inductor(text, inputs, constants, patches)
+        return _take_turns(here, lambda: compiled(*tensors))
+
+
+def _inductor(
+    text: str, inputs: Sequence[Tensor], constants: Sequence[Tensor], patches: dict[str, Any]
+) -> Callable[..., Any]:
+    from torch._inductor import compile_fx as inductor
+
+    count = len(inputs)
+
+    def by_torch(*tensors: Tensor) -> list[Tensor]:
+        return torch_program.run(tensors[:count], tensors[count:], text)
+
+    tensors = [*inputs, *constants]
+    compile_fx = cast("Callable[..., Callable[..., Any]]", inductor.compile_fx)
+    return compile_fx(make_fx(by_torch)(*tensors), tensors, config_patches=patches)
+
+
+@contextmanager
+def _away_from_tracing() -> Iterator[None]:
+    """Let tensors be real ones, and a compilation start anew inside the one that goes on."""
+    with ExitStack() as stack:
+        stack.enter_context(tracing(None))
+        stack.enter_context(disable_proxy_modes_tracing())
+        stack.enter_context(unset_fake_temporarily())
+        stack.enter_context(torch.no_grad())
+        yield
+
+
+def _random(node: Node, sizes: tuple[int, ...]) -> Tensor:
+    fake = node.meta["val"]
+    strides = fake.stride()
+    if all(isinstance(stride, int) for stride in strides):
+        tensor = torch.empty_strided(sizes, strides, dtype=fake.dtype)
+    else:
+        tensor = torch.empty(sizes, dtype=fake.dtype)
+    return tensor.normal_() if fake.dtype.is_floating_point else tensor.zero_()
+
+
+def _take_turns(*calls: Callable[[], Any]) -> Times:
+    repeats = []
+    for call in calls:
+        call()  # compiles, packs
+        start = time.perf_counter()
+        call()
+        repeats.append(max(1, int(_LEAST_SECONDS / max(time.perf_counter() - start, 1e-9))))
+    samples: list[list[float]] = [[] for _ in calls]
+    for _ in range(_ROUNDS):
+        for call, count, taken in zip(calls, repeats, samples, strict=True):
+            call()
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            taken.append((time.perf_counter() - start) / count)
+    return Times(*(statistics.median(taken) for taken in samples))
+
+
+def _text(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"

@@ -1,0 +1,31 @@
+"""How much a partition computes: its multiply-adds if it has a layer, else its elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cpuaccel.graph.program import Operation, Value
+
+
+def work_of(operations: Sequence[Operation], values: dict[int, Value]) -> int:
+    """Return the multiply-adds of the layers, or the elements of the results if there are none."""
+    layers = sum(_multiply_adds(operation, values) for operation in operations)
+    if layers:
+        return layers
+    return max(math.prod(values[op.outputs[0]].sizes) for op in operations)
+
+
+def _multiply_adds(operation: Operation, values: dict[int, Value]) -> int:
+    src, weights, dst = (
+        (values[number].sizes for number in (*operation.inputs[:2], operation.outputs[0]))
+        if len(operation.inputs) > 1
+        else ((), (), ())
+    )
+    if operation.kind == "MatMul":
+        return math.prod(dst) * src[-2 if operation.attributes.get("transpose_a") else -1]
+    if operation.kind == "Convolution":
+        return math.prod(dst) * math.prod(weights[1:])
+    if operation.kind == "ConvTranspose":
+        return math.prod(src) * math.prod(weights[1:])
+    return 0

@@ -1,0 +1,129 @@
+"""Which partitions are taken: by families, places and measured rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cpuaccel import matmul
+from cpuaccel.graph import choice, choice_table
+from cpuaccel.graph.choice import Facts, choose
+from cpuaccel.graph.choice_table import Row
+
+_MEASURED = (
+    *("reduction", "softmax", "layer_norm", "attention", "convolution", "product", "pool"),
+    choice.ELEMENTWISE,
+)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "family"),
+    [
+        (("Convolution", "ReLU"), "convolution"),
+        (("ConvTranspose",), "convolution"),
+        (("MatMul", "Add"), "product"),
+        (("MatMul", "SoftMax", "MatMul"), "softmax"),
+        (("Add", "LayerNorm"), "layer_norm"),
+        (("q_conv",), "quantised layer"),
+        (("q_add",), "quantised"),
+        (("MaxPool",), "pool"),
+        (("permute",), "move"),
+        (("Tanh", "Multiply"), "elementwise"),
+    ],
+)
+def test_families(kinds: tuple[str, ...], family: str) -> None:
+    assert choice.family_of(kinds) == family
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (
+        Row("", "", "product", "alone", "bf16", 0, 1.5, "a"),
+        Row("", "", "product", "alone", "any", 1000, 0.5, "b"),
+        Row("", "", "product", "alone", "any", 0, 0.98, "c"),
+    )
+    monkeypatch.setattr(choice_table, "_rows", lambda: rows)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "work", "taken", "speedup"),
+    [("bf16", 10, True, 1.5), ("f32", 1000, False, 0.5), ("f32", 1001, True, 0.98)],
+)
+@pytest.mark.usefixtures("table")
+def test_the_first_row_that_matches(dtype: str, work: int, taken: bool, speedup: float) -> None:
+    chosen = choose(Facts(("MatMul",), dtype, work, "alone"))
+    assert chosen.taken == taken
+    assert f"product alone: {speedup:.2f} times Inductor's speed" in chosen.reason
+
+
+@pytest.mark.usefixtures("table")
+def test_what_has_no_row_is_left() -> None:
+    chosen = choose(Facts(("MatMul",), "f32", 1, "chain"))
+    assert chosen == choice.Choice(False, "product chain: not measured")
+
+
+def test_what_numbers_decide_needs_no_row() -> None:
+    assert choose(Facts(("q_linear",), "u8", 1, "alone")).taken
+    assert choose(Facts(("q_add",), "u8", 1, "beside")).taken
+    assert not choose(Facts(("q_add",), "u8", 1, "alone")).taken
+    assert choose(Facts(("permute",), "f32", 1, "between")).taken
+    assert not choose(Facts(("permute",), "f32", 1, "beside")).taken
+
+
+def test_overruling_holds_inside() -> None:
+    facts = Facts(("SoftMax",), "f32", 1, "alone")
+    with choice.overrule({"softmax": True}):
+        assert choose(facts).taken
+    assert not choose(facts).taken
+
+
+def test_the_table_has_a_row_for_everything() -> None:
+    rows = choice_table.read(choice_table.TABLE)
+    machines = {(row.vendor, row.isa) for row in rows}
+    for vendor, isa in machines:
+        for family in _MEASURED:
+            layers = family in choice.LAYER_FAMILIES
+            for place in ("alone", "chain") if layers else choice.PLACES:
+                for dtype in ("f32", "bf16"):
+                    assert any(
+                        (row.vendor, row.isa) == (vendor, isa)
+                        and row.max_work == 0
+                        and row.matches(family, place, dtype, 10**12)
+                        for row in rows
+                    ), (vendor, isa, family, place, dtype)
+
+
+@pytest.mark.measured_table
+def test_another_machine_has_the_first_ones_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = choice_table.read(choice_table.TABLE)[0]
+    monkeypatch.setattr(matmul, "machine", lambda: ("Unknown", "avx2"))
+    choice_table._rows.cache_clear()
+    try:
+        found = choice_table.find(first.family, first.place, first.dtype, 1)
+        assert found == first
+    finally:
+        choice_table._rows.cache_clear()
+
+
+def test_a_table_is_written_and_read(tmp_path: Path) -> None:
+    rows = [Row("AuthenticAMD", "avx512", "pool", "alone", "f32", 0, 1.25, "a, b")]
+    choice_table.write(tmp_path / "t.csv", rows)
+    assert choice_table.read(tmp_path / "t.csv") == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n", "expected the columns vendor,isa"),
+        (
+            "vendor,isa,family,place,dtype,max_work,speedup,measured\nv,i,pool,alone,f32,x,1,m\n",
+            "line 2",
+        ),
+    ],
+)
+def test_what_is_no_table(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        choice_table.read(path)
