@@ -33,6 +33,20 @@ class Lambda(nn.Module):
         return self.function(self, *args)
 
 
+class Net(Lambda):
+    """One that FX can trace: of one argument."""
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, x)
+
+
+class Net2(Lambda):
+    """One that FX can trace: of two arguments."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Any:
+        return self.function(self, x, y)
+
+
 def normed(source: int, to: int) -> Any:
     """Return a convolution with batch norm and ReLU."""
     torch.manual_seed(0)

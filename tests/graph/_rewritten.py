@@ -62,10 +62,24 @@ def agree(found: Any, model: nn.Module, inputs: list[Tensor]) -> None:
         assert error <= allowed, str(model)
 
 
-def check(model: nn.Module, *inputs: Tensor) -> report.Report:
+def check(model: nn.Module, *inputs: Tensor, autocast: bool = False) -> report.Report:
     """Run what is made of the model twice, compare with eager, and return the report."""
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         module, held, made = rewritten(model.eval(), list(inputs))
         for _ in range(2):
             agree(module(held, *inputs), model, list(inputs))
+    return made
+
+
+def check_steps(model: nn.Module, expected: Any, *inputs: Tensor) -> report.Report:
+    """Run what is made of a quantized model, compare with `expected`, and return the report.
+
+    A value of 8 bits may be rounded to the next one.
+    """
+    with torch.no_grad():
+        module, held, made = rewritten(model.eval(), list(inputs))
+        found = module(held, *inputs)
+    for ours, right in zip(tree_leaves(found), tree_leaves(expected), strict=True):
+        step = (right.max() - right.min()).item() / 100
+        torch.testing.assert_close(ours, right, atol=step, rtol=0)
     return made

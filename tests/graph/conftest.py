@@ -1,7 +1,7 @@
 """Every graph is compiled anew, and what is taken of it is the same on every machine.
 
 What Inductor finds on disk tells nothing of partitions, and the measured table has other rows for
-other CPUs: tests that assert partitions have a table of their own.
+other CPUs: tests that assert partitions have a table of their own. And where there are layers of bf16.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pytest
 from torch._inductor import config
 
 from cpuaccel.graph import choice_table
+from graph import _bf16
 
 _WINS = (
     ("convolution", choice_table.ANY),
@@ -21,6 +22,15 @@ _WINS = (
     *(("elementwise", place) for place in ("beside", "between")),
     ("layer_norm", "between"),
 )
+
+
+@pytest.fixture
+def bf16() -> None:
+    """Skip where oneDNN has no layers of bf16."""
+    if not _bf16.cpu_has_it():
+        pytest.skip(_bf16.NO_ARITHMETIC)
+    if not _bf16.onednn_has_it():
+        pytest.skip("an ISA cap of an earlier test: test_in_a_process_of_its_own runs this")
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,56 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cpuaccel import _native
 from cpuaccel.graph import report
+from graph import _bf16, _blocks, _functions
 from graph._compiled import Lambda, needs_onednn, randomized
+from graph._patterns import Partitions, Pattern, each_of, of
+from graph._rewritten import check
 from graph._transformers import WIDTH, Attention, Layer, kinds_of, needs_attention
-from graph.test_patterns import UNARY
 from graph.test_resizing import KINDS, between
 
 pytestmark = needs_onednn
 
-_native_module = _native.native()
-_has_bf16 = _native_module is not None and _native_module.has_bf16_arithmetic()
-
-_PROBE = """graph 1 probe
-value 0 bf16 16x16
-value 1 bf16 16x16
-value 2 bf16 16x16
-input 0
-constant 1
-partition
-op MatMul in 0 1 out 2
-"""
-
-
-def _onednn_has_bf16() -> bool:
-    """Say whether oneDNN has it in this process: it keeps the first cap of the ISA that it met."""
-    return not any(_native.load().why_not_compiled(_PROBE))
-
-
-@pytest.fixture
-def bf16() -> None:
-    if not _has_bf16:
-        pytest.skip("oneDNN has no layers of bf16 for a CPU without such arithmetic")
-    if not _onednn_has_bf16():
-        pytest.skip("an ISA cap of an earlier test: test_in_a_process_of_its_own runs this")
-
 
 def test_in_a_process_of_its_own() -> None:
-    if not _has_bf16:
-        pytest.skip("oneDNN has no layers of bf16 for a CPU without such arithmetic")
-    if _onednn_has_bf16():
-        pytest.skip("the tests of this file run here")
-    # The script, not the module: that would put the sources before the installed package.
-    done = subprocess.run(
-        [Path(sys.executable).with_name("pytest"), __file__, "-p", "no:cacheprovider"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed" in done.stdout
+    _bf16.in_a_process_of_its_own(__file__)
 
 
 def _seen(
@@ -94,30 +53,26 @@ def _seen(
 
 
 @pytest.mark.usefixtures("bf16")
-@pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize(
-    ("function", "kinds"), [row[1:] for row in UNARY], ids=[row[0] for row in UNARY]
-)
-def test_a_function_runs_with_the_convolution_before_it(
-    function: Callable[[Tensor], Tensor], kinds: tuple[str, ...], autocast: bool
-) -> None:
-    model = Lambda(lambda self, x: function(self.conv(x)), conv=nn.Conv2d(16, 16, 3, padding=1))
-    found = _seen(model, torch.randn(2, 16, 12, 12), autocast=autocast)
-    assert found.kinds() == [("Convolution", *kinds)]
+@each_of([*_functions.PATTERNS, *_blocks.PATTERNS], "floats")
+def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
+    model = randomized(pattern.make()).bfloat16()
+    assert of(check(model, *(each.bfloat16() for each in pattern.inputs()))) == kinds
 
 
 @pytest.mark.usefixtures("bf16")
-@pytest.mark.parametrize("autocast", [False, True])
-def test_a_batch_norm_is_folded(autocast: bool) -> None:
-    model = randomized(
-        Lambda(
-            lambda self, x: F.relu(self.norm(self.conv(x))),
-            conv=nn.Conv2d(16, 16, 3, padding=1),
-            norm=nn.BatchNorm2d(16),
-        )
-    )
-    found = _seen(model, torch.randn(2, 16, 12, 12), autocast=autocast)
-    assert found.kinds() == [("Convolution", "ReLU")]
+@each_of(_functions.PATTERNS, "floats")
+def test_patterns_under_autocast(pattern: Pattern, kinds: Partitions) -> None:
+    model = randomized(pattern.make())
+    assert of(check(model, *pattern.inputs(), autocast=True)) == kinds
+
+
+@pytest.mark.usefixtures("bf16")
+@each_of(_blocks.PATTERNS, "floats")
+def test_patterns_of_bf16_values_under_autocast(pattern: Pattern, kinds: Partitions) -> None:
+    """As a layer before would make them: an operation of bf16 and f32 is Inductor's."""
+    model = randomized(pattern.make())
+    inputs = (each.bfloat16() for each in pattern.inputs())
+    assert of(check(model, *inputs, autocast=True)) == kinds
 
 
 @pytest.mark.usefixtures("bf16")

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import cpuaccel
 from cpuaccel.graph import converted as converted_models
 from cpuaccel.graph import report
-from graph._compiled import needs_onednn
-from graph.test_int8 import Net, converted
+from graph._compiled import Net, needs_onednn
+from graph.test_int8 import converted
 
 pytestmark = needs_onednn
 

@@ -15,7 +15,11 @@ from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 import cpuaccel
 from cpuaccel.graph import report
-from graph._compiled import Lambda, needs_onednn, randomized
+from graph import _blocks, _functions, _pt2e
+from graph._compiled import Net, needs_onednn, randomized
+from graph._patterns import Partitions, Pattern, conv, each_of, image, of
+from graph._pt2e import quantize
+from graph._rewritten import check_steps
 
 pytestmark = needs_onednn
 
@@ -24,13 +28,6 @@ pytestmark = needs_onednn
 def _engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.quantized, "engine", "x86")
     torch.manual_seed(0)
-
-
-class Net(Lambda):
-    """One that FX can trace: of one argument."""
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(self, x)
 
 
 def converted(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = None) -> Any:
@@ -60,12 +57,8 @@ def kinds_of(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = N
     return [kind for kinds in one.kinds() for kind in kinds]
 
 
-def _image(channels: int = 16, size: int = 12) -> Tensor:
-    return torch.randn(2, channels, size, size)
-
-
-def _conv(**options: Any) -> nn.Conv2d:
-    return nn.Conv2d(16, 16, 3, **{"padding": 1, **options})
+def _image(channels: int = 16) -> Tensor:
+    return torch.randn(image(channels))
 
 
 LAYERS: list[tuple[str, Callable[[], nn.Module], tuple[int, ...], str]] = [
@@ -103,30 +96,34 @@ def test_a_layer_runs_as_integers(
     assert found == ["quantize", kind, "dequantize"]
 
 
-FOLLOWING: list[tuple[str, Callable[[Tensor], Tensor]]] = [
-    ("relu", F.relu),
-    ("relu6", F.relu6),
-    ("hardtanh", lambda x: F.hardtanh(x, -0.5, 0.75)),
-    ("hardswish", F.hardswish),
-    ("sigmoid", torch.sigmoid),
-    ("hardsigmoid", F.hardsigmoid),
-    ("tanh", torch.tanh),
-    ("leaky_relu", lambda x: F.leaky_relu(x, 0.2)),
-    ("elu", lambda x: F.elu(x, 0.7)),
-]
+_PATTERNS = [*_functions.PATTERNS, *_blocks.PATTERNS]
 
 
-@pytest.mark.parametrize(
-    "function", [row[1] for row in FOLLOWING], ids=[row[0] for row in FOLLOWING]
-)
-@pytest.mark.parametrize("kind", ["q_conv", "q_linear"])
-def test_a_function_runs_with_the_layer_before_it(
-    function: Callable[[Tensor], Tensor], kind: str
-) -> None:
-    layer = _conv() if kind == "q_conv" else nn.Linear(24, 40)
-    x = _image() if kind == "q_conv" else torch.randn(5, 24)
-    model = Net(lambda self, x: function(self.layer(x)), layer=layer)
-    assert kinds_of(model, x) == ["quantize", kind, "dequantize"]
+@each_of(_PATTERNS, "lowered")
+def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
+    inputs = pattern.inputs()
+    with torch.no_grad():
+        quantized = converted(pattern.make(), *inputs)
+        expected = quantized(*inputs)
+    assert of(check_steps(cpuaccel.quant.lower(quantized), expected, *inputs)) == kinds
+
+
+def test_a_weight_that_a_layer_reads_is_not_said_to_be_left() -> None:
+    """One with one quantizer, which has the op of values."""
+    model, x = Net(lambda self, x: self.layer(x), layer=nn.ConvTranspose2d(16, 8, 3)), _image()
+    with torch.no_grad():
+        quantized = converted(model, x)
+        expected = quantized(x)
+    assert check_steps(cpuaccel.quant.lower(quantized), expected, x).left == ()
+
+
+@each_of(_PATTERNS, "pt2e")
+def test_patterns_of_pt2e(pattern: Pattern, kinds: Partitions) -> None:
+    inputs = pattern.inputs()
+    with torch.no_grad():
+        model = _pt2e.quantized(randomized(pattern.make()), *inputs)
+        expected = model(*inputs)
+    assert of(check_steps(model, expected, *inputs)) == kinds
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -136,8 +133,8 @@ def test_an_operation_runs_with_the_layer_before_it(
 ) -> None:
     model = Net(
         lambda self, x: (F.relu if relu else torch.clone)(op(self.b(self.a(x)), x)),
-        a=_conv(),
-        b=_conv(),
+        a=conv(),
+        b=conv(),
     )
     found = kinds_of(model, _image())
     assert found[:3] == ["quantize", "q_conv", "q_conv"]
@@ -149,18 +146,8 @@ def test_an_operation_of_what_is_read_elsewhere_is_a_step() -> None:
         a, b = self.a(x), self.b(x)
         return torch.cat([a + b, a, b], 1)
 
-    found = kinds_of(Net(forward, a=_conv(), b=_conv()), _image())
+    found = kinds_of(Net(forward, a=conv(), b=conv()), _image())
     assert sorted(found) == ["dequantize", "q_add", "q_concat", "q_conv", "q_conv", "quantize"]
-
-
-def test_squeeze_and_excite() -> None:
-    def forward(self: Any, x: Tensor) -> Tensor:
-        y = self.conv(x)
-        return y * torch.sigmoid(self.excite(F.adaptive_avg_pool2d(y, 1)))
-
-    model = Net(forward, conv=_conv(), excite=nn.Conv2d(16, 16, 1))
-    found = kinds_of(model, _image())
-    assert sorted(found) == ["dequantize", "q_avg_pool", "q_conv", "q_conv", "q_mul", "quantize"]
 
 
 POOLS: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
@@ -179,14 +166,14 @@ POOLS: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
     ("pool", "kind"), [row[1:] for row in POOLS], ids=[row[0] for row in POOLS]
 )
 def test_pools_run_as_integers(pool: Callable[[Tensor], Tensor], kind: str) -> None:
-    model = Net(lambda self, x: pool(self.conv(x)), conv=_conv())
+    model = Net(lambda self, x: pool(self.conv(x)), conv=conv())
     assert kinds_of(model, _image()) == ["quantize", "q_conv", kind, "dequantize"]
 
 
 def test_a_head_stays_integers() -> None:
     model = Net(
         lambda self, x: self.head(torch.flatten(self.conv(x).mean((2, 3)), 1)),
-        conv=_conv(),
+        conv=conv(),
         head=nn.Linear(16, 10),
     )
     found = kinds_of(model, _image())
@@ -198,21 +185,14 @@ def test_a_head_stays_integers() -> None:
 def test_concatenations_change_quantizers_on_the_way() -> None:
     model = Net(
         lambda self, x: F.relu(self.last(torch.cat([self.a(x), 3 * self.b(x), x], 1))),
-        a=_conv(),
-        b=_conv(),
+        a=conv(),
+        b=conv(),
         last=nn.Conv2d(48, 8, 1),
     )
     found = kinds_of(model, _image())
     assert found.count("q_concat") == 1
     assert found.count("q_conv") == 3
     assert set(found) <= {"quantize", "q_conv", "q_concat", "q_table", "dequantize"}
-
-
-def test_batch_norm_is_a_factor_and_an_offset() -> None:
-    model = Net(
-        lambda self, x: self.conv(F.relu(self.norm(x))), norm=nn.BatchNorm2d(16), conv=_conv()
-    )
-    assert kinds_of(model, _image()) == ["quantize", "q_batch_norm", "q_conv", "dequantize"]
 
 
 def test_shuffled_channels() -> None:
@@ -241,16 +221,10 @@ def test_dynamically_quantized_linear(relu: bool) -> None:
 
 
 def test_floats_between_integers() -> None:
-    model = Net(lambda self, x: self.b(torch.exp(self.a(x)).log1p()), a=_conv(), b=_conv())
+    model = Net(lambda self, x: self.b(torch.exp(self.a(x)).log1p()), a=conv(), b=conv())
     found = kinds_of(model, _image())
     assert found.count("q_conv") == 2
     assert "dequantize" in found
-
-
-def _quantize(x: Tensor, scale: float, zero_point: int) -> Tensor:
-    q = torch.ops.quantized_decomposed
-    codes = q.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
-    return q.dequantize_per_tensor(codes, scale, zero_point, 0, 255, torch.uint8)
 
 
 class PT2E(nn.Module):
@@ -270,23 +244,23 @@ class PT2E(nn.Module):
         weight = torch.ops.quantized_decomposed.dequantize_per_channel(
             self.weight, self.scales, self.zero_points, 0, -128, 127, torch.int8
         )
-        x = _quantize(x, 0.02, 128)
+        x = quantize(x, 0.02, 128)
         return self.behind(F.conv2d(x, weight, self.bias, padding=1), x)
 
 
 BEHIND: list[tuple[str, Callable[[Tensor, Tensor], Tensor], list[str]]] = [
     ("nothing", lambda y, x: y, ["quantize", "q_conv"]),
-    ("relu", lambda y, x: _quantize(F.relu(y), 0.05, 0), ["quantize", "q_conv", "dequantize"]),
-    ("relu6", lambda y, x: _quantize(F.relu6(y), 0.03, 0), ["quantize", "q_conv", "dequantize"]),
-    ("add", lambda y, x: _quantize(y + x, 0.05, 100), ["quantize", "q_conv", "dequantize"]),
+    ("relu", lambda y, x: quantize(F.relu(y), 0.05, 0), ["quantize", "q_conv", "dequantize"]),
+    ("relu6", lambda y, x: quantize(F.relu6(y), 0.03, 0), ["quantize", "q_conv", "dequantize"]),
+    ("add", lambda y, x: quantize(y + x, 0.05, 100), ["quantize", "q_conv", "dequantize"]),
     (
         "add, relu",
-        lambda y, x: _quantize(F.relu(x + y), 0.05, 0),
+        lambda y, x: quantize(F.relu(x + y), 0.05, 0),
         ["quantize", "q_conv", "dequantize"],
     ),
     (
         "hardswish",
-        lambda y, x: _quantize(F.hardswish(y), 0.05, 10),
+        lambda y, x: quantize(F.hardswish(y), 0.05, 10),
         ["quantize", "q_conv", "HardSwish", "quantize", "dequantize"],
     ),
 ]
@@ -322,7 +296,7 @@ def test_a_weight_that_changes_is_followed() -> None:
 
 
 def test_any_batch_of_integers() -> None:
-    model = Net(lambda self, x: F.relu(self.conv(x)), conv=_conv())
+    model = Net(lambda self, x: F.relu(self.conv(x)), conv=conv())
     with torch.no_grad():
         quantized = converted(model, _image())
         lowered = cpuaccel.quant.lower(quantized)
@@ -350,7 +324,7 @@ def test_dynamic_quantizers_that_no_layer_takes() -> None:
 
 def test_an_average_is_rounded_once() -> None:
     """To its own quantizer, which is finer than that of what is averaged."""
-    model = PT2E(lambda y, x: _quantize(_quantize(y, 0.5, 128).mean((2, 3)), 0.02, 128)).eval()
+    model = PT2E(lambda y, x: quantize(quantize(y, 0.5, 128).mean((2, 3)), 0.02, 128)).eval()
     x = _image()
     with torch.no_grad():
         found = cpuaccel.optimize(model, (x,))(x)

@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from graph import _blocks, _functions
 from graph._compiled import Lambda, needs_onednn, randomized, seen
+from graph._patterns import Partitions, Pattern, conv, each_of, image, of, partitions
 
 pytestmark = needs_onednn
 
@@ -20,51 +22,45 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def _image(channels: int = 16, size: int = 12) -> Tensor:
-    return torch.randn(2, channels, size, size)
+def _image() -> Tensor:
+    return torch.randn(image())
 
 
-def _conv(**options: Any) -> nn.Conv2d:
-    return nn.Conv2d(16, 16, 3, **{"padding": 1, **options})
+@each_of([*_functions.PATTERNS, *_blocks.PATTERNS], "floats")
+def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
+    found = seen(randomized(pattern.make()), *pattern.inputs())
+    assert of(found) == kinds
+    assert len(found.regions) == 1
 
 
-UNARY: list[tuple[str, Callable[[Tensor], Tensor], tuple[str, ...]]] = [
-    ("relu", F.relu, ("ReLU",)),
-    ("relu6", F.relu6, ("Clamp",)),
-    ("hardtanh", lambda x: F.hardtanh(x, -0.5, 0.75), ("Clamp",)),
-    ("clamp_min", lambda x: x.clamp_min(0.1), ("Clamp",)),
-    ("sigmoid", torch.sigmoid, ("Sigmoid",)),
-    ("tanh", torch.tanh, ("Tanh",)),
-    ("gelu", F.gelu, ("GELU",)),
-    ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), ("GELUTanh",)),
-    ("silu", F.silu, ("Sigmoid", "Multiply")),
-    ("hardswish", F.hardswish, ("HardSwish",)),
-    ("hardsigmoid", F.hardsigmoid, ("HardSigmoid",)),
-    ("leaky_relu", lambda x: F.leaky_relu(x, 0.2), ("LeakyReLU",)),
-    ("elu", lambda x: F.elu(x, 0.7), ("Elu",)),
-    ("abs", torch.abs, ("Abs",)),
-    ("mish", F.mish, ("Mish",)),
+IN_PLACE: list[tuple[Callable[[Tensor], Tensor], str]] = [
+    (torch.relu_, "ReLU"),
+    (lambda x: F.leaky_relu(x, 0.2, inplace=True), "LeakyReLU"),
+    (torch.sigmoid_, "Sigmoid"),
+    (torch.square_, "Square"),
+    (torch.abs_, "Abs"),
+    (torch.exp_, "Exp"),
+    (lambda x: F.hardswish(x, inplace=True), "HardSwish"),
+    (torch.tanh_, "Tanh"),
+    (lambda x: F.hardtanh(x, -0.5, 0.75, inplace=True), "Clamp"),
+    (lambda x: F.silu(x, inplace=True), "Sigmoid+Multiply"),
+    (lambda x: x.clamp_(0.1, 0.5), "Clamp"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("function", "kinds"), [row[1:] for row in UNARY], ids=[row[0] for row in UNARY]
-)
-def test_a_function_runs_with_the_convolution_before_it(
-    function: Callable[[Tensor], Tensor], kinds: tuple[str, ...]
-) -> None:
-    model = Lambda(lambda self, x: function(self.conv(x)), conv=_conv())
-    assert seen(model, _image()).kinds() == [("Convolution", *kinds)]
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_functions_in_place(channels_last: bool) -> None:
+    def chain(self: Any, x: Tensor) -> Tensor:
+        for number, (function, _) in enumerate(IN_PLACE):
+            x = function(getattr(self, f"layer{number}")(x))
+        return x
 
-
-@pytest.mark.parametrize(
-    ("function", "kinds"), [row[1:] for row in UNARY], ids=[row[0] for row in UNARY]
-)
-def test_a_function_runs_with_the_product_before_it(
-    function: Callable[[Tensor], Tensor], kinds: tuple[str, ...]
-) -> None:
-    model = Lambda(lambda self, x: function(self.linear(x)), linear=nn.Linear(24, 40))
-    assert seen(model, torch.randn(5, 24)).kinds() == [("MatMul", *kinds)]
+    model = Lambda(chain, **{f"layer{number}": conv() for number in range(len(IN_PLACE))})
+    x = _image()
+    if channels_last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    expected = " ".join(f"Convolution+{kinds}" for _, kinds in IN_PLACE)
+    assert of(seen(model, x)) == partitions(expected)
 
 
 CONVOLUTIONS: list[tuple[str, nn.Module, tuple[int, ...]]] = [
@@ -97,21 +93,13 @@ def test_convolutions(conv: nn.Module, shape: tuple[int, ...], channels_last: bo
     assert seen(model, x).kinds() == [("Convolution", "ReLU")]
 
 
-def test_transposed_convolution() -> None:
-    model = Lambda(
-        lambda self, x: F.relu(self.conv(x)),
-        conv=nn.ConvTranspose2d(16, 8, 3, stride=2, padding=1, output_padding=1),
-    )
-    assert seen(model, _image()).kinds() == [("ConvTranspose", "ReLU")]
-
-
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("groups", [1, 16])
 def test_a_batch_norm_is_folded_into_the_convolution(bias: bool, groups: int) -> None:
     model = randomized(
         Lambda(
             lambda self, x: F.relu(self.norm(self.conv(x))),
-            conv=_conv(bias=bias, groups=groups),
+            conv=conv(bias=bias, groups=groups),
             norm=nn.BatchNorm2d(16),
         )
     )
@@ -123,7 +111,7 @@ def test_a_residual_is_added_in_place() -> None:
         y = F.relu(self.first(x))
         return F.relu(self.third(F.relu(self.second(y))) + y)
 
-    model = Lambda(block, first=_conv(), second=_conv(), third=_conv())
+    model = Lambda(block, first=conv(), second=conv(), third=conv())
     layer = ("Convolution", "ReLU")
     assert seen(model, _image()).kinds() == [layer, layer, ("Convolution", "Add", "ReLU")]
 
@@ -134,7 +122,7 @@ def test_a_residual_that_is_read_again_is_not_written_over() -> None:
         z = self.second(y) + y
         return self.third(z) + y
 
-    model = Lambda(block, first=_conv(), second=_conv(), third=_conv())
+    model = Lambda(block, first=conv(), second=conv(), third=conv())
     assert ("Convolution", "Add") in seen(model, _image()).kinds()
 
 
@@ -143,7 +131,7 @@ def test_a_residual_is_added_to_what_is_returned_as_it_is_computed() -> None:
         y = F.relu(self.first(x))
         return self.third(F.relu(self.second(y))) + y
 
-    model = Lambda(block, first=_conv(), second=_conv(), third=_conv())
+    model = Lambda(block, first=conv(), second=conv(), third=conv())
     image = _image().contiguous(memory_format=torch.channels_last)
     assert ("Convolution", "Add") in seen(model, image).kinds()
 
@@ -164,22 +152,8 @@ def test_operations_on_two_run_with_the_convolution(
     function: Callable[[Tensor, Tensor], Tensor], kind: str, shape: tuple[int, ...]
 ) -> None:
     other = torch.rand(shape) + 0.5
-    model = Lambda(lambda self, x, y: function(self.conv(x), y), conv=_conv())
+    model = Lambda(lambda self, x, y: function(self.conv(x), y), conv=conv())
     assert seen(model, _image(), other).kinds() == [("Convolution", kind)]
-
-
-def test_squeeze_and_excite_is_one_region() -> None:
-    def block(self: Any, x: Tensor) -> Tensor:
-        x = F.relu(self.conv(x))
-        gate = F.hardsigmoid(self.up(F.relu(self.down(F.adaptive_avg_pool2d(x, 1)))))
-        return self.last(gate * x)
-
-    model = Lambda(
-        block, conv=_conv(), down=nn.Conv2d(16, 4, 1), up=nn.Conv2d(4, 16, 1), last=_conv()
-    )
-    found = seen(model, _image())
-    assert len(found.regions) == 1
-    assert ("AvgPool",) in found.kinds()
 
 
 POOLS: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
@@ -203,56 +177,11 @@ POOLS: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
 )
 def test_pools_between_convolutions(pool: Callable[[Tensor], Tensor], kind: str) -> None:
     model = Lambda(
-        lambda self, x: self.last(pool(self.conv(x))), conv=_conv(), last=nn.Conv2d(16, 8, 1)
+        lambda self, x: self.last(pool(self.conv(x))), conv=conv(), last=nn.Conv2d(16, 8, 1)
     )
     found = seen(model, _image())
     assert (kind,) in found.kinds()
     assert len(found.regions) == 1
-
-
-def test_cat_between_convolutions() -> None:
-    model = Lambda(
-        lambda self, x: self.last(torch.cat([self.a(x), self.b(x), x], 1)),
-        a=_conv(),
-        b=nn.Conv2d(16, 8, 1),
-        last=nn.Conv2d(40, 8, 1),
-    )
-    found = seen(model, _image())
-    assert ("Concat",) in found.kinds()
-    assert len(found.regions) == 1
-
-
-def test_channel_shuffle_between_convolutions() -> None:
-    def block(self: Any, x: Tensor) -> Tensor:
-        a, b = self.conv(x).chunk(2, 1)
-        return self.last(F.channel_shuffle(torch.cat([F.relu(self.part(a)), b], 1), 2))
-
-    model = Lambda(block, conv=_conv(), part=nn.Conv2d(8, 8, 1), last=_conv())
-    found = seen(model, _image())
-    assert len(found.regions) == 1
-
-
-def test_batch_norm_before_a_convolution() -> None:
-    model = randomized(
-        Lambda(
-            lambda self, x: self.conv(F.relu(self.norm(self.first(x) + x))),
-            first=_conv(),
-            norm=nn.BatchNorm2d(16),
-            conv=_conv(),
-        )
-    )
-    assert any("BatchNormInference" in kinds for kinds in seen(model, _image()).kinds())
-
-
-def test_a_classifier_is_one_region() -> None:
-    model = Lambda(
-        lambda self, x: self.linear(torch.flatten(F.adaptive_avg_pool2d(self.conv(x), 1), 1)),
-        conv=_conv(),
-        linear=nn.Linear(16, 10),
-    )
-    found = seen(model, _image())
-    assert len(found.regions) == 1
-    assert found.left == ()
 
 
 def test_products_of_two_activations() -> None:
@@ -292,7 +221,7 @@ def test_the_other_gelu_is_never_the_librarys() -> None:
         y = self.a(x)
         return self.b(F.gelu(y, approximate="tanh")) + self.c(y)
 
-    model = Lambda(block, a=_conv(), b=_conv(), c=_conv())
+    model = Lambda(block, a=conv(), b=conv(), c=conv())
     found = seen(model, 3 * _image(), atol=1e-5)
     assert all("GELUTanh" not in kinds for kinds in found.kinds())
     assert any("behind a layer" in left.reason for left in found.left)

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.graph.bridge._arguments import bound, floats
+from cpuaccel.graph.bridge._arguments import bound, floats, only_user
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
@@ -60,6 +60,31 @@ def _silu(translation: Translation, node: Node) -> None:
     translation.op("Multiply", [x, gate], node)
 
 
+def _hardsigmoid(translation: Translation, node: Node) -> None:
+    src = bound(node)["self"]
+    product = only_user(node)
+    if (
+        product is not None
+        and product.target is _aten.mul.Tensor
+        and set(product.args) == {src, node}
+    ):
+        # One function: of two ops the library makes a partition that it cannot compile.
+        floats(translation, src)
+        translation.begin([node, product], product)
+        translation.op("HardSwish", [translation.read(src)], product)
+        return
+    _unary("HardSigmoid", lambda _: {"alpha": 1 / 6, "beta": 0.5})(translation, node)
+
+
+def _power(translation: Translation, node: Node) -> None:
+    if bound(node)["exponent"] != 2:
+        raise Refused("a power other than of two")
+    _unary("Square")(translation, node)
+
+
+_FUSED = 3
+"""How many functions the library fuses to a layer at most."""
+
 _COMMUTE = ("Add", "Maximum", "Minimum", "Multiply")
 
 
@@ -76,6 +101,9 @@ def _binary(kind: str) -> Any:
         a, b = given["self"], given["other"]
         if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
             raise Refused("alpha or rounding mode")
+        if a is b and kind == "Multiply":
+            _unary("Square")(translation, node)
+            return
         if a is b:
             # oneDNN Graph fuses it to what makes the value, and reads it from where it never was.
             raise Refused("a value and itself")
@@ -87,12 +115,35 @@ def _binary(kind: str) -> Any:
             if kind not in _COMMUTE or not _is_whole(translation, b, node):
                 raise Refused("a first operand that is broadcast")
             a, b = b, a
+        is_gated = kind == "Multiply" and (_is_gate(a, b) or _is_gate(b, a))
+        if not is_gated and (_is_made_of(translation, a, b) or _is_made_of(translation, b, a)):
+            # As with a value and itself; the layer that makes the value would be lost too.
+            raise Refused("a value and a function of it")
         translation.begin([node], node)
         translation.op(
             kind, [translation.read(a), translation.read(b)], node, auto_broadcast="numpy"
         )
 
     return translate
+
+
+def _is_made_of(translation: Translation, node: Node, source: Node) -> bool:
+    """Say whether `node` is a function of `source` that the library fuses to what makes both."""
+    if source not in translation.unit_of:
+        return False
+    found = [node]
+    for _ in range(_FUSED):
+        found = [
+            each for node in found if node.target in TRANSLATIONS for each in node.all_input_nodes
+        ]
+        if source in found:
+            return True
+    return False
+
+
+def _is_gate(node: Node, of: Node) -> bool:
+    """Say whether the product of both is SiLU, one function for the library."""
+    return node.target is _aten.sigmoid.default and node.args[0] is of
 
 
 TRANSLATIONS = {
@@ -104,13 +155,14 @@ TRANSLATIONS = {
     _aten.elu.default: _unary("Elu", _elu),
     _aten.exp.default: _unary("Exp"),
     _aten.gelu.default: _gelu,
-    _aten.hardsigmoid.default: _unary("HardSigmoid", lambda _: {"alpha": 1 / 6, "beta": 0.5}),
+    _aten.hardsigmoid.default: _hardsigmoid,
     _aten.hardswish.default: _unary("HardSwish"),
     _aten.leaky_relu.default: _unary(
         "LeakyReLU", lambda given: {"alpha": float(given["negative_slope"])}
     ),
     _aten.log.default: _unary("Log"),
     _aten.mish.default: _unary("Mish"),
+    _aten.pow.Tensor_Scalar: _power,
     _aten.relu.default: _unary("ReLU"),
     _aten.round.default: _unary("Round"),
     _aten.sigmoid.default: _unary("Sigmoid"),

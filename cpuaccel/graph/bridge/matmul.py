@@ -10,7 +10,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.graph.bridge._arguments import bound, floats, only_user
 from cpuaccel.graph.bridge.shapes import VIEWS
-from cpuaccel.graph.translation import Refused, Translation
+from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
@@ -24,10 +24,10 @@ def _addmm(translation: Translation, node: Node) -> None:
     given = bound(node)
     if given["beta"] != 1 or given["alpha"] != 1:
         raise Refused("alpha or beta")
-    bias = given["self"]
-    if translation.tensor(bias).dim() != 1:
-        raise Refused("a bias of two dimensions")
-    _product(translation, node, given["mat1"], given["mat2"], bias)
+    addend = given["self"]
+    if translation.tensor(addend).dim() == 0:
+        raise Refused("a tensor without dimensions")
+    _product(translation, node, given["mat1"], given["mat2"], addend)
 
 
 def _linear(translation: Translation, node: Node) -> None:
@@ -36,9 +36,9 @@ def _linear(translation: Translation, node: Node) -> None:
     _multiply(translation, [node], operands, transpose_a=False, transpose_b=True)
 
 
-def _product(translation: Translation, node: Node, src: Any, weight: Any, bias: Any) -> None:
+def _product(translation: Translation, node: Node, src: Any, weight: Any, addend: Any) -> None:
     b, transpose_b = untransposed(weight)
-    flat = rows(translation, node, src)
+    flat = None if _is_matrix(translation, addend) else rows(translation, node, src)
     if flat is not None:
         (a, result), transpose_a = flat, False
         nodes = [node, result]
@@ -48,7 +48,7 @@ def _product(translation: Translation, node: Node, src: Any, weight: Any, bias: 
     translation.look_through(
         node, *(given for given, source in ((src, a), (weight, b)) if given is not source)
     )
-    _multiply(translation, nodes, [a, b, bias], transpose_a, transpose_b)
+    _multiply(translation, nodes, [a, b, addend], transpose_a, transpose_b)
 
 
 def _multiply(
@@ -63,7 +63,18 @@ def _multiply(
     floats(translation, *operands)
     translation.begin(nodes, nodes[-1])
     inputs = [translation.read(operand) for operand in operands]
-    translation.op("MatMul", inputs, nodes[-1], transpose_a=transpose_a, transpose_b=transpose_b)
+    attributes: dict[str, Any] = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    if not _is_matrix(translation, operands[-1] if len(operands) > 2 else None):
+        translation.op("MatMul", inputs, nodes[-1], **attributes)
+        return
+    like = value_of(translation.tensor(nodes[-1]))
+    product = translation.op("MatMul", inputs[:2], like=like, **attributes)
+    translation.op("Add", [product, inputs[2]], nodes[-1], auto_broadcast="numpy")
+
+
+def _is_matrix(translation: Translation, addend: Any) -> bool:
+    """Say whether there is something to add that is no bias: a number for each element."""
+    return addend is not None and translation.tensor(addend).dim() > 1
 
 
 def rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | None:

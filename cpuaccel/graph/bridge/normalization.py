@@ -54,10 +54,11 @@ def _batch_norm(translation: Translation, node: Node) -> None:
     parts = [given[name] for name in STATISTICS]
     if any(part is None for part in parts):
         raise Refused("without weight or bias")
-    floats(translation, src, *parts)
+    floats(translation, src)
+    floats(translation, *parts)
     result = _normalized(node)
     translation.begin([node, result], result)
-    inputs = [translation.read(each) for each in (src, *parts)]
+    inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
     translation.op(
         "BatchNormInference", inputs, result, epsilon=float(given["eps"]), data_format="NCX"
     )

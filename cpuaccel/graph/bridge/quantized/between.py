@@ -37,6 +37,7 @@ _FUNCTIONS = _CLAMPS | {
     _aten.leaky_relu.default,
     _aten.mish.default,
     _aten.neg.default,
+    _aten.round.default,
     _aten.sigmoid.default,
     _aten.silu.default,
     _aten.softplus.default,
@@ -45,6 +46,7 @@ _FUNCTIONS = _CLAMPS | {
     _aten.add.Tensor,
     _aten.div.Tensor,
     _aten.mul.Tensor,
+    _aten.pow.Tensor_Scalar,
     _aten.sub.Tensor,
 }
 

@@ -30,7 +30,7 @@ def _quantize(translation: Translation, node: Node) -> None:
 
 
 def _dequantize(translation: Translation, node: Node) -> None:
-    if translation.is_constant(node):
+    if translation.is_constant(node) or _all_look_through(translation, node):
         raise Refused("")
     if not is_dequantize(node):
         raise Refused(_NOT_HERE)
@@ -39,13 +39,18 @@ def _dequantize(translation: Translation, node: Node) -> None:
     translation.op("dequantize", [x], node, **quantizer_of(node).attributes("from"))
 
 
+def _all_look_through(translation: Translation, node: Node) -> bool:
+    return all((user, node) in translation.looked_through for user in node.users)
+
+
 def make_constants(graph: Graph, translation: Translation) -> None:
     """Dequantize weights that are read as floats once, not in each call."""
     for node in graph.find_nodes(op="call_function", target=DEQUANTIZE_CHANNELS):
         scales, zero_points = node.args[1:3]
-        read = all((user, node) in translation.looked_through for user in node.users)
         constants = (source_of(node), scales, zero_points)
-        if read or not all(translation.is_constant(each) for each in constants):
+        if _all_look_through(translation, node) or not all(
+            translation.is_constant(each) for each in constants
+        ):
             continue
         (number,) = translation.prepare(
             "dequantize",

@@ -1,0 +1,51 @@
+"""Whether oneDNN has layers of bf16 here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cpuaccel import _native
+
+_PROBE = """graph 1 probe
+value 0 bf16 16x16
+value 1 bf16 16x16
+value 2 bf16 16x16
+input 0
+constant 1
+partition
+op MatMul in 0 1 out 2
+"""
+
+NO_ARITHMETIC = "oneDNN has no layers of bf16 for a CPU without such arithmetic"
+
+
+def cpu_has_it() -> bool:
+    """Say whether the CPU has arithmetic of bf16."""
+    module = _native.native()
+    return module is not None and module.has_bf16_arithmetic()
+
+
+def onednn_has_it() -> bool:
+    """Say whether oneDNN has it in this process: it keeps the first cap of the ISA that it met."""
+    return cpu_has_it() and not any(_native.load().why_not_compiled(_PROBE))
+
+
+def in_a_process_of_its_own(file: str) -> None:
+    """Run the tests of a file where no earlier test capped the ISA, if one did here."""
+    if not cpu_has_it():
+        pytest.skip(NO_ARITHMETIC)
+    if onednn_has_it():
+        pytest.skip("the tests of this file run here")
+    # The script, not the module: that would put the sources before the installed package.
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pytest"), file, "-p", "no:cacheprovider"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout

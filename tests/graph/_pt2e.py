@@ -1,0 +1,79 @@
+"""Models in the form in which PT2E's workflow leaves them for Inductor on x86.
+
+What layers read is quantized and dequantized, their weights are int8 with a quantizer for each
+output, and nothing stands behind a layer. nn.Identity is where else the workflow puts such a pair:
+at an addend, and on both sides of a pool of maxima.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_Layer = nn.Conv2d | nn.Linear
+
+# So that no sum of two products leaves 16 bits: oneDNN may be without VNNI here, where an earlier
+# test capped it. The whole range is in test_int8_exact.
+_HIGHEST = 63
+
+
+class Quantized(nn.Module):
+    """quantize and dequantize by the range of what was seen, before a layer, or alone."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.low = self.high = 0.0
+        self.seeing = True
+        self.layer = layer
+        if isinstance(layer, _Layer):
+            weight = layer.weight.detach()
+            scales = weight.abs().amax(tuple(range(1, weight.dim()))) / _HIGHEST
+            codes = torch.round(weight / scales.view(-1, *[1] * (weight.dim() - 1)))
+            self.register_buffer("weight", codes.to(torch.int8))
+            self.register_buffer("scales", scales)
+            self.register_buffer("zero_points", torch.zeros(len(scales), dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the layer makes of quantized values."""
+        if self.seeing:
+            self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
+            return self.layer(x)
+        x = quantize(x, *self._quantizer())
+        if not isinstance(self.layer, _Layer):
+            return x
+        weight = torch.ops.quantized_decomposed.dequantize_per_channel(
+            self.weight, self.scales, self.zero_points, 0, -128, 127, torch.int8
+        )
+        if isinstance(self.layer, nn.Linear):
+            return F.linear(x, weight, self.layer.bias)
+        return self.layer._conv_forward(x, weight, self.layer.bias)
+
+    def _quantizer(self) -> tuple[float, int]:
+        scale = (self.high - self.low) / 255
+        return scale, round(-self.low / scale)
+
+
+def quantize(x: Tensor, scale: float, zero_point: int) -> Tensor:
+    """Return the values that integers stand for after `x` was rounded to them."""
+    q = torch.ops.quantized_decomposed
+    codes = q.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
+    return q.dequantize_per_tensor(codes, scale, zero_point, 0, 255, torch.uint8)
+
+
+def quantized(model: nn.Module, *args: Any) -> nn.Module:
+    """Return a copy of `model` that was calibrated with `args`."""
+    model = copy.deepcopy(model).eval()
+    made = []
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, (*_Layer.__args__, nn.Identity)):
+                made.append(Quantized(child))
+                setattr(parent, name, made[-1])
+    model(*args)
+    for each in made:
+        each.seeing = False
+    return model
