@@ -78,7 +78,7 @@ def _shuffle(self: Any, x: Tensor) -> Tensor:
 def _four_layers_before_torchs_own_pool(self: Any, x: Tensor, y: Tensor) -> Tensor:
     x = F.relu(self.b(F.relu(self.a(x))))
     y = F.relu(self.d(F.relu(self.c(y))))
-    return F.adaptive_avg_pool2d(x + self.pair(y), (5, 7))
+    return F.adaptive_avg_pool2d(x + y, (5, 7))
 
 
 def _crossed(self: Any, x: Tensor) -> Tensor:
@@ -96,8 +96,13 @@ def _conv_and_its_function(self: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return y, F.relu(y)
 
 
+def _classify(self: Any, x: Tensor) -> Tensor:
+    pooled = self.pair(F.adaptive_avg_pool2d(self.pair(F.relu(self.a(x))), 1))
+    return self.b(self.pair(torch.flatten(pooled, 1)))
+
+
 def _ffn(self: Any, x: Tensor) -> Tensor:
-    return self.second(self.b(F.gelu(self.a(self.first(x)))) + self.pair(x))
+    return self.second(self.b(F.gelu(self.a(self.first(x)))) + x)
 
 
 _CONVS = {"a": conv, "b": conv, "c": conv, "d": conv}
@@ -234,7 +239,7 @@ NORMS = [
         (image(),),
         "Convolution+Add BatchNormInference+ReLU Convolution",
         "quantize q_conv q_batch_norm q_conv dequantize",
-        "quantize q_conv quantize dequantize Add BatchNormInference+ReLU quantize q_conv",
+        "quantize q_conv dequantize Add BatchNormInference+ReLU quantize q_conv",
         norm=_norm,
         a=conv,
         b=conv,
@@ -268,12 +273,11 @@ NORMS = [
         ((5, 24),),
         "MatMul+GELU MatMul+Add",
         "quantize dequantize LayerNorm quantize q_linear q_linear dequantize",
-        "quantize q_linear GELU quantize q_linear quantize dequantize Add",
+        "quantize q_linear GELU quantize q_linear Add",
         a=_linear(24, 40),
         b=_linear(40, 24),
         first=lambda: nn.LayerNorm(24),
         second=lambda: nn.LayerNorm(24),
-        **_PAIR,
     ),
 ]
 
@@ -300,13 +304,12 @@ SUMS = [
     ),
     _pattern(
         "convolution, product",
-        lambda self, x, y: self.a(x) * self.pair(y),
+        lambda self, x, y: self.a(x) * y,
         (image(), image()),
         "Convolution+Multiply",
         "quantize quantize q_conv dequantize",
-        "quantize q_conv quantize dequantize Multiply",
+        "quantize q_conv Multiply",
         a=conv,
-        **_PAIR,
     ),
     _pattern(
         "residual",
@@ -314,7 +317,7 @@ SUMS = [
         (image(),),
         "Convolution+ReLU Convolution+ReLU Convolution+Add+ReLU Convolution",
         "quantize q_conv q_conv q_conv q_conv dequantize",
-        "quantize q_conv quantize q_conv quantize q_conv q_conv",
+        "quantize q_conv q_conv q_conv q_conv",
         **_CONVS,
         **_PAIR,
     ),
@@ -346,14 +349,13 @@ SUMS = [
     ),
     _pattern(
         "linear layer, sum, linear layer",
-        lambda self, x, y: self.b(self.a(x) + self.pair(y)),
+        lambda self, x, y: self.b(self.a(x) + y),
         ((5, 24), (5, 40)),
         "MatMul+Add MatMul",
         "quantize quantize q_linear q_linear dequantize",
-        "quantize q_linear quantize dequantize Add quantize q_linear",
+        "quantize q_linear Add quantize q_linear",
         a=_linear(24, 40),
         b=_linear(40, 8),
-        **_PAIR,
     ),
     _pattern(
         "products and sums of layers of low rank",
@@ -373,9 +375,8 @@ SUMS = [
         (image(size=28), image(size=28)),
         "Convolution+ReLU Convolution+ReLU Convolution+ReLU Convolution+ReLU+Add",
         "quantize q_conv quantize q_conv q_conv q_conv q_avg_pool dequantize",
-        "quantize q_conv quantize q_conv q_conv q_conv dequantize Add",
+        "quantize q_conv quantize q_conv q_conv q_conv Add",
         **_CONVS,
-        **_PAIR,
     ),
     _pattern(
         "sums of what was permuted",
@@ -421,35 +422,36 @@ OTHERS = [
     ),
     _pattern(
         "pool of maxima",
-        lambda self, x: self.b(self.pair2(F.max_pool2d(self.pair(F.relu(self.a(x))), 3, 2, 1))),
+        lambda self, x: self.b(self.pair(F.max_pool2d(self.pair(F.relu(self.a(x))), 3, 2, 1))),
         (image(),),
         "Convolution+ReLU MaxPool Convolution",
         "quantize q_conv q_max_pool q_conv dequantize",
-        "quantize q_conv q_max_pool view q_conv",
+        "quantize q_conv q_max_pool q_conv",
         a=conv,
         b=conv,
         **_PAIR,
-        pair2=nn.Identity,
     ),
     _pattern(
         "pool of means",
-        lambda self, x: self.b(F.avg_pool2d(F.relu(self.a(x)), 3, 2, 1)),
+        lambda self, x: self.b(self.pair(F.avg_pool2d(self.pair(F.relu(self.a(x))), 3, 2, 1))),
         (image(),),
         "Convolution+ReLU AvgPool Convolution",
         "quantize q_conv q_avg_pool q_conv dequantize",
-        "quantize q_conv AvgPool quantize q_conv",
+        "quantize q_conv q_avg_pool q_conv",
         a=conv,
         b=conv,
+        **_PAIR,
     ),
     _pattern(
         "classifier",
-        lambda self, x: self.b(torch.flatten(F.adaptive_avg_pool2d(F.relu(self.a(x)), 1), 1)),
+        _classify,
         (image(),),
         "Convolution+ReLU AvgPool view MatMul",
         "quantize q_conv q_avg_pool view q_linear dequantize",
-        "quantize q_conv AvgPool view quantize q_linear",
+        "quantize q_conv q_avg_pool view q_linear",
         a=conv,
         b=_linear(16, 10),
+        **_PAIR,
     ),
     _pattern(
         "concatenation",
@@ -457,7 +459,7 @@ OTHERS = [
         (image(),),
         "Convolution Convolution Concat Convolution",
         "quantize q_conv q_conv q_concat q_conv dequantize",
-        "quantize q_conv quantize q_conv Concat quantize q_conv",
+        "quantize q_conv q_conv Concat quantize q_conv",
         a=conv,
         b=conv,
         c=lambda: nn.Conv2d(48, 8, 1),

@@ -1,8 +1,8 @@
 """Models in the form in which PT2E's workflow leaves them for Inductor on x86.
 
-What layers read is quantized and dequantized, their weights are int8 with a quantizer for each
-output, and nothing stands behind a layer. nn.Identity is where else the workflow puts such a pair:
-at an addend, and on both sides of a pool of maxima.
+What layers read is quantized, once for all who read it, and dequantized; their weights are int8
+with a quantizer for each output, and nothing stands behind a layer. nn.Identity is where else the
+workflow puts such a pair: at what is added to a convolution, and, the same one, around a pool.
 """
 
 from __future__ import annotations
@@ -21,11 +21,35 @@ _Layer = nn.Conv2d | nn.Linear
 _HIGHEST = 63
 
 
+class _Values:
+    """What was quantized in this call: not again for another reader, nor what is that already."""
+
+    def __init__(self) -> None:
+        self._codes: list[tuple[Tensor, Tensor]] = []
+        self._done: list[Tensor] = []
+
+    def forget(self, *_: Any) -> None:
+        """Begin another call."""
+        self._codes.clear()
+        self._done.clear()
+
+    def quantized(self, x: Tensor, scale: float, zero_point: int) -> Tensor:
+        if any(x is each for each in self._done):
+            return x
+        codes = next((codes for each, codes in self._codes if each is x), None)
+        if codes is None:
+            codes = to_codes(x, scale, zero_point)
+            self._codes.append((x, codes))
+        self._done.append(from_codes(codes, scale, zero_point))
+        return self._done[-1]
+
+
 class Quantized(nn.Module):
     """quantize and dequantize by the range of what was seen, before a layer, or alone."""
 
-    def __init__(self, layer: nn.Module) -> None:
+    def __init__(self, layer: nn.Module, values: _Values) -> None:
         super().__init__()
+        self.values = values
         self.low = self.high = 0.0
         self.seeing = True
         self.layer = layer
@@ -42,7 +66,7 @@ class Quantized(nn.Module):
         if self.seeing:
             self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
             return self.layer(x)
-        x = quantize(x, *self._quantizer())
+        x = self.values.quantized(x, *self._quantizer())
         if not isinstance(self.layer, _Layer):
             return x
         weight = torch.ops.quantized_decomposed.dequantize_per_channel(
@@ -59,8 +83,18 @@ class Quantized(nn.Module):
 
 def quantize(x: Tensor, scale: float, zero_point: int) -> Tensor:
     """Return the values that integers stand for after `x` was rounded to them."""
+    return from_codes(to_codes(x, scale, zero_point), scale, zero_point)
+
+
+def to_codes(x: Tensor, scale: float, zero_point: int) -> Tensor:
+    """Return the integers to which values are rounded."""
     q = torch.ops.quantized_decomposed
-    codes = q.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
+    return q.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
+
+
+def from_codes(codes: Tensor, scale: float, zero_point: int) -> Tensor:
+    """Return the values that integers stand for."""
+    q = torch.ops.quantized_decomposed
     return q.dequantize_per_tensor(codes, scale, zero_point, 0, 255, torch.uint8)
 
 
@@ -68,10 +102,12 @@ def quantized(model: nn.Module, *args: Any) -> nn.Module:
     """Return a copy of `model` that was calibrated with `args`."""
     model = copy.deepcopy(model).eval()
     made = []
+    values = _Values()
+    model.register_forward_pre_hook(values.forget)
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, (*_Layer.__args__, nn.Identity)):
-                made.append(Quantized(child))
+                made.append(Quantized(child, values))
                 setattr(parent, name, made[-1])
     model(*args)
     for each in made:
