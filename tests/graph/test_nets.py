@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import cpuaccel
 from benchmarks._torchvision import import_torchvision
+from graph import _bf16
 from graph._compiled import needs_onednn, randomized
 
 pytestmark = needs_onednn
@@ -26,7 +27,11 @@ _SLOW = {
     "resnet50": 48,
     "wide_resnet50_2": 48,
     "resnext50_32x4d": 48,
+    "resnext101_32x8d": 32,
     "densenet121": 48,
+    "densenet161": 32,
+    "densenet169": 32,
+    "densenet201": 32,
     "googlenet": 48,
     "inception_v3": 96,
     "mnasnet1_0": 48,
@@ -36,11 +41,18 @@ _SLOW = {
     "shufflenet_v2_x0_5": 48,
     "efficientnet_b0": 48,
     "efficientnet_b1": 48,
+    "efficientnet_b2": 32,
+    "efficientnet_b3": 32,
+    "efficientnet_b4": 32,
+    "efficientnet_b5": 32,
+    "efficientnet_b6": 32,
+    "efficientnet_b7": 32,
     "efficientnet_v2_s": 48,
     "regnet_y_400mf": 48,
     "regnet_x_400mf": 48,
     "convnext_tiny": 64,
     "squeezenet1_0": 48,
+    "vgg16": 32,
     "vgg16_bn": 32,
     "resnet34": 48,
     "vit_b_32": 224,
@@ -50,6 +62,7 @@ _SLOW = {
 }
 _SEGMENTATION = {"fcn_resnet50": 48, "deeplabv3_resnet50": 48, "lraspp_mobilenet_v3_large": 48}
 _NETS = _QUICK | _SLOW | _SEGMENTATION if _ALL else _QUICK
+_BF16 = _NETS if _ALL else ("squeezenet1_1", "mobilenet_v2")
 
 
 def _build(name: str) -> nn.Module:
@@ -67,17 +80,46 @@ def _results(found: Any) -> list[Tensor]:
     return list(found.values()) if isinstance(found, dict) else [found]
 
 
+def test_in_a_process_of_its_own() -> None:
+    _bf16.in_a_process_of_its_own(__file__)
+
+
 @pytest.mark.parametrize("name", _NETS)
 def test_every_convolution_is_taken(name: str) -> None:
-    model = _build(name)
-    x = torch.randn(2, 3, _NETS[name], _NETS[name])
-    optimized = cpuaccel.optimize(model, (x,))
+    model, x = _build(name), _images(name)
     with torch.no_grad():
-        found, expected = optimized(x), model(x)
-    for a, b in zip(*map(_results, (found, expected)), strict=True):
+        expected = _results(model(x))
+        found = _optimized(model, x)
+    for a, b in zip(found, expected, strict=True):
         assert float((a - b).norm()) <= 1e-4 * float(b.norm())
+
+
+@pytest.mark.usefixtures("bf16")
+@pytest.mark.parametrize("name", _BF16)
+def test_every_convolution_is_taken_in_bf16(name: str) -> None:
+    """Results are about as far from those of fp32 as eager's."""
+    model, x = _build(name), _images(name)
+    with torch.no_grad():
+        exact = _results(model(x))
+        model, x = model.bfloat16(), x.bfloat16()
+        eager = _results(model(x))
+        found = _optimized(model, x)
+    for ours, theirs, right in zip(found, eager, exact, strict=True):
+        error, allowed = (float((each.float() - right).norm()) for each in (ours, theirs))
+        assert error <= 1.5 * allowed + 1e-3 * float(right.norm())
+
+
+def _images(name: str) -> Tensor:
+    return torch.randn(2, 3, _NETS[name], _NETS[name])
+
+
+def _optimized(model: nn.Module, x: Tensor) -> list[Tensor]:
+    """Return the results with partitions, of which there has to be one for each convolution."""
+    optimized = cpuaccel.optimize(model, (x,))
+    found = optimized(x)
     (made,) = optimized.reports
     kinds = [kind for part in made.kinds() for kind in part]
     convolutions = sum(isinstance(module, nn.Conv2d) for module in model.modules())
     assert kinds.count("Convolution") == convolutions
     assert not any(left.op.startswith("convolution") for left in made.left)
+    return _results(found)
