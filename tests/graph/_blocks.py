@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,10 +12,12 @@ from torch import Tensor, nn
 from graph._compiled import Net, Net2
 from graph._patterns import Nothing, Pattern, conv, image, partitions
 
-_TWO_DIMENSIONS = Nothing("X86InductorQuantizer has convolutions of two dimensions only")
+_NO_THREE = Nothing("X86InductorQuantizer has no convolutions of three dimensions")
 _NO_TRANSPOSED = Nothing("X86InductorQuantizer has no transposed convolutions")
 _FOLDED = Nothing("prepare_pt2e folds a norm into the layer before it: the row without it")
 _PRODUCTS_STAY = Nothing("convert_fx leaves products of two activations in float")
+_norm = partial(nn.BatchNorm2d, 16)
+_pointwise = partial(nn.Conv2d, 16, 16, 1)
 _FLOATS = Nothing("all of it is float here too")
 
 
@@ -37,14 +40,6 @@ def _pattern(
         lowered if isinstance(lowered, Nothing) else partitions(lowered),
         pt2e if isinstance(pt2e, Nothing) else partitions(pt2e),
     )
-
-
-def _norm() -> nn.Module:
-    return nn.BatchNorm2d(16)
-
-
-def _pointwise() -> nn.Module:
-    return nn.Conv2d(16, 16, 1)
 
 
 def _linear(source: int = 24, to: int = 24, **options: Any) -> Any:
@@ -124,7 +119,7 @@ LAYERS = [
         ((2, 8, 21),),
         "Convolution+ReLU",
         "quantize q_conv dequantize",
-        _TWO_DIMENSIONS,
+        "quantize q_conv",
         a=lambda: nn.Conv1d(8, 16, 3, stride=2, padding=1),
     ),
     _pattern(
@@ -133,7 +128,7 @@ LAYERS = [
         ((2, 4, 5, 6, 7),),
         "Convolution+ReLU",
         "quantize q_conv dequantize",
-        _TWO_DIMENSIONS,
+        _NO_THREE,
         a=lambda: nn.Conv3d(4, 8, 3, padding=1),
     ),
     _pattern(
@@ -157,12 +152,13 @@ LAYERS = [
     ),
     _pattern(
         "one convolution of two images",
-        lambda self, x, y: torch.cat([self.a(x), self.a(y)], 1),
+        lambda self, x, y: self.pair(torch.cat([self.pair(self.a(x)), self.pair(self.a(y))], 1)),
         (image(), image()),
         "Convolution Convolution Concat",
         "quantize q_conv quantize q_conv q_concat dequantize",
-        "quantize q_conv quantize q_conv Concat",
+        "quantize q_conv quantize q_conv q_concat dequantize",
         a=conv,
+        **_PAIR,
     ),
     _pattern(
         "linear layers",
@@ -180,7 +176,7 @@ LAYERS = [
         ((3, 5, 8), (3, 8, 7)),
         "MatMul",
         "quantize quantize dequantize dequantize MatMul",
-        "quantize dequantize quantize dequantize MatMul",
+        Nothing("X86InductorQuantizer leaves products of two values in float"),
         **_PAIR,
         pair2=nn.Identity,
     ),
