@@ -1,7 +1,7 @@
 """Every graph is compiled anew, and what is taken of it is the same on every machine.
 
 What Inductor finds on disk tells nothing of partitions, and the measured table has other rows for
-other CPUs: tests that assert partitions have a table of their own. And where there are layers of bf16.
+other CPUs: tests that assert partitions have a table of their own. Last, where there are layers of bf16.
 """
 
 from __future__ import annotations
