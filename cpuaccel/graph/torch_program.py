@@ -42,7 +42,9 @@ def encode(
     given = [*inputs, *constants]
     nodes = _with_makers(given, nodes)
     numbers = {node: number for number, node in enumerate([*given, *nodes])}
-    sizes = _sizes_of(inputs)
+    sizes: dict[str, list[int]] = {}
+    for node in inputs:
+        _add_sizes(sizes, numbers[node], node)
 
     def write(value: Any) -> Any:
         if isinstance(value, Node):
@@ -54,7 +56,7 @@ def encode(
             written = [write(each) for each in value]
             dynamic = [isinstance(each, Node) and not _holds_values(each) for each in value]
             if sum(new == -1 for new, is_size in zip(written, dynamic, strict=True) if is_size) > 1:
-                raise Refused("sizes that no input has")
+                raise Refused("sizes that nothing before has")
             return written
         if isinstance(value, _KINDS):
             return {"torch": str(value).removeprefix("torch.")}
@@ -62,14 +64,11 @@ def encode(
             return value
         raise Refused(f"an argument of type {type(value).__name__}")
 
-    lines = [
-        [
-            _name(node.target),
-            write(node.args),
-            {key: write(value) for key, value in node.kwargs.items()},
-        ]
-        for node in nodes
-    ]
+    lines = []
+    for node in nodes:
+        keywords = {key: write(value) for key, value in node.kwargs.items()}
+        lines.append([_name(node.target), write(node.args), keywords])
+        _add_sizes(sizes, numbers[node], node)
     returned = [[numbers[node], last] for node, last in outputs]
     return json.dumps({"ops": lines, "outputs": returned}, separators=(",", ":"))
 
@@ -92,14 +91,12 @@ def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
     return list(done)[len(given) :]
 
 
-def _sizes_of(inputs: Sequence[Node]) -> dict[str, list[int]]:
-    """Return where to find each dynamic size: the number of an input, and its dimension."""
-    return {
-        str(size): [number, dim]
-        for number, node in enumerate(inputs)
-        for dim, size in enumerate(node.meta["val"].shape)
-        if not isinstance(size, int)
-    }
+def _add_sizes(sizes: dict[str, list[int]], number: int, node: Node) -> None:
+    """Add where dynamic sizes are to be found: the number of a value, and its dimension."""
+    value = node.meta.get("val")
+    for dim, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
+        if not isinstance(size, int):
+            sizes.setdefault(str(size), [number, dim])
 
 
 def _holds_values(node: Node) -> bool:

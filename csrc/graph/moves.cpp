@@ -18,9 +18,16 @@ int64_t count(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-// `traced`, with the size of dimension `axis` (-1: of none) so that there are `numbers` of them.
-Sizes sizes_now(const Sizes& traced, int64_t axis, int64_t numbers) {
+// `traced`, with the sizes that are known at run time only: those of dimensions of `from` that
+// `dims` names, and that of dimension `axis` (-1: of none), which the number of elements gives.
+Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64_t axis) {
   auto result = traced;
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    if (dims[dim] >= 0) {
+      result[dim] = from[static_cast<size_t>(dims[dim])];
+    }
+  }
+  const int64_t numbers = count(from);
   if (axis >= 0) {
     auto& size = result[static_cast<size_t>(axis)];
     size = 1;
@@ -88,9 +95,9 @@ void add_move(Building& building, const Program& program, const Operation& opera
   const auto& attributes = operation.attributes;
   Seen seen;
   if (operation.name == "view") {
-    const auto sizes =
-        sizes_now(program.value(to).sizes, attribute(attributes, "axis", int64_t{-1}),
-                  count(building.desc(from).sizes));
+    const auto sizes = sizes_now(program.value(to).sizes, building.desc(from).sizes,
+                                 attribute(attributes, "dims", Sizes{}),
+                                 attribute(attributes, "axis", int64_t{-1}));
     auto found = viewed(building.desc(from), sizes);
     if (!found) {
       // Copied so that the result lies as images are computed, where that can be.

@@ -1,9 +1,10 @@
 // Ops of ours that move numbers or look at them in another way. They cost nothing where the result
 // may be the memory of what it is made of.
 //
-//   op view in X out Y [axis=i:]
-//       the numbers of X in their order, in the sizes of the value Y; that of dimension `axis` is
-//       what the number of them gives
+//   op view in X out Y [dims=is:...] [axis=i:]
+//       the numbers of X in their order, in the sizes of the value Y; but dimension d is as large
+//       as dimension dims[d] of X where that is none of -1, and dimension `axis` what the number of
+//       elements gives
 //   op permute in X out Y order=is:...
 //       dimension d of Y is dimension order[d] of X
 //   op slice in X out Y axis=i: min=i: max=i:

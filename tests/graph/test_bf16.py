@@ -15,6 +15,7 @@ from graph._compiled import Lambda, needs_onednn, randomized
 from graph._patterns import Partitions, Pattern, each_of, of
 from graph._rewritten import check
 from graph._transformers import WIDTH, Attention, Layer, kinds_of, needs_attention
+from graph.test_dynamic import check_sizes, regions_of_fixed_sizes, rows
 from graph.test_resizing import KINDS, between
 
 pytestmark = needs_onednn
@@ -106,6 +107,14 @@ def test_layers_of_an_encoder_are_one_region(dynamic: bool) -> None:
     assert len(found.regions) == 1
     assert kinds[("attention",)] == 2
     assert kinds[("LayerNorm",)] == 4
+
+
+@needs_attention
+@pytest.mark.usefixtures("bf16")
+def test_batches_and_lengths_of_an_encoder_under_autocast() -> None:
+    model, autocast = Layer(True), torch.autocast("cpu", torch.bfloat16)
+    found = check_sizes(model, rows((2, 4, 1, 3)), autocast, atol=0.05)
+    assert found.regions == regions_of_fixed_sizes(model, autocast)
 
 
 @pytest.mark.usefixtures("bf16")

@@ -24,7 +24,8 @@ def _select(translation: Translation, node: Node) -> None:
     axis = dimension(given["dim"], len(sizes))
     if not isinstance(index, int) or not isinstance(sizes[axis], int):
         raise Refused("a place that is computed, or a dynamic size")
-    view = view_attributes(translation, node)
+    kept_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
+    view = view_attributes(kept_sizes, translation.tensor(node).shape)
     place = index % sizes[axis]
     whole = value_of(translation.tensor(source))
     kept = Value(whole.dtype, (*whole.sizes[:axis], 1, *whole.sizes[axis + 1 :]))

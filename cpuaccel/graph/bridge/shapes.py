@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.graph.bridge._arguments import bound, dimension, floats
 from cpuaccel.graph.translation import Refused, Translation
@@ -49,17 +50,30 @@ def move_of(translation: Translation, node: Node) -> Move | None:
 
 
 def _view(translation: Translation, node: Node) -> Move:
-    return Move(bound(node)["self"], "view", view_attributes(translation, node))
+    source = bound(node)["self"]
+    from_sizes = translation.tensor(source).shape
+    return Move(source, "view", view_attributes(from_sizes, translation.tensor(node).shape))
 
 
-def view_attributes(translation: Translation, node: Node) -> dict[str, Any]:
-    """Return what a view to the sizes of `node` has to be told."""
-    sizes = translation.tensor(node).shape
+def view_attributes(from_sizes: Sequence[Any], sizes: Sequence[Any]) -> dict[str, Any]:
+    """Return what a view to these sizes has to be told of those that are dynamic."""
     dynamic = [dim for dim, size in enumerate(sizes) if not isinstance(size, int)]
-    if len(dynamic) > 1:
-        # What there is at run time is told by the number of elements.
-        raise Refused("a view to several dynamic sizes")
-    return {"axis": dynamic[0]} if dynamic else {}
+    if len(dynamic) < 2:
+        return {"axis": dynamic[0]} if dynamic else {}
+    dims = [_dimension_of(size, from_sizes) for size in sizes]
+    unknown = [dim for dim in dynamic if dims[dim] < 0]
+    if len(unknown) > 1:
+        # What there is at run time is told by the number of elements: that is one size.
+        raise Refused("a view to several dynamic sizes that its source has not")
+    return {"dims": dims, **({"axis": unknown[0]} if unknown else {})}
+
+
+def _dimension_of(size: Any, sizes: Sequence[Any]) -> int:
+    """Return the dimension that has a dynamic size; -1 where none is known to."""
+    if isinstance(size, int):
+        return -1
+    dynamic = ((dim, other) for dim, other in enumerate(sizes) if not isinstance(other, int))
+    return next((dim for dim, other in dynamic if statically_known_true(size == other)), -1)
 
 
 def does_nothing(node: Node) -> bool:
