@@ -1,11 +1,21 @@
 """Types of command line arguments that the benchmarks share."""
 
 import argparse
+from collections.abc import Sequence
 
 
 def names(text: str) -> list[str]:
     """A list from "a,b,c"."""
     return [name for name in text.split(",") if name]
+
+
+def some_of(known: Sequence[str], text: str) -> list[str]:
+    """A list from "a,b,c", of `known` names."""
+    found = names(text)
+    unknown = [name for name in found if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown {unknown[0]!r}; known: {', '.join(known)}")
+    return found
 
 
 def positive(text: str) -> int:

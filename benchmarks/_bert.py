@@ -21,11 +21,12 @@ CONFIGS: dict[str, BertConfig] = {
 }
 
 
-def build(name: str) -> Bert:
-    """`name` in eval mode, with the same random weights in every process."""
+def build(name: str, layers: int | None = None) -> Bert:
+    """`name` in eval mode, with the same random weights in every process; all layers if None."""
+    config = CONFIGS[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
-        return Bert(CONFIGS[name]).eval()
+        return Bert(replace(config, layers=layers or config.layers)).eval()
 
 
 def tokens(name: str, batch: int, length: int) -> Tensor:

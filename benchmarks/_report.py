@@ -14,7 +14,7 @@ from benchmarks._timing import Sample
 
 # Within this of 1 a ratio is called level: what the project promises its users at worst.
 _LEVEL = 0.03
-_UNITS = {"ms": 1e3, "us": 1e6}
+_UNITS = {"s": 1, "ms": 1e3, "us": 1e6}
 # More ratios than these get a table of their own, below that of the times.
 _RATIOS_BESIDE_TIMES = 4
 
@@ -49,7 +49,7 @@ class Row:
 
 @dataclass
 class Report:
-    """A benchmark's results; `unit` is that of the printed times, "ms" or "us"."""
+    """A benchmark's results; `unit` is that of the printed times, "s", "ms" or "us"."""
 
     title: str
     facts: dict[str, str]

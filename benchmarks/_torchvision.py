@@ -49,6 +49,11 @@ MODELS: tuple[Model, ...] = (
     Model("convnext_tiny"),
 )
 
+TRANSFORMERS: tuple[Model, ...] = (Model("vit_b_16"),)
+"""Whose floats are measured; int8's encoders are those of text."""
+
+ALL = (*MODELS, *TRANSFORMERS)
+
 # The auxiliary classifiers run in training only, and weights=None turns them on.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": True},
@@ -58,10 +63,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
 
 def input_size(name: str) -> int:
     """Side in pixels of the square input that `name` is run with."""
-    for model in MODELS:
+    for model in ALL:
         if model.name == name:
             return model.size
-    known = ", ".join(model.name for model in MODELS)
+    known = ", ".join(model.name for model in ALL)
     raise ValueError(f"unknown model {name!r}; known: {known}")
 
 

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from benchmarks import _bert, _torchvision
 
-VISION = ("resnet50", "mobilenet_v2", "densenet121", "efficientnet_b0")
+VISION = ("resnet50", "mobilenet_v2", "densenet121", "efficientnet_b0", "vit_b_16")
 TEXT = ("bert-base", "minilm-l6")
 ALL = VISION + TEXT
 
@@ -23,6 +23,6 @@ def inputs(name: str, batch: int, length: int) -> Tensor:
 
 def check(name: str) -> None:
     """Raises ValueError where there is no such model."""
-    if name not in _bert.CONFIGS and name not in {model.name for model in _torchvision.MODELS}:
-        known = ", ".join((*TEXT, *(model.name for model in _torchvision.MODELS)))
+    if name not in _bert.CONFIGS and name not in {model.name for model in _torchvision.ALL}:
+        known = ", ".join((*TEXT, *(model.name for model in _torchvision.ALL)))
         raise ValueError(f"unknown model {name!r}; known: {known}")

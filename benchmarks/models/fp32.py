@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         type=names,
         default=list(_float_models.ALL),
         metavar="A,B",
-        help=f"default: {','.join(_float_models.ALL)}; also torchvision's of int8_fx",
+        help=f"default: {','.join(_float_models.ALL)}; also those of int8_fx",
     )
     parser.add_argument(
         "--mode", choices=[each.name for each in MODES], default="fp32", help="default: fp32"

@@ -9,7 +9,16 @@ import torch
 from torch import nn
 
 from benchmarks import _machine, _plugin
-from benchmarks.models import _compiled, _float_columns, _float_models, _zentorch, fp32, train_step
+from benchmarks.models import (
+    _compiled,
+    _float_columns,
+    _float_models,
+    _zentorch,
+    cold_compile,
+    dynamic,
+    fp32,
+    train_step,
+)
 from benchmarks.models._columns import choose
 from benchmarks.models._job import Job
 from benchmarks.models._modes import MODES, mode
@@ -49,6 +58,32 @@ def test_compiled_columns_end_to_end(tmp_path):
     (row,) = json.loads(path.read_text())["rows"]
     expected = engines if not _compiled.backend_missing() else engines[:2]
     assert set(row["times"]) == set(expected)
+
+
+def test_dynamic_lengths_end_to_end(tmp_path, capsys):
+    if _compiled.backend_missing():
+        pytest.skip(_compiled.backend_missing())
+    path = tmp_path / "out.json"
+    flags = ["--model", _TINY, "--lengths", "9,17", "--rounds", "1", "--json", str(path)]
+    dynamic.main([*flags, "--layers", "1", "--engines", "cpuaccel+dynamic"])
+    document = json.loads(path.read_text())
+    assert [row["name"] for row in document["rows"]] == ["1 x 9", "1 x 17"]
+    printed = capsys.readouterr().out
+    assert "cpuaccel+dynamic: 1 compilations of the graph" in printed
+    assert "2 in the first pass over the sizes, 0 in the second" in " ".join(printed.split())
+
+
+def test_cold_compiles_end_to_end(tmp_path, capsys):
+    if _compiled.backend_missing():
+        pytest.skip(_compiled.backend_missing())
+    path = tmp_path / "out.json"
+    flags = ["--models", _TINY, "--rounds", "1", "--json", str(path)]
+    cold_compile.main([*flags, "--engines", "cpuaccel"])
+    ((run,),) = (row["runs"]["cpuaccel"] for row in json.loads(path.read_text())["rows"])
+    assert run["cpu"] > 0
+    assert sum(run["parts"].values()) == pytest.approx(run["wall"])
+    assert all(seconds > 0 for seconds in run["parts"].values())
+    assert "bert-tiny, cpuaccel: Dynamo" in capsys.readouterr().out
 
 
 def test_unknown_models_and_engines(capsys):

@@ -1,0 +1,217 @@
+"""How long a first call takes that compiles: each in a process of its own, with no caches.
+
+Wall time, and CPU time with that of the C++ compiler's processes, which other work on the machine
+disturbs less. Below the tables stand the parts of each. `resnet18-int8` is a lowered convert_fx
+model, ours alone. Run as `python -m benchmarks.models.cold_compile` from a checkout's root.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor, nn
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _torchvision
+from benchmarks._arguments import names, positive, some_of
+from benchmarks._quantize import calibrate, convert, quiet
+from benchmarks._report import Ratio, Report, Row
+from benchmarks._timing import Sample
+from benchmarks.models import _float_models
+from benchmarks.models._compiled import backend_missing
+
+MODELS = ("resnet50", "bert-base", "resnet18-int8")
+ENGINES = ("inductor", "cpuaccel")
+
+_INT8 = "-int8"
+_CLOCKS = ("wall", "cpu")
+_TOKENS = 128
+
+Built = tuple[nn.Module, Tensor]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.models:
+            _float_models.check(name.removesuffix(_INT8))
+    except ValueError as error:
+        parser.error(str(error))
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if options.inside:
+        print(json.dumps(_first_call(options.models[0], options.inside)))
+        return
+    engines = [each for each in options.engines if each != "cpuaccel" or not backend_missing()]
+    if not engines:
+        raise SystemExit(f"nothing to measure: {backend_missing()}")
+    reports = {
+        clock: Report(
+            title=f"a cold compile, {clock} time, median",
+            facts=_machine.describe(),
+            columns=engines,
+            ratios=[Ratio("cpuaccel", "inductor")],
+            unit="s",
+        )
+        for clock in _CLOCKS
+    }
+    parts = _measure(reports, engines, options)
+    reports["cpu"].notes += parts
+    for report in reports.values():
+        report.print(_machine.console())
+    if options.json:
+        reports["wall"].write_json(options.json)
+
+
+def _measure(
+    reports: dict[str, Report], engines: list[str], options: argparse.Namespace
+) -> list[str]:
+    """Adds a row a model to each report; returns a line of the parts of each time."""
+    notes = []
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=len(options.models) * options.rounds)
+        for name in options.models:
+            progress.update(task, description=name)
+            chosen = [each for each in engines if each == "cpuaccel" or not name.endswith(_INT8)]
+            found: dict[str, list[dict[str, Any]]] = {engine: [] for engine in chosen}
+            for _ in range(options.rounds):
+                for engine in chosen:
+                    found[engine].append(_in_a_process(name, engine, options.threads))
+                progress.advance(task)
+            for clock, report in reports.items():
+                samples = {
+                    engine: Sample(tuple(each[clock] for each in runs))
+                    for engine, runs in found.items()
+                }
+                report.rows.append(Row(name, samples, {"runs": found}))
+            notes += [f"{name}, {engine}: {_parts(runs)}" for engine, runs in found.items()]
+    return notes
+
+
+def _parts(runs: list[dict[str, Any]]) -> str:
+    medians = {
+        part: statistics.median(run["parts"][part] for run in runs) for part in runs[0]["parts"]
+    }
+    return ", ".join(f"{part} {seconds:.2f} s" for part, seconds in medians.items())
+
+
+def _in_a_process(name: str, engine: str, threads: int | None) -> dict[str, Any]:
+    """What `_first_call` returns in a fresh process, whose folder for caches is fresh too."""
+    command = [sys.executable, "-m", "benchmarks.models.cold_compile"]
+    command += ["--models", name, "--inside", engine]
+    command += ["--threads", str(threads)] if threads else []
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            # Compilers that work beside this process are no children whose time can be read.
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": folder,
+            "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+            "CPUACCEL": "1" if engine == "cpuaccel" else "0",
+        }
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=Path(__file__).resolve().parents[2],
+            capture_output=True,
+            text=True,
+        )
+    if done.returncode:
+        raise RuntimeError(f"{name} on {engine}:\n{done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+# What runs in the process
+
+
+def _first_call(name: str, engine: str) -> dict[str, Any]:
+    """Seconds of the first call of `name` compiled on `engine`, by each clock and in parts."""
+    with quiet(), torch.inference_mode():
+        model, x = _build(name)
+        compiled: Any = torch.compile(model, backend=engine, dynamic=False)
+        begin = {clock: read() for clock, read in _READ.items()}
+        compiled(x)
+        taken = {clock: read() - begin[clock] for clock, read in _READ.items()}
+    return {**taken, "parts": _parts_of(taken["wall"])}
+
+
+def _build(name: str) -> Built:
+    if not name.endswith(_INT8):
+        return _float_models.build(name), _float_models.inputs(name, 1, _TOKENS)
+    import cpuaccel
+
+    name = name.removesuffix(_INT8)
+    x = _torchvision.images(name, 1)
+    converted = convert(calibrate(_torchvision.build(name), [x]), "x86", plugin=True)
+    return cpuaccel.quant.lower(converted), x
+
+
+def _cpu() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+_READ: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": _cpu}
+
+
+def _parts_of(whole: float) -> dict[str, float]:
+    """What a first call of `whole` seconds consists of, by torch's own timers."""
+    from torch._dynamo.utils import compilation_time_metrics
+
+    def spent(timer: str) -> float:
+        return sum(compilation_time_metrics.get(timer, ()))
+
+    everything, backend = spent("_compile.compile_inner"), spent("OutputGraph.call_user_compiler")
+    inductor = spent("compile_fx_inner")
+    ours = spent("pass.post_grad_passes.post_grad_custom_pre_pass")
+    return {
+        "Dynamo": everything - backend,
+        "AOTAutograd": backend - inductor,
+        "our pass": ours,
+        "Inductor": inductor - ours,
+        "the run, weights packed": whole - everything,
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--models",
+        type=names,
+        default=list(MODELS),
+        metavar="A,B",
+        help=f"default: {','.join(MODELS)}",
+    )
+    parser.add_argument(
+        "--engines",
+        type=partial(some_of, ENGINES),
+        default=list(ENGINES),
+        metavar="A,B",
+        help=f"of {','.join(ENGINES)} (default: all)",
+    )
+    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
+    parser.add_argument("--rounds", type=positive, default=3, help="processes (default: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    parser.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    main()
