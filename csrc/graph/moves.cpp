@@ -31,7 +31,7 @@ Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64
   if (axis >= 0) {
     auto& size = result[static_cast<size_t>(axis)];
     size = 1;
-    size = numbers / count(result);
+    size = numbers / std::max(count(result), int64_t{1});
   }
   if (count(result) != numbers) {
     throw std::runtime_error("a view to sizes of another number of elements");
