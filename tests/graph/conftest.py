@@ -1,7 +1,8 @@
 """Every graph is compiled anew, and what is taken of it is the same on every machine.
 
 What Inductor finds on disk tells nothing of partitions, and the measured table has other rows for
-other CPUs: tests that assert partitions have a table of their own. Last, where there are layers of bf16.
+other CPUs: tests that assert partitions have a table of their own. `bf16` skips where there are no
+layers of that type.
 """
 
 from __future__ import annotations
