@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.graph.bridge import does_nothing
+from cpuaccel.graph.bridge._arguments import bound
 
 _aten: Any = torch.ops.aten
 
@@ -22,9 +25,49 @@ def read_by_place(graph: Graph) -> Iterable[Node]:
                 yield node
 
 
-def drop_what_does_nothing(graph: Graph) -> None:
-    """Take out as_strided that asks for the strides that there are, as torch does behind means."""
+def say_by_sizes(graph: Graph) -> None:
+    """Take out as_strided where places do not matter, as torch puts it behind means of norms.
+
+    Nothing is left where it asks for the strides that there are, and a reshape where it counts the
+    same numbers in the same order by other sizes.
+    """
     for node in graph.find_nodes(op="call_function", target=_aten.as_strided.default):
-        if does_nothing(node) and not any(user.op == "output" for user in node.users):
-            node.replace_all_uses_with(node.args[0])
+        if any(user.op == "output" for user in node.users):
+            continue
+        source: Any = node.args[0]
+        before, after = source.meta["val"], node.meta["val"]
+        offset = bound(node)["storage_offset"]
+        if offset is not None and not statically_known_true(offset == before.storage_offset()):
+            continue
+        if _lie_alike(before, after):
+            node.replace_all_uses_with(source)
             graph.erase_node(node)
+        elif _in_order(before) and _in_order(after) and _as_many(before, after):
+            node.target = _aten.reshape.default
+            node.args = node.args[:2]
+            node.kwargs = {}
+
+
+def _lie_alike(a: Tensor, b: Tensor) -> bool:
+    places = zip(a.shape, b.shape, a.stride(), b.stride(), strict=False)
+    return a.dim() == b.dim() and all(
+        statically_known_true(size == other)
+        and (statically_known_true(size == 1) or statically_known_true(step == its))
+        for size, other, step, its in places
+    )
+
+
+def _as_many(a: Tensor, b: Tensor) -> bool:
+    return statically_known_true(math.prod(a.shape) == math.prod(b.shape))
+
+
+def _in_order(tensor: Tensor) -> bool:
+    """Say whether the numbers lie one behind the other, as those of a contiguous tensor."""
+    step: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if statically_known_true(size == 1):
+            continue
+        if not statically_known_true(stride == step):
+            return False
+        step *= size
+    return True

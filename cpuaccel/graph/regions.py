@@ -57,7 +57,7 @@ Race = Callable[[Region], choice.Choice]
 
 def cut(graph: Graph, constants: set[Node], race: Race | None = None) -> Cut:
     """Find what oneDNN is to run of `graph`, in which `constants` are the weights."""
-    places.drop_what_does_nothing(graph)
+    places.say_by_sizes(graph)
     by_place = list(places.read_by_place(graph))
     if by_place:
         return Cut([], [(node, "it reads memory, which lies otherwise here") for node in by_place])

@@ -140,6 +140,20 @@ def test_what_is_read_by_its_place_in_memory(between: Callable[[Tensor], Tensor]
         torch.testing.assert_close(optimized(x), model(x), atol=1e-5, rtol=1e-4)
 
 
+def test_layers_around_a_group_norm() -> None:
+    """Torch says the sizes of its statistics by as_strided, which is a reshape there."""
+
+    def of(self: Any, x: Tensor) -> Tensor:
+        return self.b(F.silu(self.norm(self.a(x))))
+
+    model = Lambda(of, a=nn.Conv2d(3, 8, 3), norm=nn.GroupNorm(2, 8), b=nn.Conv2d(8, 4, 3))
+    nn.init.uniform_(model.norm.weight, 0.5, 1.5)
+    nn.init.normal_(model.norm.bias)
+    found = seen(model, torch.randn(2, 3, 9, 9))
+    assert found.kinds().count(("Convolution",)) == 2
+    assert not any(left.op == "as_strided.default" for left in found.left)
+
+
 def test_a_sum_of_two_layers_that_is_returned() -> None:
     """It is not added to what happens to lie in the memory of the result."""
     layers = {"a": nn.Conv2d(8, 16, 1), "b": nn.Conv2d(4, 16, 1)}

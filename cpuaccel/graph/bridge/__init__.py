@@ -34,7 +34,6 @@ QUANTIZED_LAYERS = quantized.LAYERS
 CASTS = shapes.CASTS
 TAKEN_APART = quantized.TAKEN_APART
 claim = quantized.claim
-does_nothing = shapes.does_nothing
 make_constants = quantized.make_constants
 
 Translate = Callable[[Translation, Node], None]

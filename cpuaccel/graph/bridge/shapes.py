@@ -76,19 +76,6 @@ def _dimension_of(size: Any, sizes: Sequence[Any]) -> int:
     return next((dim for dim, other in dynamic if statically_known_true(size == other)), -1)
 
 
-def does_nothing(node: Node) -> bool:
-    """Say whether as_strided asks for the sizes and strides that there are."""
-    source: Any = node.args[0]
-    before, after = source.meta["val"], node.meta["val"]
-    offset = bound(node)["storage_offset"]
-    places = zip(before.shape, before.stride(), after.shape, after.stride(), strict=False)
-    return (
-        offset in (None, 0)
-        and before.dim() == after.dim()
-        and all(a == b and (a == 1 or s == t) for a, s, b, t in places)
-    )
-
-
 def _permute(translation: Translation, node: Node) -> Move:
     given = bound(node)
     rank = translation.tensor(given["self"]).dim()
