@@ -140,6 +140,21 @@ def test_what_is_read_by_its_place_in_memory(between: Callable[[Tensor], Tensor]
         torch.testing.assert_close(optimized(x), model(x), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "part", [lambda h: h[:, 0], lambda h: h[:, 1:3].contiguous(), lambda h: h.chunk(2, -1)[1]]
+)
+def test_a_norm_of_a_part(part: Callable[[Tensor], Tensor]) -> None:
+    """The library reads rows as if no gaps were between them: such norms stay with Inductor."""
+
+    def of(self: Any, x: Tensor) -> Tensor:
+        y = part(x + self.a(x))
+        return self.b(F.layer_norm(y, y.shape[-1:])[..., :8])
+
+    found = seen(Lambda(of, a=nn.Linear(16, 16), b=nn.Linear(8, 4)), torch.randn(2, 5, 16))
+    assert ("MatMul", "Add") in found.kinds()
+    assert not any("LayerNorm" in kinds for kinds in found.kinds())
+
+
 def test_layers_around_a_group_norm() -> None:
     """Torch says the sizes of its statistics by as_strided, which is a reshape there."""
 

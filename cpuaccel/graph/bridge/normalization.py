@@ -8,6 +8,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.graph.bridge._arguments import STATISTICS, bound, dimension, first_result, floats
+from cpuaccel.graph.bridge.shapes import MOVES
 from cpuaccel.graph.program import Value
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
@@ -23,6 +24,8 @@ def _layer_norm(translation: Translation, node: Node) -> None:
         raise Refused("a norm over several dimensions")  # oneDNN Graph has it over the last
     parts = [each for each in (weight, bias) if each is not None]
     floats(translation, src, *parts)
+    if _is_sliced(translation, src):
+        raise Refused("rows of a slice, between which the library expects no gaps")
     result = _normalized(node)
     translation.begin([node, result], result)
     inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
@@ -35,6 +38,19 @@ def _layer_norm(translation: Translation, node: Node) -> None:
         keep_stats=False,
         use_affine=weight is not None,
     )
+
+
+def _is_sliced(translation: Translation, node: Node) -> bool:
+    """Say whether `node` is looked at in the memory of something larger."""
+    while (unit := translation.unit_of.get(node)) is not None:
+        operations = [translation.operations[place] for place in unit.operations]
+        kinds = {op.kind for op in operations}
+        if not kinds <= MOVES:
+            return False
+        if "slice" in kinds:
+            return True
+        node = translation.node_of[operations[0].inputs[0]]
+    return False
 
 
 def _in_float(translation: Translation, node: Any) -> int:
