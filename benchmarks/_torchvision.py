@@ -2,6 +2,7 @@
 
 import importlib.util
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,8 @@ def build(name: str) -> nn.Module:
         model: nn.Module = torchvision.models.get_model(
             name, weights=None, **_ARGUMENTS.get(name, {})
         )
-    _settle_norms(model, name)
+    steps = range(_NORM_BATCHES)
+    settle_norms(model, ((images(name, _NORM_BATCH, seed=_SEED + 1 + step),) for step in steps))
     return model.eval()
 
 
@@ -146,8 +148,8 @@ def _define_missing_schemas() -> None:
     _fragments.append(fragment)
 
 
-def _settle_norms(model: nn.Module, name: str) -> None:
-    """Measures the batch norm statistics on random images.
+def settle_norms(model: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
+    """Measures the batch norm statistics on `batches`, each of which is what the model takes.
 
     Left at mean 0 and variance 1, random weights make activations grow or vanish layer by
     layer, and an int8 model of them holds zeros and saturated values only.
@@ -162,8 +164,8 @@ def _settle_norms(model: nn.Module, name: str) -> None:
         norm.reset_running_stats()
         norm.momentum = None
     with torch.no_grad():
-        for step in range(_NORM_BATCHES):
-            model(images(name, _NORM_BATCH, seed=_SEED + 1 + step))
+        for batch in batches:
+            model(*batch)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
         norm.eval()

@@ -1,0 +1,202 @@
+"""One model, compiled and held against eager: what the coverage benchmark finds out of it."""
+
+import gc
+import importlib
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._inductor import config
+
+from benchmarks import _plugin
+from benchmarks._timing import Around
+from benchmarks.models._coverage_case import Case, Inputs, tensors_of
+from benchmarks.models._modes import mode
+
+# The first inputs are those that it is compiled for; a value kept by mistake shows in the others.
+_INPUTS = 2
+
+FP32_BOUND = 1e-4
+# Errors below it may be rounding that the net makes larger; those above are not asked about.
+_ROUNDING = 1e-2
+BF16_FACTOR, BF16_SLACK = 2.0, 0.01
+ROUNDING_FACTOR = 2.0
+BOUNDS = {
+    "fp32": f"largest difference from eager at most {FP32_BOUND:g} of the output's largest value; "
+    f"or, of a net that is ill-conditioned, from float64 at most {ROUNDING_FACTOR:g} times eager's",
+    "bf16": f"distance from fp32's eager output, over that output's norm, at most {BF16_FACTOR:g} "
+    f"times that of eager in bf16, plus {BF16_SLACK:g}",
+}
+
+# What the error of a tensor is and might be, of ours, eager's and the exact one.
+_Judge = Callable[[Tensor, Tensor, Tensor], tuple[float, float]]
+
+
+@dataclass
+class Outcome:
+    """What became of a model in a mode."""
+
+    name: str
+    mode: str
+    compiles: bool = False
+    matches: bool = False
+    problem: str = ""
+    """Why it does not compile or match, or ""."""
+    error: float = 0.0
+    """The largest of all outputs', as BOUNDS says."""
+    allowed: float = 0.0
+    """What that error might have been."""
+    against: str = "eager"
+    """What the error is a difference from."""
+    graphs: int = 0
+    breaks: dict[str, int] = field(default_factory=dict)
+    """Breaks of the graph, with torch's reasons."""
+    regions: int = 0
+    """Calls of ours in one call of the model."""
+    partitions: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    """What was left to Inductor, "op: reason"."""
+    seconds: float = 0.0
+    """All that was done for this row."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a JSON file."""
+        return asdict(self)
+
+
+def check(case: Case, mode_name: str) -> Outcome:
+    """Compile `case` and compare it; what goes wrong is in the outcome, never raised."""
+    outcome = Outcome(case.name, mode_name)
+    start = time.perf_counter()
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    reports = importlib.import_module("cpuaccel.graph.report")
+    reports.clear()
+    try:
+        model = case.model()
+        # What Inductor finds on disk tells nothing of partitions.
+        with (
+            torch.inference_mode(),
+            _plugin.enabled(True),
+            config.patch(force_disable_caches=True),
+        ):
+            _compare(model, case.some_inputs(_INPUTS), outcome)
+    except Exception as error:
+        outcome.problem = f"{type(error).__name__}: {_first_line(str(error))}"
+    made = reports.reports()
+    outcome.graphs = int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    breaks = torch._dynamo.utils.counters["graph_break"]
+    outcome.breaks = {_first_line(reason): count for reason, count in breaks.items()}
+    if outcome.compiles and not 0 < outcome.graphs <= len(made):
+        # Torch runs in eager what it cannot capture, and Inductor runs what our pass fails on.
+        outcome.compiles = outcome.matches = False
+        outcome.problem = f"our pass took part in {len(made)} of {outcome.graphs} graphs"
+    outcome.partitions = sum(len(region) for report in made for region in report.regions)
+    left = Counter(f"{each.op}: {each.reason}" for report in made for each in report.left)
+    outcome.left = dict(left.most_common())
+    outcome.seconds = time.perf_counter() - start
+    torch._dynamo.reset()
+    gc.collect()
+    return outcome
+
+
+def _compare(model: nn.Module, inputs: list[Inputs], outcome: Outcome) -> None:
+    fp32, within = outcome.mode == "fp32", mode(outcome.mode).plugin
+    outcome.against = "eager" if fp32 else "fp32"
+    exact = [_outputs(model, each) for each in inputs]
+    eager = exact if fp32 else [_outputs(model, each, within) for each in inputs]
+    compiled = torch.compile(model, backend="cpuaccel", dynamic=False)
+    found = [_outputs(compiled, each, within) for each in inputs]
+    outcome.compiles = True
+    calls = _plugin.calls_of(lambda: _outputs(compiled, inputs[0], within))
+    outcome.regions = calls.get("graph_region.cpuaccel", 0)
+    _judge_all(outcome, found, eager, exact, _fp32_error if fp32 else _bf16_error)
+    if fp32 and FP32_BOUND < outcome.error < _ROUNDING:
+        _judge_all(outcome, found, eager, _in_float64(model, inputs), _rounding_error)
+        outcome.against = "float64"
+    outcome.matches = not outcome.problem
+
+
+def _in_float64(model: nn.Module, inputs: list[Inputs]) -> list[list[Tensor]]:
+    model.double()
+    try:
+        return [_outputs(model, each.double()) for each in inputs]
+    finally:
+        model.float()
+
+
+def _outputs(
+    model: nn.Module | Callable[..., Any], inputs: Inputs, within: Around | None = None
+) -> list[Tensor]:
+    if within is None:
+        return tensors_of(inputs.given_to(model))
+    with within():
+        return tensors_of(inputs.given_to(model))
+
+
+def _judge_all(
+    outcome: Outcome,
+    found: list[list[Tensor]],
+    eager: list[list[Tensor]],
+    exact: list[list[Tensor]],
+    judge: _Judge,
+) -> None:
+    outcome.problem, outcome.error, outcome.allowed = "", 0.0, 0.0
+    for ours, theirs, reference in zip(found, eager, exact, strict=True):
+        _judge(outcome, ours, theirs, reference, judge)
+
+
+def _judge(
+    outcome: Outcome,
+    found: list[Tensor],
+    eager: list[Tensor],
+    exact: list[Tensor],
+    judge: _Judge,
+) -> None:
+    if not eager or len(found) != len(eager):
+        outcome.problem = f"{len(found)} tensors for eager's {len(eager)}"
+        return
+    for number, (a, b, c) in enumerate(zip(found, eager, exact, strict=True)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            outcome.problem = (
+                f"output {number}: {tuple(a.shape)} {a.dtype} for {tuple(b.shape)} {b.dtype}"
+            )
+            return
+        if b.min() == b.max():
+            outcome.problem = f"output {number}: eager's is {float(b.min()):g} everywhere"
+            return
+        error, allowed = judge(a, b, c)
+        if not outcome.allowed or error / allowed > outcome.error / outcome.allowed:
+            outcome.error, outcome.allowed = error, allowed
+        # Written so that a NaN is a difference.
+        if not error <= allowed:
+            outcome.problem = f"output {number}: error {error:.2g}, at most {allowed:.2g}"
+
+
+def _fp32_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    largest = max(float(eager.abs().max()), torch.finfo(torch.float32).tiny)
+    return float((found.double() - eager.double()).abs().max()) / largest, FP32_BOUND
+
+
+def _rounding_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    largest = max(float(exact.abs().max()), torch.finfo(torch.float32).tiny)
+    ours, theirs = (
+        float((each.double() - exact.double()).abs().max()) / largest for each in (found, eager)
+    )
+    return ours, ROUNDING_FACTOR * theirs
+
+
+def _bf16_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    norm = max(float(exact.double().norm()), torch.finfo(torch.float32).tiny)
+    ours, theirs = (
+        float((each.double() - exact.double()).norm()) / norm for each in (found, eager)
+    )
+    return ours, BF16_FACTOR * theirs + BF16_SLACK
+
+
+def _first_line(text: str) -> str:
+    return (text.strip() or "no message").splitlines()[0]

@@ -1,0 +1,162 @@
+"""How many models compile on our backend and match eager: torchvision's, transformers', others.
+
+Random weights, small inputs; nothing is timed. What is needed beside torchvision is in
+`requirements/peers.txt`, and what is missing is said. Run as
+`python -m benchmarks.models.coverage` from a checkout's root.
+"""
+
+import argparse
+import json
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _report
+from benchmarks._arguments import names, positive
+from benchmarks.models import (
+    _compiled,
+    _coverage_blocks,
+    _coverage_nets,
+    _coverage_transformers,
+)
+from benchmarks.models._coverage_case import Case
+from benchmarks.models._coverage_check import BOUNDS, Outcome, check
+
+_MODES = tuple(BOUNDS)
+_TITLE = "models compiled on cpuaccel, against eager"
+
+
+def cases() -> dict[str, Case]:
+    """Every model by its name."""
+    found = (
+        *_coverage_nets.cases(),
+        *_coverage_transformers.cases(),
+        *_coverage_blocks.cases(),
+    )
+    return {case.name: case for case in found}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, compiles and compares, and prints or writes what was asked for."""
+    known = cases()
+    parser = _parser(known)
+    options = parser.parse_args(arguments)
+    for asked, kind, all_of in (
+        (options.models, "model", known),
+        (options.mode, "mode", _MODES),
+    ):
+        for name in asked:
+            if name not in all_of:
+                parser.error(f"unknown {kind} {name!r}; known: {', '.join(all_of)}")
+    if _compiled.backend_missing():
+        raise SystemExit(f"nothing to compile with: {_compiled.backend_missing()}")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    missing = {name: known[name].missing() for name in options.models}
+    outcomes = _run([known[n] for n in options.models if not missing[n]], options)
+    console = _machine.console()
+    _print(console, outcomes, options.mode)
+    _report.print_notes(console, _report.left_out(missing))
+
+
+def _run(chosen: list[Case], options: argparse.Namespace) -> list[Outcome]:
+    """A row a model and mode, said as it comes; the JSON file is there after the first."""
+    outcomes: list[Outcome] = []
+    errors = Console(stderr=True)
+    with Progress(console=errors) as progress:
+        task = progress.add_task("", total=len(chosen) * len(options.mode))
+        for case in chosen:
+            for mode in options.mode:
+                progress.update(task, description=f"{case.name} {mode}")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    outcome = check(case, mode)
+                outcomes.append(outcome)
+                errors.print(f"{case.name} {mode}: {_verdict(outcome)}", markup=False)
+                if options.json:
+                    _write(options.json, outcomes)
+                progress.advance(task)
+    return outcomes
+
+
+def _verdict(outcome: Outcome) -> str:
+    return f"matches {outcome.against}" if outcome.matches else outcome.problem
+
+
+def _write(path: Path, outcomes: list[Outcome]) -> None:
+    document = {
+        "title": _TITLE,
+        "machine": _machine.describe(),
+        "bounds": BOUNDS,
+        "rows": [outcome.to_dict() for outcome in outcomes],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _print(console: Console, outcomes: list[Outcome], modes: list[str]) -> None:
+    _report.print_header(console, _TITLE, _machine.describe())
+    table = Table(
+        "", "mode", "", *("error", "allowed", "graphs", "breaks", "regions", "partitions")
+    )
+    for one in outcomes:
+        table.add_row(
+            one.name,
+            one.mode,
+            _verdict(one),
+            f"{one.error:.1e}",
+            f"{one.allowed:.1e}",
+            *(str(n) for n in (one.graphs, sum(one.breaks.values()), one.regions, one.partitions)),
+        )
+    console.print(table)
+    for mode in modes:
+        rows = [one for one in outcomes if one.mode == mode]
+        breaks = Counter({f"{one.name}: {why}": n for one in rows for why, n in one.breaks.items()})
+        left = Counter[str]()
+        for one in rows:
+            left.update(one.left)
+        _report.print_notes(
+            console, (f"{mode}: left to Inductor: {n} x {why}" for why, n in left.most_common())
+        )
+        _report.print_notes(
+            console, (f"{mode}: graph break: {n} x {why}" for why, n in breaks.items())
+        )
+        _report.print_notes(console, [f"{mode}: the bound: {BOUNDS[mode]}"])
+        console.print(
+            f"{sum(one.matches for one in rows)} of {len(rows)} compile and match in {mode}"
+            f" ({sum(one.compiles for one in rows)} compile)",
+            style="bold",
+            highlight=False,
+        )
+
+
+def _parser(known: dict[str, Case]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--models",
+        type=names,
+        default=list(known),
+        metavar="A,B",
+        help=f"of {','.join(known)} (default: all)",
+    )
+    parser.add_argument(
+        "--mode",
+        type=names,
+        default=list(_MODES),
+        metavar="A,B",
+        help=f"of {','.join(_MODES)} (default: both)",
+    )
+    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
