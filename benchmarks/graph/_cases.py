@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -126,50 +127,63 @@ _LAYERS: tuple[tuple[str, str, int, Function, tuple[tuple[Any, ...], ...]], ...]
     ),
 )
 
-_IN_ROWS: tuple[tuple[str, str, int, Function], ...] = (
-    ("softmax", "alone", 0, lambda x: torch.softmax(x, -1)),
-    ("softmax", "beside", 1, lambda x, a: torch.softmax(a(x), -1)),
-    ("softmax", "between", 2, lambda x, a, b: b(torch.softmax(a(x), -1))),
-    ("layer_norm", "alone", 0, _norm),
-    ("layer_norm", "beside", 1, lambda x, a: _norm(a(x))),
-    ("layer_norm", "between", 2, lambda x, a, b: b(_norm(a(x)))),
-    ("reduction", "alone", 0, lambda x: x.sum(1)),
-    ("reduction", "beside", 1, lambda x, a: a(x).sum(1)),
-    ("reduction", "between", 2, lambda x, a, b: b(a(x).sum(1, keepdim=True))),
-    ("attention", "alone", 0, lambda x: _attention(x, _same, _same, _same)),
-    ("attention", "beside", 3, lambda x, a, b, c: _attention(x, a, b, c)),
-    ("attention", "between", 4, lambda x, a, b, c, d: d(_attention(x, a, b, c))),
-)
+# Sines and cosines stand for what Inductor runs and would fuse: oneDNN has none.
 
-_IN_IMAGES: tuple[tuple[str, str, int, Function], ...] = (
-    ("pool", "alone", 0, lambda x: F.max_pool2d(x, 3, 2, 1)),
-    ("pool", "beside", 1, lambda x, a: F.max_pool2d(a(x), 3, 2, 1)),
-    ("pool", "between", 2, lambda x, a, b: b(F.max_pool2d(a(x), 3, 2, 1))),
-    ("elementwise", "alone", 0, lambda x: torch.tanh(x)),
-    ("elementwise", "beside", 1, lambda x, a: (h := a(x), torch.tanh(h))),
-    # Read twice, so that it is no part of the layer before it.
-    ("elementwise", "between", 3, lambda x, a, b, c: b(torch.tanh(h := a(x))) + c(h)),
+
+def _places(op: Function) -> dict[str, tuple[int, Function]]:
+    """Where one op may stand, and how many layers that takes."""
+    return {
+        "alone": (0, lambda x: torch.cos(op(torch.sin(x)))),
+        "beside": (1, lambda x, a: torch.sin(op(a(x)))),
+        "between": (2, lambda x, a, b: b(op(a(x)))),
+    }
+
+
+def _places_of_attention(heads: Function) -> dict[str, tuple[int, Function]]:
+    return {
+        "alone": (0, lambda x: torch.cos(heads(torch.sin(x), _same, _same, _same))),
+        "beside": (3, lambda x, a, b, c: torch.sin(heads(x, a, b, c))),
+        "between": (4, lambda x, a, b, c, d: d(heads(x, a, b, c))),
+    }
+
+
+def _places_read_twice(op: Function) -> dict[str, tuple[int, Function]]:
+    """Where an op may stand that would be a part of the layer before it, if that read it alone."""
+    return {
+        "alone": (0, lambda x: torch.cos(op(torch.sin(x)))),
+        "beside": (1, lambda x, a: torch.sin(op(h := a(x))) + torch.sin(h)),
+        "between": (3, lambda x, a, b, c: b(op(h := a(x))) + c(h)),
+    }
+
+
+_IN_ROWS: tuple[tuple[str, Function, Function], ...] = (
+    ("softmax", _places, lambda x: torch.softmax(x, -1)),
+    ("layer_norm", _places, _norm),
+    ("reduction", _places, lambda x: x.sum(1, keepdim=True)),
+    ("attention", _places_of_attention, _attention),
 )
+_IN_IMAGES: tuple[tuple[str, Function, Function], ...] = (
+    ("pool", _places, lambda x: F.max_pool2d(x, 3, 2, 1)),
+    ("elementwise", _places_read_twice, torch.tanh),
+    ("elementwise", _places_read_twice, lambda x: x * torch.sigmoid(x) + x),
+    ("elementwise", _places_read_twice, lambda x: torch.sqrt(torch.abs(x) + x * x)),
+)
+_ROWS = (16, 128, 384)
+_IMAGES = ((64, 56), (256, 14))
 
 
 def cases() -> Iterator[Case]:
     """Yield all cases, those of a family one after the other, smaller limits first."""
     for family, place, max_work, make, shapes in _LAYERS:
         for shape in shapes:
-            yield Case(family, place, max_work, lambda m=make, s=shape: m(*s))  # type: ignore[misc]
-    for family, place, layers, function in _IN_ROWS:
-        for rows in (16, 128, 384):
-            yield Case(
-                family,
-                place,
-                0,
-                lambda f=function, n=layers, r=rows: _rows(f, r, 768, n),  # type: ignore[misc]
-            )
-    for family, place, layers, function in _IN_IMAGES:
-        for channels, size in ((64, 56), (256, 14)):
-            yield Case(
-                family,
-                place,
-                0,
-                lambda f=function, n=layers, c=channels, s=size: _image(f, c, s, n),  # type: ignore[misc]
-            )
+            yield Case(family, place, max_work, partial(make, *shape))
+    for family, places, op in _IN_ROWS:
+        for place, (layers, function) in places(op).items():
+            for rows in _ROWS:
+                make = partial(_rows, function, rows, 768, layers)
+                yield Case(family, place, 0, make)
+    for family, places, op in _IN_IMAGES:
+        for place, (layers, function) in places(op).items():
+            for channels, size in _IMAGES:
+                make = partial(_image, function, channels, size, layers)
+                yield Case(family, place, 0, make)

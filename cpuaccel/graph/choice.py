@@ -78,8 +78,9 @@ _FIXED: dict[tuple[str, str], Choice] = {
     ("move", "alone"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
 }
 
-_AS_FAST = 0.97
-"""Of Inductor's speed, as far as medians can tell: what is taken also joins what is around it."""
+_LEAST = {"chain": 0.97, "between": 0.97, "alone": 1.03, "beside": 1.03}
+"""By place, the speed over Inductor's that is enough: as fast, as far as medians can tell, where a
+partition joins others; faster where it parts with what is around it."""
 
 _overruled: ContextVar[dict[str, bool] | None] = ContextVar("overruled", default=None)
 
@@ -111,6 +112,6 @@ def choose(facts: Facts) -> Choice:
     if row is None:
         return Choice(False, f"{family} {facts.place}: not measured")
     return Choice(
-        row.speedup >= _AS_FAST,
+        row.speedup >= _LEAST[facts.place],
         f"{family} {facts.place}: {row.speedup:.2f} times Inductor's speed ({row.measured})",
     )

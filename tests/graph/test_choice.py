@@ -48,13 +48,22 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "work", "taken", "speedup"),
-    [("bf16", 10, True, 1.5), ("f32", 1000, False, 0.5), ("f32", 1001, True, 0.98)],
+    [("bf16", 10, True, 1.5), ("f32", 1000, False, 0.5), ("f32", 1001, False, 0.98)],
 )
 @pytest.mark.usefixtures("table")
 def test_the_first_row_that_matches(dtype: str, work: int, taken: bool, speedup: float) -> None:
     chosen = choose(Facts(("MatMul",), dtype, work, "alone"))
     assert chosen.taken == taken
     assert f"product alone: {speedup:.2f} times Inductor's speed" in chosen.reason
+
+
+@pytest.mark.parametrize(("place", "taken"), [("between", True), ("beside", False)])
+def test_what_joins_others_may_be_as_fast(
+    place: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Row("", "", "pool", "any", "any", 0, 0.99, "a")
+    monkeypatch.setattr(choice_table, "_rows", lambda: (row,))
+    assert choose(Facts(("MaxPool",), "f32", 1, place)).taken == taken
 
 
 @pytest.mark.usefixtures("table")
