@@ -27,10 +27,11 @@ class Graph(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """What stands for the partitions of `family` in `place` of up to `max_work` (0: any)."""
+    """What stands for the partitions of `family` in `place` within these limits (0: any)."""
 
     family: str
     place: str
+    max_M: int
     max_work: int
     make: Callable[[], tuple[nn.Module, Tensor]]
 
@@ -83,48 +84,27 @@ def _norm(x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:])
 
 
-# Family, place, largest work of a layer, what makes it, and of what.
-_LAYERS: tuple[tuple[str, str, int, Function, tuple[tuple[Any, ...], ...]], ...] = (
-    (
-        *("convolution", "alone", 10**6, _conv),
-        (((16, 16), 8), ((64, 64), 14, 1), ((64, 64), 14, 3, 64)),
-    ),
-    (
-        *("convolution", "alone", 10**8, _conv),
-        (((64, 64), 28), ((96, 96), 56, 3, 96), ((128, 256), 28, 1)),
-    ),
-    (
-        *("convolution", "alone", 0, _conv),
-        (((64, 64), 112), ((256, 256), 28), ((512, 2048), 14, 1)),
-    ),
-    (
-        *("convolution", "chain", 10**6, _conv),
-        (((16, 16, 16), 8), ((64, 64, 64), 14, 1), ((64, 64, 64, 64), 14, 3, 64)),
-    ),
-    (
-        *("convolution", "chain", 0, _conv),
-        (((64, 64, 64), 28), ((128, 512, 128), 28, 1), ((256, 256, 256), 14)),
-    ),
-    (
-        *("product", "alone", 10**5, _linear),
-        ((1, (128, 128)), (8, (64, 64)), (32, (48, 48))),
-    ),
-    (
-        *("product", "alone", 10**7, _linear),
-        ((1, (768, 768)), (32, (256, 256)), (16, (768, 768))),
-    ),
-    (
-        *("product", "alone", 0, _linear),
-        ((128, (768, 768)), (128, (768, 3072)), (1024, (512, 512))),
-    ),
-    (
-        *("product", "chain", 10**7, _linear),
-        ((1, (768, 768, 768)), (32, (256, 256, 256)), (8, (64, 64, 64, 64))),
-    ),
-    (
-        *("product", "chain", 0, _linear),
-        ((128, (768, 3072, 768)), (384, (768, 768, 768)), (32, (768, 3072, 768))),
-    ),
+# Place, largest work, and of what.
+_CONVOLUTIONS: tuple[tuple[str, int, tuple[tuple[Any, ...], ...]], ...] = (
+    ("alone", 10**6, (((16, 16), 8), ((64, 64), 14, 1), ((64, 64), 14, 3, 64))),
+    ("alone", 10**8, (((64, 64), 28), ((96, 96), 56, 3, 96), ((128, 256), 28, 1))),
+    ("alone", 0, (((64, 64), 112), ((256, 256), 28), ((512, 2048), 14, 1))),
+    ("chain", 10**6, (((16, 16, 16), 8), ((64, 64, 64), 14, 1), ((64, 64, 64, 64), 14, 3, 64))),
+    ("chain", 0, (((64, 64, 64), 28), ((128, 512, 128), 28, 1), ((256, 256, 256), 14))),
+)
+
+# Place, largest number of rows, largest work, and of what.
+_PRODUCTS: tuple[tuple[str, int, int, tuple[tuple[Any, ...], ...]], ...] = (
+    ("alone", 0, 10**5, ((1, (128, 128)), (8, (64, 64)), (32, (48, 48)))),
+    ("alone", 1, 0, ((1, (768, 768)), (1, (768, 3072)), (1, (4096, 4096)))),
+    ("alone", 4, 0, ((2, (768, 768)), (4, (768, 3072)))),
+    ("alone", 16, 0, ((8, (768, 768)), (16, (768, 3072)), (16, (256, 256)))),
+    ("alone", 0, 0, ((32, (768, 768)), (128, (768, 3072)), (1024, (512, 512)))),
+    ("chain", 0, 10**5, ((1, (128, 128, 128)), (8, (64, 64, 64, 64)))),
+    ("chain", 1, 0, ((1, (768, 3072, 768)), (1, (768, 768, 768)), (1, (4096, 4096, 1000)))),
+    ("chain", 4, 0, ((2, (768, 3072, 768)), (4, (768, 768, 768)))),
+    ("chain", 16, 0, ((8, (768, 3072, 768)), (16, (768, 768, 768)), (16, (256, 256, 256)))),
+    ("chain", 0, 0, ((32, (768, 3072, 768)), (128, (768, 3072, 768)), (384, (768, 768, 768)))),
 )
 
 # Sines and cosines stand for what Inductor runs and would fuse: oneDNN has none.
@@ -174,16 +154,19 @@ _IMAGES = ((64, 56), (256, 14))
 
 def cases() -> Iterator[Case]:
     """Yield all cases, those of a family one after the other, smaller limits first."""
-    for family, place, max_work, make, shapes in _LAYERS:
+    for place, max_work, shapes in _CONVOLUTIONS:
         for shape in shapes:
-            yield Case(family, place, max_work, partial(make, *shape))
+            yield Case("convolution", place, 0, max_work, partial(_conv, *shape))
+    for place, max_M, max_work, shapes in _PRODUCTS:
+        for shape in shapes:
+            yield Case("product", place, max_M, max_work, partial(_linear, *shape))
     for family, places, op in _IN_ROWS:
         for place, (layers, function) in places(op).items():
             for rows in _ROWS:
                 make = partial(_rows, function, rows, 768, layers)
-                yield Case(family, place, 0, make)
+                yield Case(family, place, 0, 0, make)
     for family, places, op in _IN_IMAGES:
         for place, (layers, function) in places(op).items():
             for channels, size in _IMAGES:
                 make = partial(_image, function, channels, size, layers)
-                yield Case(family, place, 0, make)
+                yield Case(family, place, 0, 0, make)

@@ -31,6 +31,9 @@ from benchmarks.graph._cases import Case, cases
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 _AROUND = {"convolution": True, "product": True}
 
+Key = tuple[str, str, str, int, int]
+"""Family, place, type, and the limits of a row."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, prints, and writes the table if that was asked for."""
@@ -42,10 +45,10 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"no case of the families {','.join(options.families)}")
     torch.set_num_threads(options.threads)
     todo = [(case, name) for name in options.dtypes for case in chosen]
-    gains: dict[tuple[str, str, str, int], list[float]] = {}
+    gains: dict[Key, list[float]] = {}
     with torch.no_grad():
         for case, dtype in track(todo, "graphs", console=Console(stderr=True)):
-            key = (case.family, case.place, dtype, case.max_work)
+            key = (case.family, case.place, dtype, case.max_M, case.max_work)
             gains.setdefault(key, []).append(_gain(case, _DTYPES[dtype], options))
     rows = _rows(gains, options)
     console = _machine.console()
@@ -80,9 +83,7 @@ def _compiled(model: torch.nn.Module, decisions: dict[str, bool]) -> Any:
     return torch.compile(model, backend=compile, dynamic=False)
 
 
-def _rows(
-    gains: dict[tuple[str, str, str, int], list[float]], options: argparse.Namespace
-) -> list[Any]:
+def _rows(gains: dict[Key, list[float]], options: argparse.Namespace) -> list[Any]:
     from cpuaccel import matmul
     from cpuaccel.graph.choice_table import Row
 
@@ -93,14 +94,14 @@ def _rows(
     ]
 
 
-def _table(rows: list[Any], gains: dict[tuple[str, str, str, int], list[float]]) -> Table:
-    table = Table("family", "place", "dtype", "to work", "speedup", "of each graph")
+def _table(rows: list[Any], gains: dict[Key, list[float]]) -> Table:
+    table = Table("family", "place", "dtype", "to M", "to work", "speedup", "of each graph")
     for family, group in groupby(rows, lambda row: row.family):
         for row in group:
-            found = gains[(row.family, row.place, row.dtype, row.max_work)]
+            found = gains[(row.family, row.place, row.dtype, row.max_M, row.max_work)]
             each = " ".join(f"{gain:.2f}" for gain in found)
-            limit = f"{row.max_work:,}" if row.max_work else "any"
-            table.add_row(family, row.place, row.dtype, limit, f"{row.speedup:.2f}", each)
+            limits = [f"{limit:,}" if limit else "any" for limit in (row.max_M, row.max_work)]
+            table.add_row(family, row.place, row.dtype, *limits, f"{row.speedup:.2f}", each)
     return table
 
 

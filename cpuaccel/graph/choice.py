@@ -53,6 +53,8 @@ class Facts:
     kinds: Sequence[str]
     dtype: str
     """Of its result, as programs spell it."""
+    M: int
+    """Rows of a product's result; 0 of anything else."""
     work: int
     """Multiply-adds of a layer, elements of the result of anything else, as it was traced."""
     place: str
@@ -108,7 +110,7 @@ def choose(facts: Facts) -> Choice:
     fixed = _FIXED.get((family, "")) or _FIXED.get((family, facts.place))
     if fixed is not None:
         return fixed
-    row = choice_table.find(family, facts.place, facts.dtype, facts.work)
+    row = choice_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
     if row is None:
         return Choice(False, f"{family} {facts.place}: not measured")
     return Choice(

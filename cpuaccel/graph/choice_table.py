@@ -17,7 +17,9 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class Row:
-    """Partitions of `family` in `place`, of up to `max_work` (0: any), ran `speedup` times as fast.
+    """Partitions of `family` in `place` ran `speedup` times as fast as Inductor's code.
+
+    Those of up to `max_M` rows, which products have, and up to `max_work`; 0 is any number.
 
     `vendor` is CPUID's, `isa` avx2 or avx512, `dtype` as programs spell it; `place` and `dtype` may
     be "any". See cpuaccel/graph/choice.py for families, places and work.
@@ -28,23 +30,25 @@ class Row:
     family: str
     place: str
     dtype: str
+    max_M: int
     max_work: int
     speedup: float
     measured: str
 
-    def matches(self, family: str, place: str, dtype: str, work: int) -> bool:
+    def matches(self, family: str, place: str, dtype: str, M: int, work: int) -> bool:
         """Whether it speaks of such a partition."""
         return (
             self.family == family
             and self.place in (place, ANY)
             and self.dtype in (dtype, ANY)
+            and (self.max_M == 0 or self.max_M >= M)
             and (self.max_work == 0 or work <= self.max_work)
         )
 
 
-def find(family: str, place: str, dtype: str, work: int) -> Row | None:
+def find(family: str, place: str, dtype: str, M: int, work: int) -> Row | None:
     """Return the first row of this machine's that matches; None if there is none."""
-    rows = (row for row in _rows() if row.matches(family, place, dtype, work))
+    rows = (row for row in _rows() if row.matches(family, place, dtype, M, work))
     return next(rows, None)
 
 
@@ -73,7 +77,8 @@ def read(path: Path) -> list[Row]:
         for line in reader:
             try:
                 values: dict[str, Any] = dict(line)
-                values["max_work"] = int(line["max_work"])
+                for name in ("max_M", "max_work"):
+                    values[name] = int(line[name])
                 values["speedup"] = float(line["speedup"])
                 found.append(Row(**values))
             except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from cpuaccel.graph.bridge import MOVES
 from cpuaccel.graph.parts import Part
 from cpuaccel.graph.program import TYPES
 from cpuaccel.graph.translation import Translation
-from cpuaccel.graph.work import work_of
+from cpuaccel.graph.work import rows_of, work_of
 
 
 def choose_parts(parts: list[Part], translation: Translation) -> None:
@@ -69,6 +69,7 @@ def _facts(part: Part, place: str, translation: Translation) -> choice.Facts:
     return choice.Facts(
         [op.kind for op in operations],
         TYPES[result.dtype],
+        rows_of(operations, translation.values),
         work_of(operations, translation.values),
         place,
     )

@@ -1,4 +1,4 @@
-"""How much a partition computes: its multiply-adds if it has a layer, else its elements."""
+"""How much a partition computes: rows, and multiply-adds if it has a layer, else elements."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ def work_of(operations: Sequence[Operation], values: dict[int, Value]) -> int:
     if layers:
         return layers
     return max(math.prod(values[op.outputs[0]].sizes) for op in operations)
+
+
+def rows_of(operations: Sequence[Operation], values: dict[int, Value]) -> int:
+    """Return the rows of a product's result, of all matrices together; 0 if there is no product."""
+    products = (values[op.outputs[0]].sizes for op in operations if op.kind == "MatMul")
+    return max((math.prod(sizes[:-1]) for sizes in products), default=0)
 
 
 def _multiply_adds(operation: Operation, values: dict[int, Value]) -> int:

@@ -47,7 +47,7 @@ def _no_caches_on_disk(request: pytest.FixtureRequest) -> Iterator[None]:
 def _a_table_of_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not request.node.get_closest_marker("measured_table"):
         rows = tuple(
-            choice_table.Row("", "", family, place, choice_table.ANY, 0, 2.0, "tests")
+            choice_table.Row("", "", family, place, choice_table.ANY, 0, 0, 2.0, "tests")
             for family, place in _WINS
         )
         monkeypatch.setattr(choice_table, "_rows", lambda: rows)

@@ -39,9 +39,9 @@ def test_families(kinds: tuple[str, ...], family: str) -> None:
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = (
-        Row("", "", "product", "alone", "bf16", 0, 1.5, "a"),
-        Row("", "", "product", "alone", "any", 1000, 0.5, "b"),
-        Row("", "", "product", "alone", "any", 0, 0.98, "c"),
+        Row("", "", "product", "alone", "bf16", 0, 0, 1.5, "a"),
+        Row("", "", "product", "alone", "any", 0, 1000, 0.5, "b"),
+        Row("", "", "product", "alone", "any", 0, 0, 0.98, "c"),
     )
     monkeypatch.setattr(choice_table, "_rows", lambda: rows)
 
@@ -52,7 +52,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("table")
 def test_the_first_row_that_matches(dtype: str, work: int, taken: bool, speedup: float) -> None:
-    chosen = choose(Facts(("MatMul",), dtype, work, "alone"))
+    chosen = choose(Facts(("MatMul",), dtype, 1, work, "alone"))
     assert chosen.taken == taken
     assert f"product alone: {speedup:.2f} times Inductor's speed" in chosen.reason
 
@@ -61,27 +61,27 @@ def test_the_first_row_that_matches(dtype: str, work: int, taken: bool, speedup:
 def test_what_joins_others_may_be_as_fast(
     place: str, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = Row("", "", "pool", "any", "any", 0, 0.99, "a")
+    row = Row("", "", "pool", "any", "any", 0, 0, 0.99, "a")
     monkeypatch.setattr(choice_table, "_rows", lambda: (row,))
-    assert choose(Facts(("MaxPool",), "f32", 1, place)).taken == taken
+    assert choose(Facts(("MaxPool",), "f32", 1, 1, place)).taken == taken
 
 
 @pytest.mark.usefixtures("table")
 def test_what_has_no_row_is_left() -> None:
-    chosen = choose(Facts(("MatMul",), "f32", 1, "chain"))
+    chosen = choose(Facts(("MatMul",), "f32", 1, 1, "chain"))
     assert chosen == choice.Choice(False, "product chain: not measured")
 
 
 def test_what_numbers_decide_needs_no_row() -> None:
-    assert choose(Facts(("q_linear",), "u8", 1, "alone")).taken
-    assert choose(Facts(("q_add",), "u8", 1, "beside")).taken
-    assert not choose(Facts(("q_add",), "u8", 1, "alone")).taken
-    assert choose(Facts(("permute",), "f32", 1, "between")).taken
-    assert not choose(Facts(("permute",), "f32", 1, "beside")).taken
+    assert choose(Facts(("q_linear",), "u8", 1, 1, "alone")).taken
+    assert choose(Facts(("q_add",), "u8", 1, 1, "beside")).taken
+    assert not choose(Facts(("q_add",), "u8", 1, 1, "alone")).taken
+    assert choose(Facts(("permute",), "f32", 1, 1, "between")).taken
+    assert not choose(Facts(("permute",), "f32", 1, 1, "beside")).taken
 
 
 def test_overruling_holds_inside() -> None:
-    facts = Facts(("SoftMax",), "f32", 1, "alone")
+    facts = Facts(("SoftMax",), "f32", 1, 1, "alone")
     with choice.overrule({"softmax": True}):
         assert choose(facts).taken
     assert not choose(facts).taken
@@ -97,8 +97,8 @@ def test_the_table_has_a_row_for_everything() -> None:
                 for dtype in ("f32", "bf16"):
                     assert any(
                         (row.vendor, row.isa) == (vendor, isa)
-                        and row.max_work == 0
-                        and row.matches(family, place, dtype, 10**12)
+                        and row.max_M == row.max_work == 0
+                        and row.matches(family, place, dtype, 10**6, 10**12)
                         for row in rows
                     ), (vendor, isa, family, place, dtype)
 
@@ -109,14 +109,14 @@ def test_another_machine_has_the_first_ones_rows(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(matmul, "machine", lambda: ("Unknown", "avx2"))
     choice_table._rows.cache_clear()
     try:
-        found = choice_table.find(first.family, first.place, first.dtype, 1)
+        found = choice_table.find(first.family, first.place, first.dtype, 1, 1)
         assert found == first
     finally:
         choice_table._rows.cache_clear()
 
 
 def test_a_table_is_written_and_read(tmp_path: Path) -> None:
-    rows = [Row("AuthenticAMD", "avx512", "pool", "alone", "f32", 0, 1.25, "a, b")]
+    rows = [Row("AuthenticAMD", "avx512", "pool", "alone", "f32", 0, 0, 1.25, "a, b")]
     choice_table.write(tmp_path / "t.csv", rows)
     assert choice_table.read(tmp_path / "t.csv") == rows
 
@@ -126,7 +126,7 @@ def test_a_table_is_written_and_read(tmp_path: Path) -> None:
     [
         ("a,b\n", "expected the columns vendor,isa"),
         (
-            "vendor,isa,family,place,dtype,max_work,speedup,measured\nv,i,pool,alone,f32,x,1,m\n",
+            "vendor,isa,family,place,dtype,max_M,max_work,speedup,measured\nv,i,pool,alone,f32,0,x,1,m\n",
             "line 2",
         ),
     ],
