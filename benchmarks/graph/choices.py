@@ -87,7 +87,8 @@ def _rows(gains: dict[Key, list[float]], options: argparse.Namespace) -> list[An
     from cpuaccel import matmul
     from cpuaccel.graph.choice_table import Row
 
-    where = f"{options.name or matmul.machine()[0]}, {date.today()}, {options.threads} threads"
+    threads = "1 thread" if options.threads == 1 else f"{options.threads} threads"
+    where = f"{options.name or matmul.machine()[0]}, {date.today()}, {threads}"
     return [
         Row(*matmul.machine(), *key, round(geomean(found), 3), where)
         for key, found in gains.items()

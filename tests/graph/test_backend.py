@@ -32,7 +32,7 @@ def _x(size: int = 9) -> Tensor:
 def test_it_is_found_without_an_import(tmp_path: Path) -> None:
     code = (
         "import torch\n"
-        "model = torch.nn.Conv2d(4, 8, 3).eval()\n"
+        "model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.Conv2d(8, 8, 3)).eval()\n"
         "with torch.no_grad():\n"
         "    compiled = torch.compile(model, backend='cpuaccel')\n"
         "    x = torch.randn(1, 4, 9, 9)\n"
@@ -48,7 +48,7 @@ def test_it_is_found_without_an_import(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == "[('Convolution',)]"
+    assert done.stdout.strip() == "[('Convolution',), ('Convolution',)]"
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
@@ -194,7 +194,8 @@ def test_a_graph_from_the_disk_is_explained_too(tmp_path: Path) -> None:
     script = (
         "import torch, cpuaccel\n"
         "torch.manual_seed(0)\n"
-        "model = torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3), torch.nn.ReLU()).eval()\n"
+        "layers = torch.nn.Conv2d(16, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3)\n"
+        "model = torch.nn.Sequential(*layers).eval()\n"
         "with torch.no_grad():\n"
         "    compiled = torch.compile(model, backend='cpuaccel')\n"
         "    x = torch.randn(1, 16, 28, 28)\n"
