@@ -24,7 +24,7 @@ Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64
   auto result = traced;
   for (size_t dim = 0; dim < dims.size(); ++dim) {
     if (dims[dim] >= 0) {
-      result[dim] = from[static_cast<size_t>(dims[dim])];
+      result.at(dim) = from.at(static_cast<size_t>(dims[dim]));
     }
   }
   const int64_t numbers = count(from);
