@@ -178,7 +178,7 @@ OPTIONS: tuple[Option, ...] = (
         "graph_cache_capacity",
         ("CPUACCEL_GRAPH_CACHE_CAPACITY",),
         int,
-        256,
+        1024,
         f"an integer from 0 to {_MAX_CAPACITY}",
         "Pieces of compiled models kept ready for a shape of their inputs, over all models.",
         setter="set_graph_cache_capacity",

@@ -8,11 +8,13 @@ form (`cpuaccel.quant.lower`) and calls that; it stays an OptimizedModule of the
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.fx import GraphModule
 
@@ -24,6 +26,17 @@ from cpuaccel.quant._fusion.elementwise import op_name
 BACKEND = "cpuaccel"
 
 _TO_QUANTIZED = (torch.quantize_per_tensor, torch.quantize_per_channel)
+
+_FLOAT_LAYERS = (
+    *(nn.Linear, nn.Bilinear, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention),
+    nn.modules.conv._ConvNd,
+)
+_FLOAT_PRODUCTS = (
+    *(torch.matmul, torch.bmm, torch.mm, torch.addmm, torch.baddbmm, torch.einsum, operator.matmul),
+    *(F.linear, F.conv1d, F.conv2d, F.conv3d, F.scaled_dot_product_attention),
+    *(F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d),
+    *("matmul", "bmm", "mm", "addmm", "baddbmm"),
+)
 
 
 def install() -> None:
@@ -71,6 +84,16 @@ def _calls_quantized(part: GraphModule) -> bool:
     )
 
 
+def _has_float_layers(model: nn.Module) -> bool:
+    """Say whether autocast would change what a layer of the model computes."""
+    return any(isinstance(module, _FLOAT_LAYERS) for module in model.modules()) or any(
+        node.target in _FLOAT_PRODUCTS
+        for part in model.modules()
+        if isinstance(part, GraphModule)
+        for node in part.graph.nodes
+    )
+
+
 def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
     """Return options with which Dynamo does not look at the module in each call.
 
@@ -110,7 +133,16 @@ class _Lowering:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not engine.is_enabled():
             return self._otherwise(*args, **kwargs)
-        return self._ready()(*args, **kwargs)
+        if not torch.is_autocast_enabled("cpu"):
+            return self._ready()(*args, **kwargs)
+        # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
+        if _has_float_layers(self._model):
+            from cpuaccel.graph import report
+
+            report.say_left("graph", "layers of floats beside those of integers, under autocast")
+            return self._model(*args, **kwargs)
+        with torch.autocast("cpu", enabled=False):
+            return self._ready()(*args, **kwargs)
 
     @property
     def compiled(self) -> Callable[..., Any] | None:

@@ -166,3 +166,28 @@ def test_models_of_pt2e_are_compiled_as_they_are() -> None:
         compiled(x)
         model.weight.neg_()
         torch.testing.assert_close(compiled(x), model(x), atol=1e-4, rtol=1e-4)
+
+
+def test_integers_stay_integers_under_autocast() -> None:
+    model, x = _quantized(), _x()
+    compiled = torch.compile(model, backend="cpuaccel")
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        expected = model(x)
+        found = compiled(x)
+    assert found.dtype == expected.dtype
+    assert torch.equal(found, expected)
+    assert _is_integers()
+
+
+def test_layers_of_floats_under_autocast_are_eagers() -> None:
+    model, x = nn.Sequential(_quantized(), nn.Linear(4, 4)).eval(), _x()
+    compiled = torch.compile(model, backend="cpuaccel")
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        expected = model(x)
+        found = compiled(x)
+    assert found.dtype == expected.dtype == torch.bfloat16
+    assert torch.equal(found, expected)
+    assert any("layers of floats" in reason for reason in cpuaccel.stats()["fallbacks"])
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
+    assert _is_integers()

@@ -108,7 +108,7 @@ class RegionCache {
   std::mutex& mutex_;
   std::unordered_map<std::string, std::unique_ptr<Region>> regions_;
   std::list<Entry> order_;  // front: used last
-  size_t capacity_ = 256;
+  size_t capacity_ = 1024;
   int64_t misses_ = 0, stale_ = 0, evictions_ = 0;
   std::atomic<int64_t> hits_{0};
 };
