@@ -84,7 +84,21 @@ _LEAST = {"chain": 0.97, "between": 0.97, "alone": 1.03, "beside": 1.03}
 """By place, the speed over Inductor's that is enough: as fast, as far as medians can tell, where a
 partition joins others; faster where it parts with what is around it."""
 
+_FUSED_IN_EAGER = frozenset({"attention", "elementwise", "layer_norm", "pool"})
+"""Families that are taken beside layers where torch would run what is left op by op."""
+
+_eager: ContextVar[bool] = ContextVar("eager", default=False)
 _overruled: ContextVar[dict[str, bool] | None] = ContextVar("overruled", default=None)
+
+
+@contextmanager
+def against_eager() -> Iterator[None]:
+    """Choose for graphs whose rest torch runs op by op: nothing else fuses what is there."""
+    token = _eager.set(True)
+    try:
+        yield
+    finally:
+        _eager.reset(token)
 
 
 @contextmanager
@@ -110,6 +124,8 @@ def choose(facts: Facts) -> Choice:
     fixed = _FIXED.get((family, "")) or _FIXED.get((family, facts.place))
     if fixed is not None:
         return fixed
+    if _eager.get() and family in _FUSED_IN_EAGER:
+        return Choice(facts.place != "alone", f"{family} {facts.place}: torch runs it op by op")
     row = choice_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
     if row is None:
         return Choice(False, f"{family} {facts.place}: not measured")

@@ -15,7 +15,7 @@ from torch.fx import Graph, GraphModule
 from torch.utils._pytree import tree_flatten
 
 from cpuaccel import _log, _native
-from cpuaccel.graph import converted, regions, report, rewriting, torch_program
+from cpuaccel.graph import choice, converted, regions, report, rewriting, torch_program
 from cpuaccel.graph.attributes import Attributes
 from cpuaccel.quant import engine, lower
 
@@ -163,7 +163,8 @@ def _graph_of(
     graph = captured.graph
     written = {node.args[0] for node in graph.nodes if node.target is _aten.copy_.default}
     weights = {node for node in graph.find_nodes(op="get_attr") if node not in written}
-    found = regions.cut(graph, weights)
+    with choice.against_eager():
+        found = regions.cut(graph, weights)
     made = report.describe(found)
     rewriting.put_regions(graph, found.regions)
     _views_of_numbers(graph)

@@ -80,6 +80,25 @@ def test_what_numbers_decide_needs_no_row() -> None:
     assert not choose(Facts(("permute",), "f32", 1, 1, "beside")).taken
 
 
+@pytest.mark.parametrize(
+    ("kinds", "place", "taken"),
+    [
+        (("Tanh",), "beside", True),
+        (("Tanh",), "alone", False),
+        (("MaxPool",), "between", True),
+        (("SoftMax",), "beside", False),
+    ],
+)
+def test_in_eager_mode_nothing_else_fuses(
+    kinds: tuple[str, ...], place: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice_table, "_rows", lambda: ())
+    facts = Facts(kinds, "f32", 0, 1, place)
+    assert not choose(facts).taken
+    with choice.against_eager():
+        assert choose(facts).taken == taken
+
+
 def test_overruling_holds_inside() -> None:
     facts = Facts(("SoftMax",), "f32", 1, 1, "alone")
     with choice.overrule({"softmax": True}):
