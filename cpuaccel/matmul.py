@@ -7,15 +7,13 @@ row stays with torch's own kernels.
 
 from __future__ import annotations
 
-import csv
 import os
 import warnings
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from cpuaccel import config
+from cpuaccel import _table, config
 from cpuaccel._native import Native, native
 
 __all__ = ["TABLE", "MatmulRow", "own_table", "read", "write"]
@@ -78,34 +76,12 @@ def read(path: Path) -> list[MatmulRow]:
         OSError: it cannot be read.
         ValueError: it is no table; the message names the file, the line and the column.
     """
-    names = [field.name for field in fields(MatmulRow)]
-    found = []
-    with path.open(newline="", encoding="utf-8") as stream:
-        reader = csv.DictReader(stream)
-        if reader.fieldnames != names:
-            raise ValueError(f"{path}: expected the columns {','.join(names)}")
-        for line in reader:
-            try:
-                values: dict[str, Any] = dict(line)
-                for name in ("max_M", "max_work"):
-                    values[name] = int(line[name])
-                row = MatmulRow(**values)
-                row.check()
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{path}, line {reader.line_num}: {error}") from None
-            found.append(row)
-    return found
+    return _table.read(path, MatmulRow, MatmulRow.check)
 
 
 def write(path: Path, table: Iterable[MatmulRow]) -> None:
     """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([field.name for field in fields(MatmulRow)])
-        writer.writerows(astuple(row) for row in table)
-    partial.replace(path)
+    _table.write(path, MatmulRow, table)
 
 
 def machine() -> tuple[str, str]:

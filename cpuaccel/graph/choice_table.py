@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from cpuaccel import matmul
+from cpuaccel import _table, matmul
 
 TABLE = Path(__file__).with_name("choice.csv")
 ANY = "any"
@@ -68,29 +66,9 @@ def read(path: Path) -> list[Row]:
         OSError: it cannot be read.
         ValueError: it is no table; the message names the file and the line.
     """
-    names = [field.name for field in fields(Row)]
-    found = []
-    with path.open(newline="", encoding="utf-8") as stream:
-        reader = csv.DictReader(stream)
-        if reader.fieldnames != names:
-            raise ValueError(f"{path}: expected the columns {','.join(names)}")
-        for line in reader:
-            try:
-                values: dict[str, Any] = dict(line)
-                for name in ("max_M", "max_work"):
-                    values[name] = int(line[name])
-                values["speedup"] = float(line["speedup"])
-                found.append(Row(**values))
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{path}, line {reader.line_num}: {error}") from None
-    return found
+    return _table.read(path, Row)
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
     """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([field.name for field in fields(Row)])
-        writer.writerows(astuple(row) for row in rows)
-    partial.replace(path)
+    _table.write(path, Row, rows)
