@@ -66,3 +66,16 @@ def test_what_onednn_refuses_is_torchs() -> None:
     torchs = _OPS.graph_region_by_torch(inputs, constants, torch_program)
     torch.testing.assert_close(found[0], torchs[0], atol=1e-5, rtol=1e-4)
     assert any("graph_region" in reason for reason in cpuaccel.stats()["fallbacks"])
+
+
+def test_what_onednn_refused_is_not_tried_again() -> None:
+    inputs, constants, program, torch_program = _arguments()
+    wrong = program.replace("graph 1 ", "graph 1 again").replace("op MaxPool", "op AvgPool")
+    tried = []
+    for _ in range(3):
+        cpuaccel.reset_stats()
+        _OPS.graph_region(inputs, constants, wrong, torch_program)
+        stats = cpuaccel.stats()
+        tried.append(stats["graph_cache"]["misses"])
+        assert any("graph_region" in reason for reason in stats["fallbacks"])
+    assert tried == [1, 0, 0]

@@ -98,10 +98,24 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
       weights->watched.emplace_back(constant);
     }
   }
-  auto ready = compile(region, *weights, shape.inputs, constants);
-  order_.push_front({std::move(weights), std::move(shape), ready});
+  std::shared_ptr<const ReadyProgram> ready;
+  std::string why_not;
+  try {
+    ready = compile(region, *weights, shape.inputs, constants);
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) {
+      throw;  // there may be some next time
+    }
+    why_not = error.what();
+  } catch (const std::runtime_error& error) {
+    why_not = error.what();
+  }
+  order_.push_front({std::move(weights), std::move(shape), ready, why_not});
   shrink_to(capacity_);
   drop_unused_regions();
+  if (!ready) {
+    throw std::runtime_error(why_not);
+  }
   return ready;
 }
 
@@ -151,6 +165,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::find(const Weights* weights, co
     return nullptr;
   }
   order_.splice(order_.begin(), order_, found);
+  if (!found->ready) {
+    throw std::runtime_error(found->why_not);
+  }
   return found->ready;
 }
 

@@ -46,7 +46,8 @@ class RegionCache {
 
   // `text` is a program whose first line tells it from all others; `inputs` and `constants` are
   // dense. Threads that miss wait for each other.
-  // Throws what parsing and compiling throw.
+  // Throws what parsing and compiling throw; what did not compile is not tried again, and throws
+  // std::runtime_error with the same reason.
   std::shared_ptr<const ReadyProgram> get(std::string_view text,
                                           const std::vector<at::Tensor>& inputs,
                                           const std::vector<at::Tensor>& constants);
@@ -83,7 +84,8 @@ class RegionCache {
   struct Entry {
     std::shared_ptr<Weights> weights;
     Shape shape;
-    std::shared_ptr<const ReadyProgram> ready;
+    std::shared_ptr<const ReadyProgram> ready;  // null where it does not compile
+    std::string why_not;
   };
 
   // Makes what `get` did not find.
@@ -94,6 +96,7 @@ class RegionCache {
   Region& region_of(std::string_view text);
   static std::shared_ptr<Weights> find_weights(const Region& region,
                                                const std::vector<at::Tensor>& constants);
+  // Null if there is none. Throws the reason of one that does not compile.
   std::shared_ptr<const ReadyProgram> find(const Weights* weights, const Shape& shape);
   static std::shared_ptr<const ReadyProgram> compile(const Region& region, const Weights& weights,
                                                      const std::vector<graph::TensorDesc>& inputs,
