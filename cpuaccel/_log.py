@@ -26,6 +26,11 @@ def connect(set_sink: Callable[[Sink | None], None]) -> None:
         set_sink(None)
 
 
+def first_line(error: Exception) -> str:
+    """Return what an error says, in a line; its type if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def _write(message: str) -> None:
     logger.info("%s", message)
 

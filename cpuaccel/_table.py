@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
+
+from cpuaccel._files import write_whole
 
 Row = TypeVar("Row")
 
@@ -39,13 +42,11 @@ def read(path: Path, kind: type[Row], check: Callable[[Row], None] = lambda _: N
 
 def write(path: Path, kind: type[Any], rows: Iterable[Any]) -> None:
     """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(_columns(kind))
-        writer.writerows(astuple(row) for row in rows)
-    partial.replace(path)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_columns(kind))
+    writer.writerows(astuple(row) for row in rows)
+    write_whole(path, text.getvalue())
 
 
 def _columns(kind: Any) -> list[str]:

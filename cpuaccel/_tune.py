@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from datetime import date
 import torch
 
 from cpuaccel import _native, config, matmul
+from cpuaccel._turns import medians
 from cpuaccel.matmul import MatmulRow
 
 _CANDIDATES = ("cpuaccel", "onednn", "intree")
@@ -113,18 +113,13 @@ def _times(shape: Shape, dtype: torch.dtype, rounds: int) -> dict[str, float]:
     weights = torch.randn(N, K).to(dtype).t()
     repeats = max(1, math.ceil(2e-3 * 2e10 / (2 * M * K * N)))
     repeats = min(repeats, 2000)
-    samples: dict[str, list[float]] = {name: [] for name in _CANDIDATES}
     with torch.no_grad():
-        for _ in range(rounds + 1):
-            for name in _CANDIDATES:
-                with _provider(name):
-                    torch.mm(src, weights)
-                    start = time.perf_counter()
-                    for _ in range(repeats):
-                        torch.mm(src, weights)
-                    samples[name].append((time.perf_counter() - start) / repeats)
-    # The first round makes primitives and warms caches.
-    return {name: statistics.median(values[1:]) for name, values in samples.items()}
+        return medians(
+            dict.fromkeys(_CANDIDATES, lambda: torch.mm(src, weights)),
+            dict.fromkeys(_CANDIDATES, repeats),
+            rounds,
+            around=_provider,
+        )
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def _capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     try:
         return _Captured(*_graph_of(model, args, kwargs))
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = _log.first_line(error)
         _log.logger.warning("optimize: the model runs as it is: %s", reason)
         return _Captured(None, None, f"not captured: {reason}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from cpuaccel import _log
+from cpuaccel._files import write_whole
 from cpuaccel.graph.report import Left, Partition, Report
 
 
@@ -33,12 +33,8 @@ def save(key: str, report: Report) -> None:
 
     if config.force_disable_caches or not config.fx_graph_cache:
         return
-    path = _path(key)
-    partial = path.with_suffix(f".{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(asdict(report)), encoding="utf-8")
-        partial.replace(path)
+        write_whole(_path(key), json.dumps(asdict(report)))
     except OSError as error:
         _log.logger.info("a report is not kept on disk: %s", error)
 

@@ -6,7 +6,6 @@ be timed.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
 
 from cpuaccel import _log
+from cpuaccel._turns import medians
 from cpuaccel.graph import torch_program
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.choice import Choice
@@ -56,7 +56,7 @@ class Race:
         try:
             times = time_region(region, self._patches)
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = _log.first_line(error)
             _log.logger.warning("max-autotune: a region is not timed: %s", reason)
             return Choice(True, f"not timed: {reason}")
         return Choice(times.region <= _NOISE * times.inductor, f"timed: {times}")
@@ -135,22 +135,15 @@ def _random(node: Node, sizes: tuple[int, ...]) -> Tensor:
     return tensor.normal_() if fake.dtype.is_floating_point else tensor.zero_()
 
 
-def _take_turns(*calls: Callable[[], Any]) -> Times:
-    repeats = []
-    for call in calls:
+def _take_turns(region: Callable[[], Any], inductor: Callable[[], Any]) -> Times:
+    calls = {"region": region, "inductor": inductor}
+    repeats = {}
+    for name, call in calls.items():
         call()  # compiles, packs
         start = time.perf_counter()
         call()
-        repeats.append(max(1, int(_LEAST_SECONDS / max(time.perf_counter() - start, 1e-9))))
-    samples: list[list[float]] = [[] for _ in calls]
-    for _ in range(_ROUNDS):
-        for call, count, taken in zip(calls, repeats, samples, strict=True):
-            call()
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            taken.append((time.perf_counter() - start) / count)
-    return Times(*(statistics.median(taken) for taken in samples))
+        repeats[name] = max(1, int(_LEAST_SECONDS / max(time.perf_counter() - start, 1e-9)))
+    return Times(**medians(calls, repeats, _ROUNDS))
 
 
 def _text(seconds: float) -> str:
