@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from cpuaccel.graph import choice_table
 from cpuaccel.graph.bridge import MOVES, QUANTIZED, QUANTIZED_LAYERS
 
-LAYERS = frozenset({"Convolution", "ConvTranspose", "MatMul"}) | QUANTIZED_LAYERS
-
 ELEMENTWISE = "elementwise"
 _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("reduction", frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd"})),
@@ -34,6 +32,9 @@ _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
 )
 
 LAYER_FAMILIES = frozenset({"quantised layer", "convolution", "product"})
+
+LAYERS = frozenset().union(*(kinds for name, kinds in _FAMILIES if name in LAYER_FAMILIES))
+"""Kinds of ops that are layers."""
 
 PLACES = ("alone", "beside", "between")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
+from itertools import chain
 
 from cpuaccel.graph import choice
 from cpuaccel.graph.bridge import MOVES
@@ -12,26 +13,30 @@ from cpuaccel.graph.program import TYPES
 from cpuaccel.graph.translation import Translation
 from cpuaccel.graph.work import rows_of, work_of
 
+Sides = tuple[list[Part], list[Part]]
+"""Those that make what a part reads, and those that read what it makes."""
+
 
 def choose_parts(parts: list[Part], translation: Translation) -> None:
     """Decide by the table: layers first, then what is between them and beside them."""
     neighbours = _neighbours(parts, translation)
+    layers: list[Part] = []
+    others: list[Part] = []
     for part in parts:
         part.choice = choice.Choice(False, "oneDNN Graph has nothing for it")
-    supported = [number for number, part in enumerate(parts) if part.supported]
-    layers = [number for number in supported if _is_layer(parts[number], translation)]
-    for number in layers:
-        place = "chain" if _meets_another(number, parts, neighbours, set(layers)) else "alone"
-        parts[number].choice = choice.choose(_facts(parts[number], place, translation))
-    others = [number for number in supported if number not in set(layers)]
+        if part.supported:
+            (layers if _is_layer(part, translation) else others).append(part)
+    ids = {id(part) for part in layers}
+    for part in layers:
+        place = "chain" if _meets_another(part, neighbours, ids) else "alone"
+        part.choice = choice.choose(_facts(part, place, translation))
     changed = True
     while changed:
         changed = False
-        for number in others:
-            part = parts[number]
+        for part in others:
             if part.choice.taken:
                 continue
-            sides = sum(any(other.choice.taken for other in side) for side in neighbours[number])
+            sides = sum(any(other.choice.taken for other in side) for side in neighbours[id(part)])
             part.choice = choice.choose(_facts(part, choice.PLACES[sides], translation))
             changed = changed or part.choice.taken
     leave_torn_units(parts)
@@ -41,25 +46,17 @@ def _is_layer(part: Part, translation: Translation) -> bool:
     return choice.family_of(part.kinds(translation)) in choice.LAYER_FAMILIES
 
 
-def _meets_another(
-    number: int,
-    parts: list[Part],
-    neighbours: list[tuple[list[Part], list[Part]]],
-    layers: Container[int],
-) -> bool:
+def _meets_another(part: Part, neighbours: dict[int, Sides], layers: Container[int]) -> bool:
     """Say whether a path through supported parts leads from a layer to another one."""
-    position = {id(part): at for at, part in enumerate(parts)}
-    seen, stack = {number}, [number]
+    seen, stack = {id(part)}, [part]
     while stack:
-        for side in neighbours[stack.pop()]:
-            for other in side:
-                at = position[id(other)]
-                if at in seen or not other.supported:
-                    continue
-                if at in layers:
-                    return True
-                seen.add(at)
-                stack.append(at)
+        for other in chain(*neighbours[id(stack.pop())]):
+            if id(other) in seen or not other.supported:
+                continue
+            if id(other) in layers:
+                return True
+            seen.add(id(other))
+            stack.append(other)
     return False
 
 
@@ -87,8 +84,8 @@ def leave_torn_units(parts: list[Part]) -> None:
                 changed = True
 
 
-def _neighbours(parts: list[Part], translation: Translation) -> list[tuple[list[Part], list[Part]]]:
-    """Return, for each part, those that make what it reads and those that read what it makes.
+def _neighbours(parts: list[Part], translation: Translation) -> dict[int, Sides]:
+    """Return the sides of each part by its id.
 
     Moves are looked through: their neighbours count too.
     """
@@ -121,4 +118,4 @@ def _neighbours(parts: list[Part], translation: Translation) -> list[tuple[list[
                     stack.append(other)
         return list(found.values())
 
-    return [(reached(part, before), reached(part, behind)) for part in parts]
+    return {id(part): (reached(part, before), reached(part, behind)) for part in parts}

@@ -11,6 +11,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -113,6 +114,15 @@ def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
 _QUANTIZED = ("_packed_params", "scale", "zero_point")
 
 
+@dataclass(frozen=True)
+class _Ready:
+    """A model as it is called, while what it was made of is as before."""
+
+    made_of: Attributes
+    run: Callable[..., Any]
+    has_float_layers: bool
+
+
 class _Lowering:
     """Calls the compiled lowered model, or what there would be without this where it cannot be."""
 
@@ -128,36 +138,41 @@ class _Lowering:
         self._options = options
         self._otherwise = otherwise
         self._lock = threading.Lock()
-        self._compiled: tuple[Attributes, Callable[..., Any]] | None = None
+        self._compiled: _Ready | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not engine.is_enabled():
             return self._otherwise(*args, **kwargs)
+        ready = self._ready()
         if not torch.is_autocast_enabled("cpu"):
-            return self._ready()(*args, **kwargs)
+            return ready.run(*args, **kwargs)
         # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
-        if _has_float_layers(self._model):
+        if ready.has_float_layers:
             from cpuaccel.graph import report
 
             report.say_left("graph", "layers of floats beside those of integers, under autocast")
             return self._model(*args, **kwargs)
         with torch.autocast("cpu", enabled=False):
-            return self._ready()(*args, **kwargs)
+            return ready.run(*args, **kwargs)
 
     @property
     def compiled(self) -> Callable[..., Any] | None:
         """The lowered model as it was compiled; None before the first call, or if it was not."""
-        compiled = self._compiled[1] if self._compiled is not None else None
+        compiled = self._compiled.run if self._compiled is not None else None
         return None if compiled is self._otherwise else compiled
 
-    def _ready(self) -> Callable[..., Any]:
+    def _ready(self) -> _Ready:
         ready = self._compiled
-        if ready is None or not ready[0].are_as_before():
+        if ready is None or not ready.made_of.are_as_before():
             with self._lock:
                 ready = self._compiled
-                if ready is None or not ready[0].are_as_before():
-                    ready = self._compiled = (Attributes(self._model, *_QUANTIZED), self._compile())
-        return ready[1]
+                if ready is None or not ready.made_of.are_as_before():
+                    ready = self._compiled = _Ready(
+                        Attributes(self._model, *_QUANTIZED),
+                        self._compile(),
+                        _has_float_layers(self._model),
+                    )
+        return ready
 
     def _compile(self) -> Callable[..., Any]:
         from cpuaccel.graph import report

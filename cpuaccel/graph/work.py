@@ -23,15 +23,12 @@ def rows_of(operations: Sequence[Operation], values: dict[int, Value]) -> int:
 
 
 def _multiply_adds(operation: Operation, values: dict[int, Value]) -> int:
-    src, weights, dst = (
-        (values[number].sizes for number in (*operation.inputs[:2], operation.outputs[0]))
-        if len(operation.inputs) > 1
-        else ((), (), ())
-    )
+    dst = values[operation.outputs[0]].sizes
+    sizes = [values[number].sizes for number in operation.inputs]
     if operation.kind == "MatMul":
-        return math.prod(dst) * src[-2 if operation.attributes.get("transpose_a") else -1]
+        return math.prod(dst) * sizes[0][-2 if operation.attributes.get("transpose_a") else -1]
     if operation.kind == "Convolution":
-        return math.prod(dst) * math.prod(weights[1:])
+        return math.prod(dst) * math.prod(sizes[1][1:])
     if operation.kind == "ConvTranspose":
-        return math.prod(src) * math.prod(weights[1:])
+        return math.prod(sizes[0]) * math.prod(sizes[1][1:])
     return 0
