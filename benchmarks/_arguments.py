@@ -9,13 +9,25 @@ def names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def some_of(known: Sequence[str], text: str) -> list[str]:
-    """A list from "a,b,c", of `known` names."""
-    found = names(text)
-    unknown = [name for name in found if name not in known]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown {unknown[0]!r}; known: {', '.join(known)}")
-    return found
+def add_some(parser: argparse.ArgumentParser, option: str, known: Sequence[str], kind: str) -> None:
+    """Adds `option`, a list "a,b,c" of `known` names of a `kind`; all of them by default."""
+
+    def some(text: str) -> list[str]:
+        found = names(text)
+        for name in found:
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"unknown {kind} {name!r}; known: {', '.join(known)}"
+                )
+        return found
+
+    parser.add_argument(
+        option,
+        type=some,
+        default=list(known),
+        metavar="A,B",
+        help=f"of {','.join(known)} (default: all)",
+    )
 
 
 def positive(text: str) -> int:

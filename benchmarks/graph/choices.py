@@ -23,7 +23,7 @@ from rich.table import Table
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive
+from benchmarks._arguments import add_rounds, add_some, positive
 from benchmarks._report import geomean, print_header
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.graph._cases import Case, cases
@@ -40,9 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if _plugin.missing():
         raise SystemExit(_plugin.missing())
-    chosen = [case for case in cases() if case.family in (options.families or [case.family])]
-    if not chosen:
-        raise SystemExit(f"no case of the families {','.join(options.families)}")
+    chosen = [case for case in cases() if case.family in options.families]
     torch.set_num_threads(options.threads)
     todo = [(case, name) for name in options.dtypes for case in chosen]
     gains: dict[Key, list[float]] = {}
@@ -117,10 +115,9 @@ def _write(rows: list[Any]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--families", type=names, default=[], metavar="A,B", help="(default: all)")
-    parser.add_argument(
-        "--dtypes", type=_dtypes, default=list(_DTYPES), metavar="A,B", help="(default: f32,bf16)"
-    )
+    families = dict.fromkeys(case.family for case in cases())
+    add_some(parser, "--families", list(families), "family")
+    add_some(parser, "--dtypes", list(_DTYPES), "type")
     parser.add_argument("--threads", type=positive, default=1, help="(default: 1)")
     parser.add_argument(
         "--name", default="", help="of this CPU, for the rows (default: its vendor)"
@@ -128,13 +125,6 @@ def _parser() -> argparse.ArgumentParser:
     add_rounds(parser, rounds=15, budget=1.5, of="a graph")
     parser.add_argument("--write", action="store_true", help="put the rows into choice.csv")
     return parser
-
-
-def _dtypes(text: str) -> list[str]:
-    for name in names(text):
-        if name not in _DTYPES:
-            raise argparse.ArgumentTypeError(f"expected some of f32,bf16, got {name!r}")
-    return names(text)
 
 
 if __name__ == "__main__":

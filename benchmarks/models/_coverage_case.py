@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from benchmarks._torchvision import import_torchvision
 from benchmarks.models import _peers
@@ -77,14 +78,8 @@ def vary(model: nn.Module) -> None:
 
 
 def tensors_of(result: Any) -> list[Tensor]:
-    """The tensors in what a model returned: nested tuples, lists and mappings of them."""
-    if isinstance(result, Tensor):
-        return [result]
-    if isinstance(result, Mapping):
-        result = list(result.values())
-    if isinstance(result, list | tuple):
-        return [tensor for each in result for tensor in tensors_of(each)]
-    return []
+    """The tensors in what a model returned: what it nests them in is a pytree of torch's."""
+    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
 
 
 def library(name: str) -> Any:

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from torch import Tensor, nn
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _torchvision
-from benchmarks._arguments import names, positive, some_of
+from benchmarks._arguments import add_some, names, positive
 from benchmarks._quantize import calibrate, convert, quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
@@ -199,13 +198,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A,B",
         help=f"default: {','.join(MODELS)}",
     )
-    parser.add_argument(
-        "--engines",
-        type=partial(some_of, ENGINES),
-        default=list(ENGINES),
-        metavar="A,B",
-        help=f"of {','.join(ENGINES)} (default: all)",
-    )
+    add_some(parser, "--engines", ENGINES, "engine")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--rounds", type=positive, default=3, help="processes (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")

@@ -20,7 +20,7 @@ from rich.table import Table
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _report
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_some, positive
 from benchmarks.models import (
     _compiled,
     _coverage_blocks,
@@ -47,15 +47,7 @@ def cases() -> dict[str, Case]:
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, compiles and compares, and prints or writes what was asked for."""
     known = cases()
-    parser = _parser(known)
-    options = parser.parse_args(arguments)
-    for asked, kind, all_of in (
-        (options.models, "model", known),
-        (options.mode, "mode", _MODES),
-    ):
-        for name in asked:
-            if name not in all_of:
-                parser.error(f"unknown {kind} {name!r}; known: {', '.join(all_of)}")
+    options = _parser(known).parse_args(arguments)
     if _compiled.backend_missing():
         raise SystemExit(f"nothing to compile with: {_compiled.backend_missing()}")
     if options.threads:
@@ -139,20 +131,8 @@ def _print(console: Console, outcomes: list[Outcome], modes: list[str]) -> None:
 
 def _parser(known: dict[str, Case]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models",
-        type=names,
-        default=list(known),
-        metavar="A,B",
-        help=f"of {','.join(known)} (default: all)",
-    )
-    parser.add_argument(
-        "--mode",
-        type=names,
-        default=list(_MODES),
-        metavar="A,B",
-        help=f"of {','.join(_MODES)} (default: both)",
-    )
+    add_some(parser, "--models", list(known), "model")
+    add_some(parser, "--mode", _MODES, "mode")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser

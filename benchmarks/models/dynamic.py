@@ -23,7 +23,7 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _bert, _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive, some_of
+from benchmarks._arguments import add_rounds, add_some, names, positive
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row, left_out
 from benchmarks._timing import Around, Contender, side_by_side
@@ -186,13 +186,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N,M",
         help="rows, in turn over the lengths (default: 1)",
     )
-    parser.add_argument(
-        "--engines",
-        type=partial(some_of, ENGINES),
-        default=list(ENGINES),
-        metavar="A,B",
-        help=f"of {','.join(ENGINES)} (default: all)",
-    )
+    add_some(parser, "--engines", ENGINES, "engine")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     add_rounds(parser, rounds=20, budget=10.0, of="a length")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")

@@ -61,7 +61,7 @@ def _gate_by_what_was_before(self: Any, x: Tensor) -> Tensor:
     return self.d(torch.sigmoid(self.c(F.relu(self.b(y)))) * y)
 
 
-def _shuffle(self: Any, x: Tensor) -> Tensor:
+def shuffle(self: Any, x: Tensor) -> Tensor:
     a, b = x.chunk(2, 1)
     y = torch.cat([a, F.relu(self.a(b))], 1)
     n, c, h, w = y.shape
@@ -473,7 +473,7 @@ OTHERS = [
     ),
     _pattern(
         "shuffled channels",
-        _shuffle,
+        shuffle,
         (image(32),),
         "Convolution+ReLU Concat view permute view view slice slice Convolution Concat",
         "quantize q_conv quantize q_shuffle q_shuffle q_conv q_concat dequantize",

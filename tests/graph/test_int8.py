@@ -196,15 +196,7 @@ def test_concatenations_change_quantizers_on_the_way() -> None:
 
 
 def test_shuffled_channels() -> None:
-    def forward(self: Any, x: Tensor) -> Tensor:
-        a, b = x.chunk(2, 1)
-        y = torch.cat([a, F.relu(self.conv(b))], 1)
-        n, c, h, w = y.shape
-        y = y.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
-        c, d = y.chunk(2, 1)
-        return torch.cat([c, self.last(d)], 1)
-
-    model = Net(forward, conv=nn.Conv2d(16, 16, 1), last=nn.Conv2d(16, 16, 1))
+    model = Net(_blocks.shuffle, a=nn.Conv2d(16, 16, 1), b=nn.Conv2d(16, 16, 1))
     found = kinds_of(model, _image(32))
     assert found.count("q_shuffle") == 2
     assert "permute" not in found
