@@ -22,6 +22,15 @@ Tag channels_last(int spatial) {
   return spatial == 0 ? Tag::nc : spatial == 1 ? Tag::nwc : spatial == 2 ? Tag::nhwc : Tag::ndhwc;
 }
 
+// A function of real numbers, before the scale of the requantisation.
+void append_function(dnnl::post_ops& post, const Problem& p, dnnl::algorithm function,
+                     float alpha = 0.0f, float beta = 0.0f) {
+  post.append_eltwise(function, alpha, beta);
+  if (!p.f32_dst) {
+    post.append_eltwise(dnnl::algorithm::eltwise_linear, p.beta, 0.0f);
+  }
+}
+
 dnnl::primitive_attr attributes(const Problem& p) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -45,8 +54,19 @@ dnnl::primitive_attr attributes(const Problem& p) {
       post.append_eltwise(dnnl::algorithm::eltwise_relu, p.alpha, 0.0f);
       break;
     case PostOp::tanh:
-      post.append_eltwise(dnnl::algorithm::eltwise_tanh, 0.0f, 0.0f);
-      post.append_eltwise(dnnl::algorithm::eltwise_linear, p.beta, 0.0f);
+      append_function(post, p, dnnl::algorithm::eltwise_tanh);
+      break;
+    case PostOp::hardswish:
+      append_function(post, p, dnnl::algorithm::eltwise_hardswish, 1.0f / 6.0f, 0.5f);
+      break;
+    case PostOp::silu:
+      append_function(post, p, dnnl::algorithm::eltwise_swish, 1.0f);
+      break;
+    case PostOp::gelu:
+      append_function(post, p, dnnl::algorithm::eltwise_gelu_erf);
+      break;
+    case PostOp::gelu_tanh:
+      append_function(post, p, dnnl::algorithm::eltwise_gelu_tanh);
       break;
     case PostOp::sum:
     case PostOp::sum_relu:

@@ -41,8 +41,9 @@ size_t hash(const Problem& p) noexcept {
 
 std::string to_string(const Problem& p) {
   constexpr std::array<const char*, 3> kinds{"conv", "deconv", "matmul"};
-  constexpr std::array<const char*, 6> posts{"",      "+relu", "+leaky_relu",
-                                             "+tanh", "+sum",  "+sum+relu"};
+  constexpr std::array<const char*, 10> posts{"",      "+relu",     "+leaky_relu", "+tanh",
+                                              "+sum",  "+sum+relu", "+hardswish",  "+silu",
+                                              "+gelu", "+gelu_tanh"};
   std::string text = kinds[static_cast<size_t>(p.kind)];
   text += posts[static_cast<size_t>(p.post)];
   text += p.f32_dst ? " u8s8f32" : " u8s8u8";

@@ -16,9 +16,13 @@ enum class PostOp : uint8_t {
   none,
   relu,
   leaky_relu,  // alpha: negative slope
-  tanh,        // beta: scale of the requantisation, applied after tanh
+  tanh,        // beta: scale of the requantisation, applied after tanh; 1 in a f32 dst
   sum,         // alpha, sum_zero_point: dst += alpha * (dst_before - sum_zero_point)
-  sum_relu
+  sum_relu,
+  hardswish,  // beta, of these as of tanh
+  silu,
+  gelu,
+  gelu_tanh,
 };
 
 //   dst[n, oc, x] = requantise(post(scales[oc] * acc[n, oc, x] + bias[oc]))

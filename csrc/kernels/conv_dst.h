@@ -5,20 +5,29 @@
 
 namespace cpuaccel::kernels {
 
-// real = fma(float(acc), scales[oc], bias[oc])
-//   u8:  clamp(round_half_to_even(real) + zero_point, min, max)
+// real = function(fma(float(acc), scales[oc], bias[oc]))
+//   u8:  clamp(round_half_to_even(real * inverse_scale) + zero_point, min, max)
 //   s8:  the same by way of u8: zero_point, min and max are those of the result plus 128
 //   f32: real
-// For u8 and s8 |real| must be below 2^31: conv_dst_in_range() tells.
+// For u8 and s8 |real * inverse_scale| must be below 2^31: conv_dst_in_range() tells.
 enum class DstType : uint8_t { u8, s8, f32 };
+
+// What is done to real numbers before they are rounded. None grows |x|.
+//   relu       max(x, 0)
+//   hardswish  x * min(max(x + 3, 0), 6) / 6
+//   silu       x / (1 + exp(-x)); off by at most 4 * 2^-24 of it, and 1e-36
+enum class ConvFunction : uint8_t { none, relu, hardswish, silu };
 
 struct ConvDst {
   void* data = nullptr;
   DstType type = DstType::u8;
   const float* scales = nullptr;  // OC
   const float* bias = nullptr;    // OC
-  int32_t zero_point = 0;         // 0 .. 255
-  uint8_t min = 0, max = 255;     // relu: min = zero_point; relu6: max as well
+  ConvFunction function = ConvFunction::none;
+  // Without a function 1: scales and bias have it in them.
+  float inverse_scale = 1.0f;
+  int32_t zero_point = 0;      // 0 .. 255
+  uint8_t min = 0, max = 255;  // relu: min = zero_point; relu6: max as well
 
   int64_t element_size() const { return type == DstType::f32 ? 4 : 1; }
   // Flipping the top bit turns u8 into s8.

@@ -9,15 +9,31 @@
 namespace cpuaccel::kernels {
 namespace {
 
+inline float function_ref(ConvFunction function, float x) {
+  switch (function) {
+    case ConvFunction::relu:
+      return x < 0.0f ? 0.0f : x;
+    case ConvFunction::hardswish:
+      return x * std::fmin(std::fmax(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
+    case ConvFunction::silu:
+      return x / (1.0f + std::exp(-x));
+    case ConvFunction::none:
+      break;
+  }
+  return x;
+}
+
 // Writes element `offset`, of channel `oc`.
 inline void store_ref(const ConvDst& dst, int64_t offset, int64_t oc, int32_t acc) {
-  const float real = std::fma(static_cast<float>(acc), dst.scales[oc], dst.bias[oc]);
+  float real = std::fma(static_cast<float>(acc), dst.scales[oc], dst.bias[oc]);
+  real = function_ref(dst.function, real);
   if (dst.type == DstType::f32) {
     static_cast<float*>(dst.data)[offset] = real;
     return;
   }
   // Beyond this everything is clamped, and the sum with a zero point stays within int32.
   constexpr float kLimit = 1.0e9f;
+  real *= dst.inverse_scale;
   const float limited = real < -kLimit ? -kLimit : real > kLimit ? kLimit : real;
   int32_t value = static_cast<int32_t>(std::nearbyint(limited)) + dst.zero_point;
   value = value < dst.min ? dst.min : value > dst.max ? dst.max : value;

@@ -38,6 +38,18 @@ at::Tensor real_in_float(const LayerShape& shape, const at::Tensor& weight,
     case PostOp::tanh:
       real.tanh_();
       break;
+    case PostOp::hardswish:
+      at::hardswish_(real);
+      break;
+    case PostOp::silu:
+      at::silu_(real);
+      break;
+    case PostOp::gelu:
+      at::gelu_(real);
+      break;
+    case PostOp::gelu_tanh:
+      at::gelu_(real, "tanh");
+      break;
     case PostOp::none:
     case PostOp::sum:
       break;

@@ -12,7 +12,18 @@
 
 namespace cpuaccel::quant {
 
-enum class PostOp : uint8_t { none, relu, leaky_relu, tanh, sum, sum_relu };
+enum class PostOp : uint8_t {
+  none,
+  relu,
+  leaky_relu,
+  tanh,
+  sum,
+  sum_relu,
+  hardswish,
+  silu,
+  gelu,  // by erf
+  gelu_tanh,
+};
 
 // One execution: pointers, sizes and quantisers. Activations are channels last, uint8;
 //   acc = sum (src - src_zero_point) * (weight - zero_point)

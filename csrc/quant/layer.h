@@ -43,6 +43,8 @@ class Layer {
   const char* needs_float() const;
 
   const LayerShape& shape() const { return weight_.shape; }
+  // Whether its weights' zero points are 0.
+  bool symmetric() const { return weight_.symmetric(); }
   // The op that plain calls and prepacks are counted under.
   Op op() const;
   const std::optional<at::Tensor>& bias() const { return weight_.bias; }

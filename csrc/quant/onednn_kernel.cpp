@@ -28,7 +28,26 @@ constexpr const char* kWrongCompensation =
     "oneDNN 3.2 packs depthwise weights of 8 or 16 taps wrongly when the source has a zero point";
 
 dl::PostOp to_dnnl(PostOp post) { return static_cast<dl::PostOp>(post); }
-static_assert(static_cast<int>(PostOp::sum_relu) == static_cast<int>(dl::PostOp::sum_relu));
+static_assert(static_cast<int>(PostOp::gelu_tanh) == static_cast<int>(dl::PostOp::gelu_tanh));
+
+// Whether post(scale * x) is scale * post(x).
+bool commutes_with_scales(PostOp post) {
+  switch (post) {
+    case PostOp::tanh:
+    case PostOp::hardswish:
+    case PostOp::silu:
+    case PostOp::gelu:
+    case PostOp::gelu_tanh:
+      return false;
+    case PostOp::none:
+    case PostOp::relu:
+    case PostOp::leaky_relu:
+    case PostOp::sum:
+    case PostOp::sum_relu:
+      return true;
+  }
+  return false;
+}
 
 dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias) {
   dl::Problem p;
@@ -52,7 +71,11 @@ dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias
       p.alpha = call.negative_slope;
       break;
     case PostOp::tanh:
-      p.beta = 1.0f / call.dst_scale;
+    case PostOp::hardswish:
+    case PostOp::silu:
+    case PostOp::gelu:
+    case PostOp::gelu_tanh:
+      p.beta = call.f32_dst ? 1.0f : 1.0f / call.dst_scale;
       break;
     case PostOp::sum:
     case PostOp::sum_relu:
@@ -111,8 +134,7 @@ class OnednnKernel final : public Kernel {
     if (!bound->primitive) {
       return kNoImplementation;
     }
-    // relu and leaky_relu commute with a positive scale, tanh does not.
-    const bool fold_dst = !call.f32_dst && call.post != PostOp::tanh;
+    const bool fold_dst = !call.f32_dst && commutes_with_scales(call.post);
     const auto folded = folded_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
     dl::Arguments arguments;
     arguments.src = call.src_f32 != nullptr ? quantized_src(call) : call.src;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,22 @@ at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& value
   return result;
 }
 
+// Null where our kernels have none.
+std::optional<kernels::ConvFunction> function_of(PostOp post) {
+  switch (post) {
+    case PostOp::none:
+      return kernels::ConvFunction::none;
+    case PostOp::relu:
+      return kernels::ConvFunction::relu;
+    case PostOp::hardswish:
+      return kernels::ConvFunction::hardswish;
+    case PostOp::silu:
+      return kernels::ConvFunction::silu;
+    default:
+      return std::nullopt;
+  }
+}
+
 // What dwconv and qconv have in common, in terms of their Weights, Call and functions.
 struct Dwconv {
   using Weights = kernels::DwconvWeights;
@@ -103,9 +120,7 @@ class OwnKernel final : public Kernel {
   Provider provider() const override { return Provider::own; }
 
   const char* refuses(const QuantCall& call) override {
-    return call.post == PostOp::none || call.post == PostOp::relu
-               ? nullptr
-               : "our kernels fuse no add, leaky_relu or tanh";
+    return function_of(call.post) ? nullptr : "our kernels fuse no add, leaky_relu, tanh or gelu";
   }
 
   bool fuses_epilogue(const QuantCall& /*call*/) override { return true; }
@@ -114,10 +129,17 @@ class OwnKernel final : public Kernel {
     if (const char* why = refuses(call)) {
       return why;
     }
-    const auto folded = folded_.get(layer_, call.src_scale, call.f32_dst ? 1.0f : call.dst_scale);
+    const bool relu = call.post == PostOp::relu;
+    // ReLU of integers is their least one.
+    const auto function =
+        relu && !call.f32_dst ? kernels::ConvFunction::none : *function_of(call.post);
+    const bool fold_dst = !call.f32_dst && function == kernels::ConvFunction::none;
+    const auto folded = folded_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
     const float* bias = layer_.bias ? folded->dst_bias.data() : no_bias_.data();
-    if (!call.f32_dst && !kernels::conv_dst_in_range(folded->largest_scale, folded->largest_bias,
-                                                     packed_.magnitude)) {
+    const float inverse_scale = call.f32_dst || fold_dst ? 1.0f : 1.0f / call.dst_scale;
+    if (!call.f32_dst &&
+        !kernels::conv_dst_in_range(folded->largest_scale * inverse_scale,
+                                    folded->largest_bias * inverse_scale, packed_.magnitude)) {
       return "results could leave int32";
     }
     typename Family::Call c;
@@ -133,17 +155,14 @@ class OwnKernel final : public Kernel {
     c.dst.type = call.f32_dst ? kernels::DstType::f32 : kernels::DstType::u8;
     c.dst.scales = folded->dst_scales.data();
     c.dst.bias = bias;
+    c.dst.function = function;
+    c.dst.inverse_scale = inverse_scale;
     c.dst.zero_point = call.dst_zero_point;
-    c.dst.min = call.post == PostOp::relu ? static_cast<uint8_t>(call.dst_zero_point) : uint8_t{0};
+    c.dst.min = relu ? static_cast<uint8_t>(call.dst_zero_point) : uint8_t{0};
     if (call.epilogue != nullptr) {
       c.epilogue = {run_epilogue, call.epilogue};
     }
     Family::run(c);
-    if (call.f32_dst && call.post == PostOp::relu) {
-      auto* dst = static_cast<float*>(call.dst);
-      const int64_t count = call.N * layer_.shape.OC * call.dst_dims[0] * call.dst_dims[1];
-      std::transform(dst, dst + count, dst, [](float value) { return std::max(value, 0.0f); });
-    }
     return nullptr;
   }
 

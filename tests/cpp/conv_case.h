@@ -49,6 +49,15 @@ class DstCase {
     dst_.scales = scales_.data();
     dst_.bias = bias_.data();
     dst_.zero_point = byte(random);
+    constexpr ConvFunction kFunctions[] = {ConvFunction::none, ConvFunction::relu,
+                                           ConvFunction::hardswish, ConvFunction::silu};
+    dst_.function = kFunctions[byte(random) % 4];
+    if (dst_.function != ConvFunction::none) {
+      dst_.inverse_scale = type == DstType::f32 ? 1.0f : scale(random);
+      for (auto& each : scales_) {
+        each *= 0.05f;  // where functions bend
+      }
+    }
     if (byte(random) < 64) {
       dst_.min = static_cast<uint8_t>(dst_.zero_point);
       dst_.max = static_cast<uint8_t>(std::min(255, dst_.zero_point + 60));
@@ -70,21 +79,45 @@ class DstCase {
     }
     for (int64_t i = 0; i < count_; ++i) {
       const auto c = static_cast<size_t>(i % OC_);
-      const float real =
+      const float sum =
           std::fma(static_cast<float>(accumulators[static_cast<size_t>(i)]), scales_[c], bias_[c]);
+      const double real = applied(static_cast<double>(sum));
+      const double error =
+          dst_.function == ConvFunction::none ? 0.0 : 1e-36 + 5.0 * std::ldexp(std::abs(real), -24);
       if (dst_.type == DstType::f32) {
-        ASSERT_EQ(static_cast<const float*>(dst_.data)[i], real) << "element " << i;
+        ASSERT_NEAR(static_cast<double>(static_cast<const float*>(dst_.data)[i]), real, error)
+            << "element " << i;
         continue;
       }
-      const double exact = std::nearbyint(static_cast<double>(real)) + dst_.zero_point;
-      const double clamped = std::clamp<double>(exact, dst_.min, dst_.max);
       const int got = dst_.type == DstType::u8 ? static_cast<const uint8_t*>(dst_.data)[i]
                                                : static_cast<const int8_t*>(dst_.data)[i] + 128;
-      ASSERT_EQ(got, static_cast<int>(clamped)) << "element " << i << " channel " << c;
+      ASSERT_GE(got, quantized(real - error)) << "element " << i << " channel " << c;
+      ASSERT_LE(got, quantized(real + error)) << "element " << i << " channel " << c;
     }
   }
 
  private:
+  // The functions of conv_dst.h.
+  double applied(double x) const {
+    switch (dst_.function) {
+      case ConvFunction::relu:
+        return std::max(x, 0.0);
+      case ConvFunction::hardswish:
+        return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+      case ConvFunction::silu:
+        return x / (1.0 + std::exp(-x));
+      case ConvFunction::none:
+        break;
+    }
+    return x;
+  }
+
+  int quantized(double real) const {
+    const double scaled = real * static_cast<double>(dst_.inverse_scale);
+    const double rounded = std::nearbyint(scaled) + dst_.zero_point;
+    return static_cast<int>(std::clamp<double>(rounded, dst_.min, dst_.max));
+  }
+
   static constexpr size_t kGuard = 64;
   int64_t OC_, count_;
   std::vector<float> scales_, bias_;

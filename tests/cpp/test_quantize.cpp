@@ -90,6 +90,50 @@ TEST_P(QuantizeTest, Signed) {
   }
 }
 
+using ScaledRow = KernelRow<QuantizeScaledFunction>;
+class QuantizeScaledTest : public testing::TestWithParam<ScaledRow> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, QuantizeScaledTest,
+                         testing::ValuesIn(usable_rows(quantize_scaled_kernels())), RowName());
+
+TEST_P(QuantizeScaledTest, EveryLength) {
+  std::mt19937 generator(3);
+  std::normal_distribution<float> normal(0.0f, 4.0f);
+  for (int64_t count = 1; count <= 100; ++count) {
+    const auto size = static_cast<size_t>(count);
+    std::vector<float> src(size), factors(size);
+    for (size_t i = 0; i < size; ++i) {
+      src[i] = normal(generator);
+      factors[i] = normal(generator);
+    }
+    src[size / 2] = std::numeric_limits<float>::infinity();
+    std::vector<uint8_t> dst(size + 1, 0xa5);
+    GetParam().function(src.data(), factors.data(), dst.data(), count, 20.0f, 90.0f);
+    for (size_t i = 0; i < size; ++i) {
+      EXPECT_EQ(dst[i], expected_value(src[i] * factors[i], 20.0f, 90)) << count << " " << i;
+    }
+    EXPECT_EQ(dst.back(), 0xa5) << "wrote past the end at length " << count;
+  }
+}
+
+TEST(Quantize, FactorsForEachImageAndChannel) {
+  const QuantizeRows shape{3, 700, 37};
+  std::vector<float> src(static_cast<size_t>(shape.images * shape.rows * shape.columns));
+  std::vector<float> factors(static_cast<size_t>(shape.images * shape.columns));
+  for (size_t i = 0; i < src.size(); ++i) {
+    src[i] = static_cast<float>(i % 11);
+  }
+  for (size_t i = 0; i < factors.size(); ++i) {
+    factors[i] = static_cast<float>(i % 23);
+  }
+  std::vector<uint8_t> dst(src.size());
+  quantize_scaled_u8(src.data(), factors.data(), dst.data(), shape, 1.0f, 3);
+  for (size_t i = 0; i < src.size(); ++i) {
+    const size_t column = i % 37, image = i / (700 * 37);
+    ASSERT_EQ(dst[i], std::fmin(src[i] * factors[image * 37 + column] + 3.0f, 255.0f)) << i;
+  }
+}
+
 TEST(Quantize, LongerThanOneThreadsShare) {
   std::vector<float> src(50'001);
   for (size_t i = 0; i < src.size(); ++i) {

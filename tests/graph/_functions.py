@@ -27,10 +27,16 @@ class Function:
     """Whether values may as well be limited after they are rounded: a part of PT2E's layer."""
     lowered: str = ""
     """What convert_fx's model becomes, where it is something else."""
+    layers: tuple[str, ...] = ()
+    """Those of integers that have it in their kernels."""
+
+
+_BOTH = ("q_conv", "q_linear")
+_PRODUCT = ("q_linear",)
 
 
 FUNCTIONS = [
-    Function("relu", F.relu, "ReLU", is_quantized=True, is_limit=True),
+    Function("relu", F.relu, "ReLU", is_quantized=True, is_limit=True, layers=_BOTH),
     Function("relu6", F.relu6, "Clamp", is_quantized=True, is_limit=True),
     Function("hardtanh", lambda x: F.hardtanh(x, -0.5, 0.75), "Clamp", True, True),
     Function("clamp_min", lambda x: x.clamp_min(0.1), "Clamp", is_limit=True),
@@ -41,16 +47,16 @@ FUNCTIONS = [
     Function("clamp below 0.2", lambda x: torch.clamp(x, max=0.2), "Clamp", True, True),
     Function("sigmoid", torch.sigmoid, "Sigmoid", is_quantized=True),
     Function("tanh", torch.tanh, "Tanh", is_quantized=True),
-    Function("gelu", F.gelu, "GELU"),
-    Function("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), "GELUTanh"),
-    Function("silu", F.silu, "Sigmoid+Multiply"),
+    Function("gelu", F.gelu, "GELU", layers=_PRODUCT),
+    Function("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), "GELUTanh", layers=_PRODUCT),
+    Function("silu", F.silu, "Sigmoid+Multiply", layers=_BOTH),
     Function(
         "x sigmoid(x)",
         lambda x: x * torch.sigmoid(x),
         "Sigmoid+Multiply",
         lowered="quantize {0} q_table q_mul {0} q_table q_mul dequantize",
     ),
-    Function("hardswish", F.hardswish, "HardSwish", is_quantized=True),
+    Function("hardswish", F.hardswish, "HardSwish", is_quantized=True, layers=_BOTH),
     Function(
         "x hardsigmoid(x)",
         lambda x: x * F.hardsigmoid(x),
@@ -103,10 +109,10 @@ def _lowered(function: Function) -> str:
 def _pt2e(function: Function, layer: str) -> Partitions:
     """Return the steps: the workflow has no quantizer between a layer and the function.
 
-    So only what may come after the rounding is the layer's, and ReLU, which each layer has.
+    So only what may come after the rounding is the layer's, and what its kernels do to floats.
     """
-    last = "" if function.name == "relu" else _alone(function)
-    between = "" if function.is_limit else f"{last} quantize"
+    last = "" if layer in function.layers else _alone(function)
+    between = "" if function.is_limit or layer in function.layers else f"{last} quantize"
     return partitions(f"quantize {layer} {between} {layer} {last}")
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_Layer = nn.Conv1d | nn.Conv2d | nn.Linear
+_Layer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
 
 # So that no sum of two products leaves 16 bits: oneDNN may be without VNNI here, where an earlier
 # test capped it. The whole range is in test_int8_exact.

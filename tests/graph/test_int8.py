@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -253,7 +254,18 @@ BEHIND: list[tuple[str, Callable[[Tensor, Tensor], Tensor], list[str]]] = [
     (
         "hardswish",
         lambda y, x: quantize(F.hardswish(y), 0.05, 10),
-        ["quantize", "q_conv", "HardSwish", "quantize", "dequantize"],
+        ["quantize", "q_conv", "dequantize"],
+    ),
+    ("silu of floats", lambda y, x: F.silu(y), ["quantize", "q_conv"]),
+    (
+        "gate",
+        lambda y, x: quantize(y * y.mean((2, 3), keepdim=True).sigmoid(), 0.05, 10),
+        ["quantize", "q_conv", "AvgPool", "Sigmoid", "quantize", "dequantize"],
+    ),
+    (
+        "no gate",
+        lambda y, x: quantize(y * y.mean(2, keepdim=True).sigmoid(), 0.05, 10),
+        ["quantize", "q_conv", "Sigmoid", "Multiply", "quantize", "dequantize"],
     ),
 ]
 
@@ -272,6 +284,41 @@ def test_layers_of_pt2e(behind: Callable[[Tensor, Tensor], Tensor], kinds: list[
     torch.testing.assert_close(found, expected, atol=0.06, rtol=1e-4)
     (one,) = report.reports()
     assert [kind for part in one.kinds() for kind in part] == kinds
+
+
+FUNCTIONS = [F.relu, F.hardswish, F.silu, F.gelu, partial(F.gelu, approximate="tanh")]
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=str)
+@pytest.mark.parametrize("layer", ["conv", "depthwise", "conv3d", "linear"])
+def test_functions_behind_layers(
+    layer: str, function: Callable[[Tensor], Tensor], rounds: bool
+) -> None:
+    """In the layer's kernel or behind it: one number in ten thousand may be rounded otherwise."""
+    make, sizes = {
+        "conv": (lambda: nn.Conv2d(16, 40, 3), (2, 16, 9, 9)),
+        "depthwise": (lambda: nn.Conv2d(16, 16, 3, groups=16), (2, 16, 9, 9)),
+        "conv3d": (lambda: nn.Conv3d(4, 8, 2), (1, 4, 5, 6, 7)),
+        "linear": (lambda: nn.Linear(24, 40), (50, 24)),
+    }[layer]
+    scale = 0.01
+
+    def behind(y: Tensor) -> Tensor:
+        return quantize(function(y), scale, 60) if rounds else function(y)
+
+    model = _pt2e.quantized(
+        Net(lambda self, x: behind(self.layer(x)), layer=make()), torch.randn(sizes)
+    )
+    x = torch.randn(sizes)
+    with torch.no_grad():
+        found, expected = cpuaccel.optimize(model, (x,))(x), model(x)
+    if not rounds:
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        return
+    error = (found - expected).abs()
+    assert error.max() <= scale * 1.01
+    assert int((error > 0.5 * scale).sum()) <= 1 + error.numel() // 10_000
 
 
 def test_a_weight_that_changes_is_followed() -> None:

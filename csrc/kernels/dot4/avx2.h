@@ -14,12 +14,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/floats/exp_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
 struct Avx2 {
+  using Floats = ExpFloats8;
   using Int = __m256i;
   using Float = __m256;
   static constexpr int64_t kLanes = 8;

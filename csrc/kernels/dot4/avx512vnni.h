@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/floats/exp_avx512.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
 struct Avx512VnniDot4 {
+  using Floats = ExpFloats16;
   using Int = __m512i;
   using Float = __m512;
   static constexpr int64_t kLanes = 16;

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/conv_function.h"
 #include "kernels/dwconv/dwconv.h"
+#include "kernels/floats/exp_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
@@ -169,13 +171,15 @@ struct Direct {
   template <bool kWhole>
   CPUACCEL_INLINE void finish(const Block& b, const Output& out, Halves acc, uint8_t* dst,
                               int64_t count) const {
-    const __m256 low = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc.low), b.scale_low, b.bias_low);
-    const __m256 high = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc.high), b.scale_high, b.bias_high);
+    __m256 reals[2] = {_mm256_fmadd_ps(_mm256_cvtepi32_ps(acc.low), b.scale_low, b.bias_low),
+                       _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc.high), b.scale_high, b.bias_high)};
+    apply_function<ExpFloats8, 2>(call.dst, reals);
+    const auto [low, high] = reals;
     if (out.type == DstType::f32) [[unlikely]] {
-      alignas(32) float reals[kBlock];
-      _mm256_store_ps(reals, _mm256_permute2f128_ps(low, high, 0x20));
-      _mm256_store_ps(reals + 8, _mm256_permute2f128_ps(low, high, 0x31));
-      std::memcpy(dst, reals, static_cast<size_t>(kWhole ? kBlock : count) * sizeof(float));
+      alignas(32) float floats[kBlock];
+      _mm256_store_ps(floats, _mm256_permute2f128_ps(low, high, 0x20));
+      _mm256_store_ps(floats + 8, _mm256_permute2f128_ps(low, high, 0x31));
+      std::memcpy(dst, floats, static_cast<size_t>(kWhole ? kBlock : count) * sizeof(float));
       return;
     }
     const __m256i rounded = _mm256_packs_epi32(_mm256_cvtps_epi32(low), _mm256_cvtps_epi32(high));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/conv_function.h"
 #include "kernels/qconv/qconv.h"
 
 namespace cpuaccel::kernels {
@@ -123,6 +124,7 @@ struct QconvLoop {
         to[i] = dst[j] + at * OC * element;
         count[i] = pixel + at < panel.pixels ? counts[j] : 0;
       }
+      apply_function<typename V::Floats, 4>(call.dst, real);
       if (call.dst.type == DstType::f32) {
         for (int i = 0; i < 4; ++i) {
           V::store_floats(reinterpret_cast<float*>(to[i]), real[i], count[i]);

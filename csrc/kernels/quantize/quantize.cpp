@@ -1,5 +1,6 @@
 #include "kernels/quantize/quantize.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/parallel.h"
@@ -9,6 +10,10 @@ namespace {
 
 #define CPUACCEL_ROW(name, isa) KernelRow<QuantizeFunction>{#name, isa, quantize_##name},
 constexpr std::array kRows{CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+#define CPUACCEL_ROW(name, isa) \
+  KernelRow<QuantizeScaledFunction>{#name, isa, quantize_scaled_##name},
+constexpr std::array kScaledRows{CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
 constexpr int64_t kGrain = 16384;
@@ -26,6 +31,7 @@ void quantize(const float* src, uint8_t* dst, int64_t count, float scale, int32_
 }  // namespace
 
 std::span<const KernelRow<QuantizeFunction>> quantize_kernels() { return kRows; }
+std::span<const KernelRow<QuantizeScaledFunction>> quantize_scaled_kernels() { return kScaledRows; }
 
 void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale, int32_t zero_point) {
   quantize(src, dst, count, scale, zero_point, 0);
@@ -33,6 +39,20 @@ void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale, int
 
 void quantize_s8(const float* src, int8_t* dst, int64_t count, float scale, int32_t zero_point) {
   quantize(src, reinterpret_cast<uint8_t*>(dst), count, scale, zero_point, 128);
+}
+
+void quantize_scaled_u8(const float* src, const float* factors, uint8_t* dst,
+                        const QuantizeRows& shape, float scale, int32_t zero_point) {
+  const auto function = first_usable(quantize_scaled_kernels()).function;
+  const float inverse_scale = 1.0f / scale;
+  const auto added = static_cast<float>(zero_point);
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, shape.columns));
+  parallel_for(0, shape.images * shape.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      function(src + row * shape.columns, factors + row / shape.rows * shape.columns,
+               dst + row * shape.columns, shape.columns, inverse_scale, added);
+    }
+  });
 }
 
 }  // namespace cpuaccel::kernels

@@ -11,7 +11,9 @@
 //   dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)) + offset, 0, 255) ^
 //   offset
 //
-// Bound: 4 bytes read and 1 written per element.
+// Scaled, uint8 only: of src[i] * factors[i], rounded once before the rest.
+//
+// Bound: 4 bytes read and 1 written per element; factors of a row stay in the L1 cache.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,8 @@ namespace cpuaccel::kernels {
 
 using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
                               float zero_point, uint8_t offset);
+using QuantizeScaledFunction = void(const float* src, const float* factors, uint8_t* dst,
+                                    int64_t count, float inverse_scale, float zero_point);
 
 #if defined(__x86_64__)
 #define CPUACCEL_QUANTIZE_KERNELS(row) \
@@ -31,14 +35,27 @@ using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, flo
 #define CPUACCEL_QUANTIZE_KERNELS(row) row(ref, Isa::ref)
 #endif
 
-#define CPUACCEL_DECLARE(name, isa) QuantizeFunction quantize_##name;
+#define CPUACCEL_DECLARE(name, isa) \
+  QuantizeFunction quantize_##name; \
+  QuantizeScaledFunction quantize_scaled_##name;
 CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_DECLARE)
 #undef CPUACCEL_DECLARE
 
 std::span<const KernelRow<QuantizeFunction>> quantize_kernels();
+std::span<const KernelRow<QuantizeScaledFunction>> quantize_scaled_kernels();
 
 // These dispatch to the best usable row and to all of torch's threads.
 void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale, int32_t zero_point);
 void quantize_s8(const float* src, int8_t* dst, int64_t count, float scale, int32_t zero_point);
+
+// dst[image][row][c] = quantize(src[image][row][c] * factors[image][c]): a channels-last image and
+// one factor for each of its channels, as in squeeze-and-excite.
+struct QuantizeRows {
+  int64_t images;
+  int64_t rows;  // of one image: height times width
+  int64_t columns;
+};
+void quantize_scaled_u8(const float* src, const float* factors, uint8_t* dst,
+                        const QuantizeRows& shape, float scale, int32_t zero_point);
 
 }  // namespace cpuaccel::kernels

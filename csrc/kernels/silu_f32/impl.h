@@ -3,16 +3,10 @@
 
 #include <cstdint>
 
-#include "kernels/floats/exp.h"
-#include "kernels/inline.h"
+#include "kernels/floats/silu.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-template <typename V>
-CPUACCEL_INLINE typename V::Vector silu(typename V::Vector x) {
-  return V::divide(x, V::add(V::set1(1.0f), exp_negative<V>(x)));
-}
 
 template <typename V>
 void silu_loop(const float* src, float* dst, int64_t count) {

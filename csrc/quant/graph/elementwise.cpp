@@ -1,6 +1,6 @@
 // Steps number by number.
 //
-//   op quantize in X out Y      to_*: f32 to u8
+//   op quantize in X [F] out Y  to_*: f32 to u8; of X times F, a factor for each image and channel
 //   op dequantize in X out Y    from_*: u8 to f32
 //   op q_table in X out Y       table=is: 256 entries: any function of one u8
 //   op q_add, q_mul in A B out Y
@@ -39,7 +39,34 @@ void add_each(Building& building, const Operation& operation, Function function)
                });
 }
 
+// Whether `b` is one number for each image and channel of `a`.
+bool is_for_channels(const graph::Sizes& a, const graph::Sizes& b) {
+  return a.size() > 2 && a.size() == b.size() && a[0] == b[0] && a[1] == b[1] &&
+         count_of(b) == b[0] * b[1];
+}
+
+void add_scaled_quantize(Building& building, const Operation& operation) {
+  const auto q = value_quantizer(operation, "to");
+  const auto sizes = building.desc(operation.inputs[0]).sizes;
+  if (!is_for_channels(sizes, building.desc(operation.inputs[1]).sizes)) {
+    throw std::runtime_error("factors of other sizes than one for each image and channel");
+  }
+  const Id src = in_order(building, operation.inputs[0], Order::channels_last);
+  const Id factors = in_order(building, operation.inputs[1], Order::channels_last);
+  const kernels::QuantizeRows rows{sizes[0], count_of(sizes) / (sizes[0] * sizes[1]), sizes[1]};
+  add_function(building, {src, factors}, operation.outputs[0], building.desc(src),
+               [=](Pointers in, Pointers out) {
+                 kernels::quantize_scaled_u8(static_cast<const float*>(in[0]),
+                                             static_cast<const float*>(in[1]), u8(out[0]), rows,
+                                             q.scale, q.zero_point);
+               });
+}
+
 void add_quantize(Building& building, const Program&, const Operation& operation) {
+  if (operation.inputs.size() > 1) {
+    add_scaled_quantize(building, operation);
+    return;
+  }
   const auto q = value_quantizer(operation, "to");
   add_each(building, operation, [q](const void* src, void* dst, int64_t count) {
     kernels::quantize_u8(static_cast<const float*>(src), u8(dst), count, q.scale, q.zero_point);
@@ -62,12 +89,6 @@ void add_table(Building& building, const Program&, const Operation& operation) {
   add_each(building, operation, [table](void* src, void* dst, int64_t count) {
     kernels::table_u8(u8(src), u8(dst), count, table.data());
   });
-}
-
-// Whether `b` is one number for each image and channel of `a`.
-bool is_for_channels(const graph::Sizes& a, const graph::Sizes& b) {
-  return a.size() > 2 && a.size() == b.size() && a[0] == b[0] && a[1] == b[1] &&
-         count_of(b) == b[0] * b[1];
 }
 
 void add_binary(Building& building, const Program&, const Operation& operation) {

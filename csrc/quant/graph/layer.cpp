@@ -2,7 +2,7 @@
 //
 //   op q_conv in SRC WEIGHTS [SCALES ZERO_POINTS] [BIAS] [OTHER] out DST
 //     src_*, dst_* quantisers; weights_* where there are no SCALES and ZERO_POINTS (f32, s32)
-//     per_channel=b: bias=b: relu=b:
+//     per_channel=b: bias=b: function=s: relu, hardswish, silu, gelu or gelu_tanh of real numbers
 //     strides=is: padding=is: dilations=is: groups=i: transposed=b: output_padding=is:
 //     sum=b:        OTHER, with other_*, is added before rounding
 //     table=is:     256 entries that the result goes through
@@ -11,14 +11,16 @@
 //   op q_linear     the same, without what only convolutions have
 //   op q_linear_dynamic   SRC is f32 and quantised by its own range; reduce_range=b:
 //
-// DST is u8, or f32: then real numbers, and nothing follows but a ReLU.
+// DST is u8, or f32: then real numbers, and nothing follows but a function.
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -240,13 +242,37 @@ void set_epilogue(LayerStep& step, const Operation& operation) {
   }
 }
 
+PostOp function_of(const Operation& operation) {
+  constexpr std::array<std::pair<std::string_view, PostOp>, 6> kFunctions{{
+      {"", PostOp::none},
+      {"relu", PostOp::relu},
+      {"hardswish", PostOp::hardswish},
+      {"silu", PostOp::silu},
+      {"gelu", PostOp::gelu},
+      {"gelu_tanh", PostOp::gelu_tanh},
+  }};
+  const auto name = attribute(operation.attributes, "function", std::string());
+  for (const auto& [known, post] : kFunctions) {
+    if (known == name) {
+      return post;
+    }
+  }
+  throw std::runtime_error("no function of a layer is called " + name);
+}
+
+// Whether our kernels, which take every layer, have it; where only they are exact, no other does.
+bool only_onednn_has(PostOp post) {
+  return post == PostOp::sum || post == PostOp::sum_relu || post == PostOp::gelu ||
+         post == PostOp::gelu_tanh;
+}
+
 void set_quantizers(LayerStep& step, const Operation& operation) {
   auto& call = step.call;
-  const bool relu = attribute(operation.attributes, "relu", false);
+  call.post = function_of(operation);
   step.sum = attribute(operation.attributes, "sum", false);
-  call.post = step.sum ? (relu ? PostOp::sum_relu : PostOp::sum)
-              : relu   ? PostOp::relu
-                       : PostOp::none;
+  if (step.sum) {
+    call.post = call.post == PostOp::relu ? PostOp::sum_relu : PostOp::sum;
+  }
   if (!step.dynamic) {
     const auto src = value_quantizer(operation, "src");
     call.src_scale = src.scale;
@@ -281,8 +307,13 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
   step->call.f32_dst = building.type(dst) == graph::DataType::f32;
   const auto desc = set_sizes(*step, building.desc(src).sizes, is_conv);
   set_quantizers(*step, operation);
-  if (step->sum && !has_vnni()) {
-    throw std::runtime_error("without VNNI only our kernels are exact, and they add nothing");
+  if (only_onednn_has(step->call.post)) {
+    if (!has_vnni()) {
+      throw std::runtime_error("without VNNI only our kernels are exact, which lack this function");
+    }
+    if (building.constant(operands.weights) != nullptr && !step->layer->symmetric()) {
+      throw std::runtime_error("oneDNN, which alone has this function, needs zero points of 0");
+    }
   }
   set_epilogue(*step, operation);
   step->inputs = {src};

@@ -56,6 +56,7 @@ _MATCHES = (
     layers.added,
     elementwise.table,
     elementwise.binary,
+    elementwise.scaled,
     joining.concat,
     pooling.max_pool,
     pooling.avg_pool,

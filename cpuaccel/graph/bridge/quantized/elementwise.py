@@ -1,4 +1,4 @@
-"""Functions of one integer, which are tables, and operations on two."""
+"""Functions of one integer, which are tables, operations on two, and products that are rounded."""
 
 from __future__ import annotations
 
@@ -78,6 +78,29 @@ def binary(translation: Translation, found: Between) -> bool:
         like = value_of(translation.tensor(found.quantize))
         result = translation.op(f"q_{kind}", inputs, like=like, **attributes)
         translation.op("q_table", [result], found.quantize, table=found.clamp_table())
+    translation.end()
+    return True
+
+
+def scaled(translation: Translation, found: Between) -> bool:
+    """quantize(x * factors), of floats: a factor for each image and channel."""
+    node = found.anchor
+    if node.target is not _aten.mul.Tensor or only_user(node) is None or found.functions:
+        return False
+    given = bound(node)
+    x, factors = given["self"], given["other"]
+    if not (isinstance(x, Node) and isinstance(factors, Node)):
+        return False
+    if translation.tensor(x).shape != translation.tensor(node).shape:
+        x, factors = factors, x
+    tensors = [translation.tensor(each) for each in (x, factors, node)]
+    if any(each.dtype != torch.float32 for each in tensors) or tensors[0].shape != tensors[2].shape:
+        return False
+    if not _is_for_channels(translation, x, factors):
+        return False
+    translation.begin([node, *found.nodes], found.quantize)
+    inputs = [translation.read(x), translation.read(factors)]
+    translation.op("quantize", inputs, found.quantize, **found.quantizer.attributes("to"))
     translation.end()
     return True
 

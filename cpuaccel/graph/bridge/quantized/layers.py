@@ -6,6 +6,7 @@ on two quantized values after it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +30,19 @@ from cpuaccel.graph.program import Attribute, Operation, Value
 from cpuaccel.graph.translation import Translation, Unit
 
 _aten: Any = torch.ops.aten
-_RELU = _aten.relu.default
 _CODES = 255
+
+_FUNCTIONS = {
+    _aten.gelu.default: "gelu",
+    _aten.hardswish.default: "hardswish",
+    _aten.relu.default: "relu",
+    _aten.silu.default: "silu",
+}
+_FUNCTIONS_OF = {
+    "q_conv": ("relu", "hardswish", "silu"),
+    "q_linear": ("relu", "hardswish", "silu", "gelu", "gelu_tanh"),
+}
+"""What follows a layer within its kernel; csrc/quant/graph/layer.cpp has the same names."""
 
 
 @dataclass
@@ -48,6 +60,20 @@ class _Layer:
     @property
     def result(self) -> Node:
         return self.nodes[-1]
+
+    def function(self, behind: Sequence[Node]) -> str | None:
+        """Return the name of what is done behind it, "" for nothing, None if it cannot do that."""
+        if len(behind) != 1:
+            return None if behind else ""
+        name = _FUNCTIONS.get(behind[0].target)
+        if name == "gelu" and bound(behind[0])["approximate"] == "tanh":
+            name = "gelu_tanh"
+        return name if name in _FUNCTIONS_OF[self.kind] and self._has_kernels(name) else None
+
+    def _has_kernels(self, function: str | None) -> bool:
+        """Say whether kernels of ours have it, which take whatever layer oneDNN refuses."""
+        dims = len(self.attributes.get("strides", ()))
+        return function == "relu" or (not self.transposed and dims <= 2)
 
 
 @dataclass
@@ -88,17 +114,20 @@ def layer_behind(translation: Translation, dequantize: Node) -> LayerBehind | No
 
 
 def quantized(translation: Translation, found: Between) -> bool:
-    """quantize(limits(layer(dequantize(src), dequantize(weight))))"""
+    """quantize(function or limits(layer(dequantize(src), dequantize(weight))))"""
     layer = _ending_at(translation, found.anchor)
-    if layer is None or not is_dequantize(layer.src) or not found.only_clamps():
+    if layer is None or not is_dequantize(layer.src):
         return False
     if only_user(layer.result) is None:
         return False
-    relu = found.is_relu()
-    table = None if relu or not found.functions else found.clamp_table()
-    attributes: dict[str, Any] = {**found.quantizer.attributes("dst"), "relu": relu}
-    if table is not None:
-        attributes["table"] = table
+    function = layer.function(found.functions)
+    attributes: dict[str, Any] = {**found.quantizer.attributes("dst")}
+    if function is not None:
+        attributes["function"] = function
+    elif found.only_clamps():
+        attributes["table"] = found.clamp_table()
+    else:
+        return False
     _add(translation, layer, found.nodes, attributes)
     return True
 
@@ -125,7 +154,7 @@ def added(translation: Translation, found: Between) -> bool:
         attributes = {
             **found.quantizer.attributes("dst"),
             **quantizer_of(other).attributes("other"),
-            "relu": found.is_relu(),
+            "function": "relu" if found.is_relu() else "",
             "sum": True,
         }
         translation.look_through(node, other)
@@ -140,9 +169,11 @@ def to_floats(translation: Translation, node: Node) -> bool:
     if layer is None or any(each in translation.unit_of for each in layer.nodes):
         return False
     follows = only_user(layer.result)
-    relu = follows is not None and follows.target is _RELU
-    attributes: dict[str, Any] = {"relu": relu}
-    behind = [follows] if relu and follows is not None else []
+    behind = [] if follows is None else [follows]
+    function = layer.function(behind)
+    if function is None:
+        function, behind = "", []
+    attributes: dict[str, Any] = {"function": function}
     if is_dequantize(layer.src):
         _add(translation, layer, behind, attributes)
         return True

@@ -1,0 +1,16 @@
+// x / (1 + exp(-x)) of vectors of floats. Included by ISA files.
+#pragma once
+
+#include "kernels/floats/exp.h"
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+template <typename V>
+CPUACCEL_INLINE typename V::Vector silu(typename V::Vector x) {
+  return V::divide(x, V::add(V::set1(1.0f), exp_negative<V>(x)));
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
