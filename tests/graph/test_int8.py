@@ -286,11 +286,17 @@ def test_layers_of_pt2e(behind: Callable[[Tensor, Tensor], Tensor], kinds: list[
     assert [kind for part in one.kinds() for kind in part] == kinds
 
 
-FUNCTIONS = [F.relu, F.hardswish, F.silu, F.gelu, partial(F.gelu, approximate="tanh")]
+FUNCTIONS = {
+    "relu": F.relu,
+    "hardswish": F.hardswish,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 @pytest.mark.parametrize("rounds", [True, False])
-@pytest.mark.parametrize("function", FUNCTIONS, ids=str)
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("layer", ["conv", "depthwise", "conv3d", "linear"])
 def test_functions_behind_layers(
     layer: str, function: Callable[[Tensor], Tensor], rounds: bool
