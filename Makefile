@@ -1,6 +1,7 @@
 # make demo    the main job, on this machine: train, quantize, run on cpuaccel, compare
 # make test    kernels and engine tests
 # make test-avx512   the kernel tests on emulated CPUs (GTEST_FILTER=... for some of them)
+# make aarch64-kernels   the kernel tests cross-built for Arm, on emulated cores
 # make bench   the int8 benchmark over torchvision's models
 # make lint    what CI and pre-commit check besides
 #
@@ -14,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-kernels test-avx512 kernels-sanitized test-python bench lint format headers clean
+.PHONY: demo test test-kernels test-avx512 kernels-sanitized aarch64-kernels test-python bench lint format headers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits_int8/demo.py
@@ -37,6 +38,24 @@ test-avx512: kernels-sanitized
 	set -e; for machine in $(EMULATED); do echo "== $$machine"; \
 	  CPUACCEL_TEST_ISA=$${machine#*:} $(PYTHON) tools/emulator --cpu $${machine%:*} \
 	    build/kernels-sanitized/tests/cpp/cpuaccel_kernel_tests; done
+
+# Cross-built for Arm and run by qemu-user: all of them on a core like Graviton3's, and what is Arm's
+# own on others. Core of qemu, and the best ISA that it has.
+ARM_CORE ?= max,sme=off,sve256=on:sve
+ARM_CORES ?= max,sme=off,sve128=on:sve max,sme=off,sve=off:i8mm neoverse-n1:dotprod cortex-a72:neon
+ARM_RUN = qemu-aarch64 -cpu $${core%:*} -E CPUACCEL_TEST_ISA=$${core\#\#*:} \
+  -L /usr/aarch64-linux-gnu build/aarch64-kernels/tests/cpp/cpuaccel_kernel_tests --gtest_brief=1
+aarch64-kernels:
+	cmake -S . -B build/aarch64-kernels -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64.cmake \
+	  -DCPUACCEL_KERNELS_ONLY=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2"
+	cmake --build build/aarch64-kernels --parallel $(JOBS)
+	NM=aarch64-linux-gnu-nm $(PYTHON) tests/cpp/check_isa_objects.py build/aarch64-kernels
+	core=$(ARM_CORE); for part in 0 1; do \
+	  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$$part $(ARM_RUN) & shards="$$shards $$!"; done; \
+	  for shard in $$shards; do wait $$shard || exit 1; done
+	set -e; for core in $(ARM_CORES); do echo "== $$core"; \
+	  $(ARM_RUN) --gtest_filter='Isa.*:*arm64*'; done
 
 kernels-sanitized:
 	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \

@@ -1,3 +1,15 @@
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(CPUACCEL_ARCHITECTURE x86)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(CPUACCEL_ARCHITECTURE arm64)
+endif()
+if(NOT DEFINED CPUACCEL_ARCHITECTURE OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8
+   OR CMAKE_CXX_BYTE_ORDER STREQUAL "BIG_ENDIAN")
+  math(EXPR bits "${CMAKE_SIZEOF_VOID_P} * 8")
+  message(FATAL_ERROR "cpuaccel runs on x86-64 and on 64-bit little-endian Arm, not on "
+                      "${CMAKE_SYSTEM_PROCESSOR} (${bits} bits, ${CMAKE_CXX_BYTE_ORDER})")
+endif()
+
 # cpuaccel_isa_source(TARGET FILE ISA): adds one kernel source with the flags of its ISA.
 #
 # Their objects may export no weak symbols (tests/test_isa_objects.py looks): an AVX-512 copy of a
@@ -15,8 +27,13 @@ set(CPUACCEL_FLAGS_x86_avx512vnni ${CPUACCEL_FLAGS_x86_avx512} -mavx512vnni)
 set(CPUACCEL_FLAGS_x86_avx512bf16 ${CPUACCEL_FLAGS_x86_avx512vnni} -mavx512bf16)
 set(CPUACCEL_FLAGS_x86_avx512vbmi ${CPUACCEL_FLAGS_x86_avx512vnni} -mavx512vbmi)
 
+set(CPUACCEL_FLAGS_arm64_neon -march=armv8-a)
+set(CPUACCEL_FLAGS_arm64_dotprod -march=armv8.2-a+dotprod+fp16)
+set(CPUACCEL_FLAGS_arm64_i8mm ${CPUACCEL_FLAGS_arm64_dotprod}+i8mm+bf16)
+set(CPUACCEL_FLAGS_arm64_sve ${CPUACCEL_FLAGS_arm64_i8mm}+sve)
+
 function(cpuaccel_isa_source target file isa)
-  if(isa MATCHES "^x86_" AND NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  if(NOT isa STREQUAL "ref" AND NOT isa MATCHES "^${CPUACCEL_ARCHITECTURE}_")
     return()
   endif()
   if(NOT DEFINED CPUACCEL_FLAGS_${isa})

@@ -8,6 +8,7 @@ used, because nothing here may make `import torch` fail.
 from __future__ import annotations
 
 import os
+import platform
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ Setter = Callable[[str, Value], None]
 _TRUE = frozenset({"1", "on", "true", "yes"})
 _FALSE = frozenset({"0", "off", "false", "no"})
 _MAX_CAPACITY = 2**31 - 1
+
+_ARM = ("ref", "neon", "dotprod", "i8mm", "sve")
+_X86 = ("ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi")
+ISAS = _ARM if platform.machine() in ("aarch64", "arm64") else _X86
+"""Instruction sets of this architecture, a machine that has one has those before it."""
 
 
 def _parse_switch(text: str) -> bool:
@@ -109,7 +115,7 @@ OPTIONS: tuple[Option, ...] = (
         "max_isa",
         "CPUACCEL_MAX_ISA",
         "auto",
-        ("auto", "ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi"),
+        ("auto", *ISAS),
         "set_max_isa",
         "Newest instruction set kernels may use; auto is what the CPU has.",
     ),

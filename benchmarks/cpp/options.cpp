@@ -57,8 +57,7 @@ int count(const std::string& name, const std::string& text) {
 Isa isa(const std::string& name, const std::string& text) {
   const auto found = parse_isa(text);
   if (!found) {
-    throw std::invalid_argument(name + " must be the name of an instruction set, got '" + text +
-                                "'");
+    throw std::invalid_argument(name + " must be one of " + isa_names() + ", got '" + text + "'");
   }
   return *found;
 }

@@ -2,97 +2,20 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
-#include <utility>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include "base/cpu.h"
 
 namespace cpuaccel {
 namespace {
 
-constexpr std::array<std::pair<Isa, const char*>, 6> kNames{{
-    {Isa::ref, "ref"},
-    {Isa::avx2, "avx2"},
-    {Isa::avx_vnni, "avx_vnni"},
-    {Isa::avx512, "avx512"},
-    {Isa::avx512_vnni, "avx512_vnni"},
-    {Isa::avx512_vbmi, "avx512_vbmi"},
-}};
-
 std::atomic<Isa> g_max_isa{kNewestIsa};
-
-#if defined(__x86_64__)
-struct Registers {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-};
-
-// CPUID leaf 7; zeros where the CPU has not the subleaf.
-Registers leaf7(unsigned subleaf) {
-  Registers r;
-  return __get_cpuid_count(7, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx) != 0 ? r : Registers{};
-}
-
-bool bit(unsigned word, int index) { return (word >> index & 1) != 0; }
-
-// The operating system's support is that of AVX2.
-bool cpu_has_avx_vnni() { return bit(leaf7(1).eax, 4) && __builtin_cpu_supports("avx2"); }
-bool cpu_has_bf16() { return bit(leaf7(1).eax, 5); }
-// oneDNN asks the operating system for AMX's registers itself.
-bool cpu_has_amx() { return bit(leaf7(0).edx, 22); }
-bool cpu_has_fp16() { return bit(leaf7(0).edx, 23); }
-
-bool ask_cpu(Isa isa) {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512dq");
-  switch (isa) {
-    case Isa::ref:
-      return true;
-    case Isa::avx2:
-      return avx2;
-    case Isa::avx_vnni:
-      return avx2 && cpu_has_avx_vnni();
-    case Isa::avx512:
-      return avx512;
-    case Isa::avx512_vnni:
-      return avx512 && __builtin_cpu_supports("avx512vnni");
-    case Isa::avx512_vbmi:
-      return avx512 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
-  }
-  return false;
-}
-#else
-bool cpu_has_bf16() { return false; }
-bool cpu_has_amx() { return false; }
-bool cpu_has_fp16() { return false; }
-bool ask_cpu(Isa isa) { return isa == Isa::ref; }
-#endif
-
-#if defined(__x86_64__)
-// CPUID leaf 0: twelve letters in EBX, EDX, ECX.
-std::string ask_vendor() {
-  std::array<unsigned, 3> letters{};
-  unsigned newest = 0;
-  if (__get_cpuid(0, &newest, &letters[0], &letters[2], &letters[1]) == 0) {
-    return {};
-  }
-  std::string vendor(sizeof(letters), '\0');
-  std::memcpy(vendor.data(), letters.data(), sizeof(letters));
-  return vendor;
-}
-#else
-std::string ask_vendor() { return {}; }
-#endif
 
 // Asked once: CPUID leaves a virtual machine, which takes tens of microseconds.
 bool cpu_has(Isa isa) {
   static const auto answers = [] {
-    std::array<bool, kNames.size()> result{};
-    for (const auto& [rung, name] : kNames) {
-      result[static_cast<size_t>(rung)] = ask_cpu(rung);
+    std::array<bool, kIsaCount> result{};
+    for (const auto& rung : ladder()) {
+      result[static_cast<size_t>(rung.isa)] = ask_cpu(rung.isa);
     }
     return result;
   }();
@@ -101,33 +24,49 @@ bool cpu_has(Isa isa) {
 
 }  // namespace
 
-const char* isa_name(Isa isa) { return kNames[static_cast<size_t>(isa)].second; }
+const char* isa_name(Isa isa) {
+  for (const auto& rung : ladder()) {
+    if (rung.isa == isa) {
+      return rung.name;
+    }
+  }
+  return "";
+}
 
 std::optional<Isa> parse_isa(std::string_view name) {
-  for (const auto& [isa, text] : kNames) {
-    if (name == text) {
-      return isa;
+  for (const auto& rung : ladder()) {
+    if (name == rung.name) {
+      return rung.isa;
     }
   }
   return std::nullopt;
 }
 
+std::string isa_names() {
+  std::string names;
+  for (const auto& rung : ladder()) {
+    names += (names.empty() ? "" : ", ") + std::string(rung.name);
+  }
+  return names;
+}
+
 bool isa_usable(Isa isa) { return isa <= max_isa() && cpu_has(isa); }
 
 Isa best_isa() {
-  for (auto row = kNames.rbegin(); row != kNames.rend(); ++row) {
-    if (isa_usable(row->first)) {
-      return row->first;
+  const auto rungs = ladder();
+  for (auto rung = rungs.rbegin(); rung != rungs.rend(); ++rung) {
+    if (isa_usable(rung->isa)) {
+      return rung->isa;
     }
   }
   return Isa::ref;
 }
 
-bool has_vnni() { return isa_usable(Isa::avx512_vnni) || isa_usable(Isa::avx_vnni); }
+bool has_vnni() { return bytes_multiply_exactly(); }
 
 bool has_bf16_arithmetic() {
   static const bool has = cpu_has_bf16();
-  return has && isa_usable(Isa::avx512_vnni);
+  return has && isa_usable(half_rung());
 }
 
 void set_max_isa(Isa isa) { g_max_isa.store(isa, std::memory_order_relaxed); }
@@ -140,7 +79,7 @@ bool has_amx_arithmetic() {
 
 bool has_fp16_arithmetic() {
   static const bool has = cpu_has_fp16();
-  return has && isa_usable(Isa::avx512_vnni);
+  return has && isa_usable(half_rung());
 }
 
 const std::string& cpu_vendor() {
@@ -148,30 +87,9 @@ const std::string& cpu_vendor() {
   return vendor;
 }
 
-std::vector<std::string> cpu_features() {
-  std::vector<std::string> features;
-#if defined(__x86_64__)
-  // __builtin_cpu_supports takes a literal, hence the macro.
-#define CPUACCEL_FEATURE(name)        \
-  if (__builtin_cpu_supports(name)) { \
-    features.emplace_back(name);      \
-  }
-  CPUACCEL_FEATURE("sse4.2")
-  CPUACCEL_FEATURE("avx2")
-  CPUACCEL_FEATURE("fma")
-  CPUACCEL_FEATURE("avx512f")
-  CPUACCEL_FEATURE("avx512bw")
-  CPUACCEL_FEATURE("avx512vl")
-  CPUACCEL_FEATURE("avx512dq")
-  CPUACCEL_FEATURE("avx512vnni")
-  CPUACCEL_FEATURE("avx512vbmi")
-  CPUACCEL_FEATURE("avx512bf16")
-#undef CPUACCEL_FEATURE
-  if (cpu_has_avx_vnni()) {
-    features.emplace_back("avxvnni");
-  }
-#endif
-  return features;
+const std::string& cpu_core() {
+  static const std::string core = ask_core();
+  return core;
 }
 
 }  // namespace cpuaccel

@@ -42,10 +42,8 @@ namespace {
 void set_max_isa_by_name(const std::string& name) {
   const auto isa = name == "auto" ? std::optional(kNewestIsa) : parse_isa(name);
   if (!isa) {
-    throw std::invalid_argument(
-        "max_isa: expected auto, ref, avx2, avx_vnni, avx512, avx512_vnni or avx512_vbmi, but got "
-        "'" +
-        name + "'");
+    throw std::invalid_argument("max_isa: expected one of auto, " + isa_names() + ", but got '" +
+                                name + "'");
   }
   set_max_isa(*isa);
 #ifdef CPUACCEL_HAS_ONEDNN

@@ -1,12 +1,13 @@
 """No ISA object may export a weak symbol.
 
-    python check_isa_objects.py BUILD_DIRECTORY
+    [NM=aarch64-linux-gnu-nm] python check_isa_objects.py BUILD_DIRECTORY
 
 The linker keeps one copy of a weak function (an inline one, a template). If it keeps the copy that
 was compiled with AVX-512 flags, a machine without AVX-512 dies of SIGILL in code that is not even a
 kernel.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,7 +18,7 @@ WEAK = {"W", "V", "u"}
 def weak_symbols(path: pathlib.Path) -> list[str]:
     """Weak or unique symbols that the object file ``path`` defines."""
     listing = subprocess.run(
-        ["nm", "--defined-only", "--demangle", str(path)],
+        [os.environ.get("NM", "nm"), "--defined-only", "--demangle", str(path)],
         check=True,
         capture_output=True,
         text=True,

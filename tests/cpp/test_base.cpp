@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "base/cpu.h"
 #include "base/fork.h"
 #include "base/isa.h"
 #include "base/parallel.h"
@@ -17,13 +19,27 @@
 namespace cpuaccel {
 namespace {
 
+#if defined(__aarch64__)
+constexpr bool kArm = true;
+#else
+constexpr bool kArm = false;
+#endif
+
 TEST(Isa, NamesRoundTripAndRefAlwaysRuns) {
-  for (const Isa isa :
-       {Isa::ref, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni, Isa::avx512_vbmi}) {
-    EXPECT_EQ(parse_isa(isa_name(isa)), isa);
+  for (const auto& rung : ladder()) {
+    EXPECT_EQ(parse_isa(isa_name(rung.isa)), rung.isa);
   }
   EXPECT_FALSE(parse_isa("avx3").has_value());
+  EXPECT_EQ(isa_names().substr(0, 5), "ref, ");
   EXPECT_TRUE(isa_usable(Isa::ref));
+}
+
+TEST(Isa, TheOtherArchitecturesRungsAreNotHere) {
+  for (const Isa isa :
+       kArm ? std::array{Isa::avx2, Isa::avx512_vbmi} : std::array{Isa::neon, Isa::sve}) {
+    EXPECT_FALSE(isa_usable(isa));
+    EXPECT_STREQ(isa_name(isa), "");
+  }
 }
 
 // Rows that the CPU cannot run are left out: a run that is there for an ISA must not pass by that.
@@ -38,7 +54,8 @@ TEST(Isa, TheCapHolds) {
   const Isa before = max_isa();
   set_max_isa(Isa::ref);
   EXPECT_EQ(best_isa(), Isa::ref);
-  EXPECT_FALSE(has_vnni());
+  EXPECT_EQ(has_vnni(), kArm);
+  EXPECT_FALSE(has_bf16_arithmetic());
   set_max_isa(before);
 }
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from quant._engine import Counts, counted, missing, off, running
 from torch import Tensor
 
-_RUNGS = ("ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi")
+from cpuaccel.config import ISAS as RUNGS
 
 
 def _usable() -> tuple[str, ...]:
     if missing():
-        return _RUNGS[:1]
+        return RUNGS[:1]
     from cpuaccel._native import load
 
-    return _RUNGS[: _RUNGS.index(load().isa()) + 1]
+    return RUNGS[: RUNGS.index(load().isa()) + 1]
 
 
 ISAS = _usable()
