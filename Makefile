@@ -2,6 +2,7 @@
 # make test    kernels and engine tests
 # make test-avx512   the kernel tests on emulated CPUs (GTEST_FILTER=... for some of them)
 # make aarch64-kernels   the kernel tests cross-built for Arm, on emulated cores
+# make aarch64   the wheel cross-built for Arm, and tests/aarch64 on emulated cores (build/aarch64)
 # make bench   the int8 benchmark over torchvision's models
 # make lint    what CI and pre-commit check besides
 #
@@ -15,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-kernels test-avx512 kernels-sanitized aarch64-kernels test-python bench lint format headers clean
+.PHONY: demo test test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 test-python bench lint format headers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits_int8/demo.py
@@ -56,6 +57,13 @@ aarch64-kernels:
 	  for shard in $$shards; do wait $$shard || exit 1; done
 	set -e; for core in $(ARM_CORES); do echo "== $$core"; \
 	  $(ARM_RUN) --gtest_filter='Isa.*:*arm64*'; done
+
+# Two threads, for what is shared between them is tested too.
+aarch64: $(VENV)/.tools
+	PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python tools/aarch64 build
+	set -e; for core in graviton3 graviton4 graviton2; do echo "== $$core"; \
+	  OMP_NUM_THREADS=2 $(BIN)/python tools/aarch64 run --core $$core \
+	    -m pytest -p no:cacheprovider tests/aarch64; done
 
 kernels-sanitized:
 	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \

@@ -7,12 +7,13 @@
 # header renames them in our sources.
 set(CPUACCEL_HAS_ONEDNN OFF)
 if(CPUACCEL_WITH_ONEDNN)
-  if(NOT CPUACCEL_ONEDNN_ROOT)
+  set(CPUACCEL_ONEDNN_FOUND "")
+  if(CPUACCEL_ONEDNN_ROOT)
+    set(CPUACCEL_ONEDNN_FOUND "${CPUACCEL_ONEDNN_ROOT}")
+  elseif(CPUACCEL_ARCHITECTURE STREQUAL "x86")
     execute_process(
       COMMAND ${Python_EXECUTABLE} "${CMAKE_CURRENT_LIST_DIR}/find_onednn.py"
       OUTPUT_VARIABLE CPUACCEL_ONEDNN_FOUND OUTPUT_STRIP_TRAILING_WHITESPACE)
-  else()
-    set(CPUACCEL_ONEDNN_FOUND "${CPUACCEL_ONEDNN_ROOT}")
   endif()
   # pip puts it beside the interpreter, which is not on PATH where a venv is not activated.
   get_filename_component(CPUACCEL_PYTHON_BIN "${Python_EXECUTABLE}" DIRECTORY)

@@ -26,6 +26,7 @@ from cpuaccel._facts import (
     packed_rows,
     without_quint8,
 )
+from cpuaccel.config import ISAS
 from cpuaccel.quant import engine
 
 _HOLDERS = frozenset({"LinearPackedParams", "EmbeddingPackedParams", "PackedParameter"})
@@ -35,7 +36,8 @@ _PASSIVE = frozenset({"Quantize", "DeQuantize", "Dropout", "FloatFunctional", "F
 
 _WEIGHTS = "_packed_weight_"
 
-_VNNI = frozenset({"avx_vnni", "avx512_vnni", "avx512_vbmi"})
+_SATURATING = frozenset({"ref", "avx2", "avx512"})
+"""Instruction sets of x86 by which libraries multiply bytes into 16 bits."""
 
 
 def explain_model(model: nn.Module) -> Explanation:
@@ -219,7 +221,7 @@ def _footer() -> Iterator[str]:
     stats = native.stats()
     yield f"Calls in this process: {_counts(stats['calls'])}."
     yield f"Left to torch's kernels: {_counts(stats['fallbacks'])}."
-    if native.isa() not in _VNNI:
+    if native.isa() in _SATURATING and "avx2" in ISAS:
         yield (
             "This CPU, or CPUACCEL_MAX_ISA, gives no VNNI: FBGEMM and oneDNN may saturate when they"
             " add pairs of products, if activations use all 8 bits. reduce_range=True, the default"

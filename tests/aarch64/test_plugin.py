@@ -1,0 +1,54 @@
+"""What happens at `import torch`, and what the plugin says of the core."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+import pytest
+import torch
+
+import cpuaccel
+from cpuaccel.__main__ import main
+from cpuaccel._native import load
+from cpuaccel.config import ISAS
+
+# Names that qemu's cores have in common with a rung of the ladder, best first.
+_RUNGS = (("svebf16", "sve"), ("i8mm", "i8mm"), ("asimddp", "dotprod"), ("asimd", "neon"))
+
+
+def test_importing_torch_turns_it_on() -> None:
+    assert "cpuaccel" in sys.modules
+    assert cpuaccel.is_enabled()
+
+
+def test_the_newest_rung_that_the_core_has() -> None:
+    has = load().cpu_features()
+    assert load().isa() == next(rung for feature, rung in _RUNGS if feature in has)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_rung_is_a_cap(isa: str) -> None:
+    before, best = cpuaccel.config.get("max_isa"), ISAS.index(load().isa())
+    cpuaccel.config.set("max_isa", isa)
+    try:
+        assert load().isa() == ISAS[min(ISAS.index(isa), best)]
+    finally:
+        cpuaccel.config.set("max_isa", before)
+
+
+def test_a_rung_of_x86_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"max_isa.*neon.*got 'avx2'"):
+        cpuaccel.config.set("max_isa", "avx2")
+
+
+def test_the_x86_engine_is_refused_as_in_torch() -> None:
+    assert platform.machine() == "aarch64"
+    assert set(torch.backends.quantized.supported_engines) == {"qnnpack", "onednn"}
+    with pytest.raises(RuntimeError, match="X86 is not supported"):
+        torch.backends.quantized.engine = "x86"
+
+
+def test_info_names_the_instructions(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["info"])
+    assert "asimd" in capsys.readouterr().out

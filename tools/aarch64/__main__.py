@@ -1,0 +1,64 @@
+"""Builds cpuaccel for aarch64 on an x86 Debian 12, and runs Python with it under emulation.
+
+    python tools/aarch64 build
+    python tools/aarch64 run [--core graviton3] [-m] PROGRAM [ARGUMENT ...]
+
+Everything lies in build/aarch64, or $CPUACCEL_AARCH64: what was downloaded is not downloaded again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import machine
+import site_packages
+import sysroot
+
+
+def main() -> int:
+    """Entry point; arguments are documented by --help."""
+    parser = argparse.ArgumentParser(prog="aarch64", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="download, cross-build the wheel and install it")
+    run = commands.add_parser("run", help="run Python under emulation with what was built")
+    run.add_argument("--core", choices=machine.CORES, default="graviton3")
+    options, arguments = parser.parse_known_args()  # the rest is python3.11's
+    if arguments and options.command != "run":
+        parser.error(f"unrecognized arguments: {' '.join(arguments)}")
+    directory = Path(os.environ.get("CPUACCEL_AARCH64", site_packages.ROOT / "build/aarch64"))
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    if options.command == "build":
+        machine.install()
+        root, site = sysroot.unpack(directory), site_packages.install(directory)
+        wheel = site_packages.build_wheel(directory, root, site)
+        site_packages.add_wheel(wheel, directory)
+        print(wheel)
+        return 0
+    if not (directory / "package").is_dir():
+        raise SystemExit(f"aarch64: nothing is built in {directory}: python tools/aarch64 build")
+    return subprocess.call(_command(directory, options.core, arguments))
+
+
+def _command(directory: Path, core: str, arguments: list[str]) -> list[str]:
+    root, site, package = (directory / each for each in ("sysroot", "site", "package"))
+    variables = {
+        "PYTHONHOME": f"{root}/usr",
+        "PYTHONPATH": f"{package}:{site}",
+        "LD_LIBRARY_PATH": f"{site}/torch/lib:{site}/torch.libs",
+        # Inductor's compiler, which runs outside of the emulation.
+        "CXX": "aarch64-linux-gnu-g++-12",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    settings = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
+    program = str(root / "usr/bin/python3.11")
+    return ["qemu-aarch64", "-cpu", machine.CORES[core], "-L", str(root), *settings, program,
+            *arguments]  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

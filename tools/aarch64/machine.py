@@ -1,0 +1,43 @@
+"""What this machine needs for a cross build, and the cores that are emulated."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+PACKAGES = {
+    "aarch64-linux-gnu-g++-12": "g++-12-aarch64-linux-gnu",
+    "qemu-aarch64": "qemu-user",
+    "dpkg-deb": "dpkg",
+}
+"""A command, and the Debian package that has it."""
+
+CORES = {
+    "graviton3": "max,sme=off,sve256=on",
+    "graviton4": "max,sme=off,sve128=on",
+    "graviton2": "neoverse-n1",
+}
+"""Names of --core, and what qemu calls a core with these instructions.
+
+ACL picks an instruction of SME that qemu 7.2 lacks, hence sme=off.
+"""
+
+
+def install() -> None:
+    """Install what is missing, as root; else say what to install."""
+    missing = [package for command, package in PACKAGES.items() if shutil.which(command) is None]
+    if not Path("/usr/src/googletest").is_dir():
+        missing.append("libgtest-dev")
+    if not missing:
+        return
+    if os.getuid() != 0 or shutil.which("apt-get") is None:
+        raise SystemExit(f"aarch64: not found here: {' '.join(missing)} (Debian's packages)")
+    subprocess.run(["apt-get", "update", "-qq"], check=True)
+    subprocess.run(
+        ["apt-get", "install", "-y", "-qq", *missing],
+        check=True,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdout=subprocess.DEVNULL,
+    )
