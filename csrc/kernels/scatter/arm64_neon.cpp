@@ -1,0 +1,20 @@
+#include "kernels/csr/neon.h"
+#include "kernels/csr/scalar.h"
+#include "kernels/scatter/impl.h"
+
+namespace cpuaccel::kernels {
+
+void scatter_arm64_neon(const ScatterCall& call, const ScatterWork& work) {
+  switch (call.type) {
+    case GraphType::f32:
+      return scatter_by_width<GraphF32x4, GraphScalar<float>>(call, work);
+    case GraphType::f64:
+      return scatter_by_width<GraphF64x2, GraphScalar<double>>(call, work);
+    case GraphType::bf16:
+      return scatter_by_width<GraphBf16x4, ScalarBf16>(call, work);
+    case GraphType::f16:
+      return scatter_by_width<GraphF16x4, ScalarF16>(call, work);
+  }
+}
+
+}  // namespace cpuaccel::kernels

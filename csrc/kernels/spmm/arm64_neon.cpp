@@ -1,0 +1,20 @@
+#include "kernels/csr/neon.h"
+#include "kernels/spmm/impl.h"
+
+namespace cpuaccel::kernels {
+
+bool spmm_arm64_neon(const SpmmCall& call, const SpmmWork& work) {
+  switch (call.type) {
+    case GraphType::f32:
+      return by_width<GraphF32x4>(call, work);
+    case GraphType::f64:
+      return by_width<GraphF64x2>(call, work);
+    case GraphType::bf16:
+      return by_width<GraphBf16x4>(call, work);
+    case GraphType::f16:
+      return by_width<GraphF16x4>(call, work);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace cpuaccel::kernels
