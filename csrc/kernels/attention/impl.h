@@ -24,11 +24,16 @@ CPUACCEL_INLINE float across_lanes(typename V::Vector v, Combine combine) {
   return lanes[0];
 }
 
-// Calls body(first element, mask of lanes) for each vector of `count` elements.
+// Calls body(first element, mask of lanes) for each vector of `count` elements. Whole ones have a
+// mask that is known here: none is left of it where masks are branches.
 template <typename V, typename Body>
 CPUACCEL_INLINE void for_each_vector(int64_t count, const Body& body) {
-  for (int64_t i = 0; i < count; i += V::kLanes) {
-    body(i, V::mask(count - i < V::kLanes ? count - i : V::kLanes));
+  int64_t i = 0;
+  for (; i + V::kLanes <= count; i += V::kLanes) {
+    body(i, V::mask(V::kLanes));
+  }
+  if (i < count) {
+    body(i, V::mask(count - i));
   }
 }
 
@@ -36,7 +41,7 @@ template <typename V>
 CPUACCEL_INLINE float masked_max(const SoftmaxRow& row) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   auto max = V::set1(kLowest);
-  for_each_vector<V>(row.count, [&](int64_t i, auto lanes) {
+  for_each_vector<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
     auto x = V::load(row.scores + i, lanes);
     if (row.mask != nullptr) {
       x = V::add(x, V::load(row.mask + i, lanes));
@@ -56,7 +61,7 @@ SoftmaxResult softmax_row(const SoftmaxRow& row) {
   // Where all is masked, minus infinity less itself would be NaN.
   const auto from = V::set1(max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
   auto sum = V::set1(0.0f);
-  for_each_vector<V>(row.count, [&](int64_t i, auto lanes) {
+  for_each_vector<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
     const auto below = V::subtract(from, V::load(row.scores + i, lanes));
     const auto weight = V::zero_above(exp_negative<V>(below), below, V::set1(kLeast));
     V::store(row.scores + i, weight, lanes);
@@ -67,7 +72,7 @@ SoftmaxResult softmax_row(const SoftmaxRow& row) {
 
 template <typename V>
 void scale_row(float* row, int64_t count, float factor) {
-  for_each_vector<V>(count, [&](int64_t i, auto lanes) {
+  for_each_vector<V>(count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
     V::store(row + i, V::multiply(V::load(row + i, lanes), V::set1(factor)), lanes);
   });
 }
