@@ -1,25 +1,39 @@
 // Rows of src as the loops of planes.h read them: padded, and columns sorted by stride.
 #pragma once
 
-#include <immintrin.h>
-
 #include "kernels/dwconv_f32/dwconv_f32.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
+// The compiler's own vectors, whatever the architecture has of them.
+using Four [[gnu::vector_size(16)]] = float;
+using Eight [[gnu::vector_size(32)]] = float;
+
+// From and to any address.
+template <typename Vector>
+CPUACCEL_INLINE Vector load(const float* src) {
+  Vector v;
+  __builtin_memcpy(&v, src, sizeof(v));
+  return v;
+}
+template <typename Vector>
+CPUACCEL_INLINE void store(float* dst, const Vector& v) {
+  __builtin_memcpy(dst, &v, sizeof(v));
+}
+
 // Overlapping vectors, for rows are short and a call of memcpy is not.
 CPUACCEL_INLINE void copy_row(const float* src, int64_t count, float* dst) {
   if (count >= 8) {
     for (int64_t i = 0; i < count - 8; i += 8) {
-      _mm256_storeu_ps(dst + i, _mm256_loadu_ps(src + i));
+      store(dst + i, load<Eight>(src + i));
     }
-    _mm256_storeu_ps(dst + count - 8, _mm256_loadu_ps(src + count - 8));
+    store(dst + count - 8, load<Eight>(src + count - 8));
   } else if (count >= 4) {
-    const __m128 last = _mm_loadu_ps(src + count - 4);
-    _mm_storeu_ps(dst, _mm_loadu_ps(src));
-    _mm_storeu_ps(dst + count - 4, last);
+    const Four last = load<Four>(src + count - 4);
+    store(dst, load<Four>(src));
+    store(dst + count - 4, last);
   } else {
     for (int64_t i = 0; i < count; ++i) {
       dst[i] = src[i];
@@ -28,9 +42,9 @@ CPUACCEL_INLINE void copy_row(const float* src, int64_t count, float* dst) {
 }
 
 CPUACCEL_INLINE void split_eight(const float* src, float* even, float* odd) {
-  const __m128 low = _mm_loadu_ps(src), high = _mm_loadu_ps(src + 4);
-  _mm_storeu_ps(even, _mm_shuffle_ps(low, high, 0x88));
-  _mm_storeu_ps(odd, _mm_shuffle_ps(low, high, 0xdd));
+  const Four low = load<Four>(src), high = load<Four>(src + 4);
+  store(even, __builtin_shufflevector(low, high, 0, 2, 4, 6));
+  store(odd, __builtin_shufflevector(low, high, 1, 3, 5, 7));
 }
 
 // Floats 0, 2, 4 ... to `even`, 1, 3, 5 ... to `odd`.
@@ -77,7 +91,7 @@ CPUACCEL_INLINE void pad_row(const Conv2dShape& s, const DwconvF32Strip& strip, 
 
 CPUACCEL_INLINE void zero(float* dst, int64_t count) {
   for (int64_t i = 0; i < count; i += 8) {  // phases are multiples of 8 floats
-    _mm256_storeu_ps(dst + i, _mm256_setzero_ps());
+    store(dst + i, Eight{});
   }
 }
 

@@ -28,6 +28,8 @@ using MaxpoolF32Function = void(const MaxpoolF32Shape& shape, const float* src, 
 
 #if defined(__x86_64__)
 #define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(ref, Isa::ref)
 #endif
