@@ -37,6 +37,8 @@ alignas(64) inline constexpr uint32_t kChecksumKeys[64] = {
 
 #if defined(__x86_64__)
 #define CPUACCEL_CHECKSUM_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_CHECKSUM_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_CHECKSUM_KERNELS(row) row(ref, Isa::ref)
 #endif

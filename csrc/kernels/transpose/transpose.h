@@ -25,6 +25,8 @@ using TransposeFunction = void(const Transpose& shape, const uint8_t* src, uint8
 
 #if defined(__x86_64__)
 #define CPUACCEL_TRANSPOSE_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_TRANSPOSE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_TRANSPOSE_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -1,14 +1,9 @@
 #include <immintrin.h>
 
-#include <cstring>
-
-#include "kernels/transpose/transpose.h"
+#include "kernels/transpose/impl.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-constexpr int64_t kBlockM = 32;
-constexpr int64_t kBlockK = 16;
 
 inline __m128i load16(const uint8_t* src) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(src));
@@ -44,42 +39,6 @@ inline void transpose_block(const uint8_t* src, int64_t src_stride, uint8_t* dst
   }
 }
 
-// m <= 32 rows of k <= 16 bytes, by way of a whole block.
-void transpose_part(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
-                    int64_t m, int64_t k) {
-  alignas(32) uint8_t from[kBlockM * kBlockK] = {};
-  alignas(32) uint8_t to[kBlockK * kBlockM];
-  for (int64_t i = 0; i < m; ++i) {
-    std::memcpy(from + i * kBlockK, src + i * src_stride, static_cast<size_t>(k));
-  }
-  transpose_block(from, kBlockK, to, kBlockM);
-  for (int64_t i = 0; i < k; ++i) {
-    std::memcpy(dst + i * dst_stride, to + i * kBlockM, static_cast<size_t>(m));
-  }
-}
-
-// Blocks from the start, and a last one that ends with the matrix: some bytes twice.
-void transpose_matrix(const Transpose& shape, const uint8_t* src, uint8_t* dst) {
-  const bool whole = shape.M >= kBlockM && shape.K >= kBlockK;
-  for (int64_t next_m = 0; next_m < shape.M; next_m += kBlockM) {
-    const int64_t m = whole && next_m + kBlockM > shape.M ? shape.M - kBlockM : next_m;
-    for (int64_t next_k = 0; next_k < shape.K; next_k += kBlockK) {
-      const int64_t k = whole && next_k + kBlockK > shape.K ? shape.K - kBlockK : next_k;
-      const uint8_t* from = src + m * shape.src_stride + k;
-      uint8_t* to = dst + k * shape.dst_stride + m;
-      if (whole) {
-        transpose_block(from, shape.src_stride, to, shape.dst_stride);
-      } else {
-        const int64_t left_m = shape.M - m;
-        const int64_t left_k = shape.K - k;
-        transpose_part(from, shape.src_stride, to, shape.dst_stride,
-                       left_m < kBlockM ? left_m : kBlockM, left_k < kBlockK ? left_k : kBlockK);
-      }
-    }
-  }
-}
-
-// Few rows that end up side by side: interleave(src, stride, dst) does 16 columns of kM rows.
 struct Interleave2 {
   static constexpr int64_t kM = 2;
   static void columns(const uint8_t* src, int64_t stride, uint8_t* dst) {
@@ -131,34 +90,20 @@ struct Interleave4 {
   }
 };
 
-template <typename Interleave>
-void interleave(const Transpose& shape, const uint8_t* src, uint8_t* dst) {
-  for (int64_t b = 0; b < shape.B; ++b, src += shape.src_batch, dst += shape.dst_batch) {
-    for (int64_t next = 0; next < shape.K; next += kBlockK) {
-      const int64_t k = next + kBlockK > shape.K ? shape.K - kBlockK : next;
-      Interleave::columns(src + k, shape.src_stride, dst + k * Interleave::kM);
-    }
+struct Block {
+  static constexpr int64_t kM = 32, kK = 16;
+  using Rows2 = Interleave2;
+  using Rows3 = Interleave3;
+  using Rows4 = Interleave4;
+  static void of(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride) {
+    transpose_block(src, src_stride, dst, dst_stride);
   }
-}
+};
 
 }  // namespace
 
 void transpose_x86_avx2(const Transpose& shape, const uint8_t* src, uint8_t* dst) {
-  if (shape.dst_stride == shape.M && shape.K >= kBlockK) {
-    switch (shape.M) {
-      case 2:
-        return interleave<Interleave2>(shape, src, dst);
-      case 3:
-        return interleave<Interleave3>(shape, src, dst);
-      case 4:
-        return interleave<Interleave4>(shape, src, dst);
-      default:
-        break;
-    }
-  }
-  for (int64_t b = 0; b < shape.B; ++b) {
-    transpose_matrix(shape, src + b * shape.src_batch, dst + b * shape.dst_batch);
-  }
+  transpose_by<Block>(shape, src, dst);
 }
 
 }  // namespace cpuaccel::kernels
