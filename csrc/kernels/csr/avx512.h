@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "kernels/csr/avx2.h"
+#include "kernels/csr/beside_wider.h"
 #include "kernels/floats/avx512.h"
 
 namespace cpuaccel::kernels {
@@ -116,12 +117,6 @@ struct F16s {
 
 using GraphBf16x16 = GraphHalfx16<Bf16s>;
 using GraphF16x16 = GraphHalfx16<F16s>;
-
-// A type for fewer columns than a wider one has lanes: more vectors are never needed.
-template <typename V>
-struct GraphBesideWider : V {
-  static constexpr int64_t kMostVectors = 2;
-};
 
 }  // namespace
 }  // namespace cpuaccel::kernels

@@ -122,6 +122,9 @@ struct Bf16s {
   CPUACCEL_INLINE static float32x4_t widened(uint16x4_t halves) {
     return vreinterpretq_f32_u32(vshll_n_u16(halves, 16));
   }
+  CPUACCEL_INLINE static float32x4_t widened_high(uint16x8_t halves) {
+    return vreinterpretq_f32_u32(vshll_high_n_u16(halves, 16));
+  }
   CPUACCEL_INLINE static uint16x4_t rounded(float32x4_t v) {
     const uint32x4_t bits = vreinterpretq_u32_f32(v);
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
@@ -136,6 +139,9 @@ struct F16s {
   }
   CPUACCEL_INLINE static float32x4_t widened(uint16x4_t halves) {
     return vcvt_f32_f16(vreinterpret_f16_u16(halves));
+  }
+  CPUACCEL_INLINE static float32x4_t widened_high(uint16x8_t halves) {
+    return vcvt_high_f32_f16(vreinterpretq_f16_u16(halves));
   }
   CPUACCEL_INLINE static uint16x4_t rounded(float32x4_t v) {
     return vreinterpret_u16_f16(vcvt_f16_f32(v));

@@ -1,4 +1,4 @@
-#include "kernels/csr/neon.h"
+#include "kernels/csr/halves_neon.h"
 #include "kernels/csr/scalar.h"
 #include "kernels/scatter/impl.h"
 
@@ -11,9 +11,9 @@ void scatter_arm64_neon(const ScatterCall& call, const ScatterWork& work) {
     case GraphType::f64:
       return scatter_by_width<GraphF64x2, GraphScalar<double>>(call, work);
     case GraphType::bf16:
-      return scatter_by_width<GraphBf16x4, ScalarBf16>(call, work);
+      return scatter_by_width<GraphBf16x8, GraphBesideWider<GraphBf16x4>, ScalarBf16>(call, work);
     case GraphType::f16:
-      return scatter_by_width<GraphF16x4, ScalarF16>(call, work);
+      return scatter_by_width<GraphF16x8, GraphBesideWider<GraphF16x4>, ScalarF16>(call, work);
   }
 }
 

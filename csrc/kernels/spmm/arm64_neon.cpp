@@ -1,4 +1,4 @@
-#include "kernels/csr/neon.h"
+#include "kernels/csr/halves_neon.h"
 #include "kernels/spmm/impl.h"
 
 namespace cpuaccel::kernels {
@@ -10,9 +10,9 @@ bool spmm_arm64_neon(const SpmmCall& call, const SpmmWork& work) {
     case GraphType::f64:
       return by_width<GraphF64x2>(call, work);
     case GraphType::bf16:
-      return by_width<GraphBf16x4>(call, work);
+      return by_width<GraphBf16x8, GraphBesideWider<GraphBf16x4>>(call, work);
     case GraphType::f16:
-      return by_width<GraphF16x4>(call, work);
+      return by_width<GraphF16x8, GraphBesideWider<GraphF16x4>>(call, work);
   }
   __builtin_unreachable();
 }
