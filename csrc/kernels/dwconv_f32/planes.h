@@ -179,7 +179,9 @@ void one_strip(const Plane& plane) {
   } else if (plain && s.KH == 3 && s.SH == 2) {
     square<V, 3, 2, 2, 1>(plane);
   } else if (plain && s.KH == 5 && s.SH == 1) {
-    square<V, 5, 1, 4, 2>(plane);
+    // NEON has no operands in memory: 25 weights and the sums are to fit its 32 registers.
+    constexpr int kRows = V::kLanes == 4 ? 2 : 4;
+    square<V, 5, 1, kRows, 2>(plane);
   } else if (plain && s.KH == 5 && s.SH == 2) {
     square<V, 5, 2, 2, 2>(plane);
   } else {
