@@ -25,7 +25,8 @@ inline constexpr int64_t kChecksumBlock = 256;  // bytes
 // Odd, so that multiplying loses nothing. Digits of e; the keys are digits of pi.
 inline constexpr uint64_t kChecksumFactor = 0x2b7e151628aed2a7ull;
 
-alignas(64) inline constexpr uint32_t kChecksumKeys[64] = {
+// Each file has its own: ISA files export no weak symbol.
+alignas(64) constexpr uint32_t kChecksumKeys[64] = {
     0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0x082efa98, 0xec4e6c89,
     0x452821e6, 0x38d01377, 0xbe5466cf, 0x34e90c6c, 0xc0ac29b7, 0xc97c50dd, 0x3f84d5b5, 0xb5470917,
     0x9216d5d9, 0x8979fb1b, 0xd1310ba6, 0x98dfb5ac, 0x2ffd72db, 0xd01adfb7, 0xb8e1afed, 0x6a267e96,
