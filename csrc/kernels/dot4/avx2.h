@@ -5,6 +5,8 @@
 // What an ISA offers here and in its sister headers, with kLanes int32 in a vector:
 //   spread, interleave4   four rows of 4 * kLanes bytes -> 4 vectors; a lane holds one byte a row
 //   expand, expand_weights, dot   acc[lane] += sum of 4 (u8 x s8), over all parts
+//   kSourceOffset         what expand takes from every source byte (0, or 128 to make it s8)
+//   kSteps, load_steps, dot_step<i>   where kSteps > 1: sources of so many steps, loaded at once
 //   to_real, quantize4, store4    int32 -> float -> u8
 // Included by one ISA's sources only, so everything is in an unnamed namespace.
 #pragma once
@@ -26,7 +28,12 @@ struct Avx2 {
   using Float = __m256;
   static constexpr int64_t kLanes = 8;
   static constexpr int64_t kBytes = 32;
-  static constexpr int kPixels = 4;  // of a tile of qconv: with two vectors of channels, registers
+  static constexpr int kSourceOffset = 0;
+  // Of a tile of qconv, as the registers have room: pixels, and vectors of channels.
+  static constexpr int kPixels = 4;
+  static constexpr int kWide = 2;
+  static constexpr int kSteps = 1;
+  static constexpr int kResults = 8;  // of a vector of channels that dwconv has in registers
 
   CPUACCEL_INLINE static Int zero() { return _mm256_setzero_si256(); }
   CPUACCEL_INLINE static Int set1(int32_t value) { return _mm256_set1_epi32(value); }

@@ -19,7 +19,11 @@ struct Avx512VnniDot4 {
   static constexpr int64_t kLanes = 16;
   static constexpr int64_t kBytes = 64;
   static constexpr int kParts = 1;
+  static constexpr int kSourceOffset = 0;
   static constexpr int kPixels = 8;
+  static constexpr int kWide = 2;
+  static constexpr int kSteps = 1;
+  static constexpr int kResults = 8;
 
   CPUACCEL_INLINE static Int zero() { return _mm512_setzero_si512(); }
   CPUACCEL_INLINE static Int set1(int32_t value) { return _mm512_set1_epi32(value); }

@@ -74,6 +74,10 @@ using DwconvFunction = void(const DwconvCall& call, int64_t n, int64_t oh, int64
 #define CPUACCEL_DWCONV_KERNELS(row)                                                             \
   row(x86_avx512vnni, Isa::avx512_vnni) row(x86_avxvnni, Isa::avx_vnni) row(x86_avx2, Isa::avx2) \
       row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_DWCONV_KERNELS(row)                                                     \
+  row(arm64_i8mm, Isa::i8mm) row(arm64_dotprod, Isa::dotprod) row(arm64_neon, Isa::neon) \
+      row(ref, Isa::ref)
 #else
 #define CPUACCEL_DWCONV_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -171,7 +171,7 @@ struct DwconvLoop {
       biases[i] = call.dst.bias[c + i];
     }
     for (int64_t i = 0; i < kLanes; ++i) {
-      sums[i] = -call.src_zero_point * call.weights->sums()[c + i];
+      sums[i] = (V::kSourceOffset - call.src_zero_point) * call.weights->sums()[c + i];
     }
     const Int start = V::load(sums);
     const Float scale = V::load(static_cast<const float*>(scales));
@@ -186,12 +186,12 @@ struct DwconvLoop {
     const int64_t dst_row = call.OW * shape.C * element;
     const int64_t dst_step = shape.C * element;
     const int64_t counts[4] = {count, count, count, count};
-    // Eight results at a time, as many as registers hold; at the end columns are repeated.
-    constexpr int64_t kColumns = 8 / kRows;
+    // As many results at a time as registers hold; at the end columns are repeated.
+    constexpr int64_t kColumns = V::kResults / kRows;
     const auto group = [&](int64_t last, auto to_address) __attribute__((always_inline)) {
-      Int acc[8];
+      Int acc[V::kResults];
       accumulate<kRows, kColumns, kKW, kQuads>(start, w, first_column, column_bytes, last, acc);
-      const auto half = [&](int first) __attribute__((always_inline)) {
+      const auto four = [&](int first) __attribute__((always_inline)) {
         Float real[4];
         uint8_t* to[4];
 #pragma GCC unroll 4
@@ -208,8 +208,10 @@ struct DwconvLoop {
           V::store4(to, V::quantize4(real, quantizer), counts);
         }
       };
-      half(0);
-      half(4);
+#pragma GCC unroll 4
+      for (int i = 0; i < V::kResults; i += 4) {
+        four(i);
+      }
     };
     int64_t j = 0;
     for (; j + kColumns <= outputs; j += kColumns) {

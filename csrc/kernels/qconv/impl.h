@@ -39,9 +39,9 @@ struct QconvLoop {
     const int8_t* w[kWide];
     const int32_t* sums = call.weights->sums(panel.part);
     for (int j = 0; j < kWide; ++j) {
-      w[j] = weights(v + j);
-      const Int start =
-          V::multiply(V::set1(-call.src_zero_point), V::load(sums + (v + j) * kLanes));
+      w[j] = kWide <= kVectors ? weights(v) + j * kBytes : weights(v + j);
+      const Int start = V::multiply(V::set1(V::kSourceOffset - call.src_zero_point),
+                                    V::load(sums + (v + j) * kLanes));
       for (int i = 0; i < kPixels; ++i) {
         acc[j * kPixels + i] = start;
       }
@@ -65,7 +65,21 @@ struct QconvLoop {
       for (int i = 0; i < kPixels; ++i) {
         run[i] = panel.runs[tap * kQconvPanel + pixel + i] + channel;
       }
-      for (int64_t step = 0; step < layout.steps; ++step) {
+      int64_t step = 0;
+      if constexpr (V::kSteps > 1 && !kSeveralGroups) {
+        for (; step + V::kSteps <= layout.steps; step += V::kSteps) {
+          Int sources[kPixels];
+#pragma GCC unroll 8
+          for (int i = 0; i < kPixels; ++i) {
+            sources[i] = V::load_steps(run[i] + step * 4);
+          }
+          steps_from<0, kPixels, kWide>(sources, w, acc);
+          for (int j = 0; j < kWide; ++j) {
+            w[j] += V::kSteps * kQconvBlock * 4;
+          }
+        }
+      }
+      for (; step < layout.steps; ++step) {
         Int step_weights[kWide][kParts];
         for (int j = 0; j < kWide; ++j) {
           V::expand_weights(V::load(w[j]), step_weights[j]);
@@ -89,6 +103,27 @@ struct QconvLoop {
       }
     }
     finish<kPixels, kWide>(pixel, v, acc);
+  }
+
+  // The steps from kStep on of those that `sources` hold.
+  template <int kStep, int kPixels, int kWide>
+  CPUACCEL_INLINE void steps_from(const Int* sources, const int8_t* const* w, Int* acc) const {
+    if constexpr (kStep < V::kSteps) {
+      Int step_weights[kWide];
+#pragma GCC unroll 4
+      for (int j = 0; j < kWide; ++j) {
+        V::expand_weights(V::load(w[j] + kStep * kQconvBlock * 4), &step_weights[j]);
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kPixels; ++i) {
+#pragma GCC unroll 4
+        for (int j = 0; j < kWide; ++j) {
+          Int& sum = acc[j * kPixels + i];
+          sum = V::template dot_step<kStep>(sum, sources[i], step_weights[j]);
+        }
+      }
+      steps_from<kStep + 1, kPixels, kWide>(sources, w, acc);
+    }
   }
 
   // Scales and stores a tile; results of a vector of channels in fours where there are four pixels,
@@ -147,15 +182,16 @@ struct QconvLoop {
         v += 4;
         continue;
       }
-      const bool wide = left >= 2;
+      // Vectors past the last channel are there up to the end of a block.
+      const bool wide = left > V::kWide / 2;
       for (int64_t pixel = 0; pixel < panel.pixels; pixel += V::kPixels) {
         if (wide) {
-          tile<V::kPixels, 2, kSeveralGroups>(pixel, v);
+          tile<V::kPixels, V::kWide, kSeveralGroups>(pixel, v);
         } else {
-          tile<V::kPixels, 1, kSeveralGroups>(pixel, v);
+          tile<V::kPixels, V::kWide / 2, kSeveralGroups>(pixel, v);
         }
       }
-      v += wide ? 2 : 1;
+      v += wide ? V::kWide : V::kWide / 2;
     }
   }
 };

@@ -104,6 +104,10 @@ using QconvFunction = void(const QconvCall& call, const QconvPanel& panel);
 #define CPUACCEL_QCONV_KERNELS(row)                                                              \
   row(x86_avx512vnni, Isa::avx512_vnni) row(x86_avxvnni, Isa::avx_vnni) row(x86_avx2, Isa::avx2) \
       row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_QCONV_KERNELS(row)                                                      \
+  row(arm64_i8mm, Isa::i8mm) row(arm64_dotprod, Isa::dotprod) row(arm64_neon, Isa::neon) \
+      row(ref, Isa::ref)
 #else
 #define CPUACCEL_QCONV_KERNELS(row) row(ref, Isa::ref)
 #endif

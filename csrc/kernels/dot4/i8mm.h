@@ -1,0 +1,27 @@
+// Dot products of four bytes by USDOT and SUDOT, of u8 by s8 as they are. See avx2.h.
+#pragma once
+
+#include "kernels/dot4/neon.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct I8mmDot4 : Neon {
+  static constexpr int kSourceOffset = 0;
+
+  CPUACCEL_INLINE static void expand(Int bytes, Int* parts) { *parts = bytes; }
+  CPUACCEL_INLINE static void expand_weights(Int bytes, Int* parts) { *parts = bytes; }
+  CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
+    return vusdotq_s32(acc, vreinterpretq_u8_s32(taps), vreinterpretq_s8_s32(weights));
+  }
+
+  CPUACCEL_INLINE static Int load_steps(const uint8_t* from) { return load(from); }
+  template <int kStep>
+  CPUACCEL_INLINE static Int dot_step(Int acc, Int sources, Int weights) {
+    return in_place(vsudotq_laneq_s32(acc, vreinterpretq_s8_s32(weights),
+                                      vreinterpretq_u8_s32(sources), kStep));
+  }
+};
+
+}  // namespace
+}  // namespace cpuaccel::kernels

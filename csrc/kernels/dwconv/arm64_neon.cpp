@@ -1,0 +1,10 @@
+#include "kernels/dot4/neon.h"
+#include "kernels/dwconv/impl.h"
+
+namespace cpuaccel::kernels {
+
+void dwconv_arm64_neon(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, void* scratch) {
+  dwconv_rows<NeonDot4>(call, n, oh, rows, scratch);
+}
+
+}  // namespace cpuaccel::kernels
