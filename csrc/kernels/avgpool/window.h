@@ -159,5 +159,15 @@ struct Average {
   }
 };
 
+// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
+template <typename Vector>
+void average_two(const AvgpoolWindow& window, const uint8_t* src, uint8_t* dst, int64_t channels) {
+  const Average<Vector> average{window};
+  average.template run<1>(Vector(), src, dst);
+  if (const int64_t last = channels - Vector::kBytes; last > 0) {
+    average.template run<1>(Vector(), src + last, dst + last);
+  }
+}
+
 }  // namespace
 }  // namespace cpuaccel::kernels

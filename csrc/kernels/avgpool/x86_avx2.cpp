@@ -97,16 +97,6 @@ struct Avx2Quarter : Avx2Half {
   static void store(uint8_t* dst, Type a) { _mm_storeu_si64(dst, a); }
 };
 
-// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
-template <typename Vector>
-void two(const AvgpoolWindow& window, const uint8_t* src, uint8_t* dst, int64_t channels) {
-  const Average<Vector> average{window};
-  average.template run<1>(Vector(), src, dst);
-  if (const int64_t last = channels - Vector::kBytes; last > 0) {
-    average.template run<1>(Vector(), src + last, dst + last);
-  }
-}
-
 }  // namespace
 
 void avgpool_x86_avx2(const AvgpoolWindow& window, const uint8_t* src, uint8_t* dst,
@@ -115,10 +105,10 @@ void avgpool_x86_avx2(const AvgpoolWindow& window, const uint8_t* src, uint8_t* 
     return avgpool_ref(window, src, dst, channels);
   }
   if (channels < Avx2Half::kBytes) {
-    return two<Avx2Quarter>(window, src, dst, channels);
+    return average_two<Avx2Quarter>(window, src, dst, channels);
   }
   if (channels < Avx2::kBytes) {
-    return two<Avx2Half>(window, src, dst, channels);
+    return average_two<Avx2Half>(window, src, dst, channels);
   }
   const Average<Avx2> average{window};
   int64_t c = 0;

@@ -26,6 +26,8 @@ using InterleaveFunction = void(const InterleaveSource* src, int64_t groups, uin
 
 #if defined(__x86_64__)
 #define CPUACCEL_INTERLEAVE_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_INTERLEAVE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_INTERLEAVE_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -47,6 +47,28 @@ inline void max_of_vectors(const uint8_t* src, int64_t stride, int64_t taps, uin
   }
 }
 
+// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
+template <typename Vector, int kTaps>
+inline void max_of_two(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
+                       int64_t bytes) {
+  max_of_vectors<Vector, 1, kTaps>(src, stride, taps, dst);
+  if (const int64_t last = bytes - Vector::kBytes; last > 0) {
+    max_of_vectors<Vector, 1, kTaps>(src + last, stride, taps, dst + last);
+  }
+}
+
+[[maybe_unused]] inline void max_of_bytes(const uint8_t* src, int64_t stride, int64_t taps,
+                                          uint8_t* dst, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; ++i) {
+    uint8_t largest = src[i];
+    for (int64_t k = 1; k < taps; ++k) {
+      const uint8_t value = src[k * stride + i];
+      largest = value > largest ? value : largest;
+    }
+    dst[i] = largest;
+  }
+}
+
 template <typename Vector, int kTaps>
 inline void max_of_taps(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
                         int64_t bytes) {

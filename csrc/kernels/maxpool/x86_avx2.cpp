@@ -25,16 +25,6 @@ struct Quarter {
   static Type max(Type a, Type b) { return _mm_max_epu8(a, b); }
 };
 
-// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
-// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
-template <typename Vector, int kTaps>
-inline void two(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst, int64_t bytes) {
-  max_of_vectors<Vector, 1, kTaps>(src, stride, taps, dst);
-  if (const int64_t last = bytes - Vector::kBytes; last > 0) {
-    max_of_vectors<Vector, 1, kTaps>(src + last, stride, taps, dst + last);
-  }
-}
-
 struct Avx2 {
   using Type = __m256i;
   static constexpr int64_t kBytes = 32;
@@ -48,18 +38,11 @@ struct Avx2 {
   template <int kTaps>
   static void tail(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst, int64_t bytes) {
     if (bytes >= Sse::kBytes) {
-      two<Sse, kTaps>(src, stride, taps, dst, bytes);
+      max_of_two<Sse, kTaps>(src, stride, taps, dst, bytes);
     } else if (bytes >= Quarter::kBytes) {
-      two<Quarter, kTaps>(src, stride, taps, dst, bytes);
+      max_of_two<Quarter, kTaps>(src, stride, taps, dst, bytes);
     } else {
-      for (int64_t i = 0; i < bytes; ++i) {
-        uint8_t largest = src[i];
-        for (int64_t k = 1; k < taps; ++k) {
-          const uint8_t value = src[k * stride + i];
-          largest = value > largest ? value : largest;
-        }
-        dst[i] = largest;
-      }
+      max_of_bytes(src, stride, taps, dst, bytes);
     }
   }
 };

@@ -22,6 +22,8 @@ using TableFunction = void(const uint8_t* src, uint8_t* dst, int64_t count, cons
 #define CPUACCEL_TABLE_KERNELS(row)                                                           \
   row(x86_avx512vbmi, Isa::avx512_vbmi) row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) \
       row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_TABLE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_TABLE_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -1,0 +1,92 @@
+#include <arm_neon.h>
+
+#include <algorithm>
+
+#include "kernels/inline.h"
+#include "kernels/quantize/quantize.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int64_t kBytes = 16;
+
+struct Quantizer {
+  float32x4_t inverse_scale, zero_point;
+  int16x8_t offset;
+  uint8x16_t flipped;
+
+  Quantizer(float scale, float added, uint8_t shift)
+      : inverse_scale(vdupq_n_f32(scale)),
+        zero_point(vdupq_n_f32(added)),
+        offset(vdupq_n_s16(shift)),
+        flipped(vdupq_n_u8(shift)) {}
+
+  // Converting saturates, but takes a NaN for 0: the limit, far beyond every result, replaces it.
+  CPUACCEL_INLINE int16x4_t rounded(float32x4_t real) const {
+    const float32x4_t value = vfmaq_f32(zero_point, real, inverse_scale);
+    return vqmovn_s32(vcvtnq_s32_f32(vminnmq_f32(value, vdupq_n_f32(1.0e9f))));
+  }
+  CPUACCEL_INLINE uint8x8_t bytes(float32x4_t a, float32x4_t b) const {
+    return vqmovun_s16(vqaddq_s16(vcombine_s16(rounded(a), rounded(b)), offset));
+  }
+  CPUACCEL_INLINE void operator()(const float32x4x4_t& reals, uint8_t* dst) const {
+    const uint8x16_t all =
+        vcombine_u8(bytes(reals.val[0], reals.val[1]), bytes(reals.val[2], reals.val[3]));
+    vst1q_u8(dst, veorq_u8(all, flipped));
+  }
+};
+
+struct Plain {
+  const float* src;
+  void copy(int64_t count, float* to) const { std::copy_n(src, count, to); }
+  CPUACCEL_INLINE float32x4x4_t read(int64_t i) const { return vld1q_f32_x4(src + i); }
+};
+
+struct Scaled {
+  const float* src;
+  const float* factors;
+  void copy(int64_t count, float* to) const {
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = src[i] * factors[i];
+    }
+  }
+  CPUACCEL_INLINE float32x4x4_t read(int64_t i) const {
+    float32x4x4_t reals = vld1q_f32_x4(src + i);
+    const float32x4x4_t f = vld1q_f32_x4(factors + i);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      reals.val[j] = vmulq_f32(reals.val[j], f.val[j]);
+    }
+    return reals;
+  }
+};
+
+template <typename Source>
+void quantize_all(const Source& source, uint8_t* dst, int64_t count, const Quantizer& quantize) {
+  if (count >= kBytes) {
+    for (int64_t i = 0; i < count - kBytes; i += kBytes) {
+      quantize(source.read(i), dst + i);
+    }
+    quantize(source.read(count - kBytes), dst + count - kBytes);  // may overlap the one before
+    return;
+  }
+  float padded[kBytes] = {};
+  uint8_t result[kBytes];
+  source.copy(count, padded);
+  quantize(Plain{padded}.read(0), result);
+  std::copy_n(result, count, dst);
+}
+
+}  // namespace
+
+void quantize_arm64_neon(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
+                         float zero_point, uint8_t offset) {
+  quantize_all(Plain{src}, dst, count, {inverse_scale, zero_point, offset});
+}
+
+void quantize_scaled_arm64_neon(const float* src, const float* factors, uint8_t* dst, int64_t count,
+                                float inverse_scale, float zero_point) {
+  quantize_all(Scaled{src, factors}, dst, count, {inverse_scale, zero_point, 0});
+}
+
+}  // namespace cpuaccel::kernels
