@@ -1,0 +1,113 @@
+// qconv by products of 2 x 8 by 8 x 2 bytes, for a vector type of csrc/kernels/dot4 that has them:
+// twice the multiply-adds of a dot product of four bytes. Included by ISA sources only.
+//
+// A tile is eight pixels by two vectors of output channels; an accumulator is two pixels by two
+// channels. Runs must be whole loads of sources (V::kSteps steps); all else is left to impl.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/qconv/impl.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+template <typename V>
+struct QconvMatrix : QconvLoop<V> {
+  using Base = QconvLoop<V>;
+  using Int = typename V::Int;
+  using Base::call, Base::layout, Base::panel;
+  static constexpr int kPixels = 8;
+  static constexpr int kWide = 2;
+  static constexpr int kPairs = kPixels / 2;
+
+  bool fits() const { return !layout.several_groups && layout.steps % V::kSteps == 0; }
+
+  void matrix_tile(int64_t pixel, int64_t v) const {
+    Int blocks[kPairs][2 * kWide];
+    const int32_t* sums = call.weights->sums(panel.part);
+    for (int j = 0; j < kWide; ++j) {
+      const Int start = V::multiply(V::set1(V::kSourceOffset - call.src_zero_point),
+                                    V::load(sums + (v + j) * V::kLanes));
+      for (int i = 0; i < kPairs; ++i) {
+        blocks[i][2 * j] = V::low_halves(start, start);
+        blocks[i][2 * j + 1] = V::high_halves(start, start);
+      }
+    }
+    const int8_t* w = this->weights(v);
+    const int64_t channel = panel.part * layout.part_inputs;
+    for (int64_t tap = 0; tap < layout.taps; ++tap) {
+      const uint8_t* run[kPixels];
+      for (int i = 0; i < kPixels; ++i) {
+        run[i] = panel.runs[tap * kQconvPanel + pixel + i] + channel;
+      }
+      for (int64_t step = 0; step < layout.steps; step += V::kSteps) {
+        Int sources[2][kPairs];  // of the first eight bytes, and of the last
+#pragma GCC unroll 4
+        for (int i = 0; i < kPairs; ++i) {
+          const Int a = V::load_steps(run[2 * i] + step * 4);
+          const Int b = V::load_steps(run[2 * i + 1] + step * 4);
+          sources[0][i] = V::low_halves(a, b);
+          sources[1][i] = V::high_halves(a, b);
+        }
+        two_steps(sources[0], w, blocks);
+        two_steps(sources[1], w + 2 * kQconvBlock * 4, blocks);
+        w += V::kSteps * kQconvBlock * 4;
+      }
+    }
+    Int acc[kWide * kPixels];
+    for (int j = 0; j < kWide; ++j) {
+      for (int i = 0; i < kPairs; ++i) {
+        acc[j * kPixels + 2 * i] = V::low_halves(blocks[i][2 * j], blocks[i][2 * j + 1]);
+        acc[j * kPixels + 2 * i + 1] = V::high_halves(blocks[i][2 * j], blocks[i][2 * j + 1]);
+      }
+    }
+    this->template finish<kPixels, kWide>(pixel, v, acc);
+  }
+
+  // The weights of a channel in two steps, side by side, are a column.
+  CPUACCEL_INLINE static void two_steps(const Int* sources, const int8_t* w,
+                                        Int (*blocks)[2 * kWide]) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kWide; ++j) {
+      const Int first = V::load(w + j * V::kBytes);
+      const Int second = V::load(w + kQconvBlock * 4 + j * V::kBytes);
+      const Int low = V::low_dwords(first, second), high = V::high_dwords(first, second);
+#pragma GCC unroll 4
+      for (int i = 0; i < kPairs; ++i) {
+        blocks[i][2 * j] = V::matrix_product(blocks[i][2 * j], sources[i], low);
+        blocks[i][2 * j + 1] = V::matrix_product(blocks[i][2 * j + 1], sources[i], high);
+      }
+    }
+  }
+
+  void run() const {
+    const int64_t end = (panel.block + panel.blocks) * Base::kVectors;
+    const int64_t filled = (layout.part_outputs + V::kLanes - 1) / V::kLanes;
+    const int64_t last = end < filled ? end : filled;
+    for (int64_t v = panel.block * Base::kVectors; v < last; v += kWide) {
+      for (int64_t pixel = 0; pixel < panel.pixels; pixel += kPixels) {
+        if (panel.pixels - pixel > V::kPixels) {
+          matrix_tile(pixel, v);
+        } else {
+          this->template tile<V::kPixels, kWide, false>(pixel, v);
+        }
+      }
+    }
+  }
+};
+
+template <typename V>
+void qconv_matrix_panel(const QconvCall& call, const QconvPanel& panel) {
+  const QconvMatrix<V> loop{
+      {call, panel, call.weights->layout,
+       typename V::Quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip())}};
+  if (panel.pixels > V::kPixels && loop.fits()) {
+    loop.run();
+  } else {
+    qconv_panel<V>(call, panel);
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
