@@ -130,22 +130,27 @@ TEST_P(DwconvTest, RandomShapes) {
 
 TEST_P(DwconvTest, ExtremeValuesDoNotSaturate) {
   const DwconvShape shape{16, 3, 3, 1, 1, 0, 0, 1, 1};
-  const std::vector<uint8_t> src(16 * 9, 255);
-  const std::vector<int8_t> weights(16 * 9, -128);
-  const auto packed = dwconv_pack(shape, weights.data());
-  const std::vector<float> scales(16, 1.0f), bias(16, 0.0f);
-  std::vector<float> dst(16);
-  DwconvCall call;
-  call.weights = &packed;
-  call.N = call.OH = call.OW = 1;
-  call.IH = call.IW = 3;
-  call.src = src.data();
-  call.dst.data = dst.data();
-  call.dst.type = DstType::f32;
-  call.dst.scales = scales.data();
-  call.dst.bias = bias.data();
-  dwconv(call, GetParam().function);
-  EXPECT_EQ(dst, std::vector<float>(16, -255.0f * 128.0f * 9.0f));
+  // Sources as far from 0 as there are, as u8 and as u8 minus 128.
+  for (const uint8_t source : {uint8_t{255}, uint8_t{0}}) {
+    const std::vector<uint8_t> src(16 * 9, source);
+    const std::vector<int8_t> weights(16 * 9, -128);
+    const auto packed = dwconv_pack(shape, weights.data());
+    const std::vector<float> scales(16, 1.0f), bias(16, 0.0f);
+    std::vector<float> dst(16);
+    DwconvCall call;
+    call.weights = &packed;
+    call.N = call.OH = call.OW = 1;
+    call.IH = call.IW = 3;
+    call.src = src.data();
+    call.src_zero_point = 255 - source;
+    call.dst.data = dst.data();
+    call.dst.type = DstType::f32;
+    call.dst.scales = scales.data();
+    call.dst.bias = bias.data();
+    dwconv(call, GetParam().function);
+    const float sum = (source == 255 ? -1.0f : 1.0f) * 255.0f * 128.0f * 9.0f;
+    EXPECT_EQ(dst, std::vector<float>(16, sum)) << int{source};
+  }
 }
 
 TEST(DwconvList, EndsInRef) { EXPECT_EQ(dwconv_kernels().back().isa, Isa::ref); }

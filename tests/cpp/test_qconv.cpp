@@ -154,22 +154,31 @@ TEST_P(QconvTest, RandomShapes) {
 }
 
 TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
-  const QconvShape shape{64, 32};
-  const std::vector<uint8_t> src(64, 255);
-  const std::vector<int8_t> weights(64 * 32, -128);
-  const auto packed = qconv_pack(shape, weights.data());
-  const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
-  std::vector<float> dst(32);
-  QconvCall call;
-  call.weights = &packed;
-  call.N = 1;
-  call.src = src.data();
-  call.dst.data = dst.data();
-  call.dst.type = DstType::f32;
-  call.dst.scales = scales.data();
-  call.dst.bias = bias.data();
-  qconv(call, GetParam().function);
-  EXPECT_EQ(dst, std::vector<float>(32, -255.0f * 128.0f * 64.0f));
+  // One pixel, and as many as have loops of their own.
+  for (const int64_t pixels : {1, 16}) {
+    // Sources as far from 0 as there are, as u8 and as u8 minus 128.
+    for (const uint8_t source : {uint8_t{255}, uint8_t{0}}) {
+      const QconvShape shape{64, 32};
+      const auto results = static_cast<size_t>(pixels * shape.OC);
+      const std::vector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), source);
+      const std::vector<int8_t> weights(64 * 32, -128);
+      const auto packed = qconv_pack(shape, weights.data());
+      const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
+      std::vector<float> dst(results);
+      QconvCall call;
+      call.weights = &packed;
+      call.N = pixels;
+      call.src = src.data();
+      call.src_zero_point = 255 - source;
+      call.dst.data = dst.data();
+      call.dst.type = DstType::f32;
+      call.dst.scales = scales.data();
+      call.dst.bias = bias.data();
+      qconv(call, GetParam().function);
+      const float sum = (source == 255 ? -1.0f : 1.0f) * 255.0f * 128.0f * 64.0f;
+      EXPECT_EQ(dst, std::vector<float>(results, sum)) << pixels << " of " << int{source};
+    }
+  }
 }
 
 TEST(QconvList, EndsInRef) { EXPECT_EQ(qconv_kernels().back().isa, Isa::ref); }
