@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/floats/avx2.h"
+#include "kernels/gemm/blocks.h"
 #include "kernels/gemm/half_avx2.h"
 #include "kernels/inline.h"
 
@@ -13,8 +14,10 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct Avx2Floats : Floats8 {
+  static constexpr int kVectors = 2;
   static constexpr int kRows = 6;  // 12 accumulators, 2 vectors of B and one of A: 15 of 16
   static constexpr int kPixels = 6;
+  static constexpr int kRowsToBase = 3;
 
   CPUACCEL_INLINE static Vector zero() { return _mm256_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm256_broadcast_ss(src); }
@@ -33,7 +36,7 @@ struct Avx2Floats : Floats8 {
   template <typename Elements>
   struct As {
     using Element = typename Elements::Element;
-    CPUACCEL_INLINE static Vector load(const Element* src) { return Elements::load8(src); }
+    CPUACCEL_INLINE static Vector load(const Element* src) { return Elements::load(src); }
     CPUACCEL_INLINE static Vector load(const Element* src, int64_t count) {
       return load_part<Elements>(src, count);
     }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/floats/avx512.h"
+#include "kernels/gemm/blocks.h"
 #include "kernels/gemm/half_avx2.h"
 #include "kernels/inline.h"
 
@@ -13,9 +14,11 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct Avx512Floats : Floats16 {
+  static constexpr int kVectors = 2;
   // 14 would fit the registers, but so many rows of A leave no room for the panel in L1.
   static constexpr int kRows = 12;
   static constexpr int kPixels = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
+  static constexpr int kRowsToBase = 3;
 
   CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }

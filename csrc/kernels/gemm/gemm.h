@@ -33,6 +33,8 @@ using GemmFunction = const GemmKernels&();
 #if defined(__x86_64__)
 #define CPUACCEL_GEMM_KERNELS(row) \
   row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_GEMM_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_GEMM_KERNELS(row) row(ref, Isa::ref)
 #endif

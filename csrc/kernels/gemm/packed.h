@@ -30,7 +30,7 @@ class GemmPacked {
   GemmType type() const { return type_; }
   GemmFunction* row() const { return row_; }
 
-  // Memory in use: N is rounded up to panels of 16 (AVX2) or 32 (AVX-512) columns.
+  // Memory in use: N is rounded up to panels of 16 (AVX2), 32 (AVX-512) or 12 (NEON) columns.
   size_t bytes() const;
 
   // Writes element (k, n) to dst[k * row_stride + n * column_stride], of type().

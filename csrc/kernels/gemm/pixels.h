@@ -45,7 +45,7 @@ void pixels_tile(const PixelsCall& call, int64_t row, std::span<const char> next
     src[i] = call.src[row + i];
   }
   const float* panel = call.panel;
-  for (int64_t k = 0; k < call.k; ++k, panel += 2 * V::kLanes) {
+  for (int64_t k = 0; k < call.k; ++k, panel += V::kVectors * V::kLanes) {
     const int64_t offset = call.offsets[k];
     __builtin_prefetch(ahead, 0, 2);
     ahead += k < lines ? kLine : 0;
@@ -56,7 +56,7 @@ void pixels_tile(const PixelsCall& call, int64_t row, std::span<const char> next
     }
     CPUACCEL_UNROLL
     for (int i = 0; i < kRows; ++i) {
-      const Vector value = V::broadcast(src[i] + offset);
+      const auto value = V::broadcast(src[i] + offset);
       CPUACCEL_UNROLL
       for (int j = 0; j < kVectors; ++j) {
         V::accumulate(sums[i][j], value, b[j]);
@@ -80,13 +80,23 @@ void pixels_tile(const PixelsCall& call, int64_t row, std::span<const char> next
 using PixelsTile = void(const PixelsCall& call, int64_t row, std::span<const char> next);
 
 template <typename V, int kVectors, int kRows>
-CPUACCEL_INLINE PixelsTile* pixels_function(int64_t rows) {
+CPUACCEL_INLINE PixelsTile* pixels_rows(int64_t rows) {
   if constexpr (kRows == 1) {
     return pixels_tile<V, 1, kVectors>;
   } else {
     return rows == kRows ? pixels_tile<V, kRows, kVectors>
-                         : pixels_function<V, kVectors, kRows - 1>(rows);
+                         : pixels_rows<V, kVectors, kRows - 1>(rows);
   }
+}
+
+template <typename V, int kVectors>
+CPUACCEL_INLINE PixelsTile* pixels_function(int64_t columns, int64_t rows) {
+  if constexpr (kVectors > 1) {
+    if (columns <= (kVectors - 1) * V::kLanes) {
+      return pixels_function<V, kVectors - 1>(columns, rows);
+    }
+  }
+  return pixels_rows<V, kVectors, V::kPixels>(rows);
 }
 
 // Shared out evenly, as the rows of tiles_of in tile.h.
@@ -94,8 +104,8 @@ template <typename V>
 void pixels(const PixelsCall& call) {
   const int64_t count = (call.m + V::kPixels - 1) / V::kPixels;
   const int64_t least = call.m / count, larger = call.m % count;
-  const auto function = [wide = call.n > V::kLanes](int64_t rows) {
-    return wide ? pixels_function<V, 2, V::kPixels>(rows) : pixels_function<V, 1, V::kPixels>(rows);
+  const auto function = [n = call.n](int64_t rows) {
+    return pixels_function<V, V::kVectors>(n, rows);
   };
   PixelsTile* const small = function(least);
   PixelsTile* const large = larger == 0 ? small : function(least + 1);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kSteps = 4;  // of k in a turn of the loop
 
-// A step of k. Rows are addressed from every third one, at 0, 1 and 2 strides: few registers.
+// A step of k. Rows are addressed from every kRowsToBase-th one: from every third, at 0, 1 and 2
+// strides, where registers are few and an address may be that much.
 template <typename V, typename E, int kRows, int kVectors, int kBases>
 CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
                                const float* (&a)[kBases], int64_t a_stride,
@@ -22,11 +23,11 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
   typename V::Vector b[kVectors];
   CPUACCEL_UNROLL
   for (int j = 0; j < kVectors; ++j) {
-    b[j] = E::load(panel + k * 2 * V::kLanes + j * V::kLanes);
+    b[j] = E::load(panel + k * V::kVectors * V::kLanes + j * V::kLanes);
   }
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
-    const auto value = V::broadcast(a[i / 3] + i % 3 * a_stride + k);
+    const auto value = V::broadcast(a[i / V::kRowsToBase] + i % V::kRowsToBase * a_stride + k);
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
       V::accumulate(sums[i][j], value, b[j]);
@@ -44,7 +45,7 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
 template <typename V, typename E, int kRows, int kVectors>
 void tile(const TileCall& call, int64_t row) {
   using Vector = typename V::Vector;
-  constexpr int kBases = (kRows + 2) / 3;
+  constexpr int kBases = (kRows + V::kRowsToBase - 1) / V::kRowsToBase;
   Vector sums[kRows][kVectors];
   float* c = call.c + row * call.c_stride;
   CPUACCEL_UNROLL
@@ -59,7 +60,7 @@ void tile(const TileCall& call, int64_t row) {
   const float* a[kBases];
   CPUACCEL_UNROLL
   for (int i = 0; i < kBases; ++i) {
-    a[i] = call.a + (row + 3 * i) * a_stride;
+    a[i] = call.a + (row + V::kRowsToBase * i) * a_stride;
   }
   const auto* panel = static_cast<const typename E::Element*>(call.panel);
   for (int64_t left = call.k / kSteps; left > 0; --left) {
@@ -71,7 +72,7 @@ void tile(const TileCall& call, int64_t row) {
     for (int i = 0; i < kBases; ++i) {
       a[i] += kSteps;
     }
-    panel += kSteps * 2 * V::kLanes;
+    panel += kSteps * V::kVectors * V::kLanes;
   }
   for (int64_t left = call.k % kSteps; left > 0; --left) {
     tile_step<V, E, kRows, kVectors, kBases>(sums, a, a_stride, panel, 0);
@@ -79,7 +80,7 @@ void tile(const TileCall& call, int64_t row) {
     for (int i = 0; i < kBases; ++i) {
       ++a[i];
     }
-    panel += 2 * V::kLanes;
+    panel += V::kVectors * V::kLanes;
   }
   const Vector alpha = V::set1(call.alpha);
   const bool whole = call.n == kVectors * V::kLanes;
@@ -111,14 +112,25 @@ CPUACCEL_INLINE TileRows* rows_function(int64_t rows) {
   }
 }
 
+// As narrow as `columns` allow.
+template <typename V, typename E, int kVectors>
+CPUACCEL_INLINE TileRows* tile_function(int64_t columns, int64_t rows) {
+  if constexpr (kVectors > 1) {
+    if (columns <= (kVectors - 1) * V::kLanes) {
+      return tile_function<V, E, kVectors - 1>(columns, rows);
+    }
+  }
+  return rows_function<V, E, kVectors, V::kRows>(rows);
+}
+
 // Rows are shared out evenly: 7 are 4 and 3, not 6 and 1, of which the 1 would wait for its sums.
 template <typename V, typename E>
 void tiles_of(const TileCall& call) {
   const int64_t count = (call.m + V::kRows - 1) / V::kRows;
   const int64_t least = call.m / count;
   const int64_t larger = call.m % count;
-  const auto function = [wide = call.n > V::kLanes](int64_t rows) {
-    return wide ? rows_function<V, E, 2, V::kRows>(rows) : rows_function<V, E, 1, V::kRows>(rows);
+  const auto function = [n = call.n](int64_t rows) {
+    return tile_function<V, E, V::kVectors>(n, rows);
   };
   TileRows* const small = function(least);
   TileRows* const large = larger == 0 ? small : function(least + 1);

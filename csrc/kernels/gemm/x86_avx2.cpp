@@ -11,13 +11,13 @@ const GemmKernels& gemm_x86_avx2() {
   using V = Avx2Floats;
   static constexpr GemmKernels kernels{
       .mr = V::kRows,
-      .nr = 2 * V::kLanes,
+      .nr = V::kVectors * V::kLanes,
       .tile = tiles<V>,
       .dot = dots<V>,
       .rows = rows_times<V>,
-      .load = load_block,
-      .panels = load_panel_block,
-      .store = store_run,
+      .load = load_block<Elements8>,
+      .panels = load_panel_block<Elements8>,
+      .store = store_run<Elements8>,
       .pixels = pixels<V>,
   };
   return kernels;

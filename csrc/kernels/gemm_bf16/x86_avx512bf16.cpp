@@ -19,13 +19,13 @@ const GemmKernels& pair_kernels() {
   using V = Avx512Pairs;
   static constexpr GemmKernels kernels{
       .mr = V::kRows,
-      .nr = 2 * V::kLanes,
+      .nr = V::kVectors * V::kLanes,
       .tile = tiles_of<V, V::F32>,
       .dot = dot_elements<V, V::F32>,
       .rows = nullptr,  // B comes packed, or goes to dot
-      .load = load_block,
-      .panels = load_panel_block,
-      .store = store_run,
+      .load = load_block<Elements8>,
+      .panels = load_panel_block<Elements8>,
+      .store = store_run<Elements8>,
       .pixels = nullptr,  // there are no images of pairs
   };
   return kernels;

@@ -1,0 +1,53 @@
+// Four floats at a time, in panels of twelve columns.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstdint>
+
+#include "kernels/floats/neon.h"
+#include "kernels/gemm/blocks.h"
+#include "kernels/gemm/half_neon.h"
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct NeonFloats : Floats4 {
+  static constexpr int kVectors = 3;
+  static constexpr int kRows = 8;  // 24 accumulators, 3 vectors of B: five are left for A
+  static constexpr int kPixels = 8;
+  static constexpr int kRowsToBase = 1;
+
+  CPUACCEL_INLINE static Vector zero() { return vdupq_n_f32(0.0f); }
+  // A lane is broadcast where it is used: a load to all lanes takes a turn of the arithmetic units.
+  CPUACCEL_INLINE static float broadcast(const float* src) { return *src; }
+  // sum += a * b, in the register where the sum is, as in avx2.h.
+  CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
+    asm("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum) : "w"(a), "w"(b));
+  }
+  CPUACCEL_INLINE static void accumulate(Vector& sum, float a, Vector b) {
+    asm("fmla %0.4s, %2.4s, %1.s[0]" : "+w"(sum) : "w"(a), "w"(b));
+  }
+
+  // The sum of the lanes of each, always in the same order.
+  CPUACCEL_INLINE static void store_sums(float* dst, Vector a, Vector b, Vector c, Vector d) {
+    vst1q_f32(dst, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d)));
+  }
+
+  // Elements of B as vectors of floats.
+  template <typename Elements>
+  struct As {
+    using Element = typename Elements::Element;
+    CPUACCEL_INLINE static Vector load(const Element* src) { return Elements::load(src); }
+    CPUACCEL_INLINE static Vector load(const Element* src, int64_t count) {
+      return load_part<Elements>(src, count);
+    }
+  };
+  using F32 = As<F32Elements>;
+  using Bf16 = As<Bf16Elements>;
+  using F16 = As<F16Elements>;
+};
+
+}  // namespace
+}  // namespace cpuaccel::kernels
