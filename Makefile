@@ -3,6 +3,7 @@
 # make test-avx512   the kernel tests on emulated CPUs (GTEST_FILTER=... for some of them)
 # make aarch64-kernels   the kernel tests cross-built for Arm, on emulated cores
 # make aarch64   the wheel cross-built for Arm, and tests/aarch64 on emulated cores (build/aarch64)
+# make aarch64-mca   how near to the peak of Neoverse cores its inner loops come, by llvm-mca
 # make bench   the int8 benchmark over torchvision's models
 # make lint    what CI and pre-commit check besides
 #
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 test-python bench lint format headers clean
+.PHONY: demo test test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits_int8/demo.py
@@ -64,6 +65,10 @@ aarch64: $(VENV)/.tools
 	set -e; for core in graviton3 graviton4 graviton2; do echo "== $$core"; \
 	  OMP_NUM_THREADS=2 $(BIN)/python tools/aarch64 run --core $$core \
 	    -m pytest -p no:cacheprovider tests/aarch64; done
+
+# Of the build that aarch64-kernels makes; needs llvm-19.
+aarch64-mca:
+	$(PYTHON) tools/arm_peak.py build/aarch64-kernels
 
 kernels-sanitized:
 	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \

@@ -1,0 +1,194 @@
+"""Share of the peak of Arm cores that are not at hand that kernels' inner loops reach, by llvm-mca.
+
+    python tools/arm_peak.py [build/aarch64-kernels]
+
+Disassembles the objects of a cross build and takes, of the functions of each row below, the
+innermost loop with the most multiply-adds. llvm-mca takes it for one straight line whose loads all
+hit L1: an upper bound. Exits with 1 if a row is below its limit on one of the cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PASSES = 200
+
+
+@dataclass
+class Core:
+    """What a Neoverse has: bits of an SVE register and multiply-adds a cycle."""
+
+    name: str
+    sve_bits: int
+    peaks: dict[str, int]
+
+
+CORES = [
+    Core("neoverse-v1", 256, {"fmla": 16, "bfmmla": 64, "smmla": 128, "sdot": 64}),
+    Core("neoverse-v2", 128, {"fmla": 16, "bfmmla": 64, "smmla": 128, "sdot": 64}),
+]
+
+# Multiply-adds of a 128-bit register's instruction, and which peak it counts against.
+PRODUCTS = {
+    "fmla": (4, "fmla"),
+    "bfmmla": (16, "bfmmla"),
+    "bfdot": (8, "bfmmla"),
+    "smmla": (32, "smmla"),
+    "ummla": (32, "smmla"),
+    "usmmla": (32, "smmla"),
+    "sdot": (16, "sdot"),
+    "udot": (16, "sdot"),
+    "usdot": (16, "sdot"),
+}
+
+
+@dataclass
+class Row:
+    """A kernel: whose symbol matches ``symbol`` in the object of ``source``."""
+
+    family: str
+    source: str
+    symbol: str
+    limit: float
+    # A loop that prepares floats for the first, by bfcvtn, each of them for `reuse` columns.
+    converts: str = ""
+    reuse: int = 1
+
+
+ROWS = [
+    Row("gemm", "arm64_neon", r"::tile<.*F32Elements>, 8, 3>", 0.95),
+]
+
+FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)
+INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t([a-z][\w.]*)\t?([^<\n/]*)", re.M)
+BRANCHES = re.compile(r"(?:b\.\w+|b|cbn?z|tbn?z)$")
+
+
+@dataclass
+class Instruction:
+    """A line of a disassembly."""
+
+    address: int
+    name: str
+    operands: str
+
+    def target(self) -> int | None:
+        """Where it may jump to, if it is a branch."""
+        return int(self.operands.split()[-1], 16) if BRANCHES.match(self.name) else None
+
+    def products(self, core: Core) -> int:
+        """Multiply-adds that it does on ``core``."""
+        count = PRODUCTS.get(self.name, (0, ""))[0]
+        return count * (core.sve_bits // 128 if self.operands.startswith("z") else 1)
+
+
+Loop = list[Instruction]
+
+
+def output(command: list[str], text: str = "") -> str:
+    """What ``command`` prints; exits with its complaint where it fails."""
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"arm_peak: {' '.join(command)}:\n{done.stderr}")
+    return done.stdout
+
+
+def innermost_loops(body: str) -> Iterator[Loop]:
+    """The loops of a function that hold no other."""
+    code = [Instruction(int(m[1], 16), m[2], m[3].strip()) for m in INSTRUCTION.finditer(body)]
+    spans = []
+    for instruction in code:
+        target = instruction.target()
+        if target is not None and code[0].address <= target <= instruction.address:
+            spans.append((target, instruction.address))
+    for begin, end in spans:
+        if not any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in spans):
+            yield [i for i in code if begin <= i.address <= end]
+
+
+def find_loop(disassembly: str, symbol: str, names: set[str]) -> Loop:
+    """Of the functions that match, the loop with the most instructions of these names."""
+    best: tuple[int, Loop] = (0, [])
+    for match in FUNCTION.finditer(disassembly):
+        if re.search(symbol, match[1]):
+            for loop in innermost_loops(match[2]):
+                best = max(best, (sum(i.name in names for i in loop), loop), key=lambda b: b[0])
+    if best[0] == 0:
+        raise SystemExit(f"arm_peak: no loop with {' or '.join(sorted(names))} in {symbol!r}")
+    return best[1]
+
+
+def cycles(mca: str, loop: Loop, core: Core) -> float:
+    """Cycles of a pass."""
+    lines = [".Lbegin:"]
+    for instruction in loop:
+        operands = instruction.operands
+        if instruction.target() is not None:
+            operands = " ".join([*operands.split()[:-1], ".Lbegin"])
+        lines.append(f"\t{instruction.name}\t{operands}")
+    command = [mca, "-mtriple=aarch64", f"-mcpu={core.name}", "-mattr=+sve,+bf16,+i8mm"]
+    command += ["-dispatch=8", f"-iterations={PASSES}", "-json"]
+    report = json.loads(output(command, "\n".join(lines) + "\n"))
+    return float(report["CodeRegions"][0]["SummaryView"]["TotalCycles"]) / PASSES
+
+
+def rate(mca: str, row: Row, disassembly: str, core: Core) -> tuple[float, int]:
+    """Multiply-adds a cycle, and the peak of the instruction that does them."""
+    loop = find_loop(disassembly, row.symbol, set(PRODUCTS))
+    kind = next(PRODUCTS[i.name][1] for i in loop if i.name in PRODUCTS)
+    for_one = cycles(mca, loop, core) / sum(i.products(core) for i in loop)
+    if row.converts:
+        converting = find_loop(disassembly, row.converts, {"bfcvtn", "bfcvtn2"})
+        floats = 4 * sum(i.name.startswith("bfcvtn") for i in converting)
+        for_one += cycles(mca, converting, core) / floats / row.reuse
+    return 1 / for_one, core.peaks[kind]
+
+
+def tools() -> tuple[str, str]:
+    """The paths of llvm-mca and of objdump."""
+    mca = shutil.which(os.environ.get("LLVM_MCA", "llvm-mca-19"))
+    if mca is None:
+        raise SystemExit("arm_peak: no llvm-mca-19: install llvm-19, or set LLVM_MCA to a newer")
+    objdump = shutil.which("aarch64-linux-gnu-objdump")
+    if objdump is None:
+        raise SystemExit("arm_peak: no aarch64-linux-gnu-objdump: install binutils for aarch64")
+    return mca, objdump
+
+
+def main() -> None:
+    """Entry point; arguments are documented by --help."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "build", nargs="?", type=pathlib.Path, default=ROOT / "build/aarch64-kernels"
+    )
+    build: pathlib.Path = parser.parse_args().build
+    mca, objdump = tools()
+    failed = False
+    print(f"{'kernel':<36}{'core':<14}{'MAC/cycle':>10}{'peak':>6}{'share':>8}{'limit':>8}")
+    for row in ROWS:
+        objects = list(build.glob(f"**/{row.family}/{row.source}.cpp.o"))
+        if len(objects) != 1:
+            raise SystemExit(f"arm_peak: {build} has no {row.family}/{row.source}: is it built?")
+        disassembly = output([objdump, "-d", "-C", "--no-show-raw-insn", str(objects[0])])
+        name = f"{row.family} {row.source}{' from f32' if row.converts else ''}"
+        for core in CORES:
+            done, peak = rate(mca, row, disassembly, core)
+            low = done / peak < row.limit
+            failed = failed or low
+            share = f"{done / peak:>8.1%}{row.limit:>8.0%}{'  below' if low else ''}"
+            print(f"{name:<36}{core.name:<14}{done:>10.2f}{peak:>6}{share}")
+    if failed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
