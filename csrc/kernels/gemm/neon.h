@@ -26,8 +26,9 @@ struct NeonFloats : Floats4 {
   CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
     asm("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum) : "w"(a), "w"(b));
   }
+  // Volatile, so that the order stays, in which few values of A are in registers at a time.
   CPUACCEL_INLINE static void accumulate(Vector& sum, float a, Vector b) {
-    asm("fmla %0.4s, %2.4s, %1.s[0]" : "+w"(sum) : "w"(a), "w"(b));
+    asm volatile("fmla %0.4s, %2.4s, %1.s[0]" : "+w"(sum) : "w"(a), "w"(b));
   }
 
   // The sum of the lanes of each, always in the same order.
