@@ -59,13 +59,23 @@ class Row:
     source: str
     symbol: str
     limit: float
-    # A loop that prepares floats for the first, by bfcvtn, each of them for `reuse` columns.
+    # A loop that rounds floats of A for the first, by bfcvtn, each of them for `reuse` columns: a
+    # block of A is packed for one piece of work, of 512 columns where there are as many.
     converts: str = ""
     reuse: int = 1
 
 
 ROWS = [
     Row("gemm", "arm64_neon", r"::tile<.*F32Elements>, 8, 3>", 0.95),
+    Row("gemm_bf16", "arm64_i8mm", r"::quad_tile<false, 4, 3>", 0.96),
+    Row(
+        "gemm_bf16",
+        "arm64_i8mm",
+        r"::quad_tile<false, 4, 3>",
+        0.75,
+        r"::quads_along<.*OfF32",
+        512,
+    ),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)

@@ -42,7 +42,7 @@ class AttentionArithmetic {
       return {static_cast<const float*>(block.data), block.row_stride};
     }
     const int64_t stride = left_stride(block.columns);
-    (pairs_ != nullptr ? pairs_->rows : kernels_.load)(load_call(block, to, stride));
+    (pairs_ != nullptr ? pairs_->tile_rows : kernels_.load)(load_call(block, to, stride));
     return {to, stride};
   }
 
@@ -90,7 +90,7 @@ class AttentionArithmetic {
         to,         stride};
   }
   const GemmKernels& tile_kernels() const { return pairs_ != nullptr ? pairs_->pairs() : kernels_; }
-  int64_t steps(int64_t depth) const { return pairs_ != nullptr ? divide_up(depth, 2) : depth; }
+  int64_t steps(int64_t depth) const { return pairs_ != nullptr ? pairs_->count(depth) : depth; }
 
   const GemmKernels& kernels_;
   const GemmBf16Kernels* pairs_;

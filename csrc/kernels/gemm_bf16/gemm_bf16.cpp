@@ -7,7 +7,6 @@
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/paths.h"
 #include "kernels/gemm/skinny.h"
-#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -19,6 +18,7 @@ constexpr std::array kRows{CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_ROW)};
 struct Operands {
   const GemmCall& call;
   const GemmBf16Kernels& kernels;
+  LoadFunction* rows = kernels.tile_rows;
 };
 
 // Elements of k that `pairs` pairs from the pair k0 on stand for.
@@ -29,9 +29,8 @@ int64_t elements(const GemmCall& call, int64_t k0, int64_t pairs) {
 void write_rows(const void* context, const RowBlock& block) {
   const auto& of = *static_cast<const Operands*>(context);
   const GemmMatrix& a = of.call.a;
-  of.kernels.rows({matrix_at(a, block.g, block.m0, 2 * block.k0), a.type, a.row_stride,
-                   a.column_stride, block.mc, elements(of.call, block.k0, block.kc), block.rows,
-                   block.stride});
+  of.rows({matrix_at(a, block.g, block.m0, 2 * block.k0), a.type, a.row_stride, a.column_stride,
+           block.mc, elements(of.call, block.k0, block.kc), block.rows, block.stride});
 }
 
 void write_panels(const void* context, const PanelBlock& block) {
@@ -111,9 +110,9 @@ void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
     gemm(call);
     return;
   }
-  const Operands operands{call, kernels};
+  Operands operands{call, kernels};
   GemmCall pairs = call;
-  pairs.K = divide_up(call.K, 2);
+  pairs.K = kernels.count(call.K);
   pairs.pack_a = {write_rows, &operands};
   if (call.packed != nullptr) {
     pairs.packed = nullptr;
@@ -122,12 +121,14 @@ void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
     return;
   }
   if (pairs_in_place(call)) {
-    pairs.b = in_place(call.b);
-    if (pairs.M > 0 && gemm_path(pairs).run == gemm_dot) {
-      gemm(pairs, kernels.pairs);
+    GemmCall dots = pairs;
+    dots.K = call.K / 2;
+    dots.b = in_place(call.b);
+    if (dots.M > 0 && gemm_path(dots).run == gemm_dot) {
+      operands.rows = kernels.rows;
+      gemm(dots, kernels.pairs);
       return;
     }
-    pairs.b = call.b;
   }
   pairs.pack_b = {write_panels, panels_source, &operands};
   gemm(pairs, kernels.pairs);

@@ -9,12 +9,15 @@
 // call.packed may be a GemmPacked of f32 of as wide panels as the row's; of anything else gemm
 // computes the call, in f32 arithmetic.
 //
-// Error of an f32 result: that of gemm, of the rounded operands. As there, results are the same
-// bits on any number of threads.
+// Error of an f32 result: that of gemm, of the rounded operands. (Arm's instructions round sums to
+// odd, up to a whole unit of the last place, but two products are added to a sum at once: half as
+// many roundings, and one more for the two.) As there, results are the same bits on any number of
+// threads.
 //
 // A "pair" is two bf16 of successive k in 32 bits, the first in the low half; with an odd K the
 // last one's second is 0. Pairs stand where gemm's own kernels have floats, so the loops, blocks
-// and edges are gemm's: K is half as long, and a multiply-add is a dot product of two pairs.
+// and edges are gemm's: K is half as long, and a multiply-add is a dot product of two pairs. BFMMLA
+// takes two successive pairs, a quad, of two rows and two columns.
 //
 // Bound: M * N * K multiply-adds at the rate of the instruction, or the bytes of a, b and dst once.
 #pragma once
@@ -31,17 +34,27 @@ namespace cpuaccel::kernels {
 struct GemmBf16Kernels {
   // Kernels whose tile and dot take pairs for floats; load and store are those of gemm.
   GemmFunction* pairs;
+  // Pairs of successive k that the tile takes at once: zeros fill up what it reads.
+  int64_t together;
+  // Those that K elements are for the tile.
+  int64_t count(int64_t K) const { return (K + 2 * together - 1) / (2 * together) * together; }
   // dst[i * stride + p] = pair of src(i, 2p) and src(i, 2p + 1), for call.rows x call.columns
   // elements of src, f32 or bf16. dst's floats are pairs.
   LoadFunction* rows;
+  // The same, for the tile instead of dot. With two pairs together, quads: those of two successive
+  // rows lie side by side in the memory of both, and a last row without partner is as above.
+  LoadFunction* tile_rows;
   // The same of a right matrix of call.rows (k) x call.columns elements, in the panels of
-  // gemm/pack.h.
+  // gemm/pack.h. With two pairs together, panels[.. + k * nr + 2 * j] is the quad of column j from
+  // the pair k on.
   PanelsFunction* panels;
 };
 using GemmBf16Function = const GemmBf16Kernels&();
 
 #if defined(__x86_64__)
 #define CPUACCEL_GEMM_BF16_KERNELS(row) row(x86_avx512bf16, Isa::avx512_vnni) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_GEMM_BF16_KERNELS(row) row(arm64_i8mm, Isa::i8mm) row(ref, Isa::ref)
 #else
 #define CPUACCEL_GEMM_BF16_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -81,7 +81,7 @@ const GemmKernels& pair_kernels() {
 }  // namespace
 
 const GemmBf16Kernels& gemm_bf16_ref() {
-  static constexpr GemmBf16Kernels kernels{pair_kernels, rows, panels};
+  static constexpr GemmBf16Kernels kernels{pair_kernels, 1, rows, rows, panels};
   return kernels;
 }
 

@@ -34,7 +34,7 @@ const GemmKernels& pair_kernels() {
 }  // namespace
 
 const GemmBf16Kernels& gemm_bf16_x86_avx512bf16() {
-  static constexpr GemmBf16Kernels kernels{pair_kernels, pair_rows, pair_panels};
+  static constexpr GemmBf16Kernels kernels{pair_kernels, 1, pair_rows, pair_rows, pair_panels};
   return kernels;
 }
 
