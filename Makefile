@@ -41,8 +41,8 @@ test-avx512: kernels-sanitized
 	  CPUACCEL_TEST_ISA=$${machine#*:} $(PYTHON) tools/emulator --cpu $${machine%:*} \
 	    build/kernels-sanitized/tests/cpp/cpuaccel_kernel_tests; done
 
-# Cross-built for Arm and run by qemu-user: all of them on a core like Graviton3's, and what is Arm's
-# own on others. Core of qemu, and the best ISA that it has.
+# Cross-built for Arm and run by qemu-user: all of them on a core like Graviton3's, and on others the
+# rows of the best ISA that each has. Core of qemu, and that ISA.
 ARM_CORE ?= max,sme=off,sve256=on:sve
 ARM_CORES ?= max,sme=off,sve128=on:sve max,sme=off,sve=off:i8mm neoverse-n1:dotprod cortex-a72:neon
 ARM_RUN = qemu-aarch64 -cpu $${core%:*} -E CPUACCEL_TEST_ISA=$${core\#\#*:} \
@@ -53,11 +53,11 @@ aarch64-kernels:
 	  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2"
 	cmake --build build/aarch64-kernels --parallel $(JOBS)
 	NM=aarch64-linux-gnu-nm $(PYTHON) tests/cpp/check_isa_objects.py build/aarch64-kernels
-	core=$(ARM_CORE); for part in 0 1; do \
-	  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$$part $(ARM_RUN) & shards="$$shards $$!"; done; \
-	  for shard in $$shards; do wait $$shard || exit 1; done
-	set -e; for core in $(ARM_CORES); do echo "== $$core"; \
-	  $(ARM_RUN) --gtest_filter='Isa.*:*arm64*'; done
+	set -e; core=$(ARM_CORE); for part in 0 1; do \
+	  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$$part $(ARM_RUN) & runs="$$runs $$!"; done; \
+	  for run in $$runs; do wait $$run; done; runs=; for core in $(ARM_CORES); do \
+	  $(ARM_RUN) --gtest_filter="Isa.*:*arm64_$${core##*:}*" & runs="$$runs $$!"; done; \
+	  for run in $$runs; do wait $$run; done
 
 # Two threads, for what is shared between them is tested too.
 aarch64: $(VENV)/.tools

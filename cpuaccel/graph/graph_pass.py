@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext
-from torch._inductor import config
-from torch._inductor.custom_graph_pass import CustomInferenceAwareGraphPass
+from torch._inductor import config, custom_graph_pass
 from torch.fx import Graph, Node
 
 from cpuaccel import _log, _native
@@ -21,6 +20,10 @@ _aten: Any = torch.ops.aten
 _HERE = Path(__file__).parent
 _NAME = "post_grad_custom_pre_pass"
 
+_Aware: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)
+"""A pass that is told whether a graph is for inference; torch 2.10 has none."""
+_Base: Any = _Aware or custom_graph_pass.CustomGraphPass
+
 
 def put_into(patches: dict[str, Any], timed: bool) -> GraphPass:
     """Add our pass to what Inductor's configuration is to be, behind the user's own."""
@@ -29,7 +32,7 @@ def put_into(patches: dict[str, Any], timed: bool) -> GraphPass:
     return ours
 
 
-class GraphPass(CustomInferenceAwareGraphPass):
+class GraphPass(_Base):  # type: ignore[misc]
     """Does what the user's own pass does, and then ours.
 
     `patches` are what Inductor's configuration is to be but for this pass; if `timed`, regions are
@@ -44,9 +47,8 @@ class GraphPass(CustomInferenceAwareGraphPass):
         self._timed = timed
         self._race = Race({**patches, _NAME: before}) if timed else None
 
-    def __call__(  # type: ignore[override]
-        self, graph: Graph, is_inference: bool
-    ) -> None:
+    # Where nobody says: the backend puts it into what needs no gradients alone.
+    def __call__(self, graph: Graph, is_inference: bool = True) -> None:
         self.ran = True
         _call(self._before, graph, is_inference)
         if is_inference:
@@ -96,7 +98,7 @@ def _call(before: Any, graph: Graph, is_inference: bool) -> None:
     if before is None:
         return
     for each in before if isinstance(before, (list, tuple)) else [before]:
-        if isinstance(each, CustomInferenceAwareGraphPass):
+        if _Aware is not None and isinstance(each, _Aware):
             each(graph, is_inference)
         else:
             each(graph)

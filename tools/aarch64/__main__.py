@@ -50,9 +50,12 @@ def _command(directory: Path, core: str, arguments: list[str]) -> list[str]:
         "PYTHONHOME": f"{root}/usr",
         "PYTHONPATH": f"{package}:{site}",
         "LD_LIBRARY_PATH": f"{site}/torch/lib:{site}/torch.libs",
-        # Inductor's compiler, which runs outside of the emulation.
-        "CXX": "aarch64-linux-gnu-g++-12",
         "PYTHONDONTWRITEBYTECODE": "1",
+        # Inductor's compiler runs outside of the emulation. It starts no Python of its own: the
+        # system cannot execute that, by which Inductor also tries what vectors there are.
+        "CXX": str(site_packages.write_compiler(directory, root)),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",
     }
     settings = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
     program = str(root / "usr/bin/python3.11")

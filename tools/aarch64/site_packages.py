@@ -63,3 +63,13 @@ def add_wheel(wheel: Path, directory: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(package)
     return package
+
+
+def write_compiler(directory: Path, sysroot: Path) -> Path:
+    """Return a C++ compiler for what Inductor generates, which finds the headers of Python."""
+    compiler = directory / "c++"
+    compiler.write_text(
+        f'#!/bin/sh\nexec aarch64-linux-gnu-g++-12 -idirafter "{sysroot}/usr/include" "$@"\n'
+    )
+    compiler.chmod(0o755)
+    return compiler
