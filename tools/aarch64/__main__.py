@@ -56,6 +56,8 @@ def _command(directory: Path, core: str, arguments: list[str]) -> list[str]:
         "CXX": str(site_packages.write_compiler(directory, root)),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "TORCHINDUCTOR_VEC_ISA_OK": "1",
+        # What it keeps for one core is not for another, and its keys do not tell them apart here.
+        "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor" / core),
     }
     settings = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
     program = str(root / "usr/bin/python3.11")

@@ -13,6 +13,16 @@ ROOT = Path(__file__).resolve().parents[2]
 _REQUIREMENTS = ROOT / "requirements" / "aarch64.txt"
 _SUFFIX = ".cpython-311-aarch64-linux-gnu.so"
 
+# A cross compiler does not know what -march=native is.
+_COMPILER = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = -march=native ] || set -- "$@" "$argument"
+done
+exec aarch64-linux-gnu-g++-12 -idirafter "{include}" "$@"
+"""
+
 
 def install(directory: Path) -> Path:
     """Return the folder of packages, with all of requirements/aarch64.txt in it."""
@@ -68,8 +78,6 @@ def add_wheel(wheel: Path, directory: Path) -> Path:
 def write_compiler(directory: Path, sysroot: Path) -> Path:
     """Return a C++ compiler for what Inductor generates, which finds the headers of Python."""
     compiler = directory / "c++"
-    compiler.write_text(
-        f'#!/bin/sh\nexec aarch64-linux-gnu-g++-12 -idirafter "{sysroot}/usr/include" "$@"\n'
-    )
+    compiler.write_text(_COMPILER.format(include=sysroot / "usr/include"))
     compiler.chmod(0o755)
     return compiler
