@@ -15,9 +15,10 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from mca import output
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PASSES = 200
@@ -104,14 +105,6 @@ class Instruction:
 Loop = list[Instruction]
 
 
-def output(command: list[str], text: str = "") -> str:
-    """What ``command`` prints; exits with its complaint where it fails."""
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"arm_peak: {' '.join(command)}:\n{done.stderr}")
-    return done.stdout
-
-
 def innermost_loops(body: str) -> Iterator[Loop]:
     """The loops of a function that hold no other."""
     code = [Instruction(int(m[1], 16), m[2], m[3].strip()) for m in INSTRUCTION.finditer(body)]
@@ -147,7 +140,7 @@ def cycles(mca: str, loop: Loop, core: Core) -> float:
         lines.append(f"\t{instruction.name}\t{operands}")
     command = [mca, "-mtriple=aarch64", f"-mcpu={core.name}", "-mattr=+sve,+bf16,+i8mm"]
     command += ["-dispatch=8", f"-iterations={PASSES}", "-json"]
-    report = json.loads(output(command, "\n".join(lines) + "\n"))
+    report = json.loads(output(command, text="\n".join(lines) + "\n"))
     return float(report["CodeRegions"][0]["SummaryView"]["TotalCycles"]) / PASSES
 
 

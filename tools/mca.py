@@ -22,6 +22,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,10 +41,11 @@ REGISTERS = {"zmm": 64, "ymm": 32, "xmm": 16}
 DOTS = {"vpdpbusd": 1, "vpdpbusds": 1, "vpdpwssd": 2, "vpdpwssds": 2, "vpmaddwd": 2}  # bytes each
 
 
-def _output(command: list[str], directory: str = ".", text: str = "") -> str:
+def output(command: list[str], directory: str = ".", text: str = "") -> str:
+    """What ``command`` prints; exits with its complaint where it fails."""
     done = subprocess.run(command, cwd=directory, input=text, capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"mca: {' '.join(command)}:\n{done.stderr}")
+        raise SystemExit(f"{pathlib.Path(sys.argv[0]).stem}: {' '.join(command)}:\n{done.stderr}")
     return done.stdout
 
 
@@ -79,14 +81,14 @@ def assembly(source: pathlib.Path, build: pathlib.Path) -> str:
     database = build / "compile_commands.json"
     if not database.exists():
         command = ["cmake", "-S", str(ROOT), "-B", str(build), "-DCPUACCEL_KERNELS_ONLY=ON"]
-        _output(command)
+        output(command)
     known = {pathlib.Path(entry["file"]): entry for entry in json.loads(database.read_text())}
     if source.resolve() not in known:
         raise SystemExit(f"mca: {source} is not among the sources of the build in {build}")
     entry = known[source.resolve()]
     command = [*shlex.split(entry["command"]), "-S", "-DCPUACCEL_MCA"]
     command[command.index("-o") + 1] = "-"
-    return _output(command, entry["directory"])
+    return output(command, entry["directory"])
 
 
 def innermost_loops(symbol: str, lines: list[str]) -> Iterator[Loop]:
@@ -106,7 +108,7 @@ def find_loops(text: str, wanted: str) -> list[Loop]:
     """Marked regions, or innermost loops, of the functions whose demangled name has ``wanted``."""
     loops: list[Loop] = []
     for match in FUNCTION.finditer(text):
-        symbol = _output(["c++filt", match["symbol"]]).strip()
+        symbol = output(["c++filt", match["symbol"]]).strip()
         marked = [Loop(symbol, name, body.splitlines()) for name, body in REGION.findall(match[0])]
         if wanted in symbol:
             loops += marked or innermost_loops(symbol, match[0].splitlines())
@@ -130,7 +132,7 @@ def analyse(mca: str, loop: Loop, cpu: str) -> None:
     instructions = loop.instructions()
     text = "".join(f"{line}\n" for _, line in instructions)
     command = [mca, "-mtriple=x86_64", f"-mcpu={cpu}", f"-iterations={PASSES}"]
-    report = json.loads(_output([*command, "-json"], text=text))
+    report = json.loads(output([*command, "-json"], text=text))
     region = report["CodeRegions"][0]
     summary = region["SummaryView"]
     cycles = summary["TotalCycles"] / PASSES
@@ -148,7 +150,7 @@ def analyse(mca: str, loop: Loop, cpu: str) -> None:
     busy = sorted(totals, key=lambda row: -row["ResourceUsage"])[:8]
     ports = (f"{names[row['ResourceIndex']]} {row['ResourceUsage']:.2f}" for row in busy)
     print(re.sub(r"[\0-\x1f]", lambda unit: str(ord(unit[0])), f"  ports: {', '.join(ports)}"))
-    limits = _output([*command, "-bottleneck-analysis"], text=text)
+    limits = output([*command, "-bottleneck-analysis"], text=text)
     for line in re.findall(r"^(?:Cycles with| {2,}[RD-]).*\[ (?!0\.00%).*", limits, re.M):
         print(f"  {line}")
 
@@ -157,7 +159,7 @@ def find_mca() -> str:
     """llvm-mca of $LLVM_MCA, or the newest of the PATH."""
     names = [os.environ.get("LLVM_MCA", ""), *(f"llvm-mca-{v}" for v in VERSIONS), "llvm-mca"]
     found = next((path for name in names if name and (path := shutil.which(name))), None)
-    version = re.findall(r"LLVM version (\d+)", _output([found, "--version"])) if found else [0]
+    version = re.findall(r"LLVM version (\d+)", output([found, "--version"])) if found else [0]
     if not found or int(version[0]) < min(VERSIONS):
         raise SystemExit("mca: no llvm-mca of LLVM 16 or newer; install llvm-19 or set LLVM_MCA")
     return found

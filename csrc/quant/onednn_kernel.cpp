@@ -70,21 +70,16 @@ dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias
     case PostOp::leaky_relu:
       p.alpha = call.negative_slope;
       break;
-    case PostOp::tanh:
-    case PostOp::hardswish:
-    case PostOp::silu:
-    case PostOp::gelu:
-    case PostOp::gelu_tanh:
-      p.beta = call.f32_dst ? 1.0f : 1.0f / call.dst_scale;
-      break;
     case PostOp::sum:
     case PostOp::sum_relu:
       p.alpha = call.sum_scale / call.dst_scale;
       p.sum_zero_point = call.sum_zero_point;
       break;
-    case PostOp::none:
-    case PostOp::relu:
+    default:
       break;
+  }
+  if (!commutes_with_scales(call.post)) {
+    p.beta = call.f32_dst ? 1.0f : 1.0f / call.dst_scale;
   }
   for (size_t i = 0; i < static_cast<size_t>(shape.spatial); ++i) {
     p.src[i] = call.src_dims[i];

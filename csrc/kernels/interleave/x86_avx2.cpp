@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "kernels/interleave/interleave.h"
+#include "kernels/interleave/impl.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -18,23 +18,7 @@ inline void interleave16(const uint8_t* a, const uint8_t* b, uint8_t* dst) {
 
 void interleave_x86_avx2(const InterleaveSource* src, int64_t groups, uint8_t* dst, int64_t rows,
                          int64_t columns) {
-  if (groups != 2 || columns < 16) {
-    interleave_ref(src, groups, dst, rows, columns);
-    return;
-  }
-  for (int64_t row = 0; row < rows; ++row) {
-    const uint8_t* a = src[0].data + row * src[0].pitch;
-    const uint8_t* b = src[1].data + row * src[1].pitch;
-    uint8_t* to = dst + row * columns * 2;
-    int64_t c = 0;
-    for (; c + 16 <= columns; c += 16) {
-      interleave16(a + c, b + c, to + 2 * c);
-    }
-    if (c < columns) {  // the last 16 once more, in part
-      c = columns - 16;
-      interleave16(a + c, b + c, to + 2 * c);
-    }
-  }
+  interleave_two(src, groups, dst, rows, columns, [](auto... of) { interleave16(of...); });
 }
 
 }  // namespace cpuaccel::kernels

@@ -1,0 +1,28 @@
+// A row of gemm's list: all that its loops make of a vector type and its elements in memory.
+// Included by ISA sources only.
+#pragma once
+
+#include "kernels/gemm/dot.h"
+#include "kernels/gemm/kernels.h"
+#include "kernels/gemm/pixels.h"
+#include "kernels/gemm/rows.h"
+#include "kernels/gemm/tile.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+template <typename V, typename Elements>
+constexpr GemmKernels kGemmKernels{
+    .mr = V::kRows,
+    .nr = V::kVectors * V::kLanes,
+    .tile = tiles<V>,
+    .dot = dots<V>,
+    .rows = rows_times<V>,
+    .load = load_block<Elements>,
+    .panels = load_panel_block<Elements>,
+    .store = store_run<Elements>,
+    .pixels = pixels<V>,
+};
+
+}  // namespace
+}  // namespace cpuaccel::kernels
