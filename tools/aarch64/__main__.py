@@ -1,7 +1,7 @@
 """Builds cpuaccel for aarch64 on an x86 Debian 12, and runs Python with it under emulation.
 
     python tools/aarch64 build
-    python tools/aarch64 run [--core graviton3] [-m] PROGRAM [ARGUMENT ...]
+    python tools/aarch64 run [--core graviton3] [--count] [-m] PROGRAM [ARGUMENT ...]
 
 Everything lies in build/aarch64, or $CPUACCEL_AARCH64: what was downloaded is not downloaded again.
 """
@@ -26,6 +26,7 @@ def main() -> int:
     commands.add_parser("build", help="download, cross-build the wheel and install it")
     run = commands.add_parser("run", help="run Python under emulation with what was built")
     run.add_argument("--core", choices=machine.CORES, default="graviton3")
+    run.add_argument("--count", action="store_true", help="count instructions for benchmarks/arm")
     options, arguments = parser.parse_known_args()  # the rest is python3.11's
     if arguments and options.command != "run":
         parser.error(f"unrecognized arguments: {' '.join(arguments)}")
@@ -41,10 +42,11 @@ def main() -> int:
         return 0
     if not (directory / "package").is_dir():
         raise SystemExit(f"aarch64: nothing is built in {directory}: python tools/aarch64 build")
-    return subprocess.call(_command(directory, options.core, arguments))
+    counted = site_packages.build_counter(directory) if options.count else None
+    return subprocess.call(_command(directory, options.core, counted, arguments))
 
 
-def _command(directory: Path, core: str, arguments: list[str]) -> list[str]:
+def _command(directory: Path, core: str, counter: Path | None, arguments: list[str]) -> list[str]:
     root, site, package = (directory / each for each in ("sysroot", "site", "package"))
     variables = {
         "PYTHONHOME": f"{root}/usr",
@@ -59,10 +61,14 @@ def _command(directory: Path, core: str, arguments: list[str]) -> list[str]:
         # What it keeps for one core is not for another, and its keys do not tell them apart here.
         "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor" / core),
     }
+    plugin = []
+    if counter is not None:
+        variables["CPUACCEL_INSTRUCTIONS"] = out = str(directory / "instructions.txt")
+        plugin = ["-plugin", f"{counter},out={out}"]
     settings = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
     program = str(root / "usr/bin/python3.11")
-    return ["qemu-aarch64", "-cpu", machine.CORES[core], "-L", str(root), *settings, program,
-            *arguments]  # fmt: skip
+    return ["qemu-aarch64", "-cpu", machine.CORES[core], *plugin, "-L", str(root), *settings,
+            program, *arguments]  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -81,3 +81,12 @@ def write_compiler(directory: Path, sysroot: Path) -> Path:
     compiler.write_text(_COMPILER.format(include=sysroot / "usr/include"))
     compiler.chmod(0o755)
     return compiler
+
+
+def build_counter(directory: Path) -> Path:
+    """Return the emulator's plugin that counts instructions, built for this machine."""
+    plugin = directory / "count_instructions.so"
+    source = Path(__file__).with_name("count_instructions.cpp")
+    subprocess.run(["g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+                    source, "-o", plugin], check=True)  # fmt: skip
+    return plugin

@@ -1,0 +1,100 @@
+"""Instructions of a matrix product, ours against torch's oneDNN and ACL, under emulation.
+
+    python tools/aarch64 run --core graviton3 --count benchmarks/arm/gemm_instructions.py
+
+`eager` is F.linear as it is, `packed` has its weight packed before: by cpuaccel.prepack, and by
+mkldnn::_reorder_linear_weight, which torch.compile calls for frozen weights. Counts are of one
+thread and of all that a call does, Python's part too. They say nothing of caches.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import cpuaccel
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.arm import _count
+
+Run = Callable[[], Tensor]
+COLUMNS = ("ours eager", "torch eager", "ours packed", "torch packed")
+# Name, type of the operands, whether fp32 may be multiplied in bf16.
+KINDS = {
+    "f32": (torch.float32, False),
+    "bf16": (torch.bfloat16, False),
+    "fast math": (torch.float32, True),
+}
+
+
+def main() -> None:
+    """Count and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--rows", nargs="+", type=int, default=[1, 8, 32, 128])
+    parser.add_argument("--sizes", nargs="+", type=int, default=[768], help="K = N")
+    options = parser.parse_args()
+    _count.check()
+    torch.set_num_threads(1)
+    print(f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; thousands a call")
+    print(f"{'':24}" + "".join(f"{name:>14}" for name in COLUMNS) + f"{'eager':>9}{'packed':>9}")
+    for kind in options.kind:
+        for size in options.sizes:
+            for rows in options.rows:
+                counts = _row(kind, rows, size)
+                ratios = (counts[0] / counts[1], counts[2] / counts[3])
+                print(f"{f'{kind} {rows}x{size}x{size}':24}"
+                      + "".join(f"{count / 1000:14.1f}" for count in counts)
+                      + "".join(f"{ratio:9.2f}" for ratio in ratios), flush=True)  # fmt: skip
+
+
+@torch.no_grad()
+def _row(kind: str, rows: int, size: int) -> list[int]:
+    dtype, fast = KINDS[kind]
+    torch.set_float32_matmul_precision("medium" if fast else "highest")
+    layer = nn.Linear(size, size, bias=True).to(dtype).eval()
+    x = torch.randn(rows, size).to(dtype)
+    expected = F.linear(x.double(), layer.weight.double(), layer.bias.double())
+    return [_counted(make(layer, x), provider, expected) for make, provider in (
+        (_eager, "cpuaccel"), (_eager, "intree"), (_ours_packed, "auto"), (_torch_packed, "intree"),
+    )]  # fmt: skip
+
+
+def _counted(run: Run, provider: str, expected: Tensor) -> int:
+    before = cpuaccel.config.get("matmul_provider")
+    cpuaccel.config.set("matmul_provider", provider)
+    try:
+        if provider == "intree":
+            cpuaccel.disable()
+        run()
+        torch.testing.assert_close(run().double(), expected, atol=0.05, rtol=0.02)
+        return _count.per_call(run, calls=2)
+    finally:
+        cpuaccel.enable()
+        cpuaccel.config.set("matmul_provider", before)
+
+
+def _eager(layer: nn.Linear, x: Tensor) -> Run:
+    return partial(F.linear, x, layer.weight.detach(), layer.bias.detach())
+
+
+def _ours_packed(layer: nn.Linear, x: Tensor) -> Run:
+    copy = nn.Linear(layer.in_features, layer.out_features).to(layer.weight.dtype).eval()
+    copy.load_state_dict(layer.state_dict())
+    return partial(cpuaccel.prepack(copy), x)
+
+
+def _torch_packed(layer: nn.Linear, x: Tensor) -> Run:
+    weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), x.shape[0])
+    bias = layer.bias.detach()
+    return partial(torch.ops.mkldnn._linear_pointwise, x, weight, bias, "none", [], "")
+
+
+if __name__ == "__main__":
+    main()
