@@ -23,6 +23,8 @@ TABLE = Path(__file__).with_name("matmul.csv")
 
 DTYPES = ("float32", "bfloat16", "float16")
 PROVIDERS = ("cpuaccel", "onednn", "intree")
+_ARM = ("neon", "dotprod", "i8mm", "sve")
+ISAS = ("avx2", "avx512", *_ARM)
 _NO_LIMIT = 2**62
 
 
@@ -30,8 +32,9 @@ _NO_LIMIT = 2**62
 class MatmulRow:
     """Products of up to `max_M` rows and `max_work` multiply-adds (0: any) go to `provider`.
 
-    The first row that matches wins. `vendor` is CPUID's, `isa` is avx2 or avx512. `speedup` is over
-    torch's kernel, as it was measured, and `measured` says where.
+    The first row that matches wins. `vendor` is CPUID's, on Arm the core's name or * for any, `isa`
+    is avx2, avx512 or a rung of Arm. `speedup` is over torch's kernel, as it was measured, and
+    `measured` says where.
     """
 
     vendor: str
@@ -47,7 +50,7 @@ class MatmulRow:
         """Raise ValueError, naming the column, if a value is none of its column's."""
         for column, value, expected in (
             ("dtype", self.dtype, DTYPES),
-            ("isa", self.isa, ("avx2", "avx512")),
+            ("isa", self.isa, ISAS),
             ("provider", self.provider, PROVIDERS),
         ):
             if value not in expected:
@@ -101,7 +104,12 @@ def install(module: Native) -> None:
 
 
 def _machine(module: Native) -> tuple[str, str]:
-    return module.cpu_vendor(), "avx512" if module.isa().startswith("avx512") else "avx2"
+    isa = module.isa()
+    if isa.startswith("avx512"):
+        return module.cpu_vendor(), "avx512"
+    if isa in _ARM:
+        return module.cpu_core() or module.cpu_vendor(), isa
+    return module.cpu_vendor(), "avx2"
 
 
 def _rows(machine: tuple[str, str]) -> list[MatmulRow]:
@@ -114,4 +122,5 @@ def _rows(machine: tuple[str, str]) -> list[MatmulRow]:
         except (OSError, ValueError) as error:
             message = f"cpuaccel does not use a table of matrix products: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return [row for row in found if (row.vendor, row.isa) == machine]
+    vendor, isa = machine
+    return [row for row in found if row.vendor in (vendor, "*") and row.isa == isa]

@@ -16,14 +16,19 @@ _torch: Any = torch  # whose annotations do not know what is used here
 
 
 @_torch.library.register_fake("cpuaccel::pack_linear")  # type: ignore[untyped-decorator]
-def _pack_linear(weight: Tensor, panel: int) -> Tensor:
+def _pack_linear(weight: Tensor, panel: int, pairs: bool = False) -> Tensor:
     rows, columns = weight.shape
-    return weight.new_empty([columns * ((rows + panel - 1) // panel * panel)])
+    padded = (rows + panel - 1) // panel * panel
+    if pairs:
+        depth = _native.load().pairs_depth(columns)
+        return weight.new_empty([depth * padded], dtype=torch.int32)
+    return weight.new_empty([columns * padded])
 
 
 @_torch.library.register_fake("cpuaccel::unpack_linear")  # type: ignore[untyped-decorator]
 def _unpack_linear(packed: Tensor, panel: int, out_features: int, in_features: int) -> Tensor:
-    return packed.new_empty([out_features, in_features])
+    dtype = torch.bfloat16 if packed.dtype == torch.int32 else packed.dtype  # pairs
+    return packed.new_empty([out_features, in_features], dtype=dtype)
 
 
 @_torch.library.register_fake("cpuaccel::packed_linear")  # type: ignore[untyped-decorator]

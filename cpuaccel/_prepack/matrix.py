@@ -28,13 +28,14 @@ class PackedMatrix(PackedWeight):
         self.rows = rows
         """Rows of each part."""
         self.in_features = parameter.shape[1:].numel()
-        self.panel = _native.load().gemm_panel()
+        pairs = _in_pairs(parameter.dtype)
+        self.panel = _panel(parameter.dtype)
         """Rows in a panel."""
         # Outside of inference mode: what is made in it could not be used where gradients are.
         with torch.inference_mode(False), torch.no_grad():
             pack = torch.ops.cpuaccel.pack_linear.default
             parts = torch.split(parameter.detach().flatten(1), list(rows))
-            self.parts: tuple[Tensor, ...] = tuple(pack(part, self.panel) for part in parts)
+            self.parts: tuple[Tensor, ...] = tuple(pack(part, self.panel, pairs) for part in parts)
             """The values: a tensor of one dimension for each of `rows`."""
         self._count_bytes()
 
@@ -80,15 +81,24 @@ class Matrix:
             return f"its weight is of {parameter.dtype}"
         if parameter.dim() != 2 or sum(self.rows) != parameter.shape[0]:
             return f"its weight has the shape {tuple(parameter.shape)}"
-        return too_large(self.rows) or _slow_type(parameter.dtype)
+        return too_large(self.rows, parameter.dtype) or _slow_type(parameter.dtype)
 
     def pack(self, parameter: nn.Parameter) -> PackedMatrix:
         return PackedMatrix(parameter, self.rows)
 
 
-def too_large(parts: tuple[int, ...]) -> str:
+def _in_pairs(dtype: torch.dtype) -> bool:
+    return dtype == torch.bfloat16 and _native.load().packs_pairs()
+
+
+def _panel(dtype: torch.dtype) -> int:
+    native = _native.load()
+    return native.pairs_panel() if _in_pairs(dtype) else native.gemm_panel()
+
+
+def too_large(parts: tuple[int, ...], dtype: torch.dtype = torch.float32) -> str:
     """Return why parts of so many rows are not packed, if they would take too much memory."""
-    panel = _native.load().gemm_panel()
+    panel = _panel(dtype)
     rows, padded = sum(parts), sum((part + panel - 1) // panel * panel for part in parts)
     if padded <= MOST * rows:
         return ""
@@ -97,7 +107,7 @@ def too_large(parts: tuple[int, ...]) -> str:
 
 def _slow_type(dtype: torch.dtype) -> str:
     native = _native.load()
-    if dtype == torch.bfloat16 and native.has_bf16_arithmetic():
+    if dtype == torch.bfloat16 and native.has_bf16_arithmetic() and not native.packs_pairs():
         return "torch multiplies bfloat16 faster on this CPU, which has instructions for it"
     if dtype == torch.float16 and native.has_fp16_arithmetic():
         return "torch multiplies float16 faster on this CPU, which has instructions for it"

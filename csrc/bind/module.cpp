@@ -335,7 +335,13 @@ PYBIND11_MODULE(_C, module) {
   module.def("add_packed_weight_bytes", [](int64_t bytes) { packed_weight_bytes() += bytes; });
   module.def("gemm_panel", &ops::gemm_panel,
              "Columns of a panel of packed weights, for the instructions now in use.");
+  module.def("packs_pairs", &ops::packs_pairs,
+             "Whether weights of bfloat16 are packed, in pairs.");
+  module.def("pairs_panel", &ops::pairs_panel, "As gemm_panel, of pairs.");
+  module.def("pairs_depth", &ops::pairs_depth, py::arg("in_features"),
+             "Pairs that weights of so many features take a column.");
   module.def("cpu_vendor", &cpu_vendor);
+  module.def("cpu_core", &cpu_core);
   module.def("set_log_sink", &set_python_log_sink, py::arg("sink").none(true));
   module.def("stats", &all_stats);
   module.def("reset_stats", &reset_all_stats);

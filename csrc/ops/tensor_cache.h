@@ -74,7 +74,11 @@ class TensorCache {
   CacheStats stats_;
 };
 
-TensorCache& weight_cache();  // casts of weights
+TensorCache& weight_cache();  // casts of weights, and weights in pairs of bfloat16
+
+// Forms of the weight cache: a type that was cast to, or this and the columns of a panel.
+inline constexpr int64_t kPairsForm = int64_t{1} << 16;
+
 TensorCache& index_cache();   // transposed graphs
 
 // `weight` in another type, kept for the next time.

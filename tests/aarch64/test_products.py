@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from cpuaccel._native import load
 from cpuaccel.config import ISAS
 
 RUNGS = ISAS[: ISAS.index(load().isa()) + 1]
+PROVIDER = "matmul_provider"
 ERRORS = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 
@@ -67,15 +70,41 @@ def test_linear(dtype: torch.dtype, M: int) -> None:
         close(layer(x), expected, 129)
 
 
-def test_fast_math_rounds_to_bfloat16_and_no_further() -> None:
-    a, b = torch.randn(64, 256), torch.randn(256, 96)
-    expected = a.double() @ b.double()
-    before = torch.get_float32_matmul_precision()
+@contextmanager
+def _in_bf16() -> Iterator[None]:
+    """Fast math, on our kernels."""
+    precision, provider = torch.get_float32_matmul_precision(), cpuaccel.config.get(PROVIDER)
     try:
         torch.set_float32_matmul_precision("medium")
+        cpuaccel.config.set(PROVIDER, "cpuaccel")
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        cpuaccel.config.set(PROVIDER, provider)
+
+
+def _by_torch_backend() -> None:
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+
+
+def _by_precision() -> None:
+    torch.set_float32_matmul_precision("medium")
+
+
+@pytest.mark.parametrize("switch", [_by_torch_backend, _by_precision])
+def test_fast_math_rounds_to_bfloat16_and_no_further(switch: Callable[[], None]) -> None:
+    a, b = torch.randn(64, 256), torch.randn(256, 96)
+    expected = a.double() @ b.double()
+    exact = float((a @ b - expected).abs().max())
+    before = torch.get_float32_matmul_precision(), torch.backends.mkldnn.matmul.fp32_precision
+    try:
+        switch()
         error = float((a @ b - expected).abs().max())
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.mkldnn.matmul.fp32_precision = before[1]
+    if load().has_bf16_arithmetic():
+        assert error > 10 * exact
     assert error <= 2**-7 * 256**0.5 * 3
 
 
@@ -88,10 +117,51 @@ def test_convolution(groups: int) -> None:
         close(found, layer.double()(x.double()), 9 * 16 // groups)
 
 
-def test_prepacked() -> None:
-    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).eval()
-    x = torch.randn(5, 64)
+@pytest.mark.parametrize("M", [1, 5, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_prepacked(dtype: torch.dtype, M: int) -> None:
+    model = nn.Sequential(nn.Linear(66, 132), nn.ReLU(), nn.Linear(132, 12)).to(dtype).eval()
+    plain = copy.deepcopy(model.state_dict())
+    x = torch.randn(M, 66).to(dtype)
     with torch.no_grad():
-        expected = model(x)
+        expected = model.double()(x.double())
+        model.to(dtype)
         packed = cpuaccel.prepack(model)
-        torch.testing.assert_close(packed(x), expected, atol=1e-5, rtol=1e-5)
+        cpuaccel.reset_stats()
+        close(packed(x), expected, 132)
+        on_own = dtype == torch.float32 or load().has_bf16_arithmetic()
+        assert cpuaccel.stats()["calls"].get("packed_linear.cpuaccel", 0) == (2 if on_own else 0)
+        for name, value in packed.state_dict().items():
+            assert torch.equal(value, plain[name])
+
+
+@pytest.mark.skipif("not load().has_bf16_arithmetic()", reason="the core has no BF16 arithmetic")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_eager_weights_are_packed_once_and_followed(dtype: torch.dtype) -> None:
+    """Once for all calls, and again when they have changed, even behind torch's back."""
+    layer, x = nn.Linear(64, 48).to(dtype), torch.randn(20, 64).to(dtype)
+    with _in_bf16(), torch.no_grad():
+        cpuaccel.clear_caches()
+        cpuaccel.reset_stats()
+        for _ in range(3):
+            found = layer(x)
+        assert cpuaccel.stats()["weight_cache"]["misses"] == 1
+        assert cpuaccel.stats()["weight_cache"]["hits"] == 2
+        layer.weight.data.mul_(2)
+        layer.bias.data.mul_(2)
+        torch.testing.assert_close(layer(x), 2 * found)
+        assert cpuaccel.stats()["weight_cache"]["stale"] == 1
+
+
+@pytest.mark.skipif("not load().has_bf16_arithmetic()", reason="the core has no BF16 arithmetic")
+def test_packed_floats_are_rounded_once_under_fast_math() -> None:
+    layer, x = nn.Linear(64, 48), torch.randn(20, 64)
+    with torch.no_grad():
+        expected = layer(x.bfloat16().float())
+        packed = cpuaccel.prepack(layer)
+        with _in_bf16():
+            cpuaccel.clear_caches()
+            cpuaccel.reset_stats()
+            for rows in (20, 3, 1):
+                torch.testing.assert_close(packed(x[:rows]), expected[:rows], atol=0.02, rtol=0.02)
+        assert cpuaccel.stats()["weight_cache"]["misses"] == 1

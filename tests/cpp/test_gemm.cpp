@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -172,6 +173,34 @@ TEST_P(GemmTest, OtherAddend) {
     call.c = c.matrix();
     gemm(call, GetParam().function);
     item.check();
+  }
+}
+
+// Once for every result, when its sum is whole.
+TEST_P(GemmTest, WhatFollows) {
+  const auto negate = [](const void* /*context*/, float* row, int64_t count) {
+    std::transform(row, row + count, row, std::negate<>());
+  };
+  for (const GemmShape& shape : {GemmShape{1, 33, 21}, GemmShape{14, 5, 300}, GemmShape{250, 40, 0},
+                                 GemmShape{250, 40, 600}, GemmShape{130, 8, 140000}}) {
+    for (const Layout layout : {Layout::rows, Layout::columns}) {
+      for (const GemmType dst : {GemmType::f32, GemmType::bf16}) {
+        GemmOptions options;
+        options.b_layout = layout;
+        options.dst = dst;
+        options.bias = GemmBiasAxis::n;
+        GemmCase plain(shape, options), followed(shape, options);
+        gemm(plain.call(), GetParam().function);
+        GemmCall call = followed.call();
+        call.after.run = negate;
+        gemm(call, GetParam().function);
+        for (int64_t m = 0; m < shape.M; ++m) {
+          for (int64_t n = 0; n < shape.N; ++n) {
+            ASSERT_EQ(followed.dst.at(0, m, n), -plain.dst.at(0, m, n));
+          }
+        }
+      }
+    }
   }
 }
 

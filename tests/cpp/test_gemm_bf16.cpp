@@ -2,11 +2,13 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "gemm_case.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "kernels/gemm_bf16/packed.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -123,6 +125,49 @@ TEST_P(GemmBf16Test, PackedOnce) {
       gemm_bf16(call, GetParam().function);
       item.check();
       ASSERT_FALSE(HasFailure());
+    }
+  }
+}
+
+// What was packed is b, rounded.
+void expect_unpacked(const GemmBf16Packed& packed, const TestMatrix& b) {
+  std::vector<uint16_t> plain(static_cast<size_t>(packed.K() * packed.N()));
+  packed.unpack(plain.data(), packed.N(), 1);
+  for (int64_t k = 0; k < packed.K(); ++k) {
+    for (int64_t n = 0; n < packed.N(); ++n) {
+      uint16_t rounded = 0;
+      float_to_element(b.at(0, k, n), &rounded, GemmType::bf16, 0);
+      ASSERT_EQ(plain[static_cast<size_t>(k * packed.N() + n)], rounded);
+    }
+  }
+}
+
+TEST_P(GemmBf16Test, PackedInBf16) {
+  for (const GemmShape& shape :
+       {GemmShape{1, 33, 21}, GemmShape{2, 5, 4}, GemmShape{14, 64, 700}, GemmShape{60, 70, 1031},
+        GemmShape{3, 5, 1}, GemmShape{130, 19, 2}}) {
+    for (const GemmType a : kOperands) {
+      for (const GemmType b : kOperands) {
+        for (const Layout layout : {Layout::rows, Layout::columns, Layout::spread}) {
+          GemmOptions options;
+          options.a = a;
+          options.b = b;
+          options.bf16_arithmetic = true;
+          options.b_layout = layout;
+          options.bias = GemmBiasAxis::n;
+          GemmCase item(shape, options);
+          GemmBf16Packed packed(nullptr, shape.K, shape.N, GetParam().function);
+          const AlignedBlock memory = aligned_block(packed.bytes());
+          packed = GemmBf16Packed(memory.get(), shape.K, shape.N, GetParam().function);
+          packed.pack(item.call().b);
+          GemmCall call = item.call();
+          call.b = {};
+          gemm_bf16(call, packed);
+          item.check();
+          ASSERT_FALSE(HasFailure());
+          expect_unpacked(packed, item.b);
+        }
+      }
     }
   }
 }

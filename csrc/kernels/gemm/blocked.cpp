@@ -148,7 +148,7 @@ class Blocked {
       }
       add = true;
     }
-    result.finish();
+    result.finish(k0_ + k_ == call_.K);
   }
 
   const GemmCall& call_;

@@ -176,7 +176,12 @@ void GemmResult::clear() const {
   }
 }
 
-void GemmResult::finish() const {
+void GemmResult::finish(bool last) const {
+  if (const GemmAfter& after = call_.after; last && after.run != nullptr) {
+    for (int64_t m = 0; m < area_.m; ++m) {
+      after.run(after.context, data_ + m * stride_, area_.n);
+    }
+  }
   if (call_.dst.type == GemmType::f32) {
     return;
   }

@@ -55,8 +55,8 @@ class GemmResult {
   // Writes zeros.
   void clear() const;
 
-  // Rounds to dst.
-  void finish() const;
+  // Rounds to dst what the sums are; with `last` they are whole, and what follows comes before.
+  void finish(bool last = true) const;
 
  private:
   void load_c() const;

@@ -1,6 +1,6 @@
 // Family gemm: products of matrices of floats, in f32 arithmetic.
 //
-//   dst[g,m,n] = beta * c[g,m,n] + bias + alpha * sum over k of a[g,m,k] * b[g,k,n]
+//   dst[g,m,n] = after(beta * c[g,m,n] + bias + alpha * sum over k of a[g,m,k] * b[g,k,n])
 //
 //   g < batch, m < M, n < N, k < K, all int64; bias is bias[n], bias[m] or nothing
 //   a, b, c, dst, bias: f32, bf16 or f16 each; sums are f32, rounded once to dst

@@ -39,6 +39,13 @@ struct GemmBias {
 
 class GemmPacked;  // kernels/gemm/packed.h
 
+// What follows on results in f32, before they are rounded to dst: run(context, row, count) once for
+// every run of a row, in place, from several threads at once. Null: nothing.
+struct GemmAfter {
+  void (*run)(const void* context, float* row, int64_t count) = nullptr;
+  const void* context = nullptr;
+};
+
 struct GemmCall {
   int64_t M = 0, N = 0, K = 0, batch = 1;
   GemmMatrix a, b;
@@ -46,6 +53,7 @@ struct GemmCall {
   GemmMatrix c;  // dst where data is null
   GemmBias bias;
   float alpha = 1.0f, beta = 0.0f;
+  GemmAfter after;
 
   // Instead of a or b: who writes their blocks, or B packed before. Null: the matrices above.
   PackRows pack_a;

@@ -7,6 +7,7 @@
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/paths.h"
 #include "kernels/gemm/skinny.h"
+#include "kernels/gemm_bf16/packed.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -94,8 +95,10 @@ GemmMatrix in_place(const GemmMatrix& b) {
 
 }  // namespace
 
+std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels() { return kRows; }
+
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels() {
-  const std::span<const KernelRow<GemmBf16Function>> rows = kRows;
+  const auto rows = all_gemm_bf16_kernels();
   return has_bf16_arithmetic() ? rows : rows.last(1);
 }
 
@@ -131,6 +134,18 @@ void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
     }
   }
   pairs.pack_b = {write_panels, panels_source, &operands};
+  gemm(pairs, kernels.pairs);
+}
+
+void gemm_bf16(const GemmCall& call, const GemmBf16Packed& b) {
+  const GemmBf16Kernels& kernels = b.row()();
+  Operands operands{call, kernels};
+  GemmCall pairs = call;
+  pairs.K = b.pairs().K();
+  pairs.b = {};
+  pairs.pack_a = {write_rows, &operands};
+  pairs.pack_b = {};
+  pairs.packed = &b.pairs();
   gemm(pairs, kernels.pairs);
 }
 

@@ -67,6 +67,9 @@ CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_DECLARE)
 // before it on some CPUs and after it on others.
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
 
+// The whole list, for reading what was packed for a row that may not run now.
+std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels();
+
 // With so few rows or columns the bytes of the larger operand count, not the arithmetic: f32 as it
 // is takes no longer then, and is more exact.
 inline constexpr int64_t kGemmBf16Few = 8;

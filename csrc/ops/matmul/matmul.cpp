@@ -7,10 +7,12 @@
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
+#include <c10/core/GradMode.h>
 
 #include <array>
 
 #include "base/isa.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
 #include "ops/lists.h"
 #include "ops/matmul/addend.h"
 #include "ops/matmul/call.h"
@@ -18,6 +20,8 @@
 #include "ops/matmul/providers.h"
 #include "ops/matmul/run.h"
 #include "ops/override.h"
+#include "ops/prepack/packed_weight.h"
+#include "ops/tensor_cache.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -49,10 +53,31 @@ struct Taken {
   std::optional<MatmulCall> call;
   Provider provider = Provider::intree;
   std::array<at::Tensor, 2> rounded;  // operands of fast math, which `call` points into
+  at::Tensor pairs;                   // likewise
   explicit operator bool() const { return call.has_value(); }
 };
 
-Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
+// The two operands of bmm are activations as a rule, and not worth keeping.
+bool has_weight(Op op) { return op == Op::mm || op == Op::addmm; }
+
+// For few rows weights are read where they lie; while gradients are recorded they change with every
+// step.
+bool keeps_pairs(Op op, const MatmulCall& call) {
+  const bool halves = call.src_type == at::kBFloat16 && call.weights_type == at::kBFloat16;
+  return packs_pairs() && has_weight(op) && (halves || call.rounds) &&
+         call.M > kernels::kGemmBf16Few && call.N > kernels::kGemmBf16Few &&
+         !c10::GradMode::is_enabled();
+}
+
+void keep_pairs(Taken& taken, const at::Tensor& weights) {
+  const std::array sources{&weights};
+  taken.pairs =
+      weight_cache().get(sources, kPairsForm + pairs_panel(), [&] { return pack_pairs(weights); });
+  taken.call->pairs = taken.pairs.const_data_ptr();
+}
+
+// Who computes it, with operands as they are or rounded.
+Taken choose(Op op, const at::Tensor& src, const at::Tensor& weights) {
   Taken taken;
   taken.call = matmul_call(src, weights, op == Op::bmm || op == Op::baddbmm);
   if (taken.call && taken.call->type == at::kFloat && fastmath_on()) {
@@ -61,9 +86,8 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
       taken.provider = Provider::own;
       return taken;
     }
-    // The two operands of bmm are activations as a rule, and not worth keeping.
-    const bool weight = op == Op::mm || op == Op::addmm;
-    taken.rounded = {to_bfloat16(src), weight ? weight_to_bfloat16(weights) : to_bfloat16(weights)};
+    taken.rounded = {to_bfloat16(src),
+                     has_weight(op) ? weight_to_bfloat16(weights) : to_bfloat16(weights)};
     set_operands(*taken.call, taken.rounded[0], taken.rounded[1]);
     taken.provider = has_amx_arithmetic() ? Provider::onednn : Provider::own;
   } else if (taken.call) {
@@ -72,6 +96,14 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
       calls().add(op, Provider::intree);
       taken.call.reset();
     }
+  }
+  return taken;
+}
+
+Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
+  Taken taken = choose(op, src, weights);
+  if (taken && taken.provider == Provider::own && keeps_pairs(op, *taken.call)) {
+    keep_pairs(taken, weights);
   }
   return taken;
 }

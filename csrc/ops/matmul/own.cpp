@@ -2,6 +2,7 @@
 
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "kernels/gemm_bf16/packed.h"
 #include "ops/gemm_type.h"
 #include "ops/matmul/run.h"
 
@@ -48,7 +49,8 @@ const char* run_own_matmul(const MatmulCall& call) {
   }
   gemm.dst = {call.dst, type, call.dst_strides[1], call.dst_strides[0]};
   // The family writes rows; where dst has columns, its transpose is the product of the transposes.
-  if (call.dst_strides[2] != 1 && call.N > 1) {
+  const bool transposed = call.dst_strides[2] != 1 && call.N > 1;
+  if (transposed) {
     std::swap(gemm.a, gemm.b);
     std::swap(gemm.M, gemm.N);
     transpose(gemm.a);
@@ -59,7 +61,12 @@ const char* run_own_matmul(const MatmulCall& call) {
       gemm.bias.axis = kernels::GemmBiasAxis::m;
     }
   }
-  in_bf16(call) ? kernels::gemm_bf16(gemm) : kernels::gemm(gemm);
+  if (call.pairs != nullptr && !transposed) {
+    const auto row = kernels::first_usable(kernels::gemm_bf16_kernels()).function;
+    kernels::gemm_bf16(gemm, {const_cast<void*>(call.pairs), call.K, call.N, row});
+  } else {
+    in_bf16(call) ? kernels::gemm_bf16(gemm) : kernels::gemm(gemm);
+  }
   return nullptr;
 }
 

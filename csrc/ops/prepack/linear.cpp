@@ -19,6 +19,7 @@
 #include "ops/matmul/fastmath.h"
 #include "ops/own_call.h"
 #include "ops/prepack/packed_weight.h"
+#include "ops/tensor_cache.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -33,8 +34,8 @@ bool usual_bias(const at::Tensor& bias, const PackedShape& shape, at::ScalarType
          (found == type || (mixed && is_gemm_type(found)));
 }
 
-const char* why_torch(const at::Tensor& input, const at::Tensor& packed, const PackedView& view,
-                      const PackedShape& shape, const std::optional<at::Tensor>& bias, bool mixed) {
+const char* why_torch(const at::Tensor& input, const PackedView& view, const PackedShape& shape,
+                      const std::optional<at::Tensor>& bias, bool mixed) {
   if (const char* why = view.why_refused()) {
     return why;
   }
@@ -42,7 +43,7 @@ const char* why_torch(const at::Tensor& input, const at::Tensor& packed, const P
       input.dim() == 0 || input.size(-1) != shape.in_features) {
     return "an input of another size or layout";
   }
-  if (!mixed && input.scalar_type() != packed.scalar_type()) {
+  if (!mixed && input.scalar_type() != view.type()) {
     return "an input of another type";
   }
   if (bias && bias->defined() && !usual_bias(*bias, shape, input.scalar_type(), mixed)) {
@@ -63,12 +64,34 @@ at::Tensor run_torch(const at::Tensor& input, const at::Tensor& packed, const Pa
   return at::linear(input, weight, bias);
 }
 
+// Packed f32, rounded and packed in pairs: kept as long as it is.
+at::Tensor kept_pairs(const at::Tensor& packed, const PackedShape& shape) {
+  return weight_cache().get(
+      {}, kPairsForm + pairs_panel(),
+      [&] {
+        const auto plain =
+            unpack_linear(packed, shape.panel, shape.out_features, shape.in_features);
+        return pack_pairs(plain.t());
+      },
+      &packed);
+}
+
 // In BF16 arithmetic under fast math, and under autocast where that is what it asks for.
-void run(const kernels::GemmCall& call) {
+void run(const kernels::GemmCall& call, const PackedView& view, const at::Tensor& packed,
+         const PackedShape& shape) {
+  if (const auto* pairs = view.pairs()) {
+    kernels::gemm_bf16(call, *pairs);
+    return;
+  }
   const bool asked = call.a.type == kernels::GemmType::bf16
                          ? call.packed->type() == kernels::GemmType::f32
                          : call.a.type == kernels::GemmType::f32 && fastmath_on();
-  if (asked && has_bf16_arithmetic() && call.M > kernels::kGemmBf16Few) {
+  if (asked && packs_pairs()) {
+    const at::Tensor rounded = kept_pairs(packed, shape);
+    const PackedView rounded_view(kOp, rounded,
+                                  {pairs_panel(), shape.out_features, shape.in_features});
+    kernels::gemm_bf16(call, *rounded_view.pairs());
+  } else if (asked && has_bf16_arithmetic() && call.M > kernels::kGemmBf16Few) {
     kernels::gemm_bf16(call);
   } else {
     kernels::gemm(call);
@@ -83,7 +106,7 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
   const PackedView view(kOp, packed, shape);
   TORCH_CHECK(!dtype || input.scalar_type() == *dtype, kOp, ": expected input to be of dtype ",
               dtype.value_or(at::kFloat), ", but got ", input.scalar_type());
-  if (const char* why = why_torch(input, packed, view, shape, bias, dtype.has_value())) {
+  if (const char* why = why_torch(input, view, shape, bias, dtype.has_value())) {
     count_refusal("packed_linear", why);
     return run_torch(input, packed, shape, bias, dtype);
   }
@@ -103,7 +126,7 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
   if (row.defined()) {
     call.bias = {row.const_data_ptr(), gemm_type(row.scalar_type()), kernels::GemmBiasAxis::n};
   }
-  run(call);
+  run(call, view, packed, shape);
   return dst;
 }
 

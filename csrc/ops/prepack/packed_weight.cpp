@@ -4,7 +4,12 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <type_traits>
+#include <utility>
+
 #include "base/counters.h"
+#include "base/cpu.h"
+#include "base/isa.h"
 #include "base/plugin.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/round_up.h"
@@ -13,71 +18,136 @@
 namespace cpuaccel::ops {
 namespace {
 
-// A row of the list with panels so wide; one that may run, if there is one.
-PackedRow find_row(const char* op, int64_t panel) {
-  kernels::GemmFunction* other = nullptr;
-  for (const auto& row : kernels::gemm_kernels()) {
-    if (row.function().nr == panel) {
-      if (isa_usable(row.isa)) {
-        return {row.function, true};
+int64_t panel_of(kernels::GemmFunction* row) { return row().nr; }
+int64_t panel_of(kernels::GemmBf16Function* row) { return row().pairs().nr; }
+
+// The row of a family's list that panels are for.
+template <typename Function>
+struct PackedRow {
+  Function* row;
+  bool usable;
+};
+
+// A row of the list with panels so wide; one that may run, if there is one. How wide the panels of
+// other CPUs' rows are is not asked: some have to ask the CPU themselves.
+template <typename Rows>
+auto find_row(const char* op, int64_t panel, const Rows& rows) {
+  using Found = PackedRow<std::remove_pointer_t<decltype(rows.front().function)>>;
+  for (const bool usable : {true, false}) {
+    for (const auto& row : rows) {
+      if (isa_usable(row.isa) == usable && (usable || ask_cpu(row.isa)) &&
+          panel_of(row.function) == panel) {
+        return Found{row.function, usable};
       }
-      other = row.function;
     }
   }
-  TORCH_CHECK(other != nullptr, op, ": expected panel to be that of a kernel, but got ", panel);
-  return {other, false};
+  TORCH_CHECK(false, op, ": expected panel to be that of a kernel, but got ", panel);
 }
 
-const kernels::KernelRow<kernels::GemmFunction>& best_row() {
-  return kernels::first_usable(kernels::gemm_kernels());
+kernels::GemmFunction* best_row() {
+  return kernels::first_usable(kernels::gemm_kernels()).function;
 }
 
-kernels::GemmPacked view(const char* op, const at::Tensor& packed, const PackedShape& shape,
-                         kernels::GemmFunction* row) {
+kernels::GemmBf16Function* best_pairs_row() {
+  return kernels::first_usable(kernels::gemm_bf16_kernels()).function;
+}
+
+// As a size, no larger than what a product of two may be without overflow.
+bool possible(int64_t size) { return size >= 0 && size < int64_t{1} << 31; }
+
+void check_packed(const char* op, const at::Tensor& packed) {
   TORCH_CHECK(packed.device().is_cpu() && packed.layout() == at::kStrided &&
-                  is_gemm_type(packed.scalar_type()) && packed.dim() == 1 && packed.is_contiguous(),
+                  (is_gemm_type(packed.scalar_type()) || packed.scalar_type() == at::kInt) &&
+                  packed.dim() == 1 && packed.is_contiguous(),
               op, ": expected packed to be what pack_linear returned");
-  // No larger than what their product may be without overflow.
-  const auto possible = [](int64_t size) { return size >= 0 && size < int64_t{1} << 31; };
-  TORCH_CHECK(
-      possible(shape.out_features) && possible(shape.in_features) &&
-          packed.numel() == shape.in_features * kernels::round_up(shape.out_features, shape.panel),
-      op, ": expected packed to hold weights of ", shape.out_features, " x ", shape.in_features,
-      " in panels of ", shape.panel, ", but got ", packed.numel(), " elements");
-  return {const_cast<void*>(packed.const_data_ptr()), gemm_type(packed.scalar_type()),
-          shape.in_features, shape.out_features, row};
+}
+
+void check_shape(const char* op, const at::Tensor& packed, const PackedShape& shape,
+                 int64_t depth) {
+  TORCH_CHECK(possible(shape.out_features) && possible(shape.in_features) &&
+                  packed.numel() == depth * kernels::round_up(shape.out_features, shape.panel),
+              op, ": expected packed to hold weights of ", shape.out_features, " x ",
+              shape.in_features, " in panels of ", shape.panel, ", but got ", packed.numel(),
+              " elements");
+}
+
+at::Tensor empty_packed(int64_t depth, int64_t N, int64_t panel, at::ScalarType type) {
+  return at::detail::empty_cpu({depth * kernels::round_up(N, panel)}, type);
+}
+
+kernels::GemmMatrix matrix_of(const at::Tensor& matrix) {
+  return {matrix.const_data_ptr(), gemm_type(matrix.scalar_type()), matrix.stride(0),
+          matrix.stride(1), 0};
+}
+
+at::Tensor pack_pairs(const at::Tensor& matrix, kernels::GemmBf16Function* row) {
+  const int64_t K = matrix.size(0), N = matrix.size(1);
+  at::Tensor packed = empty_packed(row().count(K), N, panel_of(row), at::kInt);
+  kernels::GemmBf16Packed(packed.mutable_data_ptr(), K, N, row).pack(matrix_of(matrix));
+  return packed;
 }
 
 constexpr auto kPack = "cpuaccel::pack_linear";
 constexpr auto kUnpack = "cpuaccel::unpack_linear";
 
-at::Tensor pack_linear(const at::Tensor& weight, int64_t panel) {
+at::Tensor pack_linear(const at::Tensor& weight, int64_t panel, bool pairs) {
   TORCH_CHECK(weight.dim() == 2 && is_gemm_type(weight.scalar_type()) &&
                   weight.layout() == at::kStrided && !weight.is_neg(),
               kPack, ": expected weight to be a matrix of float32, bfloat16 or float16, but got ",
               weight.scalar_type(), " of ", weight.dim(), " dimensions");
-  const auto row = find_row(kPack, panel).row;
-  const int64_t N = weight.size(0);
-  const int64_t K = weight.size(1);
-  at::Tensor packed =
-      at::detail::empty_cpu({K * kernels::round_up(N, panel)}, weight.scalar_type());
-  view(kPack, packed, {panel, N, K}, row)
-      .pack({weight.const_data_ptr(), gemm_type(weight.scalar_type()), weight.stride(1),
-             weight.stride(0), 0});
+  TORCH_CHECK(!pairs || weight.scalar_type() != at::kHalf, kPack,
+              ": expected weight to be of float32 or bfloat16 for pairs, but got ",
+              weight.scalar_type());
+  const at::Tensor matrix = weight.t();
+  at::Tensor packed;
+  if (pairs) {
+    packed = pack_pairs(matrix, find_row(kPack, panel, kernels::all_gemm_bf16_kernels()).row);
+  } else {
+    const auto row = find_row(kPack, panel, kernels::gemm_kernels()).row;
+    const int64_t K = matrix.size(0), N = matrix.size(1);
+    packed = empty_packed(K, N, panel, weight.scalar_type());
+    kernels::GemmPacked(packed.mutable_data_ptr(), gemm_type(weight.scalar_type()), K, N, row)
+        .pack(matrix_of(matrix));
+  }
   prepacks().add(Op::packed_linear, Provider::own);
   return packed;
 }
 
 }  // namespace
 
-int64_t gemm_panel() { return best_row().function().nr; }
+int64_t gemm_panel() { return panel_of(best_row()); }
+
+bool packs_pairs() {
+#if defined(__aarch64__)
+  return has_bf16_arithmetic();
+#else
+  return false;
+#endif
+}
+
+int64_t pairs_panel() { return panel_of(best_pairs_row()); }
+
+int64_t pairs_depth(int64_t in_features) { return best_pairs_row()().count(in_features); }
+
+at::Tensor pack_pairs(const at::Tensor& matrix) { return pack_pairs(matrix, best_pairs_row()); }
 
 PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape)
-    : PackedView(op, packed, shape, find_row(op, shape.panel)) {}
-
-PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape,
-                       const PackedRow& row)
-    : usable_(row.usable), weights_(view(op, packed, shape, row.row)) {}
+    : type_(packed.scalar_type()), N_(shape.out_features), K_(shape.in_features) {
+  check_packed(op, packed);
+  void* memory = const_cast<void*>(packed.const_data_ptr());
+  if (type_ == at::kInt) {
+    type_ = at::kBFloat16;
+    const auto found = find_row(op, shape.panel, kernels::all_gemm_bf16_kernels());
+    usable_ = found.usable && has_bf16_arithmetic();
+    check_shape(op, packed, shape, found.row().count(K_));
+    pairs_.emplace(memory, K_, N_, found.row);
+  } else {
+    const auto found = find_row(op, shape.panel, kernels::gemm_kernels());
+    usable_ = found.usable;
+    check_shape(op, packed, shape, K_);
+    floats_.emplace(memory, gemm_type(type_), K_, N_, found.row);
+  }
+}
 
 const char* PackedView::why_refused() const {
   if (!plugin_on()) {
@@ -90,25 +160,28 @@ kernels::GemmCall PackedView::product(int64_t M, const kernels::GemmMatrix& src,
                                       kernels::GemmType dst_type) const {
   kernels::GemmCall call;
   call.M = M;
-  call.N = weights_.N();
-  call.K = weights_.K();
+  call.N = N_;
+  call.K = K_;
   call.a = src;
-  call.packed = &weights_;
+  call.packed = floats_ ? &*floats_ : nullptr;
   call.dst = {dst, dst_type, call.N, 0};
   return call;
 }
 
 at::Tensor unpack_linear(const at::Tensor& packed, int64_t panel, int64_t out_features,
                          int64_t in_features) {
-  const auto weights =
-      view(kUnpack, packed, {panel, out_features, in_features}, find_row(kUnpack, panel).row);
-  at::Tensor weight = at::detail::empty_cpu({out_features, in_features}, packed.scalar_type());
-  weights.unpack(weight.mutable_data_ptr(), 1, in_features);
+  PackedView view(kUnpack, packed, {panel, out_features, in_features});
+  at::Tensor weight = at::detail::empty_cpu({out_features, in_features}, view.type());
+  if (const auto* pairs = view.pairs()) {
+    pairs->unpack(static_cast<uint16_t*>(weight.mutable_data_ptr()), 1, in_features);
+  } else {
+    std::move(view).take_weights().unpack(weight.mutable_data_ptr(), 1, in_features);
+  }
   return weight;
 }
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
-  library.def("pack_linear(Tensor weight, int panel) -> Tensor");
+  library.def("pack_linear(Tensor weight, int panel, bool pairs=False) -> Tensor");
   library.def(
       "unpack_linear(Tensor packed, int panel, int out_features, int in_features) -> Tensor");
 }

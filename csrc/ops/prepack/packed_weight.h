@@ -7,13 +7,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/gemm/packed.h"
+#include "kernels/gemm_bf16/packed.h"
 
 namespace cpuaccel::ops {
 
-// Which weights: out_features x in_features, in panels of `panel` columns (16 or 32, as the
-// instructions want it). The memory has one dimension and the weights' type.
+// Which weights: out_features x in_features, in panels of `panel` columns (12 to 48, as the
+// instructions want it). The memory has one dimension and the weights' type; of int32 it holds
+// pairs, which are bfloat16 as gemm_bf16 reads them.
 struct PackedShape {
   int64_t panel;
   int64_t out_features;
@@ -23,32 +26,46 @@ struct PackedShape {
 // Columns of a panel for the instructions now in use.
 int64_t gemm_panel();
 
-// The row of gemm's list that panels are for.
-struct PackedRow {
-  kernels::GemmFunction* row;
-  bool usable;
-};
+// Whether weights of bfloat16 are packed in pairs, and those of float32 under fast math: on Arm
+// with BFMMLA, where torch's own kernels pack them again in every call. On x86 oneDNN's are as fast
+// as ours, without.
+bool packs_pairs();
+
+// Columns of a panel of pairs, and pairs that weights of so many features take a column.
+int64_t pairs_panel();
+int64_t pairs_depth(int64_t in_features);
+
+// A matrix of in_features x out_features, float32 (rounded) or bfloat16 of any strides, in pairs.
+at::Tensor pack_pairs(const at::Tensor& matrix);
 
 // `packed` as gemm takes it, which must live as long. Throws if it is not `shape`'s.
 class PackedView {
  public:
   PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape);
 
-  kernels::GemmPacked take_weights() && { return std::move(weights_); }
+  // Of weights that are not pairs.
+  kernels::GemmPacked take_weights() && { return std::move(*floats_); }
+
+  // The weights if they are pairs, or null.
+  const kernels::GemmBf16Packed* pairs() const { return pairs_ ? &*pairs_ : nullptr; }
+
+  // The weights' type.
+  at::ScalarType type() const { return type_; }
 
   // Why gemm may not compute with it now, or null.
   const char* why_refused() const;
 
-  // dst = src times the weights, both of M rows; dst's lie one behind the other.
+  // dst = src times the weights, both of M rows; dst's lie one behind the other. Of pairs, it is
+  // for gemm_bf16(call, pairs).
   kernels::GemmCall product(int64_t M, const kernels::GemmMatrix& src, void* dst,
                             kernels::GemmType dst_type) const;
 
  private:
-  PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape,
-             const PackedRow& row);
-
-  bool usable_;
-  kernels::GemmPacked weights_;
+  at::ScalarType type_;
+  int64_t N_, K_;
+  bool usable_ = false;
+  std::optional<kernels::GemmPacked> floats_;
+  std::optional<kernels::GemmBf16Packed> pairs_;
 };
 
 // The plain weight, bit for bit.

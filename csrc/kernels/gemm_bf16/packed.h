@@ -1,0 +1,39 @@
+// A right matrix as gemm_bf16's tiles read it: rounded and packed once, for many calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm/packed.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
+
+namespace cpuaccel::kernels {
+
+// b, K x N of f32 (rounded to nearest even) or bf16, in memory of the caller's, which outlives the
+// object: bytes() of it, written by pack() or what pack() of another such object wrote.
+class GemmBf16Packed {
+ public:
+  GemmBf16Packed(void* memory, int64_t K, int64_t N, GemmBf16Function* for_row);
+  void pack(const GemmMatrix& b);
+
+  int64_t K() const { return K_; }
+  int64_t N() const { return pairs_.N(); }
+  GemmBf16Function* row() const { return row_; }
+  const GemmPacked& pairs() const { return pairs_; }
+
+  // Two a value, K rounded up to what the row takes at once and N to its panels.
+  size_t bytes() const { return pairs_.bytes(); }
+
+  // Writes element (k, n) to dst[k * row_stride + n * column_stride], as bf16.
+  void unpack(uint16_t* dst, int64_t row_stride, int64_t column_stride) const;
+
+ private:
+  int64_t K_;
+  GemmBf16Function* row_;
+  GemmPacked pairs_;  // "floats" that are pairs
+};
+
+// As gemm_bf16 with b packed; call.b, call.packed and call.pack_b are not read.
+void gemm_bf16(const GemmCall& call, const GemmBf16Packed& b);
+
+}  // namespace cpuaccel::kernels
