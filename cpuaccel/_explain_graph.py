@@ -45,11 +45,12 @@ def _compile_ids(module: Any) -> set[str]:
 
 def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
     ours = sys.modules["cpuaccel.graph.bridge"].OWN if reports else ()
+    kept = sys.modules["cpuaccel.graph.kept_linears"].KIND if reports else ""
     for number, report in enumerate(reports):
         graph = report.compile_id or str(number)
         for call, region in enumerate(report.regions):
             for part in region:
-                own = all(kind in ours for kind in part.kinds)
+                own = part.kinds[0] == kept or all(kind in ours for kind in part.kinds)
                 yield Row(
                     f"graph {graph} call {call}",
                     "+".join(part.kinds),

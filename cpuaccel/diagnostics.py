@@ -17,14 +17,16 @@ def stats() -> dict[str, Any]:
 
     Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
     `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same,
-    in bytes, and stale: weights found changed), `index_cache` (likewise, of transposed graphs),
-    `graph_cache` (likewise, of pieces of compiled models; bytes: packed weights) and `memory`
-    (packed_weight_bytes). All are empty where the engine was never loaded.
+    in bytes, and stale: weights found changed), `kept_weights` (likewise, of linear layers of
+    compiled graphs where there is no oneDNN, packed), `index_cache` (likewise, of transposed
+    graphs), `graph_cache` (likewise, of pieces of compiled models; bytes: packed weights) and
+    `memory` (packed_weight_bytes). All are empty where the engine was never loaded.
     """
     native = _native.native()
     if native is None:
         kinds = ("calls", "prepacks", "fallbacks", "primitive_cache", "weight_cache")
-        return {kind: {} for kind in (*kinds, "index_cache", "graph_cache", "memory")}
+        caches = ("kept_weights", "index_cache", "graph_cache", "memory")
+        return {kind: {} for kind in (*kinds, *caches)}
     return native.stats()
 
 

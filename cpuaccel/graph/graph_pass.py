@@ -12,7 +12,7 @@ from torch.fx import Graph, Node
 
 from cpuaccel import _log, _native
 from cpuaccel._inductor import keys
-from cpuaccel.graph import choice, regions, report, rewriting
+from cpuaccel.graph import choice, kept_linears, regions, report, rewriting
 from cpuaccel.graph.timing import Race
 from cpuaccel.quant import engine
 
@@ -68,13 +68,15 @@ class GraphPass(_Base):  # type: ignore[misc]
 
 
 def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | None:
-    """Give oneDNN what it is to run of an inference graph; return what became of it."""
+    """Give oneDNN, or our kernels, what they are to run of an inference graph.
+
+    Returns what became of it.
+    """
     if not engine.is_enabled():
         report.say_left("graph", "cpuaccel is off")
         return None
     if not hasattr(_native.load(), "find_partitions"):
-        report.say_left("graph", "built without oneDNN")
-        return None
+        return kept_linears.rewrite(graph, _weights(graph))
     found = regions.cut(graph, _weights(graph), race)
     described = report.describe(found)  # names nodes, which will be gone
     rewriting.put_regions(graph, found.regions)

@@ -20,6 +20,7 @@
 #include "memory/allocator.h"
 #include "memory/machine.h"
 #include "ops/conv_choice.h"
+#include "ops/kept_weights.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
 #include "ops/prepack/packed_weight.h"
@@ -192,10 +193,14 @@ py::dict cache_stats(const ops::CacheStats& stats) {
 }
 
 // `mebibytes`: -1 for a quarter of the memory there is.
-void set_capacity(ops::TensorCache& cache, int64_t mebibytes) {
+template <typename Cache>
+void set_capacity(Cache& cache, int64_t mebibytes) {
   cache.set_capacity(mebibytes < 0 ? memory::machine_memory().limit / 4 : mebibytes << 20);
 }
-void set_weight_cache(int64_t mebibytes) { set_capacity(ops::weight_cache(), mebibytes); }
+void set_weight_cache(int64_t mebibytes) {
+  set_capacity(ops::weight_cache(), mebibytes);
+  set_capacity(ops::KeptWeights::instance(), mebibytes);
+}
 void set_index_cache(int64_t mebibytes) { set_capacity(ops::index_cache(), mebibytes); }
 
 py::dict all_stats() {
@@ -212,6 +217,7 @@ py::dict all_stats() {
   result["graph_cache"] = cache_stats({});
 #endif
   result["weight_cache"] = cache_stats(ops::weight_cache().stats());
+  result["kept_weights"] = cache_stats(ops::KeptWeights::instance().stats());
   result["index_cache"] = cache_stats(ops::index_cache().stats());
   result["memory"] = memory;
   return result;
@@ -220,6 +226,7 @@ py::dict all_stats() {
 void reset_all_stats() {
   reset_counters();
   ops::weight_cache().reset_stats();
+  ops::KeptWeights::instance().reset_stats();
   ops::index_cache().reset_stats();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().reset_stats();
@@ -229,6 +236,7 @@ void reset_all_stats() {
 
 void clear_all_caches() {
   ops::weight_cache().clear();  // before the memory that it gives back
+  ops::KeptWeights::instance().clear();
   ops::index_cache().clear();
   memory::block_pool().empty();
 #ifdef CPUACCEL_HAS_ONEDNN
@@ -335,8 +343,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("add_packed_weight_bytes", [](int64_t bytes) { packed_weight_bytes() += bytes; });
   module.def("gemm_panel", &ops::gemm_panel,
              "Columns of a panel of packed weights, for the instructions now in use.");
-  module.def("packs_pairs", &ops::packs_pairs,
-             "Whether weights of bfloat16 are packed, in pairs.");
+  module.def("packs_pairs", &ops::packs_pairs, "Whether weights of bfloat16 are packed, in pairs.");
   module.def("pairs_panel", &ops::pairs_panel, "As gemm_panel, of pairs.");
   module.def("pairs_depth", &ops::pairs_depth, py::arg("in_features"),
              "Pairs that weights of so many features take a column.");

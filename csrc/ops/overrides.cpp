@@ -30,6 +30,7 @@ std::span<const std::span<const Override>> op_overrides() {
       select_rows_overrides(),
       silu_overrides(),
       max_pool_f32_overrides(),
+      mkldnn_linear_overrides(),
       sparse_mm_overrides(),
       sparse_mm_reduce_overrides(),
       table_overrides(),

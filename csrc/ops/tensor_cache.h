@@ -79,7 +79,7 @@ TensorCache& weight_cache();  // casts of weights, and weights in pairs of bfloa
 // Forms of the weight cache: a type that was cast to, or this and the columns of a panel.
 inline constexpr int64_t kPairsForm = int64_t{1} << 16;
 
-TensorCache& index_cache();   // transposed graphs
+TensorCache& index_cache();  // transposed graphs
 
 // `weight` in another type, kept for the next time.
 at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type);

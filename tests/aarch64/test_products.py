@@ -165,3 +165,27 @@ def test_packed_floats_are_rounded_once_under_fast_math() -> None:
             for rows in (20, 3, 1):
                 torch.testing.assert_close(packed(x[:rows]), expected[:rows], atol=0.02, rtol=0.02)
         assert cpuaccel.stats()["weight_cache"]["misses"] == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_second_call_creates_no_primitive_of_onednn(
+    dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Through torch's kernels its cache has it; ours call no oneDNN at all."""
+    layer, x = nn.Linear(64, 64).to(dtype), torch.randn(32, 64).to(dtype)
+    verbose = torch.backends.mkldnn.VERBOSE_ON_CREATION
+
+    def said(provider: str) -> str:
+        cpuaccel.config.set(PROVIDER, provider)
+        try:
+            with torch.no_grad(), torch.backends.mkldnn.verbose(verbose):
+                layer(x)
+            return capfd.readouterr().out
+        finally:
+            cpuaccel.config.set(PROVIDER, "auto")
+
+    first, second = said("intree"), said("intree")
+    assert ("create:cache_miss" in first) == load().has_bf16_arithmetic()
+    assert "create:cache_miss" not in second
+    said("cpuaccel")
+    assert "onednn_verbose" not in said("cpuaccel")

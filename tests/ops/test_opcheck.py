@@ -8,6 +8,7 @@ of packed weights cannot be ("'__len__' is not implemented").
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from typing import Any
 
@@ -27,7 +28,7 @@ def has_onednn() -> bool:
 
 
 _CHECKS = ("test_autograd_registration", "test_faketensor")
-_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels")
+_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", "kept_linear")
 _QUANTISER = (0.05, 120)
 _TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
 
@@ -55,6 +56,7 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
     row_binary = (None, 1.0, 0, _quint8(3, 6), *_QUANTISER, False)
     return {
         "quantized_table": (image, _TABLE, *_QUANTISER),
+        "kept_linear": (torch.randn(3, 16), torch.randn(24, 16), torch.randn(24), "gelu"),
         "shuffle_channels": ([image, image], 2, 1, 0, None, *_QUANTISER),
         "conv2d_table": (image, _conv(), *own, _TABLE, *_QUANTISER),
         "conv2d_add": (image, _conv(), *own, *image_binary),
@@ -67,7 +69,8 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
 
 def _ops_on_tensors() -> set[str]:
     """Names of our ops that take and return tensors; the describe_ ops return text."""
-    _native.load()
+    for name in ("resize", "kept_linear"):  # Python's registrations
+        importlib.import_module(f"cpuaccel._ops.{name}")
     schemas = torch._C._jit_get_all_schemas()
     return {
         schema.name.removeprefix("cpuaccel::")
@@ -96,8 +99,9 @@ _OF_GRAPHS = {
     *("gatv2_sum", "gatv2_sum_backward"),
 }
 """Checked in tests/gnn, but for the kept_ ones: they return what is cached, to eager code alone."""
-_OF_COMPILED = {"graph_region", "graph_region_by_torch", "resize"} if has_onednn() else set()
-"""Checked in tests/graph; the second is the first in ops of torch, the third in Dynamo's graphs."""
+_OF_REGIONS = {"graph_region", "graph_region_by_torch"} if has_onednn() else set()
+_OF_COMPILED = {"resize", *_OF_REGIONS}
+"""Checked in tests/graph: the first is in Dynamo's graphs, the third the second in torch's ops."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
     *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),

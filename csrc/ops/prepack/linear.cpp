@@ -18,6 +18,7 @@
 #include "ops/gemm_type.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/own_call.h"
+#include "ops/prepack/linear.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/tensor_cache.h"
 #include "ops/torch_kernel.h"
@@ -32,24 +33,6 @@ bool usual_bias(const at::Tensor& bias, const PackedShape& shape, at::ScalarType
   return bias.device().is_cpu() && bias.layout() == at::kStrided && !bias.is_neg() &&
          bias.dim() == 1 && bias.size(0) == shape.out_features &&
          (found == type || (mixed && is_gemm_type(found)));
-}
-
-const char* why_torch(const at::Tensor& input, const PackedView& view, const PackedShape& shape,
-                      const std::optional<at::Tensor>& bias, bool mixed) {
-  if (const char* why = view.why_refused()) {
-    return why;
-  }
-  if (input.layout() != at::kStrided || !input.device().is_cpu() || input.is_neg() ||
-      input.dim() == 0 || input.size(-1) != shape.in_features) {
-    return "an input of another size or layout";
-  }
-  if (!mixed && input.scalar_type() != view.type()) {
-    return "an input of another type";
-  }
-  if (bias && bias->defined() && !usual_bias(*bias, shape, input.scalar_type(), mixed)) {
-    return "a bias of another size or type";
-  }
-  return nullptr;
 }
 
 at::Tensor run_torch(const at::Tensor& input, const at::Tensor& packed, const PackedShape& shape,
@@ -106,18 +89,45 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
   const PackedView view(kOp, packed, shape);
   TORCH_CHECK(!dtype || input.scalar_type() == *dtype, kOp, ": expected input to be of dtype ",
               dtype.value_or(at::kFloat), ", but got ", input.scalar_type());
-  if (const char* why = why_torch(input, view, shape, bias, dtype.has_value())) {
+  if (const char* why = why_no_packed_product(input, view, shape, bias, dtype.has_value())) {
     count_refusal("packed_linear", why);
     return run_torch(input, packed, shape, bias, dtype);
   }
+  return packed_product(input, packed, view, shape, bias, {});
+}
+
+}  // namespace
+
+const char* why_no_packed_product(const at::Tensor& input, const PackedView& view,
+                                  const PackedShape& shape, const std::optional<at::Tensor>& bias,
+                                  bool mixed) {
+  if (const char* why = view.why_refused()) {
+    return why;
+  }
+  if (input.layout() != at::kStrided || !input.device().is_cpu() || input.is_neg() ||
+      input.dim() == 0 || input.size(-1) != shape.in_features) {
+    return "an input of another size or layout";
+  }
+  if (!mixed && input.scalar_type() != view.type()) {
+    return "an input of another type";
+  }
+  if (bias && bias->defined() && !usual_bias(*bias, shape, input.scalar_type(), mixed)) {
+    return "a bias of another size or type";
+  }
+  return nullptr;
+}
+
+at::Tensor packed_product(const at::Tensor& input, const at::Tensor& packed, const PackedView& view,
+                          const PackedShape& shape, const std::optional<at::Tensor>& bias,
+                          const kernels::GemmAfter& after) {
   CPUACCEL_OWN_CALL(packed_linear);
   at::DimVector sizes(input.sizes());
-  sizes.back() = out_features;
+  sizes.back() = shape.out_features;
   at::Tensor dst = at::detail::empty_cpu(sizes, input.scalar_type());
   if (dst.numel() == 0) {
     return dst;
   }
-  const at::Tensor src = input.dim() == 2 ? input : input.reshape({-1, in_features});
+  const at::Tensor src = input.dim() == 2 ? input : input.reshape({-1, shape.in_features});
   const at::Tensor row = bias && bias->defined() ? bias->contiguous() : at::Tensor();
   const auto type = gemm_type(src.scalar_type());
   auto call =
@@ -126,11 +136,10 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
   if (row.defined()) {
     call.bias = {row.const_data_ptr(), gemm_type(row.scalar_type()), kernels::GemmBiasAxis::n};
   }
+  call.after = after;
   run(call, view, packed, shape);
   return dst;
 }
-
-}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   library.def(

@@ -80,6 +80,14 @@ kernels::GemmMatrix matrix_of(const at::Tensor& matrix) {
           matrix.stride(1), 0};
 }
 
+at::Tensor pack_panels(const at::Tensor& matrix, kernels::GemmFunction* row) {
+  const int64_t K = matrix.size(0), N = matrix.size(1);
+  at::Tensor packed = empty_packed(K, N, panel_of(row), matrix.scalar_type());
+  kernels::GemmPacked(packed.mutable_data_ptr(), gemm_type(matrix.scalar_type()), K, N, row)
+      .pack(matrix_of(matrix));
+  return packed;
+}
+
 at::Tensor pack_pairs(const at::Tensor& matrix, kernels::GemmBf16Function* row) {
   const int64_t K = matrix.size(0), N = matrix.size(1);
   at::Tensor packed = empty_packed(row().count(K), N, panel_of(row), at::kInt);
@@ -98,17 +106,9 @@ at::Tensor pack_linear(const at::Tensor& weight, int64_t panel, bool pairs) {
   TORCH_CHECK(!pairs || weight.scalar_type() != at::kHalf, kPack,
               ": expected weight to be of float32 or bfloat16 for pairs, but got ",
               weight.scalar_type());
-  const at::Tensor matrix = weight.t();
-  at::Tensor packed;
-  if (pairs) {
-    packed = pack_pairs(matrix, find_row(kPack, panel, kernels::all_gemm_bf16_kernels()).row);
-  } else {
-    const auto row = find_row(kPack, panel, kernels::gemm_kernels()).row;
-    const int64_t K = matrix.size(0), N = matrix.size(1);
-    packed = empty_packed(K, N, panel, weight.scalar_type());
-    kernels::GemmPacked(packed.mutable_data_ptr(), gemm_type(weight.scalar_type()), K, N, row)
-        .pack(matrix_of(matrix));
-  }
+  const at::Tensor packed =
+      pairs ? pack_pairs(weight.t(), find_row(kPack, panel, kernels::all_gemm_bf16_kernels()).row)
+            : pack_panels(weight.t(), find_row(kPack, panel, kernels::gemm_kernels()).row);
   prepacks().add(Op::packed_linear, Provider::own);
   return packed;
 }
@@ -128,6 +128,8 @@ bool packs_pairs() {
 int64_t pairs_panel() { return panel_of(best_pairs_row()); }
 
 int64_t pairs_depth(int64_t in_features) { return best_pairs_row()().count(in_features); }
+
+at::Tensor pack_panels(const at::Tensor& matrix) { return pack_panels(matrix, best_row()); }
 
 at::Tensor pack_pairs(const at::Tensor& matrix) { return pack_pairs(matrix, best_pairs_row()); }
 

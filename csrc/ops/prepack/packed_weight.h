@@ -35,7 +35,9 @@ bool packs_pairs();
 int64_t pairs_panel();
 int64_t pairs_depth(int64_t in_features);
 
-// A matrix of in_features x out_features, float32 (rounded) or bfloat16 of any strides, in pairs.
+// A matrix of in_features x out_features, of any strides, in panels for the instructions now in
+// use: of its type, or of float32 (which is rounded) or bfloat16 in pairs.
+at::Tensor pack_panels(const at::Tensor& matrix);
 at::Tensor pack_pairs(const at::Tensor& matrix);
 
 // `packed` as gemm takes it, which must live as long. Throws if it is not `shape`'s.

@@ -1,0 +1,80 @@
+// cpuaccel::kept_linear: what compiled graphs call for a linear layer whose weight lasts.
+//
+//   result[..., n] = f(bias[n] + sum over k of input[..., k] * weight[n, k])
+//
+// weight: out_features x in_features; result and bias are of input's type, which may be bfloat16
+// where the weight is float32: it is rounded while it is packed. f is "" (nothing) or one of
+// following.cpp. The weight is packed once (kept_weights.h). What is unusual goes to torch's ops.
+
+#include <ATen/ops/linear.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <string>
+
+#include "base/plugin.h"
+#include "ops/following.h"
+#include "ops/gemm_type.h"
+#include "ops/kept_weights.h"
+#include "ops/matmul/fastmath.h"
+#include "ops/prepack/linear.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr auto kOp = "cpuaccel::kept_linear";
+
+at::Tensor run_torch(const at::Tensor& input, const at::Tensor& weight,
+                     const std::optional<at::Tensor>& bias, const FollowingFunction* following) {
+  const at::Tensor result = at::linear(input, weight.to(input.scalar_type()), bias);
+  return following == nullptr ? result : following->by_torch(result);
+}
+
+const char* why_torch(const at::Tensor& input, const at::Tensor& weight) {
+  if (!plugin_on()) {
+    return "cpuaccel is off";
+  }
+  const bool types = weight.scalar_type() == input.scalar_type() ||
+                     (weight.scalar_type() == at::kFloat && input.scalar_type() == at::kBFloat16);
+  if (!types || !is_gemm_type(weight.scalar_type())) {
+    return "an input of another type";
+  }
+  if (weight.dim() != 2 || weight.layout() != at::kStrided || !weight.device().is_cpu() ||
+      weight.is_neg() || weight.numel() == 0 || !weight.is_non_overlapping_and_dense()) {
+    return "a weight of another size or layout";
+  }
+  return nullptr;
+}
+
+bool in_pairs(const at::Tensor& input, const at::Tensor& weight) {
+  return packs_pairs() && (input.scalar_type() == at::kBFloat16 ||
+                           (weight.scalar_type() == at::kFloat && fastmath_on()));
+}
+
+at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, const std::string& function) {
+  const FollowingFunction* following = find_following(kOp, function);
+  const char* why = why_torch(input, weight);
+  if (why == nullptr) {
+    const auto kept = KeptWeights::instance().get(weight, in_pairs(input, weight));
+    const PackedShape shape{kept.panel, weight.size(0), weight.size(1)};
+    const PackedView view(kOp, kept.values, shape);
+    why = why_no_packed_product(input, view, shape, bias, true);
+    if (why == nullptr) {
+      return packed_product(input, kept.values, view, shape, bias, after_of(following));
+    }
+  }
+  count_refusal("kept_linear", why);
+  return run_torch(input, weight, bias, following);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def("kept_linear(Tensor input, Tensor weight, Tensor? bias, str function) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("kept_linear", kept_linear); }
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,146 @@
+#include "ops/kept_weights.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/fork.h"
+#include "ops/prepack/packed_weight.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+// What is made in inference mode could not be used outside of it.
+KeptWeights::Packed pack(const at::Tensor& weight, bool pairs, int64_t panel) {
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
+  return {pairs ? pack_pairs(weight.t()) : pack_panels(weight.t()), panel};
+}
+
+int64_t bytes_of(const KeptWeights::Packed& packed) {
+  return static_cast<int64_t>(packed.values.nbytes());
+}
+
+}  // namespace
+
+KeptWeights& KeptWeights::instance() {
+  static auto& cache = *std::unique_ptr<KeptWeights>(new KeptWeights).release();
+  return cache;
+}
+
+KeptWeights::KeptWeights() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
+  reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
+}
+
+KeptWeights::Packed KeptWeights::get(const at::Tensor& weight, bool pairs) {
+  const int64_t panel = pairs ? pairs_panel() : gemm_panel();
+  std::shared_ptr<Entry> entry;
+  {
+    const std::scoped_lock lock(mutex_);
+    entry = find(weight, pairs, panel);
+  }
+  // Read without the lock: other threads run meanwhile.
+  const bool unchanged =
+      entry && entry->watched.unchanged(entry->looks.fetch_add(1, std::memory_order_relaxed));
+  const std::scoped_lock lock(mutex_);
+  if (unchanged) {
+    ++stats_.hits;
+    return entry->packed;
+  }
+  ++stats_.misses;
+  drop_expired();
+  drop_changed(weight, entry.get());
+  // Watched before it is read for packing: a write in between is seen in the next call.
+  entry = std::make_shared<Entry>(WatchedTensor(weight), weight.const_data_ptr(), pairs);
+  entry->packed = pack(weight, pairs, panel);
+  const Packed packed = entry->packed;
+  if (bytes_of(packed) <= stats_.capacity) {
+    order_.push_front(std::move(entry));
+    index_.emplace(order_.front()->data, order_.begin());
+    stats_.bytes += bytes_of(packed);
+    shrink_to(stats_.capacity);
+  }
+  return packed;
+}
+
+std::shared_ptr<KeptWeights::Entry> KeptWeights::find(const at::Tensor& weight, bool pairs,
+                                                      int64_t panel) {
+  const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
+  for (auto each = begin; each != end; ++each) {
+    const auto& entry = *each->second;
+    if (entry->pairs == pairs && entry->packed.panel == panel && entry->watched.is(weight)) {
+      order_.splice(order_.begin(), order_, each->second);
+      return entry;
+    }
+  }
+  return nullptr;
+}
+
+void KeptWeights::drop(Entries::iterator entry) {
+  const auto [begin, end] = index_.equal_range((*entry)->data);
+  index_.erase(std::find_if(begin, end, [&](const auto& each) { return each.second == entry; }));
+  stats_.bytes -= bytes_of((*entry)->packed);
+  order_.erase(entry);
+}
+
+void KeptWeights::drop_expired() {
+  for (auto entry = order_.begin(); entry != order_.end();) {
+    const auto next = std::next(entry);
+    if ((*entry)->watched.expired()) {
+      drop(entry);
+    }
+    entry = next;
+  }
+}
+
+void KeptWeights::drop_changed(const at::Tensor& weight, const Entry* changed) {
+  std::vector<Entries::iterator> outdated;
+  const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
+  for (auto each = begin; each != end; ++each) {
+    const auto& entry = *each->second;
+    if (entry.get() == changed || !entry->watched.is(weight)) {
+      outdated.push_back(each->second);
+    }
+  }
+  stats_.stale += static_cast<int64_t>(outdated.size());
+  for (const auto entry : outdated) {
+    drop(entry);
+  }
+}
+
+void KeptWeights::shrink_to(int64_t bytes) {
+  while (stats_.bytes > bytes) {
+    drop(std::prev(order_.end()));
+    ++stats_.evictions;
+  }
+}
+
+void KeptWeights::set_capacity(int64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  stats_.capacity = bytes;
+  shrink_to(bytes);
+}
+
+void KeptWeights::clear() {
+  const std::scoped_lock lock(mutex_);
+  order_.clear();
+  index_.clear();
+  stats_.bytes = 0;
+}
+
+CacheStats KeptWeights::stats() {
+  const std::scoped_lock lock(mutex_);
+  auto result = stats_;
+  result.size = static_cast<int64_t>(order_.size());
+  return result;
+}
+
+void KeptWeights::reset_stats() {
+  const std::scoped_lock lock(mutex_);
+  stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0;
+}
+
+}  // namespace cpuaccel::ops

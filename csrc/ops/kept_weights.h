@@ -1,0 +1,63 @@
+// Weights of compiled graphs in packed form: what kept_linear reads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "ops/cache_stats.h"
+#include "ops/graph/watch.h"
+
+namespace cpuaccel::ops {
+
+// A weight is packed at its first use, and again when it has changed: it is looked at in every call
+// as those of graph regions are (WatchedTensor). What was made of one that is gone goes at the next
+// miss; least recently used goes where they take more than the capacity.
+class KeptWeights {
+ public:
+  static KeptWeights& instance();
+
+  // `weight` (out_features x in_features, dense) as packed_linear takes it: in panels of its type,
+  // or in pairs of bfloat16.
+  struct Packed {
+    at::Tensor values;
+    int64_t panel;
+  };
+  Packed get(const at::Tensor& weight, bool pairs);
+
+  void set_capacity(int64_t bytes);
+  void clear();
+  CacheStats stats();
+  void reset_stats();
+
+ private:
+  KeptWeights();
+
+  struct Entry {
+    WatchedTensor watched;
+    const void* data;
+    bool pairs;
+    Packed packed;
+    std::atomic<uint64_t> looks{0};
+  };
+  using Entries = std::list<std::shared_ptr<Entry>>;  // front: used last
+
+  std::shared_ptr<Entry> find(const at::Tensor& weight, bool pairs, int64_t panel);
+  void drop(Entries::iterator entry);
+  void drop_expired();
+  // What was made of `weight` before it was written to: of another version, and `changed`.
+  void drop_changed(const at::Tensor& weight, const Entry* changed);
+  void shrink_to(int64_t bytes);
+
+  std::mutex& mutex_;
+  Entries order_;
+  std::unordered_multimap<const void*, Entries::iterator> index_;  // by Entry::data
+  CacheStats stats_;
+};
+
+}  // namespace cpuaccel::ops

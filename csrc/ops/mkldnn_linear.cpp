@@ -1,0 +1,137 @@
+// mkldnn::_linear_pointwise on Arm: what Inductor calls for linear layers whose weight it froze.
+//
+// torch has the weight in a layout of oneDNN's there that only a reference kernel reads in bfloat16
+// or under fast math, a hundred times slower than eager (pytorch #180447). Ours packs it once, by
+// the tensor, which nobody writes to: it is opaque.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/fork.h"
+#include "ops/following.h"
+#include "ops/gemm_type.h"
+#include "ops/lists.h"
+#include "ops/matmul/fastmath.h"
+#include "ops/prepack/linear.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+#if defined(__aarch64__)
+
+using OptionalTensor = std::optional<at::Tensor>;
+using Scalars = torch::List<std::optional<at::Scalar>>;
+
+// Opaque weights in packed form, as long as they live.
+class FrozenWeights {
+ public:
+  static FrozenWeights& instance() {
+    static auto& weights = *std::make_unique<FrozenWeights>().release();
+    return weights;
+  }
+
+  at::Tensor get(const at::Tensor& opaque, bool pairs) {
+    const std::scoped_lock lock(mutex_);
+    auto& entry = entries_[opaque.unsafeGetTensorImpl()];
+    if (!entry.opaque || entry.opaque->expired()) {
+      std::erase_if(entries_, [](const auto& each) {
+        return each.second.opaque && each.second.opaque->expired();
+      });
+      return made(entries_[opaque.unsafeGetTensorImpl()], opaque, pairs);
+    }
+    const at::Tensor& packed = pairs ? entry.pairs : entry.panels;
+    return packed.defined() ? packed : made(entry, opaque, pairs);
+  }
+
+ private:
+  struct Entry {
+    std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> opaque;
+    at::Tensor panels, pairs;
+  };
+
+  // What is made in inference mode could not be used outside of it.
+  static at::Tensor made(Entry& entry, const at::Tensor& opaque, bool pairs) {
+    const c10::InferenceMode normal(false);
+    const at::NoGradGuard no_grad;
+    const at::Tensor matrix = opaque.to_dense().t();
+    entry.opaque.emplace(opaque.getIntrusivePtr());
+    return pairs ? entry.pairs = pack_pairs(matrix) : entry.panels = pack_panels(matrix);
+  }
+
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);
+  std::unordered_map<const c10::TensorImpl*, Entry> entries_;
+};
+
+// Inductor's names of functions; null for one that is not known.
+std::optional<std::string_view> following_name(std::string_view attr,
+                                               std::optional<std::string_view> algorithm) {
+  if (attr == "none") {
+    return "";
+  }
+  if (attr == "swish") {
+    return "silu";
+  }
+  if (attr == "gelu") {
+    return algorithm == "tanh" ? "gelu_tanh" : "gelu";
+  }
+  return attr == "relu" || attr == "hardswish" ? std::optional(attr) : std::nullopt;
+}
+
+const char* why_torch(const at::Tensor& X, const at::Tensor& W, bool known) {
+  if (!known) {
+    return "a function that our kernels do not have";
+  }
+  const bool types = X.scalar_type() == W.scalar_type() &&
+                     (X.scalar_type() == at::kFloat || X.scalar_type() == at::kBFloat16);
+  return types && X.layout() == at::kStrided && W.is_mkldnn() && W.dim() == 2
+             ? nullptr
+             : "operands of another type or layout";
+}
+
+template <OpName kName>
+at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const OptionalTensor& B,
+                            std::string_view attr, Scalars scalars,
+                            std::optional<std::string_view> algorithm) {
+  const auto name = following_name(attr, algorithm);
+  const char* why = why_torch(X, W, name.has_value());
+  if (why == nullptr) {
+    const bool pairs = packs_pairs() && (X.scalar_type() == at::kBFloat16 || fastmath_on());
+    const at::Tensor packed = FrozenWeights::instance().get(W, pairs);
+    const PackedShape shape{pairs ? pairs_panel() : gemm_panel(), W.size(0), W.size(1)};
+    const PackedView view(kName.text, packed, shape);
+    why = why_no_packed_product(X, view, shape, B, true);
+    if (why == nullptr) {
+      return packed_product(X, packed, view, shape, B, after_of(find_following(kName.text, *name)));
+    }
+  }
+  count_refusal(kName.text, why);
+  return call_torch_under(c10::DispatchKey::MkldnnCPU, kName.text, X, W, B, attr, scalars,
+                          algorithm)
+      .toTensor();
+}
+
+constexpr std::array kOverrides{
+    CPUACCEL_OVERRIDE("mkldnn::_linear_pointwise", c10::DispatchKey::MkldnnCPU, linear_pointwise)};
+
+#endif
+
+}  // namespace
+
+std::span<const Override> mkldnn_linear_overrides() {
+#if defined(__aarch64__)
+  return kOverrides;
+#else
+  return {};
+#endif
+}
+
+}  // namespace cpuaccel::ops
