@@ -15,6 +15,7 @@
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/paths.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -363,8 +364,8 @@ TEST_P(GemmTest, Packed) {
         call.b.data = nullptr;
         gemm(call);
         item.check();
-        const int64_t padded = (shape.N + 31) / 32 * 32;
-        EXPECT_LE(packed.bytes(), static_cast<size_t>(shape.K * padded * gemm_type_size(type)));
+        const int64_t padded = round_up(shape.N, GetParam().function().nr);
+        EXPECT_EQ(packed.bytes(), static_cast<size_t>(shape.K * padded * gemm_type_size(type)));
         TestMatrix back = item.b;
         back.fill(0.0f);
         GemmDst dst = back.dst();
@@ -403,6 +404,29 @@ TEST_P(GemmTest, PackedInMemoryOfTheCaller) {
   EXPECT_EQ(back, b);
   EXPECT_EQ(std::memcmp(memory.data(), owner.panel(0, 0), owner.bytes()), 0);
 }
+
+// Panels of every width come out as they went in, whatever this CPU's own are.
+TEST(GemmPacked, PanelsOfAnotherCpu) {
+  constexpr int64_t kK = 300, kN = 70;
+  std::vector<float> b(kK * kN), back(kK * kN);
+  std::iota(b.begin(), b.end(), 0.0f);
+  for (int64_t nr = 4; nr <= kGemmMaxNr; nr += 4) {
+    std::vector<float> memory(static_cast<size_t>(kK * round_up(kN, nr)));
+    GemmPacked packed(memory.data(), GemmType::f32, kK, kN, nr);
+    EXPECT_EQ(packed.row(), nullptr);
+    ASSERT_EQ(packed.bytes(), memory.size() * sizeof(float));
+    packed.pack({b.data(), GemmType::f32, kN, 1, 0});
+    for (const auto& row : usable_rows(gemm_kernels())) {
+      if (row.function().nr == nr) {
+        const GemmPacked own({b.data(), GemmType::f32, kN, 1, 0}, kK, kN, row.function);
+        EXPECT_EQ(std::memcmp(own.panel(0, 0), memory.data(), own.bytes()), 0) << row.name;
+      }
+    }
+    packed.unpack(back.data(), kN, 1);
+    ASSERT_EQ(back, b) << nr;
+  }
+}
+
 
 // Splits a range into three parts for three threads.
 void three_threads(int64_t begin, int64_t end, int64_t grain, const RangeBody& body) {

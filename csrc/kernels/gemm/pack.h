@@ -14,7 +14,7 @@ namespace cpuaccel::kernels {
 //   panels[p * kc * nr + k * nr + j] = B[k0 + k, n0 + p * nr + j]      0 <= k < kc, 0 <= j < nr
 //
 // for p < ceil(nc / nr). Columns of the last panel past nc are 0. n0 is a multiple of nr; nr is the
-// kernel's, a multiple of 4 that is 64 at most; kc is at most kGemmMaxKc. panels is 64-byte
+// kernel's, a multiple of 4 that is kGemmMaxNr at most; kc is at most kGemmMaxKc. panels is 64-byte
 // aligned.
 struct PanelBlock {
   int64_t g;
@@ -57,5 +57,6 @@ struct PackRows {
 };
 
 inline constexpr int64_t kGemmMaxKc = 512;
+inline constexpr int64_t kGemmMaxNr = 192;  // three of SVE's longest vectors
 
 }  // namespace cpuaccel::kernels

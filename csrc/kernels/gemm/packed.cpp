@@ -24,13 +24,17 @@ GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* 
 }
 
 GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFunction* for_row)
+    : GemmPacked(memory, type, K, N, for_row().nr) {
+  row_ = for_row;
+}
+
+GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr)
     : K_(K),
       N_(N),
       kc_(K == 0 ? 1 : gemm_kc(K)),
-      nr_(for_row().nr),
+      nr_(nr),
       padded_(round_up(N, nr_)),
       type_(type),
-      row_(for_row),
       data_(static_cast<char*>(memory)) {}
 
 void GemmPacked::pack(const GemmMatrix& b) {
@@ -63,7 +67,8 @@ void GemmPacked::for_each_panel(const Write& write) {
 
 void GemmPacked::pack_floats(const GemmMatrix& b) {
   const auto* src = static_cast<const float*>(b.data);
-  const GemmKernels& kernels = row_();
+  const auto row = row_ != nullptr ? row_ : first_usable(gemm_kernels()).function;
+  const GemmKernels& kernels = row();
   for_each_panel([&](int64_t k0, int64_t k, int64_t n0, int64_t n, char* to) {
     kernels.panels({.src = src + k0 * b.row_stride + n0 * b.column_stride,
                     .type = GemmType::f32,

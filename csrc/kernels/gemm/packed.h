@@ -24,13 +24,18 @@ class GemmPacked {
   GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFunction* for_row);
   void pack(const GemmMatrix& b);
 
+  // The same in panels of nr columns, which may be those of another CPU: row() is null, and gemm
+  // does not take it.
+  GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr);
+
   int64_t K() const { return K_; }
   int64_t N() const { return N_; }
   int64_t kc() const { return kc_; }  // rows of a block, a multiple of 4
   GemmType type() const { return type_; }
   GemmFunction* row() const { return row_; }
 
-  // Memory in use: N is rounded up to panels of 16 (AVX2), 32 (AVX-512) or 12 (NEON) columns.
+  // Memory in use: N is rounded up to panels of 16 (AVX2), 32 (AVX-512) or 12 (NEON) columns, or of
+  // three vectors (SVE).
   size_t bytes() const;
 
   // Writes element (k, n) to dst[k * row_stride + n * column_stride], of type().
@@ -49,7 +54,7 @@ class GemmPacked {
 
   int64_t K_, N_, kc_, nr_, padded_;
   GemmType type_;
-  GemmFunction* row_;
+  GemmFunction* row_ = nullptr;
   AlignedBlock owned_;
   char* data_;
 };

@@ -14,7 +14,7 @@
 
 namespace cpuaccel::ops {
 
-// Which weights: out_features x in_features, in panels of `panel` columns (12 to 48, as the
+// Which weights: out_features x in_features, in panels of `panel` columns (12 to 192, as the
 // instructions want it). The memory has one dimension and the weights' type; of int32 it holds
 // pairs, which are bfloat16 as gemm_bf16 reads them.
 struct PackedShape {
