@@ -77,10 +77,11 @@ ROWS = [
         r"::quads_along<.*OfF32",
         512,
     ),
+    Row("gemm", "arm64_sve", r"SveTile<.*::F32>::run<8, 3>", 0.95),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)
-INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t([a-z][\w.]*)\t?([^<\n/]*)", re.M)
+INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t([a-z][\w.]*)\t?((?:(?! *//)[^<\n])*)", re.M)
 BRANCHES = re.compile(r"(?:b\.\w+|b|cbn?z|tbn?z)$")
 
 

@@ -34,7 +34,8 @@ using GemmFunction = const GemmKernels&();
 #define CPUACCEL_GEMM_KERNELS(row) \
   row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
 #elif defined(__aarch64__)
-#define CPUACCEL_GEMM_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
+#define CPUACCEL_GEMM_KERNELS(row) \
+  row(arm64_sve, Isa::sve) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_GEMM_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -1,0 +1,93 @@
+// Vectors of floats as long as the CPU has them, in panels of three. Included by ISA sources only.
+//
+// Their types have no size, so there are no arrays of them: the sums of a tile are a pack of
+// parameters of inlined functions, sum number r * vectors + v that of row r and vector v.
+#pragma once
+
+#include <arm_sve.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/gemm/kernels.h"
+#include "kernels/inline.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct SveFloats {
+  static constexpr int kVectors = 3;
+  static constexpr int kRows = 8;  // 24 accumulators, 3 vectors of B: five are left for A
+
+  CPUACCEL_INLINE static int64_t lanes() { return static_cast<int64_t>(svcntw()); }
+
+  // Elements of B as vectors of floats, `vector` vectors behind src.
+  struct F32 {
+    using Element = float;
+    CPUACCEL_INLINE static svfloat32_t load(const float* src, int vector) {
+      return svld1_vnum_f32(svptrue_b32(), src, vector);
+    }
+  };
+  struct Bf16 {
+    using Element = uint16_t;
+    CPUACCEL_INLINE static svfloat32_t load(const uint16_t* src, int vector) {
+      const svbool_t all = svptrue_b32();
+      return svreinterpret_f32_u32(svlsl_n_u32_x(all, svld1uh_vnum_u32(all, src, vector), 16));
+    }
+  };
+  struct F16 {
+    using Element = uint16_t;
+    CPUACCEL_INLINE static svfloat32_t load(const uint16_t* src, int vector) {
+      const svbool_t all = svptrue_b32();
+      return svcvt_f32_f16_x(all, svreinterpret_f16_u32(svld1uh_vnum_u32(all, src, vector)));
+    }
+  };
+};
+
+// A pack of zeros to begin with.
+template <size_t>
+CPUACCEL_INLINE svfloat32_t sve_zero() {
+  return svdup_n_f32(0.0f);
+}
+
+// sum += a * b, in the register where the sum is, as in avx2.h.
+CPUACCEL_INLINE void sve_accumulate(svfloat32_t& sum, svfloat32_t a, svfloat32_t b) {
+  asm("fmla %0.s, %1/m, %2.s, %3.s" : "+w"(sum) : "Upl"(svptrue_b32()), "w"(a), "w"(b));
+}
+
+// Of three vectors, the one of that number.
+template <size_t kVector>
+CPUACCEL_INLINE svfloat32_t sve_pick(svfloat32_t v0, svfloat32_t v1, svfloat32_t v2) {
+  return kVector == 0 ? v0 : kVector == 1 ? v1 : v2;
+}
+
+// alpha * sum, of that row and vector, to C.
+template <int kVectors, size_t kVector>
+CPUACCEL_INLINE void sve_store_sum(const TileCall& call, int64_t row, svfloat32_t sum) {
+  const int64_t column = static_cast<int64_t>(kVector) * SveFloats::lanes();
+  const svbool_t all = svptrue_b32();
+  const svbool_t mask = kVector == kVectors - 1 ? svwhilelt_b32(column, call.n) : all;
+  float* to = call.c + row * call.c_stride + column;
+  const svfloat32_t before = call.add ? svld1_f32(mask, to) : svdup_n_f32(0.0f);
+  svst1_f32(mask, to, svmla_n_f32_x(all, before, sum, call.alpha));
+}
+
+// Of Family::run<kRows, kVectors> the instance for so many rows, as narrow as the columns allow.
+template <typename Family, int kRows = SveFloats::kRows, int kVectors = SveFloats::kVectors>
+CPUACCEL_INLINE auto* sve_instance(int64_t rows, int64_t columns) {
+  if constexpr (kVectors > 1) {
+    if (columns <= (kVectors - 1) * SveFloats::lanes()) {
+      return sve_instance<Family, kRows, kVectors - 1>(rows, columns);
+    }
+  }
+  if constexpr (kRows > 1) {
+    if (rows < kRows) {
+      return sve_instance<Family, kRows - 1, kVectors>(rows, columns);
+    }
+  }
+  return &Family::template run<kRows, kVectors>;
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
