@@ -78,6 +78,15 @@ ROWS = [
         512,
     ),
     Row("gemm", "arm64_sve", r"SveTile<.*::F32>::run<8, 3>", 0.95),
+    Row("gemm_bf16", "arm64_sve", r"SveQuadTile<false>::run<4, 3>", 0.96),
+    Row(
+        "gemm_bf16",
+        "arm64_sve",
+        r"SveQuadTile<false>::run<4, 3>",
+        0.75,
+        r"::quads_along<.*OfF32",
+        512,
+    ),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)

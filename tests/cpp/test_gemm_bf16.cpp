@@ -172,6 +172,21 @@ TEST_P(GemmBf16Test, PackedInBf16) {
   }
 }
 
+// Panels as wide as the row's are read as they are; others belong to gemm's arithmetic.
+TEST_P(GemmBf16Test, PackedByAnyRow) {
+  for (const auto& row : usable_rows(gemm_kernels())) {
+    GemmOptions options;
+    options.bf16_arithmetic = row.function().nr == GetParam().function().pairs().nr;
+    GemmCase item({14, 64, 700}, options);
+    const GemmPacked packed(item.call().b, item.shape.K, item.shape.N, row.function);
+    GemmCall call = item.call();
+    call.packed = &packed;
+    gemm_bf16(call, GetParam().function);
+    item.check();
+    ASSERT_FALSE(HasFailure()) << row.name;
+  }
+}
+
 // A zero that pads must not meet an infinity, and a NaN goes to the results of its row and column.
 TEST_P(GemmBf16Test, NotANumberStaysWhereItBelongs) {
   for (const float odd : {std::numeric_limits<float>::infinity(), std::nanf("")}) {

@@ -54,7 +54,8 @@ using GemmBf16Function = const GemmBf16Kernels&();
 #if defined(__x86_64__)
 #define CPUACCEL_GEMM_BF16_KERNELS(row) row(x86_avx512bf16, Isa::avx512_vnni) row(ref, Isa::ref)
 #elif defined(__aarch64__)
-#define CPUACCEL_GEMM_BF16_KERNELS(row) row(arm64_i8mm, Isa::i8mm) row(ref, Isa::ref)
+#define CPUACCEL_GEMM_BF16_KERNELS(row) \
+  row(arm64_sve, Isa::sve) row(arm64_i8mm, Isa::i8mm) row(ref, Isa::ref)
 #else
 #define CPUACCEL_GEMM_BF16_KERNELS(row) row(ref, Isa::ref)
 #endif
