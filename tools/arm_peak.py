@@ -60,6 +60,8 @@ class Row:
     source: str
     symbol: str
     limit: float
+    # Of the loop, where it is not that of the large tiles.
+    name: str = ""
     # A loop that rounds floats of A for the first, by bfcvtn, each of them for `reuse` columns: a
     # block of A is packed for one piece of work, of 512 columns where there are as many.
     converts: str = ""
@@ -68,12 +70,14 @@ class Row:
 
 ROWS = [
     Row("gemm", "arm64_neon", r"::tile<.*F32Elements>, 8, 3>", 0.95),
+    Row("gemm", "arm64_neon", r"::dot_tile<.*::F32Elements>, 6, 4>", 0.95, name="dot"),
     Row("gemm_bf16", "arm64_i8mm", r"::quad_tile<false, 4, 3>", 0.96),
     Row(
         "gemm_bf16",
         "arm64_i8mm",
         r"::quad_tile<false, 4, 3>",
         0.75,
+        "from f32",
         r"::quads_along<.*OfF32",
         512,
     ),
@@ -84,6 +88,7 @@ ROWS = [
         "arm64_sve",
         r"SveQuadTile<false>::run<4, 3>",
         0.75,
+        "from f32",
         r"::quads_along<.*OfF32",
         512,
     ),
@@ -192,7 +197,7 @@ def main() -> None:
         if len(objects) != 1:
             raise SystemExit(f"arm_peak: {build} has no {row.family}/{row.source}: is it built?")
         disassembly = output([objdump, "-d", "-C", "--no-show-raw-insn", str(objects[0])])
-        name = f"{row.family} {row.source}{' from f32' if row.converts else ''}"
+        name = f"{row.family} {row.source} {row.name}"
         for core in CORES:
             done, peak = rate(mca, row, disassembly, core)
             low = done / peak < row.limit

@@ -12,6 +12,7 @@ const GemmKernels& gemm_arm64_sve() {
   static const GemmKernels kernels{
       .mr = SveFloats::kRows,
       .nr = SveFloats::kVectors * SveFloats::lanes(),
+      .dot_rows = NeonFloats::DotTiles::kRows,
       .tile = sve_tiles,
       .dot = dots<NeonFloats>,
       .rows = rows_times<NeonFloats>,

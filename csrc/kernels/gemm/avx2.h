@@ -7,6 +7,7 @@
 
 #include "kernels/floats/avx2.h"
 #include "kernels/gemm/blocks.h"
+#include "kernels/gemm/dot_tiles.h"
 #include "kernels/gemm/half_avx2.h"
 #include "kernels/inline.h"
 
@@ -18,6 +19,7 @@ struct Avx2Floats : Floats8 {
   static constexpr int kRows = 6;  // 12 accumulators, 2 vectors of B and one of A: 15 of 16
   static constexpr int kPixels = 6;
   static constexpr int kRowsToBase = 3;
+  using DotTiles = DotTiles4x3;
 
   CPUACCEL_INLINE static Vector zero() { return _mm256_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm256_broadcast_ss(src); }

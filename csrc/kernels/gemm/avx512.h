@@ -7,6 +7,7 @@
 
 #include "kernels/floats/avx512.h"
 #include "kernels/gemm/blocks.h"
+#include "kernels/gemm/dot_tiles.h"
 #include "kernels/gemm/half_avx2.h"
 #include "kernels/inline.h"
 
@@ -19,6 +20,7 @@ struct Avx512Floats : Floats16 {
   static constexpr int kRows = 12;
   static constexpr int kPixels = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
   static constexpr int kRowsToBase = 3;
+  using DotTiles = DotTiles4x3;
 
   CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }

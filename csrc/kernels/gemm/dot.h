@@ -12,19 +12,10 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int kDotRows = 4;
-
-// Columns of a tile, and sums of an element: enough sums to hide the latency, few enough streams
-// for L1, whose ways they share where their distance is a power of two.
-template <int kRows>
-constexpr int kDotColumns = kRows == 4 ? 3 : 4;
-template <int kRows>
-constexpr int kDotSums = kRows == 1 ? 2 : 1;
-
 template <typename V, typename E, int kRows, int kColumns>
 void dot_tile(const DotCall& call, int64_t row, int64_t column) {
   using Vector = typename V::Vector;
-  constexpr int kSums = kDotSums<kRows>;
+  constexpr int kSums = V::DotTiles::template kSums<kRows>;
   Vector sums[kSums][kRows][kColumns];
   const float* a[kRows];
   const typename E::Element* b[kColumns];
@@ -121,7 +112,7 @@ CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column) 
 
 template <typename V, typename E, int kRows>
 void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
-  constexpr int kColumns = kDotColumns<kRows>;
+  constexpr int kColumns = V::DotTiles::template kColumns<kRows>;
   int64_t column = 0;
   for (; column + kColumns <= call.n; column += kColumns) {
     prefetch();
@@ -130,28 +121,30 @@ void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
   dot_tail<V, E, kRows, kColumns - 1>(call, row, column);
 }
 
+template <typename V, typename E, int kRows>
+CPUACCEL_INLINE void dot_some(const DotCall& call, int64_t row, int64_t rows,
+                              PrefetchWalk& prefetch) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) {
+      dot_some<V, E, kRows - 1>(call, row, rows, prefetch);
+      return;
+    }
+  }
+  dot_rows<V, E, kRows>(call, row, prefetch);
+}
+
 // Rows are shared out evenly, as in tile.h.
 template <typename V, typename E>
 void dot_elements(const DotCall& call) {
-  const int64_t count = (call.m + kDotRows - 1) / kDotRows;
+  constexpr int kRows = V::DotTiles::kRows;
+  constexpr int kColumns = V::DotTiles::template kColumns<kRows>;
+  const int64_t count = (call.m + kRows - 1) / kRows;
   const int64_t least = call.m / count;
-  PrefetchWalk prefetch(call.next, count * ((call.n + 2) / 3));
+  PrefetchWalk prefetch(call.next, count * ((call.n + kColumns - 1) / kColumns));
   int64_t row = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t rows = i < call.m % count ? least + 1 : least;
-    switch (rows) {
-      case 1:
-        dot_rows<V, E, 1>(call, row, prefetch);
-        break;
-      case 2:
-        dot_rows<V, E, 2>(call, row, prefetch);
-        break;
-      case 3:
-        dot_rows<V, E, 3>(call, row, prefetch);
-        break;
-      default:
-        dot_rows<V, E, 4>(call, row, prefetch);
-    }
+    dot_some<V, E, kRows>(call, row, rows, prefetch);
     row += rows;
   }
 }

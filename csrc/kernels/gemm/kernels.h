@@ -94,7 +94,8 @@ struct PixelsCall {
 using PixelsFunction = void(const PixelsCall& call);
 
 struct GemmKernels {
-  int64_t mr, nr;  // of the largest tile
+  int64_t mr, nr;    // of the largest tile
+  int64_t dot_rows;  // of dot's largest tile
   TileFunction* tile;
   DotFunction* dot;
   RowsFunction* rows;

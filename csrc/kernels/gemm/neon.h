@@ -7,6 +7,7 @@
 
 #include "kernels/floats/neon.h"
 #include "kernels/gemm/blocks.h"
+#include "kernels/gemm/dot_tiles.h"
 #include "kernels/gemm/half_neon.h"
 #include "kernels/inline.h"
 
@@ -18,6 +19,7 @@ struct NeonFloats : Floats4 {
   static constexpr int kRows = 8;  // 24 accumulators, 3 vectors of B: five are left for A
   static constexpr int kPixels = 8;
   static constexpr int kRowsToBase = 1;
+  using DotTiles = DotTiles6x4;
 
   CPUACCEL_INLINE static Vector zero() { return vdupq_n_f32(0.0f); }
   // A lane is broadcast where it is used: a load to all lanes takes a turn of the arithmetic units.

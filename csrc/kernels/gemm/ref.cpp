@@ -94,7 +94,8 @@ void pixels(const PixelsCall& call) {
 }  // namespace
 
 const GemmKernels& gemm_ref() {
-  static constexpr GemmKernels kernels{kMr, kNr, tile, dot, add_rows, load, panels, store, pixels};
+  static constexpr GemmKernels kernels{kMr,      kNr,  kMr,    tile,  dot,
+                                       add_rows, load, panels, store, pixels};
   return kernels;
 }
 

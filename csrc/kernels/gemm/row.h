@@ -15,6 +15,7 @@ template <typename V, typename Elements>
 constexpr GemmKernels kGemmKernels{
     .mr = V::kRows,
     .nr = V::kVectors * V::kLanes,
+    .dot_rows = V::DotTiles::kRows,
     .tile = tiles<V>,
     .dot = dots<V>,
     .rows = rows_times<V>,

@@ -11,18 +11,17 @@ namespace {
 
 // Vectors of the large operand that pass by all of the small one together. Tiles are 3 or 4 wide.
 constexpr int64_t kDotBlock = 12;
-// Of each, so much at a time: 12 KiB of a tile in L1. Sums across a register's lanes cost as much
-// as 10 % of this.
+// Of each, so much at a time: 12 or 16 KiB of a tile in L1. Sums across a register's lanes cost as
+// much as 10 % of this.
 constexpr int64_t kDotK = 1024;
-constexpr int64_t kTileRows = 4;
 
 struct DotSizes {
   int64_t kc, block;
 };
 
-DotSizes dot_sizes(int64_t rows, int64_t K) {
+DotSizes dot_sizes(int64_t rows, int64_t K, const GemmKernels& kernels) {
   // With one tile of rows nothing of the large operand is read twice.
-  const int64_t kc = rows <= kTileRows ? K : even_part(K, kDotK, 16);
+  const int64_t kc = rows <= kernels.dot_rows ? K : even_part(K, kDotK, 16);
   // Of short vectors more at a time, for what a block costs besides.
   return {kc, kDotBlock * at_least(kDotK / kc, 1)};
 }
@@ -32,7 +31,7 @@ template <typename Result>
 void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vectors,
                 const GemmRows& small, int64_t small_rows, const char* large, GemmType type,
                 int64_t stride, const Result& result_of) {
-  const DotSizes size = dot_sizes(small_rows, call.K);
+  const DotSizes size = dot_sizes(small_rows, call.K, kernels);
   const int64_t element = gemm_type_size(type);
   const int64_t grain = gemm_grain(at_least(small_rows, 4), size.block, call.K);
   for_each_piece(divide_up(vectors, size.block), grain, [&](int64_t piece) {

@@ -22,6 +22,7 @@ constexpr GemmKernels pairs_with(int64_t mr, int64_t nr, TileFunction* tile) {
   return {
       .mr = mr,
       .nr = nr,
+      .dot_rows = NeonPairs::DotTiles::kRows,
       .tile = tile,
       .dot = dot_elements<NeonPairs, NeonPairs::F32>,
       .rows = nullptr,  // B comes packed, or goes to dot
