@@ -427,7 +427,6 @@ TEST(GemmPacked, PanelsOfAnotherCpu) {
   }
 }
 
-
 // Splits a range into three parts for three threads.
 void three_threads(int64_t begin, int64_t end, int64_t grain, const RangeBody& body) {
   const int64_t part = std::max(grain, (end - begin + 2) / 3);
@@ -530,7 +529,7 @@ TEST(GemmPaths, EachIsTaken) {
     GemmOptions options;
     options.b_layout = layout;
     GemmCase item(shape, options);
-    return std::string(gemm_path(item.call()).name);
+    return std::string(gemm_path(item.call(), gemm_ref()).name);
   };
   EXPECT_EQ(path_of({1, 768, 768}, Layout::columns), "dot");
   EXPECT_EQ(path_of({16, 768, 768}, Layout::columns), "dot");

@@ -13,6 +13,7 @@ const GemmKernels& gemm_arm64_sve() {
       .mr = SveFloats::kRows,
       .nr = SveFloats::kVectors * SveFloats::lanes(),
       .dot_rows = NeonFloats::DotTiles::kRows,
+      .dot_most = NeonFloats::DotTiles::kMost,
       .tile = sve_tiles,
       .dot = dots<NeonFloats>,
       .rows = rows_times<NeonFloats>,

@@ -3,12 +3,16 @@
 // is a power of two.
 #pragma once
 
+#include "kernels/gemm/kernels.h"
+
 namespace cpuaccel::kernels {
 namespace {
 
 // x86: twelve sums at most, of which two are begun and eight are under way in a cycle.
 struct DotTiles4x3 {
   static constexpr int kRows = 4;
+  // Measured on Zen 3, with B from L3 and from memory.
+  static constexpr DotLimits kMost{48, 48};
   template <int kOf>
   static constexpr int kColumns = kOf == 4 ? 3 : 4;
   template <int kOf>
@@ -18,6 +22,9 @@ struct DotTiles4x3 {
 // Arm: four are begun in a cycle and sixteen are under way, of three loads in a cycle.
 struct DotTiles6x4 {
   static constexpr int kRows = 6;
+  // By llvm-mca for Neoverse V1: floats run as fast as tiles do. Halves are widened for every six
+  // rows, to 11 of 16 multiply-adds a cycle; an element of a panel costs a third of a cycle.
+  static constexpr DotLimits kMost{48, 12};
   template <int kOf>
   static constexpr int kColumns = 4;
   template <int kOf>

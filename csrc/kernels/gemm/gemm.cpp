@@ -47,7 +47,7 @@ void gemm(const GemmCall& call, GemmFunction* row) {
   }
   const GemmKernels& kernels = call.packed != nullptr ? call.packed->row()() : row();
   const bool nothing = call.K == 0 || (call.alpha == 0.0f && in_f32(call));
-  const auto run = nothing ? only_start : gemm_path(call).run;
+  const auto run = nothing ? only_start : gemm_path(call, kernels).run;
   // Small elements are shared out whole; of large ones, each is shared out.
   const int64_t grain = gemm_grain(call.M, call.N, at_least(call.K, 1));
   const bool whole = call.batch > 1 && (grain > 1 || call.batch >= 64);

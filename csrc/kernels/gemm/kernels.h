@@ -93,9 +93,15 @@ struct PixelsCall {
 };
 using PixelsFunction = void(const PixelsCall& call);
 
+// Rows of A up to which dot is faster than packing B for tile, by the type of B.
+struct DotLimits {
+  int64_t floats, halves;
+};
+
 struct GemmKernels {
   int64_t mr, nr;    // of the largest tile
   int64_t dot_rows;  // of dot's largest tile
+  DotLimits dot_most;
   TileFunction* tile;
   DotFunction* dot;
   RowsFunction* rows;

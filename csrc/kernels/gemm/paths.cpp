@@ -9,9 +9,6 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Up to here dot products were faster than packing B, whether B came from L3 or from memory (Zen
-// 3).
-constexpr int64_t kDotRowsMost = 48;
 // With so few columns a tile is mostly padding.
 constexpr int64_t kDotColumnsMost = 6;
 
@@ -22,22 +19,23 @@ bool plain_b(const GemmCall& call) {
 // The small operand may have to be copied as a whole.
 bool fits_scratch(int64_t rows, int64_t K) { return K <= kPackedFloats / rows - 32; }
 
-bool takes_rows(const GemmCall& call) {
+bool takes_rows(const GemmCall& call, const GemmKernels& /*kernels*/) {
   return call.M <= kRowsMost && plain_b(call) && call.b.column_stride == 1 &&
          fits_scratch(call.M, call.K);
 }
 
-bool takes_dot(const GemmCall& call) {
-  return call.M <= kDotRowsMost && plain_b(call) && call.b.row_stride == 1 &&
-         fits_scratch(call.M, call.K);
+bool takes_dot(const GemmCall& call, const GemmKernels& kernels) {
+  const DotLimits& most = kernels.dot_most;
+  return call.M <= (call.b.type == GemmType::f32 ? most.floats : most.halves) && plain_b(call) &&
+         call.b.row_stride == 1 && fits_scratch(call.M, call.K);
 }
 
-bool takes_dot_columns(const GemmCall& call) {
+bool takes_dot_columns(const GemmCall& call, const GemmKernels& /*kernels*/) {
   return call.N <= kDotColumnsMost && plain_b(call) && call.pack_a.write == nullptr &&
          call.a.column_stride == 1 && fits_scratch(call.N, call.K);
 }
 
-bool takes_any(const GemmCall& /*call*/) { return true; }
+bool takes_any(const GemmCall& /*call*/, const GemmKernels& /*kernels*/) { return true; }
 
 // In order; the last takes everything.
 constexpr std::array kPaths{
@@ -49,9 +47,9 @@ constexpr std::array kPaths{
 
 }  // namespace
 
-const GemmPath& gemm_path(const GemmCall& call) {
+const GemmPath& gemm_path(const GemmCall& call, const GemmKernels& kernels) {
   for (const auto& path : kPaths) {
-    if (path.takes(call)) {
+    if (path.takes(call, kernels)) {
       return path;
     }
   }

@@ -9,11 +9,11 @@ namespace cpuaccel::kernels {
 
 struct GemmPath {
   const char* name;
-  bool (*takes)(const GemmCall& call);
+  bool (*takes)(const GemmCall& call, const GemmKernels& kernels);
   void (*run)(const GemmCall& call, const GemmKernels& kernels, int64_t g);
 };
 
 // The first of the list in paths.cpp that takes the call, whose M, N and K are not 0.
-const GemmPath& gemm_path(const GemmCall& call);
+const GemmPath& gemm_path(const GemmCall& call, const GemmKernels& kernels);
 
 }  // namespace cpuaccel::kernels

@@ -94,8 +94,8 @@ void pixels(const PixelsCall& call) {
 }  // namespace
 
 const GemmKernels& gemm_ref() {
-  static constexpr GemmKernels kernels{kMr,      kNr,  kMr,    tile,  dot,
-                                       add_rows, load, panels, store, pixels};
+  static constexpr GemmKernels kernels{kMr,      kNr,  kMr,    {48, 48}, tile,  dot,
+                                       add_rows, load, panels, store,    pixels};
   return kernels;
 }
 

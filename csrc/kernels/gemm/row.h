@@ -16,6 +16,7 @@ constexpr GemmKernels kGemmKernels{
     .mr = V::kRows,
     .nr = V::kVectors * V::kLanes,
     .dot_rows = V::DotTiles::kRows,
+    .dot_most = V::DotTiles::kMost,
     .tile = tiles<V>,
     .dot = dots<V>,
     .rows = rows_times<V>,

@@ -127,7 +127,7 @@ void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
     GemmCall dots = pairs;
     dots.K = call.K / 2;
     dots.b = in_place(call.b);
-    if (dots.M > 0 && gemm_path(dots).run == gemm_dot) {
+    if (dots.M > 0 && gemm_path(dots, kernels.pairs()).run == gemm_dot) {
       operands.rows = kernels.rows;
       gemm(dots, kernels.pairs);
       return;

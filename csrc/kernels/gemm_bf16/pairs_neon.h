@@ -23,6 +23,8 @@ constexpr GemmKernels pairs_with(int64_t mr, int64_t nr, TileFunction* tile) {
       .mr = mr,
       .nr = nr,
       .dot_rows = NeonPairs::DotTiles::kRows,
+      // BFMMLA is twice as fast as BFDOT, and packs an element in an eighth of a cycle.
+      .dot_most = {8, 8},
       .tile = tile,
       .dot = dot_elements<NeonPairs, NeonPairs::F32>,
       .rows = nullptr,  // B comes packed, or goes to dot

@@ -21,6 +21,7 @@ const GemmKernels& pair_kernels() {
       .mr = V::kRows,
       .nr = V::kVectors * V::kLanes,
       .dot_rows = V::DotTiles::kRows,
+      .dot_most = V::DotTiles::kMost,
       .tile = tiles_of<V, V::F32>,
       .dot = dot_elements<V, V::F32>,
       .rows = nullptr,  // B comes packed, or goes to dot
