@@ -23,9 +23,8 @@ inline float function_ref(ConvFunction function, float x) {
   return x;
 }
 
-// Writes element `offset`, of channel `oc`.
-inline void store_ref(const ConvDst& dst, int64_t offset, int64_t oc, int32_t acc) {
-  float real = std::fma(static_cast<float>(acc), dst.scales[oc], dst.bias[oc]);
+// Writes element `offset`, of a real number that the function is still to be applied to.
+inline void store_real_ref(const ConvDst& dst, int64_t offset, float real) {
   real = function_ref(dst.function, real);
   if (dst.type == DstType::f32) {
     static_cast<float*>(dst.data)[offset] = real;
@@ -33,11 +32,16 @@ inline void store_ref(const ConvDst& dst, int64_t offset, int64_t oc, int32_t ac
   }
   // Beyond this everything is clamped, and the sum with a zero point stays within int32.
   constexpr float kLimit = 1.0e9f;
-  real *= dst.inverse_scale;
+  real = std::isnan(real) ? 0.0f : real * dst.inverse_scale;
   const float limited = real < -kLimit ? -kLimit : real > kLimit ? kLimit : real;
   int32_t value = static_cast<int32_t>(std::nearbyint(limited)) + dst.zero_point;
   value = value < dst.min ? dst.min : value > dst.max ? dst.max : value;
   static_cast<uint8_t*>(dst.data)[offset] = static_cast<uint8_t>(value ^ dst.flip());
+}
+
+// Writes element `offset`, of channel `oc`.
+inline void store_ref(const ConvDst& dst, int64_t offset, int64_t oc, int32_t acc) {
+  store_real_ref(dst, offset, std::fma(static_cast<float>(acc), dst.scales[oc], dst.bias[oc]));
 }
 
 }  // namespace

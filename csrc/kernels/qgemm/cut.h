@@ -1,0 +1,56 @@
+// How a product is cut into blocks and pieces of work.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/qgemm/kernels.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+
+// A tile's rows and a panel, of this many bytes in a block of K, stay in an L1 cache of 64 KiB.
+inline constexpr int64_t kQgemmL1Bytes = 40 * 1024;
+// Rows whose bytes stay in an L2 cache while panels pass by.
+inline constexpr int64_t kQgemmL2Bytes = 512 * 1024;
+// Sums of blocks of K, which stay there too.
+inline constexpr int64_t kQgemmSumBytes = 128 * 1024;
+// Multiply-adds that are worth a thread: some 10 us.
+inline constexpr int64_t kQgemmThreadWork = 2 << 20;
+
+struct QgemmCut {
+  int64_t row_tiles, panels;
+  // Pieces are row_blocks times column_chunks; pieces of one block of rows share its bytes.
+  int64_t row_blocks = 1, column_chunks = 1;
+  // Runs of a block of K: all, where one is read but once.
+  int64_t runs;
+
+  QgemmCut(const QgemmKernels& kernels, int64_t M, int64_t N, int64_t K, int64_t threads)
+      : row_tiles(divide_up(M, kernels.mr)),
+        panels(divide_up(N, kernels.nr)),
+        runs(std::max<int64_t>(1, qgemm_runs(kernels, K))) {
+    const int64_t most_rows = std::clamp<int64_t>(kQgemmL2Bytes / (K + 1), 32, 256);
+    const double work =
+        static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K + 1);
+    const auto wanted = static_cast<int64_t>(
+        std::min(static_cast<double>(threads), 1.0 + work / double{kQgemmThreadWork}));
+    row_blocks = divide_up(row_tiles, most_rows / kernels.mr);
+    if (row_blocks < 4 * wanted) {
+      // So that threads get as many pieces each.
+      row_blocks = row_blocks > wanted ? round_up(row_blocks, wanted) : row_blocks;
+      row_blocks = std::min(row_tiles, std::max(row_blocks, divide_up(wanted, panels)));
+      column_chunks = std::min(panels, divide_up(wanted, row_blocks));
+    }
+    const int64_t most_runs = kQgemmL1Bytes / ((kernels.mr + kernels.nr) * kernels.run);
+    if (row_tiles > 1) {
+      runs = divide_up(runs, divide_up(runs, std::max<int64_t>(1, most_runs)));
+    }
+  }
+
+  // Where block i of `blocks` of `total` begins; the last one ends where block `blocks` begins.
+  static int64_t border(int64_t total, int64_t blocks, int64_t i) {
+    return total / blocks * i + std::min(i, total % blocks);
+  }
+};
+
+}  // namespace cpuaccel::kernels

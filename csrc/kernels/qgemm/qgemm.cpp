@@ -1,0 +1,190 @@
+#include "kernels/qgemm/qgemm.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/parallel.h"
+#include "kernels/gemm/pieces.h"
+#include "kernels/qgemm/cut.h"
+#include "kernels/qgemm/kernels.h"
+#include "kernels/qgemm/rows.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<QgemmFunction>{#name, isa, qgemm_##name},
+constexpr std::array kRows{CPUACCEL_QGEMM_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+// A part of the results: tiles of rows times panels.
+struct Piece {
+  int64_t first_tile, last_tile;
+  int64_t first_panel, last_panel;
+};
+
+class Product {
+ public:
+  Product(const QgemmCall& call, const QgemmKernels& kernels, const QgemmCut& cut)
+      : call_(call), kernels_(kernels), cut_(cut), runs_(qgemm_runs(kernels, call.weights->K)) {}
+
+  void run() const { cut_.column_chunks == 1 ? run_blocks() : run_grid(); }
+
+ private:
+  int64_t first_row(int64_t tile) const { return std::min(call_.M, tile * kernels_.mr); }
+  int64_t first_tile(int64_t block) const {
+    return QgemmCut::border(cut_.row_tiles, cut_.row_blocks, block);
+  }
+  int64_t first_panel(int64_t chunk) const {
+    return QgemmCut::border(cut_.panels, cut_.column_chunks, chunk);
+  }
+
+  // Each block of rows is one thread's.
+  void run_blocks() const {
+    for_each_piece(cut_.row_blocks, 1, [&](int64_t block) {
+      const Piece piece{first_tile(block), first_tile(block + 1), 0, cut_.panels};
+      const int64_t begin = first_row(piece.first_tile), end = first_row(piece.last_tile);
+      const QgemmRows rows(call_, kernels_, begin, end - begin);
+      rows.pack(begin, end - begin);
+      multiply(rows, piece);
+    });
+  }
+
+  // Threads share the rows of all blocks, which are few.
+  void run_grid() const {
+    const QgemmRows rows(call_, kernels_, 0, call_.M);
+    const int64_t grain = kQgemmL1Bytes / (kernels_.mr * (call_.weights->K + 1)) + 1;
+    for_each_piece(cut_.row_tiles, grain, [&](int64_t tile) {
+      rows.pack(first_row(tile), first_row(tile + 1) - first_row(tile));
+    });
+    for_each_piece(cut_.row_blocks * cut_.column_chunks, 1, [&](int64_t piece) {
+      const int64_t block = piece / cut_.column_chunks, chunk = piece % cut_.column_chunks;
+      multiply(rows, {first_tile(block), first_tile(block + 1), first_panel(chunk),
+                      first_panel(chunk + 1)});
+    });
+  }
+
+  // Block by block of K; with more than one of them, as many panels at a time as have room for
+  // their sums.
+  void multiply(const QgemmRows& rows, const Piece& piece) const {
+    const int64_t tiles = piece.last_tile - piece.first_tile;
+    const int64_t tile_sums = kernels_.mr * kernels_.nr;
+    alignas(64) int32_t one[kQgemmLargestTile];
+    int32_t* sums = one;
+    int64_t at_once = piece.last_panel - piece.first_panel, kept = 0;
+    if (runs_ > cut_.runs) {
+      const int64_t bytes = tiles * tile_sums * static_cast<int64_t>(sizeof(int32_t));
+      at_once = std::clamp<int64_t>(kQgemmSumBytes / bytes, 1, at_once);
+      sums = static_cast<int32_t*>(
+          scratch(ScratchSlot::gemm_dst, static_cast<size_t>(at_once * bytes)));
+      kept = tile_sums;
+    }
+    for (int64_t first = piece.first_panel; first < piece.last_panel; first += at_once) {
+      const int64_t last = std::min(piece.last_panel, first + at_once);
+      int64_t run = 0;
+      do {
+        int32_t* to = sums;
+        for (int64_t panel = first; panel < last; ++panel) {
+          for (int64_t tile = piece.first_tile; tile < piece.last_tile; ++tile) {
+            multiply_tile(rows, tile, panel, run, to);
+            to += kept;
+          }
+        }
+        run += cut_.runs;
+      } while (run < runs_);
+      finish(piece, first, last);
+    }
+  }
+
+  // Results are made as soon as the last block's sums are there.
+  void multiply_tile(const QgemmRows& rows, int64_t tile, int64_t panel, int64_t run,
+                     int32_t* sums) const {
+    const int64_t m = first_row(tile), n = panel * kernels_.nr;
+    const int64_t count = first_row(tile + 1) - m;
+    QgemmTile work;
+    work.rows = rows.tile(m);
+    work.panel = call_.weights->panel(panel);
+    work.first_run = run;
+    work.runs = std::min(cut_.runs, runs_ - run);
+    work.m = count;
+    work.sums = sums;
+    work.add = run > 0;
+    kernels_.tile(work);
+    if (run + cut_.runs >= runs_) {
+      QgemmStore store{call_, conv_};
+      store.offsets = rows.offsets + (m - rows.first);
+      store.scales = rows.scales != nullptr ? rows.scales + (m - rows.first) : nullptr;
+      store.sums = sums;
+      store.m0 = m;
+      store.n0 = n;
+      store.m = count;
+      store.n = std::min(kernels_.nr, call_.weights->N - n);
+      kernels_.store(store);
+    }
+  }
+
+  // Runs what is fused behind the product, on panels [first, last) of a piece.
+  void finish(const Piece& piece, int64_t first, int64_t last) const {
+    if (call_.epilogue.run == nullptr) {
+      return;
+    }
+    auto* dst = static_cast<uint8_t*>(call_.dst.data);
+    const int64_t N = call_.weights->N;
+    const int64_t begin = first_row(piece.first_tile), end = first_row(piece.last_tile);
+    if (first == 0 && last == cut_.panels) {
+      call_.epilogue.run(call_.epilogue.context, dst, begin * N, (end - begin) * N);
+      return;
+    }
+    const int64_t n = first * kernels_.nr, count = std::min(N, last * kernels_.nr) - n;
+    for (int64_t m = begin; m < end; ++m) {
+      call_.epilogue.run(call_.epilogue.context, dst, m * N + n, count);
+    }
+  }
+
+  static ConvDst conv_dst(const QgemmDst& dst) {
+    ConvDst conv;
+    conv.data = dst.data;
+    conv.type = dst.type == QgemmDstType::u8   ? DstType::u8
+                : dst.type == QgemmDstType::s8 ? DstType::s8
+                                               : DstType::f32;
+    conv.scales = dst.scales;
+    conv.bias = dst.bias;
+    conv.function = dst.function;
+    conv.inverse_scale = dst.inverse_scale;
+    conv.zero_point = dst.zero_point;
+    conv.min = dst.min;
+    conv.max = dst.max;
+    return conv;
+  }
+
+  const QgemmCall& call_;
+  const QgemmKernels& kernels_;
+  const QgemmCut& cut_;
+  const int64_t runs_;
+  const ConvDst conv_ = conv_dst(call_.dst);
+};
+
+}  // namespace
+
+std::span<const KernelRow<QgemmFunction>> qgemm_kernels() { return kRows; }
+
+const char* qgemm_refuses(const QgemmCall& call) {
+  const bool fits = call.weights->magnitude <= std::numeric_limits<int32_t>::max();
+  return fits || call.dst.type == QgemmDstType::s32 ? nullptr
+                                                    : "sums of these weights could leave int32";
+}
+
+const char* qgemm(const QgemmCall& call) {
+  if (const char* why = qgemm_refuses(call)) {
+    return why;
+  }
+  const QgemmWeights& weights = *call.weights;
+  if (call.M > 0 && weights.N > 0) {
+    const QgemmKernels& kernels = weights.row();
+    const QgemmCut cut(kernels, call.M, weights.N, weights.K, parallel_threads());
+    Product(call, kernels, cut).run();
+  }
+  return nullptr;
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/parallel.h"
+#include "kernels/gemm/pieces.h"
+#include "kernels/qgemm/kernels.h"
+#include "kernels/qgemm/qgemm.h"
+#include "kernels/round_up.h"
+#include "kernels/transpose/transpose.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// Bytes of weights that are worth a thread.
+constexpr int64_t kGrain = 64 * 1024;
+
+constexpr int64_t kLargest = 255 * 128;  // of a product
+
+int64_t panels(const QgemmWeights& weights) { return divide_up(weights.N, weights.row().nr); }
+
+int64_t padded_k(const QgemmWeights& weights) { return round_up(weights.K, weights.row().run); }
+
+// Where weight (k, column) of a panel lies.
+int64_t at(const QgemmKernels& kernels, int64_t k, int64_t column) {
+  return k / kernels.run * kernels.run * kernels.nr + column * kernels.run + k % kernels.run;
+}
+
+// Columns [n, n + count) as lines of K successive bytes: where they lie, or copied.
+QgemmLines columns(const QgemmPlain& plain, int64_t n, int64_t count) {
+  QgemmLines lines;
+  lines.count = count;
+  lines.K = plain.K;
+  const int8_t* src = plain.data + n * plain.n_stride;
+  if (plain.k_stride == 1 || plain.K == 0) {
+    lines.src = reinterpret_cast<const uint8_t*>(src);
+    lines.stride = plain.n_stride;
+    return lines;
+  }
+  auto* copy =
+      static_cast<uint8_t*>(scratch(ScratchSlot::gemm_b, static_cast<size_t>(count * plain.K)));
+  lines.src = copy;
+  lines.stride = plain.K;
+  if (plain.n_stride == 1 && plain.k_stride >= 0) {
+    const Transpose shape{
+        .M = plain.K, .src_stride = plain.k_stride, .K = count, .dst_stride = plain.K};
+    first_usable(transpose_kernels()).function(shape, reinterpret_cast<const uint8_t*>(src), copy);
+    return lines;
+  }
+  for (int64_t column = 0; column < count; ++column) {
+    for (int64_t k = 0; k < plain.K; ++k) {
+      copy[column * plain.K + k] =
+          static_cast<uint8_t>(src[column * plain.n_stride + k * plain.k_stride]);
+    }
+  }
+  return lines;
+}
+
+int64_t largest_sum(const QgemmWeights& weights) {
+  const QgemmKernels& kernels = weights.row();
+  int64_t most = 0;
+  for (int64_t n = 0; n < weights.N; ++n) {
+    int64_t sum = 0;
+    for (int64_t k = 0; k < weights.K; ++k) {
+      sum += std::abs(int64_t{weights.panel(n / kernels.nr)[at(kernels, k, n % kernels.nr)]});
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+// A row of ones, as the tile reads it: its products are the columns' sums.
+AlignedBlock row_of_ones(const QgemmWeights& weights) {
+  const QgemmKernels& kernels = weights.row();
+  const int64_t K = padded_k(weights);
+  const AlignedBlock ones = aligned_block(static_cast<size_t>(K));
+  std::memset(ones.get(), 1, static_cast<size_t>(K));
+  AlignedBlock tile = aligned_block(static_cast<size_t>(K * kernels.mr));
+  QgemmLines lines;
+  lines.src = reinterpret_cast<const uint8_t*>(ones.get());
+  lines.count = 1;
+  lines.K = K;
+  lines.dst = reinterpret_cast<int8_t*>(tile.get());
+  kernels.rows(lines);
+  return tile;
+}
+
+}  // namespace
+
+const int8_t* QgemmWeights::panel(int64_t index) const {
+  return reinterpret_cast<const int8_t*>(values.get()) + index * row().nr * padded_k(*this);
+}
+
+int64_t qgemm_packed_bytes(int64_t K, int64_t N, QgemmFunction* row) {
+  const QgemmKernels& kernels = row();
+  return round_up(N, kernels.nr) *
+         (round_up(K, kernels.run) + static_cast<int64_t>(sizeof(int32_t)));
+}
+
+QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
+  const QgemmKernels& kernels = row();
+  QgemmWeights packed;
+  packed.row = row;
+  packed.K = plain.K;
+  packed.N = plain.N;
+  packed.bytes = qgemm_packed_bytes(plain.K, plain.N, row);
+  const int64_t sums = panels(packed) * kernels.nr;
+  packed.column_sums = aligned_block(static_cast<size_t>(sums) * sizeof(int32_t));
+  packed.values = aligned_block(static_cast<size_t>(sums * padded_k(packed)));
+  const AlignedBlock ones = row_of_ones(packed);
+  const int64_t grain = kGrain / (kernels.nr * (plain.K + 1)) + 1;
+  for_each_piece(panels(packed), grain, [&](int64_t panel) {
+    const int64_t n = panel * kernels.nr;
+    QgemmLines lines = columns(plain, n, std::min(kernels.nr, plain.N - n));
+    lines.dst = const_cast<int8_t*>(packed.panel(panel));
+    kernels.columns(lines);
+    QgemmTile tile;
+    tile.rows = reinterpret_cast<const int8_t*>(ones.get());
+    tile.panel = lines.dst;
+    tile.runs = qgemm_runs(kernels, plain.K);
+    tile.m = 1;
+    tile.sums = const_cast<int32_t*>(packed.sums()) + n;
+    kernels.tile(tile);
+  });
+  // Where all weights fit, nobody has to look at these.
+  const bool all_fit = plain.K <= std::numeric_limits<int32_t>::max() / kLargest;
+  packed.magnitude = all_fit ? kLargest * plain.K : 255 * largest_sum(packed);
+  return packed;
+}
+
+QgemmWeights qgemm_pack(const QgemmPlain& plain) {
+  return qgemm_pack(plain, first_usable(qgemm_kernels()).function);
+}
+
+void qgemm_unpack(const QgemmWeights& packed, int8_t* weights, int64_t k_stride, int64_t n_stride) {
+  const QgemmKernels& kernels = packed.row();
+  const int64_t grain = kGrain / (packed.K + 1) + 1;
+  for_each_piece(packed.N, grain, [&](int64_t n) {
+    const int8_t* panel = packed.panel(n / kernels.nr);
+    for (int64_t k = 0; k < packed.K; ++k) {
+      weights[k * k_stride + n * n_stride] = panel[at(kernels, k, n % kernels.nr)];
+    }
+  });
+}
+
+}  // namespace cpuaccel::kernels
