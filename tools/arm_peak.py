@@ -92,6 +92,7 @@ ROWS = [
         r"::quads_along<.*OfF32",
         512,
     ),
+    Row("qgemm", "arm64_i8mm", r"::matrix_tile<4>", 0.96),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)

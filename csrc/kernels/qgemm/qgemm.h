@@ -30,7 +30,11 @@ namespace cpuaccel::kernels {
 struct QgemmKernels;  // kernels/qgemm/kernels.h
 using QgemmFunction = const QgemmKernels&();
 
+#if defined(__aarch64__)
+#define CPUACCEL_QGEMM_KERNELS(row) row(arm64_i8mm, Isa::i8mm) row(ref, Isa::ref)
+#else
 #define CPUACCEL_QGEMM_KERNELS(row) row(ref, Isa::ref)
+#endif
 
 #define CPUACCEL_DECLARE(name, isa) QgemmFunction qgemm_##name;
 CPUACCEL_QGEMM_KERNELS(CPUACCEL_DECLARE)

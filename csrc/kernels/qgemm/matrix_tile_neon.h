@@ -1,0 +1,119 @@
+// The innermost loop with SMMLA: two rows times two columns, eight k at a time. Included by the ISA
+// source only.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstdint>
+
+#include "kernels/gemm/unroll.h"
+#include "kernels/inline.h"
+#include "kernels/qgemm/kernels.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int64_t kTileRows = 8, kTileColumns = 12;
+constexpr int kColumnPairs = kTileColumns / 2;
+constexpr int64_t kPanelRun = 8 * kTileColumns;
+
+CPUACCEL_INLINE void accumulate_pairs(int32x4_t& sum, int8x16_t a, int8x16_t b) {
+  asm("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
+}
+
+// Run `run` from these pointers on.
+template <int kPairs>
+CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kPairs][kColumnPairs], const int8_t*& rows,
+                              const int8_t*& panel, int run) {
+  int8x16_t a[kPairs];
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kPairs; ++i) {
+    a[i] = vld1q_s8(rows + run * 16 * kPairs + 16 * i);
+  }
+  CPUACCEL_UNROLL
+  for (int j = 0; j < kColumnPairs; ++j) {
+    const int8x16_t b = vld1q_s8(panel + run * kPanelRun + 16 * j);
+    CPUACCEL_UNROLL
+    for (int i = 0; i < kPairs; ++i) {
+      accumulate_pairs(sums[i][j], a[i], b);
+    }
+  }
+  // No loads ahead for several runs: sums would leave their registers.
+  asm volatile("" : "+r"(panel), "+r"(rows));
+}
+
+template <int kPairs>
+CPUACCEL_INLINE void clear(int32x4_t (&sums)[kPairs][kColumnPairs]) {
+  CPUACCEL_UNROLL
+  for (int i = 0; i < kPairs; ++i) {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kColumnPairs; ++j) {
+      sums[i][j] = vdupq_n_s32(0);
+    }
+  }
+}
+
+// A sum is two rows of two columns.
+template <int kPairs, bool kAdd>
+CPUACCEL_INLINE void store_pairs(const int32x4_t (&sums)[kPairs][kColumnPairs], int32_t* to,
+                                 int64_t m) {
+  CPUACCEL_UNROLL
+  for (int row = 0; row < 2 * kPairs; ++row) {
+    if (row == 2 * kPairs - 1 && row == m) {
+      return;
+    }
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kColumnPairs; j += 2) {
+      const int64x2_t low = vreinterpretq_s64_s32(sums[row / 2][j]);
+      const int64x2_t high = vreinterpretq_s64_s32(sums[row / 2][j + 1]);
+      const int32x4_t sum =
+          vreinterpretq_s32_s64(row % 2 == 0 ? vzip1q_s64(low, high) : vzip2q_s64(low, high));
+      int32_t* at = to + row * kTileColumns + 2 * j;
+      vst1q_s32(at, kAdd ? vaddq_s32(sum, vld1q_s32(at)) : sum);
+    }
+  }
+}
+
+template <int kPairs>
+void matrix_tile(const QgemmTile& t) {
+  // With few sums, those of odd runs are others, or each would wait for the one before.
+  constexpr bool kApart = kPairs == 1;
+  int32x4_t sums[kPairs][kColumnPairs], odd[kPairs][kColumnPairs];
+  clear<kPairs>(sums);
+  clear<kPairs>(odd);
+  const int8_t* rows = t.rows + t.first_run * 16 * kPairs;
+  const int8_t* panel = t.panel + t.first_run * kPanelRun;
+  for (int64_t left = t.runs / 2; left > 0; --left) {
+    run_step<kPairs>(sums, rows, panel, 0);
+    run_step<kPairs>(kApart ? odd : sums, rows, panel, 1);
+    rows += 2 * 16 * kPairs;
+    panel += 2 * kPanelRun;
+  }
+  if (t.runs % 2 != 0) {
+    run_step<kPairs>(sums, rows, panel, 0);
+  }
+  if constexpr (kApart) {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kColumnPairs; ++j) {
+      sums[0][j] = vaddq_s32(sums[0][j], odd[0][j]);
+    }
+  }
+  t.add ? store_pairs<kPairs, true>(sums, t.sums, t.m)
+        : store_pairs<kPairs, false>(sums, t.sums, t.m);
+}
+
+void matrix_tiles(const QgemmTile& t) {
+  switch ((t.m + 1) / 2) {
+    case 1:
+      return matrix_tile<1>(t);
+    case 2:
+      return matrix_tile<2>(t);
+    case 3:
+      return matrix_tile<3>(t);
+    default:
+      return matrix_tile<4>(t);
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

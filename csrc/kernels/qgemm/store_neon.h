@@ -1,0 +1,142 @@
+// From sums to results, twelve columns at a time. Included by Arm's sources only.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/conv_function.h"
+#include "kernels/dot4/neon.h"
+#include "kernels/gemm/half_neon.h"
+#include "kernels/gemm/unroll.h"
+#include "kernels/inline.h"
+#include "kernels/qgemm/kernels.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int kStoreVectors = 3;
+constexpr int64_t kStoreColumns = 4 * kStoreVectors;
+
+// What each type of result does with three vectors of which `count` elements are wanted.
+struct RealStore {
+  using Element = float;
+  explicit RealStore(const ConvDst& /*dst*/) {}
+  CPUACCEL_INLINE void operator()(float* to, const float32x4_t* real, int64_t count) const {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kStoreVectors; ++j) {
+      if (count >= kStoreColumns) [[likely]] {
+        vst1q_f32(to + 4 * j, real[j]);
+      } else {
+        Floats4::store(to + 4 * j, real[j], Floats4::mask(count - 4 * j));
+      }
+    }
+  }
+};
+
+struct Bf16Store {
+  using Element = uint16_t;
+  explicit Bf16Store(const ConvDst& /*dst*/) {}
+  CPUACCEL_INLINE void operator()(uint16_t* to, const float32x4_t* real, int64_t count) const {
+    uint16_t some[kStoreColumns];
+    uint16_t* at = count >= kStoreColumns ? to : some;
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kStoreVectors; ++j) {
+      Bf16Elements::store(at + 4 * j, real[j]);
+    }
+    if (count < kStoreColumns) {
+      std::memcpy(to, some, static_cast<size_t>(count) * sizeof(*to));
+    }
+  }
+};
+
+struct ByteStore {
+  using Element = uint8_t;
+  Neon::Quantizer quantizer;
+  explicit ByteStore(const ConvDst& dst)
+      : quantizer(dst.zero_point, dst.min, dst.max, dst.flip()) {}
+  CPUACCEL_INLINE void operator()(uint8_t* to, const float32x4_t* real, int64_t count) const {
+    const float32x4_t four[4] = {real[0], real[1], real[2], vdupq_n_f32(0.0f)};
+    const int32x4_t bytes = Neon::quantize4(four, quantizer);
+    if (count >= kStoreColumns) [[likely]] {
+      vst1_s32(reinterpret_cast<int32_t*>(to), vget_low_s32(bytes));
+      vst1q_lane_s32(reinterpret_cast<int32_t*>(to + 8), bytes, 2);
+      return;
+    }
+    uint8_t some[16];
+    Neon::store(some, bytes);
+    std::memcpy(to, some, static_cast<size_t>(count));
+  }
+};
+
+// Columns [column, column + 12) of all rows. `width`: from a row of sums to the next.
+CPUACCEL_INLINE int32x4_t accumulator(const QgemmStore& s, int64_t width, int64_t i, int64_t column,
+                                      int32x4_t of_column) {
+  const int32x4_t sum = vld1q_s32(s.sums + i * width + column);
+  return vmlaq_s32(sum, vdupq_n_s32(s.offsets[i]), of_column);
+}
+
+void store_sums(const QgemmStore& s, int64_t width) {
+  for (int64_t column = 0; column < s.n; column += 4) {
+    const int64_t n = s.n0 + column;
+    const int64_t count = s.n - column;
+    const int32x4_t of_column = vld1q_s32(s.call.weights->sums() + n);
+    for (int64_t i = 0; i < s.m; ++i) {
+      const int32x4_t acc = accumulator(s, width, i, column, of_column);
+      auto* to = static_cast<float*>(s.call.dst.data) + (s.m0 + i) * s.call.dst.row_stride + n;
+      Floats4::store(to, vreinterpretq_f32_s32(acc), Floats4::mask(count));
+    }
+  }
+}
+
+template <typename Store, bool kScaled>
+void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
+  const QgemmDst& dst = s.call.dst;
+  const Store store(s.conv);
+  const int64_t n = s.n0 + column, count = s.n - column;
+  int32x4_t sums[kStoreVectors];
+  float32x4_t scales[kStoreVectors], bias[kStoreVectors];
+  CPUACCEL_UNROLL
+  for (int j = 0; j < kStoreVectors; ++j) {
+    const auto mask = Floats4::mask(count - 4 * j);
+    sums[j] = vld1q_s32(s.call.weights->sums() + n + 4 * j);
+    scales[j] = Floats4::load(dst.scales + n + 4 * j, mask);
+    bias[j] = Floats4::load(dst.bias + n + 4 * j, dst.bias != nullptr ? mask : 0);
+  }
+  auto* to = static_cast<typename Store::Element*>(dst.data) + s.m0 * dst.row_stride + n;
+  for (int64_t i = 0; i < s.m; ++i, to += dst.row_stride) {
+    float32x4_t real[kStoreVectors];
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kStoreVectors; ++j) {
+      const float32x4_t acc = vcvtq_f32_s32(accumulator(s, width, i, column + 4 * j, sums[j]));
+      real[j] = vfmaq_f32(bias[j], kScaled ? vmulq_n_f32(acc, s.scales[i]) : acc, scales[j]);
+    }
+    apply_function<ExpFloats4, kStoreVectors>(s.conv, real);
+    store(to, real, count);
+  }
+}
+
+template <typename Store>
+void store_as(const QgemmStore& s, int64_t width) {
+  for (int64_t column = 0; column < s.n; column += kStoreColumns) {
+    s.scales != nullptr ? store_columns<Store, true>(s, width, column)
+                        : store_columns<Store, false>(s, width, column);
+  }
+}
+
+void store_results(const QgemmStore& s, int64_t width) {
+  switch (s.call.dst.type) {
+    case QgemmDstType::s32:
+      return store_sums(s, width);
+    case QgemmDstType::f32:
+      return store_as<RealStore>(s, width);
+    case QgemmDstType::bf16:
+      return store_as<Bf16Store>(s, width);
+    default:
+      return store_as<ByteStore>(s, width);
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
