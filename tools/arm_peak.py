@@ -93,6 +93,7 @@ ROWS = [
         512,
     ),
     Row("qgemm", "arm64_i8mm", r"::matrix_tile<4>", 0.96),
+    Row("qgemm", "arm64_dotprod", r"::dot_tile<8>", 0.96),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)

@@ -1,4 +1,4 @@
-#include "kernels/qgemm/lines_neon.h"
+#include "kernels/qgemm/lines_of_8_neon.h"
 #include "kernels/qgemm/matrix_tile_neon.h"
 #include "kernels/qgemm/store_neon.h"
 
