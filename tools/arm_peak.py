@@ -92,6 +92,7 @@ ROWS = [
         r"::quads_along<.*OfF32",
         512,
     ),
+    Row("qgemm", "arm64_sve", r"::matrix_tile<4>", 0.96),
     Row("qgemm", "arm64_i8mm", r"::matrix_tile<4>", 0.96),
     Row("qgemm", "arm64_dotprod", r"::dot_tile<8>", 0.96),
 ]

@@ -31,9 +31,9 @@ struct QgemmKernels;  // kernels/qgemm/kernels.h
 using QgemmFunction = const QgemmKernels&();
 
 #if defined(__aarch64__)
-#define CPUACCEL_QGEMM_KERNELS(row)                                                      \
-  row(arm64_i8mm, Isa::i8mm) row(arm64_dotprod, Isa::dotprod) row(arm64_neon, Isa::neon) \
-      row(ref, Isa::ref)
+#define CPUACCEL_QGEMM_KERNELS(row)                                                    \
+  row(arm64_sve, Isa::sve) row(arm64_i8mm, Isa::i8mm) row(arm64_dotprod, Isa::dotprod) \
+      row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_QGEMM_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -70,31 +70,33 @@ struct ByteStore {
   }
 };
 
-// Columns [column, column + 12) of all rows. `width`: from a row of sums to the next.
-CPUACCEL_INLINE int32x4_t accumulator(const QgemmStore& s, int64_t width, int64_t i, int64_t column,
-                                      int32x4_t of_column) {
-  const int32x4_t sum = vld1q_s32(s.sums + i * width + column);
-  return vmlaq_s32(sum, vdupq_n_s32(s.offsets[i]), of_column);
-}
-
+// `width`: from a row of sums to the next.
 void store_sums(const QgemmStore& s, int64_t width) {
   for (int64_t column = 0; column < s.n; column += 4) {
     const int64_t n = s.n0 + column;
     const int64_t count = s.n - column;
     const int32x4_t of_column = vld1q_s32(s.call.weights->sums() + n);
     for (int64_t i = 0; i < s.m; ++i) {
-      const int32x4_t acc = accumulator(s, width, i, column, of_column);
+      const int32x4_t sum = vld1q_s32(s.sums + i * width + column);
+      const int32x4_t acc = vmlaq_n_s32(sum, of_column, s.offsets[i]);
       auto* to = static_cast<float*>(s.call.dst.data) + (s.m0 + i) * s.call.dst.row_stride + n;
       Floats4::store(to, vreinterpretq_f32_s32(acc), Floats4::mask(count));
     }
   }
 }
 
+// Columns [column, column + 12) of all rows.
 template <typename Store, bool kScaled>
 void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
   const QgemmDst& dst = s.call.dst;
   const Store store(s.conv);
   const int64_t n = s.n0 + column, count = s.n - column;
+  // Copies of what results that are bytes might be taken to alias.
+  const ConvDst conv = s.conv;
+  const int64_t rows = s.m, row_stride = dst.row_stride;
+  const int32_t* row_sums = s.sums + column;
+  const int32_t* offsets = s.offsets;
+  const float* row_scales = s.scales;
   int32x4_t sums[kStoreVectors];
   float32x4_t scales[kStoreVectors], bias[kStoreVectors];
   CPUACCEL_UNROLL
@@ -105,14 +107,15 @@ void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
     bias[j] = Floats4::load(dst.bias + n + 4 * j, dst.bias != nullptr ? mask : 0);
   }
   auto* to = static_cast<typename Store::Element*>(dst.data) + s.m0 * dst.row_stride + n;
-  for (int64_t i = 0; i < s.m; ++i, to += dst.row_stride) {
+  for (int64_t i = 0; i < rows; ++i, to += row_stride, row_sums += width) {
     float32x4_t real[kStoreVectors];
     CPUACCEL_UNROLL
     for (int j = 0; j < kStoreVectors; ++j) {
-      const float32x4_t acc = vcvtq_f32_s32(accumulator(s, width, i, column + 4 * j, sums[j]));
-      real[j] = vfmaq_f32(bias[j], kScaled ? vmulq_n_f32(acc, s.scales[i]) : acc, scales[j]);
+      const int32x4_t sum = vld1q_s32(row_sums + 4 * j);
+      const float32x4_t acc = vcvtq_f32_s32(vmlaq_n_s32(sum, sums[j], offsets[i]));
+      real[j] = vfmaq_f32(bias[j], kScaled ? vmulq_n_f32(acc, row_scales[i]) : acc, scales[j]);
     }
-    apply_function<ExpFloats4, kStoreVectors>(s.conv, real);
+    apply_function<ExpFloats4, kStoreVectors>(conv, real);
     store(to, real, count);
   }
 }
