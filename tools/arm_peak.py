@@ -92,9 +92,9 @@ ROWS = [
         r"::quads_along<.*OfF32",
         512,
     ),
-    Row("qgemm", "arm64_sve", r"::matrix_tile<4>", 0.96),
-    Row("qgemm", "arm64_i8mm", r"::matrix_tile<4>", 0.96),
-    Row("qgemm", "arm64_dotprod", r"::dot_tile<8>", 0.96),
+    Row("qgemm", "arm64_sve", r"::matrix_tile<4, 3>", 0.96),
+    Row("qgemm", "arm64_i8mm", r"::matrix_tile<4, 3>", 0.96),
+    Row("qgemm", "arm64_dotprod", r"::dot_tile<8, 3>", 0.96),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)

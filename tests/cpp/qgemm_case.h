@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "conv_case.h"
@@ -109,9 +110,11 @@ class QgemmCase {
     }
     for (int64_t m = 0; m < M; ++m) {
       for (int64_t n = 0; n < N; ++n) {
+        const int* row = bytes_.data() + m * K;
+        const int8_t* column = weights_.data() + n * K;
         int64_t acc = 0;
         for (int64_t k = 0; k < K; ++k) {
-          acc += bytes_[static_cast<size_t>(m * K + k)] * int64_t{weight(k, n)};
+          acc += row[k] * column[k];
         }
         check_element(m, n, acc);
       }
@@ -142,7 +145,7 @@ class QgemmCase {
     return value;
   }
   int8_t weight(int64_t k, int64_t n) const {
-    return weights_[static_cast<size_t>(k * shape_.N + n)];
+    return weights_[static_cast<size_t>(n * shape_.K + k)];
   }
 
   template <typename Pick, typename Uniform>
@@ -243,9 +246,9 @@ class QgemmCase {
   }
 
   void check_element(int64_t m, int64_t n, int64_t acc) const {
-    SCOPED_TRACE(testing::Message() << "row " << m << " column " << n);
+    const auto where = [&] { return testing::PrintToString(std::pair(m, n)); };
     if (dst_type_ == QgemmDstType::s32) {
-      ASSERT_EQ(got<int32_t>(m, n), static_cast<int32_t>(static_cast<uint64_t>(acc)));
+      ASSERT_EQ(got<int32_t>(m, n), static_cast<int32_t>(static_cast<uint64_t>(acc))) << where();
       return;
     }
     const auto column = static_cast<size_t>(n);
@@ -257,20 +260,21 @@ class QgemmCase {
                              : 1e-36 + 5.0 * std::ldexp(std::abs(real), -24);
     switch (dst_type_) {
       case QgemmDstType::f32:
-        ASSERT_NEAR(static_cast<double>(got<float>(m, n)), real, error);
+        ASSERT_NEAR(static_cast<double>(got<float>(m, n)), real, error) << where();
         break;
       case QgemmDstType::bf16: {
         const uint32_t bits = uint32_t{got<uint16_t>(m, n)} << 16;
         float value;
         std::memcpy(&value, &bits, sizeof(value));
-        ASSERT_NEAR(static_cast<double>(value), real, error + std::ldexp(std::abs(real), -8));
+        ASSERT_NEAR(static_cast<double>(value), real, error + std::ldexp(std::abs(real), -8))
+            << where();
         break;
       }
       default: {
         const int result =
             dst_type_ == QgemmDstType::u8 ? got<uint8_t>(m, n) : got<int8_t>(m, n) + 128;
-        ASSERT_GE(result, quantized(real - error));
-        ASSERT_LE(result, quantized(real + error));
+        ASSERT_GE(result, quantized(real - error)) << where();
+        ASSERT_LE(result, quantized(real + error)) << where();
       }
     }
   }
@@ -279,7 +283,7 @@ class QgemmCase {
   QgemmSrcType src_type_;
   QgemmDstType dst_type_;
   int64_t src_stride_ = 0, dst_stride_ = 0;
-  std::vector<int8_t> weights_;
+  std::vector<int8_t> weights_;  // column by column
   std::vector<uint8_t> byte_src_;
   std::vector<float> float_src_, row_scales_, scales_, bias_;
   std::vector<int32_t> zero_points_;

@@ -15,7 +15,6 @@ namespace cpuaccel::kernels {
 namespace {
 
 constexpr int64_t kTileRows = 8, kTileColumns = 12;
-constexpr int kColumnVectors = kTileColumns / 4;
 constexpr int64_t kPanelRun = 4 * kTileColumns;
 
 template <int kLane>
@@ -24,7 +23,7 @@ CPUACCEL_INLINE void accumulate_dots(int32x4_t& sum, int8x16_t b, int8x16_t a) {
 }
 
 // One run. Its dwords are those of `a` from kDword on, of which that of the row kRow comes next.
-template <int kDword, int kRow, int kRows, int kVectors>
+template <int kDword, int kRow, int kRows, int kVectors, int kColumnVectors>
 CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kRows][kColumnVectors],
                               const int8x16_t (&a)[kVectors],
                               const int8x16_t (&b)[kColumnVectors]) {
@@ -38,7 +37,7 @@ CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kRows][kColumnVectors],
 }
 
 // Runs [kRun, kEnd), which `a` holds.
-template <int kRun, int kEnd, int kRuns, int kRows, int kVectors>
+template <int kRun, int kEnd, int kRuns, int kRows, int kVectors, int kColumnVectors>
 CPUACCEL_INLINE void runs_step(int32x4_t (&sums)[kRuns][kRows][kColumnVectors],
                                const int8x16_t (&a)[kVectors], const int8_t* panel) {
   if constexpr (kRun < kEnd) {
@@ -52,7 +51,7 @@ CPUACCEL_INLINE void runs_step(int32x4_t (&sums)[kRuns][kRows][kColumnVectors],
   }
 }
 
-template <int kRows, bool kAdd>
+template <bool kAdd, int kRows, int kColumnVectors>
 CPUACCEL_INLINE void store_rows(const int32x4_t (&sums)[kRows][kColumnVectors], int32_t* to,
                                 int64_t m) {
   CPUACCEL_UNROLL
@@ -68,7 +67,7 @@ CPUACCEL_INLINE void store_rows(const int32x4_t (&sums)[kRows][kColumnVectors], 
   }
 }
 
-template <int kRows>
+template <int kRows, int kColumnVectors>
 void dot_tile(const QgemmTile& t) {
   // With few rows the runs of a vector have sums of their own, or each would wait for the one
   // before.
@@ -109,23 +108,31 @@ void dot_tile(const QgemmTile& t) {
       sums[0][row][j] = vaddq_s32(sums[0][row][j], sums[i / kColumnVectors / kRows][row][j]);
     }
   }
-  t.add ? store_rows<kRows, true>(sums[0], t.sums, t.m)
-        : store_rows<kRows, false>(sums[0], t.sums, t.m);
+  t.add ? store_rows<true>(sums[0], t.sums, t.m) : store_rows<false>(sums[0], t.sums, t.m);
 }
 
 // As few rows as there are instances for: 1, 2, 4 or 8.
 CPUACCEL_INLINE int64_t tile_width(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : 8; }
 
-void dot_tiles(const QgemmTile& t) {
+template <int kColumnVectors>
+void dot_tiles_of(const QgemmTile& t) {
   switch (tile_width(t.m)) {
     case 1:
-      return dot_tile<1>(t);
+      return dot_tile<1, kColumnVectors>(t);
     case 2:
-      return dot_tile<2>(t);
+      return dot_tile<2, kColumnVectors>(t);
     case 4:
-      return dot_tile<4>(t);
+      return dot_tile<4, kColumnVectors>(t);
     default:
-      return dot_tile<8>(t);
+      return dot_tile<8, kColumnVectors>(t);
+  }
+}
+
+void dot_tiles(const QgemmTile& t) {
+  if (t.n > 8) {
+    dot_tiles_of<3>(t);
+  } else {
+    t.n > 4 ? dot_tiles_of<2>(t) : dot_tiles_of<1>(t);
   }
 }
 

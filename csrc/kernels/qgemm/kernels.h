@@ -24,12 +24,14 @@ struct QgemmLines {
 // columns (count <= nr), with zeros for columns and k that are not there.
 using QgemmLinesFunction = void(const QgemmLines& lines);
 
-// sums[i * nr + j] (+)= sum over the runs from first_run on of row i times column j.
+// sums[i * nr + j] (+)= sum over the runs from first_run on of row i times column j, for i < m and
+// j < n; others up to nr may be written.
 struct QgemmTile {
   const int8_t* rows = nullptr;   // from the run 0 on
   const int8_t* panel = nullptr;  // from the run 0 on
   int64_t first_run = 0, runs = 0;
   int64_t m = 0;  // 1 to mr
+  int64_t n = 0;  // 1 to nr
   int32_t* sums = nullptr;
   bool add = false;
 };

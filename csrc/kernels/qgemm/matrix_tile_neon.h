@@ -14,7 +14,6 @@ namespace cpuaccel::kernels {
 namespace {
 
 constexpr int64_t kTileRows = 8, kTileColumns = 12;
-constexpr int kColumnPairs = kTileColumns / 2;
 constexpr int64_t kPanelRun = 8 * kTileColumns;
 
 CPUACCEL_INLINE void accumulate_pairs(int32x4_t& sum, int8x16_t a, int8x16_t b) {
@@ -22,7 +21,7 @@ CPUACCEL_INLINE void accumulate_pairs(int32x4_t& sum, int8x16_t a, int8x16_t b) 
 }
 
 // Run `run` from these pointers on.
-template <int kPairs>
+template <int kPairs, int kColumnPairs>
 CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kPairs][kColumnPairs], const int8_t*& rows,
                               const int8_t*& panel, int run) {
   int8x16_t a[kPairs];
@@ -42,7 +41,7 @@ CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kPairs][kColumnPairs], const int
   asm volatile("" : "+r"(panel), "+r"(rows));
 }
 
-template <int kPairs>
+template <int kPairs, int kColumnPairs>
 CPUACCEL_INLINE void clear(int32x4_t (&sums)[kPairs][kColumnPairs]) {
   CPUACCEL_UNROLL
   for (int i = 0; i < kPairs; ++i) {
@@ -54,7 +53,7 @@ CPUACCEL_INLINE void clear(int32x4_t (&sums)[kPairs][kColumnPairs]) {
 }
 
 // A sum is two rows of two columns.
-template <int kPairs, bool kAdd>
+template <bool kAdd, int kPairs, int kColumnPairs>
 CPUACCEL_INLINE void store_pairs(const int32x4_t (&sums)[kPairs][kColumnPairs], int32_t* to,
                                  int64_t m) {
   CPUACCEL_UNROLL
@@ -74,23 +73,25 @@ CPUACCEL_INLINE void store_pairs(const int32x4_t (&sums)[kPairs][kColumnPairs], 
   }
 }
 
-template <int kPairs>
+// kVectors: of four columns.
+template <int kPairs, int kVectors>
 void matrix_tile(const QgemmTile& t) {
+  constexpr int kColumnPairs = 2 * kVectors;
   // With few sums, those of odd runs are others, or each would wait for the one before.
   constexpr bool kApart = kPairs == 1;
   int32x4_t sums[kPairs][kColumnPairs], odd[kPairs][kColumnPairs];
-  clear<kPairs>(sums);
-  clear<kPairs>(odd);
+  clear(sums);
+  clear(odd);
   const int8_t* rows = t.rows + t.first_run * 16 * kPairs;
   const int8_t* panel = t.panel + t.first_run * kPanelRun;
   for (int64_t left = t.runs / 2; left > 0; --left) {
-    run_step<kPairs>(sums, rows, panel, 0);
-    run_step<kPairs>(kApart ? odd : sums, rows, panel, 1);
+    run_step(sums, rows, panel, 0);
+    run_step(kApart ? odd : sums, rows, panel, 1);
     rows += 2 * 16 * kPairs;
     panel += 2 * kPanelRun;
   }
   if (t.runs % 2 != 0) {
-    run_step<kPairs>(sums, rows, panel, 0);
+    run_step(sums, rows, panel, 0);
   }
   if constexpr (kApart) {
     CPUACCEL_UNROLL
@@ -98,20 +99,28 @@ void matrix_tile(const QgemmTile& t) {
       sums[0][j] = vaddq_s32(sums[0][j], odd[0][j]);
     }
   }
-  t.add ? store_pairs<kPairs, true>(sums, t.sums, t.m)
-        : store_pairs<kPairs, false>(sums, t.sums, t.m);
+  t.add ? store_pairs<true>(sums, t.sums, t.m) : store_pairs<false>(sums, t.sums, t.m);
+}
+
+template <int kVectors>
+void matrix_tiles_of(const QgemmTile& t) {
+  switch ((t.m + 1) / 2) {
+    case 1:
+      return matrix_tile<1, kVectors>(t);
+    case 2:
+      return matrix_tile<2, kVectors>(t);
+    case 3:
+      return matrix_tile<3, kVectors>(t);
+    default:
+      return matrix_tile<4, kVectors>(t);
+  }
 }
 
 void matrix_tiles(const QgemmTile& t) {
-  switch ((t.m + 1) / 2) {
-    case 1:
-      return matrix_tile<1>(t);
-    case 2:
-      return matrix_tile<2>(t);
-    case 3:
-      return matrix_tile<3>(t);
-    default:
-      return matrix_tile<4>(t);
+  if (t.n > 8) {
+    matrix_tiles_of<3>(t);
+  } else {
+    t.n > 4 ? matrix_tiles_of<2>(t) : matrix_tiles_of<1>(t);
   }
 }
 

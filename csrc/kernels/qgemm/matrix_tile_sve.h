@@ -20,19 +20,13 @@ CPUACCEL_INLINE void accumulate_pairs(svint32_t& sum, svint8_t a, svint8_t b) {
   asm("smmla %0.s, %1.b, %2.b" : "+w"(sum) : "w"(a), "w"(b));
 }
 
-// Three vectors of a row, from sums that are two rows of two columns in each of their parts.
 template <bool kAdd>
-CPUACCEL_INLINE void store_row(int32_t* to, svint32_t first, svint32_t second, svint32_t third) {
+CPUACCEL_INLINE void store_vector(int32_t* to, svint32_t sum) {
   const svbool_t all = svptrue_b32();
-  const auto width = static_cast<int64_t>(svcntw());
   if constexpr (kAdd) {
-    first = svadd_x(all, first, svld1(all, to));
-    second = svadd_x(all, second, svld1(all, to + width));
-    third = svadd_x(all, third, svld1(all, to + 2 * width));
+    sum = svadd_x(all, sum, svld1(all, to));
   }
-  svst1(all, to, first);
-  svst1(all, to + width, second);
-  svst1(all, to + 2 * width, third);
+  svst1(all, to, sum);
 }
 
 CPUACCEL_INLINE svint32_t first_rows(svint32_t low, svint32_t high) {
@@ -42,18 +36,29 @@ CPUACCEL_INLINE svint32_t second_rows(svint32_t low, svint32_t high) {
   return svreinterpret_s32(svuzp2(svreinterpret_s64(low), svreinterpret_s64(high)));
 }
 
-// The rows of a pair, of which the second may not be there.
+// A vector of columns of two rows, of which the second may not be there.
 template <bool kAdd>
-CPUACCEL_INLINE void store_pair(int32_t* to, bool second, svint32_t s0, svint32_t s1, svint32_t s2,
-                                svint32_t s3, svint32_t s4, svint32_t s5) {
-  store_row<kAdd>(to, first_rows(s0, s1), first_rows(s2, s3), first_rows(s4, s5));
+CPUACCEL_INLINE void store_both(int32_t* to, bool second, svint32_t low, svint32_t high) {
+  store_vector<kAdd>(to, first_rows(low, high));
   if (second) {
-    store_row<kAdd>(to + tile_columns(), second_rows(s0, s1), second_rows(s2, s3),
-                    second_rows(s4, s5));
+    store_vector<kAdd>(to + tile_columns(), second_rows(low, high));
   }
 }
 
-// Pairs of rows against one vector of columns. With one pair, b's products with it are added to
+template <bool kAdd, int kVectors>
+CPUACCEL_INLINE void store_pair(int32_t* to, bool second, svint32_t s0, svint32_t s1, svint32_t s2,
+                                svint32_t s3, svint32_t s4, svint32_t s5) {
+  const auto width = static_cast<int64_t>(svcntw());
+  store_both<kAdd>(to, second, s0, s1);
+  if constexpr (kVectors > 1) {
+    store_both<kAdd>(to + width, second, s2, s3);
+  }
+  if constexpr (kVectors > 2) {
+    store_both<kAdd>(to + 2 * width, second, s4, s5);
+  }
+}
+
+// Pairs of rows against half a vector of columns. With one pair, b's products with it are added to
 // those of the pair kFirst.
 template <int kPairs, int kFirst>
 CPUACCEL_INLINE void column_step(svint32_t& s0, svint32_t& s1, svint32_t& s2, svint32_t& s3,
@@ -70,10 +75,10 @@ CPUACCEL_INLINE void column_step(svint32_t& s0, svint32_t& s1, svint32_t& s2, sv
   }
 }
 
-// Sums are named for their pair of rows and their vector of columns: types without a size make no
-// arrays. With one pair of rows, odd runs have sums of their own, those of the second pair, or each
-// would wait for the one before.
-template <int kPairs>
+// Sums are named for their pair of rows and their half of a vector of columns: types without a size
+// make no arrays. With one pair of rows, odd runs have sums of their own, those of the second pair,
+// or each would wait for the one before.
+template <int kPairs, int kVectors>
 void matrix_tile(const QgemmTile& t) {
   svint32_t s00 = svdup_s32(0), s01 = s00, s02 = s00, s03 = s00, s04 = s00, s05 = s00;
   svint32_t s10 = s00, s11 = s00, s12 = s00, s13 = s00, s14 = s00, s15 = s00;
@@ -89,10 +94,14 @@ void matrix_tile(const QgemmTile& t) {
     const svint8_t a3 = kPairs > 3 ? svld1rq(all, rows + 48) : a0;
     column_step<kPairs, kFirst>(s00, s10, s20, s30, a0, a1, a2, a3, svld1_vnum(all, panel, 0));
     column_step<kPairs, kFirst>(s01, s11, s21, s31, a0, a1, a2, a3, svld1_vnum(all, panel, 1));
-    column_step<kPairs, kFirst>(s02, s12, s22, s32, a0, a1, a2, a3, svld1_vnum(all, panel, 2));
-    column_step<kPairs, kFirst>(s03, s13, s23, s33, a0, a1, a2, a3, svld1_vnum(all, panel, 3));
-    column_step<kPairs, kFirst>(s04, s14, s24, s34, a0, a1, a2, a3, svld1_vnum(all, panel, 4));
-    column_step<kPairs, kFirst>(s05, s15, s25, s35, a0, a1, a2, a3, svld1_vnum(all, panel, 5));
+    if constexpr (kVectors > 1) {
+      column_step<kPairs, kFirst>(s02, s12, s22, s32, a0, a1, a2, a3, svld1_vnum(all, panel, 2));
+      column_step<kPairs, kFirst>(s03, s13, s23, s33, a0, a1, a2, a3, svld1_vnum(all, panel, 3));
+    }
+    if constexpr (kVectors > 2) {
+      column_step<kPairs, kFirst>(s04, s14, s24, s34, a0, a1, a2, a3, svld1_vnum(all, panel, 4));
+      column_step<kPairs, kFirst>(s05, s15, s25, s35, a0, a1, a2, a3, svld1_vnum(all, panel, 5));
+    }
     rows += 16 * kPairs;
     panel += 6 * svcntb();
     // No loads ahead for several runs: sums would leave their registers.
@@ -116,30 +125,40 @@ void matrix_tile(const QgemmTile& t) {
   }
   const int64_t two_rows = 2 * tile_columns();
   const auto store = [&]<bool kAdd>() __attribute__((always_inline)) {
-    store_pair<kAdd>(t.sums, t.m > 1, s00, s01, s02, s03, s04, s05);
+    store_pair<kAdd, kVectors>(t.sums, t.m > 1, s00, s01, s02, s03, s04, s05);
     if constexpr (kPairs > 1) {
-      store_pair<kAdd>(t.sums + two_rows, t.m > 3, s10, s11, s12, s13, s14, s15);
+      store_pair<kAdd, kVectors>(t.sums + two_rows, t.m > 3, s10, s11, s12, s13, s14, s15);
     }
     if constexpr (kPairs > 2) {
-      store_pair<kAdd>(t.sums + 2 * two_rows, t.m > 5, s20, s21, s22, s23, s24, s25);
+      store_pair<kAdd, kVectors>(t.sums + 2 * two_rows, t.m > 5, s20, s21, s22, s23, s24, s25);
     }
     if constexpr (kPairs > 3) {
-      store_pair<kAdd>(t.sums + 3 * two_rows, t.m > 7, s30, s31, s32, s33, s34, s35);
+      store_pair<kAdd, kVectors>(t.sums + 3 * two_rows, t.m > 7, s30, s31, s32, s33, s34, s35);
     }
   };
   t.add ? store.template operator()<true>() : store.template operator()<false>();
 }
 
-void matrix_tiles(const QgemmTile& t) {
+template <int kVectors>
+void matrix_tiles_of(const QgemmTile& t) {
   switch ((t.m + 1) / 2) {
     case 1:
-      return matrix_tile<1>(t);
+      return matrix_tile<1, kVectors>(t);
     case 2:
-      return matrix_tile<2>(t);
+      return matrix_tile<2, kVectors>(t);
     case 3:
-      return matrix_tile<3>(t);
+      return matrix_tile<3, kVectors>(t);
     default:
-      return matrix_tile<4>(t);
+      return matrix_tile<4, kVectors>(t);
+  }
+}
+
+void matrix_tiles(const QgemmTile& t) {
+  const auto width = static_cast<int64_t>(svcntw());
+  if (t.n > 2 * width) {
+    matrix_tiles_of<3>(t);
+  } else {
+    t.n > width ? matrix_tiles_of<2>(t) : matrix_tiles_of<1>(t);
   }
 }
 

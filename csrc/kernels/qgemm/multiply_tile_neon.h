@@ -52,7 +52,7 @@ template <int kRows>
 void multiply_rows(const QgemmTile& t, int64_t width, int64_t row) {
   const int8_t* rows = t.rows + (t.first_run * width + row) * 8;
   const int8_t* panel = t.panel + t.first_run * kPanelRun;
-  for (int64_t column = 0; column < kTileColumns; column += kAtOnce) {
+  for (int64_t column = 0; column < t.n; column += kAtOnce) {
     int32x4_t sums[kRows];
     multiply_four<kRows>(rows, width, panel + 8 * column, t.runs, sums);
     CPUACCEL_UNROLL

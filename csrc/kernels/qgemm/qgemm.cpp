@@ -107,6 +107,7 @@ class Product {
     work.first_run = run;
     work.runs = std::min(cut_.runs, runs_ - run);
     work.m = count;
+    work.n = std::min(kernels_.nr, call_.weights->N - n);
     work.sums = sums;
     work.add = run > 0;
     kernels_.tile(work);

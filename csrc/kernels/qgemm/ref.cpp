@@ -28,7 +28,7 @@ void columns(const QgemmLines& lines) { interleave(lines, kColumns); }
 
 void tile(const QgemmTile& t) {
   for (int64_t i = 0; i < t.m; ++i) {
-    for (int64_t j = 0; j < kColumns; ++j) {
+    for (int64_t j = 0; j < t.n; ++j) {
       int32_t& to = t.sums[i * kColumns + j];
       uint32_t sum = t.add ? static_cast<uint32_t>(to) : 0;
       for (int64_t run = t.first_run; run < t.first_run + t.runs; ++run) {

@@ -119,6 +119,7 @@ QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
     tile.panel = lines.dst;
     tile.runs = qgemm_runs(kernels, plain.K);
     tile.m = 1;
+    tile.n = kernels.nr;
     tile.sums = const_cast<int32_t*>(packed.sums()) + n;
     kernels.tile(tile);
   });
