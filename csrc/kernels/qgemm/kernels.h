@@ -21,7 +21,8 @@ struct QgemmLines {
   int8_t* dst = nullptr;
 };
 // Writes all runs of a tile's rows (count <= mr) as the row's tile reads them; or a panel of
-// columns (count <= nr), with zeros for columns and k that are not there.
+// columns (count <= nr), with zeros for k that are not there and any bytes for columns that are
+// not.
 using QgemmLinesFunction = void(const QgemmLines& lines);
 
 // sums[i * nr + j] (+)= sum over the runs from first_run on of row i times column j, for i < m and
@@ -40,7 +41,7 @@ using QgemmTileFunction = void(const QgemmTile& tile);
 // Makes results of m x n sums, from (m0, n0) on.
 struct QgemmStore {
   const QgemmCall& call;
-  ConvDst conv;                      // call.dst, where it is not s32 nor bf16
+  const ConvDst& conv;               // call.dst, where it is not s32 nor bf16
   const int32_t* offsets = nullptr;  // of rows: times a column's sum, this is added
   const float* scales = nullptr;     // of rows, or null: 1
   const int32_t* sums = nullptr;     // nr a row

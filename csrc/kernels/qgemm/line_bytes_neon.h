@@ -12,27 +12,21 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// 16 bytes of a line from k on, with zeros past its end; zeros of a line that is not there.
-struct LineBytes {
-  const QgemmLines& lines;
-  uint8x16_t flip;
+// Where a line begins; lines that are not there are the last one again.
+CPUACCEL_INLINE const uint8_t* line_at(const QgemmLines& lines, int64_t line) {
+  return lines.src + (line < lines.count ? line : lines.count - 1) * lines.stride;
+}
 
-  explicit LineBytes(const QgemmLines& of) : lines(of), flip(vdupq_n_u8(of.flip)) {}
+CPUACCEL_INLINE uint8x16_t line_bytes(const uint8_t* from, uint8x16_t flip) {
+  return veorq_u8(vld1q_u8(from), flip);
+}
 
-  CPUACCEL_INLINE uint8x16_t whole(int64_t line, int64_t k) const {
-    if (line >= lines.count) {
-      return vdupq_n_u8(0);
-    }
-    return veorq_u8(vld1q_u8(lines.src + line * lines.stride + k), flip);
-  }
-  CPUACCEL_INLINE uint8x16_t part(int64_t line, int64_t k) const {
-    uint8_t bytes[16] = {};
-    if (line < lines.count) {
-      std::memcpy(bytes, lines.src + line * lines.stride + k, static_cast<size_t>(lines.K - k));
-    }
-    return veorq_u8(vld1q_u8(bytes), flip);
-  }
-};
+// The last bytes of a line, fewer than 16, and what are zeros times anything behind them.
+CPUACCEL_INLINE uint8x16_t last_line_bytes(const uint8_t* from, int64_t count, uint8x16_t flip) {
+  uint8_t bytes[16] = {};
+  std::memcpy(bytes, from, static_cast<size_t>(count));
+  return line_bytes(bytes, flip);
+}
 
 }  // namespace
 }  // namespace cpuaccel::kernels

@@ -32,43 +32,55 @@ CPUACCEL_INLINE void store_runs_of_four(const uint8x16_t (&lines)[4], uint8_t* d
 
 // Of a multiple of four lines.
 void lines_of_4(const QgemmLines& lines, int64_t width) {
-  const LineBytes bytes(lines);
-  const int64_t run = 4 * width;
+  const uint8x16_t flip = vdupq_n_u8(lines.flip);
+  const int64_t K = lines.K, run = 4 * width;
   for (int64_t line = 0; line < width; line += 4) {
+    const uint8_t* from[4];
+    CPUACCEL_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      from[i] = line_at(lines, line + i);
+    }
     auto* dst = reinterpret_cast<uint8_t*>(lines.dst) + 4 * line;
     uint8x16_t four[4];
     int64_t k = 0;
-    for (; k + 16 <= lines.K; k += 16, dst += 4 * run) {
+    for (; k + 16 <= K; k += 16, dst += 4 * run) {
       CPUACCEL_UNROLL
       for (int i = 0; i < 4; ++i) {
-        four[i] = bytes.whole(line + i, k);
+        four[i] = line_bytes(from[i] + k, flip);
       }
       store_runs_of_four(four, dst, run, 4);
     }
-    if (k < lines.K) {
+    if (k < K) {
+      CPUACCEL_UNROLL
       for (int i = 0; i < 4; ++i) {
-        four[i] = bytes.part(line + i, k);
+        four[i] = last_line_bytes(from[i] + k, K - k, flip);
       }
-      store_runs_of_four(four, dst, run, (lines.K - k + 3) / 4);
+      store_runs_of_four(four, dst, run, (K - k + 3) / 4);
     }
   }
 }
 
 // Of one line or two. Writes four runs at a time: a tile's memory has room for more lines.
 void few_lines_of_4(const QgemmLines& lines) {
-  const LineBytes bytes(lines);
+  const uint8x16_t flip = vdupq_n_u8(lines.flip);
+  const int64_t K = lines.K;
+  const uint8_t* first = line_at(lines, 0);
+  const uint8_t* second = line_at(lines, 1);
+  const bool single = lines.count == 1;
   auto* dst = reinterpret_cast<uint8_t*>(lines.dst);
-  for (int64_t k = 0; k < lines.K; k += 16) {
-    const bool whole = k + 16 <= lines.K;
-    const uint8x16_t first = whole ? bytes.whole(0, k) : bytes.part(0, k);
-    if (lines.count == 1) {
-      vst1q_u8(dst + k, first);
+  for (int64_t k = 0; k < K; k += 16) {
+    const bool whole = k + 16 <= K;
+    const uint8x16_t a =
+        whole ? line_bytes(first + k, flip) : last_line_bytes(first + k, K - k, flip);
+    if (single) {
+      vst1q_u8(dst + k, a);
       continue;
     }
-    const uint8x16_t second = whole ? bytes.whole(1, k) : bytes.part(1, k);
-    const uint32x4_t a = vreinterpretq_u32_u8(first), b = vreinterpretq_u32_u8(second);
-    vst1q_u8(dst + 2 * k, vreinterpretq_u8_u32(vzip1q_u32(a, b)));
-    vst1q_u8(dst + 2 * k + 16, vreinterpretq_u8_u32(vzip2q_u32(a, b)));
+    const uint8x16_t b =
+        whole ? line_bytes(second + k, flip) : last_line_bytes(second + k, K - k, flip);
+    const uint32x4_t low = vreinterpretq_u32_u8(a), high = vreinterpretq_u32_u8(b);
+    vst1q_u8(dst + 2 * k, vreinterpretq_u8_u32(vzip1q_u32(low, high)));
+    vst1q_u8(dst + 2 * k + 16, vreinterpretq_u8_u32(vzip2q_u32(low, high)));
   }
 }
 

@@ -26,7 +26,12 @@ struct Piece {
 class Product {
  public:
   Product(const QgemmCall& call, const QgemmKernels& kernels, const QgemmCut& cut)
-      : call_(call), kernels_(kernels), cut_(cut), runs_(qgemm_runs(kernels, call.weights->K)) {}
+      : call_(call),
+        kernels_(kernels),
+        cut_(cut),
+        runs_(qgemm_runs(kernels, call.weights->K)),
+        panels_(call.weights->panel(0)),
+        panel_bytes_(kernels.nr * kernels.run * runs_) {}
 
   void run() const { cut_.column_chunks == 1 ? run_blocks() : run_grid(); }
 
@@ -79,16 +84,15 @@ class Product {
           scratch(ScratchSlot::gemm_dst, static_cast<size_t>(at_once * bytes)));
       kept = tile_sums;
     }
+    QgemmTile work;
+    QgemmStore store{call_, conv_};
     for (int64_t first = piece.first_panel; first < piece.last_panel; first += at_once) {
       const int64_t last = std::min(piece.last_panel, first + at_once);
       int64_t run = 0;
       do {
-        int32_t* to = sums;
+        work.sums = sums;
         for (int64_t panel = first; panel < last; ++panel) {
-          for (int64_t tile = piece.first_tile; tile < piece.last_tile; ++tile) {
-            multiply_tile(rows, tile, panel, run, to);
-            to += kept;
-          }
+          multiply_panel(rows, piece, panel, run, kept, work, store);
         }
         run += cut_.runs;
       } while (run < runs_);
@@ -96,31 +100,33 @@ class Product {
     }
   }
 
-  // Results are made as soon as the last block's sums are there.
-  void multiply_tile(const QgemmRows& rows, int64_t tile, int64_t panel, int64_t run,
-                     int32_t* sums) const {
-    const int64_t m = first_row(tile), n = panel * kernels_.nr;
-    const int64_t count = first_row(tile + 1) - m;
-    QgemmTile work;
-    work.rows = rows.tile(m);
-    work.panel = call_.weights->panel(panel);
+  // The runs from `run` on of a piece's tiles times a panel. Results are made as soon as the last
+  // runs' sums are there; those of a tile lie `kept` behind those of the one before.
+  void multiply_panel(const QgemmRows& rows, const Piece& piece, int64_t panel, int64_t run,
+                      int64_t kept, QgemmTile& work, QgemmStore& store) const {
+    const bool last = run + cut_.runs >= runs_;
+    store.n0 = panel * kernels_.nr;
+    store.n = std::min(kernels_.nr, call_.weights->N - store.n0);
+    work.panel = panels_ + panel * panel_bytes_;
     work.first_run = run;
-    work.runs = std::min(cut_.runs, runs_ - run);
-    work.m = count;
-    work.n = std::min(kernels_.nr, call_.weights->N - n);
-    work.sums = sums;
+    work.runs = last ? runs_ - run : cut_.runs;
+    work.n = store.n;
     work.add = run > 0;
-    kernels_.tile(work);
-    if (run + cut_.runs >= runs_) {
-      QgemmStore store{call_, conv_};
-      store.offsets = rows.offsets + (m - rows.first);
-      store.scales = rows.scales != nullptr ? rows.scales + (m - rows.first) : nullptr;
-      store.sums = sums;
-      store.m0 = m;
-      store.n0 = n;
-      store.m = count;
-      store.n = std::min(kernels_.nr, call_.weights->N - n);
-      kernels_.store(store);
+    int64_t m = first_row(piece.first_tile);
+    for (int64_t tile = piece.first_tile; tile < piece.last_tile; ++tile) {
+      work.rows = rows.tile(m);
+      work.m = std::min(kernels_.mr, call_.M - m);
+      kernels_.tile(work);
+      if (last) {
+        store.offsets = rows.offsets + (m - rows.first);
+        store.scales = rows.scales != nullptr ? rows.scales + (m - rows.first) : nullptr;
+        store.sums = work.sums;
+        store.m0 = m;
+        store.m = work.m;
+        kernels_.store(store);
+      }
+      m += work.m;
+      work.sums += kept;
     }
   }
 
@@ -162,6 +168,8 @@ class Product {
   const QgemmKernels& kernels_;
   const QgemmCut& cut_;
   const int64_t runs_;
+  const int8_t* const panels_;
+  const int64_t panel_bytes_;
   const ConvDst conv_ = conv_dst(call_.dst);
 };
 

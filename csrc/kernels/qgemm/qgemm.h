@@ -51,8 +51,8 @@ struct QgemmPlain {
   int64_t k_stride = 0, n_stride = 0;
 };
 
-// int8: panel of nr columns, run of k, column, `run` bytes of successive k; zero where there is
-// none. In the layout of the row they were packed by, which is the one that multiplies them.
+// int8: panel of nr columns, run of k, column, `run` bytes of successive k; zero where there is no
+// k. In the layout of the row they were packed by, which is the one that multiplies them.
 struct QgemmWeights {
   QgemmFunction* row = nullptr;
   int64_t K = 0, N = 0;

@@ -51,9 +51,9 @@ void quantize_row(const float* src, uint8_t* dst, int64_t K, const Quantizer& by
 }  // namespace
 
 QgemmRows::QgemmRows(const QgemmCall& of, const QgemmKernels& by, int64_t first_row, int64_t count)
-    : call(of), kernels(by), first(first_row) {
+    : call(of), kernels(by), first(first_row), row_bytes(round_up(of.weights->K, by.run)) {
   const int64_t rows = round_up(count, by.mr);
-  const int64_t tile_bytes = round_up(rows * round_up(of.weights->K, by.run), 64);
+  const int64_t tile_bytes = round_up(rows * row_bytes, 64);
   const bool scaled = scales_rows(of.src.type) || of.src.scales != nullptr;
   const auto numbers = static_cast<int64_t>(sizeof(int32_t) + sizeof(float));
   auto* memory = static_cast<int8_t*>(
@@ -61,10 +61,6 @@ QgemmRows::QgemmRows(const QgemmCall& of, const QgemmKernels& by, int64_t first_
   tiles = memory;
   offsets = reinterpret_cast<int32_t*>(memory + tile_bytes);
   scales = scaled ? reinterpret_cast<float*>(offsets + rows) : nullptr;
-}
-
-const int8_t* QgemmRows::tile(int64_t m) const {
-  return tiles + (m - first) * round_up(call.weights->K, kernels.run);
 }
 
 void QgemmRows::pack(int64_t m, int64_t count) const {

@@ -11,6 +11,7 @@ struct QgemmRows {
   const QgemmCall& call;
   const QgemmKernels& kernels;
   int64_t first = 0;  // row that the memory begins with: a multiple of kernels.mr
+  int64_t row_bytes = 0;
   int8_t* tiles = nullptr;
   int32_t* offsets = nullptr;
   float* scales = nullptr;  // null where all are 1
@@ -21,7 +22,7 @@ struct QgemmRows {
   // Writes `count` rows from row m on, which begins a tile, and ends one or the matrix.
   void pack(int64_t m, int64_t count) const;
 
-  const int8_t* tile(int64_t m) const;
+  const int8_t* tile(int64_t m) const { return tiles + (m - first) * row_bytes; }
 
  private:
   void pack_tile(int64_t m, int64_t count) const;

@@ -85,12 +85,17 @@ void store_sums(const QgemmStore& s, int64_t width) {
   }
 }
 
-// Columns [column, column + 12) of all rows.
-template <typename Store, bool kScaled>
+template <bool kWhole>
+CPUACCEL_INLINE float32x4_t load_numbers(const float* from, int64_t count) {
+  return kWhole ? vld1q_f32(from) : Floats4::load(from, Floats4::mask(count));
+}
+
+// Columns [column, column + 12) of all rows, of which all are there, or not.
+template <typename Store, bool kScaled, bool kWhole>
 void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
   const QgemmDst& dst = s.call.dst;
   const Store store(s.conv);
-  const int64_t n = s.n0 + column, count = s.n - column;
+  const int64_t n = s.n0 + column, count = kWhole ? kStoreColumns : s.n - column;
   // Copies of what results that are bytes might be taken to alias.
   const ConvDst conv = s.conv;
   const int64_t rows = s.m, row_stride = dst.row_stride;
@@ -101,10 +106,10 @@ void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
   float32x4_t scales[kStoreVectors], bias[kStoreVectors];
   CPUACCEL_UNROLL
   for (int j = 0; j < kStoreVectors; ++j) {
-    const auto mask = Floats4::mask(count - 4 * j);
     sums[j] = vld1q_s32(s.call.weights->sums() + n + 4 * j);
-    scales[j] = Floats4::load(dst.scales + n + 4 * j, mask);
-    bias[j] = Floats4::load(dst.bias + n + 4 * j, dst.bias != nullptr ? mask : 0);
+    scales[j] = load_numbers<kWhole>(dst.scales + n + 4 * j, count - 4 * j);
+    bias[j] = dst.bias == nullptr ? vdupq_n_f32(0.0f)
+                                  : load_numbers<kWhole>(dst.bias + n + 4 * j, count - 4 * j);
   }
   auto* to = static_cast<typename Store::Element*>(dst.data) + s.m0 * dst.row_stride + n;
   for (int64_t i = 0; i < rows; ++i, to += row_stride, row_sums += width) {
@@ -120,12 +125,21 @@ void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
   }
 }
 
+template <typename Store, bool kScaled>
+void store_all_columns(const QgemmStore& s, int64_t width) {
+  int64_t column = 0;
+  for (; column + kStoreColumns <= s.n; column += kStoreColumns) {
+    store_columns<Store, kScaled, true>(s, width, column);
+  }
+  if (column < s.n) {
+    store_columns<Store, kScaled, false>(s, width, column);
+  }
+}
+
 template <typename Store>
 void store_as(const QgemmStore& s, int64_t width) {
-  for (int64_t column = 0; column < s.n; column += kStoreColumns) {
-    s.scales != nullptr ? store_columns<Store, true>(s, width, column)
-                        : store_columns<Store, false>(s, width, column);
-  }
+  s.scales != nullptr ? store_all_columns<Store, true>(s, width)
+                      : store_all_columns<Store, false>(s, width);
 }
 
 void store_results(const QgemmStore& s, int64_t width) {
