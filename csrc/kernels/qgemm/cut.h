@@ -30,10 +30,11 @@ struct QgemmCut {
         panels(divide_up(N, kernels.nr)),
         runs(std::max<int64_t>(1, qgemm_runs(kernels, K))) {
     const int64_t most_rows = std::clamp<int64_t>(kQgemmL2Bytes / (K + 1), 32, 256);
-    const double work =
-        static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K + 1);
+    // With fewer than eight rows it is the weights' bytes that take time.
+    const double work = static_cast<double>(std::max<int64_t>(M, 8)) * static_cast<double>(N) *
+                        static_cast<double>(K + 1);
     const auto wanted = static_cast<int64_t>(
-        std::min(static_cast<double>(threads), 1.0 + work / double{kQgemmThreadWork}));
+        std::clamp(work / double{kQgemmThreadWork}, 1.0, static_cast<double>(threads)));
     row_blocks = divide_up(row_tiles, most_rows / kernels.mr);
     if (row_blocks < 4 * wanted) {
       // So that threads get as many pieces each.
