@@ -47,13 +47,17 @@ ARM_CORE ?= max,sme=off,sve256=on:sve
 ARM_CORES ?= max,sme=off,sve128=on:sve max,sme=off,sve512=on:sve max,sme=off,sve=off:i8mm \
   neoverse-n1:dotprod cortex-a72:neon
 ARM_RUN = qemu-aarch64 -cpu $${core%:*} -E CPUACCEL_TEST_ISA=$${core\#\#*:} \
-  -L /usr/aarch64-linux-gnu build/aarch64-kernels/tests/cpp/cpuaccel_kernel_tests --gtest_brief=1
+  -L $(ARM_ROOT) build/aarch64-kernels/tests/cpp/cpuaccel_kernel_tests --gtest_brief=1
+# What the emulated programs see as /: with an empty /proc/cpuinfo, as containers may have it.
+ARM_ROOT = build/aarch64-kernels/root
 aarch64-kernels:
 	cmake -S . -B build/aarch64-kernels -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64.cmake \
 	  -DCPUACCEL_KERNELS_ONLY=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2"
 	cmake --build build/aarch64-kernels --parallel $(JOBS)
 	NM=aarch64-linux-gnu-nm $(PYTHON) tests/cpp/check_isa_objects.py build/aarch64-kernels
+	mkdir -p $(ARM_ROOT)/proc && : > $(ARM_ROOT)/proc/cpuinfo
+	ln -sfn /usr/aarch64-linux-gnu/lib $(ARM_ROOT)/lib
 	set -e; core=$(ARM_CORE); for part in 0 1; do \
 	  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$$part $(ARM_RUN) & runs="$$runs $$!"; done; \
 	  for run in $$runs; do wait $$run; done; runs=; for core in $(ARM_CORES); do \

@@ -63,6 +63,33 @@ def run(code: str, prefix: list[str] | None = None, **environment: str) -> str:
     return result.stdout
 
 
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake here")
+@pytest.mark.parametrize(
+    ("processor", "bytes_", "order", "refused"),
+    [
+        ("armv7l", 4, "LITTLE_ENDIAN", "not on armv7l (32 bits, LITTLE_ENDIAN)"),
+        ("aarch64_be", 8, "BIG_ENDIAN", "not on aarch64_be (64 bits, BIG_ENDIAN)"),
+        ("ppc64le", 8, "LITTLE_ENDIAN", "not on ppc64le (64 bits, LITTLE_ENDIAN)"),
+        ("aarch64", 8, "LITTLE_ENDIAN", ""),
+    ],
+)
+def test_a_build_for_another_architecture_says_so(
+    processor: str, bytes_: int, order: str, refused: str
+) -> None:
+    script = pathlib.Path(__file__).parents[1] / "cmake" / "IsaSources.cmake"
+    facts = {
+        "SYSTEM_PROCESSOR": processor,
+        "SIZEOF_VOID_P": bytes_,
+        "CXX_BYTE_ORDER": order,
+    }
+    definitions = [f"-DCMAKE_{name}={value}" for name, value in facts.items()]
+    result = subprocess.run(
+        ["cmake", *definitions, "-P", script], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode != 0) == bool(refused)
+    assert refused in " ".join(result.stderr.split())
+
+
 def test_the_wheel_pins_the_torch_it_was_built_with() -> None:
     major, minor = torch.__version__.split(".")[:2]
     assert f"torch=={major}.{minor}.*" in (importlib.metadata.requires("cpuaccel") or [])

@@ -39,31 +39,46 @@ def main() -> None:
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 8, 32, 128])
     parser.add_argument("--sizes", nargs="+", type=int, default=[768], help="K = N")
+    parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     options = parser.parse_args()
     _count.check()
     torch.set_num_threads(1)
+    columns = [name for name in COLUMNS if name in options.columns]
     print(f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; thousands a call")
-    print(f"{'':24}" + "".join(f"{name:>14}" for name in COLUMNS) + f"{'eager':>9}{'packed':>9}")
+    print(f"{'':24}" + "".join(f"{name:>14}" for name in columns) + f"{'eager':>9}{'packed':>9}")
     for kind in options.kind:
         for size in options.sizes:
             for rows in options.rows:
-                counts = _row(kind, rows, size)
-                ratios = (counts[0] / counts[1], counts[2] / counts[3])
+                counts = _row(kind, rows, size, columns)
                 print(f"{f'{kind} {rows}x{size}x{size}':24}"
-                      + "".join(f"{count / 1000:14.1f}" for count in counts)
-                      + "".join(f"{ratio:9.2f}" for ratio in ratios), flush=True)  # fmt: skip
+                      + "".join(f"{counts[name] / 1000:14.1f}" for name in columns)
+                      + "".join(_ratio(counts, way) for way in ("eager", "packed")),
+                      flush=True)  # fmt: skip
+
+
+def _ratio(counts: dict[str, int], way: str) -> str:
+    ours, torchs = counts.get(f"ours {way}"), counts.get(f"torch {way}")
+    return f"{ours / torchs:9.2f}" if ours and torchs else f"{'':9}"
 
 
 @torch.no_grad()
-def _row(kind: str, rows: int, size: int) -> list[int]:
+def _row(kind: str, rows: int, size: int, columns: list[str]) -> dict[str, int]:
     dtype, fast = KINDS[kind]
     torch.set_float32_matmul_precision("medium" if fast else "highest")
     layer = nn.Linear(size, size, bias=True).to(dtype).eval()
     x = torch.randn(rows, size).to(dtype)
     expected = F.linear(x.double(), layer.weight.double(), layer.bias.double())
-    return [_counted(make(layer, x), provider, expected) for make, provider in (
-        (_eager, "cpuaccel"), (_eager, "intree"), (_ours_packed, "auto"), (_torch_packed, "intree"),
-    )]  # fmt: skip
+    ways = {
+        "ours eager": (_eager, "cpuaccel"),
+        "torch eager": (_eager, "intree"),
+        "ours packed": (_ours_packed, "auto"),
+        "torch packed": (_torch_packed, "intree"),
+    }
+    counts = {}
+    for name in columns:
+        make, provider = ways[name]
+        counts[name] = _counted(make(layer, x), provider, expected)
+    return counts
 
 
 def _counted(run: Run, provider: str, expected: Tensor) -> int:
@@ -72,9 +87,8 @@ def _counted(run: Run, provider: str, expected: Tensor) -> int:
     try:
         if provider == "intree":
             cpuaccel.disable()
-        run()
         torch.testing.assert_close(run().double(), expected, atol=0.05, rtol=0.02)
-        return _count.per_call(run, calls=2)
+        return _count.per_call(run, calls=1)
     finally:
         cpuaccel.enable()
         cpuaccel.config.set("matmul_provider", before)

@@ -28,10 +28,11 @@ struct PackedRow {
   bool usable;
 };
 
-// A row of the list with panels so wide; one that may run, if there is one. How wide the panels of
-// other CPUs' rows are is not asked: some have to ask the CPU themselves.
+// The first row of the list that may run and has panels so wide, else one that has them and may not
+// run now; null: they are another CPU's. Rows that this CPU does not have are not asked: some have
+// to ask the CPU how wide theirs are.
 template <typename Rows>
-auto find_row(const char* op, int64_t panel, const Rows& rows) {
+auto find_row(int64_t panel, const Rows& rows) {
   using Found = PackedRow<std::remove_pointer_t<decltype(rows.front().function)>>;
   for (const bool usable : {true, false}) {
     for (const auto& row : rows) {
@@ -41,7 +42,19 @@ auto find_row(const char* op, int64_t panel, const Rows& rows) {
       }
     }
   }
-  TORCH_CHECK(false, op, ": expected panel to be that of a kernel, but got ", panel);
+  return Found{nullptr, false};
+}
+
+void check_panel(const char* op, int64_t panel) {
+  TORCH_CHECK(panel > 0 && panel <= kernels::kGemmMaxNr && panel % 4 == 0, op,
+              ": expected panel to be that of a kernel, but got ", panel);
+}
+
+// Pairs of another CPU cannot be read: how many lie together is not said.
+PackedRow<kernels::GemmBf16Function> find_pairs_row(const char* op, int64_t panel) {
+  const auto found = find_row(panel, kernels::all_gemm_bf16_kernels());
+  TORCH_CHECK(found.row != nullptr, op, ": expected panel to be that of a kernel, but got ", panel);
+  return found;
 }
 
 kernels::GemmFunction* best_row() {
@@ -80,10 +93,10 @@ kernels::GemmMatrix matrix_of(const at::Tensor& matrix) {
           matrix.stride(1), 0};
 }
 
-at::Tensor pack_panels(const at::Tensor& matrix, kernels::GemmFunction* row) {
+at::Tensor pack_panels(const at::Tensor& matrix, int64_t panel) {
   const int64_t K = matrix.size(0), N = matrix.size(1);
-  at::Tensor packed = empty_packed(K, N, panel_of(row), matrix.scalar_type());
-  kernels::GemmPacked(packed.mutable_data_ptr(), gemm_type(matrix.scalar_type()), K, N, row)
+  at::Tensor packed = empty_packed(K, N, panel, matrix.scalar_type());
+  kernels::GemmPacked(packed.mutable_data_ptr(), gemm_type(matrix.scalar_type()), K, N, panel)
       .pack(matrix_of(matrix));
   return packed;
 }
@@ -106,9 +119,9 @@ at::Tensor pack_linear(const at::Tensor& weight, int64_t panel, bool pairs) {
   TORCH_CHECK(!pairs || weight.scalar_type() != at::kHalf, kPack,
               ": expected weight to be of float32 or bfloat16 for pairs, but got ",
               weight.scalar_type());
-  const at::Tensor packed =
-      pairs ? pack_pairs(weight.t(), find_row(kPack, panel, kernels::all_gemm_bf16_kernels()).row)
-            : pack_panels(weight.t(), find_row(kPack, panel, kernels::gemm_kernels()).row);
+  check_panel(kPack, panel);
+  const at::Tensor packed = pairs ? pack_pairs(weight.t(), find_pairs_row(kPack, panel).row)
+                                  : pack_panels(weight.t(), panel);
   prepacks().add(Op::packed_linear, Provider::own);
   return packed;
 }
@@ -129,25 +142,30 @@ int64_t pairs_panel() { return panel_of(best_pairs_row()); }
 
 int64_t pairs_depth(int64_t in_features) { return best_pairs_row()().count(in_features); }
 
-at::Tensor pack_panels(const at::Tensor& matrix) { return pack_panels(matrix, best_row()); }
+at::Tensor pack_panels(const at::Tensor& matrix) { return pack_panels(matrix, gemm_panel()); }
 
 at::Tensor pack_pairs(const at::Tensor& matrix) { return pack_pairs(matrix, best_pairs_row()); }
 
 PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape)
     : type_(packed.scalar_type()), N_(shape.out_features), K_(shape.in_features) {
   check_packed(op, packed);
+  check_panel(op, shape.panel);
   void* memory = const_cast<void*>(packed.const_data_ptr());
   if (type_ == at::kInt) {
     type_ = at::kBFloat16;
-    const auto found = find_row(op, shape.panel, kernels::all_gemm_bf16_kernels());
+    const auto found = find_pairs_row(op, shape.panel);
     usable_ = found.usable && has_bf16_arithmetic();
     check_shape(op, packed, shape, found.row().count(K_));
     pairs_.emplace(memory, K_, N_, found.row);
-  } else {
-    const auto found = find_row(op, shape.panel, kernels::gemm_kernels());
-    usable_ = found.usable;
-    check_shape(op, packed, shape, K_);
+    return;
+  }
+  check_shape(op, packed, shape, K_);
+  const auto found = find_row(shape.panel, kernels::gemm_kernels());
+  usable_ = found.usable;
+  if (usable_) {
     floats_.emplace(memory, gemm_type(type_), K_, N_, found.row);
+  } else {
+    floats_.emplace(memory, gemm_type(type_), K_, N_, shape.panel);
   }
 }
 
