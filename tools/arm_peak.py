@@ -34,15 +34,15 @@ class Core:
 
 
 CORES = [
-    Core("neoverse-v1", 256, {"fmla": 16, "bfmmla": 64, "smmla": 128, "sdot": 64}),
-    Core("neoverse-v2", 128, {"fmla": 16, "bfmmla": 64, "smmla": 128, "sdot": 64}),
+    Core("neoverse-v1", 256, {"fmla": 16, "bfmmla": 64, "bfdot": 32, "smmla": 128, "sdot": 64}),
+    Core("neoverse-v2", 128, {"fmla": 16, "bfmmla": 64, "bfdot": 32, "smmla": 128, "sdot": 64}),
 ]
 
 # Multiply-adds of a 128-bit register's instruction, and which peak it counts against.
 PRODUCTS = {
     "fmla": (4, "fmla"),
     "bfmmla": (16, "bfmmla"),
-    "bfdot": (8, "bfmmla"),
+    "bfdot": (8, "bfdot"),
     "smmla": (32, "smmla"),
     "ummla": (32, "smmla"),
     "usmmla": (32, "smmla"),
@@ -72,6 +72,7 @@ ROWS = [
     Row("gemm", "arm64_neon", r"::tile<.*F32Elements>, 8, 3>", 0.95),
     Row("gemm", "arm64_neon", r"::dot_tile<.*::F32Elements>, 6, 4>", 0.95, name="dot"),
     Row("gemm_bf16", "arm64_i8mm", r"::quad_tile<false, 4, 3>", 0.96),
+    Row("gemm_bf16", "arm64_i8mm", r"::dot_tile<.*::F32Elements>, 6, 4>", 0.95, name="dot"),
     Row(
         "gemm_bf16",
         "arm64_i8mm",
@@ -82,7 +83,9 @@ ROWS = [
         512,
     ),
     Row("gemm", "arm64_sve", r"SveTile<.*::F32>::run<8, 3>", 0.95),
+    Row("gemm", "arm64_sve", r"SveDot<.*::F32>::.*tile<6, 4>", 0.95, name="dot"),
     Row("gemm_bf16", "arm64_sve", r"SveQuadTile<false>::run<4, 3>", 0.96),
+    Row("gemm_bf16", "arm64_sve", r"SveDot<.*::F32>::.*tile<6, 4>", 0.95, name="dot"),
     Row(
         "gemm_bf16",
         "arm64_sve",

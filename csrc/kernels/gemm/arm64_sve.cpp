@@ -1,26 +1,30 @@
 #include "kernels/gemm/dot.h"
+#include "kernels/gemm/dot_sve.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/neon.h"
 #include "kernels/gemm/pixels.h"
 #include "kernels/gemm/pixels_sve.h"
 #include "kernels/gemm/rows.h"
+#include "kernels/gemm/rows_sve.h"
 #include "kernels/gemm/tile_sve.h"
 
 namespace cpuaccel::kernels {
 
 const GemmKernels& gemm_arm64_sve() {
+  // Vectors of 128 bits are NEON's, whose loops, but for the tile's, take fewer instructions.
+  const bool longer = SveFloats::lanes() > NeonFloats::kLanes;
   static const GemmKernels kernels{
       .mr = SveFloats::kRows,
       .nr = SveFloats::kVectors * SveFloats::lanes(),
-      .dot_rows = NeonFloats::DotTiles::kRows,
-      .dot_most = NeonFloats::DotTiles::kMost,
+      .dot_rows = DotTiles6x4::kRows,
+      .dot_most = DotTiles6x4::kMost,
       .tile = sve_tiles,
-      .dot = dots<NeonFloats>,
-      .rows = rows_times<NeonFloats>,
+      .dot = longer ? sve_dots<SveMultiplyAdd> : dots<NeonFloats>,
+      .rows = longer ? sve_rows : rows_times<NeonFloats>,
       .load = load_block<Elements4>,
       .panels = load_panel_block<Elements4>,
       .store = store_run<Elements4>,
-      .pixels = SveFloats::lanes() == NeonFloats::kLanes ? pixels<NeonFloats> : sve_pixels,
+      .pixels = longer ? sve_pixels : pixels<NeonFloats>,
   };
   return kernels;
 }

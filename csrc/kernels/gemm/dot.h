@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/gemm/dot_loop.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/prefetch.h"
 #include "kernels/gemm/unroll.h"
@@ -121,32 +122,18 @@ void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
   dot_tail<V, E, kRows, kColumns - 1>(call, row, column);
 }
 
-template <typename V, typename E, int kRows>
-CPUACCEL_INLINE void dot_some(const DotCall& call, int64_t row, int64_t rows,
-                              PrefetchWalk& prefetch) {
-  if constexpr (kRows > 1) {
-    if (rows < kRows) {
-      dot_some<V, E, kRows - 1>(call, row, rows, prefetch);
-      return;
-    }
+template <typename V, typename E>
+struct DotElements {
+  using Tiles = typename V::DotTiles;
+  template <int kRows>
+  CPUACCEL_INLINE static void rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
+    dot_rows<V, E, kRows>(call, row, prefetch);
   }
-  dot_rows<V, E, kRows>(call, row, prefetch);
-}
+};
 
-// Rows are shared out evenly, as in tile.h.
 template <typename V, typename E>
 void dot_elements(const DotCall& call) {
-  constexpr int kRows = V::DotTiles::kRows;
-  constexpr int kColumns = V::DotTiles::template kColumns<kRows>;
-  const int64_t count = (call.m + kRows - 1) / kRows;
-  const int64_t least = call.m / count;
-  PrefetchWalk prefetch(call.next, count * ((call.n + kColumns - 1) / kColumns));
-  int64_t row = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t rows = i < call.m % count ? least + 1 : least;
-    dot_some<V, E, kRows>(call, row, rows, prefetch);
-    row += rows;
-  }
+  dot_evenly<DotElements<V, E>>(call);
 }
 
 template <typename V>

@@ -22,25 +22,29 @@ struct SveFloats {
 
   CPUACCEL_INLINE static int64_t lanes() { return static_cast<int64_t>(svcntw()); }
 
-  // Elements of B as vectors of floats, `vector` vectors behind src.
+  // Elements of B as vectors of floats, `vector` vectors behind src: all of them, or some and
+  // zeros.
   struct F32 {
     using Element = float;
-    CPUACCEL_INLINE static svfloat32_t load(const float* src, int vector) {
-      return svld1_vnum_f32(svptrue_b32(), src, vector);
+    CPUACCEL_INLINE static svfloat32_t load(const float* src, int64_t vector,
+                                            svbool_t some = svptrue_b32()) {
+      return svld1_vnum_f32(some, src, vector);
     }
   };
   struct Bf16 {
     using Element = uint16_t;
-    CPUACCEL_INLINE static svfloat32_t load(const uint16_t* src, int vector) {
-      const svbool_t all = svptrue_b32();
-      return svreinterpret_f32_u32(svlsl_n_u32_x(all, svld1uh_vnum_u32(all, src, vector), 16));
+    CPUACCEL_INLINE static svfloat32_t load(const uint16_t* src, int64_t vector,
+                                            svbool_t some = svptrue_b32()) {
+      const svuint32_t halves = svld1uh_vnum_u32(some, src, vector);
+      return svreinterpret_f32_u32(svlsl_n_u32_x(svptrue_b32(), halves, 16));
     }
   };
   struct F16 {
     using Element = uint16_t;
-    CPUACCEL_INLINE static svfloat32_t load(const uint16_t* src, int vector) {
-      const svbool_t all = svptrue_b32();
-      return svcvt_f32_f16_x(all, svreinterpret_f16_u32(svld1uh_vnum_u32(all, src, vector)));
+    CPUACCEL_INLINE static svfloat32_t load(const uint16_t* src, int64_t vector,
+                                            svbool_t some = svptrue_b32()) {
+      const svuint32_t halves = svld1uh_vnum_u32(some, src, vector);
+      return svcvt_f32_f16_x(svptrue_b32(), svreinterpret_f16_u32(halves));
     }
   };
 };

@@ -8,7 +8,8 @@ namespace {
 
 const GemmKernels& pair_kernels() {
   using V = NeonFloats;
-  static constexpr GemmKernels kernels = pairs_with(V::kRows, V::kVectors * V::kLanes, quad_tiles);
+  static constexpr GemmKernels kernels =
+      pairs_with(V::kRows, V::kVectors * V::kLanes, quad_tiles, kNeonPairDots);
   return kernels;
 }
 

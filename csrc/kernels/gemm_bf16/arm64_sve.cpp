@@ -1,3 +1,4 @@
+#include "kernels/gemm/dot_sve.h"
 #include "kernels/gemm/sve.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 #include "kernels/gemm_bf16/pairs_neon.h"
@@ -6,9 +7,17 @@
 namespace cpuaccel::kernels {
 namespace {
 
+struct SvePairs {
+  CPUACCEL_INLINE static void accumulate(svfloat32_t& sum, svfloat32_t a, svfloat32_t b) {
+    asm("bfdot %0.s, %1.h, %2.h" : "+w"(sum) : "w"(a), "w"(b));
+  }
+};
+
 const GemmKernels& pair_kernels() {
-  using V = SveFloats;
-  static const GemmKernels kernels = pairs_with(V::kRows, V::kVectors * V::lanes(), sve_quad_tiles);
+  using V = SveFloats;  // of 128 bits, NEON's loops take fewer instructions
+  static const GemmKernels kernels =
+      pairs_with(V::kRows, V::kVectors * V::lanes(), sve_quad_tiles,
+                 V::lanes() > NeonFloats::kLanes ? sve_dot<SvePairs, V::F32> : kNeonPairDots);
   return kernels;
 }
 

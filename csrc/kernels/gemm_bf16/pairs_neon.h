@@ -18,15 +18,17 @@ struct NeonPairs : NeonFloats {
   }
 };
 
-constexpr GemmKernels pairs_with(int64_t mr, int64_t nr, TileFunction* tile) {
+constexpr DotFunction* kNeonPairDots = dot_elements<NeonPairs, NeonPairs::F32>;
+
+constexpr GemmKernels pairs_with(int64_t mr, int64_t nr, TileFunction* tile, DotFunction* dot) {
   return {
       .mr = mr,
       .nr = nr,
-      .dot_rows = NeonPairs::DotTiles::kRows,
+      .dot_rows = DotTiles6x4::kRows,
       // BFMMLA is twice as fast as BFDOT, and packs an element in an eighth of a cycle.
       .dot_most = {8, 8},
       .tile = tile,
-      .dot = dot_elements<NeonPairs, NeonPairs::F32>,
+      .dot = dot,
       .rows = nullptr,  // B comes packed, or goes to dot
       .load = load_block<Elements4>,
       .panels = load_panel_block<Elements4>,
