@@ -137,7 +137,7 @@ def _rows() -> Iterable[tuple[str, ...]]:
 
 
 def _load(file: Path, trust: bool) -> torch.nn.Module:
-    """Load a model under the x86 engine, which is what layers are packed for.
+    """Load a model under the engine that ours stands in for, so that its layers are packed by us.
 
     Raises:
         LoadError: there is no model in `file`, or it takes `trust` to load it.
@@ -146,8 +146,10 @@ def _load(file: Path, trust: bool) -> torch.nn.Module:
         raise LoadError("no such file")
     if not file.is_file():
         raise LoadError("expected a file, this is a directory or a device")
-    if "x86" in torch.backends.quantized.supported_engines:
-        torch.backends.quantized.engine = "x86"
+    if (module := _native.native()) is not None:
+        name = module.torch_engine()
+        if name in torch.backends.quantized.supported_engines:
+            torch.backends.quantized.engine = name
     try:
         return _load_script(file) if _is_torchscript(file) else _load_pickle(file, trust)
     except LoadError:

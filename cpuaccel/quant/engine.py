@@ -20,7 +20,7 @@ on = False
 
 
 def enable() -> None:
-    """Switch the engine on: models under `torch.backends.quantized.engine = "x86"` use it.
+    """Switch the engine on: quantized models use it under torch's engine "x86", on Arm "onednn".
 
     Raises:
         RuntimeError: the engine cannot run here; the message says why and what to do.

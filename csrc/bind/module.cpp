@@ -5,6 +5,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cctype>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -20,6 +22,7 @@
 #include "memory/allocator.h"
 #include "memory/machine.h"
 #include "ops/conv_choice.h"
+#include "ops/engine.h"
 #include "ops/kept_weights.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
@@ -263,6 +266,13 @@ void set_memory_cache(int64_t mebibytes) {
   memory::block_pool().set_capacity(mebibytes < 0 ? -1 : mebibytes << 20);
 }
 
+// As torch.backends.quantized.engine has it.
+std::string torch_engine() {
+  std::string name = toString(ops::kOurEngine.name);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
 py::dict build_info() {
   py::dict result;
   result["torch"] = CPUACCEL_TORCH_VERSION;
@@ -356,6 +366,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("build_info", &build_info);
   module.def("cpu_features", &cpu_features);
   module.def("isa", [] { return isa_name(best_isa()); });
+  module.def("torch_engine", &torch_engine,
+             "The quantized engine of torch's that ours stands in for.");
 }
 
 }  // namespace cpuaccel

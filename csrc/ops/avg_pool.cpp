@@ -83,7 +83,7 @@ at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& colum
 
 template <OpName kName>
 at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_images(self);
     if (why == nullptr && (output_size.size() != 2 || output_size[0] <= 0 || output_size[1] <= 0)) {
       why = kForTorch;
@@ -130,7 +130,7 @@ template <OpName kName>
 at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                       at::IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                       std::optional<int64_t> divisor_override) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_images(self);
     if (why == nullptr) {
       const auto vertical = window_of(kernel_size, stride, padding, 0);
@@ -167,7 +167,7 @@ bool both_spatial(at::OptionalIntArrayRef dim) {
 template <OpName kName>
 at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                     std::optional<at::ScalarType> dtype) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_images(self);
     if (why == nullptr && (!both_spatial(dim) || dtype.has_value())) {
       why = "not the mean over height and width";

@@ -89,7 +89,7 @@ template <OpName kName, bool kRelu>
 at::Tensor batch_norm2d(at::Tensor qx, std::optional<at::Tensor> weight,
                         std::optional<at::Tensor> bias, at::Tensor mean, at::Tensor var, double eps,
                         double output_scale, int64_t output_zero_point) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const Norm norm{weight ? *weight : at::Tensor(), bias ? *bias : at::Tensor(), mean, var, eps};
     const PerTensor dst{output_scale, output_zero_point};
     const char* why = refuses(qx, norm, dst);

@@ -109,7 +109,7 @@ at::Tensor run(BinaryOp op, const Operands& operands, const BinaryQuantizers& q,
 
 template <OpName kName, BinaryOp kOp, bool kRelu>
 at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point) {
-  if (x86_engine()) {
+  if (our_engine()) {
     Operands operands{};
     const char* why = refuses_operand(qa);
     why = why == nullptr ? refuses_operand(qb) : why;

@@ -191,7 +191,7 @@ at::Tensor run(const char* name, const Tensors& inputs, int64_t dim, const Walk&
 template <OpName kName>
 at::Tensor quantized_cat(const c10::List<at::Tensor>& qx, int64_t dim, std::optional<double> scale,
                          std::optional<int64_t> zero_point) {
-  if (x86_engine()) {
+  if (our_engine()) {
     Tensors inputs;
     for (const auto& x : qx) {
       inputs.push_back(x);
@@ -220,7 +220,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   for (const auto& x : tensors) {
     inputs.push_back(x);
   }
-  if (x86_engine()) {
+  if (our_engine()) {
     std::optional<Walk> walk;
     const int64_t along = wrapped(inputs, dim);
     const char* why = refuses(inputs, along, along, walk);

@@ -50,7 +50,7 @@ void shuffle(const at::Tensor& src, const at::Tensor& dst, int64_t groups) {
 
 template <OpName kName>
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses(self, groups);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(channel_shuffle);

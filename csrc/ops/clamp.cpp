@@ -71,7 +71,7 @@ void limit(Op op, at::Tensor& x, Limits limits) {
 
 template <OpName kName>
 at::Tensor relu(const at::Tensor& x) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses(x);
     if (why == nullptr) {
       return limited(Op::relu, x, {static_cast<uint8_t>(per_tensor(x).zero_point), 255});
@@ -83,7 +83,7 @@ at::Tensor relu(const at::Tensor& x) {
 
 template <OpName kName>
 at::Tensor& relu_in_place(at::Tensor& x) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses(x);
     why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
     if (why == nullptr) {
@@ -98,7 +98,7 @@ at::Tensor& relu_in_place(at::Tensor& x) {
 
 template <OpName kName>
 at::Tensor relu6(at::Tensor x, bool inplace) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = inplace ? "inplace" : refuses(x);
     if (why == nullptr) {
       return limited(Op::clamp, x, limits_of(per_tensor(x), 0.0, 6.0));
@@ -110,7 +110,7 @@ at::Tensor relu6(at::Tensor x, bool inplace) {
 
 template <OpName kName, typename Low>
 at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses(x);
     why = why == nullptr ? refuses_numbers(low, high) : why;
     if (why == nullptr) {
@@ -123,7 +123,7 @@ at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
 
 template <OpName kName>
 at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Scalar& high) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses(x);
     why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
     why = why == nullptr ? refuses_numbers(low, high) : why;

@@ -139,7 +139,7 @@ const char* refuses(const at::Tensor& self, at::MemoryFormat format) {
 
 template <OpName kName>
 at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_format) {
-  if (x86_engine()) {
+  if (our_engine()) {
     auto format = memory_format.value_or(at::MemoryFormat::Contiguous);  // torch's default here
     if (format == at::MemoryFormat::Preserve) {
       format = self.suggest_memory_format();

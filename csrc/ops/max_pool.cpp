@@ -71,7 +71,7 @@ const char* refuses(const at::Tensor& self, const Window& window, bool ceil_mode
 template <OpName kName>
 at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const Window window{kernel_size, stride.empty() ? kernel_size : stride, padding, dilation};
     kernels::MaxpoolShape shape;
     const char* why = refuses(self, window, ceil_mode, shape);

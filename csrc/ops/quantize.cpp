@@ -49,7 +49,7 @@ at::Tensor run_quantize(const at::Tensor& x, double scale, int64_t zero_point,
 
 template <OpName kName>
 at::Tensor quantize(const at::Tensor& x, double scale, int64_t zero_point, at::ScalarType dtype) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_quantize(x, zero_point, dtype);
     if (why == nullptr) {
       return run_quantize(x, scale, zero_point, dtype);
@@ -68,7 +68,7 @@ bool one_number(const at::Tensor& x, at::ScalarType dtype) {
 template <OpName kName>
 at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
                                const at::Tensor& zero_point, at::ScalarType dtype) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = "a quantizer that is no float32 and int64";
     if (one_number(scale, at::kFloat) && one_number(zero_point, at::kLong)) {
       const double to_scale = *scale.const_data_ptr<float>();
@@ -92,7 +92,7 @@ const char* refuses_dequantize(const at::Tensor& x) {
 
 template <OpName kName>
 at::Tensor dequantize(const at::Tensor& x) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_dequantize(x);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(dequantize);

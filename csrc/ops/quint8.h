@@ -1,7 +1,6 @@
 // What ops on quint8 tensors share: which tensors we take, their quantiser, their results.
 #pragma once
 
-#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
@@ -9,10 +8,9 @@
 #include <cmath>
 #include <cstdint>
 
-namespace cpuaccel::ops {
+#include "ops/engine.h"
 
-// Ours stand in for the x86 engine only; whoever asked for another one gets torch's kernels.
-inline bool x86_engine() { return at::globalContext().qEngine() == at::QEngine::X86; }
+namespace cpuaccel::ops {
 
 // Why we leave ops on `x` to torch, or null: it is not quint8 with one scale and zero point.
 inline const char* refuses_quint8(const at::Tensor& x) {
@@ -41,11 +39,16 @@ inline bool valid_quint8(PerTensor q) {
   return std::isfinite(q.scale) && q.scale > 0.0 && q.zero_point >= 0 && q.zero_point <= 255;
 }
 
-// A new tensor, without torch's dispatcher.
+// A new tensor of quint8 or qint8, without torch's dispatcher.
+inline at::Tensor empty_8bit(at::IntArrayRef sizes, at::ScalarType dtype, PerTensor q,
+                             at::MemoryFormat format) {
+  return at::new_qtensor(sizes,
+                         at::TensorOptions().dtype(dtype).device(at::kCPU).memory_format(format),
+                         at::make_per_tensor_affine_quantizer(q.scale, q.zero_point, dtype));
+}
+
 inline at::Tensor empty_quint8(at::IntArrayRef sizes, PerTensor q, at::MemoryFormat format) {
-  return at::new_qtensor(
-      sizes, at::TensorOptions().dtype(at::kQUInt8).device(at::kCPU).memory_format(format),
-      at::make_per_tensor_affine_quantizer(q.scale, q.zero_point, at::kQUInt8));
+  return empty_8bit(sizes, at::kQUInt8, q, format);
 }
 
 // A new tensor with the dtype and the quantiser of `x`.

@@ -29,7 +29,7 @@ at::Tensor run_table(Op op, const at::Tensor& x, const OpTable& table, at::Memor
 // Torch gives these the suggested memory format of their operand.
 template <OpName kName, Op kOp, typename Source, typename... Arguments>
 at::Tensor by_table(Source x, Arguments... arguments) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_table(x);
     why =
         why == nullptr && !(plain(arguments) && ...) ? "an argument that is no plain number" : why;
@@ -44,7 +44,7 @@ at::Tensor by_table(Source x, Arguments... arguments) {
 // Torch gives these the contiguous format, whatever their operand has.
 template <OpName kName, Op kOp, typename... Arguments>
 at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_table(x);
     why =
         why == nullptr && !(plain(arguments) && ...) ? "an argument that is no plain number" : why;
@@ -58,7 +58,7 @@ at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
 
 template <OpName kName, Op kOp>
 at::Tensor& by_table_in_place(at::Tensor& x, const at::Scalar& argument) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses_table(x);
     why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
     why = why == nullptr && !plain(argument) ? "an argument that is no plain number" : why;

@@ -87,7 +87,7 @@ void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
 template <OpName kName, NearestIndex* kIndex>
 at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_size, Scale scales_h,
                               Scale scales_w) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses(self, output_size);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(upsample_nearest2d);
@@ -124,7 +124,7 @@ Taps bilinear_taps(int64_t size, int64_t count, bool align_corners, Scale scale)
 template <OpName kName>
 at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_size,
                                bool align_corners, Scale scales_h, Scale scales_w) {
-  if (x86_engine()) {
+  if (our_engine()) {
     const char* why = refuses(self, output_size);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(upsample_bilinear2d);

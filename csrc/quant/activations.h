@@ -7,13 +7,15 @@
 
 namespace cpuaccel::quant {
 
-// Refuses a result quantiser that quint8 can't have: scale must be positive and finite,
+// Refuses a result quantiser that quint8 (or qint8) can't have: scale must be positive and finite,
 // zero_point in [0, 255]. `prefix` goes before "scale" and "zero_point" in the arguments' names.
 void check_output_quantizer(const char* op, double scale, int64_t zero_point,
-                            const char* prefix = "output_");
+                            const char* prefix = "output_", at::ScalarType dtype = at::kQUInt8);
 
 // Refuses a tensor that is not a per-tensor quantised quint8 tensor on the CPU.
 void check_quint8(const char* op, const char* name, const at::Tensor& tensor);
+// The same, but qint8 goes too where torch's engine takes it.
+void check_activation(const char* op, const char* name, const at::Tensor& tensor);
 
 // Scale and zero point of a float source's own range, as torch's dynamic ops choose them.
 struct SourceQuantizer {
@@ -21,13 +23,6 @@ struct SourceQuantizer {
   int64_t zero_point;
 };
 SourceQuantizer dynamic_quantizer(const at::Tensor& contiguous_src, bool reduce_range);
-
-inline const uint8_t* quint8_data(const at::Tensor& tensor) {
-  return reinterpret_cast<const uint8_t*>(tensor.const_data_ptr<c10::quint8>());
-}
-inline uint8_t* mutable_quint8_data(const at::Tensor& tensor) {
-  return reinterpret_cast<uint8_t*>(tensor.data_ptr<c10::quint8>());
-}
 
 // The largest count of outer slices (rows, images) whose source and result each stay below 2^31
 // elements, the range of the libraries' int offsets. Throws if a single slice is too large.

@@ -47,7 +47,7 @@ const char* ConvParams<kSpatial>::op_title() const {
 template <int kSpatial>
 void ConvParams<kSpatial>::check_input(const at::Tensor& input) const {
   const auto& shape = layer_->shape();
-  check_quint8(op_title(), "activation", input);
+  check_activation(op_title(), "activation", input);
   TORCH_CHECK(input.dim() == kSpatial + 2, op_title(), "(): Expected activation tensor to have ",
               kSpatial + 2, " dimensions, got ", input.dim());
   TORCH_CHECK(input.size(1) == shape.IC, op_title(), ": Given groups=", shape.groups,
@@ -74,7 +74,8 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
                                      double output_scale, int64_t output_zero_point, PostOp post,
                                      const Following* following) {
   check_input(input);
-  check_output_quantizer(op_title(), output_scale, output_zero_point);
+  const auto dtype = input.scalar_type();
+  check_output_quantizer(op_title(), output_scale, output_zero_point, "output_", dtype);
   const auto& shape = layer_->shape();
   QuantCall call;
   at::DimVector sizes{input.size(0), shape.OC};
@@ -98,24 +99,27 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   if (following != nullptr && !epilogue) {
     return {};
   }
-  at::Tensor dst = ops::empty_quint8(sizes,
-                                     following != nullptr
-                                         ? ops::PerTensor{following->scale, following->zero_point}
-                                         : ops::PerTensor{output_scale, output_zero_point},
-                                     kChannelsLast<kSpatial>);
+  at::Tensor dst =
+      ops::empty_8bit(sizes, dtype,
+                      following != nullptr ? ops::PerTensor{following->scale, following->zero_point}
+                                           : ops::PerTensor{output_scale, output_zero_point},
+                      kChannelsLast<kSpatial>);
   if (accum != nullptr) {
-    TORCH_CHECK(accum->sizes() == dst.sizes(), op_title(), ": expected accum to have shape ",
-                dst.sizes(), ", that of the result, but got ", accum->sizes());
+    TORCH_CHECK(accum->sizes() == dst.sizes() && accum->scalar_type() == dtype, op_title(),
+                ": expected accum to have shape ", dst.sizes(), " and dtype ", toString(dtype),
+                ", those of the result, but got ", accum->sizes(), " and ",
+                toString(accum->scalar_type()));
     call.sum_scale = static_cast<float>(accum->q_scale());
     call.sum_zero_point = static_cast<int32_t>(accum->q_zero_point());
     const at::Tensor from = accum->contiguous(kChannelsLast<kSpatial>);
-    std::copy_n(quint8_data(from), from.numel(), mutable_quint8_data(dst));
+    std::copy_n(ops::bytes(from), from.numel(), ops::mutable_bytes(dst));
   }
   if (images == 0) {
     return dst;
   }
   const at::Tensor src = input.contiguous(kChannelsLast<kSpatial>);
-  call.src = quint8_data(src);
+  call.src = ops::bytes(src);
+  call.s8 = dtype == at::kQInt8;
   const auto src_quantizer = ops::per_tensor(input);
   call.src_scale = static_cast<float>(src_quantizer.scale);
   call.src_zero_point = static_cast<int32_t>(src_quantizer.zero_point);
@@ -123,16 +127,28 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
   call.epilogue = epilogue ? &*epilogue : nullptr;
-  call.dst = mutable_quint8_data(dst);
+  call.dst = ops::mutable_bytes(dst);
   if (layer_->run_slices(op_title(), op, call, images)) {
     return dst;
   }
   if (following != nullptr) {
     return {};
   }
+  if (accum != nullptr) {
+    at::Tensor real =
+        at::empty(sizes, at::TensorOptions(at::kFloat).memory_format(kChannelsLast<kSpatial>));
+    call.dst = real.data_ptr<float>();
+    call.f32_dst = true;
+    call.post = PostOp::none;
+    if (layer_->run_slices(op_title(), op, call, images)) {
+      count_fallback(op_name(op), kPostInFloat);
+      apply_post(real, *accum, post, 0.0);
+      return at::quantize_per_tensor(real, output_scale, output_zero_point, dtype);
+    }
+  }
   const char* why = layer_->needs_float();
   count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
-  if (accum != nullptr || why != nullptr) {
+  if (accum != nullptr || !layer_->torch_takes()) {
     const auto [weight, bias] = layer_->unpack();
     return run_in_float(shape, weight, bias, input, accum ? *accum : at::Tensor(), post, 0.0,
                         output_scale, output_zero_point);
@@ -179,7 +195,7 @@ at::Tensor ConvParams<kSpatial>::apply_add(const at::Tensor& input, const at::Te
                                            double output_scale, int64_t output_zero_point,
                                            bool relu) {
   TORCH_CHECK(!transpose(), op_title(), ": conv2d_add does not support transposed convolution");
-  check_quint8(op_title(), "accum", accum);
+  check_activation(op_title(), "accum", accum);
   return run(Op::conv2d_add, input, &accum, output_scale, output_zero_point,
              relu ? PostOp::sum_relu : PostOp::sum);
 }

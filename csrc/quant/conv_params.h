@@ -16,7 +16,8 @@
 
 namespace cpuaccel::quant {
 
-// src quint8 N x IC x spatial, any strides; dst quint8 N x OC x spatial, channels last.
+// src quint8 (or qint8, where ours stands in for an engine that knows it) N x IC x spatial, any
+// strides; dst of the same dtype, N x OC x spatial, channels last.
 template <int kSpatial>
 class ConvParams final : public ConvPackedParamsBase<kSpatial> {
  public:
@@ -34,8 +35,8 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   // As in torch, the result is quantised with the parameters found for the input, then
   // dequantised.
   at::Tensor apply_dynamic(const at::Tensor& input, bool reduce_range) override;
-  // conv(input) + accum, which torch's x86 engine refuses. accum is quint8 of the result's shape
-  // and is not written to.
+  // conv(input) + accum, which torch's x86 engine refuses. accum is of the result's shape and
+  // dtype and is not written to.
   at::Tensor apply_add(const at::Tensor& input, const at::Tensor& accum, double output_scale,
                        int64_t output_zero_point, bool relu);
   // conv(input), quantised by (conv_scale, conv_zero_point), and what follows. Undefined, with
@@ -55,6 +56,8 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   bool transpose() const override { return layer_->shape().kind == LayerKind::conv_transpose; }
 
   std::string describe() const { return layer_->describe(); }
+  // torch's own object for the same weights: what runs while the plugin is off.
+  c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params();
 
  private:
   static torch::List<int64_t> list(const std::array<int64_t, 3>& values);
@@ -63,7 +66,6 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   void check_transposed_output(const std::array<int64_t, 3>& dst) const;
   at::Tensor run(Op op, const at::Tensor& input, const at::Tensor* accum, double output_scale,
                  int64_t output_zero_point, PostOp post, const Following* following = nullptr);
-  c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params();
 
   std::unique_ptr<Layer> layer_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);

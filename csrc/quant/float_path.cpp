@@ -11,21 +11,9 @@ at::IntArrayRef front(const std::array<int64_t, 3>& values, int count) {
 
 }  // namespace
 
-at::Tensor real_in_float(const LayerShape& shape, const at::Tensor& weight,
-                         const std::optional<at::Tensor>& bias, const at::Tensor& input,
-                         const at::Tensor& accum, PostOp post, double negative_slope) {
-  at::Tensor real;
-  if (shape.kind == LayerKind::linear) {
-    real = at::linear(input.dequantize(), weight.dequantize(), bias);
-  } else {
-    real = at::convolution(input.dequantize(), weight.dequantize(), bias,
-                           front(shape.stride, shape.spatial), front(shape.padding, shape.spatial),
-                           front(shape.dilation, shape.spatial),
-                           shape.kind == LayerKind::conv_transpose,
-                           front(shape.output_padding, shape.spatial), shape.groups);
-  }
+void apply_post(at::Tensor& real, const at::Tensor& accum, PostOp post, double negative_slope) {
   if (accum.defined()) {
-    real = real.add_(accum.dequantize());
+    real.add_(accum.dequantize());
   }
   switch (post) {
     case PostOp::relu:
@@ -54,6 +42,22 @@ at::Tensor real_in_float(const LayerShape& shape, const at::Tensor& weight,
     case PostOp::sum:
       break;
   }
+}
+
+at::Tensor real_in_float(const LayerShape& shape, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                         const at::Tensor& accum, PostOp post, double negative_slope) {
+  at::Tensor real;
+  if (shape.kind == LayerKind::linear) {
+    real = at::linear(input.dequantize(), weight.dequantize(), bias);
+  } else {
+    real = at::convolution(input.dequantize(), weight.dequantize(), bias,
+                           front(shape.stride, shape.spatial), front(shape.padding, shape.spatial),
+                           front(shape.dilation, shape.spatial),
+                           shape.kind == LayerKind::conv_transpose,
+                           front(shape.output_padding, shape.spatial), shape.groups);
+  }
+  apply_post(real, accum, post, negative_slope);
   return real;
 }
 
@@ -65,7 +69,7 @@ at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
   if (shape.spatial == 2) {
     real = real.contiguous(at::MemoryFormat::ChannelsLast);
   }
-  return at::quantize_per_tensor(real, output_scale, output_zero_point, at::kQUInt8);
+  return at::quantize_per_tensor(real, output_scale, output_zero_point, input.scalar_type());
 }
 
 }  // namespace cpuaccel::quant

@@ -25,7 +25,7 @@ enum class PostOp : uint8_t {
   gelu_tanh,
 };
 
-// One execution: pointers, sizes and quantisers. Activations are channels last, uint8;
+// One execution: pointers, sizes and quantisers. Activations are channels last, uint8 (or `s8`);
 //   acc = sum (src - src_zero_point) * (weight - zero_point)
 //   real = src_scale * weight_scale * acc + bias
 //   sum:   real += sum_scale * (dst_before - sum_zero_point)
@@ -36,6 +36,9 @@ struct QuantCall {
   const float* src_f32 = nullptr;
   int64_t N = 0;  // images, or rows of a linear layer
   std::array<int64_t, 3> src_dims{1, 1, 1}, dst_dims{1, 1, 1};
+  // src and a dst of bytes are int8, and their zero points too. Only our own kernels see it, where
+  // torch's engine takes qint8.
+  bool s8 = false;
   float src_scale = 1.0f;
   int32_t src_zero_point = 0;
   void* dst = nullptr;

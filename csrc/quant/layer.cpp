@@ -9,6 +9,7 @@
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "ops/engine.h"
 #include "quant/activations.h"
 #include "quant/providers.h"
 
@@ -77,12 +78,23 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason, Su
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
   layer->only_forced_ = sums == Sums::exact && !has_vnni();
   layer->forced_ = layer->only_forced_ ? std::optional(Provider::own) : forced_provider();
-  if (const char* why = all_refuse(layer->weight_, {layer->forced_, std::nullopt})) {
+  const bool torchs = torch_takes(layer->weight_);
+  const char* why = all_refuse(layer->weight_, {layer->forced_, std::nullopt});
+  if (why != nullptr && torchs) {
     reason = why;
     return nullptr;
   }
-  layer->plain_ = layer->weight_.tensor.int_repr().contiguous();
-  layer->sums_fit_ = sums_fit_int32(layer->weight_, layer->plain_);
+  const at::Tensor plain = layer->weight_.tensor.int_repr().contiguous();
+  if (!sums_fit_int32(layer->weight_, plain)) {
+    layer->in_float_ = "sums could leave int32; computed in float";
+  } else if (why != nullptr || (why = all_refuse_values(layer->weight_, plain)) != nullptr) {
+    if (torchs) {
+      reason = why;
+      return nullptr;
+    }
+    layer->in_float_ = "weights with zero points that no kernel takes; computed in float";
+  }
+  layer->plain_ = plain;
   layer->weight_.tensor.reset();
   packed_weight_bytes() += layer->plain_.numel();
   return layer;
@@ -94,12 +106,12 @@ Layer::~Layer() {
   }
 }
 
-const char* Layer::needs_float() const {
-  return sums_fit_ ? nullptr : "sums could leave int32; computed in float";
+bool Layer::torch_takes(const LayerWeight& weight) {
+  return ops::kOurEngine.weight_zero_points || weight.symmetric();
 }
 
 bool Layer::run(Op op, const QuantCall& call) {
-  if (!sums_fit_) {
+  if (in_float_ != nullptr) {
     return false;
   }
   auto kernel = kernel_.load(std::memory_order_acquire);
@@ -156,7 +168,8 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, con
     return current;  // another thread was faster
   }
   const auto current = kernel_.load();
-  if (current && only_forced_) {
+  if (current &&
+      (only_forced_ || all_refuse(weight_, {std::nullopt, current->provider()}) != nullptr)) {
     return nullptr;
   }
   const at::Tensor plain = current ? current->unpack() : plain_;
@@ -195,12 +208,8 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, con
 std::tuple<at::Tensor, std::optional<at::Tensor>> Layer::unpack() const {
   const std::scoped_lock lock(mutex_);
   const auto kernel = kernel_.load();
-  at::Tensor values = kernel ? kernel->unpack() : plain_;
-  if (weight_.shape.spatial > 0) {  // the layout in which torch gives convolution weights back
-    values = values.contiguous(weight_.shape.spatial == 2 ? at::MemoryFormat::ChannelsLast
-                                                          : at::MemoryFormat::ChannelsLast3d);
-  }
-  return {weight_.requantized(values), weight_.bias};
+  const at::Tensor values = kernel ? kernel->unpack() : plain_;
+  return {weight_.requantized(values.contiguous(weight_.unpacked_format)), weight_.bias};
 }
 
 std::string Layer::describe() const {
@@ -210,12 +219,13 @@ std::string Layer::describe() const {
   const char* note =
       saturates ? "may saturate if activations use all 8 bits (no VNNI; reduce_range avoids it)"
                 : "";
-  const char* provider = !sums_fit_ ? "torch"
-                         : kernel   ? provider_name(kernel->provider())
-                                    : "pending";
+  const char* provider = in_float_ != nullptr ? "torch"
+                         : kernel             ? provider_name(kernel->provider())
+                                              : "pending";
   return "{\"provider\": " + json_string(provider) +
          ", \"kernel\": " + json_string(kernel ? kernel->implementation() : "") +
-         ", \"reason\": " + json_string(sums_fit_ ? reason_ : needs_float()) + ", \"problem\": " +
+         ", \"reason\": " + json_string(in_float_ == nullptr ? reason_ : in_float_) +
+         ", \"problem\": " +
          json_string(weight_.shape.to_string() +
                      (weight_.per_channel ? " per_channel" : " per_tensor")) +
          ", \"packed_bytes\": " + std::to_string(kernel ? kernel->bytes() : plain_.numel()) +

@@ -39,8 +39,10 @@ class Layer {
   // Weight as torch had it (same values, same quantiser) and bias.
   std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() const;
 
-  // Why torch's kernels cannot run the layer either, and float has to; null where they can.
-  const char* needs_float() const;
+  // Why no kernel of bytes runs any call of the layer, and float has to; null where some can.
+  const char* needs_float() const { return in_float_; }
+  // Whether torch's engine is right about these weights.
+  bool torch_takes() const { return in_float_ == nullptr && torch_takes(weight_); }
 
   const LayerShape& shape() const { return weight_.shape; }
   // Whether its weights' zero points are 0.
@@ -54,6 +56,7 @@ class Layer {
 
  private:
   explicit Layer(LayerWeight weight) : weight_(std::move(weight)) {}
+  static bool torch_takes(const LayerWeight& weight);
   // Packs for a provider that can run `call`, at the first call or because `refusing` can't (`why`
   // says what it said). Null if there is none.
   std::shared_ptr<Kernel> pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
@@ -62,7 +65,7 @@ class Layer {
   LayerWeight weight_;
   std::optional<Provider> forced_;
   bool only_forced_ = false;
-  bool sums_fit_ = true;
+  const char* in_float_ = nullptr;  // needs_float()
   std::atomic<std::shared_ptr<Kernel>> kernel_;
   std::atomic<int64_t> runs_{0};
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::layer, this);  // guards what follows, and packing

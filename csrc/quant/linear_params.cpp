@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/engine.h"
 #include "ops/quint8.h"
 #include "quant/activations.h"
 #include "quant/float_path.h"
@@ -40,18 +41,22 @@ c10::intrusive_ptr<LinearParams> LinearParams::create(const at::Tensor& weight,
   return layer ? c10::make_intrusive<LinearParams>(std::move(layer)) : nullptr;
 }
 
-void LinearParams::check_input(const at::Tensor& input, at::ScalarType dtype) const {
-  const char* op = dtype == at::kFloat ? kDynamicOp : kOp;
-  if (dtype == at::kQUInt8) {
-    check_quint8(op, "input", input);
-  } else {
-    TORCH_CHECK(input.device().is_cpu() && input.scalar_type() == dtype, op,
-                ": expected input to be a CPU tensor of dtype ", toString(dtype), ", but got ",
-                toString(input.scalar_type()), " on ", input.device());
-  }
-  TORCH_CHECK(input.dim() >= 2, op,
-              ": The dimension of input tensor should be larger than or equal to 2, but got ",
-              input.dim());
+void LinearParams::check_static_input(const at::Tensor& input) const {
+  check_activation(kOp, "input", input);
+  check_sizes(kOp, input, ops::kOurEngine.least_linear_dims);
+}
+
+void LinearParams::check_float_input(const at::Tensor& input) const {
+  TORCH_CHECK(input.device().is_cpu() && input.scalar_type() == at::kFloat, kDynamicOp,
+              ": expected input to be a CPU tensor of dtype ", toString(at::kFloat), ", but got ",
+              toString(input.scalar_type()), " on ", input.device());
+  check_sizes(kDynamicOp, input, 2);
+}
+
+void LinearParams::check_sizes(const char* op, const at::Tensor& input, int64_t least_dims) const {
+  TORCH_CHECK(input.dim() >= least_dims, op,
+              ": The dimension of input tensor should be larger than or equal to ", least_dims,
+              ", but got ", input.dim());
   TORCH_CHECK(input.size(-1) == layer_->shape().IC, op, ": expected the last dimension of input, ",
               input.size(-1),
               ", to be the number of columns of weight: the number of rows in the packB should be "
@@ -62,8 +67,9 @@ void LinearParams::check_input(const at::Tensor& input, at::ScalarType dtype) co
 at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double output_scale,
                                     int64_t output_zero_point, PostOp post, double negative_slope,
                                     const Following* following) {
-  check_input(input, at::kQUInt8);
-  check_output_quantizer(kOp, output_scale, output_zero_point);
+  check_static_input(input);
+  const auto dtype = input.scalar_type();
+  check_output_quantizer(kOp, output_scale, output_zero_point, "output_", dtype);
   const auto sizes = output_sizes(input, layer_->shape().OC);
   const auto epilogue = following != nullptr
                             ? following->epilogue(sizes, at::MemoryFormat::Contiguous)
@@ -72,17 +78,18 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
     return {};
   }
   const at::Tensor src = input.contiguous();
-  at::Tensor dst = ops::empty_quint8(sizes,
-                                     following != nullptr
-                                         ? ops::PerTensor{following->scale, following->zero_point}
-                                         : ops::PerTensor{output_scale, output_zero_point},
-                                     at::MemoryFormat::Contiguous);
+  at::Tensor dst =
+      ops::empty_8bit(sizes, dtype,
+                      following != nullptr ? ops::PerTensor{following->scale, following->zero_point}
+                                           : ops::PerTensor{output_scale, output_zero_point},
+                      at::MemoryFormat::Contiguous);
   QuantCall call;
-  call.src = quint8_data(src);
+  call.src = ops::bytes(src);
+  call.s8 = dtype == at::kQInt8;
   const auto src_quantizer = ops::per_tensor(input);
   call.src_scale = static_cast<float>(src_quantizer.scale);
   call.src_zero_point = static_cast<int32_t>(src_quantizer.zero_point);
-  call.dst = mutable_quint8_data(dst);
+  call.dst = ops::mutable_bytes(dst);
   call.dst_scale = static_cast<float>(output_scale);
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
@@ -94,9 +101,21 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   if (following != nullptr) {
     return {};
   }
+  const bool fused = post != PostOp::none && post != PostOp::relu;
+  if (fused) {
+    at::Tensor real = at::empty(sizes, at::kFloat);
+    call.dst = real.data_ptr<float>();
+    call.f32_dst = true;
+    call.post = PostOp::none;
+    if (layer_->run_slices(kOp, op, call, rows_of(input))) {
+      count_fallback(op_name(op), kPostInFloat);
+      apply_post(real, {}, post, negative_slope);
+      return at::quantize_per_tensor(real, output_scale, output_zero_point, dtype);
+    }
+  }
   const char* why = layer_->needs_float();
   count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
-  if (why != nullptr || (post != PostOp::none && post != PostOp::relu)) {
+  if (fused || !layer_->torch_takes()) {
     const auto [weight, bias] = layer_->unpack();
     return run_in_float(layer_->shape(), weight, bias, input, {}, post, negative_slope,
                         output_scale, output_zero_point);
@@ -108,7 +127,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
 at::Tensor& LinearParams::run_static_out(const at::Tensor& input, double output_scale,
                                          int64_t output_zero_point, PostOp post,
                                          at::Tensor& output) {
-  check_quint8(kOp, "output", output);
+  check_activation(kOp, "output", output);
   TORCH_CHECK(output.q_scale() == output_scale && output.q_zero_point() == output_zero_point, kOp,
               ": expected output to have scale ", output_scale, " and zero point ",
               output_zero_point, ", but got ", output.q_scale(), " and ", output.q_zero_point());
@@ -141,7 +160,7 @@ at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_
 }
 
 at::Tensor LinearParams::run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post) {
-  check_input(input, at::kFloat);
+  check_float_input(input);
   const at::Tensor src = input.contiguous();
   const auto q = dynamic_quantizer(src, reduce_range);
   return run_float(src, q.scale, q.zero_point, post);
@@ -179,7 +198,7 @@ at::Tensor LinearParams::apply_with_input_q_dq_qweight_dq_output_fp32(at::Tensor
     return torch_params()->apply_with_input_q_dq_qweight_dq_output_fp32(
         std::move(input), input_scale, input_zero_point);
   }
-  check_input(input, at::kFloat);
+  check_float_input(input);
   return run_float(input, input_scale, input_zero_point, PostOp::none);
 }
 
@@ -189,7 +208,7 @@ at::Tensor LinearParams::apply_with_input_q_dq_qweight_dq_relu_output_fp32(
     return torch_params()->apply_with_input_q_dq_qweight_dq_relu_output_fp32(
         std::move(input), input_scale, input_zero_point);
   }
-  check_input(input, at::kFloat);
+  check_float_input(input);
   return run_float(input, input_scale, input_zero_point, PostOp::relu);
 }
 

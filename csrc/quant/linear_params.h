@@ -15,7 +15,9 @@
 
 namespace cpuaccel::quant {
 
-// src quint8 (..., K), or float for the dynamic forms; dst quint8 (or float) (..., N).
+// src quint8 (or qint8, where torch's engine takes it) (..., K), or float for the dynamic forms;
+// dst
+// (..., N) of the same dtype.
 class LinearParams final : public LinearPackedParamsBase {
  public:
   // Null, with the reason, if no provider takes the weight. Throws c10::Error on bad arguments.
@@ -48,6 +50,8 @@ class LinearParams final : public LinearPackedParamsBase {
                             bool relu, const Following& following);
 
   std::string describe() const { return layer_->describe(); }
+  // torch's own object for the same weights: what runs while the plugin is off.
+  c10::intrusive_ptr<LinearPackedParamsBase> torch_params();
 
  private:
   at::Tensor run_static(Op op, const at::Tensor& input, double output_scale,
@@ -57,9 +61,9 @@ class LinearParams final : public LinearPackedParamsBase {
                              int64_t output_zero_point, PostOp post, at::Tensor& output);
   at::Tensor run_float(const at::Tensor& input, double scale, int64_t zero_point, PostOp post);
   at::Tensor run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post);
-  void check_input(const at::Tensor& input, at::ScalarType dtype) const;
-  // torch's own object for the same weights: what runs while the plugin is off.
-  c10::intrusive_ptr<LinearPackedParamsBase> torch_params();
+  void check_static_input(const at::Tensor& input) const;
+  void check_float_input(const at::Tensor& input) const;
+  void check_sizes(const char* op, const at::Tensor& input, int64_t least_dims) const;
 
   std::unique_ptr<Layer> layer_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);

@@ -1,6 +1,5 @@
 #include "quant/overrides.h"
 
-#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -10,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/plugin.h"
+#include "ops/engine.h"
 #include "ops/torch_kernel.h"
 #include "quant/conv_params.h"
 #include "quant/linear_params.h"
@@ -20,10 +21,9 @@ namespace {
 using c10::intrusive_ptr;
 using ops::count_refusal;
 using ops::OpName;
+using ops::our_engine;
 using Ints = torch::List<int64_t>;
 using OptionalTensor = std::optional<at::Tensor>;
-
-bool x86_engine() { return at::globalContext().qEngine() == at::QEngine::X86; }
 
 std::vector<int64_t> vec(const Ints& list) { return list.vec(); }
 
@@ -36,7 +36,7 @@ intrusive_ptr<Params> torch_prepack(const char* name, Arguments&&... arguments) 
 
 template <OpName kName>
 intrusive_ptr<LinearPackedParamsBase> linear_prepack(at::Tensor weight, OptionalTensor bias) {
-  if (x86_engine()) {
+  if (our_engine()) {
     std::string reason;
     if (auto params = LinearParams::create(weight, bias, reason)) {
       return params;
@@ -50,7 +50,7 @@ template <OpName kName, int kSpatial>
 intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_prepack(at::Tensor weight, OptionalTensor bias,
                                                            Ints stride, Ints padding, Ints dilation,
                                                            int64_t groups) {
-  if (x86_engine()) {
+  if (our_engine()) {
     std::string reason;
     const ConvParameters parameters{vec(stride),   vec(padding), std::vector<int64_t>(kSpatial, 0),
                                     vec(dilation), groups,       false};
@@ -67,7 +67,7 @@ template <OpName kName, int kSpatial>
 intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_transpose_prepack(
     at::Tensor weight, OptionalTensor bias, Ints stride, Ints padding, Ints output_padding,
     Ints dilation, int64_t groups) {
-  if (x86_engine()) {
+  if (our_engine()) {
     std::string reason;
     const ConvParameters parameters{vec(stride),   vec(padding), vec(output_padding),
                                     vec(dilation), groups,       true};
@@ -96,7 +96,7 @@ template <OpName kName>
 intrusive_ptr<ConvPackedParamsBase<2>> conv1d_prepack(at::Tensor weight, OptionalTensor bias,
                                                       Ints stride, Ints padding, Ints dilation,
                                                       int64_t groups) {
-  if (x86_engine() && weight.dim() == 3) {
+  if (our_engine() && weight.dim() == 3) {
     std::string reason;
     const ConvParameters parameters{
         with_row(stride, 1), with_row(padding, 0), {0, 0}, with_row(dilation, 1), groups, false};
@@ -114,7 +114,7 @@ intrusive_ptr<ConvPackedParamsBase<2>> conv_transpose1d_prepack(at::Tensor weigh
                                                                 OptionalTensor bias, Ints stride,
                                                                 Ints padding, Ints output_padding,
                                                                 Ints dilation, int64_t groups) {
-  if (x86_engine() && weight.dim() == 3) {
+  if (our_engine() && weight.dim() == 3) {
     std::string reason;
     const ConvParameters parameters{with_row(stride, 1),
                                     with_row(padding, 0),
@@ -139,22 +139,38 @@ void check_onednn_object(const char* op, const intrusive_ptr<Params>& packed_wei
     return;  // torch refuses by itself
   }
   const auto& object = *packed_weight;
+  const char* name = typeid(object).name();
   TORCH_CHECK(
-      std::strstr(typeid(object).name(), "Onednn") != nullptr, op,
+      std::strstr(name, "Onednn") != nullptr || std::strstr(name, "ACL") != nullptr, op,
       ": expected packed_weight to be packed by the onednn engine, which is set, but it was "
       "packed by another one");
+}
+
+// The object of torch's that its fused op is to have: what was given, or, where the plugin is off,
+// that for the same weights.
+template <typename Params, typename Ours>
+intrusive_ptr<Params> torchs_object(const char* op, const intrusive_ptr<Params>& packed_weight,
+                                    Ours* params) {
+  if (params != nullptr) {
+    return params->torch_params();
+  }
+  check_onednn_object(op, packed_weight);
+  if (plugin_on()) {
+    count_refusal(op, "weights packed by another engine");
+  }
+  return packed_weight;
 }
 
 template <OpName kName, bool kRelu>
 at::Tensor conv2d_add(at::Tensor qx, at::Tensor qaccum,
                       const intrusive_ptr<ConvPackedParamsBase<2>>& packed_weight,
                       double output_scale, int64_t output_zero_point) {
-  if (auto* params = dynamic_cast<ConvParams<2>*>(packed_weight.get())) {
+  auto* params = dynamic_cast<ConvParams<2>*>(packed_weight.get());
+  if (params != nullptr && plugin_on()) {
     return params->apply_add(qx, qaccum, output_scale, output_zero_point, kRelu);
   }
-  check_onednn_object(kName.text, packed_weight);
-  count_refusal(kName.text, "weights packed by another engine");
-  return ops::call_torch(kName.text, qx, qaccum, packed_weight, output_scale, output_zero_point)
+  const auto theirs = torchs_object(kName.text, packed_weight, params);
+  return ops::call_torch(kName.text, qx, qaccum, theirs, output_scale, output_zero_point)
       .toTensor();
 }
 
@@ -163,30 +179,29 @@ at::Tensor linear_leaky_relu(at::Tensor X,
                              const intrusive_ptr<LinearPackedParamsBase>& packed_weight,
                              double output_scale, int64_t output_zero_point,
                              double negative_slope) {
-  if (auto* params = dynamic_cast<LinearParams*>(packed_weight.get())) {
+  auto* params = dynamic_cast<LinearParams*>(packed_weight.get());
+  if (params != nullptr && plugin_on()) {
     return params->apply_leaky_relu(X, output_scale, output_zero_point, negative_slope);
   }
-  check_onednn_object(kName.text, packed_weight);
-  count_refusal(kName.text, "weights packed by another engine");
-  return ops::call_torch(kName.text, X, packed_weight, output_scale, output_zero_point,
-                         negative_slope)
+  const auto theirs = torchs_object(kName.text, packed_weight, params);
+  return ops::call_torch(kName.text, X, theirs, output_scale, output_zero_point, negative_slope)
       .toTensor();
 }
 
 template <OpName kName>
 at::Tensor linear_tanh(at::Tensor X, const intrusive_ptr<LinearPackedParamsBase>& packed_weight,
                        double output_scale, int64_t output_zero_point) {
-  if (auto* params = dynamic_cast<LinearParams*>(packed_weight.get())) {
+  auto* params = dynamic_cast<LinearParams*>(packed_weight.get());
+  if (params != nullptr && plugin_on()) {
     return params->apply_tanh(X, output_scale, output_zero_point);
   }
-  check_onednn_object(kName.text, packed_weight);
-  count_refusal(kName.text, "weights packed by another engine");
-  return ops::call_torch(kName.text, X, packed_weight, output_scale, output_zero_point).toTensor();
+  const auto theirs = torchs_object(kName.text, packed_weight, params);
+  return ops::call_torch(kName.text, X, theirs, output_scale, output_zero_point).toTensor();
 }
 
 // All ops we take, under the key QuantizedCPU: op, function, its template arguments after the name.
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
-constexpr std::array kOverrides{
+constexpr std::array kPrepacks{
     ROW("quantized::linear_prepack", linear_prepack),
     ROW("quantized::conv_prepack", conv_prepack, 2),
     ROW("quantized::conv1d_prepack", conv1d_prepack),
@@ -195,10 +210,6 @@ constexpr std::array kOverrides{
     ROW("quantized::conv_transpose1d_prepack", conv_transpose1d_prepack),
     ROW("quantized::conv_transpose2d_prepack", conv_transpose_prepack, 2),
     ROW("quantized::conv_transpose3d_prepack", conv_transpose_prepack, 3),
-    ROW("quantized::conv2d_add", conv2d_add, false),
-    ROW("quantized::conv2d_add_relu", conv2d_add, true),
-    ROW("quantized::linear_leaky_relu", linear_leaky_relu),
-    ROW("quantized::linear_tanh", linear_tanh),
     ROW("_quantized::linear_prepack", linear_prepack),
     ROW("_quantized::conv2d_prepack", conv_prepack, 2),
     ROW("_quantized::conv3d_prepack", conv_prepack, 3),
@@ -206,10 +217,17 @@ constexpr std::array kOverrides{
     ROW("_quantized::conv_transpose2d_prepack", conv_transpose_prepack, 2),
     ROW("_quantized::conv_transpose3d_prepack", conv_transpose_prepack, 3),
 };
+constexpr std::array kCasting{
+    ROW("quantized::conv2d_add", conv2d_add, false),
+    ROW("quantized::conv2d_add_relu", conv2d_add, true),
+    ROW("quantized::linear_leaky_relu", linear_leaky_relu),
+    ROW("quantized::linear_tanh", linear_tanh),
+};
 #undef ROW
 
 }  // namespace
 
-std::span<const ops::Override> quant_overrides() { return kOverrides; }
+std::span<const ops::Override> prepack_overrides() { return kPrepacks; }
+std::span<const ops::Override> casting_overrides() { return kCasting; }
 
 }  // namespace cpuaccel::quant

@@ -7,6 +7,8 @@
 
 namespace cpuaccel::quant {
 
-std::span<const ops::Override> quant_overrides();
+std::span<const ops::Override> prepack_overrides();
+// Of these torch's kernels cast a packed object to a class of theirs.
+std::span<const ops::Override> casting_overrides();
 
 }  // namespace cpuaccel::quant

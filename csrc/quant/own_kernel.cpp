@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/qconv/qconv.h"
 #include "kernels/quantize/quantize.h"
+#include "kernels/table/table.h"
 #include "quant/folded.h"
 
 namespace cpuaccel::quant {
@@ -57,6 +59,15 @@ at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& value
   }
   return result;
 }
+
+// From int8 to the uint8 that is 128 more.
+constexpr auto kFlip = [] {
+  std::array<uint8_t, kernels::kTableEntries> flip{};
+  for (size_t i = 0; i < flip.size(); ++i) {
+    flip[i] = static_cast<uint8_t>(i ^ 0x80);
+  }
+  return flip;
+}();
 
 // Null where our kernels have none.
 std::optional<kernels::ConvFunction> function_of(PostOp post) {
@@ -149,16 +160,20 @@ class OwnKernel final : public Kernel {
     c.IW = call.src_dims[1];
     c.OH = call.dst_dims[0];
     c.OW = call.dst_dims[1];
-    c.src = call.src_f32 != nullptr ? quantized_src(call) : call.src;
-    c.src_zero_point = call.src_zero_point;
+    // Families take and give s8 as u8 less 128.
+    const int32_t shift = call.s8 ? 128 : 0;
+    c.src = call.src_f32 != nullptr ? quantized_src(call) : call.s8 ? flipped_src(call) : call.src;
+    c.src_zero_point = call.src_zero_point + shift;
     c.dst.data = call.dst;
-    c.dst.type = call.f32_dst ? kernels::DstType::f32 : kernels::DstType::u8;
+    c.dst.type = call.f32_dst ? kernels::DstType::f32
+                 : call.s8    ? kernels::DstType::s8
+                              : kernels::DstType::u8;
     c.dst.scales = folded->dst_scales.data();
     c.dst.bias = bias;
     c.dst.function = function;
     c.dst.inverse_scale = inverse_scale;
-    c.dst.zero_point = call.dst_zero_point;
-    c.dst.min = relu ? static_cast<uint8_t>(call.dst_zero_point) : uint8_t{0};
+    c.dst.zero_point = call.dst_zero_point + shift;
+    c.dst.min = relu ? static_cast<uint8_t>(c.dst.zero_point) : uint8_t{0};
     if (call.epilogue != nullptr) {
       c.epilogue = {run_epilogue, call.epilogue};
     }
@@ -187,6 +202,15 @@ class OwnKernel final : public Kernel {
     auto* src =
         static_cast<uint8_t*>(scratch(ScratchSlot::quantized_src, static_cast<size_t>(count)));
     kernels::quantize_u8(call.src_f32, src, count, call.src_scale, call.src_zero_point);
+    return src;
+  }
+
+  const uint8_t* flipped_src(const QuantCall& call) const {
+    const auto& dims = call.src_dims;
+    const int64_t count = call.N * layer_.shape.IC * dims[0] * dims[1] * dims[2];
+    auto* src =
+        static_cast<uint8_t*>(scratch(ScratchSlot::quantized_src, static_cast<size_t>(count)));
+    kernels::table_u8(call.src, src, count, kFlip.data());
     return src;
   }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "quant/kernel.h"
@@ -17,6 +18,9 @@ struct ProviderRow {
   const char* reason;
 };
 
+// What every row refuses stays torch's.
+std::span<const ProviderRow> provider_rows();
+
 // What choose_kernel() may take.
 struct ProviderLimits {
   std::optional<Provider> only;    // forced, for tests and benchmarks
@@ -30,6 +34,10 @@ struct Choice {
 
 // Null if some provider takes the layer, else why none does.
 const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits);
+
+// Likewise by the values of the weights. Null, unlooked at, where a library takes the layer by its
+// shape: their kernels take all values.
+const char* all_refuse_values(const LayerWeight& layer, const at::Tensor& int8_values);
 
 // Packs `layer` for the first provider of the list that takes it and can run `call`.
 Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,

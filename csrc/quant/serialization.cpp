@@ -1,6 +1,5 @@
 #include "quant/serialization.h"
 
-#include <ATen/Context.h>
 #include <torch/custom_class.h>
 
 #include <memory>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "ops/engine.h"
 #include "quant/conv_params.h"
 #include "quant/linear_params.h"
 
@@ -140,7 +140,7 @@ std::vector<Replacement>& replacements() {
 
 // Stack: the object to fill, its state. Leaves None, as torch's method does.
 void set_state(const Replacement& row, torch::jit::Stack& stack) {
-  if (at::globalContext().qEngine() != at::QEngine::X86) {
+  if (!ops::our_engine()) {
     row.theirs->run(stack);
     return;
   }

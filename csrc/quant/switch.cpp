@@ -6,11 +6,13 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/fork.h"
 #include "base/parallel.h"
 #include "base/plugin.h"
+#include "ops/engine.h"
 #include "ops/overrides.h"
 #include "ops/torch_kernel.h"
 #include "quant/overrides.h"
@@ -26,10 +28,13 @@ void at_parallel_for(int64_t begin, int64_t end, int64_t grain_size, const Range
 
 int at_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
+using Libraries = std::vector<std::unique_ptr<torch::Library>>;
+
 struct SwitchState {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
   bool torch_kernels_kept = false;
-  std::vector<std::unique_ptr<torch::Library>> libraries;
+  Libraries libraries;
+  Libraries kept;  // for ever
 };
 
 // Never destroyed: ops run while the process exits.
@@ -44,20 +49,24 @@ class QuietWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-// All lists: that of the packed layers, then those of csrc/ops.
-std::vector<ops::Override> all_overrides() {
-  const auto layers = quant_overrides();
-  std::vector<ops::Override> all(layers.begin(), layers.end());
-  for (const auto& list : ops::op_overrides()) {
-    all.insert(all.end(), list.begin(), list.end());
-  }
-  return all;
+std::vector<std::span<const ops::Override>> all_overrides() {
+  const auto of_ops = ops::op_overrides();
+  std::vector<std::span<const ops::Override>> lists(of_ops.begin(), of_ops.end());
+  lists.push_back(prepack_overrides());
+  lists.push_back(casting_overrides());
+  return lists;
 }
 
-void register_override(SwitchState& s, const ops::Override& row) {
+// Torch's kernels of these ops would cast the objects of ours that are still there to classes of
+// theirs: where their engine is the one that ours stands in for, ours stay and hand on theirs.
+bool stays(std::span<const ops::Override> list) {
+  return ops::kOurEngine.casts_objects && list.data() == casting_overrides().data();
+}
+
+void register_override(Libraries& libraries, const ops::Override& row) {
   const std::string_view name(row.name);
   const auto colons = name.find("::");
-  auto& library = *s.libraries.emplace_back(std::make_unique<torch::Library>(
+  auto& library = *libraries.emplace_back(std::make_unique<torch::Library>(
       torch::Library::IMPL, std::string(name.substr(0, colons)), row.key, __FILE__, __LINE__));
   library.impl(std::string(name.substr(colons + 2)).c_str(), row.function());
 }
@@ -66,9 +75,11 @@ void register_override(SwitchState& s, const ops::Override& row) {
 
 std::vector<std::string> overridden_ops() {
   std::vector<std::string> names;
-  for (const auto& row : all_overrides()) {
-    const std::string name(row.name);
-    names.push_back(name.substr(0, name.find('.')));
+  for (const auto& list : all_overrides()) {
+    for (const auto& row : list) {
+      const std::string name(row.name);
+      names.push_back(name.substr(0, name.find('.')));
+    }
   }
   return names;
 }
@@ -82,15 +93,23 @@ void switch_on() {
   set_parallel_for(at_parallel_for, at_threads);
   const auto overrides = all_overrides();
   if (!s.torch_kernels_kept) {
-    for (const auto& row : overrides) {
-      ops::keep_torch_kernel(row.name, row.key);
+    for (const auto& list : overrides) {
+      for (const auto& row : list) {
+        ops::keep_torch_kernel(row.name, row.key);
+      }
     }
     s.torch_kernels_kept = true;
   }
   QuietWarnings quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
-  for (const auto& row : overrides) {
-    register_override(s, row);
+  for (const auto& list : overrides) {
+    auto& libraries = stays(list) ? s.kept : s.libraries;
+    if (&libraries == &s.kept && !s.kept.empty()) {
+      continue;
+    }
+    for (const auto& row : list) {
+      register_override(libraries, row);
+    }
   }
   replace_setstate();
   set_plugin_on(true);

@@ -1,7 +1,6 @@
 #include "quant/torch_kernels.h"
 
-#include <ATen/Context.h>
-
+#include "ops/engine.h"
 #include "ops/torch_kernel.h"
 #include "quant/weight.h"
 
@@ -39,7 +38,7 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
 #ifdef CPUACCEL_HAS_FBGEMM
   // Torch's prepack op packs for the engine that is set; with another one set than x86, the
   // weights of an x86 model still belong to FBGEMM.
-  if (at::globalContext().qEngine() != at::QEngine::X86) {
+  if (!ops::our_engine()) {
     return PackedConvWeight<kSpatial>::prepack(weight, bias, stride, padding, output_padding,
                                                dilation, shape.groups, transposed);
   }

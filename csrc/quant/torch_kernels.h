@@ -9,8 +9,8 @@
 
 namespace cpuaccel::quant {
 
-// Torch's own packed objects for weights of ours: FBGEMM's class or, where torch's x86 engine
-// prefers oneDNN, that one.
+// Torch's own packed objects for weights of ours: on x86 FBGEMM's class or, where torch's x86
+// engine prefers oneDNN, that one; on Arm that of the engine that is set.
 c10::intrusive_ptr<LinearPackedParamsBase> torch_linear_prepack(
     const at::Tensor& weight, const std::optional<at::Tensor>& bias);
 

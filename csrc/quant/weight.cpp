@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "ops/engine.h"
+
 namespace cpuaccel::quant {
 namespace {
 
@@ -201,6 +203,10 @@ LayerWeight conv_weight(const at::Tensor& weight, const std::optional<at::Tensor
   copy_dims(p.padding, shape.padding);
   copy_dims(p.output_padding, shape.output_padding);
   copy_dims(p.dilation, shape.dilation);
+  const auto channels_last =
+      spatial == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+  layer.unpacked_format =
+      ops::kOurEngine.channels_last_weights ? channels_last : weight.suggest_memory_format();
   layer.tensor = weight.contiguous();
   read_quantizer(layer, op, p.transposed ? 1 : 0);
   read_bias(layer, bias, op);

@@ -34,6 +34,7 @@ struct LayerShape {
 struct LayerWeight {
   LayerShape shape;
   at::Tensor tensor;  // qint8, contiguous; dropped once a kernel has packed it
+  at::MemoryFormat unpacked_format = at::MemoryFormat::Contiguous;  // that of unpack()
   // float OC, contiguous. As in torch, the user's own memory where that is contiguous: a later
   // change of it in place counts.
   std::optional<at::Tensor> bias;

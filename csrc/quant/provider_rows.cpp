@@ -1,0 +1,100 @@
+// Who takes which layer, best first: a list for each architecture.
+
+#include <array>
+
+#include "base/isa.h"
+#include "quant/providers.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+bool depthwise(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return layer.shape.depthwise();
+}
+bool any(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return true; }
+
+#if defined(__aarch64__)
+
+// No library with int8 kernels is built in: PyPI has no oneDNN for Arm, and FBGEMM's are x86's.
+// Nothing here was measured on hardware.
+constexpr std::array kRows{
+    ProviderRow{Provider::own, depthwise, "depthwise: ours, weights packed once"},
+    ProviderRow{Provider::own, any, "ours, weights packed once; torch's reorders them by shape"},
+};
+
+#else
+
+int64_t pixels(const QuantCall& call) {
+  return call.dst_dims[0] * call.dst_dims[1] * call.dst_dims[2];
+}
+
+bool plain_2d(const LayerWeight& layer) {
+  return layer.shape.kind == LayerKind::conv && layer.shape.spatial == 2;
+}
+
+bool is_linear(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return layer.shape.kind == LayerKind::linear;
+}
+bool with_vnni(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return has_vnni(); }
+bool odd_depthwise(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return layer.shape.depthwise() && layer.shape.OC % 8 != 0;
+}
+bool narrow_depthwise(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && layer.shape.depthwise() && layer.shape.OC % 32 != 0 &&
+         layer.shape.OC <= 256 && pixels(call) >= 196;
+}
+bool grouped(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return plain_2d(layer) && layer.shape.groups > 1;
+}
+bool stem(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && layer.shape.IC <= 4 && pixels(call) > 196;
+}
+bool pointwise(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && layer.shape.taps() == 1 && pixels(call) > 1;
+}
+bool large_image(const LayerWeight& layer, const QuantCall& call) {
+  return plain_2d(layer) && pixels(call) > 784;
+}
+bool tiny(const LayerWeight& layer, const QuantCall& call) {
+  const LayerShape& s = layer.shape;
+  return s.kind != LayerKind::conv_transpose && pixels(call) == 1 &&
+         call.N * s.OC * (s.IC / s.groups) * s.taps() <= 1000000;
+}
+
+// Ratios are times of FBGEMM over oneDNN, geomeans over the shapes of 24 torchvision models at
+// batch 1 and one thread, as benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md).
+// They were measured on an EPYC core with AVX2 only; those marked VNNI on an AVX512-VNNI EPYC core.
+// Best first; what every provider refuses stays torch's.
+constexpr std::array kRows{
+    ProviderRow{Provider::own, depthwise, "depthwise: ours is exact and fastest"},
+    ProviderRow{Provider::own, tiny,
+                "one pixel, at most 10^6 multiply-adds: 1.16 times as fast as FBGEMM, 1.36 as "
+                "oneDNN"},
+    ProviderRow{
+        Provider::fbgemm, is_linear,
+        "linear: oneDNN is 0.38 times as fast at up to 8 rows, 0.86 at more; VNNI 40 us against "
+        "15 at 1x768x768"},
+    ProviderRow{Provider::onednn, with_vnni,
+                "convolution, VNNI: 245 us against 419 at 3x3 64->64 56x56, depthwise 144 at 56x56 "
+                "90 against 153"},
+    ProviderRow{Provider::onednn, odd_depthwise,
+                "depthwise, channels not a multiple of 8: 48 times as fast"},
+    ProviderRow{Provider::onednn, narrow_depthwise,
+                "depthwise, channels not a multiple of 32, large images: 1.3 times as fast"},
+    ProviderRow{Provider::fbgemm, depthwise, "depthwise, other: oneDNN is 0.76 times as fast"},
+    ProviderRow{Provider::onednn, grouped, "grouped: 1.5 times as fast"},
+    ProviderRow{Provider::onednn, stem, "stem of 3 channels: 1.8 times as fast"},
+    ProviderRow{Provider::onednn, pointwise, "pointwise: 1.18 times as fast"},
+    ProviderRow{Provider::onednn, large_image, "more than 784 pixels: 1.14 times as fast"},
+    ProviderRow{Provider::fbgemm, any, "at most 784 pixels, 3-D or transposed: not slower"},
+    ProviderRow{Provider::onednn, any, "FBGEMM refuses it"},
+    ProviderRow{Provider::own, any, "no library takes it"},
+};
+
+#endif
+
+}  // namespace
+
+std::span<const ProviderRow> provider_rows() { return kRows; }
+
+}  // namespace cpuaccel::quant
