@@ -1,4 +1,4 @@
-// Quantised layers on kernels of our own: csrc/kernels/dwconv and csrc/kernels/qconv.
+// Quantised layers on kernels of our own: csrc/kernels/qgemm (Arm), dwconv and qconv.
 #pragma once
 
 #include <memory>

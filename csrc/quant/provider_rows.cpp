@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/isa.h"
+#include "quant/own_product.h"
 #include "quant/providers.h"
 
 namespace cpuaccel::quant {
@@ -15,11 +16,16 @@ bool any(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return true;
 
 #if defined(__aarch64__)
 
+bool product(const LayerWeight& layer, const QuantCall& /*call*/) {
+  return is_own_product(layer.shape);
+}
+
 // No library with int8 kernels is built in: PyPI has no oneDNN for Arm, and FBGEMM's are x86's.
 // Nothing here was measured on hardware.
 constexpr std::array kRows{
+    ProviderRow{Provider::own, product, "a product of matrices: ours, weights packed once"},
     ProviderRow{Provider::own, depthwise, "depthwise: ours, weights packed once"},
-    ProviderRow{Provider::own, any, "ours, weights packed once; torch's reorders them by shape"},
+    ProviderRow{Provider::own, any, "convolution: ours, weights packed once"},
 };
 
 #else

@@ -99,14 +99,12 @@ def test_fused() -> None:
     torch.testing.assert_close(found, expected, atol=0, rtol=0)
 
 
-def test_explain_and_info_name_what_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_names_what_runs() -> None:
     x = torch.randn(2, 8, 8, 8)
     with engine("onednn"), torch.no_grad():
         model = _quantized(_model(), x)
         model(x)
-    rows = {row.op: row for row in cpuaccel.explain(model).rows}
     layers = [row for row in cpuaccel.explain(model).rows if row.problem]
-    assert {row.provider for row in layers} == {"cpuaccel"}, rows
+    assert {row.provider for row in layers} == {"cpuaccel"}
     kernels = " ".join(row.kernel for row in layers)
-    assert "dwconv:arm64_" in kernels
-    assert "qconv:arm64_" in kernels
+    assert all(f"{family}:arm64_" in kernels for family in ("qconv", "dwconv", "qgemm"))

@@ -203,6 +203,16 @@ def test_what_stays_torchs_is_counted(dims: int) -> None:
     }
 
 
+def test_a_pointwise_convolution_of_three_dimensions_is_a_product() -> None:
+    x, w = activation(1, 8, 3, 4, 5), weight(12, 8, 1, 1, 1, per_channel=True)
+    ones, zeros = [1] * 3, [0] * 3
+
+    def run() -> Tensor:
+        return Q.conv3d(x, Q.conv3d_prepack(w, bias(12), ones, zeros, ones, 1), 1.7, 100)
+
+    assert_quantum(*both("conv3d.cpuaccel", run))
+
+
 def test_three_dimensions_stay_torchs() -> None:
     x, w = activation(1, 4, 5, 5, 5), weight(8, 4, 3, 3, 3, per_channel=True)
 
@@ -247,6 +257,43 @@ def test_off_gives_torchs_numbers_to_our_objects() -> None:
         )
         Q.conv2d(y, conv, 1.7, 100)
         assert not cpuaccel.stats()["calls"]
+
+
+def _onednn_lines(capfd: pytest.CaptureFixture[str], run, *arguments) -> list[str]:
+    capfd.readouterr()
+    with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+        run(*arguments)
+    return [line for line in capfd.readouterr().out.splitlines() if "primitive,exec" in line]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_weights_are_packed_once(dynamic: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    """pytorch #185910, #198177: torch's are reordered in every call of another shape or type."""
+    w = weight(96, 128, per_channel=True)
+    x = torch.randn(5, 128) if dynamic else activation(5, 128)
+
+    def run(packed, rows: int) -> None:
+        if dynamic:
+            Q.linear_dynamic(x[:rows], packed)
+        else:
+            Q.linear(x[:rows], packed, 0.9, 100)
+
+    with cpuaccel.enabled(False):
+        theirs = Q.linear_prepack(w, bias(96))
+        run(theirs, 5)
+        assert _onednn_lines(capfd, run, theirs, 3)
+    cpuaccel.reset_stats()
+    ours = Q.linear_prepack(w, bias(96))
+    run(ours, 5)
+    held = cpuaccel.stats()["memory"]["packed_weight_bytes"]
+    for rows in (5, 3, 1):
+        assert not _onednn_lines(capfd, run, ours, rows)
+    stats = cpuaccel.stats()
+    assert stats["prepacks"] == {"linear.cpuaccel": 1}
+    assert stats["memory"]["packed_weight_bytes"] == held
+    assert stats["calls"]["linear_dynamic.cpuaccel" if dynamic else "linear.cpuaccel"] == 4
+    del ours
+    assert cpuaccel.stats()["memory"]["packed_weight_bytes"] <= held - 96 * 128
 
 
 def test_another_engine_keeps_torchs_objects() -> None:

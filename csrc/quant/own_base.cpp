@@ -1,0 +1,82 @@
+#include "quant/own_base.h"
+
+#include <ATen/Functions.h>
+
+namespace cpuaccel::quant {
+namespace {
+
+void run_epilogue(const void* context, uint8_t* dst, int64_t offset, int64_t count) {
+  Epilogue epilogue = *static_cast<const Epilogue*>(context);
+  if (epilogue.other != nullptr) {
+    epilogue.other += offset;
+  }
+  apply_epilogue(epilogue, dst + offset, count);
+}
+
+// Null where our kernels have none.
+std::optional<kernels::ConvFunction> function_of(PostOp post) {
+  switch (post) {
+    case PostOp::none:
+      return kernels::ConvFunction::none;
+    case PostOp::relu:
+      return kernels::ConvFunction::relu;
+    case PostOp::hardswish:
+      return kernels::ConvFunction::hardswish;
+    case PostOp::silu:
+      return kernels::ConvFunction::silu;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& values, int sign) {
+  if (layer.symmetric()) {
+    return values.contiguous();
+  }
+  const at::Tensor result = values.clone(at::MemoryFormat::Contiguous);
+  auto* data = result.data_ptr<int8_t>();
+  const int64_t count = result.numel() / layer.shape.OC;
+  for (int64_t oc = 0; oc < layer.shape.OC; ++oc) {
+    const int32_t zero_point = layer.zero_points[static_cast<size_t>(oc)] * sign;
+    for (int64_t i = oc * count; i < (oc + 1) * count; ++i) {
+      data[i] = static_cast<int8_t>(data[i] - zero_point);
+    }
+  }
+  return result;
+}
+
+const char* OwnBase::refuses(const QuantCall& call) {
+  return function_of(call.post) ? nullptr : "our kernels fuse no add, leaky_relu, tanh or gelu";
+}
+
+std::optional<OwnBase::Result> OwnBase::result_of(const QuantCall& call, int64_t magnitude) {
+  const bool relu = call.post == PostOp::relu;
+  // ReLU of integers is their least one.
+  const auto function =
+      relu && !call.f32_dst ? kernels::ConvFunction::none : *function_of(call.post);
+  const bool fold_dst = !call.f32_dst && function == kernels::ConvFunction::none;
+  Result result;
+  result.folded = folded_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
+  result.bias = layer_.bias ? result.folded->dst_bias.data() : no_bias_.data();
+  result.function = function;
+  result.inverse_scale = call.f32_dst || fold_dst ? 1.0f : 1.0f / call.dst_scale;
+  result.zero_point = call.dst_zero_point + shift(call);
+  result.min = relu ? static_cast<uint8_t>(result.zero_point) : uint8_t{0};
+  if (!call.f32_dst &&
+      !kernels::conv_dst_in_range(result.folded->largest_scale * result.inverse_scale,
+                                  result.folded->largest_bias * result.inverse_scale, magnitude)) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+kernels::ConvEpilogue OwnBase::epilogue(const QuantCall& call) {
+  if (call.epilogue == nullptr) {
+    return {};
+  }
+  return {run_epilogue, call.epilogue};
+}
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,62 @@
+// What layers on kernels of our own have in common, whichever family runs them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/conv_dst.h"
+#include "quant/folded.h"
+#include "quant/kernel.h"
+
+namespace cpuaccel::quant {
+
+// Weights less their zero points (sign 1), or back again (sign -1); contiguous.
+at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& values, int sign);
+
+class OwnBase : public Kernel {
+ public:
+  explicit OwnBase(const LayerWeight& layer)
+      : layer_(layer), no_bias_(layer.bias ? 0 : static_cast<size_t>(layer.shape.OC)) {}
+
+  Provider provider() const override { return Provider::own; }
+  const char* refuses(const QuantCall& call) override;
+  bool fuses_epilogue(const QuantCall& /*call*/) override { return true; }
+
+ protected:
+  // All that ConvDst and QgemmDst have by the same names but their type.
+  struct Result {
+    std::shared_ptr<const Folded> folded;
+    const float* bias = nullptr;
+    kernels::ConvFunction function = kernels::ConvFunction::none;
+    float inverse_scale = 1.0f;
+    int32_t zero_point = 0;
+    uint8_t min = 0;
+
+    template <typename Dst>
+    void fill(Dst& dst) const {
+      dst.scales = folded->dst_scales.data();
+      dst.bias = bias;
+      dst.function = function;
+      dst.inverse_scale = inverse_scale;
+      dst.zero_point = zero_point;
+      dst.min = min;
+    }
+  };
+  // Nothing if results of accumulators up to `magnitude` could leave int32.
+  std::optional<Result> result_of(const QuantCall& call, int64_t magnitude);
+  static constexpr auto kResultsLeaveInt32 = "results could leave int32";
+
+  // Families take and give s8 as u8 less 128.
+  static int32_t shift(const QuantCall& call) { return call.s8 ? 128 : 0; }
+  // Runs a call's epilogue on a part of its result.
+  static kernels::ConvEpilogue epilogue(const QuantCall& call);
+
+  const LayerWeight& layer_;
+
+ private:
+  const std::vector<float> no_bias_;
+  FoldedCache folded_;
+};
+
+}  // namespace cpuaccel::quant

@@ -1,0 +1,106 @@
+#include "quant/own_product.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "kernels/qgemm/qgemm.h"
+#include "quant/own_base.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+constexpr std::array<int64_t, 3> kOnes{1, 1, 1};
+
+kernels::QgemmWeights pack(const LayerShape& shape, const at::Tensor& values) {
+  return kernels::qgemm_pack({.data = values.const_data_ptr<int8_t>(),
+                              .K = shape.IC,
+                              .N = shape.OC,
+                              .k_stride = 1,
+                              .n_stride = shape.IC});
+}
+
+class OwnProduct final : public OwnBase {
+ public:
+  OwnProduct(const LayerWeight& layer, const at::Tensor& int8_values)
+      : OwnBase(layer), packed_(pack(layer.shape, without_zero_points(layer, int8_values, 1))) {
+    packed_weight_bytes() += packed_.bytes;
+  }
+
+  ~OwnProduct() override { packed_weight_bytes() -= packed_.bytes; }
+
+  const char* run(const QuantCall& call) override {
+    if (const char* why = refuses(call)) {
+      return why;
+    }
+    const auto result = result_of(call, packed_.magnitude);
+    if (!result) {
+      return kResultsLeaveInt32;
+    }
+    const auto& dims = call.dst_dims;
+    kernels::QgemmCall product;
+    product.weights = &packed_;
+    product.M = call.N * dims[0] * dims[1] * dims[2];
+    product.src = source(call);
+    product.dst.data = call.dst;
+    product.dst.type = call.f32_dst ? kernels::QgemmDstType::f32
+                       : call.s8    ? kernels::QgemmDstType::s8
+                                    : kernels::QgemmDstType::u8;
+    product.dst.row_stride = packed_.N;
+    result->fill(product.dst);
+    product.epilogue = epilogue(call);
+    return kernels::qgemm(product);
+  }
+
+  at::Tensor unpack() override {
+    const auto& s = layer_.shape;
+    at::DimVector sizes{s.OC, s.IC};
+    sizes.append(s.kernel.begin(), s.kernel.begin() + s.spatial);
+    const at::Tensor values = at::empty(sizes, at::kChar);
+    kernels::qgemm_unpack(packed_, values.data_ptr<int8_t>(), 1, s.IC);
+    return without_zero_points(layer_, values, -1);
+  }
+
+  int64_t bytes() override { return packed_.bytes; }
+
+  std::string implementation() override {
+    const auto rows = kernels::qgemm_kernels();
+    const auto row = std::ranges::find(rows, packed_.row, [](const auto& r) { return r.function; });
+    return std::string("qgemm:") + row->name;
+  }
+
+ private:
+  kernels::QgemmSrc source(const QuantCall& call) const {
+    kernels::QgemmSrc src;
+    src.row_stride = packed_.K;
+    src.zero_point = call.src_zero_point;
+    if (call.src_f32 != nullptr) {
+      src.data = call.src_f32;
+      src.type = kernels::QgemmSrcType::f32_to_u8;
+      src.scale = call.src_scale;
+    } else {
+      src.data = call.src;
+      src.type = call.s8 ? kernels::QgemmSrcType::s8 : kernels::QgemmSrcType::u8;
+    }
+    return src;
+  }
+
+  const kernels::QgemmWeights packed_;
+};
+
+}  // namespace
+
+bool is_own_product(const LayerShape& shape) {
+  // x86's rows of it are the reference alone.
+  return kernels::qgemm_kernels().size() > 1 && shape.kind != LayerKind::conv_transpose &&
+         shape.groups == 1 && shape.taps() == 1 && shape.stride == kOnes &&
+         shape.padding == std::array<int64_t, 3>{};
+}
+
+std::unique_ptr<Kernel> make_own_product(const LayerWeight& layer, const at::Tensor& int8_values) {
+  return std::make_unique<OwnProduct>(layer, int8_values);
+}
+
+}  // namespace cpuaccel::quant
