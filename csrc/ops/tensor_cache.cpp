@@ -22,11 +22,6 @@ uint32_t version_of(const at::Tensor& source) {
   return source.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-// Whether its bytes are one piece of memory, and writes to it are counted.
-bool keepable(const at::Tensor* source) {
-  return !source->is_inference() && source->is_non_overlapping_and_dense() && source->numel() > 0;
-}
-
 int64_t bytes_of(const at::Tensor& made) { return static_cast<int64_t>(made.nbytes()); }
 
 // What is made in inference mode could not be used outside of it.
@@ -40,6 +35,10 @@ at::Tensor made_by(const TensorCache::Make& make) {
 TensorCache& new_cache() { return *std::make_unique<TensorCache>().release(); }
 
 }  // namespace
+
+bool keepable(const at::Tensor& source) {
+  return !source.is_inference() && source.is_non_overlapping_and_dense() && source.numel() > 0;
+}
 
 TensorCache& weight_cache() {
   static auto& cache = new_cache();
@@ -78,7 +77,7 @@ TensorCache::Key TensorCache::key_of(Sources sources, int64_t form, const at::Te
 
 at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
                             const at::Tensor* own) {
-  if (!std::ranges::all_of(sources, keepable)) {
+  if (!std::ranges::all_of(sources, [](const auto* each) { return keepable(*each); })) {
     return made_by(make);
   }
   const Key key = key_of(sources, form, own);

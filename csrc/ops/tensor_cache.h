@@ -74,10 +74,15 @@ class TensorCache {
   CacheStats stats_;
 };
 
-TensorCache& weight_cache();  // casts of weights, and weights in pairs of bfloat16
+// Whether something made of `source` may be kept: its bytes are one piece of memory, and writes to
+// it are counted.
+bool keepable(const at::Tensor& source);
 
-// Forms of the weight cache: a type that was cast to, or this and the columns of a panel.
-inline constexpr int64_t kPairsForm = int64_t{1} << 16;
+TensorCache& weight_cache();  // weights in another type, or packed
+
+// Forms of the weight cache: a type that was cast to, or one of these and the columns of a panel.
+inline constexpr int64_t kPanelsForm = int64_t{1} << 16;
+inline constexpr int64_t kPairsForm = int64_t{2} << 16;
 
 TensorCache& index_cache();  // transposed graphs
 

@@ -71,11 +71,10 @@ def test_linear(dtype: torch.dtype, M: int) -> None:
 
 
 @contextmanager
-def _in_bf16() -> Iterator[None]:
-    """Fast math, on our kernels."""
+def _on_own_kernels(fast_math: bool) -> Iterator[None]:
     precision, provider = torch.get_float32_matmul_precision(), cpuaccel.config.get(PROVIDER)
     try:
-        torch.set_float32_matmul_precision("medium")
+        torch.set_float32_matmul_precision("medium" if fast_math else "highest")
         cpuaccel.config.set(PROVIDER, "cpuaccel")
         yield
     finally:
@@ -135,12 +134,12 @@ def test_prepacked(dtype: torch.dtype, M: int) -> None:
             assert torch.equal(value, plain[name])
 
 
-@pytest.mark.skipif("not load().has_bf16_arithmetic()", reason="the core has no BF16 arithmetic")
+@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_eager_weights_are_packed_once_and_followed(dtype: torch.dtype) -> None:
+def test_eager_weights_are_packed_once_and_followed(dtype: torch.dtype, fast: bool) -> None:
     """Once for all calls, and again when they have changed, even behind torch's back."""
     layer, x = nn.Linear(64, 48).to(dtype), torch.randn(20, 64).to(dtype)
-    with _in_bf16(), torch.no_grad():
+    with _on_own_kernels(fast), torch.no_grad():
         cpuaccel.clear_caches()
         cpuaccel.reset_stats()
         for _ in range(3):
@@ -159,7 +158,7 @@ def test_packed_floats_are_rounded_once_under_fast_math() -> None:
     with torch.no_grad():
         expected = layer(x.bfloat16().float())
         packed = cpuaccel.prepack(layer)
-        with _in_bf16():
+        with _on_own_kernels(fast_math=True):
             cpuaccel.clear_caches()
             cpuaccel.reset_stats()
             for rows in (20, 3, 1):

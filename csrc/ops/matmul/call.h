@@ -22,9 +22,11 @@ struct MatmulCall {
   at::ScalarType type = at::kFloat;  // of dst, c and bias
   // Another one under fast math and autocast only.
   at::ScalarType src_type = at::kFloat, weights_type = at::kFloat;
-  bool rounds = false;          // f32 operands may be rounded to BFloat16
-  const void* pairs = nullptr;  // weights once more, as pack_pairs made them for BF16 arithmetic
-  bool batched = false;         // of three dimensions
+  bool rounds = false;  // f32 operands may be rounded to BFloat16
+  // Weights once more, as pack_panels made them, or pack_pairs for BF16 arithmetic.
+  const void* panels = nullptr;
+  const void* pairs = nullptr;
+  bool batched = false;  // of three dimensions
   int64_t batch = 1, M = 0, N = 0, K = 0;
   Operand src, weights;
   void* dst = nullptr;

@@ -53,27 +53,35 @@ struct Taken {
   std::optional<MatmulCall> call;
   Provider provider = Provider::intree;
   std::array<at::Tensor, 2> rounded;  // operands of fast math, which `call` points into
-  at::Tensor pairs;                   // likewise
+  at::Tensor packed;                  // likewise
   explicit operator bool() const { return call.has_value(); }
 };
 
 // The two operands of bmm are activations as a rule, and not worth keeping.
 bool has_weight(Op op) { return op == Op::mm || op == Op::addmm; }
 
-// For few rows weights are read where they lie; while gradients are recorded they change with every
-// step.
-bool keeps_pairs(Op op, const MatmulCall& call) {
-  const bool halves = call.src_type == at::kBFloat16 && call.weights_type == at::kBFloat16;
-  return packs_pairs() && has_weight(op) && (halves || call.rounds) &&
+// Whether weights of eager calls are kept in packed form: on Arm, where torch packs them again in
+// every call. For few rows they are read where they lie; while gradients are recorded they change
+// with every step.
+bool keeps_packed(Op op, const MatmulCall& call, const at::Tensor& weights) {
+  return keeps_eager_weights() && has_weight(op) && keepable(weights) &&
          call.M > kernels::kGemmBf16Few && call.N > kernels::kGemmBf16Few &&
+         call.src_type == call.weights_type && call.weights_type != at::kHalf &&
          !c10::GradMode::is_enabled();
 }
 
-void keep_pairs(Taken& taken, const at::Tensor& weights) {
+void keep_packed(Taken& taken, const at::Tensor& weights) {
+  MatmulCall& call = *taken.call;
   const std::array sources{&weights};
-  taken.pairs =
-      weight_cache().get(sources, kPairsForm + pairs_panel(), [&] { return pack_pairs(weights); });
-  taken.call->pairs = taken.pairs.const_data_ptr();
+  if (packs_pairs() && (call.weights_type == at::kBFloat16 || call.rounds)) {
+    taken.packed = weight_cache().get(sources, kPairsForm + pairs_panel(),
+                                      [&] { return pack_pairs(weights); });
+    call.pairs = taken.packed.const_data_ptr();
+  } else {
+    taken.packed = weight_cache().get(sources, kPanelsForm + gemm_panel(),
+                                      [&] { return pack_panels(weights); });
+    call.panels = taken.packed.const_data_ptr();
+  }
 }
 
 // Who computes it, with operands as they are or rounded.
@@ -102,8 +110,8 @@ Taken choose(Op op, const at::Tensor& src, const at::Tensor& weights) {
 
 Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
   Taken taken = choose(op, src, weights);
-  if (taken && taken.provider == Provider::own && keeps_pairs(op, *taken.call)) {
-    keep_pairs(taken, weights);
+  if (taken && taken.provider == Provider::own && keeps_packed(op, *taken.call, weights)) {
+    keep_packed(taken, weights);
   }
   return taken;
 }

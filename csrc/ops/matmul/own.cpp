@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "base/isa.h"
+#include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 #include "kernels/gemm_bf16/packed.h"
 #include "ops/gemm_type.h"
@@ -64,6 +65,12 @@ const char* run_own_matmul(const MatmulCall& call) {
   if (call.pairs != nullptr && !transposed) {
     const auto row = kernels::first_usable(kernels::gemm_bf16_kernels()).function;
     kernels::gemm_bf16(gemm, {const_cast<void*>(call.pairs), call.K, call.N, row});
+  } else if (call.panels != nullptr && !transposed) {
+    const auto row = kernels::first_usable(kernels::gemm_kernels()).function;
+    const kernels::GemmPacked panels(const_cast<void*>(call.panels), gemm.b.type, call.K, call.N,
+                                     row);
+    gemm.packed = &panels;
+    kernels::gemm(gemm, row);
   } else {
     in_bf16(call) ? kernels::gemm_bf16(gemm) : kernels::gemm(gemm);
   }

@@ -18,6 +18,12 @@
 namespace cpuaccel::ops {
 namespace {
 
+#if defined(__aarch64__)
+constexpr bool kOnArm = true;
+#else
+constexpr bool kOnArm = false;
+#endif
+
 int64_t panel_of(kernels::GemmFunction* row) { return row().nr; }
 int64_t panel_of(kernels::GemmBf16Function* row) { return row().pairs().nr; }
 
@@ -130,13 +136,9 @@ at::Tensor pack_linear(const at::Tensor& weight, int64_t panel, bool pairs) {
 
 int64_t gemm_panel() { return panel_of(best_row()); }
 
-bool packs_pairs() {
-#if defined(__aarch64__)
-  return has_bf16_arithmetic();
-#else
-  return false;
-#endif
-}
+bool packs_pairs() { return kOnArm && has_bf16_arithmetic(); }
+
+bool keeps_eager_weights() { return kOnArm; }
 
 int64_t pairs_panel() { return panel_of(best_pairs_row()); }
 

@@ -31,6 +31,9 @@ int64_t gemm_panel();
 // as ours, without.
 bool packs_pairs();
 
+// Whether weights of eager calls of our kernels are kept packed: on Arm, for the same reason.
+bool keeps_eager_weights();
+
 // Columns of a panel of pairs, and pairs that weights of so many features take a column.
 int64_t pairs_panel();
 int64_t pairs_depth(int64_t in_features);
