@@ -91,13 +91,12 @@ CPUACCEL_INLINE float32x4_t load_numbers(const float* from, int64_t count) {
 }
 
 // Columns [column, column + 12) of all rows, of which all are there, or not.
-template <typename Store, bool kScaled, bool kWhole>
-void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
+template <bool kScaled, bool kWhole, typename Store>
+CPUACCEL_INLINE void store_columns(const QgemmStore& s, const ConvDst& conv, const Store& store,
+                                   int64_t width, int64_t column) {
   const QgemmDst& dst = s.call.dst;
-  const Store store(s.conv);
   const int64_t n = s.n0 + column, count = kWhole ? kStoreColumns : s.n - column;
   // Copies of what results that are bytes might be taken to alias.
-  const ConvDst conv = s.conv;
   const int64_t rows = s.m, row_stride = dst.row_stride;
   const int32_t* row_sums = s.sums + column;
   const int32_t* offsets = s.offsets;
@@ -127,12 +126,14 @@ void store_columns(const QgemmStore& s, int64_t width, int64_t column) {
 
 template <typename Store, bool kScaled>
 void store_all_columns(const QgemmStore& s, int64_t width) {
+  const ConvDst conv = s.conv;
+  const Store store(conv);
   int64_t column = 0;
   for (; column + kStoreColumns <= s.n; column += kStoreColumns) {
-    store_columns<Store, kScaled, true>(s, width, column);
+    store_columns<kScaled, true>(s, conv, store, width, column);
   }
   if (column < s.n) {
-    store_columns<Store, kScaled, false>(s, width, column);
+    store_columns<kScaled, false>(s, conv, store, width, column);
   }
 }
 
