@@ -32,8 +32,8 @@ inline void store_real_ref(const ConvDst& dst, int64_t offset, float real) {
   }
   // Beyond this everything is clamped, and the sum with a zero point stays within int32.
   constexpr float kLimit = 1.0e9f;
-  real = std::isnan(real) ? 0.0f : real * dst.inverse_scale;
-  const float limited = real < -kLimit ? -kLimit : real > kLimit ? kLimit : real;
+  real *= dst.inverse_scale;
+  const float limited = std::fmin(std::fmax(real, -kLimit), kLimit);  // of a NaN too
   int32_t value = static_cast<int32_t>(std::nearbyint(limited)) + dst.zero_point;
   value = value < dst.min ? dst.min : value > dst.max ? dst.max : value;
   static_cast<uint8_t*>(dst.data)[offset] = static_cast<uint8_t>(value ^ dst.flip());

@@ -9,7 +9,7 @@
 //   s8:   the same by way of u8: zero_point, min and max are those of the result plus 128
 //
 // src M x K, weights K x N, dst M x N. Where src_scale is 1, which is exact, u8, s8 and f32 are the
-// numbers of qconv (conv_dst.h); a real that is NaN becomes zero_point.
+// numbers of qconv (conv_dst.h); a real that is NaN becomes min.
 //
 // acc is exact in int32 as long as 255 times each column's sum of |weights| fits, as it does up to
 // K = 65,793. Beyond that only s32 is computed: qgemm_refuses() tells, and qgemm() does nothing.

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "kernels/conv_function.h"
-#include "kernels/dot4/neon.h"
+#include "kernels/floats/exp_neon.h"
 #include "kernels/gemm/half_neon.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
@@ -51,21 +51,36 @@ struct Bf16Store {
   }
 };
 
+// Limited first and rounded then, which is the same as limits are whole numbers: by adding 3 *
+// 2^22, which leaves none but whole numbers, in the lowest bits. Converting would take twice the
+// time.
 struct ByteStore {
   using Element = uint8_t;
-  Neon::Quantizer quantizer;
+  float32x4_t low, high;
+  uint8x16_t zero_point;
   explicit ByteStore(const ConvDst& dst)
-      : quantizer(dst.zero_point, dst.min, dst.max, dst.flip()) {}
+      : low(vdupq_n_f32(static_cast<float>(dst.min - dst.zero_point))),
+        high(vdupq_n_f32(static_cast<float>(dst.max - dst.zero_point))),
+        zero_point(vdupq_n_u8(static_cast<uint8_t>(dst.zero_point ^ dst.flip()))) {}
+
+  CPUACCEL_INLINE uint16x8_t rounded(float32x4_t real) const {
+    const float32x4_t limited = vminnmq_f32(vmaxnmq_f32(real, low), high);
+    return vreinterpretq_u16_f32(vaddq_f32(limited, vdupq_n_f32(0x3p22f)));
+  }
   CPUACCEL_INLINE void operator()(uint8_t* to, const float32x4_t* real, int64_t count) const {
-    const float32x4_t four[4] = {real[0], real[1], real[2], vdupq_n_f32(0.0f)};
-    const int32x4_t bytes = Neon::quantize4(four, quantizer);
+    static_assert(kStoreVectors == 3);
+    const uint16x8_t first = vuzp1q_u16(rounded(real[0]), rounded(real[1]));
+    const uint16x8_t last = rounded(real[2]);
+    const uint8x16_t low_bytes =
+        vuzp1q_u8(vreinterpretq_u8_u16(first), vreinterpretq_u8_u16(vuzp1q_u16(last, last)));
+    const uint8x16_t bytes = vaddq_u8(low_bytes, zero_point);
     if (count >= kStoreColumns) [[likely]] {
-      vst1_s32(reinterpret_cast<int32_t*>(to), vget_low_s32(bytes));
-      vst1q_lane_s32(reinterpret_cast<int32_t*>(to + 8), bytes, 2);
+      vst1_u8(to, vget_low_u8(bytes));
+      vst1q_lane_u32(reinterpret_cast<uint32_t*>(to + 8), vreinterpretq_u32_u8(bytes), 2);
       return;
     }
     uint8_t some[16];
-    Neon::store(some, bytes);
+    vst1q_u8(some, bytes);
     std::memcpy(to, some, static_cast<size_t>(count));
   }
 };
@@ -101,22 +116,32 @@ CPUACCEL_INLINE void store_columns(const QgemmStore& s, const ConvDst& conv, con
   const int32_t* row_sums = s.sums + column;
   const int32_t* offsets = s.offsets;
   const float* row_scales = s.scales;
-  int32x4_t sums[kStoreVectors];
+  const int32_t* column_sums = s.call.weights->sums() + n;
+  int32_t offset = 0;
+  int32x4_t added[kStoreVectors];
   float32x4_t scales[kStoreVectors], bias[kStoreVectors];
   CPUACCEL_UNROLL
   for (int j = 0; j < kStoreVectors; ++j) {
-    sums[j] = vld1q_s32(s.call.weights->sums() + n + 4 * j);
+    added[j] = vdupq_n_s32(0);
     scales[j] = load_numbers<kWhole>(dst.scales + n + 4 * j, count - 4 * j);
     bias[j] = dst.bias == nullptr ? vdupq_n_f32(0.0f)
                                   : load_numbers<kWhole>(dst.bias + n + 4 * j, count - 4 * j);
   }
   auto* to = static_cast<typename Store::Element*>(dst.data) + s.m0 * dst.row_stride + n;
   for (int64_t i = 0; i < rows; ++i, to += row_stride, row_sums += width) {
+    // Most often all rows have one zero point.
+    if (offsets[i] != offset) [[unlikely]] {
+      offset = offsets[i];
+      CPUACCEL_UNROLL
+      for (int j = 0; j < kStoreVectors; ++j) {
+        added[j] = vmulq_n_s32(vld1q_s32(column_sums + 4 * j), offset);
+      }
+    }
     float32x4_t real[kStoreVectors];
     CPUACCEL_UNROLL
     for (int j = 0; j < kStoreVectors; ++j) {
       const int32x4_t sum = vld1q_s32(row_sums + 4 * j);
-      const float32x4_t acc = vcvtq_f32_s32(vmlaq_n_s32(sum, sums[j], offsets[i]));
+      const float32x4_t acc = vcvtq_f32_s32(vaddq_s32(sum, added[j]));
       real[j] = vfmaq_f32(bias[j], kScaled ? vmulq_n_f32(acc, row_scales[i]) : acc, scales[j]);
     }
     apply_function<ExpFloats4, kStoreVectors>(conv, real);
