@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/qgemm/kernels.h"
 #include "kernels/round_up.h"
@@ -22,6 +23,7 @@ struct QgemmCut {
   int64_t row_tiles, panels;
   // Pieces are row_blocks times column_chunks; pieces of one block of rows share its bytes.
   int64_t row_blocks = 1, column_chunks = 1;
+  int64_t grain = 1;  // pieces that are worth a thread
   // Runs of a block of K: all, where one is read but once.
   int64_t runs;
 
@@ -36,15 +38,31 @@ struct QgemmCut {
     const auto wanted = static_cast<int64_t>(
         std::clamp(work / double{kQgemmThreadWork}, 1.0, static_cast<double>(threads)));
     row_blocks = divide_up(row_tiles, most_rows / kernels.mr);
-    if (row_blocks < 4 * wanted) {
-      // So that threads get as many pieces each.
-      row_blocks = row_blocks > wanted ? round_up(row_blocks, wanted) : row_blocks;
-      row_blocks = std::min(row_tiles, std::max(row_blocks, divide_up(wanted, panels)));
-      column_chunks = std::min(panels, divide_up(wanted, row_blocks));
-    }
+    share(wanted);
+    grain = divide_up(row_blocks * column_chunks, wanted);
     const int64_t most_runs = kQgemmL1Bytes / ((kernels.mr + kernels.nr) * kernels.run);
     if (row_tiles > 1) {
       runs = divide_up(runs, divide_up(runs, std::max<int64_t>(1, most_runs)));
+    }
+  }
+
+  // Cuts into no fewer blocks, so that the thread with the most to do has as little as can be. What
+  // it reads from far away counts too: a panel as half a tile's time, a tile's rows as an eighth.
+  void share(int64_t threads) {
+    if (row_blocks >= threads) {
+      row_blocks = std::min(row_tiles, round_up(row_blocks, threads));
+      return;
+    }
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (int64_t blocks = row_blocks; blocks <= std::min(row_tiles, threads); ++blocks) {
+      const int64_t chunks = std::min(panels, threads / blocks);
+      const int64_t tiles = divide_up(row_tiles, blocks), columns = divide_up(panels, chunks);
+      const int64_t time = 8 * tiles * columns + 4 * columns + tiles;
+      if (time < least) {
+        least = time;
+        row_blocks = blocks;
+        column_chunks = chunks;
+      }
     }
   }
 

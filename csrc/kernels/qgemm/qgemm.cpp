@@ -46,7 +46,7 @@ class Product {
 
   // Each block of rows is one thread's.
   void run_blocks() const {
-    for_each_piece(cut_.row_blocks, 1, [&](int64_t block) {
+    for_each_piece(cut_.row_blocks, cut_.grain, [&](int64_t block) {
       const Piece piece{first_tile(block), first_tile(block + 1), 0, cut_.panels};
       const int64_t begin = first_row(piece.first_tile), end = first_row(piece.last_tile);
       const QgemmRows rows(call_, kernels_, begin, end - begin);
@@ -62,7 +62,7 @@ class Product {
     for_each_piece(cut_.row_tiles, grain, [&](int64_t tile) {
       rows.pack(first_row(tile), first_row(tile + 1) - first_row(tile));
     });
-    for_each_piece(cut_.row_blocks * cut_.column_chunks, 1, [&](int64_t piece) {
+    for_each_piece(cut_.row_blocks * cut_.column_chunks, cut_.grain, [&](int64_t piece) {
       const int64_t block = piece / cut_.column_chunks, chunk = piece % cut_.column_chunks;
       multiply(rows, {first_tile(block), first_tile(block + 1), first_panel(chunk),
                       first_panel(chunk + 1)});
