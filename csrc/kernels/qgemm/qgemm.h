@@ -59,7 +59,9 @@ struct QgemmWeights {
   AlignedBlock values;       // int8
   AlignedBlock column_sums;  // int32, of whole panels
   int64_t bytes = 0;
-  int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a column's |weights|
+  // Of an accumulator, at most: 255 * 128 * K, or where that is more than an int32 255 times the
+  // largest sum of a column's |weights|.
+  int64_t magnitude = 0;
 
   const int8_t* panel(int64_t index) const;
   const int32_t* sums() const { return reinterpret_cast<const int32_t*>(column_sums.get()); }

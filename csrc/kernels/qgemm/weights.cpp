@@ -123,7 +123,7 @@ QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
     tile.sums = const_cast<int32_t*>(packed.sums()) + n;
     kernels.tile(tile);
   });
-  // Where all weights fit, nobody has to look at these.
+  // Weights that are packed for one call are not looked through for what is known to fit.
   const bool all_fit = plain.K <= std::numeric_limits<int32_t>::max() / kLargest;
   packed.magnitude = all_fit ? kLargest * plain.K : 255 * largest_sum(packed);
   return packed;
