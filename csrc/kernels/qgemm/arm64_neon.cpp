@@ -1,3 +1,4 @@
+#include "kernels/gemm/half_neon.h"
 #include "kernels/qgemm/lines_of_8_neon.h"
 #include "kernels/qgemm/multiply_tile_neon.h"
 #include "kernels/qgemm/store_neon.h"
@@ -7,7 +8,7 @@ namespace {
 
 void rows(const QgemmLines& lines) { lines_of_8(lines, tile_width(lines.count)); }
 void columns(const QgemmLines& lines) { lines_of_8(lines, kTileColumns); }
-void store(const QgemmStore& results) { store_results(results, kTileColumns); }
+void store(const QgemmStore& results) { store_results<Bf16Elements>(results, kTileColumns); }
 
 }  // namespace
 

@@ -1,3 +1,4 @@
+#include "kernels/qgemm/bf16_i8mm.h"
 #include "kernels/qgemm/lines_of_8_neon.h"
 #include "kernels/qgemm/matrix_tile_sve.h"
 #include "kernels/qgemm/store_neon.h"
@@ -7,7 +8,7 @@ namespace {
 
 void rows(const QgemmLines& lines) { lines_of_8(lines, (lines.count + 1) / 2 * 2); }
 void columns(const QgemmLines& lines) { lines_of_8(lines, tile_columns()); }
-void store(const QgemmStore& results) { store_results(results, tile_columns()); }
+void store(const QgemmStore& results) { store_results<Bf16Instruction>(results, tile_columns()); }
 
 }  // namespace
 

@@ -8,7 +8,6 @@
 
 #include "kernels/conv_function.h"
 #include "kernels/floats/exp_neon.h"
-#include "kernels/gemm/half_neon.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 #include "kernels/qgemm/kernels.h"
@@ -35,6 +34,8 @@ struct RealStore {
   }
 };
 
+// Halves: how four floats become bf16.
+template <typename Halves>
 struct Bf16Store {
   using Element = uint16_t;
   explicit Bf16Store(const ConvDst& /*dst*/) {}
@@ -43,7 +44,7 @@ struct Bf16Store {
     uint16_t* at = count >= kStoreColumns ? to : some;
     CPUACCEL_UNROLL
     for (int j = 0; j < kStoreVectors; ++j) {
-      Bf16Elements::store(at + 4 * j, real[j]);
+      Halves::store(at + 4 * j, real[j]);
     }
     if (count < kStoreColumns) {
       std::memcpy(to, some, static_cast<size_t>(count) * sizeof(*to));
@@ -168,6 +169,7 @@ void store_as(const QgemmStore& s, int64_t width) {
                       : store_all_columns<Store, false>(s, width);
 }
 
+template <typename Halves>
 void store_results(const QgemmStore& s, int64_t width) {
   switch (s.call.dst.type) {
     case QgemmDstType::s32:
@@ -175,7 +177,7 @@ void store_results(const QgemmStore& s, int64_t width) {
     case QgemmDstType::f32:
       return store_as<RealStore>(s, width);
     case QgemmDstType::bf16:
-      return store_as<Bf16Store>(s, width);
+      return store_as<Bf16Store<Halves>>(s, width);
     default:
       return store_as<ByteStore>(s, width);
   }
