@@ -20,6 +20,8 @@ struct Avx2Floats : Floats8 {
   static constexpr int kPixels = 6;
   static constexpr int kRowsToBase = 3;
   using DotTiles = DotTiles4x3;
+  template <int kOf>
+  static constexpr int kSets = 1;  // sums of an element of a tile
 
   CPUACCEL_INLINE static Vector zero() { return _mm256_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm256_broadcast_ss(src); }

@@ -21,6 +21,8 @@ struct Avx512Floats : Floats16 {
   static constexpr int kPixels = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
   static constexpr int kRowsToBase = 3;
   using DotTiles = DotTiles4x3;
+  template <int kOf>
+  static constexpr int kSets = 1;  // sums of an element of a tile
 
   CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }

@@ -115,7 +115,10 @@ struct SveDot {
       store<kColumns>(call, c, sums...);
     } else {
       static_assert(kSums == 2);
-      join<kColumns, kRows * kColumns>(call, c, sums...);
+      sve_join<kRows * kColumns>(
+          [&](auto... joined)
+              __attribute__((always_inline)) { store<kColumns>(call, c, joined...); },
+          sums...);
     }
   }
 
@@ -125,18 +128,6 @@ struct SveDot {
                                    svbool_t some) {
     if constexpr (kSum == 0) {
       Product::accumulate(sum, SveFloats::F32::load(a, 0, some), E::load(b, 0, some));
-    }
-  }
-
-  // The two sums of the first of kLeft elements become one, behind those of all others.
-  template <int kColumns, int kLeft, typename... Sums>
-  CPUACCEL_INLINE static void join(const DotCall& call, float* c, svfloat32_t first,
-                                   svfloat32_t second, Sums... others) {
-    const svfloat32_t sum = svadd_f32_x(svptrue_b32(), first, second);
-    if constexpr (kLeft > 1) {
-      join<kColumns, kLeft - 1>(call, c, others..., sum);
-    } else {
-      store<kColumns>(call, c, others..., sum);
     }
   }
 

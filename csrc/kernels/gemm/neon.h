@@ -20,6 +20,11 @@ struct NeonFloats : Floats4 {
   static constexpr int kPixels = 8;
   static constexpr int kRowsToBase = 1;
   using DotTiles = DotTiles6x4;
+  // Sums of an element of a tile: sixteen multiply-adds are under way.
+  template <int kOf>
+  static constexpr int kSets = kOf <= 2   ? 4
+                               : kOf <= 4 ? 2
+                                          : 1;
 
   CPUACCEL_INLINE static Vector zero() { return vdupq_n_f32(0.0f); }
   // A lane is broadcast where it is used: a load to all lanes takes a turn of the arithmetic units.

@@ -66,6 +66,18 @@ CPUACCEL_INLINE svfloat32_t sve_pick(svfloat32_t v0, svfloat32_t v1, svfloat32_t
   return kVector == 0 ? v0 : kVector == 1 ? v1 : v2;
 }
 
+// then(...) of the sums of each two neighbours, of which there are kPairs.
+template <size_t kPairs, typename Then, typename... Others>
+CPUACCEL_INLINE void sve_join(const Then& then, svfloat32_t first, svfloat32_t second,
+                              Others... others) {
+  const svfloat32_t sum = svadd_f32_x(svptrue_b32(), first, second);
+  if constexpr (kPairs > 1) {
+    sve_join<kPairs - 1>(then, others..., sum);
+  } else {
+    then(others..., sum);
+  }
+}
+
 // alpha * sum, of that row and vector, to C.
 template <int kVectors, size_t kVector>
 CPUACCEL_INLINE void sve_store_sum(const TileCall& call, int64_t row, svfloat32_t sum) {

@@ -42,18 +42,25 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
   }
 }
 
+// Each of kSets sums of an element takes every kSets-th step: with few rows and one sum, a step
+// would wait for the one before it.
 template <typename V, typename E, int kRows, int kVectors>
 void tile(const TileCall& call, int64_t row) {
   using Vector = typename V::Vector;
   constexpr int kBases = (kRows + V::kRowsToBase - 1) / V::kRowsToBase;
-  Vector sums[kRows][kVectors];
+  constexpr int kSets = V::template kSets<kRows>;
+  static_assert(kSteps % kSets == 0);
+  Vector sums[kSets][kRows][kVectors];
   float* c = call.c + row * call.c_stride;
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
     __builtin_prefetch(c + i * call.c_stride, 1);
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
-      sums[i][j] = V::zero();
+      CPUACCEL_UNROLL
+      for (int s = 0; s < kSets; ++s) {
+        sums[s][i][j] = V::zero();
+      }
     }
   }
   const int64_t a_stride = call.a_stride;
@@ -66,7 +73,7 @@ void tile(const TileCall& call, int64_t row) {
   for (int64_t left = call.k / kSteps; left > 0; --left) {
     CPUACCEL_UNROLL
     for (int k = 0; k < kSteps; ++k) {
-      tile_step<V, E, kRows, kVectors, kBases>(sums, a, a_stride, panel, k);
+      tile_step<V, E, kRows, kVectors, kBases>(sums[k % kSets], a, a_stride, panel, k);
     }
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
@@ -75,7 +82,7 @@ void tile(const TileCall& call, int64_t row) {
     panel += kSteps * V::kVectors * V::kLanes;
   }
   for (int64_t left = call.k % kSteps; left > 0; --left) {
-    tile_step<V, E, kRows, kVectors, kBases>(sums, a, a_stride, panel, 0);
+    tile_step<V, E, kRows, kVectors, kBases>(sums[0], a, a_stride, panel, 0);
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
       ++a[i];
@@ -89,11 +96,16 @@ void tile(const TileCall& call, int64_t row) {
   for (int i = 0; i < kRows; ++i) {
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
+      Vector sum = sums[0][i][j];
+      CPUACCEL_UNROLL
+      for (int s = 1; s < kSets; ++s) {
+        sum = V::add(sum, sums[s][i][j]);
+      }
       float* to = c + j * V::kLanes;
       if (whole || j < kVectors - 1) {
-        V::store(to, V::fma(alpha, sums[i][j], call.add ? V::load(to) : V::zero()));
+        V::store(to, V::fma(alpha, sum, call.add ? V::load(to) : V::zero()));
       } else {
-        V::store(to, V::fma(alpha, sums[i][j], call.add ? V::load(to, mask) : V::zero()), mask);
+        V::store(to, V::fma(alpha, sum, call.add ? V::load(to, mask) : V::zero()), mask);
       }
     }
     c += call.c_stride;

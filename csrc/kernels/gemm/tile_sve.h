@@ -14,70 +14,110 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int kSveSteps = 4;  // of k in a turn of the loop
+// Sums of an element: of few rows several, or each step would wait for the one before it. Sum
+// number e * kSets + s is the s-th of element e, and takes every kSets-th step.
+template <int kRows>
+constexpr int kSveSets = kRows == 1   ? 4
+                         : kRows == 2 ? 2
+                                      : 1;
 
-// A step of k.
-template <typename E, int kRows, int kVectors, size_t... kSum, typename... Sums>
-CPUACCEL_INLINE void sve_tile_step(const float* (&a)[kRows], const typename E::Element*& panel,
-                                   int k, std::index_sequence<kSum...> /*numbers*/, Sums&... sums) {
-  const svfloat32_t b0 = E::load(panel, 0);
-  const svfloat32_t b1 = kVectors > 1 ? E::load(panel, 1) : b0;
-  const svfloat32_t b2 = kVectors > 2 ? E::load(panel, 2) : b0;
-  (sve_accumulate(sums, svdup_n_f32(a[kSum / kVectors][k]), sve_pick<kSum % kVectors>(b0, b1, b2)),
-   ...);
-  panel += SveFloats::kVectors * SveFloats::lanes();
-  // As in tile.h: no loads ahead for several steps.
-  asm volatile("" : "+r"(panel));
-  CPUACCEL_UNROLL
-  for (int i = 0; i < kRows; ++i) {
-    asm volatile("" : "+r"(a[i]));
-  }
-}
+template <typename E, int kRows, int kVectors>
+struct SveTileLoop {
+  static constexpr int kSteps = 4;  // of k in a turn of the loop
+  static constexpr size_t kSets = kSveSets<kRows>;
+  static_assert(kSteps % kSets == 0);
 
-template <typename E, int kRows, int kVectors, size_t... kSum, typename... Sums>
-CPUACCEL_INLINE void sve_tile_sums(const TileCall& call, int64_t row,
-                                   std::index_sequence<kSum...> numbers, Sums... sums) {
-  const float* a[kRows];
-  CPUACCEL_UNROLL
-  for (int i = 0; i < kRows; ++i) {
-    __builtin_prefetch(call.c + (row + i) * call.c_stride, 1);
-    a[i] = call.a + (row + i) * call.a_stride;
-  }
-  const auto* panel = static_cast<const typename E::Element*>(call.panel);
-  for (int64_t left = call.k / kSveSteps; left > 0; --left) {
-    CPUACCEL_UNROLL
-    for (int k = 0; k < kSveSteps; ++k) {
-      sve_tile_step<E, kRows, kVectors>(a, panel, k, numbers, sums...);
-    }
+  template <size_t... kSum, typename... Sums>
+  CPUACCEL_INLINE static void run(const TileCall& call, int64_t row,
+                                  std::index_sequence<kSum...> numbers, Sums... sums) {
+    const float* a[kRows];
     CPUACCEL_UNROLL
     for (int i = 0; i < kRows; ++i) {
-      a[i] += kSveSteps;
+      __builtin_prefetch(call.c + (row + i) * call.c_stride, 1);
+      a[i] = call.a + (row + i) * call.a_stride;
     }
+    const auto* panel = static_cast<const typename E::Element*>(call.panel);
+    for (int64_t left = call.k / kSteps; left > 0; --left) {
+      step<0>(a, panel, numbers, sums...);
+      step<1>(a, panel, numbers, sums...);
+      step<2>(a, panel, numbers, sums...);
+      step<3>(a, panel, numbers, sums...);
+      CPUACCEL_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        a[i] += kSteps;
+      }
+    }
+    for (int64_t left = call.k % kSteps; left > 0; --left) {
+      step<0>(a, panel, numbers, sums...);
+      CPUACCEL_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        ++a[i];
+      }
+    }
+    store<kSets>(call, row, sums...);
   }
-  for (int64_t left = call.k % kSveSteps; left > 0; --left) {
-    sve_tile_step<E, kRows, kVectors>(a, panel, 0, numbers, sums...);
+
+ private:
+  template <size_t kStep, size_t... kSum, typename... Sums>
+  CPUACCEL_INLINE static void step(const float* (&a)[kRows], const typename E::Element*& panel,
+                                   std::index_sequence<kSum...> /*numbers*/, Sums&... sums) {
+    const svfloat32_t b0 = E::load(panel, 0);
+    const svfloat32_t b1 = kVectors > 1 ? E::load(panel, 1) : b0;
+    const svfloat32_t b2 = kVectors > 2 ? E::load(panel, 2) : b0;
+    (accumulate<kSum % kSets == kStep % kSets>(sums, a[kSum / kSets / kVectors][kStep],
+                                               sve_pick<kSum / kSets % kVectors>(b0, b1, b2)),
+     ...);
+    panel += SveFloats::kVectors * SveFloats::lanes();
+    // As in tile.h: no loads ahead for several steps.
+    asm volatile("" : "+r"(panel));
     CPUACCEL_UNROLL
     for (int i = 0; i < kRows; ++i) {
-      ++a[i];
+      asm volatile("" : "+r"(a[i]));
     }
   }
-  (sve_store_sum<kVectors, kSum % kVectors>(call, row + static_cast<int64_t>(kSum / kVectors),
-                                            sums),
-   ...);
-}
+
+  template <bool kNow>
+  CPUACCEL_INLINE static void accumulate(svfloat32_t& sum, const float& a, svfloat32_t b) {
+    if constexpr (kNow) {
+      sve_accumulate(sum, svdup_n_f32(a), b);
+    }
+  }
+
+  template <size_t kOf, typename... Sums>
+  CPUACCEL_INLINE static void store(const TileCall& call, int64_t row, Sums... sums) {
+    if constexpr (kOf > 1) {
+      sve_join<sizeof...(sums) / 2>(
+          [&](auto... joined)
+              __attribute__((always_inline)) { store<kOf / 2>(call, row, joined...); },
+          sums...);
+    } else {
+      store_each(call, row, std::make_index_sequence<sizeof...(sums)>(), sums...);
+    }
+  }
+
+  template <size_t... kElement, typename... Sums>
+  CPUACCEL_INLINE static void store_each(const TileCall& call, int64_t row,
+                                         std::index_sequence<kElement...> /*elements*/,
+                                         Sums... sums) {
+    (sve_store_sum<kVectors, kElement % kVectors>(
+         call, row + static_cast<int64_t>(kElement / kVectors), sums),
+     ...);
+  }
+};
 
 template <typename E>
 struct SveTile {
   template <int kRows, int kVectors>
   static void run(const TileCall& call, int64_t row) {
-    from_zero<kRows, kVectors>(call, row, std::make_index_sequence<kRows * kVectors>());
+    constexpr int kCount = kSveSets<kRows> * kRows * kVectors;
+    from_zero<kRows, kVectors>(call, row, std::make_index_sequence<kCount>());
   }
 
  private:
   template <int kRows, int kVectors, size_t... kSum>
   CPUACCEL_INLINE static void from_zero(const TileCall& call, int64_t row,
                                         std::index_sequence<kSum...> numbers) {
-    sve_tile_sums<E, kRows, kVectors>(call, row, numbers, sve_zero<kSum>()...);
+    SveTileLoop<E, kRows, kVectors>::run(call, row, numbers, sve_zero<kSum>()...);
   }
 };
 
