@@ -1,7 +1,7 @@
 // Vectors of floats as long as the CPU has them, in panels of three. Included by ISA sources only.
 //
 // Their types have no size, so there are no arrays of them: the sums of a tile are a pack of
-// parameters of inlined functions, sum number r * vectors + v that of row r and vector v.
+// parameters of inlined functions, by rows.
 #pragma once
 
 #include <arm_sve.h>

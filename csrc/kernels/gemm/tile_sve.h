@@ -17,9 +17,7 @@ namespace {
 // Sums of an element: of few rows several, or each step would wait for the one before it. Sum
 // number e * kSets + s is the s-th of element e, and takes every kSets-th step.
 template <int kRows>
-constexpr int kSveSets = kRows == 1   ? 4
-                         : kRows == 2 ? 2
-                                      : 1;
+constexpr int kSveSets = kRows <= 2 ? 4 / kRows : 1;
 
 template <typename E, int kRows, int kVectors>
 struct SveTileLoop {
