@@ -380,6 +380,33 @@ TEST_P(GemmTest, Packed) {
   }
 }
 
+// Few rows go through tiles when B is packed: all their heights, widths and ends of K.
+TEST_P(GemmTest, PackedForFewRows) {
+  const int64_t nr = GetParam().function().nr;
+  for (const GemmType type : kTypes) {
+    for (const int64_t N : {nr / 4, nr / 2, nr - 1, nr, nr + 1}) {
+      for (const int64_t K : {1, 4, 6, 7, 21}) {
+        GemmOptions options;
+        options.b = type;
+        options.beta = 0.5f;
+        options.alpha = -2.0f;
+        GemmCase weights({1, N, K}, options);
+        const GemmPacked packed(weights.b.matrix(), K, N, GetParam().function);
+        for (int64_t M = 1; M <= 9; ++M) {
+          GemmCase item({M, N, K}, options);
+          item.b = weights.b;
+          GemmCall call = item.call();
+          call.packed = &packed;
+          call.b.data = nullptr;
+          gemm(call);
+          item.check();
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+}
+
 TEST_P(GemmTest, PackedKeepsEveryBit) {
   constexpr int64_t kK = 256, kN = 256;
   std::vector<uint16_t> halves(kK * kN), back(kK * kN);
