@@ -33,7 +33,7 @@ namespace cpuaccel {
                                                       op(gatv2_scores) op(gatv2_scores_backward)   \
                                                           op(edge_stats) op(edge_stats_backward)   \
                                                               op(sort_edges) op(neighbor_sample)   \
-                                                                  op(graph_region)
+                                                                  op(graph_region) op(int_mm)
 
 enum class Op : int {
 #define CPUACCEL_OP(name) name,

@@ -19,6 +19,7 @@ std::span<const Override> clone_overrides();
 std::span<const Override> convolution_overrides();
 std::span<const Override> coo_mm_overrides();
 std::span<const Override> index_put_overrides();
+std::span<const Override> int_mm_overrides();
 std::span<const Override> matmul_overrides();
 std::span<const Override> max_pool_overrides();
 std::span<const Override> max_pool_f32_overrides();

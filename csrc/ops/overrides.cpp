@@ -20,6 +20,7 @@ std::span<const std::span<const Override>> op_overrides() {
       convolution_overrides(),
       coo_mm_overrides(),
       index_put_overrides(),
+      int_mm_overrides(),
       matmul_overrides(),
       max_pool_overrides(),
       quantize_overrides(),
