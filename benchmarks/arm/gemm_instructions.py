@@ -8,6 +8,7 @@ thread and of all that a call does, Python's part too. They say nothing of cache
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 8, 32, 128])
     parser.add_argument("--sizes", nargs="+", type=int, default=[768], help="K = N")
+    parser.add_argument("--json", type=Path, help="write the counts there, for expect.py")
     parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     options = parser.parse_args()
     _count.check()
@@ -46,14 +48,18 @@ def main() -> None:
     columns = [name for name in COLUMNS if name in options.columns]
     print(f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; thousands a call")
     print(f"{'':24}" + "".join(f"{name:>14}" for name in columns) + f"{'eager':>9}{'packed':>9}")
+    found: list[dict[str, object]] = []
     for kind in options.kind:
         for size in options.sizes:
             for rows in options.rows:
                 counts = _row(kind, rows, size, columns)
+                found.append({"kind": kind, "M": rows, "K": size, "N": size, "counts": counts})
                 print(f"{f'{kind} {rows}x{size}x{size}':24}"
                       + "".join(f"{counts[name] / 1000:14.1f}" for name in columns)
                       + "".join(_ratio(counts, way) for way in ("eager", "packed")),
                       flush=True)  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(found))
 
 
 def _ratio(counts: dict[str, int], way: str) -> str:

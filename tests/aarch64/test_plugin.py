@@ -52,3 +52,13 @@ def test_the_x86_engine_is_refused_as_in_torch() -> None:
 def test_info_names_the_instructions(capsys: pytest.CaptureFixture[str]) -> None:
     main(["info"])
     assert "asimd" in capsys.readouterr().out
+
+
+def test_large_tensors_begin_on_huge_pages() -> None:
+    assert load().allocator_installed()
+    huge = 2 << 20
+    tensors = [torch.empty(size, dtype=torch.uint8) for size in (huge, 3 * huge + 5)]
+    assert all(each.data_ptr() % huge == 0 for each in tensors)
+    first = tensors[0].data_ptr()
+    del tensors
+    assert first in {torch.empty(huge, dtype=torch.uint8).data_ptr() for _ in range(2)}

@@ -55,6 +55,40 @@ def test_it_is_linear(
     assert_close(result, exact.to(dtype))
 
 
+def _pack_pairs(weight: Tensor) -> tuple[Tensor, int, int, int]:
+    """Bfloat16 as BF16 arithmetic reads it; the reference where the CPU has none."""
+    panel = _native.load().pairs_panel()
+    return _op.pack_linear(weight, panel, True), panel, *weight.shape
+
+
+@given(
+    rows=st.integers(1, 90),
+    features=st.integers(1, 130),
+    columns=st.integers(1, 300),
+    rounded=st.booleans(),
+)
+def test_pairs_are_linear(rows: int, features: int, columns: int, rounded: bool) -> None:
+    weight = torch.randn(features, columns).div(columns**0.5)
+    given, half = (weight, weight.bfloat16()) if rounded else (weight.bfloat16(),) * 2
+    form = _pack_pairs(given)
+    assert form[0].dtype == torch.int32
+    assert torch.equal(_op.unpack_linear(*form), half)
+    input, bias = torch.randn(rows, columns).bfloat16(), torch.randn(features).bfloat16()
+    exact = F.linear(input.double(), half.double(), bias.double())
+    assert_close(_op.packed_linear(input, *form, bias), exact.to(torch.bfloat16))
+
+
+def test_unpacked_pairs_bits() -> None:
+    bits = torch.randint(-(2**15), 2**15, (75, 531), dtype=torch.int16)
+    back = _op.unpack_linear(*_pack_pairs(bits.view(torch.bfloat16)))
+    assert torch.equal(back.view(torch.int16), bits)
+
+
+def test_pairs_of_half_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="float32 or bfloat16 for pairs"):
+        _pack_pairs(torch.zeros(4, 4, dtype=torch.float16))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_unpacked_bits(dtype: torch.dtype) -> None:
     """NaN with any payload, infinities, negative zero, numbers below the normal ones."""
@@ -297,6 +331,8 @@ def test_opcheck_of_packing() -> None:
     weight = torch.randn(33, 20)
     torch.library.opcheck(_op.pack_linear.default, (weight, 16))
     torch.library.opcheck(_op.unpack_linear.default, _pack(weight))
+    torch.library.opcheck(_op.pack_linear.default, (weight, _native.load().pairs_panel(), True))
+    torch.library.opcheck(_op.unpack_linear.default, _pack_pairs(weight))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,13 @@ using BytesPeak = void(const std::byte* src, std::byte* dst, int64_t bytes);
   row(read, x86_avx512, Isa::avx512) row(copy, x86_avx512, Isa::avx512)                      \
       row(read, x86_avx2, Isa::avx2) row(copy, x86_avx2, Isa::avx2) row(read, ref, Isa::ref) \
           row(copy, ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_OPERATIONS_PEAKS(row)                                    \
+  row(int8, arm64_i8mm, Isa::i8mm) row(int8, arm64_dotprod, Isa::dotprod) \
+      row(bf16, arm64_i8mm, Isa::i8mm) row(fp32, arm64_neon, Isa::neon) row(clock, ref, Isa::ref)
+#define CPUACCEL_BYTES_PEAKS(row)                                                            \
+  row(read, arm64_neon, Isa::neon) row(copy, arm64_neon, Isa::neon) row(read, ref, Isa::ref) \
+      row(copy, ref, Isa::ref)
 #else
 #define CPUACCEL_OPERATIONS_PEAKS(row) row(clock, ref, Isa::ref)
 #define CPUACCEL_BYTES_PEAKS(row) row(read, ref, Isa::ref) row(copy, ref, Isa::ref)

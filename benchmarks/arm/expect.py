@@ -1,0 +1,63 @@
+"""What counted instructions let expect on a Graviton core, whose time nobody measured here.
+
+    python -m benchmarks.arm.expect CORE COUNTS.json
+
+CORE is c7g or c8g, COUNTS what gemm_instructions.py wrote for graviton3 or graviton4. Of a call
+with `MAC` multiply-adds and `I` instructions
+
+    cycles = MAC / (peak * share) + (I - inner) / 4
+
+where `share` is what llvm-mca says of the inner loop (tools/arm_peak.py), `inner` are the
+instructions of it, 3 for 2 products, and all others run at four a cycle. There are no caches in it:
+weights are in L2 (K N of 1 MiB at most), and nothing else waits for memory.
+"""
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core: cycles a second, bits of a vector in torch's and our kernels, and its peaks."""
+
+    hertz: float
+    vector_bits: int
+    peaks: dict[str, int]
+
+
+PEAKS = {"f32": 16, "bf16": 64, "fast math": 64}
+CORES = {"c7g": Core(2.6e9, 256, PEAKS), "c8g": Core(2.8e9, 128, PEAKS)}
+SHARES = {"f32": 0.997, "bf16": 0.994, "fast math": 0.96}
+# Multiply-adds of an instruction of 128 bits.
+PRODUCTS = {"f32": 4, "bf16": 16, "fast math": 16}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("core", choices=CORES)
+    parser.add_argument("counts", type=Path)
+    options = parser.parse_args()
+    core = CORES[options.core]
+    rows = json.loads(options.counts.read_text())
+    columns = list(rows[0]["counts"])
+    print(f"{options.core}: us a call, and share of the peak")
+    print(f"{'':24}" + "".join(f"{name:>18}" for name in columns))
+    for row in rows:
+        name = f"{row['kind']} {row['M']}x{row['K']}x{row['N']}"
+        cells = [_expected(core, row, row["counts"][column]) for column in columns]
+        print(f"{name:24}" + "".join(f"{cell:>18}" for cell in cells))
+
+
+def _expected(core: Core, row: dict[str, object], instructions: int) -> str:
+    kind, products = str(row["kind"]), int(row["M"]) * int(row["K"]) * int(row["N"])  # type: ignore[call-overload]
+    inner = 1.5 * products / (PRODUCTS[kind] * core.vector_bits / 128)
+    ideal = products / core.peaks[kind]
+    cycles = ideal / SHARES[kind] + max(0.0, instructions - inner) / 4
+    return f"{cycles / core.hertz * 1e6:10.1f} {100 * ideal / cycles:5.1f}%"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+#include <arm_neon.h>
+
+#include "peaks/peak_kernels.h"
+
+namespace cpuaccel::bench {
+
+// Four instructions a cycle at a latency of four.
+int64_t peak_fp32_arm64_neon(int64_t iterations) {
+  constexpr int kSums = 20;
+  constexpr int kProducts = 4;
+  float32x4_t sums[kSums] = {};
+  float32x4_t a = vdupq_n_f32(1.0f);
+  float32x4_t b = vdupq_n_f32(0.0f);
+  CPUACCEL_OPAQUE("w", a);
+  CPUACCEL_OPAQUE("w", b);
+  for (int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 20
+    for (auto& sum : sums) {
+      sum = vfmaq_f32(sum, a, b);
+      CPUACCEL_OPAQUE("w", sum);
+    }
+  }
+  return iterations * kSums * kProducts;
+}
+
+void peak_read_arm64_neon(const std::byte* src, std::byte* /*dst*/, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 512) {
+#pragma GCC unroll 32
+    for (int64_t part = 0; part < 512; part += 16) {
+      const uint8x16_t value = vld1q_u8(reinterpret_cast<const uint8_t*>(src + i + part));
+      CPUACCEL_USED("w", value);
+    }
+  }
+}
+
+void peak_copy_arm64_neon(const std::byte* src, std::byte* dst, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 512) {
+#pragma GCC unroll 32
+    for (int64_t part = 0; part < 512; part += 16) {
+      uint8x16_t value = vld1q_u8(reinterpret_cast<const uint8_t*>(src + i + part));
+      CPUACCEL_OPAQUE("w", value);
+      vst1q_u8(reinterpret_cast<uint8_t*>(dst + i + part), value);
+    }
+  }
+}
+
+}  // namespace cpuaccel::bench
