@@ -14,6 +14,9 @@ struct TorchEngine {
   int64_t least_linear_dims;
   // Torch runs weights with zero points other than 0.
   bool weight_zero_points;
+  // Its transposed convolutions are right: those of torch 2.10's oneDNN are off by up to the whole
+  // range on Arm, at all strides.
+  bool transposed_convolutions;
   // unpack() of a convolution gives its weights channels last, however they came.
   bool channels_last_weights;
   // Its ops with sums and functions fused cast packed objects to classes of torch's, unchecked.
@@ -25,6 +28,7 @@ inline constexpr TorchEngine kOurEngine{.name = at::QEngine::ONEDNN,
                                         .qint8 = true,
                                         .least_linear_dims = 1,
                                         .weight_zero_points = false,
+                                        .transposed_convolutions = false,
                                         .channels_last_weights = false,
                                         .casts_objects = true};
 #else
@@ -32,6 +36,7 @@ inline constexpr TorchEngine kOurEngine{.name = at::QEngine::X86,
                                         .qint8 = false,
                                         .least_linear_dims = 2,
                                         .weight_zero_points = true,
+                                        .transposed_convolutions = true,
                                         .channels_last_weights = true,
                                         .casts_objects = false};
 #endif

@@ -66,8 +66,9 @@ at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
                         const at::Tensor& accum, PostOp post, double negative_slope,
                         double output_scale, int64_t output_zero_point) {
   at::Tensor real = real_in_float(shape, weight, bias, input, accum, post, negative_slope);
-  if (shape.spatial == 2) {
-    real = real.contiguous(at::MemoryFormat::ChannelsLast);
+  if (shape.spatial > 0) {
+    real = real.contiguous(shape.spatial == 2 ? at::MemoryFormat::ChannelsLast
+                                              : at::MemoryFormat::ChannelsLast3d);
   }
   return at::quantize_per_tensor(real, output_scale, output_zero_point, input.scalar_type());
 }

@@ -92,7 +92,10 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason, Su
       reason = why;
       return nullptr;
     }
-    layer->in_float_ = "weights with zero points that no kernel takes; computed in float";
+    layer->in_float_ =
+        layer->weight_.shape.kind == LayerKind::conv_transpose
+            ? "a transposed convolution, which torch's oneDNN gets wrong; computed in float"
+            : "weights with zero points that no kernel takes; computed in float";
   }
   layer->plain_ = plain;
   layer->weight_.tensor.reset();
@@ -107,7 +110,9 @@ Layer::~Layer() {
 }
 
 bool Layer::torch_takes(const LayerWeight& weight) {
-  return ops::kOurEngine.weight_zero_points || weight.symmetric();
+  const auto& engine = ops::kOurEngine;
+  return (engine.weight_zero_points || weight.symmetric()) &&
+         (engine.transposed_convolutions || weight.shape.kind != LayerKind::conv_transpose);
 }
 
 bool Layer::run(Op op, const QuantCall& call) {
