@@ -353,6 +353,9 @@ PYBIND11_MODULE(_C, module) {
   module.def("add_packed_weight_bytes", [](int64_t bytes) { packed_weight_bytes() += bytes; });
   module.def("gemm_panel", &ops::gemm_panel,
              "Columns of a panel of packed weights, for the instructions now in use.");
+  module.def("gemm_panels", &ops::gemm_panels,
+             "The same, and those that may be taken instead, best first.");
+  module.def("pairs_panels", &ops::pairs_panels, "As gemm_panels, of pairs.");
   module.def("packs_pairs", &ops::packs_pairs, "Whether weights of bfloat16 are packed, in pairs.");
   module.def("pairs_panel", &ops::pairs_panel, "As gemm_panel, of pairs.");
   module.def("pairs_depth", &ops::pairs_depth, py::arg("in_features"),

@@ -119,7 +119,8 @@ def test_convolution(groups: int) -> None:
 @pytest.mark.parametrize("M", [1, 5, 40])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_prepacked(dtype: torch.dtype, M: int) -> None:
-    model = nn.Sequential(nn.Linear(66, 132), nn.ReLU(), nn.Linear(132, 12)).to(dtype).eval()
+    # 128 and 36 rows are no multiples of the panels of long vectors: others are taken.
+    model = nn.Sequential(nn.Linear(66, 128), nn.ReLU(), nn.Linear(128, 36)).to(dtype).eval()
     plain = copy.deepcopy(model.state_dict())
     x = torch.randn(M, 66).to(dtype)
     with torch.no_grad():
@@ -127,7 +128,7 @@ def test_prepacked(dtype: torch.dtype, M: int) -> None:
         model.to(dtype)
         packed = cpuaccel.prepack(model)
         cpuaccel.reset_stats()
-        close(packed(x), expected, 132)
+        close(packed(x), expected, 128)
         on_own = dtype == torch.float32 or load().has_bf16_arithmetic()
         assert cpuaccel.stats()["calls"].get("packed_linear.cpuaccel", 0) == (2 if on_own else 0)
         for name, value in packed.state_dict().items():

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/counters.h"
 #include "base/cpu.h"
@@ -69,6 +70,18 @@ kernels::GemmFunction* best_row() {
 
 kernels::GemmBf16Function* best_pairs_row() {
   return kernels::first_usable(kernels::gemm_bf16_kernels()).function;
+}
+
+template <typename Rows>
+std::vector<int64_t> usable_panels(const Rows& rows) {
+  std::vector<int64_t> panels;
+  for (const auto& row : rows) {
+    const bool wanted = panels.empty() || (kOnArm && row.isa != Isa::ref);
+    if (wanted && isa_usable(row.isa)) {
+      panels.push_back(panel_of(row.function));
+    }
+  }
+  return panels;
 }
 
 // As a size, no larger than what a product of two may be without overflow.
@@ -135,6 +148,10 @@ at::Tensor pack_linear(const at::Tensor& weight, int64_t panel, bool pairs) {
 }  // namespace
 
 int64_t gemm_panel() { return panel_of(best_row()); }
+
+std::vector<int64_t> gemm_panels() { return usable_panels(kernels::gemm_kernels()); }
+
+std::vector<int64_t> pairs_panels() { return usable_panels(kernels::gemm_bf16_kernels()); }
 
 bool packs_pairs() { return kOnArm && has_bf16_arithmetic(); }
 

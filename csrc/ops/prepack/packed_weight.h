@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/packed.h"
@@ -25,6 +26,11 @@ struct PackedShape {
 
 // Columns of a panel for the instructions now in use.
 int64_t gemm_panel();
+
+// The same and, on Arm, those of lesser instructions, best first: the panels of long vectors would
+// pad some weights by much, and their peak is no higher.
+std::vector<int64_t> gemm_panels();
+std::vector<int64_t> pairs_panels();
 
 // Whether weights of bfloat16 are packed in pairs, and those of float32 under fast math: on Arm
 // with BFMMLA, where torch's own kernels pack them again in every call. On x86 oneDNN's are as fast
