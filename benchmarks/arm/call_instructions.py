@@ -24,23 +24,32 @@ from benchmarks.arm import _count
 _CALLS = 200
 _SIZE = 16
 
+load()  # has the ops that are compiled below
+
+
+# What is returned keeps the interpreter from leaving the calls out.
+@torch.jit.script
+def _view(x: Tensor, n: int) -> Tensor:
+    result = x
+    for _ in range(n):
+        result = x.t()
+    return result
+
 
 @torch.jit.script
-def _view(x: Tensor, n: int) -> None:
+def _mm(x: Tensor, weight: Tensor, n: int) -> Tensor:
+    result = x
     for _ in range(n):
-        torch.alias(x)
+        result = torch.mm(x, weight)
+    return result
 
 
 @torch.jit.script
-def _mm(x: Tensor, weight: Tensor, n: int) -> None:
+def _packed(x: Tensor, packed: Tensor, panel: int, size: int, n: int) -> Tensor:
+    result = x
     for _ in range(n):
-        torch.mm(x, weight)
-
-
-@torch.jit.script
-def _packed(x: Tensor, packed: Tensor, panel: int, size: int, n: int) -> None:
-    for _ in range(n):
-        torch.ops.cpuaccel.packed_linear(x, packed, panel, size, size, None)
+        result = torch.ops.cpuaccel.packed_linear(x, packed, panel, size, size, None)
+    return result
 
 
 def main() -> None:

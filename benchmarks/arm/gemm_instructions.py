@@ -94,7 +94,8 @@ def _counted(run: Run, provider: str, expected: Tensor) -> int:
         if provider == "intree":
             cpuaccel.disable()
         torch.testing.assert_close(run().double(), expected, atol=0.05, rtol=0.02)
-        return _count.per_call(run, calls=1)
+        # What oneDNN does besides differs from call to call.
+        return min(_count.per_call(run, calls=1) for _ in range(3))
     finally:
         cpuaccel.enable()
         cpuaccel.config.set("matmul_provider", before)

@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
 #include <cstdint>
@@ -66,17 +67,31 @@ CachingAllocator& caching_allocator() {
   return allocator;
 }
 
-// The file that malloc comes from, if it is not the C library.
-std::string other_malloc() {
+// The name of the file that a function comes from. Empty where that is not known: in a program that
+// is linked to a fixed address and takes the function's, as Debian's Python for Arm is and does,
+// the address is that of a stub.
+std::string file_of(const char* function) {
   Dl_info info{};
-  if (dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) == 0 || info.dli_fname == nullptr) {
+  const ElfW(Sym)* symbol = nullptr;
+  if (dladdr1(dlsym(RTLD_DEFAULT, function), &info,
+              const_cast<void**>(reinterpret_cast<const void**>(&symbol)), RTLD_DL_SYMENT) == 0 ||
+      info.dli_fname == nullptr || (symbol != nullptr && symbol->st_shndx == SHN_UNDEF)) {
     return {};
   }
   const std::string path = info.dli_fname;
-  const std::string name = path.substr(path.rfind('/') + 1);
-  return name.starts_with("libc.") || name.starts_with("libc-") || name.starts_with("ld-musl")
-             ? std::string()
-             : name;
+  return path.substr(path.rfind('/') + 1);
+}
+
+// The file that malloc comes from, or what torch calls, if it is not the C library.
+std::string other_malloc() {
+  for (const char* function : {"malloc", "posix_memalign"}) {
+    const std::string name = file_of(function);
+    if (!name.empty() && !name.starts_with("libc.") && !name.starts_with("libc-") &&
+        !name.starts_with("ld-musl")) {
+      return name;
+    }
+  }
+  return {};
 }
 
 }  // namespace
