@@ -1,43 +1,20 @@
 #include <arm_neon.h>
 
 #include "peaks/peak_kernels.h"
+#include "peaks/repeat_neon.h"
 
 namespace cpuaccel::bench {
 
 int64_t peak_int8_arm64_i8mm(int64_t iterations) {
-  constexpr int kSums = 20;
-  constexpr int kProducts = 32;
-  int32x4_t sums[kSums] = {};
-  int8x16_t a = vdupq_n_s8(1);
-  int8x16_t b = a;
-  CPUACCEL_OPAQUE("w", a);
-  CPUACCEL_OPAQUE("w", b);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 20
-    for (auto& sum : sums) {
-      sum = vmmlaq_s32(sum, a, b);
-      CPUACCEL_OPAQUE("w", sum);
-    }
-  }
-  return iterations * kSums * kProducts;
+  const int8x16_t a = opaque(vdupq_n_s8(1)), b = opaque(vdupq_n_s8(1));
+  return repeat<int32x4_t>(iterations, 32, [=](int32x4_t sum) { return vmmlaq_s32(sum, a, b); });
 }
 
 int64_t peak_bf16_arm64_i8mm(int64_t iterations) {
-  constexpr int kSums = 20;
-  constexpr int kProducts = 16;
-  float32x4_t sums[kSums] = {};
-  bfloat16x8_t a = vreinterpretq_bf16_u16(vdupq_n_u16(0));
-  bfloat16x8_t b = a;
-  CPUACCEL_OPAQUE("w", a);
-  CPUACCEL_OPAQUE("w", b);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 20
-    for (auto& sum : sums) {
-      sum = vbfmmlaq_f32(sum, a, b);
-      CPUACCEL_OPAQUE("w", sum);
-    }
-  }
-  return iterations * kSums * kProducts;
+  const auto zero = vreinterpretq_bf16_u16(vdupq_n_u16(0));
+  const bfloat16x8_t a = opaque(zero), b = opaque(zero);
+  return repeat<float32x4_t>(iterations, 16,
+                             [=](float32x4_t sum) { return vbfmmlaq_f32(sum, a, b); });
 }
 
 }  // namespace cpuaccel::bench

@@ -1,26 +1,13 @@
 #include <arm_neon.h>
 
 #include "peaks/peak_kernels.h"
+#include "peaks/repeat_neon.h"
 
 namespace cpuaccel::bench {
 
-// Four instructions a cycle at a latency of four.
 int64_t peak_fp32_arm64_neon(int64_t iterations) {
-  constexpr int kSums = 20;
-  constexpr int kProducts = 4;
-  float32x4_t sums[kSums] = {};
-  float32x4_t a = vdupq_n_f32(1.0f);
-  float32x4_t b = vdupq_n_f32(0.0f);
-  CPUACCEL_OPAQUE("w", a);
-  CPUACCEL_OPAQUE("w", b);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 20
-    for (auto& sum : sums) {
-      sum = vfmaq_f32(sum, a, b);
-      CPUACCEL_OPAQUE("w", sum);
-    }
-  }
-  return iterations * kSums * kProducts;
+  const float32x4_t a = opaque(vdupq_n_f32(1.0f)), b = opaque(vdupq_n_f32(0.0f));
+  return repeat<float32x4_t>(iterations, 4, [=](float32x4_t sum) { return vfmaq_f32(sum, a, b); });
 }
 
 void peak_read_arm64_neon(const std::byte* src, std::byte* /*dst*/, int64_t bytes) {
