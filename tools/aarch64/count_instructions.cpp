@@ -14,14 +14,15 @@ struct qemu_plugin_tb;
 enum InlineOp { kAddU64 };
 
 size_t qemu_plugin_tb_n_insns(const qemu_plugin_tb* block);
-void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, void (*translated)(uint64_t id,
-                                                                           qemu_plugin_tb* block));
+void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id,
+                                           void (*translated)(uint64_t id, qemu_plugin_tb* block));
 void qemu_plugin_register_vcpu_tb_exec_inline(qemu_plugin_tb* block, InlineOp op, void* to,
                                               uint64_t value);
-void qemu_plugin_register_vcpu_syscall_cb(
-    uint64_t id, void (*called)(uint64_t id, unsigned cpu, int64_t number, uint64_t a1, uint64_t a2,
-                                uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
-                                uint64_t a8));
+void qemu_plugin_register_vcpu_syscall_cb(uint64_t id,
+                                          void (*called)(uint64_t id, unsigned cpu, int64_t number,
+                                                         uint64_t a1, uint64_t a2, uint64_t a3,
+                                                         uint64_t a4, uint64_t a5, uint64_t a6,
+                                                         uint64_t a7, uint64_t a8));
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 }
@@ -36,8 +37,7 @@ uint64_t g_count = 0;
 std::FILE* g_out = nullptr;
 
 void count_block(uint64_t /*id*/, qemu_plugin_tb* block) {
-  qemu_plugin_register_vcpu_tb_exec_inline(block, kAddU64, &g_count,
-                                           qemu_plugin_tb_n_insns(block));
+  qemu_plugin_register_vcpu_tb_exec_inline(block, kAddU64, &g_count, qemu_plugin_tb_n_insns(block));
 }
 
 void write_mark(uint64_t /*id*/, unsigned /*cpu*/, int64_t number, uint64_t which, uint64_t tag,
@@ -52,8 +52,10 @@ void write_mark(uint64_t /*id*/, unsigned /*cpu*/, int64_t number, uint64_t whic
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int qemu_plugin_install(
-    uint64_t id, const void* /*info*/, int count, char** arguments) {
+extern "C" __attribute__((visibility("default"))) int qemu_plugin_install(uint64_t id,
+                                                                          const void* /*info*/,
+                                                                          int count,
+                                                                          char** arguments) {
   for (int i = 0; i < count; ++i) {
     if (std::strncmp(arguments[i], kOut, std::strlen(kOut)) == 0) {
       g_out = std::fopen(arguments[i] + std::strlen(kOut), "w");
