@@ -67,10 +67,16 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
     }
 
 
+def _load() -> None:
+    """Register all ops and fake kernels, which else come with who uses them."""
+    _native.load()
+    for name in ("resize", "kept_linear"):
+        importlib.import_module(f"cpuaccel._ops.{name}")
+
+
 def _ops_on_tensors() -> set[str]:
     """Names of our ops that take and return tensors; the describe_ ops return text."""
-    for name in ("resize", "kept_linear"):  # Python's registrations
-        importlib.import_module(f"cpuaccel._ops.{name}")
+    _load()
     schemas = torch._C._jit_get_all_schemas()
     return {
         schema.name.removeprefix("cpuaccel::")
@@ -110,7 +116,7 @@ _NAMES = (
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_opcheck(name: str) -> None:
-    _native.load()
+    _load()
     op = getattr(torch.ops.cpuaccel, name).default
     with running("auto"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
