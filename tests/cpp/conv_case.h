@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "exact_function.h"
 #include "kernels/conv_dst.h"
 
 namespace cpuaccel::kernels {
@@ -81,7 +82,7 @@ class DstCase {
       const auto c = static_cast<size_t>(i % OC_);
       const float sum =
           std::fma(static_cast<float>(accumulators[static_cast<size_t>(i)]), scales_[c], bias_[c]);
-      const double real = applied(static_cast<double>(sum));
+      const double real = exact_function(dst_.function, static_cast<double>(sum));
       const double error =
           dst_.function == ConvFunction::none ? 0.0 : 1e-36 + 5.0 * std::ldexp(std::abs(real), -24);
       if (dst_.type == DstType::f32) {
@@ -97,21 +98,6 @@ class DstCase {
   }
 
  private:
-  // The functions of conv_dst.h.
-  double applied(double x) const {
-    switch (dst_.function) {
-      case ConvFunction::relu:
-        return std::max(x, 0.0);
-      case ConvFunction::hardswish:
-        return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
-      case ConvFunction::silu:
-        return x / (1.0 + std::exp(-x));
-      case ConvFunction::none:
-        break;
-    }
-    return x;
-  }
-
   int quantized(double real) const {
     const double scaled = real * static_cast<double>(dst_.inverse_scale);
     const double rounded = std::nearbyint(scaled) + dst_.zero_point;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "conv_case.h"
+#include "exact_function.h"
 #include "kernels/qgemm/qgemm.h"
 
 namespace cpuaccel::kernels {
@@ -223,21 +224,6 @@ class QgemmCase {
     return zero_point;
   }
 
-  // The functions of conv_dst.h.
-  double applied(double x) const {
-    switch (call_.dst.function) {
-      case ConvFunction::relu:
-        return std::max(x, 0.0);
-      case ConvFunction::hardswish:
-        return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
-      case ConvFunction::silu:
-        return x / (1.0 + std::exp(-x));
-      case ConvFunction::none:
-        break;
-    }
-    return x;
-  }
-
   int quantized(double real) const {
     const QgemmDst& dst = call_.dst;
     const double rounded =
@@ -254,7 +240,8 @@ class QgemmCase {
     const auto column = static_cast<size_t>(n);
     const float scaled = static_cast<float>(acc) * row_scales_[static_cast<size_t>(m)];
     const float bias = call_.dst.bias != nullptr ? bias_[column] : 0.0f;
-    const double real = applied(static_cast<double>(std::fma(scaled, scales_[column], bias)));
+    const double real = exact_function(
+        call_.dst.function, static_cast<double>(std::fma(scaled, scales_[column], bias)));
     const double error = call_.dst.function == ConvFunction::none
                              ? 0.0
                              : 1e-36 + 5.0 * std::ldexp(std::abs(real), -24);
