@@ -1,28 +1,15 @@
 #include "ops/kept_weights.h"
 
-#include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/fork.h"
-#include "ops/prepack/packed_weight.h"
 
 namespace cpuaccel::ops {
 namespace {
 
-// What is made in inference mode could not be used outside of it.
-KeptWeights::Packed pack(const at::Tensor& weight, bool pairs, int64_t panel) {
-  const c10::InferenceMode normal(false);
-  const at::NoGradGuard no_grad;
-  return {pairs ? pack_pairs(weight.t()) : pack_panels(weight.t()), panel};
-}
-
-int64_t bytes_of(const KeptWeights::Packed& packed) {
-  return static_cast<int64_t>(packed.values.nbytes());
-}
+int64_t bytes_of(const KeptPacked& packed) { return static_cast<int64_t>(packed.values.nbytes()); }
 
 }  // namespace
 
@@ -35,8 +22,8 @@ KeptWeights::KeptWeights() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
 }
 
-KeptWeights::Packed KeptWeights::get(const at::Tensor& weight, bool pairs) {
-  const int64_t panel = pairs ? pairs_panel() : gemm_panel();
+KeptPacked KeptWeights::get(const at::Tensor& weight, bool pairs) {
+  const int64_t panel = kept_panel(pairs);
   std::shared_ptr<Entry> entry;
   {
     const std::scoped_lock lock(mutex_);
@@ -55,8 +42,8 @@ KeptWeights::Packed KeptWeights::get(const at::Tensor& weight, bool pairs) {
   drop_changed(weight, entry.get());
   // Watched before it is read for packing: a write in between is seen in the next call.
   entry = std::make_shared<Entry>(WatchedTensor(weight), weight.const_data_ptr(), pairs);
-  entry->packed = pack(weight, pairs, panel);
-  const Packed packed = entry->packed;
+  entry->packed = pack_to_keep(weight, pairs);
+  const KeptPacked packed = entry->packed;
   if (bytes_of(packed) <= stats_.capacity) {
     order_.push_front(std::move(entry));
     index_.emplace(order_.front()->data, order_.begin());

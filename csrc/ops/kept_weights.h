@@ -12,6 +12,7 @@
 
 #include "ops/cache_stats.h"
 #include "ops/graph/watch.h"
+#include "ops/prepack/packed_weight.h"
 
 namespace cpuaccel::ops {
 
@@ -24,11 +25,7 @@ class KeptWeights {
 
   // `weight` (out_features x in_features, dense) as packed_linear takes it: in panels of its type,
   // or in pairs of bfloat16.
-  struct Packed {
-    at::Tensor values;
-    int64_t panel;
-  };
-  Packed get(const at::Tensor& weight, bool pairs);
+  KeptPacked get(const at::Tensor& weight, bool pairs);
 
   void set_capacity(int64_t bytes);
   void clear();
@@ -42,7 +39,7 @@ class KeptWeights {
     WatchedTensor watched;
     const void* data;
     bool pairs;
-    Packed packed;
+    KeptPacked packed;
     std::atomic<uint64_t> looks{0};
   };
   using Entries = std::list<std::shared_ptr<Entry>>;  // front: used last

@@ -5,8 +5,6 @@
 // the tensor, which nobody writes to: it is opaque.
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
 
 #include <array>
 #include <memory>
@@ -29,6 +27,7 @@ namespace {
 #if defined(__aarch64__)
 
 using OptionalTensor = std::optional<at::Tensor>;
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 using Scalars = torch::List<std::optional<at::Scalar>>;
 
 // Opaque weights in packed form, as long as they live.
@@ -39,33 +38,28 @@ class FrozenWeights {
     return weights;
   }
 
-  at::Tensor get(const at::Tensor& opaque, bool pairs) {
+  KeptPacked get(const at::Tensor& opaque, bool pairs) {
     const std::scoped_lock lock(mutex_);
-    auto& entry = entries_[opaque.unsafeGetTensorImpl()];
-    if (!entry.opaque || entry.opaque->expired()) {
-      std::erase_if(entries_, [](const auto& each) {
-        return each.second.opaque && each.second.opaque->expired();
-      });
-      return made(entries_[opaque.unsafeGetTensorImpl()], opaque, pairs);
+    auto found = entries_.find(opaque.unsafeGetTensorImpl());
+    if (found == entries_.end() || found->second.opaque.expired()) {
+      std::erase_if(entries_, [](const auto& each) { return each.second.opaque.expired(); });
+      found = entries_
+                  .emplace(opaque.unsafeGetTensorImpl(),
+                           Entry{WeakTensor(opaque.getIntrusivePtr()), {}})
+                  .first;
     }
-    const at::Tensor& packed = pairs ? entry.pairs : entry.panels;
-    return packed.defined() ? packed : made(entry, opaque, pairs);
+    KeptPacked& packed = found->second.packed[pairs ? 1 : 0];
+    if (packed.panel != kept_panel(pairs)) {  // of other instructions, or of none yet
+      packed = pack_to_keep(opaque, pairs);
+    }
+    return packed;
   }
 
  private:
   struct Entry {
-    std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> opaque;
-    at::Tensor panels, pairs;
+    WeakTensor opaque;
+    std::array<KeptPacked, 2> packed;  // in panels, in pairs
   };
-
-  // What is made in inference mode could not be used outside of it.
-  static at::Tensor made(Entry& entry, const at::Tensor& opaque, bool pairs) {
-    const c10::InferenceMode normal(false);
-    const at::NoGradGuard no_grad;
-    const at::Tensor matrix = opaque.to_dense().t();
-    entry.opaque.emplace(opaque.getIntrusivePtr());
-    return pairs ? entry.pairs = pack_pairs(matrix) : entry.panels = pack_panels(matrix);
-  }
 
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;
@@ -105,12 +99,13 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
   const char* why = why_torch(X, W, name.has_value());
   if (why == nullptr) {
     const bool pairs = packs_pairs() && (X.scalar_type() == at::kBFloat16 || fastmath_on());
-    const at::Tensor packed = FrozenWeights::instance().get(W, pairs);
-    const PackedShape shape{pairs ? pairs_panel() : gemm_panel(), W.size(0), W.size(1)};
-    const PackedView view(kName.text, packed, shape);
+    const auto kept = FrozenWeights::instance().get(W, pairs);
+    const PackedShape shape{kept.panel, W.size(0), W.size(1)};
+    const PackedView view(kName.text, kept.values, shape);
     why = why_no_packed_product(X, view, shape, B, true);
     if (why == nullptr) {
-      return packed_product(X, packed, view, shape, B, after_of(find_following(kName.text, *name)));
+      return packed_product(X, kept.values, view, shape, B,
+                            after_of(find_following(kName.text, *name)));
     }
   }
   count_refusal(kName.text, why);

@@ -1,6 +1,8 @@
 #include "ops/prepack/packed_weight.h"
 
 #include <ATen/EmptyTensor.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
@@ -164,6 +166,15 @@ int64_t pairs_depth(int64_t in_features) { return best_pairs_row()().count(in_fe
 at::Tensor pack_panels(const at::Tensor& matrix) { return pack_panels(matrix, gemm_panel()); }
 
 at::Tensor pack_pairs(const at::Tensor& matrix) { return pack_pairs(matrix, best_pairs_row()); }
+
+int64_t kept_panel(bool pairs) { return pairs ? pairs_panel() : gemm_panel(); }
+
+KeptPacked pack_to_keep(const at::Tensor& weight, bool pairs) {
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
+  const at::Tensor matrix = (weight.is_mkldnn() ? weight.to_dense() : weight).t();
+  return {pairs ? pack_pairs(matrix) : pack_panels(matrix), kept_panel(pairs)};
+}
 
 PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape)
     : type_(packed.scalar_type()), N_(shape.out_features), K_(shape.in_features) {

@@ -49,6 +49,15 @@ int64_t pairs_depth(int64_t in_features);
 at::Tensor pack_panels(const at::Tensor& matrix);
 at::Tensor pack_pairs(const at::Tensor& matrix);
 
+// A weight (out_features x in_features) in panels of its type or in pairs, for the instructions now
+// in use, that is to be kept: it serves outside of inference mode too.
+struct KeptPacked {
+  at::Tensor values;
+  int64_t panel = 0;
+};
+int64_t kept_panel(bool pairs);
+KeptPacked pack_to_keep(const at::Tensor& weight, bool pairs);
+
 // `packed` as gemm takes it, which must live as long. Throws if it is not `shape`'s.
 class PackedView {
  public:
