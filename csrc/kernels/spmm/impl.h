@@ -98,6 +98,7 @@ struct SpmmRun {
       number *= tile.sign;
     }
     const Vector value = V::set1(number);
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
       Vector x;
       if constexpr (kMasked) {
@@ -124,18 +125,18 @@ struct SpmmRun {
   // The results are in results[0] then.
   CPUACCEL_INLINE bool over(const Tile& tile, int64_t begin, int64_t end) {
     constexpr auto kInfinity = static_cast<Number>(__builtin_inff());
-    for (auto& chain : results) {
-      for (auto& result : chain) {
-        result = V::set1(kOp == Op::sum ? 0 : -kInfinity);
-      }
-    }
-    for (auto& chain : places) {
-      for (auto& place : chain) {
-        place = V::set1(-1);
+    // Unrolled, as each loop over these is: what is indexed by a variable stays in memory.
+#pragma GCC unroll 4
+    for (int chain = 0; chain < kChains; ++chain) {
+#pragma GCC unroll 8
+      for (int j = 0; j < kVectors; ++j) {
+        results[chain][j] = V::set1(kOp == Op::sum ? 0 : -kInfinity);
+        places[chain][j] = V::set1(-1);
       }
     }
     int64_t e = begin;
     for (; kChains > 1 && e + kChains <= end; e += kChains) {
+#pragma GCC unroll 4
       for (int chain = 0; chain < kChains; ++chain) {
         if (!add(tile, e + chain, begin, chain)) {
           return false;
@@ -147,11 +148,18 @@ struct SpmmRun {
         return false;
       }
     }
-    for (int apart = kChains / 2; apart > 0 && end - begin >= kChains; apart /= 2) {
-      for (int chain = 0; chain < apart; ++chain) {
-        for (int j = 0; j < kVectors; ++j) {
-          join(chain, chain + apart, j);
+    if constexpr (kChains > 1) {
+      if (end - begin >= kChains) {
+#pragma GCC unroll 2
+        for (int chain = kChains / 2; chain < kChains; ++chain) {
+#pragma GCC unroll 2
+          for (int j = 0; j < kVectors; ++j) {
+            join(chain - kChains / 2, chain, j);
+          }
         }
+      }
+      if (kChains == 4 && end - begin >= kChains) {
+        join(0, 1, 0);
       }
     }
     return true;
@@ -182,6 +190,7 @@ struct SpmmRun {
   template <typename Arg>
   CPUACCEL_INLINE void store_places(const Tile& tile, Arg* arg, int64_t begin, int64_t none) const {
     alignas(64) Number numbers[V::kLanes];
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
       V::store_numbers(numbers, places[0][j]);
       Arg* at = arg + tile.template offset<kVectors>(j);
@@ -228,6 +237,7 @@ struct SpmmRun {
       return false;
     }
     alignas(64) Number numbers[V::kLanes];
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
       V::store_numbers(numbers, run.results[0][j]);
       auto* partial =
