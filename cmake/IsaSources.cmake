@@ -31,6 +31,7 @@ set(CPUACCEL_FLAGS_arm64_neon -march=armv8-a)
 set(CPUACCEL_FLAGS_arm64_dotprod -march=armv8.2-a+dotprod+fp16)
 set(CPUACCEL_FLAGS_arm64_i8mm ${CPUACCEL_FLAGS_arm64_dotprod}+i8mm+bf16)
 set(CPUACCEL_FLAGS_arm64_sve ${CPUACCEL_FLAGS_arm64_i8mm}+sve)
+set(CPUACCEL_FLAGS_arm64_sve256 ${CPUACCEL_FLAGS_arm64_sve} -msve-vector-bits=256)
 
 function(cpuaccel_isa_source target file isa)
   if(NOT isa STREQUAL "ref" AND NOT isa MATCHES "^${CPUACCEL_ARCHITECTURE}_")

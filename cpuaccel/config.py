@@ -20,7 +20,7 @@ _TRUE = frozenset({"1", "on", "true", "yes"})
 _FALSE = frozenset({"0", "off", "false", "no"})
 _MAX_CAPACITY = 2**31 - 1
 
-_ARM = ("ref", "neon", "dotprod", "i8mm", "sve")
+_ARM = ("ref", "neon", "dotprod", "i8mm", "sve", "sve256")
 _X86 = ("ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi")
 ISAS = _ARM if platform.machine() in ("aarch64", "arm64") else _X86
 """Instruction sets of this architecture, a machine that has one has those before it."""

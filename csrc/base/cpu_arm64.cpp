@@ -3,6 +3,7 @@
 
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 
 #include <array>
 #include <cstdint>
@@ -13,12 +14,13 @@
 namespace cpuaccel {
 namespace {
 
-constexpr std::array<Rung, 5> kLadder{{
+constexpr std::array<Rung, 6> kLadder{{
     {Isa::ref, "ref"},
     {Isa::neon, "neon"},
     {Isa::dotprod, "dotprod"},
     {Isa::i8mm, "i8mm"},
     {Isa::sve, "sve"},
+    {Isa::sve256, "sve256"},
 }};
 
 struct Feature {
@@ -56,6 +58,9 @@ bool has_all(Names... names) {
   };
   return (one(names) && ...);
 }
+
+// The length of this thread's vectors.
+int sve_bytes() { return prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK; }
 
 // The core's identity (MIDR_EL1), which the kernel answers for where it says so; 0 elsewhere.
 uint64_t midr() {
@@ -98,6 +103,8 @@ bool ask_cpu(Isa isa) {
       return ask_cpu(Isa::dotprod) && has_all("i8mm", "bf16");
     case Isa::sve:
       return ask_cpu(Isa::i8mm) && has_all("sve", "svei8mm", "svebf16");
+    case Isa::sve256:
+      return ask_cpu(Isa::sve) && sve_bytes() == 32;
     case Isa::avx2:
     case Isa::avx_vnni:
     case Isa::avx512:

@@ -62,6 +62,7 @@ bool ask_cpu(Isa isa) {
     case Isa::dotprod:
     case Isa::i8mm:
     case Isa::sve:
+    case Isa::sve256:
       break;
   }
   return false;

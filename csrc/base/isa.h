@@ -17,7 +17,9 @@ namespace cpuaccel {
 // x86: avx_vnni counts as below avx512: a client core with it has no AVX-512. avx512_vbmi counts as
 // above avx512_vnni: server cores with VBMI have VNNI too.
 // Arm: dotprod is a Graviton2; i8mm has BF16's products as well; sve has both in vectors of any
-// length, as Graviton3 and 4. (Cores with SVE and no dot product stay at neon.)
+// length, as Graviton3 and 4; sve256 is for code of that length alone, as Graviton3 runs it. (Cores
+// with SVE and no dot product stay at neon.) The length is a thread's own: it is read once, and a
+// program that sets others afterwards has to cap this at sve.
 enum class Isa : int {
   ref = 0,
   avx2,
@@ -29,8 +31,9 @@ enum class Isa : int {
   dotprod,
   i8mm,
   sve,
+  sve256,
 };
-inline constexpr Isa kNewestIsa = Isa::sve;
+inline constexpr Isa kNewestIsa = Isa::sve256;
 inline constexpr size_t kIsaCount = static_cast<size_t>(kNewestIsa) + 1;
 
 // Name as users write it in CPUACCEL_MAX_ISA.

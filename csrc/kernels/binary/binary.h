@@ -37,7 +37,8 @@ using BinaryFunction = void(const uint8_t* a, const uint8_t* b, uint8_t* dst, in
 #define CPUACCEL_BINARY_KERNELS(row) \
   row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
 #elif defined(__aarch64__)
-#define CPUACCEL_BINARY_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
+#define CPUACCEL_BINARY_KERNELS(row) \
+  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_BINARY_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -12,9 +12,12 @@ namespace {
 template <typename V>
 struct EdgeLargest {
   using Vector = typename V::Vector;
-  Vector best = V::set1(-static_cast<typename V::Number>(__builtin_inff()));
-  Vector ties = V::set1(0);
+  Vector best, ties;
 
+  CPUACCEL_INLINE void begin() {
+    best = V::set1(-static_cast<typename V::Number>(__builtin_inff()));
+    ties = V::set1(0);
+  }
   CPUACCEL_INLINE void see(Vector t) {
     const Vector one = V::set1(1);
     const auto more = V::larger_or_nan(t, best);
@@ -98,12 +101,16 @@ struct EdgeStatsTile {
     if (static_cast<uint64_t>(col[begin]) >= N) {
       return false;
     }
+    // Loops over these are unrolled: what is indexed by a variable stays in memory.
     Vector shift[kVectors], first[kVectors], sums[kVectors], apart[kVectors], squares[kVectors];
     EdgeLargest<V> negative[kVectors], positive[kVectors];
+#pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
       shift[j] = load_or_zero(call.shift, m, j);
       first[j] = load(row(call.src, col[begin]), j);
       sums[j] = apart[j] = squares[j] = V::set1(0);
+      negative[j].begin();
+      positive[j].begin();
     }
     for (int64_t e = begin; e < end; ++e) {
       const auto column = static_cast<uint64_t>(col[e]);  // a negative one is large
@@ -112,6 +119,7 @@ struct EdgeStatsTile {
       }
       ask_for_row(call.src, col[e + kAhead < call.csr.nnz ? e + kAhead : e]);
       const Number* src = row(call.src, static_cast<int64_t>(column));
+#pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
         const Vector x = load(src, j);
         const Vector t = V::add(x, shift[j]);
@@ -131,6 +139,7 @@ struct EdgeStatsTile {
     }
     const EdgeStats& to = call.stats;
     const Vector count = V::set1(static_cast<Number>(end - begin));
+#pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
       if constexpr (kMoments) {
         const Vector middle = V::divide(apart[j], count);

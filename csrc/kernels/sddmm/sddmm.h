@@ -33,7 +33,8 @@ using SddmmFunction = bool(const SddmmCall& call, int64_t row, int64_t begin, in
 #define CPUACCEL_SDDMM_KERNELS(row) \
   row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
 #elif defined(__aarch64__)
-#define CPUACCEL_SDDMM_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
+#define CPUACCEL_SDDMM_KERNELS(row) \
+  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_SDDMM_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -17,7 +17,8 @@ using SiluF32Function = void(const float* src, float* dst, int64_t count);
 #define CPUACCEL_SILU_F32_KERNELS(row) \
   row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
 #elif defined(__aarch64__)
-#define CPUACCEL_SILU_F32_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
+#define CPUACCEL_SILU_F32_KERNELS(row) \
+  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
 #else
 #define CPUACCEL_SILU_F32_KERNELS(row) row(ref, Isa::ref)
 #endif

@@ -1,0 +1,8 @@
+#include "kernels/attention/impl.h"
+#include "kernels/floats/exp_sve256.h"
+
+namespace cpuaccel::kernels {
+
+const AttentionKernels& attention_arm64_sve256() { return kAttentionKernels<SveExpFloats8>; }
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,14 @@
+#include "kernels/edge_softmax/impl.h"
+#include "kernels/floats/exp_sve256.h"
+
+namespace cpuaccel::kernels {
+
+void edge_softmax_arm64_sve256(const EdgeSoftmaxCall& call, int64_t row, int64_t rows,
+                               void* scratch) {
+  if (call.type == GraphType::f64) {
+    return edge_softmax_ref(call, row, rows, scratch);  // there is no exp of vectors of doubles
+  }
+  edge_softmax_by_index<VectorExp<SveExpFloats8>>(call, row, rows, scratch);
+}
+
+}  // namespace cpuaccel::kernels

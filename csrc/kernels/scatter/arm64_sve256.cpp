@@ -1,0 +1,24 @@
+#include "kernels/csr/beside_wider.h"
+#include "kernels/csr/neon.h"
+#include "kernels/csr/scalar.h"
+#include "kernels/csr/sve256.h"
+#include "kernels/scatter/impl.h"
+
+namespace cpuaccel::kernels {
+
+void scatter_arm64_sve256(const ScatterCall& call, const ScatterWork& work) {
+  switch (call.type) {
+    case GraphType::f32:
+      return scatter_by_width<SveF32x8, GraphBesideWider<GraphF32x4>, GraphScalar<float>>(call,
+                                                                                          work);
+    case GraphType::f64:
+      return scatter_by_width<SveF64x4, GraphBesideWider<GraphF64x2>, GraphScalar<double>>(call,
+                                                                                           work);
+    case GraphType::bf16:
+      return scatter_by_width<SveBf16x8, GraphBesideWider<GraphBf16x4>, ScalarBf16>(call, work);
+    case GraphType::f16:
+      return scatter_by_width<SveF16x8, GraphBesideWider<GraphF16x4>, ScalarF16>(call, work);
+  }
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,20 @@
+#include "kernels/csr/sve256.h"
+#include "kernels/spmm/impl.h"
+
+namespace cpuaccel::kernels {
+
+bool spmm_arm64_sve256(const SpmmCall& call, const SpmmWork& work) {
+  switch (call.type) {
+    case GraphType::f32:
+      return by_width<SveF32x8>(call, work);
+    case GraphType::f64:
+      return by_width<SveF64x4>(call, work);
+    case GraphType::bf16:
+      return by_width<SveBf16x8>(call, work);
+    case GraphType::f16:
+      return by_width<SveF16x8>(call, work);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace cpuaccel::kernels
