@@ -5,14 +5,15 @@ namespace cpuaccel::kernels {
 
 void channel_affine_arm64_sve256(const ChannelAffine& affine, const uint8_t* src, uint8_t* dst,
                                  int64_t P) {
-  for (int64_t p = 0; p < P; ++p, src += affine.C, dst += affine.C) {
-    each_eight(affine.C, [&](int64_t c, SveMask m) {
+  const ChannelAffine k = affine;  // not read again after every store of bytes
+  for (int64_t p = 0; p < P; ++p, src += k.C, dst += k.C) {
+    each_eight(k.C, [=](int64_t c, SveMask m) {
       const SveFloats centred =
-          to_floats(svsub_n_s32_x(svptrue_b32(), load_bytes(src + c, m), affine.src_zero_point));
-      const svfloat32_t factor = svld1_f32(m, affine.factor + c);
+          to_floats(svsub_n_s32_x(svptrue_b32(), load_bytes(src + c, m), k.src_zero_point));
+      const svfloat32_t factor = svld1_f32(m, k.factor + c);
       const svfloat32_t value =
-          svmad_f32_x(svptrue_b32(), factor, centred, svld1_f32(m, affine.offset + c));
-      store_bytes(dst + c, to_byte(rounded(value), affine.dst_zero_point, affine.lowest), m);
+          svmad_f32_x(svptrue_b32(), factor, centred, svld1_f32(m, k.offset + c));
+      store_bytes(dst + c, to_byte(rounded(value), k.dst_zero_point, k.lowest), m);
     });
   }
 }
