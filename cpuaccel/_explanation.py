@@ -5,6 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cpuaccel._explain_steps import Plan
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Explanation:
     rows: list[Row] = field(default_factory=list)
     footer: list[str] = field(default_factory=list)
     """Counters of the process and remarks on the machine, a sentence each."""
+    plans: tuple[Plan, ...] = ()
+    """What the steps of compiled pieces took, where example inputs were given."""
 
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return the header and the lines of the table, as text."""
@@ -57,13 +63,15 @@ class Explanation:
     def __str__(self) -> str:
         header, lines = self.cells()
         table = aligned(header, lines) if lines else "No layer of this model is known to cpuaccel."
-        return "\n".join([table, "", *self.footer])
+        plans = [line for plan in self.plans for line in (str(plan), "")]
+        return "\n".join([table, "", *plans, *self.footer])
 
     def _repr_html_(self) -> str:
         header, lines = self.cells()
         body = "".join(_html_line("td", line) for line in lines)
+        plans = "".join(f"<pre>{html.escape(str(plan))}</pre>" for plan in self.plans)
         footer = "".join(f"<p>{html.escape(line)}</p>" for line in self.footer)
-        return f"<table>{_html_line('th', header)}{body}</table>{footer}"
+        return f"<table>{_html_line('th', header)}{body}</table>{plans}{footer}"
 
 
 def aligned(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

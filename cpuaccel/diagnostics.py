@@ -44,15 +44,25 @@ def clear_caches() -> None:
         native.clear_caches()
 
 
-def explain(model: torch.nn.Module) -> Explanation:
+def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = None) -> Explanation:
     """Say what runs each layer of `model`, and why. Print the result, or read its `rows`.
 
     Takes any module: convert_fx and eager quantized models, `quantize_dynamic`, TorchScript, models
-    compiled on our backend (as far as they have run) and optimized ones.
+    compiled on our backend (as far as they have run) and optimized ones. Given `example_inputs`, a
+    tuple of what a call brings, a compiled or optimized model is run for about a second, and the
+    result's `plans` have each step: its kernel, sizes, time, rate and share of what this machine
+    could do at most, which is measured.
 
     Raises:
-        TypeError: `model` is not a module.
+        TypeError: `model` is not a module, or `example_inputs` no tuple or list.
     """
+    from dataclasses import replace
+
     from cpuaccel._explain import explain_model
 
-    return explain_model(model)
+    if example_inputs is None:
+        return explain_model(model)
+    from cpuaccel._explain_steps import timed_plans
+
+    plans = timed_plans(model, example_inputs)
+    return replace(explain_model(model), plans=plans)  # compiled by now

@@ -33,9 +33,18 @@
 
 #include "base/isa.h"
 #include "kernels/kernel_list.h"
-#include "peaks.h"
+#include "kernels/peaks/peaks.h"
 
 namespace cpuaccel::bench {
+
+using kernels::bytes_runs;
+using kernels::operations_runs;
+using kernels::PeakRun;
+using kernels::Peaks;
+using kernels::Rate;
+using kernels::rate_name;
+using kernels::rate_unit;
+using kernels::typical_footprints;
 
 // One way of doing a case: a row of a kernel list, or whatever else is to be seen beside it.
 struct Candidate {

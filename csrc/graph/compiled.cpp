@@ -8,6 +8,7 @@
 
 #include "graph/arena.h"
 #include "graph/build.h"
+#include "graph/facts.h"
 #include "graph/layer.h"
 #include "graph/layer_step.h"
 #include "graph/names.h"
@@ -57,6 +58,9 @@ class CompiledProgram::Builder : public Building {
     } else if (const auto layer = as_layer(partition); !layer || !add_layer(*this, *layer)) {
       steps_.resize(before);
       add_partition(*this, program_, partition);
+    }
+    if (steps_.size() > before) {  // what comes before the last brings its sources in order
+      steps_.back()->facts = facts_of(*this, partition);
     }
     ++current_;
   }
@@ -147,6 +151,7 @@ class CompiledProgram::Builder : public Building {
     for (size_t i = 0; i < step->outputs.size(); ++i) {
       descs_.insert_or_assign(step->outputs[i], step->output_descs[i]);
     }
+    step->facts = facts_of_copy(*this, *step);
     steps_.push_back(std::move(step));
   }
 
@@ -253,7 +258,8 @@ CompiledProgram::CompiledProgram(const Program& program, std::span<const TensorD
 }
 
 void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> constants,
-                          std::span<void* const> outputs, std::byte* arena) const {
+                          std::span<void* const> outputs, std::byte* arena,
+                          StepWatch* watch) const {
   auto pointer = [&](const Slot& slot) -> void* {
     switch (slot.place) {
       case Place::input:
@@ -267,12 +273,19 @@ void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> 
     }
   };
   std::vector<void*> in, out;
-  for (const auto& placed : steps_) {
+  for (size_t number = 0; number < steps_.size(); ++number) {
+    const auto& placed = steps_[number];
     in.clear();
     out.clear();
     std::transform(placed.inputs.begin(), placed.inputs.end(), std::back_inserter(in), pointer);
     std::transform(placed.outputs.begin(), placed.outputs.end(), std::back_inserter(out), pointer);
+    if (watch != nullptr) {
+      watch->begin(number, *placed.step);
+    }
     placed.step->run(in, out);
+    if (watch != nullptr) {
+      watch->end(number);
+    }
   }
 }
 

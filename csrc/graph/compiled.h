@@ -13,6 +13,14 @@
 
 namespace cpuaccel::graph {
 
+// Who hears when a step begins and when it ends.
+class StepWatch {
+ public:
+  virtual ~StepWatch() = default;
+  virtual void begin(size_t number, const Step& step) = 0;
+  virtual void end(size_t number) = 0;
+};
+
 // Safe to run from several threads at once.
 class CompiledProgram {
  public:
@@ -30,8 +38,12 @@ class CompiledProgram {
   // Of the block that `run` needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
+  // `watch`, if there is one, hears of every step.
   void run(std::span<void* const> inputs, std::span<void* const> constants,
-           std::span<void* const> outputs, std::byte* arena) const;
+           std::span<void* const> outputs, std::byte* arena, StepWatch* watch = nullptr) const;
+
+  size_t step_count() const { return steps_.size(); }
+  const Step& step(size_t number) const { return *steps_[number].step; }
 
  private:
   enum class Place { input, constant, output, arena };

@@ -25,6 +25,7 @@ class FunctionStep : public Step {
   void run(std::span<void* const> in, std::span<void* const> out) const override {
     function_(in, out);
   }
+  std::string kernel() const override { return "cpuaccel"; }
 
  private:
   Function function_;

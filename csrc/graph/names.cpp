@@ -141,6 +141,15 @@ bool is_primitive_only(std::string_view name) { return name == kTanhGelu; }
 std::optional<Attribute> attribute_of(std::string_view name) { return find(kAttributes, name); }
 std::optional<Type> type_of(std::string_view name) { return find(kTypes, name); }
 
+std::string_view name_of(Type type) {
+  for (const auto& [name, named] : kTypes) {
+    if (named == type) {
+      return name;
+    }
+  }
+  return "";
+}
+
 size_t bytes_of(Type type) {
   switch (type) {
     case Type::f32:

@@ -15,6 +15,9 @@ bool is_primitive_only(std::string_view name);
 std::optional<dnnl::graph::op::attr> attribute_of(std::string_view name);
 std::optional<dnnl::graph::logical_tensor::data_type> type_of(std::string_view name);
 
+// The other way round; "" of a type that programs do not name.
+std::string_view name_of(dnnl::graph::logical_tensor::data_type type);
+
 // Bytes of a number of this type.
 size_t bytes_of(dnnl::graph::logical_tensor::data_type type);
 

@@ -35,6 +35,7 @@ class PartitionStep : public Step {
     compiled_.execute(stream(), tensors->first, tensors->second);
     idle_.give(std::move(tensors));
   }
+  std::string kernel() const override { return "onednn graph"; }
 
  private:
   // Tensor objects of one run: inputs, outputs.

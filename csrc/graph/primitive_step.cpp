@@ -50,6 +50,8 @@ std::unique_ptr<PrimitiveStep::Context> PrimitiveStep::acquire() const {
   return context;
 }
 
+std::string PrimitiveStep::kernel() const { return std::string("onednn ") + desc_.impl_info_str(); }
+
 void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) const {
   auto context = acquire();
   for (size_t i = 0; i < inputs_.size(); ++i) {

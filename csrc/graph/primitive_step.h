@@ -26,6 +26,7 @@ class PrimitiveStep : public Step {
 
   void prepare() override;
   void run(std::span<void* const> in, std::span<void* const> out) const override;
+  std::string kernel() const override;
 
  private:
   // Memory objects of one run.

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "graph/facts.h"
 #include "graph/program.h"
 #include "graph/tensor_desc.h"
 
@@ -21,6 +23,10 @@ class Step {
   std::vector<TensorDesc> output_descs;
   // The input over which the first output is written: both get the same memory.
   std::optional<Id> over;
+  StepFacts facts;
+
+  // Whose code runs, and its name for that; it may be known after a run only.
+  virtual std::string kernel() const = 0;
 
   // Before the first run: what takes time, such as generating code.
   virtual void prepare() {}

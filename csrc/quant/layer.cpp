@@ -217,6 +217,16 @@ std::tuple<at::Tensor, std::optional<at::Tensor>> Layer::unpack() const {
   return {weight_.requantized(values.contiguous(weight_.unpacked_format)), weight_.bias};
 }
 
+std::string Layer::kernel_name() const {
+  const auto kernel = kernel_.load();
+  if (!kernel) {
+    return {};
+  }
+  std::string name = provider_name(kernel->provider());
+  name += ' ';
+  return name += kernel->implementation();
+}
+
 std::string Layer::describe() const {
   const std::scoped_lock lock(mutex_);
   const auto kernel = kernel_.load();

@@ -51,6 +51,9 @@ class Layer {
   Op op() const;
   const std::optional<at::Tensor>& bias() const { return weight_.bias; }
 
+  // "onednn jit:..." and the like; empty before the first call.
+  std::string kernel_name() const;
+
   // Facts for cpuaccel.explain() as a JSON object.
   std::string describe() const;
 

@@ -1,9 +1,9 @@
 #include <arm_neon.h>
 
-#include "peaks/peak_kernels.h"
-#include "peaks/repeat_neon.h"
+#include "kernels/peaks/peak_kernels.h"
+#include "kernels/peaks/repeat_neon.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 
 int64_t peak_int8_arm64_i8mm(int64_t iterations) {
   const int8x16_t a = opaque(vdupq_n_s8(1)), b = opaque(vdupq_n_s8(1));
@@ -17,4 +17,4 @@ int64_t peak_bf16_arm64_i8mm(int64_t iterations) {
                              [=](float32x4_t sum) { return vbfmmlaq_f32(sum, a, b); });
 }
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

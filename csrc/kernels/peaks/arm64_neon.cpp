@@ -1,9 +1,9 @@
 #include <arm_neon.h>
 
-#include "peaks/peak_kernels.h"
-#include "peaks/repeat_neon.h"
+#include "kernels/peaks/peak_kernels.h"
+#include "kernels/peaks/repeat_neon.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 
 int64_t peak_fp32_arm64_neon(int64_t iterations) {
   const float32x4_t a = opaque(vdupq_n_f32(1.0f)), b = opaque(vdupq_n_f32(0.0f));
@@ -31,4 +31,4 @@ void peak_copy_arm64_neon(const std::byte* src, std::byte* dst, int64_t bytes) {
   }
 }
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

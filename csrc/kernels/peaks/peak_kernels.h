@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "base/isa.h"
-#include "peaks.h"
+#include "kernels/peaks/peaks.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 
 // Runs its loop `iterations` times on registers and returns the number of operations done.
 using OperationsPeak = int64_t(int64_t iterations);
@@ -51,4 +51,4 @@ CPUACCEL_BYTES_PEAKS(CPUACCEL_DECLARE)
 #define CPUACCEL_OPAQUE(constraint, value) asm volatile("" : "+" constraint(value))
 #define CPUACCEL_USED(constraint, value) asm volatile("" : : constraint(value))
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

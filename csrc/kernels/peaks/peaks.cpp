@@ -1,4 +1,4 @@
-#include "peaks.h"
+#include "kernels/peaks/peaks.h"
 
 #include <unistd.h>
 
@@ -11,9 +11,9 @@
 
 #include "base/parallel.h"
 #include "base/scratch.h"
-#include "peaks/peak_kernels.h"
+#include "kernels/peaks/peak_kernels.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 namespace {
 
 template <typename Function>
@@ -192,4 +192,4 @@ std::vector<std::pair<std::string, double>> typical_footprints(int threads) {
   return footprints;
 }
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

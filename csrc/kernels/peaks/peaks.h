@@ -9,7 +9,7 @@
 
 #include "base/isa.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 
 enum class Rate {
   clock,            // cycles of all threads: additions that wait for each other
@@ -59,7 +59,11 @@ std::vector<PeakRun> operations_runs(int threads);
 // Reading and copying within `footprint` bytes, those of all threads together.
 std::vector<PeakRun> bytes_runs(int threads, double footprint);
 
+// All of these of the instructions in use and of `footprint` bytes, measured now: some
+// milliseconds, the best of a few rounds.
+Peaks measured_peaks(int threads, double footprint);
+
 // Sizes in bytes to show reading and copying at: half of each cache, and what no cache holds.
 std::vector<std::pair<std::string, double>> typical_footprints(int threads);
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

@@ -1,8 +1,8 @@
 #include <cstring>
 
-#include "peaks/peak_kernels.h"
+#include "kernels/peaks/peak_kernels.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 
 // One addition takes one cycle, and each waits for the one before.
 int64_t peak_clock_ref(int64_t iterations) {
@@ -35,4 +35,4 @@ void peak_copy_ref(const std::byte* src, std::byte* dst, int64_t bytes) {
   std::memcpy(dst, src, static_cast<size_t>(bytes));
 }
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

@@ -3,9 +3,9 @@
 
 #include <arm_neon.h>
 
-#include "peaks/peak_kernels.h"
+#include "kernels/peaks/peak_kernels.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 namespace {
 
 // sum = multiply(sum) in turn for each of so many sums that four instructions a cycle hide a
@@ -31,4 +31,4 @@ Vector opaque(Vector value) {
 }
 
 }  // namespace
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

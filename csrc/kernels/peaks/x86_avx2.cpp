@@ -1,8 +1,8 @@
 #include <immintrin.h>
 
-#include "peaks/peak_kernels.h"
+#include "kernels/peaks/peak_kernels.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 namespace {
 
 // Sixteen registers: ten sums hide a latency of five cycles at two instructions a cycle.
@@ -84,4 +84,4 @@ void peak_copy_x86_avx2(const std::byte* src, std::byte* dst, int64_t bytes) {
   }
 }
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

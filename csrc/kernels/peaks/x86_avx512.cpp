@@ -1,8 +1,8 @@
 #include <immintrin.h>
 
-#include "peaks/peak_kernels.h"
+#include "kernels/peaks/peak_kernels.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 namespace {
 
 constexpr int kSums = 16;
@@ -83,4 +83,4 @@ void peak_copy_x86_avx512(const std::byte* src, std::byte* dst, int64_t bytes) {
   }
 }
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

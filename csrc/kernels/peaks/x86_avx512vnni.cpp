@@ -1,8 +1,8 @@
 #include <immintrin.h>
 
-#include "peaks/peak_kernels.h"
+#include "kernels/peaks/peak_kernels.h"
 
-namespace cpuaccel::bench {
+namespace cpuaccel::kernels {
 
 int64_t peak_int8_x86_avx512vnni(int64_t iterations) {
   constexpr int kSums = 16;
@@ -22,4 +22,4 @@ int64_t peak_int8_x86_avx512vnni(int64_t iterations) {
   return iterations * kSums * kProducts;
 }
 
-}  // namespace cpuaccel::bench
+}  // namespace cpuaccel::kernels

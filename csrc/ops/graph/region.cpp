@@ -67,8 +67,19 @@ Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& con
   }
   const at::Tensor arena =
       at::detail::empty_cpu({static_cast<int64_t>(compiled.arena_bytes())}, at::kByte);
-  compiled.run(pointers(inputs), ready.constant_data(constants), pointers(results),
-               static_cast<std::byte*>(arena.mutable_data_ptr()));
+  const auto run = [&](graph::StepWatch* watch) {
+    compiled.run(pointers(inputs), ready.constant_data(constants), pointers(results),
+                 static_cast<std::byte*>(arena.mutable_data_ptr()), watch);
+  };
+  if (steps_are_timed()) {
+    TimedRun timed(ready.times(), compiled.step_count());
+    run(&timed);
+  } else if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) {
+    RecordedRun recorded;
+    run(&recorded);
+  } else {
+    run(nullptr);
+  }
   return results;
 }
 

@@ -191,6 +191,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::compile(
   }
   ready->compiled_ = std::make_unique<graph::CompiledProgram>(region.program, inputs, descs, data,
                                                               *ready->packed_);
+  ready->times_ = std::make_unique<StepTimes>();
   const auto& read = ready->compiled_->reads_constant();
   for (size_t i = 0; i < read.size(); ++i) {
     auto& prepared = ready->prepared_[i];
@@ -273,6 +274,29 @@ CacheStats RegionCache::stats() {
           misses_,
           stale_,
           evictions_};
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<const ReadyProgram>>> RegionCache::timed() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::pair<std::string, std::shared_ptr<const ReadyProgram>>> found;
+  for (const auto& [text, region] : regions_) {
+    for (const auto& entry : order_) {
+      const bool is_its = std::count(region->weights.begin(), region->weights.end(), entry.weights);
+      if (is_its && entry.ready && !entry.ready->times().runs().empty()) {
+        found.emplace_back(text, entry.ready);
+      }
+    }
+  }
+  return found;
+}
+
+void RegionCache::clear_times() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& entry : order_) {
+    if (entry.ready) {
+      entry.ready->times().clear();
+    }
+  }
 }
 
 void RegionCache::reset_stats() {

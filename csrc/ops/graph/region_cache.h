@@ -16,6 +16,7 @@
 #include "graph/compiled.h"
 #include "graph/program.h"
 #include "ops/cache_stats.h"
+#include "ops/graph/step_times.h"
 #include "ops/graph/watch.h"
 
 namespace cpuaccel::ops {
@@ -28,6 +29,7 @@ class ReadyProgram {
   const std::vector<at::ScalarType>& output_types() const { return output_types_; }
   // The data of all constants; `given` are those of the call.
   std::vector<void*> constant_data(const std::vector<at::Tensor>& given) const;
+  StepTimes& times() const { return *times_; }
 
  private:
   friend class RegionCache;
@@ -35,6 +37,7 @@ class ReadyProgram {
   std::shared_ptr<graph::PackedWeights> packed_;
   std::vector<at::Tensor> prepared_;  // undefined where a call brings it, or no run reads it
   std::unique_ptr<graph::CompiledProgram> compiled_;
+  std::unique_ptr<StepTimes> times_;
 };
 
 // Bounded by how many programs are compiled: each shape of each counts. Least recently used goes
@@ -57,6 +60,10 @@ class RegionCache {
   void clear();
   CacheStats stats();
   void reset_stats();
+
+  // Programs that were run while steps were timed, each with its first line.
+  std::vector<std::pair<std::string, std::shared_ptr<const ReadyProgram>>> timed();
+  void clear_times();
 
  private:
   RegionCache();

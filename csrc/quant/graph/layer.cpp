@@ -177,6 +177,7 @@ class LayerStep : public graph::Step {
       throw std::runtime_error("no provider runs a quantised layer");
     }
   }
+  std::string kernel() const override { return layer->kernel_name(); }
 
  private:
   Op op() const { return dynamic ? Op::linear_dynamic : sum ? Op::conv2d_add : layer->op(); }

@@ -1,0 +1,145 @@
+"""What each step of a compiled or optimized model takes, beside what this machine could do."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from cpuaccel import _native
+from cpuaccel._explanation import aligned
+
+_SECONDS = 1.0
+_LEAST_RUNS = 3
+_PAGE = 4096.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a plan, as it was measured."""
+
+    kinds: str
+    """Ops that it computes, in the words of oneDNN Graph or of ours: `Convolution+ReLU`."""
+    kernel: str
+    """Library and implementation."""
+    sizes: str
+    """`source * weights -> result`."""
+    dtype: str
+    """Type of the source: f32, bf16, u8 ..."""
+    microseconds: float
+    gmacs: float
+    """10^9 multiply-adds a second; 0 of what only moves or maps numbers."""
+    gigabytes: float
+    """10^9 bytes read and written a second."""
+    of_bound: float
+    """What this machine needs at least, over what the step took: its multiply-adds at the peak of
+    its arithmetic, or its bytes from and to where so many lie, whichever takes longer."""
+    of_time: float
+    """Its share of the plan's time."""
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the columns of a table."""
+        rate = f"{self.gmacs:.0f} GMAC/s" if self.gmacs else f"{self.gigabytes:.1f} GB/s"
+        return (self.kinds, self.kernel, self.sizes, self.dtype, f"{self.microseconds:.1f}", rate,
+                f"{self.of_bound:.0%}", f"{self.of_time:.1%}")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps that one call of a compiled piece runs, and its time."""
+
+    name: str
+    microseconds: float
+    """Of a call, from its first step to behind its last."""
+    between: float
+    """Microseconds of a call in none of its steps."""
+    runs: int
+    """Calls that were timed; all times are medians of them."""
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        header = ("step", "kernel", "sizes", "type", "us", "rate", "of bound", "of time")
+        share = self.between / self.microseconds
+        return "\n".join(
+            (
+                f"plan {self.name}: {self.microseconds:.1f} us a call, {self.runs} calls,"
+                f" {self.between:.1f} us ({share:.1%}) between steps",
+                aligned(header, [step.cells() for step in self.steps]),
+            )
+        )
+
+
+def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, ...]:
+    """Run `model` for about a second and return the plans that its calls ran, slowest first.
+
+    The numbers of threads and of the machine's peaks are those of now.
+
+    Raises:
+        TypeError: `example_inputs` is no tuple or list.
+    """
+    if not isinstance(example_inputs, (tuple, list)):
+        raise TypeError(
+            "cpuaccel.explain: example_inputs: expected a tuple of what a call brings, got "
+            f"{type(example_inputs).__name__}"
+        )
+    native = _native.load()
+    with torch.no_grad():
+        model(*example_inputs)
+        native.time_steps(True)
+        try:
+            start, runs = time.perf_counter(), 0
+            while runs < _LEAST_RUNS or time.perf_counter() - start < _SECONDS:
+                model(*example_inputs)
+                runs += 1
+        finally:
+            native.time_steps(False)
+    peaks = _Peaks(native)
+    plans = [_plan(program, peaks) for program in native.step_times()]
+    return tuple(sorted(plans, key=lambda plan: -plan.microseconds))
+
+
+class _Peaks:
+    """What the machine does at most; measured once for each order of magnitude of bytes."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        self._kept: dict[float, dict[str, float]] = {}
+
+    def seconds(self, step: dict[str, Any]) -> float:
+        footprint = _PAGE
+        while footprint < step["bytes_read"] + step["bytes_written"]:
+            footprint *= 4
+        peaks = self._kept.get(footprint)
+        if peaks is None:
+            peaks = self._kept[footprint] = self._native.machine_peaks(footprint)
+        rate = peaks.get("u8" if step["dtype"] == "s8" else step["dtype"], 0.0)
+        computing = step["multiply_adds"] / rate if rate else 0.0
+        reading = step["bytes_read"] * peaks["seconds_to_read"]
+        return float(max(computing, reading, step["bytes_written"] * peaks["seconds_to_write"]))
+
+
+def _plan(program: dict[str, Any], peaks: _Peaks) -> Plan:
+    runs = program["nanoseconds"]
+    *of_steps, whole = (max(statistics.median(each), 1.0) for each in zip(*runs, strict=True))
+    steps = tuple(
+        Step(
+            kinds=step["kinds"],
+            kernel=step["kernel"],
+            sizes=step["sizes"],
+            dtype=step["dtype"],
+            microseconds=nanoseconds / 1000,
+            gmacs=step["multiply_adds"] / nanoseconds,
+            gigabytes=(step["bytes_read"] + step["bytes_written"]) / nanoseconds,
+            of_bound=peaks.seconds(step) * 1e9 / nanoseconds,
+            of_time=nanoseconds / whole,
+        )
+        for step, nanoseconds in zip(program["steps"], of_steps, strict=True)
+    )
+    between = statistics.median(run[-1] - sum(run[:-1]) for run in runs)
+    digest = program["name"].rpartition(" ")[2]
+    return Plan(digest[:8], whole / 1000, between / 1000, len(runs), steps)

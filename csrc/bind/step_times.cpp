@@ -1,0 +1,86 @@
+#include "bind/step_times.h"
+
+#include <ATen/Parallel.h>
+#include <pybind11/stl.h>
+
+#include "base/isa.h"
+#include "kernels/peaks/peaks.h"
+#ifdef CPUACCEL_HAS_ONEDNN
+#include "graph/names.h"
+#include "ops/graph/region_cache.h"
+#endif
+
+namespace cpuaccel {
+namespace {
+
+namespace py = pybind11;
+
+#ifdef CPUACCEL_HAS_ONEDNN
+py::dict as_dict(const graph::Step& step) {
+  const auto& facts = step.facts;
+  py::dict result;
+  result["kinds"] = facts.kinds;
+  result["kernel"] = step.kernel();
+  result["sizes"] = facts.sizes;
+  result["dtype"] = graph::name_of(facts.type);
+  result["multiply_adds"] = facts.multiply_adds;
+  result["bytes_read"] = facts.bytes_read;
+  result["bytes_written"] = facts.bytes_written;
+  return result;
+}
+#endif
+
+// Of each program that was run: its steps, and the nanoseconds of its runs, those of each step and
+// then of the whole.
+py::list step_times() {
+  py::list programs;
+#ifdef CPUACCEL_HAS_ONEDNN
+  for (const auto& [name, ready] : ops::RegionCache::instance().timed()) {
+    py::list steps;
+    for (size_t i = 0; i < ready->compiled().step_count(); ++i) {
+      steps.append(as_dict(ready->compiled().step(i)));
+    }
+    py::dict program;
+    program["name"] = name;
+    program["steps"] = steps;
+    program["nanoseconds"] = ready->times().runs();
+    programs.append(program);
+  }
+#endif
+  return programs;
+}
+
+void time_steps([[maybe_unused]] bool on) {
+#ifdef CPUACCEL_HAS_ONEDNN
+  if (on) {
+    ops::RegionCache::instance().clear_times();
+  }
+  ops::time_steps(on);
+#endif
+}
+
+// Multiply-adds a second by type, and seconds to read and to write a byte of `footprint` bytes.
+py::dict machine_peaks(double footprint) {
+  const auto peaks = [&] {
+    const py::gil_scoped_release release;
+    return kernels::measured_peaks(at::get_num_threads(), footprint);
+  }();
+  const Isa isa = best_isa();
+  py::dict result;
+  result["f32"] = peaks.operations(kernels::Rate::fp32, isa);
+  result["bf16"] = peaks.operations(kernels::Rate::bf16, isa);
+  result["u8"] = peaks.operations(kernels::Rate::int8, isa);
+  result["seconds_to_read"] = peaks.moving(1, 0);
+  result["seconds_to_write"] = peaks.moving(0, 1);
+  return result;
+}
+
+}  // namespace
+
+void bind_step_times(py::module_& module) {
+  module.def("time_steps", &time_steps, py::arg("on"));
+  module.def("step_times", &step_times);
+  module.def("machine_peaks", &machine_peaks, py::arg("footprint"));
+}
+
+}  // namespace cpuaccel

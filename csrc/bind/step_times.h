@@ -1,0 +1,10 @@
+// What cpuaccel.explain() asks of the steps of compiled programs, and of this machine.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace cpuaccel {
+
+void bind_step_times(pybind11::module_& module);
+
+}  // namespace cpuaccel

@@ -1,0 +1,121 @@
+#include "graph/facts.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "graph/build.h"
+#include "graph/names.h"
+
+namespace cpuaccel::graph {
+namespace {
+
+double count(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), 1.0, std::multiplies<>());
+}
+
+std::string text_of(const Sizes& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) {
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  }
+  return text.empty() ? "scalar" : text;
+}
+
+double bytes(const Building& building, Id id) {
+  return count(building.desc(id).sizes) * static_cast<double>(bytes_of(building.type(id)));
+}
+
+// Sizes of an operation's sources and of its result.
+struct Operands {
+  const Sizes& src;
+  const Sizes& second;
+  const Sizes& dst;
+  const Attributes& attributes;
+};
+
+double of_convolution(const Operands& o) {
+  const bool transposed = attribute(o.attributes, "transposed", false);
+  return count(transposed ? o.src : o.dst) * count(o.second) /
+         static_cast<double>(std::max<int64_t>(o.second[0], 1));
+}
+
+double of_transposed(const Operands& o) {
+  return count(o.src) * count(o.second) / static_cast<double>(std::max<int64_t>(o.second[0], 1));
+}
+
+double of_product(const Operands& o) {
+  if (o.src.size() < 2) {
+    return count(o.dst) * count(o.src);
+  }
+  const size_t K = o.src.size() - (attribute(o.attributes, "transpose_a", false) ? 2 : 1);
+  return count(o.dst) * static_cast<double>(o.src[K]);
+}
+
+// Scores, and their sums of values.
+double of_attention(const Operands& o) {
+  return 2.0 * count(o.src) * static_cast<double>(o.second[2]);
+}
+
+using MultiplyAdds = double(const Operands&);
+constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 7> kLayers{{
+    {"Convolution", of_convolution},
+    {"ConvTranspose", of_transposed},
+    {"MatMul", of_product},
+    {"q_conv", of_convolution},
+    {"q_linear", of_product},
+    {"q_linear_dynamic", of_product},
+    {"attention", of_attention},
+}};
+
+}  // namespace
+
+StepFacts facts_of(const Building& building, const Partition& partition) {
+  StepFacts facts;
+  std::unordered_set<Id> inside;
+  for (const auto& operation : partition.operations) {
+    inside.insert(operation.outputs.begin(), operation.outputs.end());
+  }
+  std::unordered_set<Id> read;
+  for (const auto& operation : partition.operations) {
+    facts.kinds += (facts.kinds.empty() ? "" : "+") + operation.name;
+    for (const Id id : operation.inputs) {
+      if (!inside.contains(id) && read.insert(id).second) {
+        facts.bytes_read += bytes(building, id);
+      }
+    }
+  }
+  const auto& first = partition.operations.front();
+  const Id src = first.inputs.front(), dst = partition.operations.back().outputs.front();
+  facts.type = building.type(src);
+  facts.bytes_written = bytes(building, dst);
+  facts.sizes = text_of(building.desc(src).sizes);
+  const auto layer = std::find_if(kLayers.begin(), kLayers.end(),
+                                  [&](const auto& row) { return row.first == first.name; });
+  // What follows a layer has its result's sizes.
+  if (layer != kLayers.end()) {
+    const auto& second = building.desc(first.inputs[1]).sizes;
+    facts.sizes += " * " + text_of(second);
+    facts.multiply_adds = layer->second(
+        {building.desc(src).sizes, second, building.desc(dst).sizes, first.attributes});
+  }
+  facts.sizes += " -> " + text_of(building.desc(dst).sizes);
+  return facts;
+}
+
+StepFacts facts_of_copy(const Building& building, const Step& step) {
+  StepFacts facts;
+  facts.kinds = "copy";
+  const Id src = step.inputs.front(), dst = step.outputs.front();
+  facts.type = building.type(src);
+  facts.sizes = text_of(building.desc(src).sizes) + " -> " + text_of(building.desc(dst).sizes);
+  facts.bytes_read = bytes(building, src);
+  facts.bytes_written = bytes(building, dst);
+  return facts;
+}
+
+}  // namespace cpuaccel::graph

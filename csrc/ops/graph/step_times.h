@@ -1,0 +1,73 @@
+// How long the steps of compiled programs take, while somebody asks; and their names for profilers.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "graph/compiled.h"
+
+namespace cpuaccel::ops {
+
+// Off at first. Costs two reads of the clock a step.
+void time_steps(bool on);
+bool steps_are_timed();
+
+// Nanoseconds of a program's last runs, of which a bounded number is kept; threads may add at once.
+class StepTimes {
+ public:
+  // Those of each step, and behind them that of the whole run.
+  using Run = std::vector<int64_t>;
+
+  void add(Run run);
+  void clear();
+  std::vector<Run> runs() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<Run> runs_;
+};
+
+// Times one run, from its construction to its end.
+class TimedRun : public graph::StepWatch {
+ public:
+  TimedRun(StepTimes& times, size_t steps) : times_(times), run_(steps + 1, 0) {}
+  ~TimedRun() override {
+    run_.back() = since(start_);
+    times_.add(std::move(run_));
+  }
+  TimedRun(const TimedRun&) = delete;
+  TimedRun& operator=(const TimedRun&) = delete;
+
+  void begin(size_t, const graph::Step&) override { step_ = Clock::now(); }
+  void end(size_t number) override { run_[number] = since(step_); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static int64_t since(Clock::time_point start) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  }
+
+  StepTimes& times_;
+  StepTimes::Run run_;
+  Clock::time_point start_ = Clock::now(), step_{};
+};
+
+// Names each step for torch.profiler: "cpuaccel::step.Convolution+ReLU".
+class RecordedRun : public graph::StepWatch {
+ public:
+  void begin(size_t number, const graph::Step& step) override;
+  void end(size_t number) override;
+
+ private:
+  std::optional<at::RecordFunction> record_;
+};
+
+}  // namespace cpuaccel::ops
