@@ -134,6 +134,35 @@ TEST(Quantize, FactorsForEachImageAndChannel) {
   }
 }
 
+// Sizes around a block's: 8192 bytes, 64 pixels at least.
+TEST(Quantize, PlanesBecomeChannelsLast) {
+  std::mt19937 generator(5);
+  std::normal_distribution<float> normal(0.0f, 4.0f);
+  for (const QuantizePlanes shape :
+       {QuantizePlanes{1, 3, 224 * 224}, QuantizePlanes{2, 3, 2731}, QuantizePlanes{3, 1, 8193},
+        QuantizePlanes{2, 17, 49}, QuantizePlanes{1, 200, 65}, QuantizePlanes{1, 4, 1}}) {
+    const auto [images, channels, pixels] = shape;
+    const auto count = static_cast<size_t>(images * channels * pixels);
+    std::vector<float> src(count);
+    for (auto& value : src) {
+      value = normal(generator);
+    }
+    std::vector<uint8_t> planes(count), dst(count + 1, 0xa5);
+    quantize_u8(src.data(), planes.data(), static_cast<int64_t>(count), 0.05f, 100);
+    quantize_planes_u8(src.data(), dst.data(), shape, 0.05f, 100);
+    for (int64_t n = 0; n < images; ++n) {
+      for (int64_t c = 0; c < channels; ++c) {
+        for (int64_t p = 0; p < pixels; ++p) {
+          ASSERT_EQ(dst[static_cast<size_t>((n * pixels + p) * channels + c)],
+                    planes[static_cast<size_t>((n * channels + c) * pixels + p)])
+              << channels << "x" << pixels << " at " << n << " " << c << " " << p;
+        }
+      }
+    }
+    EXPECT_EQ(dst.back(), 0xa5);
+  }
+}
+
 TEST(Quantize, LongerThanOneThreadsShare) {
   std::vector<float> src(50'001);
   for (size_t i = 0; i < src.size(); ++i) {

@@ -61,4 +61,14 @@ struct QuantizeRows {
 void quantize_scaled_u8(const float* src, const float* factors, uint8_t* dst,
                         const QuantizeRows& shape, float scale, int32_t zero_point);
 
+// dst[image][pixel][c] = quantize(src[image][c][pixel]): planes become an image whose channels are
+// last, in one pass over memory.
+struct QuantizePlanes {
+  int64_t images;
+  int64_t channels;
+  int64_t pixels;  // of one image
+};
+void quantize_planes_u8(const float* src, uint8_t* dst, const QuantizePlanes& shape, float scale,
+                        int32_t zero_point);
+
 }  // namespace cpuaccel::kernels

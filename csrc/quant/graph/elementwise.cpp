@@ -1,6 +1,7 @@
 // Steps number by number.
 //
-//   op quantize in X [F] out Y  to_*: f32 to u8; of X times F, a factor for each image and channel
+//   op quantize in X [F] out Y  to_*: f32 to u8; of X times F, a factor for each image and channel.
+//                               Images end up with channels last, which is what layers read
 //   op dequantize in X out Y    from_*: u8 to f32
 //   op q_table in X out Y       table=is: 256 entries: any function of one u8
 //   op q_add, q_mul in A B out Y
@@ -68,6 +69,20 @@ void add_quantize(Building& building, const Program&, const Operation& operation
     return;
   }
   const auto q = value_quantizer(operation, "to");
+  const auto& desc = building.desc(operation.inputs[0]);
+  const auto last = graph::dense(desc.sizes, Order::channels_last);
+  if (desc.sizes.size() > 3 && !graph::same_places(desc, last) &&
+      graph::same_places(desc, graph::dense(desc.sizes, Order::contiguous))) {
+    const auto& sizes = desc.sizes;
+    const kernels::QuantizePlanes planes{sizes[0], sizes[1],
+                                         count_of(sizes) / (sizes[0] * sizes[1])};
+    add_function(building, {operation.inputs[0]}, operation.outputs[0], last,
+                 [=](Pointers in, Pointers out) {
+                   kernels::quantize_planes_u8(static_cast<const float*>(in[0]), u8(out[0]), planes,
+                                               q.scale, q.zero_point);
+                 });
+    return;
+  }
   add_each(building, operation, [q](const void* src, void* dst, int64_t count) {
     kernels::quantize_u8(static_cast<const float*>(src), u8(dst), count, q.scale, q.zero_point);
   });
