@@ -95,6 +95,22 @@ TEST_P(QconvTest, Linear) {
   }
 }
 
+// Pixels side by side, apart by a stride, and beside padding; panels that end within eight of them.
+TEST_P(QconvTest, Pointwise) {
+  std::mt19937 random(7);
+  for (const int64_t IC : {16, 33, 1030, 2050}) {
+    for (const int64_t OC : {8, 24, 48, 80, 112}) {
+      for (const int64_t S : {1, 2}) {
+        for (const int64_t P : {0, 1}) {
+          SCOPED_TRACE(testing::Message() << IC << "->" << OC << " stride " << S << " pad " << P);
+          check({{IC, OC, 1, 1, 1, S, S, P, P}, 2, 5, 9, 77}, GetParam().function, DstType::u8,
+                random);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(QconvTest, LargeLinear) {
   std::mt19937 random(2);
   check({{768, 768}, 1, 1, 1, 120}, GetParam().function, DstType::f32, random);

@@ -45,17 +45,37 @@ class Runs {
   // Fills the table for pixels [first, first + count) of N*OH*OW.
   void fill(int64_t first, int64_t count) {
     uint8_t* copy = copies_;
+    if (is_every_pixel_ && src_end_ - (call_.src + (first + count - 1) * shape_.IC) >= reach_) {
+      for (int64_t i = 0; i < count; ++i) {
+        table_[i] = call_.src + (first + i) * shape_.IC;
+      }
+      repeat_last(count);
+      return;
+    }
+    // Of the first; the others are counted up, for dividing takes as long as some of the sums.
+    int64_t n = first / (call_.OH * call_.OW);
+    int64_t oh = first / call_.OW % call_.OH, ow = first % call_.OW;
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t pixel = first + i;
-      const int64_t n = pixel / (call_.OH * call_.OW);
-      const int64_t oh = pixel / call_.OW % call_.OH, ow = pixel % call_.OW;
       const int64_t ih0 = oh * shape_.SH - shape_.PH, iw0 = ow * shape_.SW - shape_.PW;
       for (int64_t tap = 0; tap < layout_.taps; ++tap) {
-        const int64_t kh = layout_.merged_row ? tap : tap / shape_.KW;
-        const int64_t kw = layout_.merged_row ? 0 : tap % shape_.KW;
+        const bool row = layout_.merged_row || layout_.taps == 1;
+        const int64_t kh = row ? tap : tap / shape_.KW;
+        const int64_t kw = row ? 0 : tap % shape_.KW;
         table_[tap * kQconvPanel + i] = run(n, ih0 + kh * shape_.DH, iw0 + kw * shape_.DW, copy);
       }
+      if (++ow == call_.OW) {
+        ow = 0;
+        if (++oh == call_.OH) {
+          oh = 0;
+          ++n;
+        }
+      }
     }
+    repeat_last(count);
+  }
+
+ private:
+  void repeat_last(int64_t count) {
     for (int64_t i = count; i % kQconvTallest != 0; ++i) {
       for (int64_t tap = 0; tap < layout_.taps; ++tap) {
         table_[tap * kQconvPanel + i] = table_[tap * kQconvPanel + count - 1];
@@ -63,7 +83,6 @@ class Runs {
     }
   }
 
- private:
   // Where the run from column iw of row ih lies; `copy` moves on if it has to be put together.
   const uint8_t* run(int64_t n, int64_t ih, int64_t iw, uint8_t*& copy) const {
     const int64_t columns = layout_.merged_row ? shape_.KW : 1;
@@ -95,6 +114,9 @@ class Runs {
   const QconvLayout& layout_;
   const uint8_t* src_end_;
   int64_t reach_;
+  // One tap at each pixel of the source.
+  bool is_every_pixel_ = layout_.taps == 1 && !layout_.merged_row && shape_.SH == 1 &&
+                         shape_.SW == 1 && shape_.PH == 0 && shape_.PW == 0;
   const uint8_t** table_;
   uint8_t *padding_, *copies_;
 };
