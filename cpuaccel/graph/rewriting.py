@@ -27,10 +27,12 @@ def put_regions(graph: Graph, regions: list[Region]) -> None:
         for region in regions
     ]
     put: dict[Node, Node] = {}
+    read = {node for node in graph.nodes if node.users}
     for region, text in zip(regions, texts, strict=True):
         _put(graph, region, text, put)
     if regions:
         stable_topological_sort(graph)
+        _erase_unread(graph, read)
 
 
 def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None:
@@ -56,6 +58,16 @@ def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None
         position = result
     for node in reversed(region.nodes):
         if not node.users:
+            graph.erase_node(node)
+
+
+def _erase_unread(graph: Graph, once_read: set[Node]) -> None:
+    """Erase what only regions have read: attention, of whose results a region takes the first.
+
+    FX would keep it, and all that comes before it, for it may draw random numbers.
+    """
+    for node in reversed(graph.nodes):
+        if node in once_read and not node.users and not node.is_impure(impure_random=False):
             graph.erase_node(node)
 
 

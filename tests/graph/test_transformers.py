@@ -141,3 +141,18 @@ def test_what_is_left_is_said() -> None:
         Lambda(lambda self, x: F.scaled_dot_product_attention(x, x, x)), torch.randn(1, 2, 9, 16)
     )
     assert [left.reason for left in alone.left] == ["attention alone: not measured"]
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_optimized_attention_is_not_computed_beside_its_region(norm_first: bool) -> None:
+    model, x = Layer(norm_first).eval(), torch.randn(2, 16, WIDTH)
+    optimized = cpuaccel.optimize(model, (x,))
+    with torch.no_grad():
+        with torch.profiler.profile() as profile:
+            result = optimized(x)
+        expected = model(x)
+    ran = {event.key for event in profile.key_averages()}
+    assert any("graph_region" in name for name in ran), ran
+    # What only the attention outside of the region would read.
+    assert not [name for name in ran if "addmm" in name or "flash_attention" in name], ran
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
