@@ -43,12 +43,19 @@ class Tokens:
     mask: Tensor
 
 
+def tokenizer() -> Tokenizer:
+    """What takes sentences to pieces of words; at most 256 of them, no more are of use."""
+    found = Tokenizer.from_file(str(folder() / "tokenizer.json"))
+    found.enable_truncation(_LONGEST)
+    found.no_padding()
+    return found
+
+
 def tokenize(sentences: Sequence[str]) -> Tokens:
     """The sentences in pieces of words, filled up to the length of the longest."""
-    tokenizer = Tokenizer.from_file(str(folder() / "tokenizer.json"))
-    tokenizer.enable_truncation(_LONGEST)
-    tokenizer.enable_padding()
-    encoded = tokenizer.encode_batch(list(sentences))
+    pieces = tokenizer()
+    pieces.enable_padding()
+    encoded = pieces.encode_batch(list(sentences))
     return Tokens(
         torch.tensor([each.ids for each in encoded]),
         torch.tensor([each.attention_mask for each in encoded], dtype=torch.bool),

@@ -1,0 +1,120 @@
+"""Serves a model from several processes that share its weights, a set of cores each.
+
+    python examples/serve/server.py --workers 2 --threads 1 --form int8 --port 8080
+    curl -d '{"text": "Which tram goes to the harbour?"}' http://127.0.0.1:8080/embed
+
+Prints a line of JSON when all workers are ready, and for each one that had to be started again.
+SIGTERM ends it when what is in flight is answered.
+"""
+
+import argparse
+import os
+import socket
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serves as `arguments` say; returns the exit code."""
+    options = parser().parse_args(arguments)
+    os.environ.update(environment(options.plugin))
+    import torch
+
+    from examples.serve import cores, servable, supervisor, worker
+
+    torch.set_num_threads(1)  # in the parent: workers set their own
+    try:
+        shares = cores.partition(cores.usable(), options.workers, options.threads)
+        model = servable.make(options.model, options.form)
+        listening = listen(options.host, options.port)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"serve: {error}") from error
+    limits = worker.Limits(options.queue, options.grace)
+    return supervisor.Supervisor(model, listening, shares, limits).run()
+
+
+def environment(plugin: str) -> dict[str, str]:
+    """What is to be set before torch is loaded.
+
+    One thread until a worker sets its own, and cpuaccel on or off.
+    """
+    return {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        # Threads that spin while they wait take the core from the event loop, which has no other.
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
+        "TOKENIZERS_PARALLELISM": "false",
+        "CPUACCEL": {"on": "1", "off": "0"}[plugin],
+    }
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that hears `host`:`port`; port 0 is any that is free.
+
+    Raises:
+        OSError: it is another's, or no address of this machine.
+    """
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise OSError(f"--host {host} --port {port}: {error}") from error
+    listening.listen()
+    return listening
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments, those of replica.py but for how many there are."""
+    found = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    found.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
+    found.add_argument("--threads", type=int, default=1, help="cores of each (default: 1)")
+    add_common(found)
+    return found
+
+
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, got {value}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError(f"expected seconds, 0 or more, got {text}")
+    return value
+
+
+def add_common(found: argparse.ArgumentParser) -> None:
+    """What a server has, however its processes are started."""
+    found.add_argument(
+        "--model",
+        default="examples.serve.sentences:Sentences",
+        metavar="MODULE:CLASS",
+        help="what is served (default: %(default)s)",
+    )
+    found.add_argument("--form", default="prepacked", help="of the model (default: %(default)s)")
+    found.add_argument("--plugin", choices=("on", "off"), default="on", help="cpuaccel")
+    found.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
+    found.add_argument("--port", type=int, default=8080, help="0: any (default: %(default)s)")
+    found.add_argument(
+        "--queue",
+        type=_not_negative,
+        default=16,
+        help="requests that may wait for a worker; others get a 503 (default: %(default)s)",
+    )
+    found.add_argument(
+        "--grace",
+        type=_seconds,
+        default=20.0,
+        help="seconds that requests in flight have after SIGTERM (default: %(default)s)",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""One process that answers: HTTP on an event loop, the model on a thread beside it."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from aiohttp import web
+
+from examples.serve import smaps
+from examples.serve.desk import MAX_BODY, TOO_LARGE, Desk, Reply
+from examples.serve.servable import Servable
+
+_BACKLOG = 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a worker behaves under load and at its end."""
+
+    waiting: int = 16
+    """Requests that may wait for the model; others get a 503."""
+    grace: float = 20.0
+    """Seconds that requests in flight have after SIGTERM."""
+
+
+def run(
+    servable: Servable,
+    listening: socket.socket,
+    cores: Sequence[int],
+    limits: Limits,
+    *,
+    number: int = 0,
+    when_ready: Callable[[], None] = lambda: None,
+    lifeline: int | None = None,
+) -> None:
+    """Answers on `listening` with a thread for each of `cores`, until SIGTERM or SIGINT.
+
+    `lifeline` is the end of a pipe to read from: when the other end is closed, that is as SIGTERM.
+    """
+    os.sched_setaffinity(0, cores)
+    asyncio.run(_Worker(servable, cores, limits, number).serve(listening, when_ready, lifeline))
+
+
+class _Worker:
+    def __init__(
+        self, servable: Servable, cores: Sequence[int], limits: Limits, number: int
+    ) -> None:
+        self._servable, self._cores, self._limits = servable, list(cores), limits
+        self._number = number
+        self._desk = Desk(servable, len(cores), limits.waiting)
+
+    async def serve(
+        self, listening: socket.socket, when_ready: Callable[[], None], lifeline: int | None
+    ) -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, stop.set)
+        if lifeline is not None:
+            loop.add_reader(lifeline, _parent_ended, loop, lifeline, stop)
+        await asyncio.wrap_future(self._desk.warm())
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_post(self._servable.route, self._post)
+        app.router.add_get("/status", self._status)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._limits.grace)
+        await runner.setup()
+        # One connection at a time, so that workers with the same socket get as many.
+        await web.SockSite(runner, listening, backlog=1).start()
+        listening.listen(_BACKLOG)  # the kernel's own queue is to be longer
+        when_ready()
+        await stop.wait()
+        await runner.cleanup()
+        self._desk.close()
+
+    async def _post(self, request: web.Request) -> web.Response:
+        try:
+            raw = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return self._send(TOO_LARGE)
+        return self._send(await self._desk.reply(raw))
+
+    async def _status(self, _: web.Request) -> web.Response:
+        desk = self._desk
+        body = {
+            "pid": os.getpid(),
+            "cores": self._cores,
+            "answered": desk.answered,
+            "refused": desk.refused,
+            "failed": desk.failed,
+            "memory_mib": asdict(smaps.of(os.getpid())),
+        }
+        return self._send(Reply(200, body))
+
+    def _send(self, reply: Reply) -> web.Response:
+        headers = {"X-Worker": str(self._number), **reply.headers}
+        return web.json_response(reply.body, status=reply.status, headers=headers)
+
+
+def _parent_ended(loop: asyncio.AbstractEventLoop, lifeline: int, stop: asyncio.Event) -> None:
+    loop.remove_reader(lifeline)
+    stop.set()
