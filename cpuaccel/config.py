@@ -53,7 +53,9 @@ class Option:
     minimum: int = 0
     maximum: int = _MAX_CAPACITY
     setter: str = ""
-    """Name of the function of `cpuaccel._C` that takes the value; empty: read at import only."""
+    """Name of the function of `cpuaccel._C` that takes the value; empty: there is none."""
+    live: bool = False
+    """Whether it may change without one, because it is read whenever it is needed."""
 
     def check(self, value: object) -> Value:
         """Return `value` if this setting may have it; raise ValueError otherwise."""
@@ -144,6 +146,15 @@ OPTIONS: tuple[Option, ...] = (
         "BF16 arithmetic for fp32 models that ask for it; emulate rounds where the CPU has none.",
     ),
     Option(
+        "deterministic",
+        ("CPUACCEL_DETERMINISTIC",),
+        _parse_switch,
+        False,
+        "0 or 1",
+        "Choose what runs by tables alone, never by timing it.",
+        live=True,
+    ),
+    Option(
         "matmul_table",
         ("CPUACCEL_MATMUL_TABLE",),
         str,
@@ -215,7 +226,7 @@ def set(name: str, value: Value) -> None:
         RuntimeError: the engine cannot take the value any more.
     """
     option = _option("set", name)
-    if not option.setter:
+    if not option.setter and not option.live:
         raise ValueError(
             f"cpuaccel.config.set: name: {name!r} is read from {option.env[0]} when torch is "
             "imported; expected a setting that can change later"
@@ -227,7 +238,7 @@ def set(name: str, value: Value) -> None:
         raise ValueError(
             f"cpuaccel.config.set: value of {name!r}: expected {option.expected}, got {value!r}"
         ) from None
-    if _push is not None:
+    if _push is not None and option.setter:
         _push(option.setter, checked)
     _settings[name] = Setting(option, checked, "config.set")
 

@@ -53,6 +53,7 @@ def test_defaults() -> None:
         ("CPUACCEL_MAX_ISA", "avx2", "max_isa", "avx2"),
         ("CPUACCEL_MAX_ISA", " AVX512_VNNI ", "max_isa", "avx512_vnni"),
         ("CPUACCEL_PROVIDER", "fbgemm", "provider", "fbgemm"),
+        ("CPUACCEL_DETERMINISTIC", "1", "deterministic", True),
         ("CPUACCEL_PRIMITIVE_CACHE_CAPACITY", "0", "primitive_cache_capacity", 0),
         ("LRU_CACHE_CAPACITY", "17", "primitive_cache_capacity", 17),
     ],
@@ -133,6 +134,15 @@ def test_set_before_the_engine_is_loaded_is_kept() -> None:
     pushed: list[tuple[str, object]] = []
     config.attach(lambda setter, value: pushed.append((setter, value)))
     assert pushed == [("set_primitive_cache_capacity", 9)]
+
+
+def test_what_no_engine_takes_may_change_too() -> None:
+    config = _fresh()
+    config.attach(lambda setter, value: pytest.fail(f"{setter} got {value}"))
+    config.set("deterministic", True)
+    assert config.get("deterministic") is True
+    with pytest.raises(ValueError, match="is read from CPUACCEL when torch is imported"):
+        config.set("enabled", False)
 
 
 def test_value_the_engine_refuses_is_not_kept() -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
+from cpuaccel import config as settings
 from cpuaccel.graph import graph_pass, kept, report, saved_reports, whole
 
 
@@ -34,7 +35,9 @@ def compile(
     # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
     patches.setdefault("size_asserts", False)
     whole.keep(gm)
-    ours = graph_pass.put_into(patches, timed=patches.get("max_autotune", config.max_autotune))
+    asked = patches.get("max_autotune", config.max_autotune)
+    timed = asked and not settings.get("deterministic")
+    ours = graph_pass.put_into(patches, timed=timed)
     key = saved_reports.key_of(gm, example_inputs, (mode, options, ours.uuid()))
     compiled = compile_fx(
         gm, example_inputs, config_patches=patches, decompositions=kept.without_kept()

@@ -1,8 +1,8 @@
 """Every graph is compiled anew, and what is taken of it is the same on every machine.
 
 What Inductor finds on disk tells nothing of partitions, and the measured table has other rows for
-other CPUs: tests that assert partitions have a table of their own. `bf16` skips where there are no
-layers of that type.
+other CPUs: tests that assert partitions have a table of their own. Nothing is chosen by timing
+it but where a test asks for that. `bf16` skips where there are no layers of that type.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from torch._inductor import config
+from torch._inductor import config as inductor
 
+from cpuaccel import config
 from cpuaccel.graph import choice_table
 from graph import _bf16
 
@@ -39,8 +40,16 @@ def _no_caches_on_disk(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("caches"):
         yield
         return
-    with config.patch(force_disable_caches=True):
+    with inductor.patch(force_disable_caches=True):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _deterministic() -> Iterator[None]:
+    before = config.get("deterministic")
+    config.set("deterministic", True)
+    yield
+    config.set("deterministic", before)
 
 
 @pytest.fixture(autouse=True)

@@ -11,12 +11,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
+from cpuaccel import config
 from cpuaccel.graph import timing
 from graph._compiled import Lambda, needs_onednn, seen
 
 pytestmark = needs_onednn
 
 _TIMED = re.compile(r"timed: [\d.]+ (ms|us) here, [\d.]+ (ms|us) in Inductor$")
+
+
+@pytest.fixture(autouse=True)
+def _timed(_deterministic: None) -> None:
+    config.set("deterministic", False)
 
 
 def _model() -> nn.Module:
@@ -87,6 +93,13 @@ def test_options_ask_for_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_it_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = _tell(monkeypatch, 1e-3, 2e-3)
     seen(_model(), _x())
+    assert not asked
+
+
+def test_nor_where_nothing_may_be_chosen_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    config.set("deterministic", True)
+    asked = _tell(monkeypatch, 2e-3, 1e-3)
+    assert seen(_model(), _x(), mode="max-autotune").regions
     assert not asked
 
 
