@@ -45,5 +45,5 @@ def __getattr__(name: str) -> _Any:
     if name == "gnn":
         return _importlib.import_module("cpuaccel.gnn")
     if name == "optimize":
-        return _importlib.import_module("cpuaccel.graph.optimized").optimize
+        return _importlib.import_module("cpuaccel.graph.optimizing").optimize
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

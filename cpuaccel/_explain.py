@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from cpuaccel import _native
 from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
 from cpuaccel._explain_gnn import graph_rows
-from cpuaccel._explain_graph import compiled_rows
+from cpuaccel._explain_graph import compiled_rows, optimized_footer
 from cpuaccel._explain_prepacked import left_note, prepacked_rows
 from cpuaccel._explain_script import script_rows
 from cpuaccel._explanation import Explanation, Row
@@ -55,7 +55,8 @@ def explain_model(model: nn.Module) -> Explanation:
     rows = walk.rows
     if not any(row.problem or "quantized" in row.op for row in rows):
         rows = list(without_quint8(rows))
-    return Explanation(rows, [*fused_footer(rows, model), *_footer()])
+    footer = [*fused_footer(rows, model), *optimized_footer(model), *_footer()]
+    return Explanation(rows, footer)
 
 
 class _Walk:

@@ -11,11 +11,14 @@ from torch import nn
 from cpuaccel._explanation import Row
 
 
-def compiled_rows(module: nn.Module) -> Iterator[Row] | None:
-    """Return the rows of a compiled or optimized model; None if `module` is neither."""
-    optimized: Any = sys.modules.get("cpuaccel.graph.optimized")
-    if optimized is not None and isinstance(module, optimized.Optimized):
-        return _rows(list(module.reports), "torch")
+def compiled_rows(module: Any) -> Iterator[Row] | None:
+    """Return the rows of a compiled or optimized model; None if `module` is neither.
+
+    None too if an optimized model runs as it is.
+    """
+    if _is_optimized(module):
+        reports = list(module.reports)
+        return _rows(reports, "torch") if reports else None
     dynamo: Any = sys.modules.get("torch._dynamo")
     if dynamo is None or not isinstance(module, dynamo.OptimizedModule):
         return None
@@ -31,6 +34,19 @@ def compiled_rows(module: nn.Module) -> Iterator[Row] | None:
     return _rows([latest[each] for each in ids], "inductor")
 
 
+def optimized_footer(model: nn.Module) -> Iterator[str]:
+    """Yield what `cpuaccel.optimize` found out of `model`, or of what is in it."""
+    modules: Any = model.modules()
+    for module in modules:
+        if _is_optimized(module):
+            yield from (f"optimize: {verdict}" for verdict in module.verdicts)
+
+
+def _is_optimized(module: object) -> bool:
+    optimized: Any = sys.modules.get("cpuaccel.graph.optimized")
+    return optimized is not None and isinstance(module, optimized.Optimized)
+
+
 def _compile_ids(module: Any) -> set[str]:
     """Return Dynamo's numbers of what it compiled of the code that the module's forward runs."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
@@ -44,13 +60,16 @@ def _compile_ids(module: Any) -> set[str]:
 
 
 def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
-    ours = sys.modules["cpuaccel.graph.bridge"].OWN if reports else ()
-    kept = sys.modules["cpuaccel.graph.kept_linears"].KIND if reports else ""
+    if not reports:
+        return
+    from cpuaccel.graph.bridge import OWN
+    from cpuaccel.graph.kept_linears import KIND
+
     for number, report in enumerate(reports):
         graph = report.compile_id or str(number)
         for call, region in enumerate(report.regions):
             for part in region:
-                own = part.kinds[0] == kept or all(kind in ours for kind in part.kinds)
+                own = part.kinds[0] == KIND or all(kind in OWN for kind in part.kinds)
                 yield Row(
                     f"graph {graph} call {call}",
                     "+".join(part.kinds),

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
+_LEAST_SECONDS = 1e-3
+_LEAST_ROUNDS = 3
+
 
 def medians(
     calls: Mapping[str, Callable[[], object]],
@@ -30,3 +33,32 @@ def medians(
                     call()
                 samples[name].append((time.perf_counter() - start) / repeats[name])
     return {name: statistics.median(seconds[1:]) for name, seconds in samples.items()}
+
+
+def within(
+    calls: Mapping[str, Callable[[], object]], budget: float, rounds: int = 30
+) -> dict[str, list[float]]:
+    """Return the seconds of one of each of `calls`, a figure a round.
+
+    Each round starts with another one, and takes as many calls of each as last a millisecond. After
+    `budget` seconds no further round starts, but three always run.
+    """
+    start = time.perf_counter()
+    repeats = {}
+    for name, call in calls.items():
+        call()
+        before = time.perf_counter()
+        call()
+        repeats[name] = max(1, round(_LEAST_SECONDS / max(time.perf_counter() - before, 1e-9)))
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    for number in range(rounds):
+        if number >= _LEAST_ROUNDS and time.perf_counter() - start > budget:
+            break
+        first = number % len(names)
+        for name in (*names[first:], *names[:first]):
+            before = time.perf_counter()
+            for _ in range(repeats[name]):
+                calls[name]()
+            samples[name].append((time.perf_counter() - before) / repeats[name])
+    return samples

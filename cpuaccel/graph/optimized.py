@@ -1,42 +1,31 @@
-"""`cpuaccel.optimize(model, example_inputs)`: oneDNN's partitions from eager, without compiling."""
+"""What `cpuaccel.optimize` returns: a model that runs what was captured of it, or itself."""
 
 from __future__ import annotations
 
 import copy
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.fx import Graph, GraphModule
-from torch.utils._pytree import tree_flatten
+from torch import nn
 
-from cpuaccel import _log, _native
-from cpuaccel.graph import choice, converted, regions, report, rewriting, torch_program
+from cpuaccel import _log, _native, config
+from cpuaccel.graph import kinds, report, trial
 from cpuaccel.graph.attributes import Attributes
-from cpuaccel.quant import engine, lower
+from cpuaccel.graph.capture import Capture, capture
+from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
+from cpuaccel.quant import engine
 
-_aten: Any = torch.ops.aten
+KEPT_KINDS = 16
+"""Kinds of inputs for which something is captured; the model itself runs for more."""
 
-_KEPT_SHAPES = 16
+_KEPT_REFUSALS = 64
+"""Kinds of inputs that something was tried for in vain; nothing is tried after them."""
 
-# Ops of torch that are others underneath: those are what oneDNN's are made from.
-_TAKEN_APART = (
-    _aten.conv1d.default,
-    _aten.conv2d.default,
-    _aten.conv2d.padding,
-    _aten.conv3d.default,
-    _aten.conv_transpose2d.input,
-    _aten.linear.default,
-    _aten.matmul.default,
-    _aten.layer_norm.default,
-    _aten.adaptive_avg_pool2d.default,
-    _aten.max_pool2d.default,
-    _aten.scaled_dot_product_attention.default,
-)
+TIME_BUDGET = 1.0
+"""Seconds in which the plan and the model take turns."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +34,50 @@ class _Captured:
 
     run: Callable[..., Any] | None
     report: report.Report | None
+    verdict: Verdict
     why_not: str = ""
+    capture: Capture | None = None
 
 
 class Optimized(nn.Module):
     """A model that runs what was captured of it, and itself wherever that does not hold.
 
-    It has the model as `model`, whose weights both share.
+    It has the model as `model`, whose weights both share. What is captured for inputs of a kind
+    (types, sizes, strides, values of what is no tensor) is compared with the model once, by the
+    bounds of `cpuaccel.graph.bounds`; the first that is within them is timed against it too.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, time_budget: float = TIME_BUDGET) -> None:
         super().__init__()
         self.model = model
+        self.time_budget = time_budget
         self.train(model.training)
-        self._captured: OrderedDict[Any, _Captured] = OrderedDict()
+        self._captured: dict[Hashable, _Captured] = {}
+        self._refused: dict[Hashable, _Captured] = {}
+        self._first: Verdict | None = None
+        self._has_tried = False
+        self._was_timed = False
+        self._is_slower = False
+        self._said_full = False
         self._attributes: Attributes | None = None
         self._lock = threading.Lock()
+        self._capturing = threading.RLock()
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What was found out for the example inputs; after loading or copying, of the first call's.
+
+        None before it.
+        """
+        return self._first
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """What was found out for each kind of inputs that is kept, the example's first."""
+        with self._lock:
+            kept = [each.verdict for each in (*self._captured.values(), *self._refused.values())]
+        first = [] if self._first is None else [self._first]
+        return first + [each for each in kept if each is not self._first]
 
     @property
     def reports(self) -> list[report.Report]:
@@ -70,21 +87,48 @@ class Optimized(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
+        # While something else is traced it is to see the model.
+        if torch.compiler.is_dynamo_compiling() or torch._C._len_torch_dispatch_stack():
+            return self.model(*args, **kwargs)
         reason = self._why_not()
-        if not reason:
-            captured = self._captured_for(args, kwargs)
-            if captured.run is not None:
-                return captured.run(*args, **kwargs)
-            reason = captured.why_not
-        _native.load().count_fallback("optimize", reason)
-        return self.model(*args, **kwargs)
+        try:
+            if not reason:
+                captured = self._captured_for(args, kwargs)
+                if captured.run is not None:
+                    return captured.run(*args, **kwargs)
+                reason = captured.why_not
+            _native.load().count_fallback("optimize", reason)
+            return self.model(*args, **kwargs)
+        except Exception as error:
+            self._name_expected(error, args, kwargs)
+            raise
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Optimized:
-        return Optimized(copy.deepcopy(self.model, memo))
+        return Optimized(copy.deepcopy(self.model, memo), self.time_budget)
 
     def __reduce__(self) -> Any:
-        # What was captured is captured again where it is loaded.
-        return Optimized, (self.model,)
+        # What was captured is captured again where it is loaded, and timed there.
+        return Optimized, (self.model, self.time_budget)
+
+    def settle(self, verdict: Verdict, is_slower: bool) -> None:
+        """Take what was found out elsewhere; if `is_slower`, the model runs for all inputs."""
+        self._first, self._is_slower = verdict, is_slower
+        self._has_tried = self._was_timed = True
+
+    def capture_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture | None:
+        """Return what runs for these inputs; None where the model does.
+
+        Raises:
+            Exception: what the model raises.
+        """
+        reason = self._why_not()
+        if reason:
+            self._first = Verdict(kinds.describe(args, kwargs), MODEL, reason)
+            return None
+        captured = self._captured_for(args, kwargs)
+        if captured.run is None and captured.verdict.difference is None:
+            self.model(*args, **kwargs)  # so that what is wrong with the inputs shows now
+        return captured.capture if captured.run is not None else None
 
     def _why_not(self) -> str:
         if not engine.is_enabled():
@@ -93,104 +137,122 @@ class Optimized(nn.Module):
             return "training mode"
         if torch.is_grad_enabled() and any(each.requires_grad for each in self.parameters()):
             return "gradients may be asked for: call it under torch.no_grad()"
+        if self._is_slower:
+            return "slower than the model for the example inputs"
         return ""
 
     def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
-        key = _key(args, kwargs)
+        key = kinds.key_of(args, kwargs)
+        if key is None:
+            where, problem = kinds.problem_of(args, kwargs)
+            like = f", as in {self._first.inputs}" if self._first is not None else ""
+            return self._by_model(args, kwargs, f"input {where}: {problem}{like}")
+        found = self._find(key)
+        if found is None:
+            # Calls for which there is something do not wait for this.
+            with self._capturing:
+                found = self._find(key) or self._make(key, args, kwargs)
+        return found
+
+    def _find(self, key: Hashable) -> _Captured | None:
         with self._lock:
             if self._attributes is not None and not self._attributes.are_as_before():
                 self._captured.clear()
+                self._refused.clear()
                 self._attributes = None
-            captured = self._captured.get(key)
-            if captured is None:
-                captured = self._captured[key] = _capture(self.model, args, kwargs)
-                self._attributes = self._attributes or Attributes(self.model)
-                if len(self._captured) > _KEPT_SHAPES:
-                    self._captured.popitem(last=False)
-            self._captured.move_to_end(key)
-        return captured
+            return self._captured.get(key) or self._refused.get(key)
 
+    def _make(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+        with self._lock:
+            is_full = len(self._captured) >= KEPT_KINDS or len(self._refused) >= _KEPT_REFUSALS
+            attributes = self._attributes or Attributes(self.model)
+        if is_full:
+            return self._say_full(args, kwargs)
+        made = self._made(args, kwargs)
+        with self._lock:
+            self._attributes = attributes
+            if made.capture is not None:
+                self._captured[key] = made
+            else:
+                self._refused[key] = made
+            if not self._has_tried:
+                self._first, self._has_tried = made.verdict, True
+        if self._is_slower or (made.run is None and made.verdict.difference is not None):
+            _log.logger.warning("optimize: %s", made.verdict)
+        else:
+            _log.logger.info("optimize: %s", made.verdict)
+        return made
 
-def optimize(model: nn.Module, example_inputs: Any) -> Optimized:
-    """Return `model` with oneDNN's partitions in it, for inference in eager mode.
+    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+        inputs = kinds.describe(args, kwargs)
+        try:
+            made = capture(self.model, args, kwargs)
+        except Exception as error:
+            reason = f"not captured: {_log.first_line(error)}"
+            _log.logger.warning("optimize: the model runs as it is: %s", reason)
+            return _Captured(None, None, Verdict(inputs, MODEL, reason), reason)
+        if not any(made.report.regions):
+            reason = "nothing of it is taken"
+            verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
+            return _Captured(None, made.report, verdict, reason, made)
+        with torch.no_grad():
+            return self._tried(made, trial.Trial(self.model, made, args, kwargs), inputs)
 
-    `example_inputs` is a tuple of what a call brings; other sizes are captured when they come. The
-    weights are the model's own, and may change.
+    def _tried(self, made: Capture, tried: trial.Trial, inputs: str) -> _Captured:
+        difference, remark = tried.difference()
+        behind = f" ({remark})" if remark else ""
+        if not difference.is_within:
+            reason = "the plan's results are off" + behind
+            verdict = Verdict(inputs, MODEL, reason, made.arithmetic, difference)
+            return _Captured(None, None, verdict, reason)
+        untimed, self._was_timed = self._why_untimed(), True
+        if untimed:
+            reason = f"not timed: {untimed}" + behind
+            verdict = Verdict(inputs, PLAN, reason, made.arithmetic, difference)
+            return _Captured(made.run, made.report, verdict, "", made)
+        seconds = trial.times({"": tried}, self.time_budget)
+        self._is_slower = is_slower(seconds[PLAN], seconds[MODEL])
+        runs = MODEL if self._is_slower else PLAN
+        reason = ("the plan is slower" if self._is_slower else "it is not slower") + behind
+        verdict = Verdict(inputs, runs, reason, made.arithmetic, difference, medians_of(seconds))
+        if self._is_slower:
+            return _Captured(None, None, verdict, "slower than the model for the example inputs")
+        return _Captured(made.run, made.report, verdict, "", made)
 
-    Raises:
-        TypeError: `model` is no module, or `example_inputs` no tuple or list.
-        ValueError: `model` is in training mode.
-    """
-    if not isinstance(model, nn.Module):
-        raise TypeError(
-            f"cpuaccel.optimize: model: expected a torch.nn.Module, got {type(model).__name__}"
-        )
-    if not isinstance(example_inputs, (tuple, list)):
-        raise TypeError(
-            "cpuaccel.optimize: example_inputs: expected a tuple of what a call brings, got "
-            f"{type(example_inputs).__name__}"
-        )
-    if model.training:
-        raise ValueError(
-            "cpuaccel.optimize: model: expected one in eval mode (model.eval()), got one in"
-            " training mode"
-        )
-    optimized = Optimized(model)
-    with torch.no_grad():
-        optimized(*example_inputs)
-    return optimized
+    def _why_untimed(self) -> str:
+        if self._was_timed:
+            return "the example inputs were"
+        if config.get("deterministic"):
+            return "CPUACCEL_DETERMINISTIC"
+        return "" if self.time_budget > 0 else "time_budget is 0"
 
+    def _by_model(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> _Captured:
+        verdict = Verdict(kinds.describe(args, kwargs), MODEL, reason)
+        return _Captured(None, None, verdict, reason)
 
-def _capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
-    try:
-        return _Captured(*_graph_of(model, args, kwargs))
-    except Exception as error:
-        reason = _log.first_line(error)
-        _log.logger.warning("optimize: the model runs as it is: %s", reason)
-        return _Captured(None, None, f"not captured: {reason}")
+    def _say_full(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+        with self._lock:
+            full = self._captured if len(self._captured) >= KEPT_KINDS else self._refused
+            kept = [each.verdict.inputs for each in full.values()]
+            is_new, self._said_full = not self._said_full, True
+        tried = "captured" if full is self._captured else "tried in vain"
+        reason = f"{len(kept)} other kinds of inputs are {tried}, the first {kept[0]}"
+        if is_new:
+            _log.logger.warning(
+                "optimize: the model runs as it is for %s: %d other kinds of inputs are %s: %s;"
+                " torch.compile(dynamic=True) has one graph for all sizes",
+                kinds.describe(args, kwargs),
+                len(kept),
+                tried,
+                "; ".join(kept),
+            )
+        return self._by_model(args, kwargs, reason)
 
-
-def _graph_of(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[GraphModule, report.Report]:
-    if converted.is_converted(model):
-        model = lower(model)
-    table = torch.export.default_decompositions()
-    table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
-    with torch.no_grad():
-        exported = torch.export.export(model, args, kwargs, strict=False)
-        captured: Any = exported.run_decompositions(table_of).module(check_guards=False)
-    graph = captured.graph
-    written = {node.args[0] for node in graph.nodes if node.target is _aten.copy_.default}
-    weights = {node for node in graph.find_nodes(op="get_attr") if node not in written}
-    with choice.against_eager():
-        found = regions.cut(graph, weights)
-    made = report.describe(found)
-    rewriting.put_regions(graph, found.regions)
-    _views_of_numbers(graph)
-    graph.eliminate_dead_code()
-    captured.recompile()
-    report.keep(made)
-    return captured, made
-
-
-def _views_of_numbers(graph: Graph) -> None:
-    """Let views copy: what a region returns may lie in another way than what it stands for."""
-    for node in graph.nodes:
-        if node.target in torch_program.VIEWS:
-            node.target = _aten.reshape.default
-
-
-def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    leaves, spec = tree_flatten((args, kwargs))
-    return (
-        spec,
-        tuple(
-            (each.shape, each.stride(), each.dtype, each.device)
-            if isinstance(each, Tensor)
-            else each
-            for each in leaves
-        ),
-        torch.is_autocast_enabled("cpu"),
-        torch.get_autocast_dtype("cpu"),
-    )
+    def _name_expected(
+        self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Add to what the model raised what it was optimized for, if that is something else."""
+        expected = "" if self._first is None else self._first.inputs
+        given = kinds.describe(args, kwargs)
+        if expected not in ("", given) and hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"cpuaccel.optimize: called with {given}, optimized for {expected}")

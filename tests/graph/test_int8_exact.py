@@ -66,7 +66,7 @@ print("fine")
 def test_it_is_exact(isa: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT],
-        env={**os.environ, "CPUACCEL_MAX_ISA": isa},
+        env={**os.environ, "CPUACCEL_MAX_ISA": isa, "CPUACCEL_DETERMINISTIC": "1"},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -1,0 +1,85 @@
+"""How far a model that runs in another way may be from torch's, for each arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+FP32_BOUND = 1e-4
+ROUNDING = 1e-2
+"""Errors below it may be rounding that the net makes larger; those above are not asked about."""
+ROUNDING_FACTOR = 2.0
+HALF_FACTOR, HALF_SLACK = 2.0, 0.01
+# An engine may round a sum or an average at the border between two steps to the other one.
+INT8_BOUND = 0.05
+
+BOUNDS = {
+    "fp32": f"largest difference from eager at most {FP32_BOUND:g} of the output's largest value; "
+    f"or, of a net that is ill-conditioned, from float64 at most {ROUNDING_FACTOR:g} times eager's",
+    "bf16": f"distance from fp32's eager output, over that output's norm, at most {HALF_FACTOR:g} "
+    f"times that of eager in bf16, plus {HALF_SLACK:g}",
+    "int8": f"distance from eager in int8, over that output's norm, at most {INT8_BOUND:g}",
+}
+"""By arithmetic. That of fp16 is bf16's."""
+
+Judge = Callable[[Tensor, Tensor, Tensor], tuple[float, float]]
+"""What the error of a tensor is and might be, of one found, eager's and an exact one."""
+
+
+def fp32_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    """Return the largest difference from eager over eager's largest value, and its bound."""
+    return _largest(found, eager) / _scale(eager), FP32_BOUND
+
+
+def rounding_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    """Return the largest difference from `exact`, float64's, and what that of eager allows."""
+    ours, theirs = (_largest(each, exact) / _scale(exact) for each in (found, eager))
+    return ours, ROUNDING_FACTOR * theirs
+
+
+def half_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    """Return the distance from `exact`, fp32's, and what that of eager in 16 bits allows."""
+    ours, theirs = (distance(each, exact) for each in (found, eager))
+    return ours, HALF_FACTOR * theirs + HALF_SLACK
+
+
+def half_error_from_eager(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    """Return the distance from eager in 16 bits: within this bound it is within half_error's."""
+    return distance(found, eager), HALF_SLACK
+
+
+def int8_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    """Return the distance from eager in int8, and its bound."""
+    return distance(found, eager), INT8_BOUND
+
+
+def differences(found: Tensor, other: Tensor) -> Tensor:
+    """Return the size of each difference as float64; 0 where both are the same NaN or infinity."""
+    found, other = plain(found), plain(other)
+    same = (found == other) | (found.isnan() & other.isnan())
+    return torch.where(same, 0.0, (found - other).abs())
+
+
+def distance(found: Tensor, other: Tensor) -> float:
+    """Return the norm of the difference over the norm of `other`."""
+    norm = float(torch.nan_to_num(plain(other), nan=0.0, posinf=0.0, neginf=0.0).norm())
+    return float(differences(found, other).norm()) / max(norm, torch.finfo(torch.float32).tiny)
+
+
+def _largest(found: Tensor, other: Tensor) -> float:
+    return float(differences(found, other).max()) if found.numel() else 0.0
+
+
+def _scale(tensor: Tensor) -> float:
+    values = torch.nan_to_num(plain(tensor), nan=0.0, posinf=0.0, neginf=0.0).abs()
+    largest = float(values.max()) if values.numel() else 0.0
+    return max(largest, torch.finfo(torch.float32).tiny)
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """Return the numbers of a tensor of any type as float64."""
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    return torch.view_as_real(tensor).double() if tensor.is_complex() else tensor.double()

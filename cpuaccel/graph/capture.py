@@ -1,0 +1,162 @@
+"""A model as a graph with our regions in it, which torch runs op by op, for inputs of one kind."""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
+
+from cpuaccel import _native
+from cpuaccel.graph import choice, converted, regions, report, rewriting, torch_program
+from cpuaccel.graph.bridge import QUANTIZED
+from cpuaccel.quant import lower
+
+_aten: Any = torch.ops.aten
+
+# Ops of torch that are others underneath: those are what oneDNN's are made from.
+_TAKEN_APART = (
+    _aten.conv1d.default,
+    _aten.conv2d.default,
+    _aten.conv2d.padding,
+    _aten.conv3d.default,
+    _aten.conv_transpose2d.input,
+    _aten.linear.default,
+    _aten.matmul.default,
+    _aten.layer_norm.default,
+    _aten.adaptive_avg_pool2d.default,
+    _aten.max_pool2d.default,
+    _aten.scaled_dot_product_attention.default,
+)
+
+_HALVES = (torch.bfloat16, torch.float16)
+
+# torch.export patches torch itself while it traces: one thread at a time.
+_exporting = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A graph that computes what a model does."""
+
+    run: Callable[..., Any]
+    report: report.Report
+    arithmetic: str
+    """fp32, bf16 or int8: by which bound it is judged."""
+    buffers: tuple[Tensor, ...]
+    """The model's tensors that a call writes to."""
+    writes_inputs: bool
+    """Whether it writes to what it is called with."""
+
+
+def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
+    """Trace `model` and put regions in. Its weights are shared; the model itself is not touched.
+
+    Raises:
+        Exception: what torch.export raises of a model that it cannot trace, or the model itself.
+    """
+    quantized = converted.is_converted(model)
+    traced = structure_of(lower(model) if quantized else model)
+    table = torch.export.default_decompositions()
+    table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
+    with _exporting, torch.no_grad():
+        exported = torch.export.export(traced, args, kwargs, strict=False)
+        captured: Any = exported.run_decompositions(table_of).module(check_guards=False)
+    graph = captured.graph
+    _casts(graph)
+    written = {node.args[0] for node in graph.nodes if node.target is _aten.copy_.default}
+    weights = {node for node in graph.find_nodes(op="get_attr") if node not in written}
+    with choice.against_eager():
+        found = regions.cut(graph, weights)
+    made = report.describe(found)
+    rewriting.put_regions(graph, found.regions)
+    _views_of_numbers(graph)
+    graph.eliminate_dead_code()
+    captured.recompile()
+    report.keep(made)
+    if quantized or any(kind in QUANTIZED for kinds in made.kinds() for kind in kinds):
+        arithmetic = "int8"
+    else:
+        arithmetic = "bf16" if _has_halves(model, graph) else "fp32"
+    return Capture(
+        captured,
+        made,
+        arithmetic,
+        _attributes(captured, written),
+        any(node.op == "placeholder" for node in written),
+    )
+
+
+def structure_of(model: nn.Module) -> nn.Module:
+    """Return modules of the same structure that hold the very tensors of `model`.
+
+    While torch.export traces a module, its parameters are fake ones: in these, and not under the
+    hands of other threads that call the model.
+    """
+    # Without __new__: that of a GraphModule makes a class.
+    mirrors: dict[int, Any] = {
+        id(module): object.__new__(type(module))
+        for module in model.modules()
+        if not isinstance(module, torch.jit.ScriptModule)
+    }
+    for module in model.modules():
+        mirror = mirrors.get(id(module))
+        if mirror is not None:
+            attributes = {name: _mirrored(each, mirrors) for name, each in vars(module).items()}
+            mirror.__dict__.update(attributes)
+    mirrored: nn.Module = mirrors.get(id(model), model)
+    return mirrored
+
+
+def _mirrored(value: Any, mirrors: dict[int, Any]) -> Any:
+    """Return an attribute with the mirrors of modules in it; containers of torch's own are new."""
+    if id(value) in mirrors:
+        return mirrors[id(value)]
+    if isinstance(value, types.MethodType) and id(value.__self__) in mirrors:
+        return types.MethodType(value.__func__, mirrors[id(value.__self__)])
+    if type(value) in (list, tuple, set):
+        return type(value)(_mirrored(each, mirrors) for each in value)
+    if type(value) is dict:
+        return {name: _mirrored(each, mirrors) for name, each in value.items()}
+    return value
+
+
+def _casts(graph: Graph) -> None:
+    """Let casts, such as autocast's, be those that are looked through at weights."""
+    for node in graph.find_nodes(op="call_function", target=_aten._to_copy.default):
+        options = {name: value for name, value in node.kwargs.items() if value is not None}
+        before, after = (each.meta["val"].dtype for each in (node.args[0], node))
+        if options.keys() == {"dtype"} and before != after:
+            node.target = torch.ops.prims.convert_element_type.default
+            node.args, node.kwargs = (node.args[0], after), {}
+
+
+def _views_of_numbers(graph: Graph) -> None:
+    """Let views copy: what a region returns may lie in another way than what it stands for."""
+    for node in graph.nodes:
+        if node.target in torch_program.VIEWS:
+            node.target = _aten.reshape.default
+
+
+def _has_halves(model: nn.Module, graph: Graph) -> bool:
+    """Say whether something is computed in 16 bits: by its type, or as the process asks for."""
+    if _native.load().fastmath_asked():
+        return True
+    held = (*model.parameters(), *model.buffers())
+    values = [leaf for node in graph.nodes for leaf in tree_leaves(node.meta.get("val"))]
+    return any(isinstance(each, Tensor) and each.dtype in _HALVES for each in (*held, *values))
+
+
+def _attributes(captured: GraphModule, nodes: set[Node]) -> tuple[Tensor, ...]:
+    found = []
+    for node in nodes:
+        if node.op == "get_attr":
+            owner, _, name = str(node.target).rpartition(".")
+            found.append(getattr(captured.get_submodule(owner), name))
+    return tuple(found)

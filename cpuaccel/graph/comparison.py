@@ -1,0 +1,161 @@
+"""What a model returns, found in another way and held against its own: leaf by leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_structure
+
+from cpuaccel.graph import bounds
+from cpuaccel.graph.leaves import named_leaves
+
+_FROM_EAGER = {
+    "fp32": bounds.fp32_error,
+    "bf16": bounds.half_error_from_eager,
+    "int8": bounds.int8_error,
+}
+_FROM_EXACT = {"fp32": bounds.rounding_error, "bf16": bounds.half_error}
+
+Results = Mapping[str, Any]
+"""By name, what a model returned or left in tensors: of torch's pytrees."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest difference of all outputs, beside its bound."""
+
+    error: float
+    allowed: float
+    where: str = ""
+    """The output, and the number in it where the two are furthest apart."""
+    against: str = "the model"
+    """What it is a difference from: the model, or the model in float64 or fp32."""
+    problem: str = ""
+    """Of results that cannot be compared: the other type, shape or structure."""
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it is within its bound. Not a number is not."""
+        return not self.problem and self.error <= self.allowed
+
+    def __str__(self) -> str:
+        if self.problem:
+            return self.problem
+        where = f" at {self.where}" if self.where else ""
+        return f"{self.error:.2g} from {self.against}{where}, at most {self.allowed:.2g}"
+
+
+def compare(
+    found: Results, eager: Results, arithmetic: str, exact: Callable[[], Results | None]
+) -> Difference:
+    """Return how far `found` is from `eager`, which a model returned, by `bounds.BOUNDS`.
+
+    `exact` computes the same with more digits, and is asked where rounding may be the reason.
+    """
+    problem = _misfit(found, eager)
+    if problem:
+        return Difference(float("inf"), 0.0, problem=problem)
+    difference = _worst(found, eager, eager, _FROM_EAGER[arithmetic])
+    judge = _FROM_EXACT.get(arithmetic)
+    if difference.is_within or judge is None or not difference.allowed:
+        return difference
+    if arithmetic == "fp32" and not difference.error < bounds.ROUNDING:
+        return difference
+    reference = exact()
+    if reference is None or tree_structure(reference) != tree_structure(eager):
+        return difference
+    name = "the model in " + ("float64" if arithmetic == "fp32" else "fp32")
+    return _worst(found, eager, reference, judge, name)
+
+
+def total_distance(found: Results, other: Results) -> float:
+    """Return the norm of all differences of floats over the norm of those of `other`.
+
+    Raises:
+        ValueError: they are of different structures or sizes.
+    """
+    problem = _misfit(found, other, same_types=False)
+    if problem:
+        raise ValueError(problem)
+    pairs = [
+        (bounds.plain(ours).flatten(), bounds.plain(theirs).flatten())
+        for ours, theirs in zip(tree_leaves(found), tree_leaves(other), strict=True)
+        if isinstance(theirs, Tensor) and theirs.is_floating_point()
+    ]
+    if not pairs:
+        return 0.0
+    return bounds.distance(*(torch.cat(each) for each in zip(*pairs, strict=True)))
+
+
+def _misfit(found: Results, eager: Results, same_types: bool = True) -> str:
+    ours, theirs = tree_structure(found), tree_structure(eager)
+    if ours != theirs:
+        return f"the result is {ours}, the model's {theirs}"
+    for (where, a), (_, b) in zip(_leaves(found), _leaves(eager), strict=True):
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            if a.shape != b.shape or (same_types and a.dtype != b.dtype):
+                return f"{where} is {_kind(a)}, the model's {_kind(b)}"
+        elif type(a) is not type(b):
+            return f"{where} is of type {type(a).__name__}, the model's of {type(b).__name__}"
+    return ""
+
+
+def _leaves(results: Results) -> list[tuple[str, Any]]:
+    return [leaf for name, tree in results.items() for leaf in named_leaves(name, tree)]
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _worst(
+    found: Results, eager: Results, exact: Results, judge: bounds.Judge, against: str = "the model"
+) -> Difference:
+    leaves = [_leaves(each) for each in (found, eager, exact)]
+    worst = Difference(0.0, 0.0)
+    for (where, a), (_, b), (_, c) in zip(*leaves, strict=True):
+        each = _difference(a, b, c, judge, where, against)
+        if not each.is_within:
+            return each
+        if each.allowed and (not worst.allowed or _share(each) > _share(worst)):
+            worst = each
+    return worst
+
+
+def _share(difference: Difference) -> float:
+    return difference.error / difference.allowed
+
+
+def _difference(
+    found: Any, eager: Any, exact: Any, judge: bounds.Judge, where: str, against: str
+) -> Difference:
+    if not isinstance(found, Tensor):
+        # Numbers, strings and the like: the same, or not.
+        return Difference(0.0 if _is_same(found, eager) else 1.0, 0.0, where)
+    if found.is_quantized or found.is_floating_point() or found.is_complex():
+        error, allowed = judge(found, eager, exact)
+        return Difference(error, allowed, _furthest(found, eager, where), against)
+    differing = found != eager
+    share = float(differing.double().mean()) if found.numel() else 0.0
+    return Difference(share, 0.0, _furthest(found, eager, where))
+
+
+def _is_same(found: Any, eager: Any) -> bool:
+    try:
+        return bool(found == eager) or bool(found != found and eager != eager)
+    except Exception:  # what compares to no truth value is not looked into
+        return True
+
+
+def _furthest(found: Tensor, eager: Tensor, where: str) -> str:
+    if found.numel() <= 1 or found.layout != torch.strided:
+        return where
+    differences = torch.nan_to_num(bounds.differences(found, eager), nan=torch.inf)
+    if found.is_complex():
+        differences = differences.amax(-1)
+    index = torch.unravel_index(differences.argmax(), found.shape)
+    return f"{where}[{', '.join(str(int(each)) for each in index)}]"

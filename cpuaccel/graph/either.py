@@ -1,0 +1,114 @@
+"""A model and what it was quantized from: the one that is faster here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from cpuaccel import _log, config
+from cpuaccel.graph import kinds, trial
+from cpuaccel.graph.comparison import total_distance
+from cpuaccel.graph.optimized import Optimized
+from cpuaccel.graph.verdict import FP32, MODEL, PLAN, is_slower, medians_of
+
+Samples = Mapping[str, Sequence[float]]
+
+
+def faster_of(
+    model: nn.Module,
+    fp32: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    time_budget: float,
+) -> Optimized:
+    """Return `model`, or `fp32` where `model` is slower, each as its plan where that is faster.
+
+    Raises:
+        ValueError: one of them does not run on these inputs, or they return something else.
+    """
+    # Each is compared with itself, and not timed alone.
+    ours = started("model", model, args, kwargs, 0.0)
+    theirs = started("fp32", fp32, args, kwargs, 0.0)
+    with torch.no_grad():
+        trials = {
+            prefix: trial.Trial(each.model, each.capture_for(args, kwargs), args, kwargs)
+            for prefix, each in (("", ours), (FP32, theirs))
+        }
+        distance = _distance(trials)
+        untimed = "CPUACCEL_DETERMINISTIC" if config.get("deterministic") else ""
+        if not time_budget:
+            untimed = "time_budget is 0"
+        samples: Samples = {} if untimed else trial.times(trials, time_budget)
+    for each in (ours, theirs):
+        each.time_budget = time_budget
+    if untimed:
+        _settle(ours, "", f"not timed: {untimed}; nor was fp32", {}, distance)
+        return ours
+    mine, other = _best("", samples), _best(FP32, samples)
+    what = ours.verdict.arithmetic if ours.verdict is not None else ""
+    what = what or "the model"
+    if is_slower(samples[mine], samples[other]):
+        _settle(theirs, FP32, f"{what} is slower than fp32", samples, distance)
+        _log.logger.warning("optimize: %s", theirs.verdict)
+        return theirs
+    _settle(ours, "", f"{what} is not slower than fp32", samples, distance)
+    _log.logger.info("optimize: %s", ours.verdict)
+    return ours
+
+
+def _best(prefix: str, samples: Samples) -> str:
+    """Return the name of a model's plan, or of the model where that is faster, or all there is."""
+    plan, model = prefix + PLAN, prefix + MODEL
+    if plan not in samples or is_slower(samples[plan], samples[model]):
+        return model
+    return plan
+
+
+def _settle(
+    kept: Optimized, prefix: str, reason: str, samples: Samples, distance: float | None
+) -> None:
+    """Let `kept` run what is faster of it, and say so."""
+    verdict = kept.verdict
+    assert verdict is not None
+    runs = _best(prefix, samples) if samples else verdict.runs
+    kept.settle(
+        replace(verdict, runs=runs, reason=reason, seconds=medians_of(samples), distance=distance),
+        is_slower=runs == prefix + MODEL and prefix + PLAN in samples,
+    )
+
+
+def _distance(trials: Mapping[str, trial.Trial]) -> float:
+    try:
+        return total_distance(trials[""].results(), trials[FP32].results())
+    except ValueError as error:
+        raise ValueError(
+            f"cpuaccel.optimize: fp32: expected a model that returns what `model` does, but {error}"
+        ) from None
+
+
+def started(
+    name: str,
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    time_budget: float,
+) -> Optimized:
+    """Return `model`, the argument `name` of optimize, with a plan for these inputs.
+
+    Raises:
+        ValueError: it does not run on them.
+    """
+    optimized = Optimized(model, time_budget)
+    try:
+        with torch.no_grad():
+            optimized.capture_for(args, kwargs)
+    except Exception as error:
+        raise ValueError(
+            f"cpuaccel.optimize: example_inputs: {name} raises {type(error).__name__} for "
+            f"{kinds.describe(args, kwargs)}: {_log.first_line(error)}"
+        ) from error
+    return optimized

@@ -1,0 +1,81 @@
+"""Of what kind the inputs of a call are: those of one kind share a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_leaves
+
+from cpuaccel.graph.leaves import named_leaves
+
+_SHOWN = 8
+
+
+def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    """Return what calls of one kind share; None of those that nothing is captured for."""
+    leaves, spec = tree_flatten((args, kwargs))
+    parts: list[Any] = []
+    for leaf in leaves:
+        if isinstance(leaf, Tensor):
+            if leaf.layout is not torch.strided or leaf.device.type != "cpu":
+                return None
+            parts.append((type(leaf), leaf.shape, leaf.stride(), leaf.dtype))
+        elif isinstance(leaf, float) and leaf != leaf:
+            parts.append("nan")
+        else:
+            parts.append((type(leaf), leaf))  # 1, 1.0 and True are equal
+    key = (
+        spec,
+        tuple(parts),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+    )
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+    """Return which input nothing is captured for, such as `[0]` or `['mask']`, and why."""
+    for where, leaf in (*named_leaves("", args), *named_leaves("", kwargs)):
+        if isinstance(leaf, Tensor):
+            if leaf.device.type != "cpu":
+                return where, f"expected a tensor on cpu, got one on {leaf.device.type}"
+            if leaf.layout is not torch.strided:
+                return where, f"expected a tensor of layout torch.strided, got {leaf.layout}"
+        else:
+            try:
+                hash(leaf)
+            except TypeError:
+                kind = type(leaf).__name__
+                return where, f"expected tensors, numbers or what has a hash, got {kind}"
+    return "", ""
+
+
+def describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return `float32[2, 3], mask=bool[2]` or the like."""
+    named = [leaf for name, each in kwargs.items() for leaf in named_leaves(name, each)]
+    words = [_words(leaf) for leaf in tree_leaves(args)]
+    words += [f"{name}={_words(leaf)}" for name, leaf in named]
+    more = [f"{len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
+    return ", ".join(words[:_SHOWN] + more) or "nothing"
+
+
+def _words(leaf: Any) -> str:
+    if not isinstance(leaf, Tensor):
+        return str(leaf)[:40]
+    sizes = f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+    if leaf.device.type != "cpu":
+        return f"{sizes} on {leaf.device.type}"
+    if leaf.layout is not torch.strided:
+        return f"{sizes} of {leaf.layout}"
+    if leaf.is_contiguous():
+        return sizes
+    if leaf.dim() == 4 and leaf.is_contiguous(memory_format=torch.channels_last):
+        return f"{sizes} in channels_last"
+    return f"{sizes} of strides {list(leaf.stride())}"

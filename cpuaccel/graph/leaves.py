@@ -1,0 +1,16 @@
+"""The leaves of torch's pytrees, with names for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+
+
+def named_leaves(name: str, tree: Any) -> list[tuple[str, Any]]:
+    """Return what is in `tree`, called `name`, in order: `output['scores']` and its like."""
+    try:
+        return [(name + keystr(path), leaf) for path, leaf in tree_flatten_with_path(tree)[0]]
+    except ValueError:  # a class that was registered without names
+        leaves = tree_leaves(tree)
+        return [(f"{name} number {number}", leaf) for number, leaf in enumerate(leaves)]

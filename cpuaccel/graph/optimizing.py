@@ -1,0 +1,100 @@
+"""`cpuaccel.optimize(model, example_inputs)`: our regions from eager, without compiling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from cpuaccel.graph import either, kinds
+from cpuaccel.graph.optimized import TIME_BUDGET, Optimized
+
+
+def optimize(
+    model: nn.Module,
+    example_inputs: Any,
+    example_kwargs: Mapping[str, Any] | None = None,
+    *,
+    fp32: nn.Module | None = None,
+    time_budget: float = TIME_BUDGET,
+) -> Optimized:
+    """Return `model` with our regions in it, a plan, for inference in eager mode.
+
+    For the example inputs the plan's results are compared with the model's, and both are timed. If
+    they are off, or the plan is slower than noise explains, the model itself runs, and a warning in
+    the log has the numbers; `verdict` of the result has them in any case. Other sizes are captured
+    when they come, up to 16 kinds of inputs, and compared, not timed: what is slower for the
+    example inputs is not used for others. The weights are the model's own, and may change.
+
+    Models that draw random numbers are compared on the same ones, and run themselves where the plan
+    draws them in another order, as do models that do not return the same twice.
+
+    Args:
+        model: in evaluation mode, of fp32, bf16 or fp16, or what convert_fx returned.
+        example_inputs: a tuple of what a call brings.
+        example_kwargs: what it brings by keyword.
+        fp32: the model that `model` was quantized from. Then this is timed too, and whichever is
+            faster is what the result runs and has as `model`: fp32's where int8 is slower.
+        time_budget: seconds in which they take turns, three rounds at least; 0: nothing is timed,
+            and the plan of `model` runs. Nor is it under CPUACCEL_DETERMINISTIC.
+
+    Raises:
+        TypeError: `model` or `fp32` is no module, `example_inputs` no tuple or list,
+            `example_kwargs` no mapping, or `time_budget` no number.
+        ValueError: `model` or `fp32` is in training mode, does not run on the example inputs, or
+            returns something else than the other one; an input is not on the CPU or sparse;
+            `time_budget` is negative.
+    """
+    _check_model("model", model)
+    if fp32 is not None:
+        _check_model("fp32", fp32)
+    args, kwargs = _checked_inputs(example_inputs, example_kwargs)
+    _check_budget(time_budget)
+    if fp32 is not None:
+        return either.faster_of(model, fp32, args, kwargs, time_budget)
+    return either.started("model", model, args, kwargs, time_budget)
+
+
+def _check_model(name: str, model: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"cpuaccel.optimize: {name}: expected a torch.nn.Module, got {type(model).__name__}"
+        )
+    if model.training:
+        raise ValueError(
+            f"cpuaccel.optimize: {name}: expected one in eval mode (model.eval()), got one in"
+            " training mode"
+        )
+
+
+def _checked_inputs(inputs: Any, by_keyword: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if not isinstance(inputs, (tuple, list)):
+        raise TypeError(
+            "cpuaccel.optimize: example_inputs: expected a tuple of what a call brings, got "
+            f"{type(inputs).__name__}"
+        )
+    if by_keyword is not None and not isinstance(by_keyword, Mapping):
+        raise TypeError(
+            "cpuaccel.optimize: example_kwargs: expected a mapping of names to what a call brings,"
+            f" got {type(by_keyword).__name__}"
+        )
+    args, kwargs = tuple(inputs), dict(by_keyword or {})
+    for name, given in (("example_inputs", (args, {})), ("example_kwargs", ((), kwargs))):
+        where, problem = kinds.problem_of(*given)
+        if problem:
+            raise ValueError(f"cpuaccel.optimize: {name}{where}: {problem}")
+    return args, kwargs
+
+
+def _check_budget(seconds: object) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(
+            "cpuaccel.optimize: time_budget: expected a number of seconds, got "
+            f"{type(seconds).__name__}"
+        )
+    if not 0 <= seconds < math.inf:
+        raise ValueError(
+            f"cpuaccel.optimize: time_budget: expected seconds, 0 or more, got {seconds}"
+        )

@@ -1,0 +1,186 @@
+"""A model and a capture of it, run side by side on the same inputs: what each returns and takes.
+
+Nothing of it is left behind: what they write to, and the random numbers, are as they were before.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from cpuaccel import _log, _native, _turns
+from cpuaccel.graph.capture import Capture
+from cpuaccel.graph.comparison import Difference, compare
+from cpuaccel.graph.verdict import MODEL, PLAN
+
+Run = Callable[..., Any]
+
+
+class Trial:
+    """`capture`, if there is one, and `model`, for calls with `args` and `kwargs`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        capture: Capture | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._model = model
+        self._capture = capture
+        self._args, self._kwargs = args, kwargs
+        self._buffers = capture.buffers if capture is not None else ()
+        self._writes = bool(self._buffers) or (capture is not None and capture.writes_inputs)
+
+    def difference(self) -> tuple[Difference, str]:
+        """Return how far the capture's results are from the model's, and what to know of it.
+
+        Raises:
+            Exception: what the model raises.
+        """
+        assert self._capture is not None
+        with self._undisturbed():
+            expected, draws = self._outputs(self._model), self._drew()
+        try:
+            with self._undisturbed():
+                found = self._outputs(self._capture.run)
+        except Exception as error:
+            return _failed(error), ""
+        arithmetic = self._capture.arithmetic
+        difference = compare(found, expected, arithmetic, self._exact)
+        if difference.is_within:
+            return difference, "compared on the same random numbers" if draws else ""
+        if draws:
+            return difference, "it draws random numbers, perhaps in another order"
+        with self._undisturbed():
+            again = self._outputs(self._model)
+        if not compare(again, expected, arithmetic, lambda: None).is_within:
+            return difference, "the model does not return the same twice: nothing to compare with"
+        return difference, ""
+
+    def calls(self) -> dict[str, Callable[[], Any]]:
+        """Return what is to be timed, by name."""
+        runs: dict[str, Run] = {MODEL: self._model}
+        if self._capture is not None:
+            runs = {PLAN: self._capture.run, **runs}
+        return {name: functools.partial(self._call, run) for name, run in runs.items()}
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Let calls write where they do, and take it back."""
+        args, kwargs = self._args, self._kwargs
+        self._args, self._kwargs = self._own_inputs()
+        try:
+            with self._undisturbed():
+                yield
+        finally:
+            self._args, self._kwargs = args, kwargs
+
+    def results(self) -> dict[str, Any]:
+        """Return what the model returns, as "output"."""
+        with self._undisturbed():
+            return {"output": self._outputs(self._model)["output"]}
+
+    def _call(self, run: Run) -> Any:
+        if torch.is_autocast_enabled("cpu"):
+            # A call that is a block of its own casts its weights itself.
+            torch.clear_autocast_cache()
+        return run(*self._args, **self._kwargs)
+
+    def _outputs(self, run: Run) -> dict[str, Any]:
+        """Return what a call returns, and what is then in what it writes to."""
+        args, kwargs = self._own_inputs()
+        result = run(*args, **kwargs)
+        if not self._writes:
+            return {"output": result}
+        # What is returned may be a view of what the next call writes to.
+        state = {"output": result, "buffers": self._buffers, "inputs": [args, kwargs]}
+        cloned: dict[str, Any] = tree_map(_cloned, state)
+        return cloned
+
+    def _own_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if self._capture is None or not self._capture.writes_inputs:
+            return self._args, self._kwargs
+        args: tuple[Any, ...] = tree_map(_cloned, self._args)
+        kwargs: dict[str, Any] = tree_map(_cloned, self._kwargs)
+        return args, kwargs
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        numbers = self._numbers = torch.get_rng_state()
+        before = [each.clone() for each in self._buffers]
+        try:
+            yield
+        finally:
+            for buffer, value in zip(self._buffers, before, strict=True):
+                buffer.copy_(value)
+            if self._drew():
+                torch.set_rng_state(numbers)
+
+    def _drew(self) -> bool:
+        return not torch.equal(torch.get_rng_state(), self._numbers)
+
+    def _exact(self) -> dict[str, Any] | None:
+        """Return what the model returns with more digits; None where it has no such form."""
+        assert self._capture is not None
+        fast = _native.load().fastmath_asked()
+        single = self._capture.arithmetic == "bf16" and not fast
+        dtype = torch.float32 if single else torch.float64
+
+        def cast(leaf: Any) -> Any:
+            floats = isinstance(leaf, Tensor) and leaf.is_floating_point()
+            return leaf.to(dtype, copy=True) if floats else _cloned(leaf)
+
+        try:
+            wide = copy.deepcopy(self._model).to(dtype)
+            args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
+            with self._undisturbed(), torch.autocast("cpu", enabled=False):
+                result = wide(*args, **kwargs)
+                if not self._writes:
+                    return {"output": result}
+                buffers = dict(wide.named_buffers())
+                names = {id(each): name for name, each in self._model.named_buffers()}
+                state = tuple(buffers[names[id(each)]] for each in self._buffers)
+                return {"output": result, "buffers": state, "inputs": [args, kwargs]}
+        except Exception as error:
+            _log.logger.info("optimize: no %s to compare with: %s", dtype, _log.first_line(error))
+            return None
+
+
+def times(trials: dict[str, Trial], budget: float) -> dict[str, list[float]]:
+    """Return the seconds of calls that took turns for about `budget` seconds.
+
+    By name: that of a trial's in front of "plan" and "model".
+    """
+    with _all_undisturbed(list(trials.values())):
+        calls = {
+            prefix + name: call
+            for prefix, trial in trials.items()
+            for name, call in trial.calls().items()
+        }
+        return _turns.within(calls, budget)
+
+
+@contextmanager
+def _all_undisturbed(trials: list[Trial]) -> Iterator[None]:
+    if not trials:
+        yield
+        return
+    with trials[0].undisturbed(), _all_undisturbed(trials[1:]):
+        yield
+
+
+def _failed(error: Exception) -> Difference:
+    problem = f"the plan raises {type(error).__name__}: {_log.first_line(error)}"
+    return Difference(float("inf"), 0.0, problem=problem)
+
+
+def _cloned(leaf: Any) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, Tensor) else leaf

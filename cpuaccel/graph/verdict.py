@@ -1,0 +1,70 @@
+"""What `cpuaccel.optimize` found out of a model: how far off, how fast, and what runs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cpuaccel.graph.bounds import BOUNDS
+from cpuaccel.graph.comparison import Difference
+
+PLAN, MODEL = "plan", "model"
+FP32 = "fp32 "
+"""In front of them, of the model that another one was quantized from."""
+
+NOISE = 1.03
+"""How many times as long something may take before it counts as slower."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found out of a model for inputs of one kind."""
+
+    inputs: str
+    """Types and sizes, and the values of what is no tensor."""
+    runs: str
+    """What runs: "plan" or "model"; of two models also "fp32 plan" or "fp32 model"."""
+    reason: str
+    """Why that."""
+    arithmetic: str = ""
+    """fp32, bf16 or int8, which has the bound; empty where nothing was compared."""
+    difference: Difference | None = None
+    """Of the plan's result from the model's."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Of one call, by what ran, the median of calls that took turns; empty if nothing was timed."""
+    distance: float | None = None
+    """Of two models: how far the int8 result is from fp32's, over that one's norm."""
+
+    @property
+    def bound(self) -> str:
+        """The bound of this arithmetic, in words."""
+        return BOUNDS.get(self.arithmetic, "")
+
+    def __str__(self) -> str:
+        parts = [f"the {self.runs} runs: {self.reason}"]
+        if self.difference is not None:
+            parts.append(f"in {self.arithmetic} the plan is {self.difference}")
+        if self.seconds:
+            times = (f"{name} {in_words(each)}" for name, each in self.seconds.items())
+            parts.append("a call takes: " + ", ".join(times))
+        if self.distance is not None:
+            parts.append(f"int8 is {self.distance:.2g} of fp32's norm from fp32")
+        return f"{self.inputs}: " + "; ".join(parts)
+
+
+def is_slower(ours: Sequence[float], theirs: Sequence[float]) -> bool:
+    """Whether `ours` took longer than noise explains: in three of four rounds that took turns."""
+    ratios = [a / max(b, 1e-12) for a, b in zip(ours, theirs, strict=True)]
+    first = statistics.quantiles(ratios, n=4, method="inclusive")[0] if ratios[1:] else ratios[0]
+    return first > NOISE
+
+
+def in_words(seconds: float) -> str:
+    """Return `1.25 ms` or `12.5 us`."""
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def medians_of(seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return the median of each."""
+    return {name: statistics.median(each) for name, each in seconds.items()}
