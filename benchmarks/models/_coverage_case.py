@@ -50,6 +50,8 @@ class Case:
     inputs: Callable[[torch.Generator], Inputs]
     needs: tuple[str, ...] = ()
     """Optional packages."""
+    quantizes: bool = False
+    """Whether prepare_fx and convert_fx take it."""
 
     def missing(self) -> str:
         """Why it cannot be built here, or ""."""

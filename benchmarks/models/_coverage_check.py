@@ -5,6 +5,7 @@ import importlib
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,27 +14,19 @@ from torch import Tensor, nn
 from torch._inductor import config
 
 from benchmarks import _plugin
+from benchmarks._quantize import calibrate, convert
 from benchmarks._timing import Around
 from benchmarks.models._coverage_case import Case, Inputs, tensors_of
 from benchmarks.models._modes import mode
+from cpuaccel.graph import bounds
 
 # The first inputs are those that it is compiled for; a value kept by mistake shows in the others.
 _INPUTS = 2
 
-FP32_BOUND = 1e-4
-# Errors below it may be rounding that the net makes larger; those above are not asked about.
-_ROUNDING = 1e-2
-BF16_FACTOR, BF16_SLACK = 2.0, 0.01
-ROUNDING_FACTOR = 2.0
-BOUNDS = {
-    "fp32": f"largest difference from eager at most {FP32_BOUND:g} of the output's largest value; "
-    f"or, of a net that is ill-conditioned, from float64 at most {ROUNDING_FACTOR:g} times eager's",
-    "bf16": f"distance from fp32's eager output, over that output's norm, at most {BF16_FACTOR:g} "
-    f"times that of eager in bf16, plus {BF16_SLACK:g}",
-}
+THROUGH = ("compile", "optimize")
+"""What a model goes through: torch.compile on our backend, or cpuaccel.optimize."""
 
-# What the error of a tensor is and might be, of ours, eager's and the exact one.
-_Judge = Callable[[Tensor, Tensor, Tensor], tuple[float, float]]
+_JUDGES = {"fp32": bounds.fp32_error, "bf16": bounds.half_error, "int8": bounds.int8_error}
 
 
 @dataclass
@@ -42,6 +35,7 @@ class Outcome:
 
     name: str
     mode: str
+    through: str = "compile"
     compiles: bool = False
     matches: bool = False
     problem: str = ""
@@ -59,7 +53,7 @@ class Outcome:
     """Calls of ours in one call of the model."""
     partitions: int = 0
     left: dict[str, int] = field(default_factory=dict)
-    """What was left to Inductor, "op: reason"."""
+    """What was left to Inductor, or to torch, "op: reason"."""
     seconds: float = 0.0
     """All that was done for this row."""
 
@@ -68,9 +62,12 @@ class Outcome:
         return asdict(self)
 
 
-def check(case: Case, mode_name: str) -> Outcome:
-    """Compile `case` and compare it; what goes wrong is in the outcome, never raised."""
-    outcome = Outcome(case.name, mode_name)
+def check(case: Case, mode_name: str, through: str = "compile") -> Outcome:
+    """Compile `case`, or optimize it, and compare; what goes wrong is in the outcome, never raised.
+
+    `through` is one of THROUGH.
+    """
+    outcome = Outcome(case.name, mode_name, through)
     start = time.perf_counter()
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -88,7 +85,8 @@ def check(case: Case, mode_name: str) -> Outcome:
     except Exception as error:
         outcome.problem = f"{type(error).__name__}: {_first_line(str(error))}"
     made = reports.reports()
-    outcome.graphs = int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    if through == "compile":
+        outcome.graphs = int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
     breaks = torch._dynamo.utils.counters["graph_break"]
     outcome.breaks = {_first_line(reason): count for reason, count in breaks.items()}
     if outcome.compiles and not 0 < outcome.graphs <= len(made):
@@ -105,20 +103,41 @@ def check(case: Case, mode_name: str) -> Outcome:
 
 
 def _compare(model: nn.Module, inputs: list[Inputs], outcome: Outcome) -> None:
-    fp32, within = outcome.mode == "fp32", mode(outcome.mode).plugin
-    outcome.against = "eager" if fp32 else "fp32"
+    name = outcome.mode
+    within: Around = nullcontext if name == "int8" else mode(name).plugin
+    outcome.against = {"fp32": "eager", "bf16": "fp32", "int8": "eager"}[name]
+    if name == "int8":
+        prepared = calibrate(model, [each.args[0] for each in inputs])
+        model = convert(prepared, "x86", plugin=True)
     exact = [_outputs(model, each) for each in inputs]
-    eager = exact if fp32 else [_outputs(model, each, within) for each in inputs]
-    compiled = torch.compile(model, backend="cpuaccel", dynamic=False)
-    found = [_outputs(compiled, each, within) for each in inputs]
+    eager = [_outputs(model, each, within) for each in inputs] if name == "bf16" else exact
+    ours = _made(model, inputs[0], outcome, within)
+    if outcome.problem:
+        return
+    found = [_outputs(ours, each, within) for each in inputs]
     outcome.compiles = True
-    calls = _plugin.calls_of(lambda: _outputs(compiled, inputs[0], within))
+    calls = _plugin.calls_of(lambda: _outputs(ours, inputs[0], within))
     outcome.regions = calls.get("graph_region.cpuaccel", 0)
-    _judge_all(outcome, found, eager, exact, _fp32_error if fp32 else _bf16_error)
-    if fp32 and FP32_BOUND < outcome.error < _ROUNDING:
-        _judge_all(outcome, found, eager, _in_float64(model, inputs), _rounding_error)
+    _judge_all(outcome, found, eager, exact, _JUDGES[name])
+    if name == "fp32" and bounds.FP32_BOUND < outcome.error < bounds.ROUNDING:
+        _judge_all(outcome, found, eager, _in_float64(model, inputs), bounds.rounding_error)
         outcome.against = "float64"
     outcome.matches = not outcome.problem
+
+
+def _made(model: nn.Module, inputs: Inputs, outcome: Outcome, within: Around) -> Callable[..., Any]:
+    """What is compared, or why there is none in the outcome."""
+    if outcome.through == "compile":
+        compiled: Callable[..., Any] = torch.compile(model, backend="cpuaccel", dynamic=False)
+        return compiled
+    cpuaccel = importlib.import_module("cpuaccel")
+    with within():
+        optimized = cpuaccel.optimize(model, inputs.args, inputs.kwargs, time_budget=0)
+    outcome.graphs = len(optimized.reports)
+    if optimized.verdict.runs != "plan":
+        outcome.problem = str(optimized.verdict)
+    ours: Callable[..., Any] = optimized
+    return ours
 
 
 def _in_float64(model: nn.Module, inputs: list[Inputs]) -> list[list[Tensor]]:
@@ -143,7 +162,7 @@ def _judge_all(
     found: list[list[Tensor]],
     eager: list[list[Tensor]],
     exact: list[list[Tensor]],
-    judge: _Judge,
+    judge: bounds.Judge,
 ) -> None:
     outcome.problem, outcome.error, outcome.allowed = "", 0.0, 0.0
     for ours, theirs, reference in zip(found, eager, exact, strict=True):
@@ -155,7 +174,7 @@ def _judge(
     found: list[Tensor],
     eager: list[Tensor],
     exact: list[Tensor],
-    judge: _Judge,
+    judge: bounds.Judge,
 ) -> None:
     if not eager or len(found) != len(eager):
         outcome.problem = f"{len(found)} tensors for eager's {len(eager)}"
@@ -175,27 +194,6 @@ def _judge(
         # Written so that a NaN is a difference.
         if not error <= allowed:
             outcome.problem = f"output {number}: error {error:.2g}, at most {allowed:.2g}"
-
-
-def _fp32_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
-    largest = max(float(eager.abs().max()), torch.finfo(torch.float32).tiny)
-    return float((found.double() - eager.double()).abs().max()) / largest, FP32_BOUND
-
-
-def _rounding_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
-    largest = max(float(exact.abs().max()), torch.finfo(torch.float32).tiny)
-    ours, theirs = (
-        float((each.double() - exact.double()).abs().max()) / largest for each in (found, eager)
-    )
-    return ours, ROUNDING_FACTOR * theirs
-
-
-def _bf16_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
-    norm = max(float(exact.double().norm()), torch.finfo(torch.float32).tiny)
-    ours, theirs = (
-        float((each.double() - exact.double()).norm()) / norm for each in (found, eager)
-    )
-    return ours, BF16_FACTOR * theirs + BF16_SLACK
 
 
 def _first_line(text: str) -> str:

@@ -25,6 +25,8 @@ class _Net:
     images: int = 1
     """How many of them it takes."""
     wrap: Callable[[Any], nn.Module] = lambda net: net
+    quantizes: bool = True
+    """Whether prepare_fx and convert_fx take it."""
 
     def build(self) -> nn.Module:
         net = self.wrap(
@@ -92,16 +94,22 @@ _NETS = (
     _Net("regnet_x_400mf"),
     _Net("regnet_y_400mf"),
     _Net("convnext_tiny"),
-    _Net("vit_b_16", options={"image_size": _SIDE}),
-    _Net("swin_t"),
-    _Net("swin_v2_t"),
-    _Net("maxvit_t", (3, 224, 224)),
+    _Net("vit_b_16", options={"image_size": _SIDE}, quantizes=False),
+    _Net("swin_t", quantizes=False),
+    _Net("swin_v2_t", quantizes=False),
+    _Net("maxvit_t", (3, 224, 224), quantizes=False),
     _Net("fcn_resnet50", options=_NO_BACKBONE),
     _Net("deeplabv3_mobilenet_v3_large", options=_NO_BACKBONE),
     _Net("lraspp_mobilenet_v3_large", options=_NO_BACKBONE),
-    _Net("ssdlite320_mobilenet_v3_large", (3, 128, 128), _NO_BACKBONE, wrap=_Detector),
-    _Net("retinanet_resnet50_fpn", (3, 128, 128), _NO_BACKBONE, wrap=_Detector),
-    _Net("raft_small", (3, 128, 128), images=2, wrap=_Flow),
+    _Net(
+        "ssdlite320_mobilenet_v3_large",
+        (3, 128, 128),
+        _NO_BACKBONE,
+        wrap=_Detector,
+        quantizes=False,
+    ),
+    _Net("retinanet_resnet50_fpn", (3, 128, 128), _NO_BACKBONE, wrap=_Detector, quantizes=False),
+    _Net("raft_small", (3, 128, 128), images=2, wrap=_Flow, quantizes=False),
     _Net("r3d_18", (3, 4, 56, 56)),
 )
 
@@ -109,4 +117,4 @@ _NETS = (
 def cases() -> Iterator[Case]:
     """Every network."""
     for net in _NETS:
-        yield Case(net.name, net.build, net.inputs, ("torchvision",))
+        yield Case(net.name, net.build, net.inputs, ("torchvision",), net.quantizes)

@@ -1,8 +1,9 @@
 """How many models compile on our backend and match eager: torchvision's, transformers', others.
 
-Random weights, small inputs; nothing is timed. What is needed beside torchvision is in
-`requirements/peers.txt`, and what is missing is said. Run as
-`python -m benchmarks.models.coverage` from a checkout's root.
+`--through optimize` asks the same of `cpuaccel.optimize`. In int8 they are convert_fx's, those that
+it takes, held against themselves in eager mode. Random weights, small inputs; nothing is timed.
+What is needed beside torchvision is in `requirements/peers.txt`, and what is missing is said. Run
+as `python -m benchmarks.models.coverage` from a checkout's root.
 """
 
 import argparse
@@ -28,10 +29,15 @@ from benchmarks.models import (
     _coverage_transformers,
 )
 from benchmarks.models._coverage_case import Case
-from benchmarks.models._coverage_check import BOUNDS, Outcome, check
+from benchmarks.models._coverage_check import THROUGH, Outcome, check
+from cpuaccel.graph.bounds import BOUNDS
 
 _MODES = tuple(BOUNDS)
-_TITLE = "models compiled on cpuaccel, against eager"
+_TITLES = {
+    "compile": "models compiled on cpuaccel, against eager",
+    "optimize": "models through cpuaccel.optimize, against eager",
+}
+_DONE = {"compile": "compile", "optimize": "run a plan"}
 
 
 def cases() -> dict[str, Case]:
@@ -55,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
     missing = {name: known[name].missing() for name in options.models}
     outcomes = _run([known[n] for n in options.models if not missing[n]], options)
     console = _machine.console()
-    _print(console, outcomes, options.mode)
+    _print(console, outcomes, options)
     _report.print_notes(console, _report.left_out(missing))
 
 
@@ -64,18 +70,18 @@ def _run(chosen: list[Case], options: argparse.Namespace) -> list[Outcome]:
     outcomes: list[Outcome] = []
     errors = Console(stderr=True)
     with Progress(console=errors) as progress:
-        task = progress.add_task("", total=len(chosen) * len(options.mode))
-        for case in chosen:
-            for mode in options.mode:
-                progress.update(task, description=f"{case.name} {mode}")
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    outcome = check(case, mode)
-                outcomes.append(outcome)
-                errors.print(f"{case.name} {mode}: {_verdict(outcome)}", markup=False)
-                if options.json:
-                    _write(options.json, outcomes)
-                progress.advance(task)
+        rows = [(c, m) for c in chosen for m in options.mode if m != "int8" or c.quantizes]
+        task = progress.add_task("", total=len(rows))
+        for case, mode in rows:
+            progress.update(task, description=f"{case.name} {mode}")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                outcome = check(case, mode, options.through)
+            outcomes.append(outcome)
+            errors.print(f"{case.name} {mode}: {_verdict(outcome)}", markup=False)
+            if options.json:
+                _write(options.json, outcomes, options.through)
+            progress.advance(task)
     return outcomes
 
 
@@ -83,9 +89,9 @@ def _verdict(outcome: Outcome) -> str:
     return f"matches {outcome.against}" if outcome.matches else outcome.problem
 
 
-def _write(path: Path, outcomes: list[Outcome]) -> None:
+def _write(path: Path, outcomes: list[Outcome], through: str) -> None:
     document = {
-        "title": _TITLE,
+        "title": _TITLES[through],
         "machine": _machine.describe(),
         "bounds": BOUNDS,
         "rows": [outcome.to_dict() for outcome in outcomes],
@@ -93,8 +99,8 @@ def _write(path: Path, outcomes: list[Outcome]) -> None:
     path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _print(console: Console, outcomes: list[Outcome], modes: list[str]) -> None:
-    _report.print_header(console, _TITLE, _machine.describe())
+def _print(console: Console, outcomes: list[Outcome], options: argparse.Namespace) -> None:
+    _report.print_header(console, _TITLES[options.through], _machine.describe())
     table = Table(
         "", "mode", "", *("error", "allowed", "graphs", "breaks", "regions", "partitions")
     )
@@ -108,22 +114,24 @@ def _print(console: Console, outcomes: list[Outcome], modes: list[str]) -> None:
             *(str(n) for n in (one.graphs, sum(one.breaks.values()), one.regions, one.partitions)),
         )
     console.print(table)
-    for mode in modes:
+    others = "Inductor" if options.through == "compile" else "torch"
+    for mode in options.mode:
         rows = [one for one in outcomes if one.mode == mode]
         breaks = Counter({f"{one.name}: {why}": n for one in rows for why, n in one.breaks.items()})
         left = Counter[str]()
         for one in rows:
             left.update(one.left)
         _report.print_notes(
-            console, (f"{mode}: left to Inductor: {n} x {why}" for why, n in left.most_common())
+            console, (f"{mode}: left to {others}: {n} x {why}" for why, n in left.most_common())
         )
         _report.print_notes(
             console, (f"{mode}: graph break: {n} x {why}" for why, n in breaks.items())
         )
         _report.print_notes(console, [f"{mode}: the bound: {BOUNDS[mode]}"])
+        done = _DONE[options.through]
         console.print(
-            f"{sum(one.matches for one in rows)} of {len(rows)} compile and match in {mode}"
-            f" ({sum(one.compiles for one in rows)} compile)",
+            f"{sum(one.matches for one in rows)} of {len(rows)} {done} and match in {mode}"
+            f" ({sum(one.compiles for one in rows)} {done})",
             style="bold",
             highlight=False,
         )
@@ -133,6 +141,7 @@ def _parser(known: dict[str, Case]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_some(parser, "--models", list(known), "model")
     add_some(parser, "--mode", _MODES, "mode")
+    parser.add_argument("--through", choices=THROUGH, default=THROUGH[0], help="default: compile")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     return parser

@@ -71,8 +71,45 @@ def test_end_to_end(tmp_path, capsys, monkeypatch):
     assert "left out: gone: surely_absent not installed: pip install" in out
 
 
-def _outcome(model: Callable[[], nn.Module]) -> _coverage_check.Outcome:
-    return _coverage_check.check(Case("m", model, _image), "fp32")
+@needs_backend
+def test_through_optimize_and_in_int8(tmp_path, capsys, monkeypatch):
+    known = {
+        "net": Case("net", _net, _image, quantizes=True),
+        "floats": Case("floats", _net, _image),
+    }
+    monkeypatch.setattr(coverage, "cases", lambda: known)
+    for through, done in (("optimize", "run a plan"), ("compile", "compile")):
+        path = tmp_path / f"{through}.json"
+        coverage.main(["--through", through, "--mode", "fp32,int8", "--json", str(path)])
+        rows = json.loads(path.read_text())["rows"]
+        found = [(row["name"], row["mode"], row["through"]) for row in rows]
+        assert found == [(*each, through) for each in _WANTED]
+        for row in rows:
+            assert row["matches"], row["problem"]
+            assert (row["graphs"], row["regions"]) == (1, 1)
+        out = capsys.readouterr().out
+        assert f"2 of 2 {done} and match in fp32 (2 {done})" in out
+        assert f"1 of 1 {done} and match in int8 (1 {done})" in out
+
+
+_WANTED = (("net", "fp32"), ("net", "int8"), ("floats", "fp32"))
+
+
+@needs_backend
+def test_what_optimize_refuses_is_no_match(monkeypatch):
+    from cpuaccel.graph import optimized
+
+    def fail(*_):
+        raise KeyError("a fault")
+
+    monkeypatch.setattr(optimized, "capture", fail)
+    found = _outcome(_net, "optimize")
+    assert not found.compiles
+    assert "not captured: 'a fault'" in found.problem
+
+
+def _outcome(model: Callable[[], nn.Module], through: str = "compile") -> _coverage_check.Outcome:
+    return _coverage_check.check(Case("m", model, _image), "fp32", through)
 
 
 @needs_backend
