@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -60,8 +60,27 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
     Raises:
         Exception: what torch.export raises of a model that it cannot trace, or the model itself.
+        ValueError: the model has layers of integers and of floats, and is called under autocast.
     """
     quantized = converted.is_converted(model)
+    if not quantized or not torch.is_autocast_enabled("cpu"):
+        return _captured(model, quantized, args, kwargs)
+    # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
+    if converted.has_float_layers(model):
+        raise ValueError("layers of floats beside those of integers, under autocast")
+    with torch.autocast("cpu", enabled=False):
+        made = _captured(model, quantized, args, kwargs)
+
+    def without_casts(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            return made.run(*args, **kwargs)
+
+    return replace(made, run=without_casts)
+
+
+def _captured(
+    model: nn.Module, quantized: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Capture:
     traced = structure_of(lower(model) if quantized else model)
     table = torch.export.default_decompositions()
     table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}

@@ -85,7 +85,7 @@ def _calls_quantized(part: GraphModule) -> bool:
     )
 
 
-def _has_float_layers(model: nn.Module) -> bool:
+def has_float_layers(model: nn.Module) -> bool:
     """Say whether autocast would change what a layer of the model computes."""
     return any(isinstance(module, _FLOAT_LAYERS) for module in model.modules()) or any(
         node.target in _FLOAT_PRODUCTS
@@ -170,7 +170,7 @@ class _Lowering:
                     ready = self._compiled = _Ready(
                         Attributes(self._model, *_QUANTIZED),
                         self._compile(),
-                        _has_float_layers(self._model),
+                        has_float_layers(self._model),
                     )
         return ready
 

@@ -58,12 +58,15 @@ def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]
 
 
 def describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return `float32[2, 3], mask=bool[2]` or the like."""
+    """Return `float32[2, 3], mask=bool[2] under autocast to bfloat16` or the like."""
     named = [leaf for name, each in kwargs.items() for leaf in named_leaves(name, each)]
     words = [_words(leaf) for leaf in tree_leaves(args)]
     words += [f"{name}={_words(leaf)}" for name, leaf in named]
     more = [f"{len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
-    return ", ".join(words[:_SHOWN] + more) or "nothing"
+    under = ""
+    if torch.is_autocast_enabled("cpu"):
+        under = f" under autocast to {str(torch.get_autocast_dtype('cpu')).removeprefix('torch.')}"
+    return (", ".join(words[:_SHOWN] + more) or "nothing") + under
 
 
 def _words(leaf: Any) -> str:

@@ -65,9 +65,9 @@ class Optimized(nn.Module):
 
     @property
     def verdict(self) -> Verdict | None:
-        """What was found out for the example inputs; after loading or copying, of the first call's.
+        """What was found out for the example inputs; None where nothing was tried yet.
 
-        None before it.
+        After loading or copying, and after a change of the model, for those of the next call.
         """
         return self._first
 
@@ -76,8 +76,10 @@ class Optimized(nn.Module):
         """What was found out for each kind of inputs that is kept, the example's first."""
         with self._lock:
             kept = [each.verdict for each in (*self._captured.values(), *self._refused.values())]
-        first = [] if self._first is None else [self._first]
-        return first + [each for each in kept if each is not self._first]
+        first = self._first
+        if first is None:
+            return kept
+        return [first, *(each for each in kept if each.inputs != first.inputs)]
 
     @property
     def reports(self) -> list[report.Report]:
@@ -160,6 +162,7 @@ class Optimized(nn.Module):
                 self._captured.clear()
                 self._refused.clear()
                 self._attributes = None
+                self._has_tried = False
             return self._captured.get(key) or self._refused.get(key)
 
     def _make(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:

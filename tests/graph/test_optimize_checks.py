@@ -93,6 +93,18 @@ def test_sizes_that_come_later_are_compared_too(monkeypatch: pytest.MonkeyPatch)
     assert optimized.verdicts[0] is optimized.verdict
 
 
+def test_a_model_that_changed_is_compared_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = net()
+    optimized = cpuaccel.optimize(model, (image(),))
+    model.linear = nn.Linear(8, 4)
+    change_plans(monkeypatch, lambda result: result + 1)
+    with torch.no_grad():
+        assert torch.equal(optimized(image()), model(image()))
+    assert optimized.verdict is not None
+    assert optimized.verdict.runs == "model"
+    assert optimized.verdicts == [optimized.verdict]
+
+
 def test_integers_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     model = quantized(net())
     optimized = cpuaccel.optimize(model, (image(),))
@@ -104,6 +116,20 @@ def test_integers_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused.runs == "model"
     assert refused.difference is not None
     assert refused.difference.allowed == 0.05
+
+
+def test_integers_are_no_floats_under_autocast() -> None:
+    model = quantized(net())
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        optimized = cpuaccel.optimize(model, (image(),))
+        assert optimized.verdict is not None
+        assert (optimized.verdict.runs, optimized.verdict.arithmetic) == ("plan", "int8")
+        assert "q_conv" in [kind for kinds in optimized.reports[0].kinds() for kind in kinds]
+        torch.testing.assert_close(optimized(image()), model(image()))
+        beside = nn.Sequential(model, nn.Linear(5, 5)).eval()
+        verdict = cpuaccel.optimize(beside, (image(),)).verdict
+    assert verdict is not None
+    assert "layers of floats beside those of integers, under autocast" in verdict.reason
 
 
 def test_bf16_is_held_against_fp32(monkeypatch: pytest.MonkeyPatch, bf16: None) -> None:
@@ -125,6 +151,7 @@ def test_autocast_is_bf16(bf16: None) -> None:
     verdict = optimized.verdict
     assert verdict is not None
     assert (verdict.runs, verdict.arithmetic) == ("plan", "bf16")
+    assert verdict.inputs == "float32[2, 3, 10, 10] under autocast to bfloat16"
     # Weights that autocast casts are constants all the same.
     assert optimized.reports[0].kinds()[0] == ("Convolution", "ReLU")
 
