@@ -63,14 +63,18 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         ValueError: the model has layers of integers and of floats, and is called under autocast.
     """
     quantized = converted.is_converted(model)
-    if not quantized or not torch.is_autocast_enabled("cpu"):
+    if not torch.is_autocast_enabled("cpu"):
         return _captured(model, quantized, args, kwargs)
-    # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
-    if converted.has_float_layers(model):
-        raise ValueError("layers of floats beside those of integers, under autocast")
-    with torch.autocast("cpu", enabled=False):
+    if not quantized:
         made = _captured(model, quantized, args, kwargs)
+    # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
+    elif converted.has_float_layers(model):
+        raise ValueError("layers of floats beside those of integers, under autocast")
+    else:
+        with torch.autocast("cpu", enabled=False):
+            made = _captured(model, quantized, args, kwargs)
 
+    # What autocast casts is cast in the graph, and what the model keeps from it is not to be.
     def without_casts(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast("cpu", enabled=False):
             return made.run(*args, **kwargs)

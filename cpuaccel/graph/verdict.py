@@ -43,7 +43,9 @@ class Verdict:
 
     def __str__(self) -> str:
         parts = [f"the {self.runs} runs: {self.reason}"]
-        if self.difference is not None:
+        if self.difference is not None and self.difference.problem:
+            parts.append(self.difference.problem)
+        elif self.difference is not None:
             parts.append(f"in {self.arithmetic} the plan is {self.difference}")
         if self.seconds:
             times = (f"{name} {in_words(each)}" for name, each in self.seconds.items())

@@ -156,6 +156,20 @@ def test_autocast_is_bf16(bf16: None) -> None:
     assert optimized.reports[0].kinds()[0] == ("Convolution", "ReLU")
 
 
+def test_what_a_model_keeps_from_autocast_is_not_cast(bf16: None) -> None:
+    def of(self: Any, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            exact = torch.outer(x[0], x[1])
+        return self.linear(x) + exact.to(torch.float64).sum()
+
+    model, x = Lambda(of, linear=nn.Linear(8, 8)).eval(), torch.randn(2, 8)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,))
+        assert optimized.verdict is not None
+        assert optimized.verdict.runs == "plan", optimized.verdict
+        torch.testing.assert_close(optimized(x), model(x), atol=0.02, rtol=0.02)
+
+
 def test_rounding_that_the_net_makes_larger_is_held_against_float64() -> None:
     """Of numbers around a thousand only the differences between them remain."""
 
