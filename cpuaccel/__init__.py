@@ -24,6 +24,7 @@ except ImportError:
 
 __all__ = [
     "__version__",
+    "aot_compile",
     "clear_caches",
     "disable",
     "enable",
@@ -31,19 +32,25 @@ __all__ = [
     "explain",
     "fastmath",
     "is_enabled",
+    "load",
     "memory",
     "optimize",
     "prepack",
     "reset_stats",
+    "save",
     "stats",
     "unpack",
 ]
+
+
+_GRAPH = {"optimize": "optimized", "save": "saved", "load": "saved", "aot_compile": "aot"}
+"""Functions for graphs, and where in cpuaccel.graph they are."""
 
 
 def __getattr__(name: str) -> _Any:
     # Those who have no graphs, or do not compile, do not pay for it.
     if name == "gnn":
         return _importlib.import_module("cpuaccel.gnn")
-    if name == "optimize":
-        return _importlib.import_module("cpuaccel.graph.optimized").optimize
+    if name in _GRAPH:
+        return getattr(_importlib.import_module(f"cpuaccel.graph.{_GRAPH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

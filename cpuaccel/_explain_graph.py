@@ -12,10 +12,13 @@ from cpuaccel._explanation import Row
 
 
 def compiled_rows(module: nn.Module) -> Iterator[Row] | None:
-    """Return the rows of a compiled or optimized model; None if `module` is neither."""
+    """Return the rows of a compiled, optimized or loaded model; None if `module` is none."""
     optimized: Any = sys.modules.get("cpuaccel.graph.optimized")
     if optimized is not None and isinstance(module, optimized.Optimized):
         return _rows(list(module.reports), "torch")
+    saved: Any = sys.modules.get("cpuaccel.graph.saved")
+    if saved is not None and isinstance(module, saved.Loaded):
+        return _rows(module.reports, "inductor" if module.kind == saved.PACKAGE else "torch")
     dynamo: Any = sys.modules.get("torch._dynamo")
     if dynamo is None or not isinstance(module, dynamo.OptimizedModule):
         return None

@@ -5,45 +5,28 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.fx import Graph, GraphModule
-from torch.utils._pytree import tree_flatten
+from torch import nn
+from torch.fx import GraphModule
 
 from cpuaccel import _log, _native
-from cpuaccel.graph import choice, converted, regions, report, rewriting, torch_program
+from cpuaccel.graph import report
 from cpuaccel.graph.attributes import Attributes
-from cpuaccel.quant import engine, lower
-
-_aten: Any = torch.ops.aten
+from cpuaccel.graph.calls import Call
+from cpuaccel.graph.capture import graph_of
+from cpuaccel.quant import engine
 
 _KEPT_SHAPES = 16
 
-# Ops of torch that are others underneath: those are what oneDNN's are made from.
-_TAKEN_APART = (
-    _aten.conv1d.default,
-    _aten.conv2d.default,
-    _aten.conv2d.padding,
-    _aten.conv3d.default,
-    _aten.conv_transpose2d.input,
-    _aten.linear.default,
-    _aten.matmul.default,
-    _aten.layer_norm.default,
-    _aten.adaptive_avg_pool2d.default,
-    _aten.max_pool2d.default,
-    _aten.scaled_dot_product_attention.default,
-)
-
 
 @dataclass(frozen=True)
-class _Captured:
+class Captured:
     """What was made for inputs of one kind: a graph and what became of it, or why there is none."""
 
-    run: Callable[..., Any] | None
+    run: GraphModule | None
     report: report.Report | None
     why_not: str = ""
 
@@ -58,7 +41,7 @@ class Optimized(nn.Module):
         super().__init__()
         self.model = model
         self.train(model.training)
-        self._captured: OrderedDict[Any, _Captured] = OrderedDict()
+        self._captured: OrderedDict[Call, Captured] = OrderedDict()
         self._attributes: Attributes | None = None
         self._lock = threading.Lock()
 
@@ -67,6 +50,13 @@ class Optimized(nn.Module):
         """What became of each graph that was captured and is kept."""
         with self._lock:
             return [each.report for each in self._captured.values() if each.report is not None]
+
+    def last(self) -> tuple[Call, Captured] | None:
+        """Return what ran last of what was captured; None if the model has changed since."""
+        with self._lock:
+            if self._attributes is None or not self._attributes.are_as_before():
+                return None
+            return next(reversed(self._captured.items()), None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
@@ -95,8 +85,8 @@ class Optimized(nn.Module):
             return "gradients may be asked for: call it under torch.no_grad()"
         return ""
 
-    def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
-        key = _key(args, kwargs)
+    def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+        key = Call.of(args, kwargs)
         with self._lock:
             if self._attributes is not None and not self._attributes.are_as_before():
                 self._captured.clear()
@@ -141,56 +131,12 @@ def optimize(model: nn.Module, example_inputs: Any) -> Optimized:
     return optimized
 
 
-def _capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+def _capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
     try:
-        return _Captured(*_graph_of(model, args, kwargs))
+        run, made = graph_of(model, args, kwargs)
+        report.keep(made)
+        return Captured(run, made)
     except Exception as error:
         reason = _log.first_line(error)
         _log.logger.warning("optimize: the model runs as it is: %s", reason)
-        return _Captured(None, None, f"not captured: {reason}")
-
-
-def _graph_of(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[GraphModule, report.Report]:
-    if converted.is_converted(model):
-        model = lower(model)
-    table = torch.export.default_decompositions()
-    table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
-    with torch.no_grad():
-        exported = torch.export.export(model, args, kwargs, strict=False)
-        captured: Any = exported.run_decompositions(table_of).module(check_guards=False)
-    graph = captured.graph
-    written = {node.args[0] for node in graph.nodes if node.target is _aten.copy_.default}
-    weights = {node for node in graph.find_nodes(op="get_attr") if node not in written}
-    with choice.against_eager():
-        found = regions.cut(graph, weights)
-    made = report.describe(found)
-    rewriting.put_regions(graph, found.regions)
-    _views_of_numbers(graph)
-    graph.eliminate_dead_code()
-    captured.recompile()
-    report.keep(made)
-    return captured, made
-
-
-def _views_of_numbers(graph: Graph) -> None:
-    """Let views copy: what a region returns may lie in another way than what it stands for."""
-    for node in graph.nodes:
-        if node.target in torch_program.VIEWS:
-            node.target = _aten.reshape.default
-
-
-def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    leaves, spec = tree_flatten((args, kwargs))
-    return (
-        spec,
-        tuple(
-            (each.shape, each.stride(), each.dtype, each.device)
-            if isinstance(each, Tensor)
-            else each
-            for each in leaves
-        ),
-        torch.is_autocast_enabled("cpu"),
-        torch.get_autocast_dtype("cpu"),
-    )
+        return Captured(None, None, f"not captured: {reason}")
