@@ -26,6 +26,7 @@ __all__ = [
     "__version__",
     "aot_compile",
     "clear_caches",
+    "cmake_prefix_path",
     "disable",
     "enable",
     "enabled",
@@ -53,4 +54,6 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module("cpuaccel.gnn")
     if name in _GRAPH:
         return getattr(_importlib.import_module(f"cpuaccel.graph.{_GRAPH[name]}"), name)
+    if name == "cmake_prefix_path":
+        return _importlib.import_module("cpuaccel._files").cmake_prefix_path()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

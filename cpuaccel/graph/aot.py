@@ -34,7 +34,7 @@ def aot_compile(
 ) -> None:
     """Compile `model` ahead of time into a `.pt2` package, for calls of the kind of this one.
 
-    `cpuaccel.load` runs it. oneDNN's partitions are
+    `cpuaccel.load` runs it, and so does a C++ program (examples/aoti_cpp). oneDNN's partitions are
     calls of ours in it; of linear layers that they leave, fp32 weights that nothing else reads are
     packed in the file. Needs a C++ compiler, as AOTInductor does.
 
