@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-_GRAPH = {"optimize": "optimized", "save": "saved", "load": "saved", "aot_compile": "aot"}
+_GRAPH = {"optimize": "optimized", "save": "saving", "load": "loading", "aot_compile": "aot"}
 """Functions for graphs, and where in cpuaccel.graph they are."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +17,9 @@ def compiled_rows(module: nn.Module) -> Iterator[Row] | None:
     optimized: Any = sys.modules.get("cpuaccel.graph.optimized")
     if optimized is not None and isinstance(module, optimized.Optimized):
         return _rows(list(module.reports), "torch")
-    saved: Any = sys.modules.get("cpuaccel.graph.saved")
-    if saved is not None and isinstance(module, saved.Loaded):
-        return _rows(module.reports, "inductor" if module.kind == saved.PACKAGE else "torch")
+    loading: Any = sys.modules.get("cpuaccel.graph.loading")
+    if loading is not None and isinstance(module, loading.Loaded):
+        return _rows(module.reports, "inductor" if module.kind == loading.PACKAGE else "torch")
     dynamo: Any = sys.modules.get("torch._dynamo")
     if dynamo is None or not isinstance(module, dynamo.OptimizedModule):
         return None
@@ -47,8 +48,8 @@ def _compile_ids(module: Any) -> set[str]:
 
 
 def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
-    ours = sys.modules["cpuaccel.graph.bridge"].OWN if reports else ()
-    kept = sys.modules["cpuaccel.graph.kept_linears"].KIND if reports else ""
+    ours = importlib.import_module("cpuaccel.graph.bridge").OWN if reports else ()
+    kept = importlib.import_module("cpuaccel.graph.kept_linears").KIND if reports else ""
     for number, report in enumerate(reports):
         graph = report.compile_id or str(number)
         for call, region in enumerate(report.regions):

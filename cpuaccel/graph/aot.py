@@ -18,7 +18,8 @@ from torch.fx import Graph, GraphModule, Node
 from cpuaccel._prepack import matrix
 from cpuaccel.graph import archive, capture, exporting, kept_linears, report
 from cpuaccel.graph.calls import Call
-from cpuaccel.graph.saved import PACKAGE, checked_path
+from cpuaccel.graph.loading import PACKAGE
+from cpuaccel.graph.saving import checked_path
 from cpuaccel.quant import engine
 
 _PACKED = "packed in the file: AOTInductor calls torch's products past ours"

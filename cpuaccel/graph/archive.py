@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import struct
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +21,8 @@ FORMAT = 1
 """Of our facts. What is written in another is not read."""
 
 _NAME = "extra/cpuaccel.json"
-_CHUNK = 1 << 20
+_LOCAL = struct.Struct("<26sHH")
+"""The header of a part: at its end the sizes of its name and of what else is before the content."""
 
 
 def seal(path: Path, facts: dict[str, Any]) -> None:
@@ -42,21 +45,32 @@ def written(path: Path) -> Iterator[Path]:
         partial.replace(path)
 
 
-def checked(file: IO[bytes]) -> dict[str, Any]:
-    """Return the facts of an archive, all of which is as it was written.
+def checked(
+    file: IO[bytes], keep: Callable[[str], bool] = lambda name: False
+) -> tuple[dict[str, Any], dict[str, bytearray]]:
+    """Return the facts of an archive, all of which is as it was written, and parts of it.
+
+    `keep` says which, by their names without that of the archive.
 
     Raises:
         ValueError: it is not, or it was never sealed; the message says what is wrong.
     """
+    kept: dict[str, bytearray] = {}
+
+    def see(name: str, content: bytearray) -> None:
+        part = name.partition("/")[2]
+        if keep(part):
+            kept[part] = content
+
     try:
         with zipfile.ZipFile(file) as archive:
             facts = _facts(archive)
-            _compare(_digests(archive), facts["digests"])
+            _compare(_digests(archive, see), facts["digests"])
     except (zipfile.BadZipFile, EOFError, NotImplementedError, OverflowError, OSError) as error:
         raise ValueError(f"damaged or truncated: {error}") from error
     finally:
         file.seek(0)
-    return facts
+    return facts, kept
 
 
 def _facts(archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -96,19 +110,37 @@ def _compare(found: dict[str, str], expected: dict[str, str]) -> None:
             raise ValueError(f"damaged: {name} is not as it was written")
 
 
-def _digests(archive: zipfile.ZipFile) -> dict[str, str]:
+def _digests(
+    archive: zipfile.ZipFile, see: Callable[[str, bytearray], None] = lambda name, content: None
+) -> dict[str, str]:
+    """Return the digests of all parts but ours, each of which `see` gets."""
     names = archive.namelist()
     if len(set(names)) != len(names):
         raise ValueError("damaged: two parts have the same name")
-    return {name: _digest(archive, name) for name in names if not name.endswith(f"/{_NAME}")}
+    digests = {}
+    for part in archive.infolist():
+        if not part.filename.endswith(f"/{_NAME}"):
+            content = _content(archive, part)
+            digests[part.filename] = hashlib.sha256(content).hexdigest()
+            see(part.filename, content)
+    return digests
 
 
-def _digest(archive: zipfile.ZipFile, name: str) -> str:
-    digest = hashlib.sha256()
-    with archive.open(name) as part:
-        while chunk := part.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _content(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bytearray:
+    """Return what is in a part, which lies there as it is; zipfile would sum it once more."""
+    file: Any = archive.fp
+    size = file.seek(0, os.SEEK_END)
+    if part.compress_type != zipfile.ZIP_STORED or part.file_size > size:
+        raise zipfile.BadZipFile(f"{part.filename} is larger than the file, or compressed")
+    file.seek(part.header_offset)
+    head = file.read(_LOCAL.size)
+    if len(head) != _LOCAL.size or not head.startswith(b"PK\3\4"):
+        raise zipfile.BadZipFile(f"{part.filename} is not where the list of parts says")
+    file.seek(sum(_LOCAL.unpack(head)[1:]), os.SEEK_CUR)
+    content = bytearray(part.file_size)
+    if file.readinto(content) != part.file_size:
+        raise zipfile.BadZipFile(f"{part.filename} is longer than the file")
+    return content
 
 
 def _digest_of(facts: dict[str, Any]) -> str:

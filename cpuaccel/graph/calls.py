@@ -119,7 +119,9 @@ class Call:
         for each in facts["leaves"]:
             if "tensor" in each:
                 dtype, shape, stride, device = each["tensor"]
-                kind = TensorKind(_dtype(dtype), tuple(shape), tuple(stride), torch.device(device))
+                kind = TensorKind(
+                    dtype_of(dtype), tuple(shape), tuple(stride), torch.device(device)
+                )
                 leaves.append(kind)
             else:
                 leaves.append(Value(type(each["value"]), each["value"]))
@@ -127,7 +129,7 @@ class Call:
         return cls(
             treespec_loads(facts["spec"]),
             tuple(leaves),
-            None if autocast is None else _dtype(autocast),
+            None if autocast is None else dtype_of(autocast),
         )
 
     def _shown(self) -> str:
@@ -170,7 +172,8 @@ def _name(dtype: torch.dtype | None) -> str:
     return "off" if dtype is None else str(dtype).removeprefix("torch.")
 
 
-def _dtype(name: str) -> torch.dtype:
+def dtype_of(name: str) -> torch.dtype:
+    """Return a type of tensors by its name; ValueError if it is none."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
         raise ValueError(f"no type of tensors: {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -17,8 +16,8 @@ from cpuaccel import _native
 from cpuaccel._ops import kept_linear, prepack, region, saved_linear  # noqa: F401  fake kernels
 from cpuaccel.graph import report
 from cpuaccel.graph.calls import Call
+from cpuaccel.graph.schemas import schema_of
 
-_REGION = "cpuaccel::graph_region"
 _OURS = "cpuaccel::"
 
 
@@ -45,37 +44,9 @@ def facts_of(program: ExportedProgram, call: Call, made: report.Report) -> dict[
             "features": sorted(native.cpu_features()),
         },
         "call": call.facts(),
-        "ops": {name: _schema(name) for name in sorted(_our_ops(program.graph))},
+        "ops": {name: schema_of(name) for name in sorted(_our_ops(program.graph))},
         "report": asdict(made),
     }
-
-
-def check_ops(schemas: dict[str, str], made_by: str) -> None:
-    """Raise ValueError where an op of ours is not here, or takes other arguments than it did."""
-    for name, schema in schemas.items():
-        here = _schema(name)
-        if not here:
-            raise ValueError(
-                f"it calls {name}, which this build of cpuaccel has not"
-                + (": it is built without oneDNN" if name == _REGION else "")
-            )
-        if here != schema:
-            raise ValueError(
-                f"of {made_by}: it calls {schema}, this cpuaccel {cpuaccel.__version__} has {here}:"
-                " write it again with this version"
-            )
-
-
-def check_programs(graph: Graph) -> None:
-    """Raise ValueError where the text of a region is not what its digest says."""
-    for node in graph.nodes:
-        if node.op == "call_function" and str(node.target) == "cpuaccel.graph_region.default":
-            first, _, body = str(node.args[2]).partition("\n")
-            words = first.split()
-            if words[:2] != ["graph", "1"] or len(words) != 3:
-                raise ValueError(f"a region's program begins with {first[:80]!r}, not 'graph 1'")
-            if hashlib.sha256(body.removesuffix("\n").encode()).hexdigest() != words[2]:
-                raise ValueError("damaged: a region's program is not as it was written")
 
 
 def _our_ops(graph: Graph) -> Iterable[str]:
@@ -85,14 +56,6 @@ def _our_ops(graph: Graph) -> Iterable[str]:
         if node.op == "call_function" and hasattr(node.target, "_schema")
     }
     return (name for name in names if name.startswith(_OURS))
-
-
-def _schema(name: str) -> str:
-    namespace, _, op = name.partition("::")
-    if namespace != "cpuaccel":
-        raise ValueError(f"{name!r} is no op of cpuaccel's")
-    found: Any = getattr(getattr(torch.ops, namespace), op, None)
-    return "" if found is None else str(found.default._schema)
 
 
 def _forget_unread(captured: GraphModule) -> None:

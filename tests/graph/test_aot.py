@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,15 @@ def test_int8(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         loaded = cpuaccel.load(folder / "int8.pt2")
         torch.testing.assert_close(loaded(x), model(x))
     assert any("q_conv" in kinds for kinds in loaded.reports[0].kinds())
+
+
+def test_threads_may_share_it(package: Path) -> None:
+    loaded = cpuaccel.load(package)
+    inputs = [_x() * scale for scale in range(8)]
+    expected = [loaded(x)["scores"] for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for a, b in zip(pool.map(loaded, inputs), expected, strict=True):
+            assert torch.equal(a["scores"], b)
 
 
 def test_inputs_are_checked(package: Path) -> None:

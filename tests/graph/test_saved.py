@@ -8,6 +8,7 @@ import pickle
 import random
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,50 @@ def test_the_same_bits_come_back(
     assert list(tmp_path.iterdir()) == [tmp_path / "model.pt2"]
 
 
+class _Counting(nn.Module):
+    """One that writes to what it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.add_(1)
+        return self.conv(x) * self.calls
+
+
+def test_what_writes_to_its_buffers(tmp_path: Path) -> None:
+    optimized = cpuaccel.optimize(_Counting().eval(), (_x(),))
+    cpuaccel.save(optimized, tmp_path / "model.pt2")
+    loaded = cpuaccel.load(tmp_path / "model.pt2")
+    with torch.no_grad():
+        for _ in range(2):
+            assert torch.equal(loaded(_x()), optimized(_x()))
+
+
+def test_a_graph_with_branches_is_loaded_by_torch(tmp_path: Path) -> None:
+    def of(self: Any, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return torch.cond(x.sum() > 0, torch.relu, torch.neg, (y,))
+
+    optimized = cpuaccel.optimize(Lambda(of, conv=nn.Conv2d(3, 4, 3)).eval(), (_x(),))
+    cpuaccel.save(optimized, tmp_path / "model.pt2")
+    loaded = cpuaccel.load(tmp_path / "model.pt2")
+    assert loaded.facts["flat"] is None
+    with torch.no_grad():
+        for x in (_x().abs(), -_x().abs()):
+            assert torch.equal(loaded(x), optimized(x))
+
+
+def test_torch_is_not_asked_for_any_other(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.export, "load")
+    net = _net()
+    with torch.no_grad():
+        found = cpuaccel.load(saved)(_x())["scores"]
+        torch.testing.assert_close(found, net(_x())["scores"], atol=1e-5, rtol=1e-4)
+
+
 def test_of_several_calls_the_last(tmp_path: Path) -> None:
     optimized = cpuaccel.optimize(_net(), (_x(),))
     with torch.no_grad():
@@ -117,12 +162,10 @@ def test_of_several_calls_the_last(tmp_path: Path) -> None:
 
 def test_the_weights_are_in_it_once_and_plain(saved: Path) -> None:
     loaded, net = cpuaccel.load(saved), _net()
-    ours = dict(loaded.named_parameters())
-    plain = dict(net.named_parameters())
-    assert {name.removeprefix("_run.") for name in ours} == set(plain)
-    for name, parameter in ours.items():
-        assert torch.equal(parameter, plain[name.removeprefix("_run.")])
-        assert not parameter.requires_grad
+    ours, plain = dict(loaded.named_buffers()), net.state_dict()
+    assert ours
+    for name, weight in ours.items():
+        assert torch.equal(weight, plain[name.removeprefix("_run.")])
     assert saved.stat().st_size < 200_000
 
 
@@ -140,7 +183,7 @@ def test_saving_leaves_the_model_as_it_was(tmp_path: Path) -> None:
 def test_weights_may_be_written_to(saved: Path) -> None:
     loaded = cpuaccel.load(saved)
     before = loaded(_x())["scores"]
-    dict(loaded.named_parameters())["_run.linear.bias"].add_(1)
+    dict(loaded.named_buffers())["_run.linear.bias"].add_(1)
     torch.testing.assert_close(loaded(_x())["scores"], before + 1)
 
 
@@ -156,6 +199,16 @@ def test_switched_off_it_is_torchs(saved: Path) -> None:
     with cpuaccel.enabled(False), torch.no_grad():
         found = cpuaccel.load(saved)(_x())["scores"]
         torch.testing.assert_close(found, _net()(_x())["scores"], atol=1e-5, rtol=1e-4)
+
+
+def test_threads_may_share_it(saved: Path) -> None:
+    loaded = cpuaccel.load(saved)
+    inputs = [_x() * scale for scale in range(8)]
+    expected = [loaded(x)["scores"] for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            for a, b in zip(pool.map(loaded, inputs), expected, strict=True):
+                assert torch.equal(a["scores"], b)
 
 
 def test_another_layout_is_copied(saved: Path) -> None:
@@ -404,11 +457,23 @@ def test_a_fact_is_missing(saved: Path) -> None:
     _refused(saved, "its facts are not of format 1: KeyError")
 
 
+def test_weights_beyond_their_memory(saved: Path) -> None:
+    with zipfile.ZipFile(saved) as whole:
+        name = next(name for name in whole.namelist() if name.endswith(_FACTS))
+        weights = json.loads(whole.read(name))["weights"]
+    weights["linear.weight"][2] = [1000, 1000]
+    _with_facts(saved, weights=weights)
+    _refused(saved, "weight linear.weight: ")
+    del weights["linear.weight"]
+    _with_facts(saved, weights=weights)
+    _refused(saved, "its facts are not of format 1: KeyError")
+
+
 def test_what_torch_cannot_read(saved: Path) -> None:
     """Sealed again after it was broken: by somebody who meant to."""
     with zipfile.ZipFile(saved) as whole:
         facts = next(name for name in whole.namelist() if name.endswith(_FACTS))
-        content = {**json.loads(whole.read(facts)), "torch": "9.9"}
+        content = {**json.loads(whole.read(facts)), "torch": "9.9", "flat": None}
 
     def change(name: str, old: bytes) -> bytes | None:
         if name.endswith("models/model.json"):

@@ -1,8 +1,9 @@
-"""`cpuaccel.save` and `cpuaccel.load`: an optimized model in a file, without its Python code."""
+"""`cpuaccel.load`: a model from a file. It imports little: that is most of what loading takes."""
 
 from __future__ import annotations
 
 import copy
+import importlib
 import logging
 import os
 import platform
@@ -16,9 +17,11 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel import _log, _native
-from cpuaccel.graph import archive, exporting, report
-from cpuaccel.graph.calls import Call, laid_out
-from cpuaccel.graph.optimized import Optimized
+from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
+from cpuaccel.graph import archive, report
+from cpuaccel.graph.calls import Call, dtype_of, laid_out
+from cpuaccel.graph.flat import FlatProgram
+from cpuaccel.graph.schemas import REGION, check_ops, check_region
 
 PROGRAM, PACKAGE = "program", "package"
 """What a file holds: a graph that torch runs op by op, or what AOTInductor compiled."""
@@ -29,8 +32,7 @@ Path_ = str | os.PathLike[str]
 class Loaded(nn.Module):
     """A model from a file. It runs calls of the kind that it was made for, and refuses others.
 
-    `facts` is what the file says of itself. What was saved as a program has its weights as
-    parameters and buffers.
+    `facts` is what the file says of itself. The weights of a program are its buffers.
     """
 
     def __init__(
@@ -98,42 +100,6 @@ class Loaded(nn.Module):
         return found
 
 
-def save(optimized: Optimized, path: Path_) -> None:
-    """Write what `optimized` ran last to a `.pt2` file that `cpuaccel.load` reads.
-
-    The file has the graph with our ops in it, and the plain weights: the CPU that runs it packs
-    them as it wants. It holds for inputs of the sizes and types of that call. A file that is there
-    is replaced at once, or not at all.
-
-    Raises:
-        TypeError: `optimized` is not what `cpuaccel.optimize` returns.
-        ValueError: `path` does not end in .pt2; nothing was captured; the model has changed since;
-            an argument of the call is nothing that a file can say.
-        OSError: the file cannot be written.
-    """
-    if not isinstance(optimized, Optimized):
-        raise TypeError(
-            "cpuaccel.save: optimized: expected what cpuaccel.optimize returned, got "
-            f"{type(optimized).__name__}"
-        )
-    path = checked_path("cpuaccel.save", path)
-    last = optimized.last()
-    if last is None:
-        raise ValueError("cpuaccel.save: optimized: the model has changed: call it once before")
-    call, captured = last
-    if captured.run is None or captured.report is None:
-        raise ValueError(f"cpuaccel.save: optimized: nothing to save, {captured.why_not}")
-    # Its weights stay the model's own: what is taken out of the copy stays in it.
-    program = exporting.exported(_with_same_weights(captured.run), call)
-    try:
-        facts = exporting.facts_of(program, call, captured.report)
-    except ValueError as error:
-        raise ValueError(f"cpuaccel.save: {error}") from error
-    with archive.written(path) as partial:
-        torch.export.save(program, partial)
-        archive.seal(partial, {"kind": PROGRAM, **facts})
-
-
 def load(path: Path_) -> Loaded:
     """Return the model in a file of `cpuaccel.save` or `cpuaccel.aot_compile`.
 
@@ -146,23 +112,16 @@ def load(path: Path_) -> Loaded:
     """
     file = Path(path)
     with file.open("rb") as stream, _named(file):
-        facts = archive.checked(stream)
+        facts, parts = archive.checked(stream, _is_data)
         kind = facts.get("kind")
         if kind not in (PROGRAM, PACKAGE):
             raise ValueError(f"holds {kind!r}, expected {PROGRAM!r} or {PACKAGE!r}")
-        exporting.check_ops(facts["ops"], f"cpuaccel {facts['cpuaccel']}")
-        run = _program(stream, facts) if kind == PROGRAM else _package(file, facts)
+        check_ops(facts["ops"], f"cpuaccel {facts['cpuaccel']}")
+        run = _program(stream, facts, parts) if kind == PROGRAM else _package(file, facts)
         loaded = Loaded(run, facts, file, kind)
     for each in loaded.reports:
         report.keep(each)
     return loaded
-
-
-def checked_path(function: str, path: Path_) -> Path:
-    """Return `path`, which torch wants to end in .pt2."""
-    if not os.fspath(path).endswith(".pt2"):
-        raise ValueError(f"{function}: path: expected one that ends in .pt2, got {path}")
-    return Path(path)
 
 
 @contextmanager
@@ -177,7 +136,52 @@ def _named(path: Path) -> Iterator[None]:
         raise ValueError(f"cpuaccel.load: {path}: {reason}") from error
 
 
-def _program(stream: IO[bytes], facts: dict[str, Any]) -> nn.Module:
+def _is_data(part: str) -> bool:
+    return part.startswith(("data/weights/", "data/constants/")) and not part.endswith(".json")
+
+
+def _program(stream: IO[bytes], facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
+    module = _flat(facts, parts) if facts["flat"] is not None else _by_torch(stream, facts)
+    here = _native.load().isa()
+    if facts["cpu"]["isa"] != here:
+        _log.logger.info(
+            "load: made where %s is in use, here it is %s: weights are packed for this CPU,"
+            " partitions stay as they were chosen",
+            facts["cpu"]["isa"],
+            here,
+        )
+    return module
+
+
+def _flat(facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
+    encoded = facts["flat"]
+    for name, args, _ in encoded["ops"]:
+        if name == REGION:
+            check_region(args[2])
+        elif name.startswith("quantized_decomposed."):
+            importlib.import_module("torch.ao.quantization.fx._decomposed")
+    memory: dict[str, Tensor] = {}
+    weights = {}
+    for name, (part, dtype, shape, stride, offset) in facts["weights"].items():
+        if part not in memory:
+            memory[part] = torch.frombuffer(parts.pop(part) or bytearray(1), dtype=torch.uint8)
+        try:
+            weights[name] = _strided(memory[part], dtype_of(dtype), shape, stride, offset)
+        except RuntimeError as error:
+            raise ValueError(f"weight {name}: {_log.first_line(error)}") from error
+    return FlatProgram(encoded, weights)
+
+
+def _strided(
+    memory: Tensor, dtype: torch.dtype, shape: list[int], stride: list[int], offset: int
+) -> Tensor:
+    if 0 in shape:
+        return torch.empty_strided(shape, stride, dtype=dtype)
+    numbers = memory[: memory.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
+    return torch.as_strided(numbers, shape, stride, offset)
+
+
+def _by_torch(stream: IO[bytes], facts: dict[str, Any]) -> nn.Module:
     logger = logging.getLogger("torch.export")
     logger.addFilter(_silent)  # it would log the error, and raise another that says to look there
     try:
@@ -189,18 +193,11 @@ def _program(stream: IO[bytes], facts: dict[str, Any]) -> nn.Module:
         ) from error
     finally:
         logger.removeFilter(_silent)
-    exporting.check_programs(program.graph)
-    module = program.module(check_guards=False)
-    module.requires_grad_(False)
-    here = _native.load().isa()
-    if facts["cpu"]["isa"] != here:
-        _log.logger.info(
-            "load: made where %s is in use, here it is %s: weights are packed for this CPU,"
-            " partitions stay as they were chosen",
-            facts["cpu"]["isa"],
-            here,
-        )
-    return module
+    for node in program.graph.nodes:
+        if node.op == "call_function" and str(node.target) == REGION:
+            check_region(str(node.args[2]))
+    module: nn.Module = program.module(check_guards=False)
+    return module.requires_grad_(False)
 
 
 def _package(path: Path, facts: dict[str, Any]) -> Callable[..., Any]:
@@ -229,12 +226,6 @@ def _minor(version: str) -> str:
 
 def _silent(record: logging.LogRecord) -> bool:
     return "error when deserializing" not in str(record.msg)
-
-
-def _with_same_weights(module: Any) -> Any:
-    """Return a copy of a captured graph on the very tensors of `module`."""
-    tensors = [*module.parameters(), *module.buffers()]
-    return copy.deepcopy(module, {id(each): each for each in tensors})
 
 
 def _report(facts: dict[str, Any]) -> report.Report:
