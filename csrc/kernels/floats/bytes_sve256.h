@@ -18,7 +18,9 @@ CPUACCEL_INLINE void each_eight(int64_t count, const Body& body) {
 CPUACCEL_INLINE SveInts load_bytes(const uint8_t* src, SveMask m) { return svld1ub_s32(m, src); }
 
 // Their low 8 bits.
-CPUACCEL_INLINE void store_bytes(uint8_t* dst, SveInts v, SveMask m) { svst1b_u32(m, dst, svreinterpret_u32_s32(v)); }
+CPUACCEL_INLINE void store_bytes(uint8_t* dst, SveInts v, SveMask m) {
+  svst1b_u32(m, dst, svreinterpret_u32_s32(v));
+}
 
 CPUACCEL_INLINE SveFloats to_floats(SveInts v) { return svcvt_f32_s32_x(svptrue_b32(), v); }
 
