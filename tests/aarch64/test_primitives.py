@@ -1,0 +1,44 @@
+"""What oneDNN makes for products that are torch's own: once, and none where they are ours."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.backends import mkldnn
+
+import cpuaccel
+from cpuaccel._native import load
+
+
+def _created(layer: nn.Module, x: torch.Tensor, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what oneDNN's verbose mode (DNNL_VERBOSE=2) prints of primitives that a call makes."""
+    capfd.readouterr()
+    with torch.no_grad(), mkldnn.verbose(mkldnn.VERBOSE_ON_CREATION):
+        layer(x)
+    lines = capfd.readouterr().out.splitlines()
+    return [line for line in lines if "create" in line and "cache_hit" not in line]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_second_call_through_torchs_makes_no_primitive(
+    dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
+) -> None:
+    layer, x = nn.Linear(96, 64).to(dtype), torch.randn(33, 96).to(dtype)
+    cpuaccel.config.set("matmul_provider", "intree")
+    try:
+        first, second = (_created(layer, x, capfd) for _ in range(2))
+    finally:
+        cpuaccel.config.set("matmul_provider", "auto")
+    if dtype == torch.bfloat16 and "bf16" in load().cpu_features():
+        assert first  # what is looked for is printed here
+    assert second == []
+
+
+def test_ours_make_none(capfd: pytest.CaptureFixture[str]) -> None:
+    layer, x = nn.Linear(96, 80), torch.randn(33, 96)
+    cpuaccel.config.set("matmul_provider", "cpuaccel")
+    try:
+        assert _created(layer, x, capfd) == []
+    finally:
+        cpuaccel.config.set("matmul_provider", "auto")
