@@ -52,7 +52,6 @@ def _graphs() -> Iterator[tuple[str, Run]]:
         x = torch.randn(_NODES, k)
         yield f"sparse.mm sum, K {k}", partial(torch.sparse.mm, graph, x)
     yield "sparse.mm amax, K 64", partial(torch.sparse.mm, graph, torch.randn(_NODES, 64), "amax")
-    # An index in the order of the edges' targets has no sorted copy to be found in.
     for k in (16, 64):
         src, index = torch.randn(_EDGES, k), col[:, None].expand(-1, k)
         yield f"scatter_add, K {k}", partial(torch.zeros(_NODES, k).scatter_add, 0, index, src)
