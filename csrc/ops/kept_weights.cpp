@@ -9,7 +9,9 @@
 namespace cpuaccel::ops {
 namespace {
 
-int64_t bytes_of(const KeptPacked& packed) { return static_cast<int64_t>(packed.values.nbytes()); }
+int64_t bytes_of(const KeptPacked& packed) {
+  return packed.values.defined() ? static_cast<int64_t>(packed.values.nbytes()) : 0;
+}
 
 }  // namespace
 
@@ -23,11 +25,16 @@ KeptWeights::KeptWeights() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
 }
 
 KeptPacked KeptWeights::get(const at::Tensor& weight, bool pairs) {
-  const int64_t panel = kept_panel(pairs);
+  return get(weight, pairs ? WeightForm::pairs : WeightForm::panels,
+             [&] { return pack_to_keep(weight, pairs); });
+}
+
+KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Make& make) {
+  const int64_t panel = kept_panel(form == WeightForm::pairs);
   std::shared_ptr<Entry> entry;
   {
     const std::scoped_lock lock(mutex_);
-    entry = find(weight, pairs, panel);
+    entry = find(weight, form, panel);
   }
   // Read without the lock: other threads run meanwhile.
   const bool unchanged =
@@ -41,8 +48,8 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, bool pairs) {
   drop_expired();
   drop_changed(weight, entry.get());
   // Watched before it is read for packing: a write in between is seen in the next call.
-  entry = std::make_shared<Entry>(WatchedTensor(weight), weight.const_data_ptr(), pairs);
-  entry->packed = pack_to_keep(weight, pairs);
+  entry = std::make_shared<Entry>(WatchedTensor(weight), weight.const_data_ptr(), form, panel);
+  entry->packed = make();
   const KeptPacked packed = entry->packed;
   if (bytes_of(packed) <= stats_.capacity) {
     order_.push_front(std::move(entry));
@@ -53,12 +60,12 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, bool pairs) {
   return packed;
 }
 
-std::shared_ptr<KeptWeights::Entry> KeptWeights::find(const at::Tensor& weight, bool pairs,
+std::shared_ptr<KeptWeights::Entry> KeptWeights::find(const at::Tensor& weight, WeightForm form,
                                                       int64_t panel) {
   const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
-    if (entry->pairs == pairs && entry->packed.panel == panel && entry->watched.is(weight)) {
+    if (entry->form == form && entry->panel == panel && entry->watched.is(weight)) {
       order_.splice(order_.begin(), order_, each->second);
       return entry;
     }

@@ -1,10 +1,11 @@
-// Weights of compiled graphs in packed form: what kept_linear reads.
+// Weights of compiled graphs in packed form: what kept_linear and saved_linear read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,9 @@
 #include "ops/prepack/packed_weight.h"
 
 namespace cpuaccel::ops {
+
+// What became of a weight: panels of its type, pairs of bfloat16, or what bytes of a file have.
+enum class WeightForm { panels, pairs, bytes };
 
 // A weight is packed at its first use, and again when it has changed: it is looked at in every call
 // as those of graph regions are (WatchedTensor). What was made of one that is gone goes at the next
@@ -27,6 +31,11 @@ class KeptWeights {
   // or in pairs of bfloat16.
   KeptPacked get(const at::Tensor& weight, bool pairs);
 
+  // make(), or what it returned before for the same `weight` and form under the same instructions.
+  // It may hold no memory of `weight`.
+  using Make = std::function<KeptPacked()>;
+  KeptPacked get(const at::Tensor& weight, WeightForm form, const Make& make);
+
   void set_capacity(int64_t bytes);
   void clear();
   CacheStats stats();
@@ -38,13 +47,14 @@ class KeptWeights {
   struct Entry {
     WatchedTensor watched;
     const void* data;
-    bool pairs;
+    WeightForm form;
+    int64_t panel;  // of the instructions that it was made for
     KeptPacked packed;
     std::atomic<uint64_t> looks{0};
   };
   using Entries = std::list<std::shared_ptr<Entry>>;  // front: used last
 
-  std::shared_ptr<Entry> find(const at::Tensor& weight, bool pairs, int64_t panel);
+  std::shared_ptr<Entry> find(const at::Tensor& weight, WeightForm form, int64_t panel);
   void drop(Entries::iterator entry);
   void drop_expired();
   // What was made of `weight` before it was written to: of another version, and `changed`.

@@ -70,7 +70,7 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
 def _load() -> None:
     """Register all ops and fake kernels, which else come with who uses them."""
     _native.load()
-    for name in ("resize", "kept_linear"):
+    for name in ("resize", "kept_linear", "saved_linear"):
         importlib.import_module(f"cpuaccel._ops.{name}")
 
 
@@ -91,6 +91,7 @@ _OF_PREPACK = {
     "packed_linear",
     "packed_lstm",
     "packed_convolution",
+    *("weight_to_bytes", "weight_from_bytes", "saved_linear"),
 }
 """Checked, by every check, in tests/prepack."""
 _OF_GRAPHS = {

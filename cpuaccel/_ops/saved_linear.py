@@ -1,0 +1,44 @@
+"""Fake kernels of csrc/ops/prepack/saved_linear.cpp and weight_bytes.cpp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cpuaccel import _native
+
+_native.load()  # has the ops
+
+_torch: Any = torch  # whose annotations do not know what is used here
+
+HEADER = 64
+"""Bytes of a weight's header: csrc/ops/prepack/weight_bytes.h."""
+
+
+@_torch.library.register_fake("cpuaccel::weight_to_bytes")  # type: ignore[untyped-decorator]
+def _weight_to_bytes(weight: Tensor, panel: int) -> Tensor:
+    rows, columns = weight.shape
+    padded = (rows + panel - 1) // panel * panel
+    size = HEADER + padded * columns * weight.element_size()
+    return weight.new_empty([size], dtype=torch.uint8)
+
+
+@_torch.library.register_fake("cpuaccel::saved_linear")  # type: ignore[untyped-decorator]
+def _saved_linear(
+    input: Tensor,
+    bytes: Tensor,
+    out_features: int,
+    in_features: int,
+    bias: Tensor | None,
+    function: str,
+) -> Tensor:
+    _torch._check(
+        input.dim() > 0 and input.shape[-1] == in_features,
+        lambda: (
+            f"cpuaccel::saved_linear: expected input of {in_features} features, got "
+            f"{list(input.shape)}"
+        ),
+    )
+    return input.new_empty([*input.shape[:-1], out_features])

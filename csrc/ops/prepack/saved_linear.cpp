@@ -1,0 +1,77 @@
+// cpuaccel::saved_linear: linear whose weight is packed, in bytes that came from a file.
+//
+//   result[..., n] = f(bias[n] + sum over k of input[..., k] * weight[n, k])
+//
+// bytes: the weight, out_features x in_features, as weight_bytes.h has it. At the first use they
+// are checked, and packed anew where another CPU packed them (kept_weights.h, which watches them
+// too). Result and bias are of input's type, which may be bfloat16 where the weight is float32. f
+// is "" (nothing) or one of following.cpp. What is unusual goes to torch's ops.
+
+#include <ATen/ops/linear.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <string>
+
+#include "base/plugin.h"
+#include "ops/following.h"
+#include "ops/gemm_type.h"
+#include "ops/kept_weights.h"
+#include "ops/prepack/linear.h"
+#include "ops/prepack/weight_bytes.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr auto kOp = "cpuaccel::saved_linear";
+
+const char* why_torch(const at::Tensor& input, const WeightHeader& header) {
+  if (!plugin_on()) {
+    return "cpuaccel is off";
+  }
+  const auto type = type_of(header);
+  if (type != input.scalar_type() &&
+      !(type == at::kFloat && input.scalar_type() == at::kBFloat16)) {
+    return "an input of another type";
+  }
+  return header.out_features == 0 || header.in_features == 0 ? "an empty weight" : nullptr;
+}
+
+at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
+                        int64_t in_features, const std::optional<at::Tensor>& bias,
+                        const std::string& function) {
+  const FollowingFunction* following = find_following(kOp, function);
+  const auto header = read_weight_header(kOp, bytes);
+  TORCH_CHECK(header.out_features == out_features && header.in_features == in_features, kOp,
+              ": expected bytes of a weight of ", out_features, " x ", in_features, ", but got ",
+              header.out_features, " x ", header.in_features);
+  const char* why = why_torch(input, header);
+  if (why == nullptr) {
+    const auto kept = KeptWeights::instance().get(bytes, WeightForm::bytes,
+                                                  [&] { return open_weight(kOp, bytes, header); });
+    const at::Tensor values = kept.values.defined() ? kept.values : panels_of(bytes, header);
+    const PackedShape shape{kept.panel, out_features, in_features};
+    const PackedView view(kOp, values, shape);
+    why = why_no_packed_product(input, view, shape, bias, true);
+    if (why == nullptr) {
+      return packed_product(input, values, view, shape, bias, after_of(following));
+    }
+  }
+  count_refusal("saved_linear", why);
+  const at::Tensor weight = weight_from_bytes(bytes).to(input.scalar_type());
+  const at::Tensor result = at::linear(input, weight, bias);
+  return following == nullptr ? result : following->by_torch(result);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def(
+      "saved_linear(Tensor input, Tensor bytes, int out_features, int in_features, Tensor? bias, "
+      "str function) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("saved_linear", saved_linear); }
+
+}  // namespace cpuaccel::ops
