@@ -24,26 +24,35 @@ except ImportError:
 
 __all__ = [
     "__version__",
+    "aot_compile",
     "clear_caches",
+    "cmake_prefix_path",
     "disable",
     "enable",
     "enabled",
     "explain",
     "fastmath",
     "is_enabled",
+    "load",
     "memory",
     "optimize",
     "prepack",
     "reset_stats",
+    "save",
     "stats",
     "unpack",
 ]
+
+_GRAPH = {"optimize": "optimizing", "save": "saving", "load": "loading", "aot_compile": "aot"}
+"""Functions for graphs, and where in cpuaccel.graph they are."""
 
 
 def __getattr__(name: str) -> _Any:
     # Those who have no graphs, or do not compile, do not pay for it.
     if name == "gnn":
         return _importlib.import_module("cpuaccel.gnn")
-    if name == "optimize":
-        return _importlib.import_module("cpuaccel.graph.optimizing").optimize
+    if name in _GRAPH:
+        return getattr(_importlib.import_module(f"cpuaccel.graph.{_GRAPH[name]}"), name)
+    if name == "cmake_prefix_path":
+        return _importlib.import_module("cpuaccel._files").cmake_prefix_path()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

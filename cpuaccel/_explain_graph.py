@@ -1,4 +1,4 @@
-"""What the backend of torch.compile and `cpuaccel.optimize` made of a model, in an explanation."""
+"""What torch.compile's backend, `optimize` or the maker of a file made of a model, as rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from cpuaccel._explanation import Row
 
 
 def compiled_rows(module: Any) -> Iterator[Row] | None:
-    """Return the rows of a compiled or optimized model; None if `module` is neither.
+    """Return the rows of a compiled, optimized or loaded model; None if `module` is none.
 
     None too if an optimized model runs as it is.
     """
     if _is_optimized(module):
         reports = list(module.reports)
         return _rows(reports, "torch") if reports else None
+    loading: Any = sys.modules.get("cpuaccel.graph.loading")
+    if loading is not None and isinstance(module, loading.Loaded):
+        return _rows(module.reports, "inductor" if module.kind == loading.PACKAGE else "torch")
     dynamo: Any = sys.modules.get("torch._dynamo")
     if dynamo is None or not isinstance(module, dynamo.OptimizedModule):
         return None

@@ -1,7 +1,8 @@
-"""Files that others may read while they are written."""
+"""Files that others may read while they are written, and files of the package."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -17,3 +18,16 @@ def write_whole(path: Path, text: str) -> None:
     partial = path.with_suffix(f".{os.getpid()}")
     partial.write_text(text, encoding="utf-8", newline="")
     partial.replace(path)
+
+
+def cmake_prefix_path() -> str:
+    """Return what `cmake -DCMAKE_PREFIX_PATH` is given to find the package `cpuaccel`.
+
+    Raises:
+        RuntimeError: cpuaccel was built without its C++ library.
+    """
+    spec = importlib.util.find_spec("cpuaccel._C")
+    found = Path(spec.origin).parent / "share" / "cmake" if spec and spec.origin else None
+    if found is None or not (found / "cpuaccel" / "cpuaccel-config.cmake").exists():
+        raise RuntimeError("cpuaccel was built without its C++ library (CPUACCEL_CPP_LIBRARY)")
+    return str(found)

@@ -29,7 +29,7 @@ class PackedMatrix(PackedWeight):
         """Rows of each part."""
         self.in_features = parameter.shape[1:].numel()
         pairs = _in_pairs(parameter.dtype)
-        self.panel = _panel(parameter.dtype, rows)
+        self.panel = panel_for(parameter.dtype, rows)
         """Rows in a panel."""
         # Outside of inference mode: what is made in it could not be used where gradients are.
         with torch.inference_mode(False), torch.no_grad():
@@ -91,7 +91,7 @@ def _in_pairs(dtype: torch.dtype) -> bool:
     return dtype == torch.bfloat16 and _native.load().packs_pairs()
 
 
-def _panel(dtype: torch.dtype, parts: tuple[int, ...]) -> int:
+def panel_for(dtype: torch.dtype, parts: tuple[int, ...]) -> int:
     """Return the best panel that does not pad these parts by much; if all do, the best."""
     native = _native.load()
     panels = native.pairs_panels() if _in_pairs(dtype) else native.gemm_panels()
@@ -105,7 +105,7 @@ def _padded(parts: tuple[int, ...], panel: int) -> int:
 
 def too_large(parts: tuple[int, ...], dtype: torch.dtype = torch.float32) -> str:
     """Return why parts of so many rows are not packed, if they would take too much memory."""
-    panel, rows = _panel(dtype, parts), sum(parts)
+    panel, rows = panel_for(dtype, parts), sum(parts)
     if _padded(parts, panel) <= MOST * rows:
         return ""
     return f"its {rows} rows, packed by {panel}, would take more than {MOST} times the memory"

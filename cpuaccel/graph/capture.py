@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from cpuaccel import _native
 from cpuaccel.graph import choice, converted, regions, report, rewriting, torch_program
 from cpuaccel.graph.bridge import QUANTIZED
+from cpuaccel.graph.calls import Call
 from cpuaccel.quant import lower
 
 _aten: Any = torch.ops.aten
@@ -45,7 +47,11 @@ _exporting = threading.RLock()
 class Capture:
     """A graph that computes what a model does."""
 
+    graph: GraphModule
+    call: Call
+    """What it is for."""
     run: Callable[..., Any]
+    """Runs the graph: what autocast casts is cast in it, so autocast is off meanwhile."""
     report: report.Report
     arithmetic: str
     """fp32, bf16 or int8: by which bound it is judged."""
@@ -62,58 +68,85 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         Exception: what torch.export raises of a model that it cannot trace, or the model itself.
         ValueError: the model has layers of integers and of floats, and is called under autocast.
     """
-    quantized = converted.is_converted(model)
-    if not torch.is_autocast_enabled("cpu"):
-        return _captured(model, quantized, args, kwargs)
-    if not quantized:
-        made = _captured(model, quantized, args, kwargs)
-    # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
-    elif converted.has_float_layers(model):
-        raise ValueError("layers of floats beside those of integers, under autocast")
+    graph, made = graph_of(model, args, kwargs)
+    report.keep(made)
+    kinds = {kind for partition in made.kinds() for kind in partition}
+    if converted.is_converted(model) or kinds & set(QUANTIZED):
+        arithmetic = "int8"
     else:
-        with torch.autocast("cpu", enabled=False):
-            made = _captured(model, quantized, args, kwargs)
+        arithmetic = "bf16" if _has_halves(model, graph.graph) else "fp32"
+    written = _written_by(graph.graph)
+    return Capture(
+        graph,
+        Call.of(args, kwargs),
+        _without_autocast(graph) if torch.is_autocast_enabled("cpu") else graph,
+        made,
+        arithmetic,
+        _attributes(graph, written),
+        any(node.op == "placeholder" for node in written),
+    )
 
-    # What autocast casts is cast in the graph, and what the model keeps from it is not to be.
-    def without_casts(*args: Any, **kwargs: Any) -> Any:
-        with torch.autocast("cpu", enabled=False):
-            return made.run(*args, **kwargs)
 
-    return replace(made, run=without_casts)
+def graph_of(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], against_eager: bool = True
+) -> tuple[GraphModule, report.Report]:
+    """Return what `model` does with these arguments, on its own weights, and what became of it.
 
+    Regions are taken where they win: against torch's ops one by one, or else against Inductor.
 
-def _captured(
-    model: nn.Module, quantized: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Capture:
-    traced = structure_of(lower(model) if quantized else model)
+    Raises:
+        Exception: as `capture`.
+    """
     table = torch.export.default_decompositions()
     table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
-    with _exporting, torch.no_grad():
+    with _exporting, torch.no_grad(), _autocast_for(model):
+        traced = structure_of(lower(model) if converted.is_converted(model) else model)
         exported = torch.export.export(traced, args, kwargs, strict=False)
         captured: Any = exported.run_decompositions(table_of).module(check_guards=False)
     graph = captured.graph
+    if not against_eager and not hasattr(_native.load(), "find_partitions"):
+        return captured, report.Report(report.current_compile_id(), (), ())
     _casts(graph)
-    written = {node.args[0] for node in graph.nodes if node.target is _aten.copy_.default}
-    weights = {node for node in graph.find_nodes(op="get_attr") if node not in written}
-    with choice.against_eager():
-        found = regions.cut(graph, weights)
+    with choice.against_eager() if against_eager else nullcontext():
+        found = regions.cut(graph, weights_of(graph))
     made = report.describe(found)
     rewriting.put_regions(graph, found.regions)
     _views_of_numbers(graph)
     graph.eliminate_dead_code()
     captured.recompile()
-    report.keep(made)
-    if quantized or any(kind in QUANTIZED for kinds in made.kinds() for kind in kinds):
-        arithmetic = "int8"
-    else:
-        arithmetic = "bf16" if _has_halves(model, graph) else "fp32"
-    return Capture(
-        captured,
-        made,
-        arithmetic,
-        _attributes(captured, written),
-        any(node.op == "placeholder" for node in written),
-    )
+    return captured, made
+
+
+def weights_of(graph: Graph) -> set[Node]:
+    """Return what a graph of `graph_of` holds and does not write to."""
+    return set(graph.find_nodes(op="get_attr")) - _written_by(graph)
+
+
+def _written_by(graph: Graph) -> set[Node]:
+    targets: list[Any] = [
+        node.args[0] for node in graph.find_nodes(op="call_function", target=_aten.copy_.default)
+    ]
+    return set(targets)
+
+
+def _autocast_for(model: nn.Module) -> AbstractContextManager[Any]:
+    """Return autocast as it is to be while `model` is traced.
+
+    It leaves quantized layers alone; their lowered form it would run in bf16.
+    """
+    if not torch.is_autocast_enabled("cpu") or not converted.is_converted(model):
+        return nullcontext()
+    if converted.has_float_layers(model):
+        raise ValueError("layers of floats beside those of integers, under autocast")
+    return torch.autocast("cpu", enabled=False)
+
+
+def _without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
+    def without_autocast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            return run(*args, **kwargs)
+
+    return without_autocast
 
 
 def structure_of(model: nn.Module) -> nn.Module:

@@ -1,5 +1,7 @@
 """Linear layers of inference graphs on our kernels, where oneDNN is not there to take them.
 
+`aot.py` has them for packages too, where torch's products cannot be ours.
+
 A product with a weight that lasts, its bias and the function behind it become one call of
 cpuaccel::kept_linear, which packs the weight once.
 """
@@ -34,19 +36,19 @@ _FUNCTIONS: dict[Any, str] = {
 }
 
 
-def rewrite(graph: Graph, weights: set[Node]) -> report.Report:
-    """Replace products with one of `weights`, and say which."""
+def rewrite(graph: Graph, weights: set[Node], reason: str = _REASON) -> report.Report:
+    """Replace products with one of `weights`, and say which; `reason` is why."""
     taken = []
     for node in list(graph.nodes):
-        found = _product(node, weights)
-        if found is not None:
-            taken.append((_put(graph, node, *found),))
+        found = product_of(node)
+        if found is not None and found[1] in weights:
+            taken.append((_put(graph, node, *found, reason),))
     graph.eliminate_dead_code()
     return report.Report(report.current_compile_id(), tuple(taken), ())
 
 
-def _product(node: Node, weights: set[Node]) -> tuple[Node, Node, Node | None] | None:
-    """Return input, weight and bias, if `node` multiplies by the transpose of one of `weights`."""
+def product_of(node: Node) -> tuple[Node, Node, Node | None] | None:
+    """Return input, weight and bias, if `node` is a linear layer's product."""
     arguments = bound(node) if node.target in (_aten.mm.default, _aten.addmm.default) else None
     if arguments is None:
         return None
@@ -62,7 +64,7 @@ def _product(node: Node, weights: set[Node]) -> tuple[Node, Node, Node | None] |
     if weight is None:
         return None
     weight = _before_cast(weight, source.meta["val"].dtype)
-    if weight not in weights or source.meta["val"].dtype not in _TYPES:
+    if source.meta["val"].dtype not in _TYPES:
         return None
     return source, weight, bias
 
@@ -88,7 +90,9 @@ def _before_cast(weight: Node, dtype: torch.dtype) -> Node:
     return weight
 
 
-def _put(graph: Graph, node: Node, source: Node, weight: Node, bias: Node | None) -> Any:
+def _put(
+    graph: Graph, node: Node, source: Node, weight: Node, bias: Node | None, reason: str
+) -> Any:
     follows = _function_behind(node)
     name = "" if follows is None else _name_of(follows)
     with graph.inserting_before(node):
@@ -104,7 +108,7 @@ def _put(graph: Graph, node: Node, source: Node, weight: Node, bias: Node | None
     node.replace_all_uses_with(call)
     graph.erase_node(node)
     dtype = str(call.meta["val"].dtype).removeprefix("torch.")
-    return report.Partition((KIND, name) if name else (KIND,), dtype, _REASON)
+    return report.Partition((KIND, name) if name else (KIND,), dtype, reason)
 
 
 def _function_behind(node: Node) -> Node | None:

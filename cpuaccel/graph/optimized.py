@@ -60,6 +60,7 @@ class Optimized(nn.Module):
         self._is_slower = False
         self._said_full = False
         self._attributes: Attributes | None = None
+        self._ran: list[_Captured] = []  # what ran last, at most one
         self._lock = threading.Lock()
         self._capturing = threading.RLock()
 
@@ -87,6 +88,15 @@ class Optimized(nn.Module):
         with self._lock:
             return [each.report for each in self._captured.values() if each.report is not None]
 
+    def last(self) -> tuple[Capture | None, str]:
+        """Return what was captured for the last call, or None and why there is nothing."""
+        with self._lock:
+            is_known = self._attributes is not None and self._attributes.are_as_before()
+            ran = self._ran[-1] if is_known and self._ran else None
+        if ran is None:
+            return None, "the model has changed: call it once before"
+        return ran.capture, ran.why_not
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
         # While something else is traced it is to see the model.
@@ -96,6 +106,7 @@ class Optimized(nn.Module):
         try:
             if not reason:
                 captured = self._captured_for(args, kwargs)
+                self._ran[:] = (captured,)
                 if captured.run is not None:
                     return captured.run(*args, **kwargs)
                 reason = captured.why_not
@@ -128,6 +139,7 @@ class Optimized(nn.Module):
             self._first = Verdict(kinds.describe(args, kwargs), MODEL, reason)
             return None
         captured = self._captured_for(args, kwargs)
+        self._ran[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
             self.model(*args, **kwargs)  # so that what is wrong with the inputs shows now
         return captured.capture if captured.run is not None else None
@@ -161,6 +173,7 @@ class Optimized(nn.Module):
             if self._attributes is not None and not self._attributes.are_as_before():
                 self._captured.clear()
                 self._refused.clear()
+                self._ran.clear()
                 self._attributes = None
                 self._has_tried = False
             return self._captured.get(key) or self._refused.get(key)

@@ -6,12 +6,15 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 from torch._guards import CompileContext
 
 from cpuaccel import _log, _native
-from cpuaccel.graph.regions import Cut
+
+if TYPE_CHECKING:
+    from cpuaccel.graph.regions import Cut
 
 _KEPT = 256
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -67,7 +67,7 @@ def encode(
     lines = []
     for node in nodes:
         keywords = {key: write(value) for key, value in node.kwargs.items()}
-        lines.append([_name(node.target), write(node.args), keywords])
+        lines.append([name_of(node.target), write(node.args), keywords])
         _add_sizes(sizes, numbers[node], node)
     returned = [[numbers[node], last] for node, last in outputs]
     return json.dumps({"ops": lines, "outputs": returned}, separators=(",", ":"))
@@ -118,12 +118,12 @@ def run(inputs: Sequence[Tensor], constants: Sequence[Tensor], text: str) -> lis
             if "size" in value:
                 number, dim = value["size"]
                 return values[number].shape[dim]
-            return _constant(value["torch"])
+            return constant(value["torch"])
         return value
 
     for name, arguments, keywords in program["ops"]:
         keyed = {key: read(value) for key, value in keywords.items()}
-        values.append(_op(name)(*read(arguments), **keyed))
+        values.append(op_of(name)(*read(arguments), **keyed))
     return [laid_out(values[number], last) for number, last in program["outputs"]]
 
 
@@ -140,22 +140,49 @@ def laid_out_like(tensor: Tensor, channels_last: bool) -> Tensor:
     return torch.empty_like(tensor, memory_format=memory_format)
 
 
-def _name(target: Any) -> str:
-    if target in VIEWS:
+def written(value: Any, numbers: Mapping[Node, int]) -> Any:
+    """Return an argument of a graph of fixed sizes in the words of JSON.
+
+    Raises:
+        Refused: it is nothing that can be written down.
+    """
+    if isinstance(value, Node):
+        return {"value": numbers[value]}
+    if isinstance(value, (list, tuple)):
+        return [written(each, numbers) for each in value]
+    if isinstance(value, _KINDS):
+        return {"torch": str(value).removeprefix("torch.")}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise Refused(f"an argument of type {type(value).__name__}")
+
+
+def name_of(target: Any, as_it_is: bool = False) -> str:
+    """Return what `op_of` finds an op by; views are reshapes but `as_it_is`."""
+    if target in VIEWS and not as_it_is:
         target = _aten.reshape.default  # what a call brings may lie in another way than was traced
     return _GETITEM if target is operator.getitem else str(target)
 
 
 @cache
-def _op(name: str) -> Any:
+def op_of(name: str) -> Any:
+    """Return the op of a name."""
     if name == _GETITEM:
         return operator.getitem
     namespace, op, overload = name.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), op), overload)
 
 
-def _constant(name: str) -> Any:
-    return torch.device(name) if name == "cpu" else getattr(torch, name)
+def constant(name: str) -> Any:
+    """Return a type, layout, memory format or device by its name.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = torch.device(name) if name == "cpu" else getattr(torch, name, None)
+    if not isinstance(found, _KINDS):
+        raise ValueError(f"no type, layout, memory format or device: {name!r}")
+    return found
 
 
 @lru_cache(maxsize=256)

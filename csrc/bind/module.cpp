@@ -19,6 +19,7 @@
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/plugin.h"
+#include "bind/max_isa.h"
 #include "bind/step_times.h"
 #include "memory/allocator.h"
 #include "memory/machine.h"
@@ -43,24 +44,6 @@ namespace py = pybind11;
 
 namespace cpuaccel {
 namespace {
-
-void set_max_isa_by_name(const std::string& name) {
-  const auto isa = name == "auto" ? std::optional(kNewestIsa) : parse_isa(name);
-  if (!isa) {
-    throw std::invalid_argument("max_isa: expected one of auto, " + isa_names() + ", but got '" +
-                                name + "'");
-  }
-  set_max_isa(*isa);
-#ifdef CPUACCEL_HAS_ONEDNN
-  // Fails once oneDNN has generated code; then only our own kernels follow the new cap.
-  const auto cap = *isa == Isa::ref        ? dnnl::cpu_isa::sse41
-                   : *isa == Isa::avx2     ? dnnl::cpu_isa::avx2
-                   : *isa == Isa::avx_vnni ? dnnl::cpu_isa::avx2_vnni
-                   : *isa == Isa::avx512   ? dnnl::cpu_isa::avx512_core
-                                           : dnnl::cpu_isa::isa_default;
-  static_cast<void>(dnnl_set_max_cpu_isa(static_cast<dnnl_cpu_isa_t>(cap)));
-#endif
-}
 
 void set_provider_by_name(const std::string& name) {
   if (name == "auto") {

@@ -17,6 +17,7 @@ from benchmarks.models import (
     cold_compile,
     dynamic,
     fp32,
+    saved_load,
     train_step,
 )
 from benchmarks.models._columns import choose
@@ -84,6 +85,17 @@ def test_cold_compiles_end_to_end(tmp_path, capsys):
     assert sum(run["parts"].values()) == pytest.approx(run["wall"])
     assert all(seconds > 0 for seconds in run["parts"].values())
     assert "bert-tiny, cpuaccel: Dynamo" in capsys.readouterr().out
+
+
+def test_saved_models_end_to_end(tmp_path, capsys):
+    if _compiled.backend_missing():
+        pytest.skip(_compiled.backend_missing())
+    path = tmp_path / "out.json"
+    saved_load.main(["--models", _TINY, "--rounds", "1", "--json", str(path)])
+    ((run,),) = (row["runs"] for row in json.loads(path.read_text())["rows"])
+    assert set(run) == set(saved_load.WAYS)
+    assert all(run[way][clock] > 0 for way in run for clock in ("wall", "cpu"))
+    assert "bert-tiny: a file of" in capsys.readouterr().out
 
 
 def test_unknown_models_and_engines(capsys):

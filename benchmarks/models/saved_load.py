@@ -1,0 +1,205 @@
+"""How long it takes to have an optimized model: by `optimize`, and by `load` of a saved one.
+
+Each in a process of its own, model and example built before the clock starts (a loaded one needs no
+model). `optimize` and `load` are those calls alone, with the modules of torch that they import;
+`+ run` is with a first run, which packs the weights: `optimize` has one in it. `again` is the same
+once more in the process, of a copy: no imports are in it. `resnet18-int8` is a convert_fx model.
+Run as `python -m benchmarks.models.saved_load` from a checkout's root.
+"""
+
+import argparse
+import copy
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor, nn
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine, _torchvision
+from benchmarks._arguments import names, positive
+from benchmarks._quantize import calibrate, convert, quiet
+from benchmarks._report import Ratio, Report, Row
+from benchmarks._timing import Sample
+from benchmarks.models import _float_models
+from benchmarks.models._compiled import backend_missing
+
+MODELS = ("mobilenet_v2", "resnet18", "mobilenet_v2-int8", "resnet18-int8")
+WAYS = ("optimize", "load", "load + run", "optimize again", "load + run again")
+
+_INT8 = "-int8"
+_CLOCKS = ("wall", "cpu")
+_TOKENS = 128
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.models:
+            _float_models.check(name.removesuffix(_INT8))
+    except ValueError as error:
+        parser.error(str(error))
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if options.inside:
+        print(json.dumps(_INSIDE[options.inside](options.models[0], options.file)))
+        return
+    if missing := backend_missing():
+        raise SystemExit(f"nothing to measure: {missing}")
+    reports = {
+        clock: Report(
+            title=f"to have an optimized model, {clock} time, median",
+            facts=_machine.describe(batch=1),
+            columns=list(WAYS),
+            ratios=[
+                Ratio("load + run", "optimize"),
+                Ratio("load + run again", "optimize again"),
+            ],
+            unit="s",
+        )
+        for clock in _CLOCKS
+    }
+    _measure(reports, options)
+    for report in reports.values():
+        report.print(_machine.console())
+    if options.json:
+        reports["wall"].write_json(options.json)
+
+
+def _measure(reports: dict[str, Report], options: argparse.Namespace) -> None:
+    with (
+        Progress(console=Console(stderr=True)) as progress,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        task = progress.add_task("", total=len(options.models) * options.rounds)
+        file = Path(folder) / "model.pt2"
+        for name in options.models:
+            progress.update(task, description=name)
+            runs: list[dict[str, Any]] = []
+            for _ in range(options.rounds):
+                optimized = _in_a_process("optimize", name, file, options.threads)
+                loaded = _in_a_process("load", name, file, options.threads)
+                runs.append({**optimized, **loaded})
+                progress.advance(task)
+            size = file.stat().st_size / 1e6
+            for clock, report in reports.items():
+                samples = {way: Sample(tuple(run[way][clock] for run in runs)) for way in WAYS}
+                report.rows.append(Row(name, samples, {"runs": runs}))
+                report.notes.append(f"{name}: a file of {size:.1f} MB")
+
+
+def _in_a_process(inside: str, name: str, file: Path, threads: int | None) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.models.saved_load", "--models", name]
+    command += ["--inside", inside, "--file", str(file)]
+    command += ["--threads", str(threads)] if threads else []
+    done = subprocess.run(
+        command,
+        env={**os.environ, "CPUACCEL": "1"},
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{inside} of {name}:\n{done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+# What runs in the process
+
+
+def _optimize(name: str, file: Path) -> dict[str, Any]:
+    import cpuaccel
+
+    with quiet(), torch.no_grad():
+        model, x = _build(name)
+        clock = _Clock()
+        optimized = cpuaccel.optimize(model, (x,))
+        first = clock.read()
+        other = copy.deepcopy(model)
+        clock = _Clock()
+        cpuaccel.optimize(other, (x,))
+        again = clock.read()
+        cpuaccel.save(optimized, file)
+    return {"optimize": first, "optimize again": again}
+
+
+def _load(name: str, file: Path) -> dict[str, Any]:
+    import cpuaccel
+
+    x = _input(name)
+    clock = _Clock()
+    loaded = cpuaccel.load(file)
+    taken = clock.read()
+    loaded(x)
+    first = clock.read()
+    clock = _Clock()
+    cpuaccel.load(file)(x)
+    return {"load": taken, "load + run": first, "load + run again": clock.read()}
+
+
+_INSIDE: dict[str, Callable[[str, Path], dict[str, Any]]] = {"optimize": _optimize, "load": _load}
+
+
+class _Clock:
+    """Wall time, and CPU time of the process, since it was made."""
+
+    def __init__(self) -> None:
+        self._begin = {"wall": time.perf_counter(), "cpu": _cpu()}
+
+    def read(self) -> dict[str, float]:
+        return {
+            "wall": time.perf_counter() - self._begin["wall"],
+            "cpu": _cpu() - self._begin["cpu"],
+        }
+
+
+def _cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _build(name: str) -> tuple[nn.Module, Tensor]:
+    x = _input(name)
+    if not name.endswith(_INT8):
+        return _float_models.build(name), x
+    built = _torchvision.build(name.removesuffix(_INT8))
+    return convert(calibrate(built, [x]), "x86", plugin=True), x
+
+
+def _input(name: str) -> Tensor:
+    return _float_models.inputs(name.removesuffix(_INT8), 1, _TOKENS)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--models",
+        type=names,
+        default=list(MODELS),
+        metavar="A,B",
+        help=f"default: {','.join(MODELS)}",
+    )
+    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
+    parser.add_argument("--rounds", type=positive, default=3, help="processes (default: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    parser.add_argument("--inside", choices=sorted(_INSIDE), help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

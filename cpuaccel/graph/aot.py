@@ -1,0 +1,167 @@
+"""`cpuaccel.aot_compile`: a model compiled ahead of time by AOTInductor, with our ops in it.
+
+What AOTInductor compiles calls torch's kernels past the dispatcher, where nothing of ours can stand
+over them. So what is to be ours is in the graph before it sees it: regions for oneDNN, and linear
+layers on weights that are packed in the file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, Node
+
+from cpuaccel._prepack import matrix
+from cpuaccel.graph import archive, capture, exporting, kept_linears, report
+from cpuaccel.graph.calls import Call
+from cpuaccel.graph.loading import PACKAGE
+from cpuaccel.graph.saving import checked_path
+from cpuaccel.quant import engine
+
+_PACKED = "packed in the file: AOTInductor calls torch's products past ours"
+
+
+def aot_compile(
+    model: nn.Module,
+    example_inputs: Any,
+    path: str | os.PathLike[str],
+    *,
+    freeze: bool = True,
+    inductor_configs: dict[str, Any] | None = None,
+) -> None:
+    """Compile `model` ahead of time into a `.pt2` package, for calls of the kind of this one.
+
+    `cpuaccel.load` runs it, and so does a C++ program (examples/aoti_cpp). oneDNN's partitions are
+    calls of ours in it; of linear layers that they leave, fp32 weights that nothing else reads are
+    packed in the file. Needs a C++ compiler, as AOTInductor does.
+
+    Args:
+        model: any module that torch.export takes, in eval mode; convert_fx's too.
+        example_inputs: a tuple of what a call brings.
+        path: where to; ends in .pt2. A file that is there is replaced at once, or not at all.
+        freeze: make the weights constants, which are folded and packed; they cannot be changed in
+            the package then.
+        inductor_configs: options of Inductor besides.
+
+    Raises:
+        TypeError: `model` is no module, or `example_inputs` no tuple or list.
+        ValueError: `model` is in training mode; `path` does not end in .pt2; an argument is neither
+            a tensor nor a number, string, boolean or None.
+        RuntimeError: cpuaccel is off; or what torch.export and AOTInductor say they cannot take.
+    """
+    target = _check(model, example_inputs, path)
+    args = tuple(example_inputs)
+    call = Call.of(args, {})
+    captured, made = capture.graph_of(model, args, {}, against_eager=False)
+    packed = _pack_linears(captured) if freeze else ()
+    made = report.Report(made.compile_id, (*made.regions, *packed), made.left)
+    program = exporting.exported(captured, call)
+    program.example_inputs = call.example()  # what AOTInductor compiles for
+    try:
+        facts = exporting.facts_of(program, call, made)
+    except ValueError as error:
+        raise ValueError(f"cpuaccel.aot_compile: {error}") from error
+    report.keep(made)
+    with archive.written(target) as partial:
+        _compile(program, partial, freeze, facts, inductor_configs or {})
+        archive.seal(partial, {"kind": PACKAGE, **facts})
+
+
+def _check(model: Any, example_inputs: Any, path: str | os.PathLike[str]) -> Path:
+    name = "cpuaccel.aot_compile"
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"{name}: model: expected a torch.nn.Module, got {type(model).__name__}")
+    if not isinstance(example_inputs, (tuple, list)):
+        raise TypeError(
+            f"{name}: example_inputs: expected a tuple of what a call brings, got "
+            f"{type(example_inputs).__name__}"
+        )
+    if model.training:
+        raise ValueError(
+            f"{name}: model: expected one in eval mode (model.eval()), got one in training mode"
+        )
+    if not engine.is_enabled():
+        raise RuntimeError(f"{name}: cpuaccel is off: {engine.why_off()}")
+    return checked_path(name, path)
+
+
+def _compile(
+    program: Any, path: Path, freeze: bool, facts: dict[str, Any], configs: dict[str, Any]
+) -> None:
+    from torch._inductor import aoti_compile_and_package
+
+    said = {  # what a C++ program can ask the package
+        "cpuaccel": facts["cpuaccel"],
+        "cpuaccel_isa": facts["cpu"]["isa"],
+        "cpuaccel_torch": facts["torch"],
+    }
+    metadata = {**configs.get("aot_inductor.metadata", {}), **said}
+    options = {"freezing": freeze, **configs, "aot_inductor.metadata": metadata}
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        aoti_compile_and_package(program, package_path=str(path), inductor_configs=options)
+
+
+def _pack_linears(captured: GraphModule) -> tuple[tuple[report.Partition, ...], ...]:
+    """Put weights that are packed in the place of those of linear layers, and say which."""
+    graph = captured.graph
+    suited = {node for node in capture.weights_of(graph) if _suits(captured, node)}
+    made = kept_linears.rewrite(graph, suited, _PACKED)
+    packed: dict[str, str] = {}
+    for node in list(graph.nodes):
+        if node.target is torch.ops.cpuaccel.kept_linear.default:
+            _put(captured, node, packed)
+    graph.eliminate_dead_code()
+    captured.recompile()
+    return made.regions
+
+
+def _suits(captured: GraphModule, node: Node) -> bool:
+    """Say whether a weight is to be packed: one that has to stay plain too would be there twice."""
+    weight = exporting.weight_of(captured, node)
+    if weight.dim() != 2 or not weight.numel() or not _for_products_alone(captured.graph, node):
+        return False
+    parameter = nn.Parameter(weight.detach(), requires_grad=False)
+    return not matrix.Matrix((weight.shape[0],)).why_not(parameter)
+
+
+def _for_products_alone(graph: Graph, node: Node) -> bool:
+    same = [each for each in graph.find_nodes(op="get_attr") if each.target == node.target]
+    users = [user for each in same for user in each.users]
+    return bool(users) and all(_is_product_by(user) for user in users)
+
+
+def _is_product_by(transposed: Node) -> bool:
+    return all(
+        kept_linears.product_of(user) is not None and user.args[-1] is transposed
+        for user in transposed.users
+    ) and bool(transposed.users)
+
+
+def _put(captured: GraphModule, node: Node, packed: dict[str, str]) -> None:
+    """`packed` has the names of the packed weights, by those of the plain ones."""
+    source, weight_node, bias, function = node.args
+    assert isinstance(weight_node, Node)
+    plain = str(weight_node.target)
+    weight = exporting.weight_of(captured, weight_node)
+    if plain not in packed:
+        packed[plain] = f"cpuaccel_packed_{len(packed)}"
+        captured.register_buffer(packed[plain], _bytes_of(weight))
+    graph = captured.graph
+    with graph.inserting_before(node):
+        bytes_node = graph.get_attr(packed[plain])
+        op = torch.ops.cpuaccel.saved_linear.default
+        call = graph.call_function(op, (source, bytes_node, *weight.shape, bias, function))
+    call.meta["val"] = node.meta["val"]
+    node.replace_all_uses_with(call)
+    graph.erase_node(node)
+
+
+def _bytes_of(weight: Tensor) -> Tensor:
+    panel = matrix.panel_for(weight.dtype, (weight.shape[0],))
+    with torch.inference_mode(False), torch.no_grad():
+        packed: Tensor = torch.ops.cpuaccel.weight_to_bytes.default(weight.detach(), panel)
+    return packed

@@ -1,0 +1,147 @@
+"""Files that hold a model: what torch wrote, sealed with facts of ours and digests of every part.
+
+A part is read by torch only after all of them are known to be what was written: torch's reader
+checks no sums, and what it reads of a package is code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+FORMAT = 1
+"""Of our facts. What is written in another is not read."""
+
+_NAME = "extra/cpuaccel.json"
+_LOCAL = struct.Struct("<26sHH")
+"""The header of a part: at its end the sizes of its name and of what else is before the content."""
+
+
+def seal(path: Path, facts: dict[str, Any]) -> None:
+    """Add `facts` and the digests of all that is in the archive at `path`."""
+    with zipfile.ZipFile(path, "a") as archive:
+        root = archive.namelist()[0].partition("/")[0]
+        sealed = {"format": FORMAT, **facts, "digests": _digests(archive)}
+        sealed["digest"] = _digest_of(sealed)
+        archive.writestr(f"{root}/{_NAME}", json.dumps(sealed))
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """Give a path to write to; what is there takes the place of `path` at once, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Under its own name, which torch writes into the archive.
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
+        partial = Path(folder) / path.name
+        yield partial
+        partial.replace(path)
+
+
+def checked(
+    file: IO[bytes], keep: Callable[[str], bool] = lambda name: False
+) -> tuple[dict[str, Any], dict[str, bytearray]]:
+    """Return the facts of an archive, all of which is as it was written, and parts of it.
+
+    `keep` says which, by their names without that of the archive.
+
+    Raises:
+        ValueError: it is not, or it was never sealed; the message says what is wrong.
+    """
+    kept: dict[str, bytearray] = {}
+
+    def see(name: str, content: bytearray) -> None:
+        part = name.partition("/")[2]
+        if keep(part):
+            kept[part] = content
+
+    try:
+        with zipfile.ZipFile(file) as archive:
+            facts = _facts(archive)
+            _compare(_digests(archive, see), facts["digests"])
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, OverflowError, OSError) as error:
+        raise ValueError(f"damaged or truncated: {error}") from error
+    finally:
+        file.seek(0)
+    return facts, kept
+
+
+def _facts(archive: zipfile.ZipFile) -> dict[str, Any]:
+    names = [name for name in archive.namelist() if name.endswith(f"/{_NAME}")]
+    if len(names) != 1:
+        raise ValueError(
+            f"expected a file of cpuaccel.save or cpuaccel.aot_compile, this one has no {_NAME};"
+            " if torch.export.save wrote it, torch.export.load reads it"
+        )
+    try:
+        facts = json.loads(archive.read(names[0]))
+        version = facts["format"]
+        digest = facts.pop("digest")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"damaged: {_NAME} is not as it was written") from error
+    if version != FORMAT:
+        raise ValueError(
+            f"format {version!r} of {_made_by(facts)}, this cpuaccel reads format {FORMAT}:"
+            " write it again with this version"
+        )
+    if digest != _digest_of(facts):
+        raise ValueError(f"damaged: {_NAME} is not as it was written")
+    return dict(facts)
+
+
+def _made_by(facts: dict[str, Any]) -> str:
+    return f"cpuaccel {facts.get('cpuaccel', '(unknown)')}"
+
+
+def _compare(found: dict[str, str], expected: dict[str, str]) -> None:
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found:
+            raise ValueError(f"damaged: {name} is missing")
+        if name not in expected:
+            raise ValueError(f"changed since it was written: {name} was added")
+        if found[name] != expected[name]:
+            raise ValueError(f"damaged: {name} is not as it was written")
+
+
+def _digests(
+    archive: zipfile.ZipFile, see: Callable[[str, bytearray], None] = lambda name, content: None
+) -> dict[str, str]:
+    """Return the digests of all parts but ours, each of which `see` gets."""
+    names = archive.namelist()
+    if len(set(names)) != len(names):
+        raise ValueError("damaged: two parts have the same name")
+    digests = {}
+    for part in archive.infolist():
+        if not part.filename.endswith(f"/{_NAME}"):
+            content = _content(archive, part)
+            digests[part.filename] = hashlib.sha256(content).hexdigest()
+            see(part.filename, content)
+    return digests
+
+
+def _content(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bytearray:
+    """Return what is in a part, which lies there as it is; zipfile would sum it once more."""
+    file: Any = archive.fp
+    size = file.seek(0, os.SEEK_END)
+    if part.compress_type != zipfile.ZIP_STORED or part.file_size > size:
+        raise zipfile.BadZipFile(f"{part.filename} is larger than the file, or compressed")
+    file.seek(part.header_offset)
+    head = file.read(_LOCAL.size)
+    if len(head) != _LOCAL.size or not head.startswith(b"PK\3\4"):
+        raise zipfile.BadZipFile(f"{part.filename} is not where the list of parts says")
+    file.seek(sum(_LOCAL.unpack(head)[1:]), os.SEEK_CUR)
+    content = bytearray(part.file_size)
+    if file.readinto(content) != part.file_size:
+        raise zipfile.BadZipFile(f"{part.filename} is longer than the file")
+    return content
+
+
+def _digest_of(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

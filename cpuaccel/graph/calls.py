@@ -1,0 +1,180 @@
+"""What a call brings, without its numbers: what a captured graph was captured for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import (
+    TreeSpec,
+    tree_flatten,
+    tree_unflatten,
+    treespec_dumps,
+    treespec_loads,
+)
+
+_WRITTEN = (bool, int, float, str, type(None))
+"""Types of arguments that a file can say."""
+
+
+class TensorKind(NamedTuple):
+    """A tensor but for its numbers."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    device: torch.device
+
+    def __str__(self) -> str:
+        where = "" if self.device.type == "cpu" else f" on {self.device}"
+        return f"{_name(self.dtype)} {list(self.shape)}{where}"
+
+
+class Value(NamedTuple):
+    """An argument that is no tensor. Its type counts: 1, 1.0 and True are equal to Python."""
+
+    kind: type
+    value: Any
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of a call, and autocast's type while it is made."""
+
+    spec: TreeSpec
+    leaves: tuple[TensorKind | Value, ...]
+    autocast: torch.dtype | None
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Return what a call with these arguments is, made now."""
+        leaves, spec = tree_flatten((args, kwargs))
+        autocast = torch.is_autocast_enabled("cpu")
+        return cls(
+            spec,
+            tuple(
+                TensorKind(each.dtype, tuple(each.shape), each.stride(), each.device)
+                if isinstance(each, Tensor)
+                else Value(type(each), each)
+                for each in leaves
+            ),
+            torch.get_autocast_dtype("cpu") if autocast else None,
+        )
+
+    def example(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments of such a call. What is in the tensors is not said."""
+        leaves = [
+            torch.empty_strided(each.shape, each.stride, dtype=each.dtype, device=each.device)
+            if isinstance(each, TensorKind)
+            else each.value
+            for each in self.leaves
+        ]
+        args, kwargs = tree_unflatten(leaves, self.spec)
+        return args, kwargs
+
+    def why_not(self, other: Call) -> str:
+        """Return why what was captured for this call is not for `other`; empty if it is.
+
+        Strides are no reason.
+        """
+        if other.spec != self.spec:
+            return f"expected arguments as {self._shown()}, got {other._shown()}"
+        for number, (expected, got) in enumerate(zip(self.leaves, other.leaves, strict=True)):
+            if _without_stride(expected) != _without_stride(got):
+                return f"argument {number}: expected {expected}, got {got}"
+        if self.autocast != other.autocast:
+            return f"autocast: expected {_name(self.autocast)}, got {_name(other.autocast)}"
+        return ""
+
+    def facts(self) -> dict[str, Any]:
+        """Return it in the words of JSON.
+
+        Raises:
+            ValueError: an argument is neither a tensor nor a number, string, boolean or None.
+        """
+        leaves: list[Any] = []
+        for number, each in enumerate(self.leaves):
+            if isinstance(each, TensorKind):
+                sizes = list(each.shape), list(each.stride)
+                leaves.append({"tensor": [_name(each.dtype), *sizes, str(each.device)]})
+            elif issubclass(each.kind, _WRITTEN) and each.kind in _WRITTEN:
+                leaves.append({"value": each.value})
+            else:
+                raise ValueError(
+                    f"argument {number}: expected a tensor, number, string, boolean or None, got a"
+                    f" {each.kind.__name__}"
+                )
+        autocast = None if self.autocast is None else _name(self.autocast)
+        return {"spec": treespec_dumps(self.spec), "leaves": leaves, "autocast": autocast}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Call:
+        """Return what `facts` returned these of."""
+        leaves: list[TensorKind | Value] = []
+        for each in facts["leaves"]:
+            if "tensor" in each:
+                dtype, shape, stride, device = each["tensor"]
+                kind = TensorKind(
+                    dtype_of(dtype), tuple(shape), tuple(stride), torch.device(device)
+                )
+                leaves.append(kind)
+            else:
+                leaves.append(Value(type(each["value"]), each["value"]))
+        autocast = facts["autocast"]
+        return cls(
+            treespec_loads(facts["spec"]),
+            tuple(leaves),
+            None if autocast is None else dtype_of(autocast),
+        )
+
+    def _shown(self) -> str:
+        args, kwargs = tree_unflatten([_Shown(str(each)) for each in self.leaves], self.spec)
+        named = [f"{name}={value!r}" for name, value in kwargs.items()]
+        return f"({', '.join([*map(repr, args), *named])})"
+
+
+class _Shown(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def laid_out(leaves: list[Any], call: Call) -> list[Any]:
+    """Return `leaves` with tensors in the layout that `call` has; others are copied."""
+    return [
+        torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype).copy_(each)
+        if isinstance(kind, TensorKind) and _laid_otherwise(each, kind)
+        else each
+        for each, kind in zip(leaves, call.leaves, strict=True)
+    ]
+
+
+def _laid_otherwise(tensor: Tensor, kind: TensorKind) -> bool:
+    if tensor.stride() == kind.stride:
+        return False
+    return any(
+        size > 1 and found != expected
+        for size, found, expected in zip(kind.shape, tensor.stride(), kind.stride, strict=True)
+    )
+
+
+def _without_stride(each: TensorKind | Value) -> Any:
+    return each if isinstance(each, Value) else (each.dtype, each.shape, each.device)
+
+
+def _name(dtype: torch.dtype | None) -> str:
+    return "off" if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """Return a type of tensors by its name; ValueError if it is none."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"no type of tensors: {name!r}")
+    return found

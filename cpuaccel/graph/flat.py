@@ -1,0 +1,164 @@
+"""A graph as a list of ops in JSON, which runs without what captured it.
+
+torch.export.load takes seconds in a fresh process, most of them to import what it needs. A program
+of straight calls on tensors of fixed sizes needs none of it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten, treespec_dumps, treespec_loads
+
+from cpuaccel.graph import torch_program
+from cpuaccel.graph.translation import Refused
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+
+def encode(program: ExportedProgram) -> dict[str, Any]:
+    """Return `program` in the words of JSON: `ops` as torch_program has them.
+
+    Values are numbered: `weights`, by name, and `inputs` first, in the order of the graph; then one
+    for each op.
+
+    Raises:
+        Refused: it writes to its weights or inputs, or an argument is nothing that
+            can be written down.
+    """
+    from torch.export.graph_signature import InputKind, OutputKind
+
+    signature = program.graph_signature
+    if any(each.kind is not OutputKind.USER_OUTPUT for each in signature.output_specs):
+        raise Refused("results that are no results of the call")
+    numbers: dict[Any, int] = {}
+    weights: dict[str, str] = {}
+    inputs: list[int] = []
+    ops: list[Any] = []
+    specs = iter(signature.input_specs)
+    for node in program.graph.nodes:
+        if node.op == "output":
+            outputs = torch_program.written(node.args[0], numbers)
+            break
+        numbers[node] = len(numbers)
+        if node.op == "placeholder":
+            spec = next(specs)
+            if spec.kind is InputKind.USER_INPUT:
+                inputs.append(numbers[node])
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                weights[str(numbers[node])] = str(spec.target)
+            else:
+                raise Refused(f"an input of kind {spec.kind}")
+        elif node.op == "call_function" and _is_op(node.target):
+            keywords = {key: torch_program.written(v, numbers) for key, v in node.kwargs.items()}
+            args = torch_program.written(node.args, numbers)
+            ops.append([torch_program.name_of(node.target, as_it_is=True), args, keywords])
+        else:
+            raise Refused(f"{node.op} {node.target}")
+    assert program.call_spec.out_spec is not None
+    spec_text = treespec_dumps(program.call_spec.out_spec)
+    return {"weights": weights, "inputs": inputs, "ops": ops, "outputs": outputs, "out": spec_text}
+
+
+def _is_op(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) or target is operator.getitem
+
+
+class FlatProgram(nn.Module):
+    """What `encode` returned, on `weights` by their names, which become its buffers."""
+
+    def __init__(self, facts: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.training = False
+        self._weights: dict[int, tuple[nn.Module, str]] = {}
+        for number, name in facts["weights"].items():
+            self._weights[int(number)] = _held(self, name, weights[name])
+        self._inputs = list(facts["inputs"])
+        self._given = len(self._weights) + len(self._inputs)
+        self._lines = [_line(*line) for line in facts["ops"]]
+        self._results = _reader(facts["outputs"])
+        self._forget = _last_uses(facts["ops"], facts["outputs"], self._given)
+        self._out_spec = treespec_loads(facts["out"])
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the program returns; arguments are those that it was exported for."""
+        values: list[Any] = [None] * self._given
+        for number, (owner, name) in self._weights.items():
+            values[number] = owner._buffers[name]
+        for number, leaf in zip(self._inputs, tree_flatten((args, kwargs))[0], strict=True):
+            values[number] = leaf
+        for line, forget in zip(self._lines, self._forget, strict=True):
+            values.append(line(values))
+            for number in forget:
+                values[number] = None
+        return tree_unflatten(self._results(values), self._out_spec)
+
+
+def _held(root: nn.Module, name: str, tensor: Tensor) -> tuple[nn.Module, str]:
+    """Put a weight where its name says, and return whose it is and what it is called there."""
+    *path, last = name.split(".")
+    owner = root
+    for part in path:
+        if part not in owner._modules:
+            owner.add_module(part, nn.Module())
+        owner = owner.get_submodule(part)
+    owner.register_buffer(last, tensor)
+    return owner, last
+
+
+Read = Callable[[list[Any]], Any]
+
+
+def _line(name: str, args: Any, keywords: Mapping[str, Any]) -> Read:
+    """Return a call of an op on values."""
+    op = torch_program.op_of(name)
+    read = _reader(args)
+    named = [(key, _reader(value)) for key, value in keywords.items()]
+    if not named:
+        return lambda values: op(*read(values))
+    return lambda values: op(*read(values), **{key: each(values) for key, each in named})
+
+
+def _reader(value: Any) -> Read:
+    """Return what makes an argument of values, as written by torch_program."""
+    if isinstance(value, list):
+        if not _numbers_in(value):
+            constants = [_reader(each)([]) for each in value]
+            return lambda values: constants
+        readers = [_reader(each) for each in value]
+        return lambda values: [read(values) for read in readers]
+    if isinstance(value, dict):
+        if "value" in value:
+            number = value["value"]
+            return lambda values: values[number]
+        constant = torch_program.constant(value["torch"])
+        return lambda values: constant
+    return lambda values: value
+
+
+def _numbers_in(value: Any) -> list[int]:
+    """Return the numbers of the values that a written argument reads."""
+    if isinstance(value, list):
+        return [number for each in value for number in _numbers_in(each)]
+    if isinstance(value, dict):
+        return [value["value"]] if "value" in value else []
+    return []
+
+
+def _last_uses(ops: Sequence[Any], outputs: Any, given: int) -> list[list[int]]:
+    """Return, for each op, the values that nobody reads after it."""
+    last = {given + position: position for position in range(len(ops))}
+    for position, (_, args, keywords) in enumerate(ops):
+        for number in _numbers_in([args, *keywords.values()]):
+            last[number] = position
+    for number in _numbers_in(outputs):
+        last.pop(number, None)
+    forget: list[list[int]] = [[] for _ in ops]
+    for number, position in last.items():
+        forget[position].append(number)
+    return forget

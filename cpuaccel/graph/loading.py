@@ -1,0 +1,243 @@
+"""`cpuaccel.load`: a model from a file. It imports little: that is most of what loading takes."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import logging
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from cpuaccel import _log, _native
+from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
+from cpuaccel.graph import archive, report
+from cpuaccel.graph.calls import Call, dtype_of, laid_out
+from cpuaccel.graph.flat import FlatProgram
+from cpuaccel.graph.schemas import REGION, check_ops, check_region
+
+PROGRAM, PACKAGE = "program", "package"
+"""What a file holds: a graph that torch runs op by op, or what AOTInductor compiled."""
+
+Path_ = str | os.PathLike[str]
+
+
+class Loaded(nn.Module):
+    """A model from a file. It runs calls of the kind that it was made for, and refuses others.
+
+    `facts` is what the file says of itself. The weights of a program are its buffers.
+    """
+
+    def __init__(
+        self, run: Callable[..., Any], facts: dict[str, Any], path: Path, kind: str
+    ) -> None:
+        super().__init__()
+        self.training = False
+        self.facts = facts
+        self.kind = kind
+        self._path = path
+        self._call = Call.from_facts(facts["call"])
+        self._run = run
+        self.reports = [_report(facts["report"])]
+        """What became of the graph, where the file was made."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the model returns.
+
+        Raises:
+            ValueError: sizes, types, devices or the structure of the arguments, or autocast, are
+                others than those that the file was made for.
+            RuntimeError: gradients are asked for.
+        """
+        got = Call.of(args, kwargs)
+        if got != self._call:
+            args, kwargs = self._fitted(got, args, kwargs)
+        if torch.is_grad_enabled() and any(
+            isinstance(each, Tensor) and each.requires_grad
+            for each in tree_flatten((args, kwargs))[0]
+        ):
+            raise RuntimeError(
+                f"{self._path}: a loaded model has no gradients: call it under torch.no_grad()"
+            )
+        if self._call.autocast is None:
+            with torch.no_grad():
+                return self._run(*args, **kwargs)
+        # What it casts is cast in the graph.
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            return self._run(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> Loaded:
+        """Stay in eval mode; there is no other.
+
+        Raises:
+            RuntimeError: `mode` is true.
+        """
+        if mode:
+            raise RuntimeError(f"{self._path}: a loaded model is for inference alone")
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Loaded:
+        if self.kind == PACKAGE:
+            raise TypeError(f"{self._path}: a compiled package is loaded again, not copied")
+        return Loaded(copy.deepcopy(self._run, memo), self.facts, self._path, self.kind)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self._path}: a loaded model is in its file: send that, not a pickle")
+
+    def _fitted(self, got: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments as the program wants them laid out."""
+        reason = self._call.why_not(got)
+        if reason:
+            raise ValueError(f"{self._path}: {reason}")
+        leaves, spec = tree_flatten((args, kwargs))
+        fitting = laid_out(leaves, self._call)
+        if any(new is not old for new, old in zip(fitting, leaves, strict=True)):
+            _native.load().count_fallback("load", "an input is laid out otherwise: it is copied")
+        found: tuple[Any, Any] = tree_unflatten(fitting, spec)
+        return found
+
+
+def load(path: Path_) -> Loaded:
+    """Return the model in a file of `cpuaccel.save` or `cpuaccel.aot_compile`.
+
+    Nothing in the file is read by torch, or run, before all of it is known to be what was written.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, truncated, another program's or another version's, or compiled
+            for a CPU that this one is not; the message names the file and what was expected.
+    """
+    file = Path(path)
+    with file.open("rb") as stream, _named(file):
+        facts, parts = archive.checked(stream, _is_data)
+        kind = facts.get("kind")
+        if kind not in (PROGRAM, PACKAGE):
+            raise ValueError(f"holds {kind!r}, expected {PROGRAM!r} or {PACKAGE!r}")
+        check_ops(facts["ops"], f"cpuaccel {facts['cpuaccel']}")
+        run = _program(stream, facts, parts) if kind == PROGRAM else _package(file, facts)
+        loaded = Loaded(run, facts, file, kind)
+    for each in loaded.reports:
+        report.keep(each)
+    return loaded
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in what is wrong with it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"cpuaccel.load: {path}: {error}") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"its facts are not of format {archive.FORMAT}: {error!r}"
+        raise ValueError(f"cpuaccel.load: {path}: {reason}") from error
+
+
+def _is_data(part: str) -> bool:
+    return part.startswith(("data/weights/", "data/constants/")) and not part.endswith(".json")
+
+
+def _program(stream: IO[bytes], facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
+    module = _flat(facts, parts) if facts["flat"] is not None else _by_torch(stream, facts)
+    here = _native.load().isa()
+    if facts["cpu"]["isa"] != here:
+        _log.logger.info(
+            "load: made where %s is in use, here it is %s: weights are packed for this CPU,"
+            " partitions stay as they were chosen",
+            facts["cpu"]["isa"],
+            here,
+        )
+    return module
+
+
+def _flat(facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
+    encoded = facts["flat"]
+    for name, args, _ in encoded["ops"]:
+        if name == REGION:
+            check_region(args[2])
+        elif name.startswith("quantized_decomposed."):
+            importlib.import_module("torch.ao.quantization.fx._decomposed")
+    memory: dict[str, Tensor] = {}
+    weights = {}
+    for name, (part, dtype, shape, stride, offset) in facts["weights"].items():
+        if part not in memory:
+            memory[part] = torch.frombuffer(parts.pop(part) or bytearray(1), dtype=torch.uint8)
+        try:
+            weights[name] = _strided(memory[part], dtype_of(dtype), shape, stride, offset)
+        except RuntimeError as error:
+            raise ValueError(f"weight {name}: {_log.first_line(error)}") from error
+    return FlatProgram(encoded, weights)
+
+
+def _strided(
+    memory: Tensor, dtype: torch.dtype, shape: list[int], stride: list[int], offset: int
+) -> Tensor:
+    if 0 in shape:
+        return torch.empty_strided(shape, stride, dtype=dtype)
+    numbers = memory[: memory.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
+    return torch.as_strided(numbers, shape, stride, offset)
+
+
+def _by_torch(stream: IO[bytes], facts: dict[str, Any]) -> nn.Module:
+    logger = logging.getLogger("torch.export")
+    logger.addFilter(_silent)  # it would log the error, and raise another that says to look there
+    try:
+        program = torch.export.load(stream)
+    except Exception as error:
+        raise ValueError(
+            f"torch {torch.__version__} cannot read what torch {facts['torch']} wrote: "
+            f"{_log.first_line(error)}"
+        ) from error
+    finally:
+        logger.removeFilter(_silent)
+    for node in program.graph.nodes:
+        if node.op == "call_function" and str(node.target) == REGION:
+            check_region(str(node.args[2]))
+    module: nn.Module = program.module(check_guards=False)
+    return module.requires_grad_(False)
+
+
+def _package(path: Path, facts: dict[str, Any]) -> Callable[..., Any]:
+    cpu = facts["cpu"]
+    missing = sorted(set(cpu["features"]) - set(_native.load().cpu_features()))
+    if cpu["machine"] != platform.machine() or missing:
+        lacking = f" without {', '.join(missing)}" if missing else ""
+        raise ValueError(
+            f"compiled for {cpu['machine']} with {cpu['isa']}, this CPU is {platform.machine()}"
+            f"{lacking}: compile it here, by cpuaccel.aot_compile"
+        )
+    if _minor(facts["torch"]) != _minor(str(torch.__version__)):
+        raise ValueError(
+            f"compiled for torch {facts['torch']}, this is torch {torch.__version__}: compile it"
+            " here, by cpuaccel.aot_compile"
+        )
+    from torch._inductor import aoti_load_package
+
+    found: Callable[..., Any] = aoti_load_package(str(path))
+    return found
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _silent(record: logging.LogRecord) -> bool:
+    return "error when deserializing" not in str(record.msg)
+
+
+def _report(facts: dict[str, Any]) -> report.Report:
+    return report.Report(
+        facts["compile_id"],
+        tuple(
+            tuple(report.Partition(**{**part, "kinds": tuple(part["kinds"])}) for part in region)
+            for region in facts["regions"]
+        ),
+        tuple(report.Left(**each) for each in facts["left"]),
+    )

@@ -1,0 +1,102 @@
+"""`cpuaccel.save`: an optimized model in a file, without its Python code."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.pt2_archive import constants as places
+
+from cpuaccel import _log
+from cpuaccel.graph import archive, exporting, flat
+from cpuaccel.graph.loading import PROGRAM, Path_
+from cpuaccel.graph.optimized import Optimized
+from cpuaccel.graph.translation import Refused
+
+_MODEL = "model"
+"""What torch.export.save calls a program."""
+
+
+def save(optimized: Optimized, path: Path_) -> None:
+    """Write what `optimized` ran last to a `.pt2` file that `cpuaccel.load` reads.
+
+    The file has the graph with our ops in it, and the plain weights: the CPU that runs it packs
+    them as it wants. It holds for inputs of the sizes and types of that call. A file that is there
+    is replaced at once, or not at all.
+
+    Raises:
+        TypeError: `optimized` is not what `cpuaccel.optimize` returns.
+        ValueError: `path` does not end in .pt2; nothing was captured, its results were off or it
+            was slower than the model (`time_budget=0` of optimize asks for the plan all the same);
+            the model has changed since; an argument of the call is nothing that a file can say.
+        OSError: the file cannot be written.
+    """
+    if not isinstance(optimized, Optimized):
+        raise TypeError(
+            "cpuaccel.save: optimized: expected what cpuaccel.optimize returned, got "
+            f"{type(optimized).__name__}"
+        )
+    path = checked_path("cpuaccel.save", path)
+    captured, why_not = optimized.last()
+    if captured is None:
+        raise ValueError(f"cpuaccel.save: optimized: nothing to save, {why_not}")
+    # Its weights stay the model's own: what is taken out of the copy stays in it.
+    program = exporting.exported(_with_same_weights(captured.graph), captured.call)
+    try:
+        facts = exporting.facts_of(program, captured.call, captured.report)
+    except ValueError as error:
+        raise ValueError(f"cpuaccel.save: {error}") from error
+    with archive.written(path) as partial:
+        torch.export.save(program, partial)
+        archive.seal(partial, {"kind": PROGRAM, **facts, **_flat(program, partial)})
+
+
+def checked_path(function: str, path: Path_) -> Path:
+    """Return `path`, which torch wants to end in .pt2."""
+    if not os.fspath(path).endswith(".pt2"):
+        raise ValueError(f"{function}: path: expected one that ends in .pt2, got {path}")
+    return Path(path)
+
+
+def _flat(program: ExportedProgram, path: Path) -> dict[str, Any]:
+    """Return `program` as it runs without torch.export, and where in the file its weights are."""
+    try:
+        encoded = flat.encode(program)
+        return {"flat": encoded, "weights": _weights(program, path, encoded["weights"].values())}
+    except Refused as why:
+        _log.logger.info("save: torch.export is to load it, for it has %s", why)
+        return {"flat": None, "weights": {}}
+
+
+def _weights(program: ExportedProgram, path: Path, names: Any) -> dict[str, Any]:
+    found = {}
+    with zipfile.ZipFile(path) as whole:
+        root = whole.namelist()[0].partition("/")[0]
+        for config, folder in (
+            (places.WEIGHTS_CONFIG_FILENAME_FORMAT, places.WEIGHTS_DIR),
+            (places.CONSTANTS_CONFIG_FILENAME_FORMAT, places.CONSTANTS_DIR),
+        ):
+            listed = json.loads(whole.read(f"{root}/{config.format(_MODEL)}"))["config"]
+            for name in listed.keys() & set(names):
+                if listed[name]["use_pickle"]:
+                    raise Refused(f"a weight {name} that is pickled")
+                held = program.state_dict if name in program.state_dict else program.constants
+                found[name] = [folder + listed[name]["path_name"], *_layout(held[name])]
+    return found
+
+
+def _layout(tensor: Any) -> tuple[str, list[int], list[int], int]:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return dtype, list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
+
+
+def _with_same_weights(module: Any) -> Any:
+    """Return a copy of a captured graph on the very tensors of `module`."""
+    tensors = [*module.parameters(), *module.buffers()]
+    return copy.deepcopy(module, {id(each): each for each in tensors})

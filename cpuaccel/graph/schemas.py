@@ -1,0 +1,48 @@
+"""Whether what a file calls is what is here: the schemas of our ops, and the text of regions."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+
+import cpuaccel
+
+REGION = "cpuaccel.graph_region.default"
+"""The op of a region, as FX names it."""
+
+
+def check_ops(schemas: dict[str, str], made_by: str) -> None:
+    """Raise ValueError where an op of ours is not here, or takes other arguments than it did."""
+    for name, schema in schemas.items():
+        here = schema_of(name)
+        if not here:
+            raise ValueError(
+                f"it calls {name}, which this build of cpuaccel has not"
+                + (": it is built without oneDNN" if name == "cpuaccel::graph_region" else "")
+            )
+        if here != schema:
+            raise ValueError(
+                f"of {made_by}: it calls {schema}, this cpuaccel {cpuaccel.__version__} has {here}:"
+                " write it again with this version"
+            )
+
+
+def check_region(program: str) -> None:
+    """Raise ValueError where the text of a region is not what its digest says."""
+    first, _, body = program.partition("\n")
+    words = first.split()
+    if words[:2] != ["graph", "1"] or len(words) != 3:
+        raise ValueError(f"a region's program begins with {first[:80]!r}, not 'graph 1'")
+    if hashlib.sha256(body.removesuffix("\n").encode()).hexdigest() != words[2]:
+        raise ValueError("damaged: a region's program is not as it was written")
+
+
+def schema_of(name: str) -> str:
+    """Return the schema of an op of ours, or an empty string where there is none."""
+    namespace, _, op = name.partition("::")
+    if namespace != "cpuaccel":
+        raise ValueError(f"{name!r} is no op of cpuaccel's")
+    found: Any = getattr(getattr(torch.ops, namespace), op, None)
+    return "" if found is None else str(found.default._schema)

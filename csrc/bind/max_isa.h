@@ -1,0 +1,12 @@
+// The cap on instructions, by its name.
+#pragma once
+
+#include <string>
+
+namespace cpuaccel {
+
+// Caps our kernels, and oneDNN as long as it has generated no code: "auto" or the name of a rung.
+// Throws std::invalid_argument where `name` is neither.
+void set_max_isa_by_name(const std::string& name);
+
+}  // namespace cpuaccel

@@ -1,0 +1,230 @@
+"""cpuaccel.aot_compile: packages of AOTInductor with our ops in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cpuaccel
+from cpuaccel.graph import archive
+from graph._compiled import Lambda, needs_onednn, randomized
+from graph.test_int8 import converted
+
+pytestmark = [
+    needs_onednn,
+    pytest.mark.skipif(
+        not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++"))),
+        reason="no C++ compiler, which AOTInductor needs",
+    ),
+]
+
+_FACTS = "extra/cpuaccel.json"
+
+
+def _net() -> nn.Module:
+    """A convolution that oneDNN takes, a sum that Inductor does, layers of one row."""
+    torch.manual_seed(0)
+    return randomized(
+        Lambda(
+            lambda self, x: {
+                "scores": self.last(
+                    F.gelu(self.first(F.relu(self.norm(self.conv(x))).sum((2, 3)).cumsum(1)))
+                )
+            },
+            conv=nn.Conv2d(3, 16, 3, padding=1),
+            norm=nn.BatchNorm2d(16),
+            first=nn.Linear(16, 64),
+            last=nn.Linear(64, 32, bias=False),
+        )
+    ).eval()
+
+
+def _x() -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(1, 3, 8, 8)
+
+
+@pytest.fixture
+def products_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the measured table has it for products of few rows."""
+    from cpuaccel.graph import choice_table
+
+    rows = choice_table._rows()
+    kept = tuple(row for row in rows if row.family != "product")
+    monkeypatch.setattr(choice_table, "_rows", lambda: kept)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("aot")
+
+
+@pytest.fixture
+def package(folder: Path, products_are_left: None) -> Path:
+    """A package, compiled once; a copy of it for each test."""
+    made = folder / "made.pt2"
+    if not made.exists():
+        cpuaccel.aot_compile(_net(), (_x(),), made)
+    return Path(shutil.copy(made, folder / "net.pt2"))
+
+
+def test_a_package_runs_and_our_ops_in_it(package: Path) -> None:
+    loaded = cpuaccel.load(package)
+    cpuaccel.reset_stats()
+    found = [loaded(_x())["scores"] for _ in range(2)]
+    calls = cpuaccel.stats()["calls"]
+    assert (calls["graph_region.cpuaccel"], calls["packed_linear.cpuaccel"]) == (2, 4)
+    assert not cpuaccel.stats()["fallbacks"]
+    with torch.no_grad():
+        expected = _net()(_x())["scores"]
+    for each in found:
+        torch.testing.assert_close(each, expected, atol=1e-4, rtol=1e-4)
+    rows = cpuaccel.explain(loaded).rows
+    assert {"KeptLinear+gelu", "KeptLinear"} <= {row.op for row in rows}
+    assert any(row.op.startswith("Convolution") and row.provider == "onednn" for row in rows)
+
+
+def test_packed_weights_are_in_it_once(package: Path) -> None:
+    with zipfile.ZipFile(package) as parts:
+        whole = b"".join(parts.read(name) for name in parts.namelist() if "json" not in name)
+    plain = _net().last.weight.detach().numpy().tobytes()  # type: ignore[union-attr,operator]
+    assert whole.count(b"cpuaccW\n") >= 2
+    assert plain not in whole
+
+
+def test_of_another_cpus_panels(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same package where lesser instructions are in use."""
+    expected = _net()(_x())["scores"]
+    code = f"""
+import torch, cpuaccel
+loaded = cpuaccel.load({str(package)!r})
+torch.manual_seed(1)
+print(loaded(torch.randn(1, 3, 8, 8))["scores"].flatten().tolist())
+print([name for name in cpuaccel.stats()["fallbacks"] if "packed again" in name])
+"""
+    environment = {**os.environ, "CPUACCEL_MAX_ISA": "avx2"}
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    numbers, repacked = ran.stdout.strip().splitlines()[-2:]
+    found = torch.tensor(json.loads(numbers)).view(expected.shape)
+    torch.testing.assert_close(found, expected.detach(), atol=1e-4, rtol=1e-4)
+    here_is_more = cpuaccel._C.gemm_panel() != 16
+    assert ("packed again" in repacked) == here_is_more
+
+
+def test_int8(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.quantized, "engine", "x86")
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        *(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        nn.Linear(8, 4),
+    )
+    x = torch.randn(2, 8, 9, 9)
+    with torch.no_grad():
+        model = converted(net, x)
+        cpuaccel.aot_compile(model, (x,), folder / "int8.pt2")
+        loaded = cpuaccel.load(folder / "int8.pt2")
+        torch.testing.assert_close(loaded(x), model(x))
+    assert any("q_conv" in kinds for kinds in loaded.reports[0].kinds())
+
+
+def test_threads_may_share_it(package: Path) -> None:
+    loaded = cpuaccel.load(package)
+    inputs = [_x() * scale for scale in range(8)]
+    expected = [loaded(x)["scores"] for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for a, b in zip(pool.map(loaded, inputs), expected, strict=True):
+            assert torch.equal(a["scores"], b)
+
+
+def test_inputs_are_checked(package: Path) -> None:
+    loaded = cpuaccel.load(package)
+    with pytest.raises(ValueError, match=r"expected float32 \[1, 3, 8, 8\], got float32 \[2, 3"):
+        loaded(_x().repeat(2, 1, 1, 1))
+    last = loaded(_x().to(memory_format=torch.channels_last))["scores"]
+    assert torch.equal(last, loaded(_x())["scores"])
+
+
+def test_a_damaged_package_is_not_loaded(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*args: Any) -> None:
+        raise AssertionError("its code was loaded")
+
+    monkeypatch.setattr(torch._inductor, "aoti_load_package", load)
+    whole = package.read_bytes()
+    changed = bytearray(whole)
+    changed[whole.index(b"\x7fELF") + 5000] ^= 1
+    package.write_bytes(changed)
+    with pytest.raises(ValueError, match=r"net\.pt2: damaged"):
+        cpuaccel.load(package)
+    package.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"net\.pt2: damaged or truncated"):
+        cpuaccel.load(package)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"machine": "riscv64"}, "compiled for riscv64 with .*compile it here"),
+        (
+            {"features": ["avx2", "avx1024"]},
+            "compiled for .* this CPU is .* without avx1024: compile",
+        ),
+    ],
+)
+def test_compiled_for_another_cpu(package: Path, changed: dict[str, Any], message: str) -> None:
+    _with_facts(package, lambda facts: facts["cpu"].update(changed))
+    with pytest.raises(ValueError, match=rf"net\.pt2: {message}"):
+        cpuaccel.load(package)
+
+
+def test_compiled_for_another_torch(package: Path) -> None:
+    _with_facts(package, lambda facts: facts.update(torch="9.9.1"))
+    with pytest.raises(ValueError, match=r"compiled for torch 9\.9\.1, this is torch 2\."):
+        cpuaccel.load(package)
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    with pytest.raises(TypeError, match=r"model: expected a torch\.nn\.Module, got int"):
+        cpuaccel.aot_compile(3, (_x(),), path)
+    with pytest.raises(TypeError, match="example_inputs: expected a tuple"):
+        cpuaccel.aot_compile(_net(), _x(), path)
+    with pytest.raises(ValueError, match="in eval mode"):
+        cpuaccel.aot_compile(_net().train(), (_x(),), path)
+    with pytest.raises(ValueError, match=r"expected one that ends in \.pt2"):
+        cpuaccel.aot_compile(_net(), (_x(),), tmp_path / "net.so")
+    with cpuaccel.enabled(False), pytest.raises(RuntimeError, match="cpuaccel is off"):
+        cpuaccel.aot_compile(_net(), (_x(),), path)
+
+
+def _with_facts(path: Path, change: Any) -> None:
+    with zipfile.ZipFile(path) as parts:
+        name = next(each for each in parts.namelist() if each.endswith(_FACTS))
+        contents = {each: parts.read(each) for each in parts.namelist() if each != name}
+        facts = json.loads(parts.read(name))
+    for made in ("format", "digest", "digests"):
+        facts.pop(made)
+    change(facts)
+    with zipfile.ZipFile(path, "w") as parts:
+        for each, content in contents.items():
+            parts.writestr(each, content)
+    archive.seal(path, facts)

@@ -1,0 +1,494 @@
+"""cpuaccel.save and cpuaccel.load: the same numbers from a file, and nothing from a bad one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import random
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+import cpuaccel
+from cpuaccel.graph import archive
+from graph._compiled import Lambda, Net, needs_onednn, randomized
+from graph.test_int8 import converted
+
+pytestmark = needs_onednn
+
+_FACTS = "extra/cpuaccel.json"
+
+
+class _Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(16)
+        self.linear = nn.Linear(16, 10)
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> dict[str, Tensor]:
+        x = F.silu(self.norm(self.conv(x)))
+        return {"scores": self.linear(F.adaptive_avg_pool2d(x, 1).flatten(1)) * scale}
+
+
+def _net() -> nn.Module:
+    torch.manual_seed(0)
+    return randomized(_Net()).eval()
+
+
+def _x(batch: int = 2) -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(batch, 3, 12, 12)
+
+
+def _int8() -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    net = Net(
+        lambda self, x: self.head(F.relu(self.conv(x) + x).mean((2, 3))),
+        conv=nn.Conv2d(8, 8, 3, padding=1),
+        head=nn.Linear(8, 4),
+    )
+    x = torch.randn(2, 8, 9, 9)
+    with torch.no_grad():
+        return converted(net, x), x
+
+
+def _encoder() -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    return nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), torch.randn(2, 5, 32)
+
+
+def _cnn() -> tuple[nn.Module, Tensor]:
+    return _net(), _x()
+
+
+_MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "cnn": _cnn,
+    "int8": _int8,
+    "encoder": _encoder,
+}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A file, and nothing else in its folder."""
+    path = tmp_path / "net.pt2"
+    cpuaccel.save(cpuaccel.optimize(_net(), (_x(),), time_budget=0), path)
+    return path
+
+
+@pytest.mark.parametrize("name", _MODELS)
+def test_the_same_bits_come_back(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.quantized, "engine", "x86")
+    model, x = _MODELS[name]()
+    optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+    cpuaccel.save(optimized, tmp_path / "model.pt2")
+    loaded = cpuaccel.load(tmp_path / "model.pt2")
+    calls = cpuaccel.stats()["calls"]
+    with torch.no_grad():
+        found, expected = loaded(x), optimized(x)
+    for a, b in zip(tree_leaves(found), tree_leaves(expected), strict=True):
+        assert torch.equal(a, b)
+        assert a.stride() == b.stride()
+    assert cpuaccel.stats()["calls"] != calls, "ours ran"
+    assert loaded.reports[0].kinds() == optimized.reports[0].kinds() != []
+    assert cpuaccel.explain(loaded).rows == cpuaccel.explain(optimized).rows
+    assert list(tmp_path.iterdir()) == [tmp_path / "model.pt2"]
+
+
+class _Counting(nn.Module):
+    """One that writes to what it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.add_(1)
+        return self.conv(x) * self.calls
+
+
+def test_what_writes_to_its_buffers(tmp_path: Path) -> None:
+    optimized = cpuaccel.optimize(_Counting().eval(), (_x(),), time_budget=0)
+    cpuaccel.save(optimized, tmp_path / "model.pt2")
+    loaded = cpuaccel.load(tmp_path / "model.pt2")
+    with torch.no_grad():
+        for _ in range(2):
+            assert torch.equal(loaded(_x()), optimized(_x()))
+
+
+def test_a_graph_with_branches_is_loaded_by_torch(tmp_path: Path) -> None:
+    def of(self: Any, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return torch.cond(x.sum() > 0, torch.relu, torch.neg, (y,))
+
+    optimized = cpuaccel.optimize(Lambda(of, conv=nn.Conv2d(3, 4, 3)).eval(), (_x(),), time_budget=0)
+    cpuaccel.save(optimized, tmp_path / "model.pt2")
+    loaded = cpuaccel.load(tmp_path / "model.pt2")
+    assert loaded.facts["flat"] is None
+    with torch.no_grad():
+        for x in (_x().abs(), -_x().abs()):
+            assert torch.equal(loaded(x), optimized(x))
+
+
+def test_torch_is_not_asked_for_any_other(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.export, "load")
+    net = _net()
+    with torch.no_grad():
+        found = cpuaccel.load(saved)(_x())["scores"]
+        torch.testing.assert_close(found, net(_x())["scores"], atol=1e-5, rtol=1e-4)
+
+
+def test_of_several_calls_the_last(tmp_path: Path) -> None:
+    optimized = cpuaccel.optimize(_net(), (_x(),), time_budget=0)
+    with torch.no_grad():
+        expected = optimized(_x(5), scale=2.0)
+    cpuaccel.save(optimized, tmp_path / "net.pt2")
+    found = cpuaccel.load(tmp_path / "net.pt2")(_x(5), scale=2.0)
+    assert torch.equal(found["scores"], expected["scores"])
+
+
+def test_the_weights_are_in_it_once_and_plain(saved: Path) -> None:
+    loaded, net = cpuaccel.load(saved), _net()
+    ours, plain = dict(loaded.named_buffers()), net.state_dict()
+    assert ours
+    for name, weight in ours.items():
+        assert torch.equal(weight, plain[name.removeprefix("_run.")])
+    assert saved.stat().st_size < 200_000
+
+
+def test_saving_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+    net = _net()
+    optimized = cpuaccel.optimize(net, (_x(),), time_budget=0)
+    cpuaccel.save(optimized, tmp_path / "net.pt2")
+    with torch.no_grad():
+        net.linear.bias.add_(1)  # type: ignore[union-attr,operator]
+        found, expected = optimized(_x())["scores"], net(_x())["scores"]
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    assert all(each.requires_grad for each in net.parameters())
+
+
+def test_weights_may_be_written_to(saved: Path) -> None:
+    loaded = cpuaccel.load(saved)
+    before = loaded(_x())["scores"]
+    dict(loaded.named_buffers())["_run.linear.bias"].add_(1)
+    torch.testing.assert_close(loaded(_x())["scores"], before + 1)
+
+
+def test_torch_reads_it_too(saved: Path) -> None:
+    program = torch.export.load(saved)
+    assert any("graph_region" in str(node.target) for node in program.graph.nodes)
+    with torch.no_grad():
+        found = program.module()(_x())["scores"]
+    assert torch.equal(found, cpuaccel.load(saved)(_x())["scores"])
+
+
+def test_switched_off_it_is_torchs(saved: Path) -> None:
+    with cpuaccel.enabled(False), torch.no_grad():
+        found = cpuaccel.load(saved)(_x())["scores"]
+        torch.testing.assert_close(found, _net()(_x())["scores"], atol=1e-5, rtol=1e-4)
+
+
+def test_threads_may_share_it(saved: Path) -> None:
+    loaded = cpuaccel.load(saved)
+    inputs = [_x() * scale for scale in range(8)]
+    expected = [loaded(x)["scores"] for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            for a, b in zip(pool.map(loaded, inputs), expected, strict=True):
+                assert torch.equal(a["scores"], b)
+
+
+def test_another_layout_is_copied(saved: Path) -> None:
+    loaded = cpuaccel.load(saved)
+    cpuaccel.reset_stats()
+    found = loaded(_x().to(memory_format=torch.channels_last))
+    assert torch.equal(found["scores"], loaded(_x())["scores"])
+    assert any("laid out otherwise" in reason for reason in cpuaccel.stats()["fallbacks"])
+
+
+def test_autocast_is_part_of_the_call(tmp_path: Path) -> None:
+    net = _net()
+    with torch.autocast("cpu", torch.bfloat16):
+        optimized = cpuaccel.optimize(net, (_x(),), time_budget=0)
+        with torch.no_grad():
+            expected = optimized(_x())["scores"]
+    cpuaccel.save(optimized, tmp_path / "net.pt2")
+    loaded = cpuaccel.load(tmp_path / "net.pt2")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(loaded(_x())["scores"], expected)
+    with pytest.raises(ValueError, match="autocast: expected bfloat16, got off"):
+        loaded(_x())
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((_x(3),), {}, r"argument 0: expected float32 \[2, 3, 12, 12\], got float32 \[3, 3, "),
+        ((_x().double(),), {}, r"expected float32 \[2, 3, 12, 12\], got float64 \[2, 3, 12, 12\]"),
+        ((_x().to("meta"),), {}, r"got float32 \[2, 3, 12, 12\] on meta"),
+        ((1.5,), {}, r"argument 0: expected float32 \[2, 3, 12, 12\], got 1\.5"),
+        ((), {}, r"expected arguments as \(float32 \[2, 3, 12, 12\]\), got \(\)"),
+        ((_x(),), {"scale": 2.0}, r"got \(float32 \[2, 3, 12, 12\], scale=2\.0\)"),
+    ],
+    ids=["size", "type", "device", "no tensor", "too few", "one more"],
+)
+def test_other_calls_are_refused(
+    saved: Path, args: tuple[Any, ...], kwargs: dict[str, Any], message: str
+) -> None:
+    loaded = cpuaccel.load(saved)
+    with pytest.raises(ValueError, match=rf"net\.pt2: .*{message}"):
+        loaded(*args, **kwargs)
+
+
+def test_an_argument_is_its_type_too(tmp_path: Path) -> None:
+    optimized = cpuaccel.optimize(_net(), (_x(), 1.0), time_budget=0)
+    cpuaccel.save(optimized, tmp_path / "net.pt2")
+    loaded = cpuaccel.load(tmp_path / "net.pt2")
+    loaded(_x(), 1.0)
+    for other in (1, True, 2.0):
+        with pytest.raises(ValueError, match=rf"argument 1: expected 1\.0, got {other}"):
+            loaded(_x(), other)
+
+
+def test_it_is_for_inference(saved: Path) -> None:
+    loaded = cpuaccel.load(saved)
+    assert loaded.eval() is loaded
+    with pytest.raises(RuntimeError, match=r"net\.pt2: a loaded model is for inference alone"):
+        loaded.train()
+    with pytest.raises(RuntimeError, match="under torch"):
+        loaded(_x().requires_grad_())
+    with pytest.raises(TypeError, match=r"net\.pt2: a loaded model is in its file"):
+        pickle.dumps(loaded)
+    other = copy.deepcopy(loaded)
+    assert torch.equal(other(_x())["scores"], loaded(_x())["scores"])
+
+
+def test_what_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    net = _net()
+    with pytest.raises(TypeError, match=r"optimized: expected what cpuaccel\.optimize returned"):
+        cpuaccel.save(net, path)
+    optimized = cpuaccel.optimize(net, (_x(),), time_budget=0)
+    with pytest.raises(ValueError, match=r"path: expected one that ends in \.pt2, got .*net\.onnx"):
+        cpuaccel.save(optimized, tmp_path / "net.onnx")
+    net.linear = nn.Linear(16, 10)
+    with pytest.raises(ValueError, match="nothing to save, the model has changed: call it once before"):
+        cpuaccel.save(optimized, path)
+
+    def of(self: Any, x: Tensor) -> Tensor:
+        return self.conv(x) if float(x.sum()) > 0 else self.conv(-x)
+
+    uncaptured = cpuaccel.optimize(Lambda(of, conv=nn.Conv2d(3, 4, 3)).eval(), (_x(),), time_budget=0)
+    with pytest.raises(ValueError, match="nothing to save, not captured: "):
+        cpuaccel.save(uncaptured, path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_write_that_fails_leaves_what_was_there(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError("no space left")
+
+    before = saved.read_bytes()
+    monkeypatch.setattr(archive, "seal", full)
+    with pytest.raises(OSError, match="no space left"):
+        cpuaccel.save(cpuaccel.optimize(_net(), (_x(),), time_budget=0), saved)
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+# Bad files
+
+
+def _refused(path: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"cpuaccel\.load: .*{path.name}: .*{message}"):
+        cpuaccel.load(path)
+
+
+def _rewritten(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
+    """Write the archive anew, with each part as `change` returns it; None leaves it out."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            changed = change(name, content)
+            if changed is not None:
+                archive.writestr(name, changed)
+
+
+def _with_facts(path: Path, **changed: Any) -> None:
+    """Change facts of a file, and its digest with them."""
+
+    def change(name: str, content: bytes) -> bytes:
+        if not name.endswith(_FACTS):
+            return content
+        facts = {**json.loads(content), **changed}
+        del facts["digest"]
+        return json.dumps({**facts, "digest": archive._digest_of(facts)}).encode()
+
+    _rewritten(path, change)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.pt2"):
+        cpuaccel.load(tmp_path / "none.pt2")
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\3\4" + bytes(100)])
+def test_no_archive(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "net.pt2").write_bytes(content)
+    _refused(tmp_path / "net.pt2", "damaged or truncated: ")
+
+
+def test_truncated_anywhere(saved: Path) -> None:
+    whole = saved.read_bytes()
+    for part in (0.1, 0.5, 0.9, 0.99, 1 - 1 / len(whole)):
+        saved.write_bytes(whole[: int(len(whole) * part)])
+        _refused(saved, "damaged or truncated: ")
+
+
+def test_a_bit_anywhere(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = saved.read_bytes()
+    expected = cpuaccel.load(saved)(_x())["scores"]
+    chance = random.Random(0)
+    refused = 0
+    for _ in range(60):
+        changed = bytearray(whole)
+        changed[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        saved.write_bytes(changed)
+        try:
+            loaded = cpuaccel.load(saved)
+        except ValueError as error:
+            assert "net.pt2: " in str(error)  # noqa: PT017
+            refused += 1
+        else:  # a bit that says nothing: of a date, or between parts
+            assert torch.equal(loaded(_x())["scores"], expected)
+    assert refused > 20
+
+
+def test_nothing_is_read_by_torch_before_all_of_it_is_known(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("torch read it")
+
+    def change(name: str, content: bytes) -> bytes:
+        return content[:-1] + b"?" if name.endswith("weight_0") else content
+
+    _rewritten(saved, change)
+    monkeypatch.setattr(torch.export, "load", read)
+    _refused(saved, "damaged: .*weight_0 is not as it was written")
+
+
+def test_a_part_is_missing_or_added(saved: Path) -> None:
+    whole = saved.read_bytes()
+    _rewritten(saved, lambda name, content: None if name.endswith("weight_1") else content)
+    _refused(saved, "damaged: .*weight_1 is missing")
+    saved.write_bytes(whole)
+    with zipfile.ZipFile(saved, "a") as archive:
+        archive.writestr("net/more", b"")
+    _refused(saved, "changed since it was written: net/more was added")
+
+
+def test_a_file_of_torchs_own(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(_net(), (_x(),)), path)
+    _refused(path, r"expected a file of cpuaccel\.save .*no extra/cpuaccel\.json; .*torch\.export")
+    torch.save(_net().state_dict(), path)
+    _refused(path, "has no extra/cpuaccel.json")
+
+
+def test_facts_that_are_none(saved: Path) -> None:
+    whole = saved.read_bytes()
+    for content in (b"", b"[]", b"{}", b'{"format": 1}', b"\xff"):
+
+        def change(name: str, old: bytes, new: bytes = content) -> bytes:
+            return new if name.endswith(_FACTS) else old
+
+        saved.write_bytes(whole)
+        _rewritten(saved, change)
+        _refused(saved, "extra/cpuaccel.json is not as it was written")
+
+
+def test_facts_that_were_changed(saved: Path) -> None:
+    def change(name: str, content: bytes) -> bytes:
+        return content.replace(b"avx", b"xva") if name.endswith(_FACTS) else content
+
+    _rewritten(saved, change)
+    _refused(saved, "extra/cpuaccel.json is not as it was written")
+
+
+def test_of_another_format(saved: Path) -> None:
+    _with_facts(saved, format=2, cpuaccel="9.9")
+    _refused(saved, r"format 2 of cpuaccel 9\.9, this cpuaccel reads format 1: write it again")
+
+
+def test_of_a_version_whose_ops_take_something_else(saved: Path) -> None:
+    schema = "cpuaccel::graph_region(Tensor x) -> Tensor"
+    _with_facts(saved, cpuaccel="9.9", ops={"cpuaccel::graph_region": schema})
+    _refused(saved, r"of cpuaccel 9\.9: it calls cpuaccel::graph_region\(Tensor x\) .*has ")
+    _with_facts(saved, ops={"cpuaccel::of_tomorrow": schema})
+    _refused(saved, "it calls cpuaccel::of_tomorrow, which this build of cpuaccel has not")
+    _with_facts(saved, ops={"aten::add": schema})
+    _refused(saved, "'aten::add' is no op of cpuaccel's")
+
+
+def test_of_another_kind(saved: Path) -> None:
+    _with_facts(saved, kind="poem")
+    _refused(saved, "holds 'poem', expected 'program' or 'package'")
+
+
+def test_a_fact_is_missing(saved: Path) -> None:
+    _with_facts(saved, call={"leaves": []})
+    _refused(saved, "its facts are not of format 1: KeyError")
+
+
+def test_weights_beyond_their_memory(saved: Path) -> None:
+    with zipfile.ZipFile(saved) as whole:
+        name = next(name for name in whole.namelist() if name.endswith(_FACTS))
+        weights = json.loads(whole.read(name))["weights"]
+    weights["linear.weight"][2] = [1000, 1000]
+    _with_facts(saved, weights=weights)
+    _refused(saved, "weight linear.weight: ")
+    del weights["linear.weight"]
+    _with_facts(saved, weights=weights)
+    _refused(saved, "its facts are not of format 1: KeyError")
+
+
+def test_what_torch_cannot_read(saved: Path) -> None:
+    """Sealed again after it was broken: by somebody who meant to."""
+    with zipfile.ZipFile(saved) as whole:
+        facts = next(name for name in whole.namelist() if name.endswith(_FACTS))
+        content = {**json.loads(whole.read(facts)), "torch": "9.9", "flat": None}
+
+    def change(name: str, old: bytes) -> bytes | None:
+        if name.endswith("models/model.json"):
+            return old.replace(b'"major": ', b'"major": 9')
+        return None if name == facts else old
+
+    _rewritten(saved, change)
+    for made_of in ("format", "digest", "digests"):
+        content.pop(made_of)
+    archive.seal(saved, content)
+    _refused(saved, r"torch 2.* cannot read what torch 9\.9 wrote: ")
+
+
+def test_of_another_cpu_it_runs(saved: Path) -> None:
+    cpu = {"machine": "riscv64", "vendor": "", "isa": "rvv", "features": ["rvv"]}
+    _with_facts(saved, cpu=cpu)
+    expected = _net()(_x())["scores"].detach()
+    torch.testing.assert_close(cpuaccel.load(saved)(_x())["scores"], expected, atol=1e-5, rtol=1e-4)
