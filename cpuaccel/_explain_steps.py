@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from cpuaccel import _native
+from cpuaccel._arguments import checked_inputs
 from cpuaccel._explanation import aligned
 
 _SECONDS = 1.0
@@ -82,19 +83,15 @@ def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, 
     Raises:
         TypeError: `example_inputs` is no tuple or list.
     """
-    if not isinstance(example_inputs, (tuple, list)):
-        raise TypeError(
-            "cpuaccel.explain: example_inputs: expected a tuple of what a call brings, got "
-            f"{type(example_inputs).__name__}"
-        )
+    args = checked_inputs("cpuaccel.explain", example_inputs)
     native = _native.load()
     with torch.no_grad():
-        model(*example_inputs)
+        model(*args)
         native.time_steps(True)
         try:
             start, runs = time.perf_counter(), 0
             while runs < _LEAST_RUNS or time.perf_counter() - start < _SECONDS:
-                model(*example_inputs)
+                model(*args)
                 runs += 1
         finally:
             native.time_steps(False)

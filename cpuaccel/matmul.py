@@ -107,8 +107,10 @@ def _machine(module: Native) -> tuple[str, str]:
     isa = module.isa()
     if isa.startswith("avx512"):
         return module.cpu_vendor(), "avx512"
-    if isa in (*_ARM, "sve256"):
-        return module.cpu_core() or module.cpu_vendor(), isa.removesuffix("256")
+    if isa.startswith("sve"):
+        isa = "sve"
+    if isa in _ARM:
+        return module.cpu_core() or module.cpu_vendor(), isa
     return module.cpu_vendor(), "avx2"
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
+from cpuaccel._arguments import checked_inputs
 from cpuaccel._prepack import matrix
 from cpuaccel.graph import archive, capture, exporting, kept_linears, report
 from cpuaccel.graph.calls import Call
@@ -53,8 +54,8 @@ def aot_compile(
             a tensor nor a number, string, boolean or None.
         RuntimeError: cpuaccel is off; or what torch.export and AOTInductor say they cannot take.
     """
-    target = _check(model, example_inputs, path)
-    args = tuple(example_inputs)
+    target = _check(model, path)
+    args = checked_inputs("cpuaccel.aot_compile", example_inputs)
     call = Call.of(args, {})
     captured, made = capture.graph_of(model, args, {}, against_eager=False)
     packed = _pack_linears(captured) if freeze else ()
@@ -71,15 +72,10 @@ def aot_compile(
         archive.seal(partial, {"kind": PACKAGE, **facts})
 
 
-def _check(model: Any, example_inputs: Any, path: str | os.PathLike[str]) -> Path:
+def _check(model: Any, path: str | os.PathLike[str]) -> Path:
     name = "cpuaccel.aot_compile"
     if not isinstance(model, nn.Module):
         raise TypeError(f"{name}: model: expected a torch.nn.Module, got {type(model).__name__}")
-    if not isinstance(example_inputs, (tuple, list)):
-        raise TypeError(
-            f"{name}: example_inputs: expected a tuple of what a call brings, got "
-            f"{type(example_inputs).__name__}"
-        )
     if model.training:
         raise ValueError(
             f"{name}: model: expected one in eval mode (model.eval()), got one in training mode"

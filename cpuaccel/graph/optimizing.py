@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from cpuaccel._arguments import checked_inputs
 from cpuaccel.graph import either, kinds
 from cpuaccel.graph.optimized import TIME_BUDGET, Optimized
 
@@ -50,7 +51,7 @@ def optimize(
     _check_model("model", model)
     if fp32 is not None:
         _check_model("fp32", fp32)
-    args, kwargs = _checked_inputs(example_inputs, example_kwargs)
+    args, kwargs = _all_checked(example_inputs, example_kwargs)
     _check_budget(time_budget)
     if fp32 is not None:
         return either.faster_of(model, fp32, args, kwargs, time_budget)
@@ -69,18 +70,14 @@ def _check_model(name: str, model: object) -> None:
         )
 
 
-def _checked_inputs(inputs: Any, by_keyword: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if not isinstance(inputs, (tuple, list)):
-        raise TypeError(
-            "cpuaccel.optimize: example_inputs: expected a tuple of what a call brings, got "
-            f"{type(inputs).__name__}"
-        )
+def _all_checked(inputs: Any, by_keyword: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    args = checked_inputs("cpuaccel.optimize", inputs)
     if by_keyword is not None and not isinstance(by_keyword, Mapping):
         raise TypeError(
             "cpuaccel.optimize: example_kwargs: expected a mapping of names to what a call brings,"
             f" got {type(by_keyword).__name__}"
         )
-    args, kwargs = tuple(inputs), dict(by_keyword or {})
+    kwargs = dict(by_keyword or {})
     for name, given in (("example_inputs", (args, {})), ("example_kwargs", ((), kwargs))):
         where, problem = kinds.problem_of(*given)
         if problem:

@@ -38,15 +38,16 @@ struct Operands {
   const Attributes& attributes;
 };
 
-double of_convolution(const Operands& o) {
-  const bool transposed = attribute(o.attributes, "transposed", false);
-  return count(transposed ? o.src : o.dst) * count(o.second) /
-         static_cast<double>(std::max<int64_t>(o.second[0], 1));
+// Each number of `pixels` meets the weights of one channel of their first dimension.
+double of_pixels(const Sizes& pixels, const Sizes& weights) {
+  return count(pixels) * count(weights) / static_cast<double>(std::max<int64_t>(weights[0], 1));
 }
 
-double of_transposed(const Operands& o) {
-  return count(o.src) * count(o.second) / static_cast<double>(std::max<int64_t>(o.second[0], 1));
+double of_convolution(const Operands& o) {
+  return of_pixels(attribute(o.attributes, "transposed", false) ? o.src : o.dst, o.second);
 }
+
+double of_transposed(const Operands& o) { return of_pixels(o.src, o.second); }
 
 double of_product(const Operands& o) {
   if (o.src.size() < 2) {

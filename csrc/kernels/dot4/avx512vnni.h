@@ -100,11 +100,24 @@ struct Avx512VnniDot4 {
     for (int i = 0; i < 4; ++i) {
       rounded[i] = _mm512_cvtps_epi32(real[i]);
     }
-    const Int a = _mm512_adds_epi16(_mm512_packs_epi32(rounded[0], rounded[1]), q.zero_point);
-    const Int b = _mm512_adds_epi16(_mm512_packs_epi32(rounded[2], rounded[3]), q.zero_point);
+    return _mm512_xor_si512(bytes_of<4, true>(rounded, q), q.flip);
+  }
+  // Integers of up to four vectors as bytes, each vector's in 16 of their own, kept to low .. high
+  // if kLimited. What is behind the last vector is not said.
+  template <int kVectors, bool kLimited>
+  CPUACCEL_INLINE static Int bytes_of(const Int* rounded, const Quantizer& q) {
+    constexpr int kSecond = kVectors > 1 ? 1 : 0, kFourth = kVectors > 3 ? 3 : 0;
+    const Int a =
+        _mm512_adds_epi16(_mm512_packs_epi32(rounded[0], rounded[kSecond]), q.zero_point);
+    Int b = a;
+    if constexpr (kVectors > 2) {
+      b = _mm512_adds_epi16(_mm512_packs_epi32(rounded[2], rounded[kFourth]), q.zero_point);
+    }
     Int bytes = _mm512_packus_epi16(a, b);
-    bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, q.low), q.high);
-    return spread(_mm512_xor_si512(bytes, q.flip));
+    if constexpr (kLimited) {
+      bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, q.low), q.high);
+    }
+    return spread(bytes);
   }
   CPUACCEL_INLINE static void store4(uint8_t* const to[4], Int bytes, const int64_t counts[4]) {
     _mm_mask_storeu_epi8(to[0], first(counts[0]), _mm512_castsi512_si128(bytes));

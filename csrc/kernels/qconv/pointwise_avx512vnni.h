@@ -176,25 +176,12 @@ struct QconvPointwise {
   template <int kVectors>
   CPUACCEL_INLINE void finish(const Channels<kVectors>& channels, const __m512i* acc,
                               uint8_t* dst) const {
-    __m512i rounded[4];
+    __m512i rounded[kVectors];
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
       rounded[j] = _mm512_cvtps_epi32(V::to_real(acc[j], channels.scales[j], channels.biases[j]));
     }
-    CPUACCEL_UNROLL
-    for (int j = kVectors; j < 4; ++j) {
-      rounded[j] = rounded[0];
-    }
-    const auto& quantizer = channels.quantizer;
-    const __m512i low = _mm512_packs_epi32(rounded[0], rounded[1]);
-    const __m512i high = kVectors > 2 ? _mm512_packs_epi32(rounded[2], rounded[3]) : low;
-    const __m512i added = _mm512_adds_epi16(low, quantizer.zero_point);
-    __m512i bytes = _mm512_packus_epi16(
-        added, kVectors > 2 ? _mm512_adds_epi16(high, quantizer.zero_point) : added);
-    if constexpr (kLimited) {
-      bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, quantizer.low), quantizer.high);
-    }
-    bytes = V::spread(bytes);
+    const __m512i bytes = V::bytes_of<kVectors, kLimited>(rounded, channels.quantizer);
     if constexpr (kVectors > 1) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm512_castsi512_si256(bytes));
     }

@@ -191,7 +191,6 @@ std::shared_ptr<const ReadyProgram> RegionCache::compile(
   }
   ready->compiled_ = std::make_unique<graph::CompiledProgram>(region.program, inputs, descs, data,
                                                               *ready->packed_);
-  ready->times_ = std::make_unique<StepTimes>();
   const auto& read = ready->compiled_->reads_constant();
   for (size_t i = 0; i < read.size(); ++i) {
     auto& prepared = ready->prepared_[i];

@@ -29,7 +29,7 @@ class ReadyProgram {
   const std::vector<at::ScalarType>& output_types() const { return output_types_; }
   // The data of all constants; `given` are those of the call.
   std::vector<void*> constant_data(const std::vector<at::Tensor>& given) const;
-  StepTimes& times() const { return *times_; }
+  StepTimes& times() const { return times_; }
 
  private:
   friend class RegionCache;
@@ -37,7 +37,7 @@ class ReadyProgram {
   std::shared_ptr<graph::PackedWeights> packed_;
   std::vector<at::Tensor> prepared_;  // undefined where a call brings it, or no run reads it
   std::unique_ptr<graph::CompiledProgram> compiled_;
-  std::unique_ptr<StepTimes> times_;
+  mutable StepTimes times_;
 };
 
 // Bounded by how many programs are compiled: each shape of each counts. Least recently used goes

@@ -1,0 +1,19 @@
+"""What public functions ask of their arguments, in one wording."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def checked_inputs(function: str, example_inputs: Any) -> tuple[Any, ...]:
+    """Return the inputs of a call as a tuple; `function` is whose argument they are.
+
+    Raises:
+        TypeError: they are no tuple or list.
+    """
+    if not isinstance(example_inputs, (tuple, list)):
+        raise TypeError(
+            f"{function}: example_inputs: expected a tuple of what a call brings, got "
+            f"{type(example_inputs).__name__}"
+        )
+    return tuple(example_inputs)
