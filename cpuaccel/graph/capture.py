@@ -112,6 +112,7 @@ def graph_of(
     made = report.describe(found)
     rewriting.put_regions(graph, found.regions)
     _views_of_numbers(graph)
+    _rows_of_attention(graph)
     graph.eliminate_dead_code()
     captured.recompile()
     return captured, made
@@ -198,6 +199,19 @@ def _views_of_numbers(graph: Graph) -> None:
     for node in graph.nodes:
         if node.target in torch_program.VIEWS:
             node.target = _aten.reshape.default
+
+
+def _rows_of_attention(graph: Graph) -> None:
+    for node in graph.find_nodes(op="call_function", target=torch_program.ATTENTION):
+        for source in dict.fromkeys(node.args[: torch_program.ATTENTION_INPUTS]):
+            with graph.inserting_before(node):
+                dense = graph.call_function(_with_dense_rows, (source,))
+            dense.meta["val"] = source.meta["val"]
+            node.replace_input_with(source, dense)
+
+
+def _with_dense_rows(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def _has_halves(model: nn.Module, graph: Graph) -> bool:

@@ -357,16 +357,22 @@ def _runnable(parts: list[Part], translation: Translation) -> list[Part]:
 
 
 def _channels_last(node: Node) -> bool:
-    """Say how a result lies: as eager's if the graph returns it, else as images are computed."""
+    """Say how a result lies: as eager's if the graph returns it, else as images are computed.
+
+    What is no image to eager, such as the heads of an attention, has a view's strides.
+    """
     value = node.meta["val"]
     if value.dim() not in (4, 5):
         return False
+    sizes, strides = value.shape, value.stride()
+    channels_last = statically_known_true(strides[1] == 1)
     if any(user.op == "output" for user in node.users):
-        strides = value.stride()
-        return statically_known_true(strides[1] == 1) and not statically_known_true(
-            strides[-1] == 1
-        )
-    return True
+        return channels_last and not statically_known_true(strides[-1] == 1)
+    contiguous = statically_known_true(strides[-1] == 1) and all(
+        statically_known_true(strides[dim] == strides[dim + 1] * sizes[dim + 1])
+        for dim in range(1, value.dim() - 1)
+    )
+    return channels_last or contiguous
 
 
 # Trying, and timing

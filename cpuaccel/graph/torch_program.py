@@ -24,6 +24,10 @@ _SIZES = (int, torch.SymInt)
 _GETITEM = "getitem"
 _aten: Any = torch.ops.aten
 VIEWS = (_aten.view.default, _aten._unsafe_view.default)
+ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
+"""Its query, key and value have to have a last dimension of stride 1; it does not look. What is
+computed in a region may lie in another way than what it stands for."""
+ATTENTION_INPUTS = 3
 
 
 def encode(
@@ -41,7 +45,7 @@ def encode(
     """
     given = [*inputs, *constants]
     nodes = _with_makers(given, nodes)
-    numbers = {node: number for number, node in enumerate([*given, *nodes])}
+    numbers = {node: number for number, node in enumerate(given)}
     sizes: dict[str, list[int]] = {}
     for node in inputs:
         _add_sizes(sizes, numbers[node], node)
@@ -64,10 +68,16 @@ def encode(
             return value
         raise Refused(f"an argument of type {type(value).__name__}")
 
-    lines = []
+    lines: list[list[Any]] = []
     for node in nodes:
         keywords = {key: write(value) for key, value in node.kwargs.items()}
-        lines.append([name_of(node.target), write(node.args), keywords])
+        arguments = write(node.args)
+        if node.target is ATTENTION:
+            for index in range(ATTENTION_INPUTS):
+                lines.append([name_of(_aten.contiguous.default), [arguments[index]], {}])
+                arguments[index] = {"value": len(given) + len(lines) - 1}
+        lines.append([name_of(node.target), arguments, keywords])
+        numbers[node] = len(given) + len(lines) - 1
         _add_sizes(sizes, numbers[node], node)
     returned = [[numbers[node], last] for node, last in outputs]
     return json.dumps({"ops": lines, "outputs": returned}, separators=(",", ":"))

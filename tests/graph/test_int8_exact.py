@@ -15,6 +15,7 @@ pytestmark = needs_onednn
 
 _SCRIPT = """
 import torch
+import torch.ao.quantization.fx._decomposed  # defines the ops
 import torch.nn.functional as F
 
 import cpuaccel
