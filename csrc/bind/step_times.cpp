@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "base/isa.h"
 #include "kernels/peaks/peaks.h"
 #ifdef CPUACCEL_HAS_ONEDNN
@@ -65,11 +67,15 @@ py::dict machine_peaks(double footprint) {
     const py::gil_scoped_release release;
     return kernels::measured_peaks(at::get_num_threads(), footprint);
   }();
-  const Isa isa = best_isa();
+  using kernels::Rate;
+  const auto best = [&](Rate plain, Rate tiles) {
+    const Isa isa = best_isa();
+    return std::max(peaks.operations(plain, isa), peaks.operations(tiles, isa));
+  };
   py::dict result;
-  result["f32"] = peaks.operations(kernels::Rate::fp32, isa);
-  result["bf16"] = peaks.operations(kernels::Rate::bf16, isa);
-  result["u8"] = peaks.operations(kernels::Rate::int8, isa);
+  result["f32"] = peaks.operations(Rate::fp32, best_isa());
+  result["bf16"] = best(Rate::bf16, Rate::bf16_tiles);
+  result["u8"] = best(Rate::int8, Rate::int8_tiles);
   result["seconds_to_read"] = peaks.moving(1, 0);
   result["seconds_to_write"] = peaks.moving(0, 1);
   return result;

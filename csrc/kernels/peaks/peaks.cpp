@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/amx.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "kernels/peaks/peak_kernels.h"
@@ -42,6 +43,8 @@ constexpr std::array kRates{
     RateText{"fp32", "GMAC/s"},
     RateText{"bf16", "GMAC/s"},
     RateText{"int8", "GMAC/s"},
+    RateText{"bf16 tiles", "GMAC/s"},
+    RateText{"int8 tiles", "GMAC/s"},
     RateText{"int8 saturating", "GMAC/s"},
     RateText{"read", "GB/s"},
     RateText{"copy", "GB/s"},
@@ -130,6 +133,19 @@ PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes,
   return run;
 }
 
+// What no rung says.
+bool has_arithmetic(Rate rate) {
+  switch (rate) {
+    case Rate::bf16:
+      return has_bf16_arithmetic();
+    case Rate::bf16_tiles:
+    case Rate::int8_tiles:
+      return amx_tiles_usable();
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 const char* rate_name(Rate rate) { return kRates[static_cast<size_t>(rate)].name; }
@@ -160,7 +176,7 @@ void Peaks::set_bytes(Rate rate, double per_second) { bytes_[rate] = per_second;
 std::vector<PeakRun> operations_runs(int threads) {
   std::vector<PeakRun> runs;
   for (const auto& row : kOperationsRows) {
-    if (isa_usable(row.isa) && (row.rate != Rate::bf16 || has_bf16_arithmetic())) {
+    if (isa_usable(row.isa) && has_arithmetic(row.rate)) {
       runs.push_back(operations_run(row, threads));
     }
   }

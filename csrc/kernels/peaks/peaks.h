@@ -16,6 +16,8 @@ enum class Rate {
   fp32,             // multiply-adds of floats
   bf16,             // multiply-adds of bfloat16, to floats: vdpbf16ps
   int8,             // exact multiply-adds: vpdpbusd, or vpmaddwd of widened values and vpaddd
+  bf16_tiles,       // those of AMX: tdpbf16ps
+  int8_tiles,       // tdpbusd
   int8_saturating,  // vpmaddubsw, vpmaddwd and vpaddd: sums of two products have 16 bits
   read,             // bytes
   copy,             // bytes, those read and those written

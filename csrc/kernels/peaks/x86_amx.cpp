@@ -1,0 +1,75 @@
+#include <immintrin.h>
+
+#include "kernels/peaks/peak_kernels.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int kRows = 16;
+constexpr int kRowBytes = 64;
+constexpr int kSums = 4;
+
+// Eight full tiles, in the layout of ldtilecfg's palette 1.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+
+  TileConfig() {
+    for (int tile = 0; tile < 8; ++tile) {
+      row_bytes[tile] = kRowBytes;
+      rows[tile] = kRows;
+    }
+  }
+};
+static_assert(sizeof(TileConfig) == 64);
+
+// The tiles of this thread, all zero; gone with the object.
+class Tiles {
+ public:
+  Tiles() {
+    _tile_loadconfig(&config_);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_zero(6);
+    _tile_zero(7);
+  }
+  ~Tiles() { _tile_release(); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+ private:
+  TileConfig config_;
+};
+
+}  // namespace
+
+int64_t peak_int8_tiles_x86_amx(int64_t iterations) {
+  const Tiles tiles;
+  for (int64_t i = 0; i < iterations; ++i) {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+  }
+  return iterations * kSums * kRows * kRows * kRowBytes;
+}
+
+int64_t peak_bf16_tiles_x86_amx(int64_t iterations) {
+  const Tiles tiles;
+  for (int64_t i = 0; i < iterations; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  return iterations * kSums * kRows * kRows * kRowBytes / 2;
+}
+
+}  // namespace cpuaccel::kernels
