@@ -2,8 +2,9 @@
 
 Each in a process of its own, model and example built before the clock starts (a loaded one needs no
 model). `optimize` and `load` are those calls alone, with the modules of torch that they import;
-`+ run` is with a first run, which packs the weights: `optimize` has one in it, for the comparison, and times nothing. `again` is the same
-once more in the process, of a copy: no imports are in it. `resnet18-int8` is a convert_fx model.
+`+ run` is with a first run, which packs the weights: `optimize` has one in it, to compare, and
+times nothing. `again` is the same once more in the process, of a copy: no imports are in it.
+`resnet18-int8` is a convert_fx model.
 Run as `python -m benchmarks.models.saved_load` from a checkout's root.
 """
 
