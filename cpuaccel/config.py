@@ -152,7 +152,7 @@ OPTIONS: tuple[Option, ...] = (
         False,
         "0 or 1",
         "Choose what runs by tables alone, never by timing it.",
-        live=True,
+        setter="set_deterministic",
     ),
     Option(
         "matmul_table",
@@ -161,6 +161,15 @@ OPTIONS: tuple[Option, ...] = (
         "",
         "the path of a file",
         "This machine's table of matrix products; empty is matmul.csv in the user's configuration.",
+    ),
+    Option(
+        "ranks",
+        ("CPUACCEL_RANKS",),
+        str,
+        "",
+        "the path of a file",
+        "What plans found fastest by timing it; empty is a file in the user's cache folder.",
+        live=True,
     ),
     Option(
         "weight_cache_mib",

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cpuaccel import _log, _native, config
-from cpuaccel.graph import kinds, report, trial
+from cpuaccel.graph import kinds, known_ranks, report, trial
 from cpuaccel.graph.attributes import Attributes
 from cpuaccel.graph.capture import Capture, capture
 from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
@@ -184,7 +184,9 @@ class Optimized(nn.Module):
             attributes = self._attributes or Attributes(self.model)
         if is_full:
             return self._say_full(args, kwargs)
+        known_ranks.recall()
         made = self._made(args, kwargs)
+        known_ranks.keep()
         with self._lock:
             self._attributes = attributes
             if made.capture is not None:

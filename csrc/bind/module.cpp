@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -35,6 +36,7 @@
 
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/primitive_cache.h"
+#include "dnnl/ranks.h"
 #include "graph/compiled.h"
 #include "graph/partitions.h"
 #include "ops/graph/region_cache.h"
@@ -125,6 +127,26 @@ void set_primitive_cache_capacity(int64_t capacity) {
   check_capacity("primitive_cache_capacity", capacity);
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().set_capacity(capacity);
+#endif
+}
+
+void set_deterministic([[maybe_unused]] bool on) {
+#ifdef CPUACCEL_HAS_ONEDNN
+  dnnl_layer::set_timing(!on);
+#endif
+}
+
+std::map<std::string, int> known_ranks() {
+#ifdef CPUACCEL_HAS_ONEDNN
+  return dnnl_layer::known_ranks();
+#else
+  return {};
+#endif
+}
+
+void set_known_ranks([[maybe_unused]] std::map<std::string, int> ranks) {
+#ifdef CPUACCEL_HAS_ONEDNN
+  dnnl_layer::set_known_ranks(std::move(ranks));
 #endif
 }
 
@@ -312,6 +334,9 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));
   module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &quant::overridden_ops);
+  module.def("set_deterministic", &set_deterministic, py::arg("on"));
+  module.def("known_ranks", &known_ranks);
+  module.def("set_known_ranks", &set_known_ranks, py::arg("ranks"));
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_graph_cache_capacity", &set_graph_cache_capacity, py::arg("capacity"));
 #ifdef CPUACCEL_HAS_ONEDNN

@@ -95,9 +95,8 @@ memory::desc weights_any(const Problem& p) {
   return {dims, Type::s8, Tag::any};
 }
 
-}  // namespace
-
-dnnl::primitive_desc_base describe(const Problem& p) {
+// As oneDNN has it: its best implementation, it thinks.
+dnnl::primitive_desc_base described(const Problem& p) {
   const Type dst_type = p.f32_dst ? Type::f32 : Type::u8;
   const Tag tag = channels_last(p.spatial);
   const memory::desc src(activation_dims(p.N, p.IC, p.src, p.spatial), Type::u8, tag);
@@ -127,6 +126,17 @@ dnnl::primitive_desc_base describe(const Problem& p) {
   return dnnl::deconvolution_forward::primitive_desc(
       engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct, src,
       weights, bias, dst, stride, dilation, padding_l, padding_r, attr);
+}
+
+}  // namespace
+
+dnnl::primitive_desc_base describe(const Problem& p) {
+  auto desc = described(p);
+  for (int i = 0; i < p.rank; ++i) {
+    dnnl::error::wrap_c_api(dnnl_primitive_desc_next_impl(desc.get()),
+                            "oneDNN has no further implementation");
+  }
+  return desc;
 }
 
 }  // namespace cpuaccel::dnnl_layer

@@ -26,7 +26,7 @@ size_t hash(const Problem& p) noexcept {
                 static_cast<uint64_t>(p.threads) << 32);
   mix(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
                 std::bit_cast<uint32_t>(p.beta));
-  mix(seed, static_cast<uint32_t>(p.sum_zero_point));
+  mix(seed, static_cast<uint64_t>(p.rank) << 32 | static_cast<uint32_t>(p.sum_zero_point));
   for (const int64_t value : {p.N, p.IC, p.OC, p.groups}) {
     mix(seed, static_cast<uint64_t>(value));
   }
@@ -59,7 +59,8 @@ std::string to_string(const Problem& p) {
   if (p.dst_zero_point) {
     text += " dst_zp";
   }
-  return text + " t" + std::to_string(p.threads);
+  text += " t" + std::to_string(p.threads);
+  return p.rank == 0 ? text : text + " #" + std::to_string(p.rank);
 }
 
 }  // namespace cpuaccel::dnnl_layer

@@ -12,9 +12,10 @@ namespace cpuaccel::quant {
 
 //   acc_scales[oc] = src_scale * weight_scale[oc]             (real value of one accumulator step)
 //   dst_scales[oc] = acc_scales[oc] / dst_scale               (the same in quanta of the result)
-//   dst_bias[oc]   = bias[oc] / dst_scale                     (empty without bias)
+//   dst_bias[oc]   = bias[oc] / dst_scale + zero_point        (empty without bias and zero_point)
 struct Folded {
   float src_scale = 0.0f, dst_scale = 0.0f;
+  int32_t zero_point = 0;
   std::vector<float> acc_scales, dst_scales, dst_bias;
   float largest_scale = 0.0f, largest_bias = 0.0f;  // of |dst_scales| and |dst_bias|
   std::vector<float> bias;  // what dst_bias was made from: the user may change it in place
@@ -22,7 +23,8 @@ struct Folded {
 
 class FoldedCache {
  public:
-  std::shared_ptr<const Folded> get(const LayerWeight& layer, float src_scale, float dst_scale);
+  std::shared_ptr<const Folded> get(const LayerWeight& layer, float src_scale, float dst_scale,
+                                    int32_t zero_point = 0);
 
  private:
   std::atomic<std::shared_ptr<const Folded>> last_;

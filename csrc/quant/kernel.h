@@ -49,6 +49,8 @@ struct QuantCall {
   float negative_slope = 0.0f;
   float sum_scale = 1.0f;
   int32_t sum_zero_point = 0;
+  // Whether the fastest way is found by timing; else by tables.
+  bool timed = false;
   // What follows on dst, which then is uint8; null: nothing. A kernel sees it only if it has said
   // that it fuses it.
   const Epilogue* epilogue = nullptr;

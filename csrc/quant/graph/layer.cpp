@@ -303,6 +303,7 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
   step->layer = building.constant(operands.weights) == nullptr
                     ? make()
                     : building.packed().kept<Layer>(dst, make);
+  step->call.timed = true;
   step->dynamic = operation.name == "q_linear_dynamic";
   step->reduce_range = attribute(operation.attributes, "reduce_range", false);
   step->call.f32_dst = building.type(dst) == graph::DataType::f32;

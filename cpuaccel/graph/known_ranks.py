@@ -1,0 +1,124 @@
+"""Which of oneDNN's implementations of a layer is the fastest, kept on disk between processes.
+
+The first plan with a layer times them (csrc/dnnl/ranks.h); a file for each CPU and version of what
+runs has what was found.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import platform
+import threading
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import cpuaccel
+from cpuaccel import _log, _native, _table, config
+
+_MOST_RANKS = 16
+
+
+@dataclass(frozen=True)
+class KnownRank:
+    """A row of the file."""
+
+    problem: str
+    """Layer, sizes, threads and instruction set, as csrc/dnnl/problem.cpp writes them."""
+    rank: int
+    """Of oneDNN's implementations of it, in its order."""
+
+
+_lock = threading.Lock()
+_written: frozenset[KnownRank] | None = None
+"""What is in the file, as far as this process knows; None: it was not looked at."""
+
+
+def path() -> Path:
+    """Return where they are, or would be: CPUACCEL_RANKS, or a file in the user's cache folder."""
+    named = str(config.get("ranks"))
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "cpuaccel" / f"ranks-{_digest()}.csv"
+
+
+def recall() -> None:
+    """Read the file, once in a process. What is damaged is left, with a RuntimeWarning."""
+    global _written
+    if config.get("deterministic"):
+        return
+    with _lock:
+        if _written is not None:
+            return
+        _written = frozenset(_read())
+        if _written:
+            known = {row.problem: row.rank for row in _written}
+            _native.load().set_known_ranks({**known, **_native.load().known_ranks()})
+        atexit.register(keep)
+
+
+def keep() -> None:
+    """Write what was found since, beside what other processes have written."""
+    global _written
+    with _lock:
+        if _written is None:
+            return
+        known = frozenset(_known())
+        if known <= _written:
+            return
+        by_problem = {row.problem: row for row in (*_read(), *known)}
+        rows = sorted(by_problem.values(), key=lambda row: row.problem)
+        try:
+            _table.write(path(), KnownRank, rows)
+        except OSError as error:
+            _log.logger.info("what was timed is not kept: %s", error)
+        _written = known
+
+
+def _read() -> list[KnownRank]:
+    try:
+        return _table.read(path(), KnownRank, _check)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        message = f"cpuaccel times layers anew, and does not use what it knew: {error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return []
+
+
+def _check(row: KnownRank) -> None:
+    if not row.problem:
+        raise ValueError("problem: expected a text, got none")
+    if not 0 <= row.rank < _MOST_RANKS:
+        raise ValueError(f"rank: expected 0 to {_MOST_RANKS - 1}, got {row.rank}")
+
+
+def _known() -> list[KnownRank]:
+    return [KnownRank(*each) for each in _native.load().known_ranks().items()]
+
+
+def _digest() -> str:
+    """Return what tells this CPU and these versions from others."""
+    native = _native.load()
+    parts = (
+        cpuaccel.__version__,
+        str(native.build_info().get("onednn_runtime", "")),
+        platform.machine(),
+        native.cpu_vendor(),
+        _cpu_name(),
+        *sorted(native.cpu_features()),
+    )
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _cpu_name() -> str:
+    """Return the CPU's family, model and name, as Linux tells them; empty where it does not."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    told = ("cpu family", "model", "model name", "stepping", "CPU part")
+    return ";".join(dict.fromkeys(line for line in lines if line.split("\t")[0].strip() in told))

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+
+#include "base/scratch.h"
+#include "dnnl/primitive.h"
+#include "dnnl/ranks.h"
+#include "dnnl/weights.h"
+
+namespace cpuaccel::dnnl_layer {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int kRounds = 5;
+// What took so much longer than the fastest one in the first round is not run again.
+constexpr double kHopeless = 1.3;
+constexpr double kSeconds = 0.05;  // of all rounds, about
+constexpr int32_t kSrcZeroPoint = 117, kDstZeroPoint = 93;
+constexpr unsigned kSeed = 1;
+
+// Sums of two products limited to 16 bits are those of older instructions.
+bool is_exact(const Primitive& primitive) {
+  const auto& name = primitive.implementation();
+  return name.find("vnni") != std::string::npos || name.find("amx") != std::string::npos;
+}
+
+int64_t volume(int64_t N, int64_t C, const std::array<int64_t, 3>& sizes, int spatial) {
+  for (int i = 0; i < spatial; ++i) {
+    N *= sizes[static_cast<size_t>(i)];
+  }
+  return N * C;
+}
+
+struct Candidate {
+  RankTrial trial;
+  std::unique_ptr<const Primitive> primitive;
+  std::unique_ptr<const PackedWeights> weights;
+};
+
+// What all of them read, and where they write.
+class Data {
+ public:
+  explicit Data(const Problem& problem)
+      : problem_(problem),
+        src_(static_cast<size_t>(volume(problem.N, problem.IC, problem.src, problem.spatial))),
+        before_(static_cast<size_t>(volume(problem.N, problem.OC, problem.dst, problem.spatial)) *
+                (problem.f32_dst ? sizeof(float) : 1)),
+        dst_(before_.size()),
+        scales_(static_cast<size_t>(problem.OC)),
+        bias_(scales_.size()) {
+    std::mt19937 random(kSeed);
+    int64_t terms = problem.IC / problem.groups;
+    for (int i = 0; i < problem.spatial; ++i) {
+      terms *= problem.kernel[static_cast<size_t>(i)];
+    }
+    weights_.resize(static_cast<size_t>(problem.OC * terms));
+    for (auto& value : src_) {
+      value = static_cast<uint8_t>(random());
+    }
+    for (auto& value : weights_) {
+      value = static_cast<int8_t>(random());
+    }
+    if (!problem.f32_dst) {
+      for (auto& value : before_) {
+        value = static_cast<uint8_t>(random());
+      }
+    }
+    // Results of some tens of quanta: a product is some 74 * 74.
+    const float scale = 40.0f / (5476.0f * std::sqrt(static_cast<float>(terms)));
+    for (size_t oc = 0; oc < scales_.size(); ++oc) {
+      scales_[oc] = scale;
+      bias_[oc] = static_cast<float>(random() % 16);
+    }
+  }
+
+  const int8_t* weights() const { return weights_.data(); }
+
+  // Seconds of one run of `candidate`, whose results then stand in dst().
+  double run(const Candidate& candidate) {
+    using Clock = std::chrono::steady_clock;
+    std::copy(before_.begin(), before_.end(), dst_.begin());
+    Arguments arguments;
+    arguments.src = src_.data();
+    arguments.weights = candidate.weights->data();
+    arguments.bias = bias_.data();
+    arguments.scales = scales_.data();
+    arguments.src_zero_point = problem_.src_zero_point ? kSrcZeroPoint : 0;
+    arguments.dst_zero_point = problem_.dst_zero_point ? kDstZeroPoint : 0;
+    arguments.dst = dst_.data();
+    const auto start = Clock::now();
+    candidate.primitive->execute(arguments);
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  const std::vector<uint8_t>& dst() const { return dst_; }
+
+ private:
+  const Problem& problem_;
+  std::vector<uint8_t> src_, before_, dst_;
+  std::vector<int8_t> weights_;
+  std::vector<float> scales_, bias_;
+};
+
+std::vector<Candidate> candidates_of(const Problem& problem, const Data& data) {
+  std::vector<Candidate> found;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    Candidate candidate{{rank, "", 0, true}, nullptr, nullptr};
+    Problem asked = problem;
+    asked.rank = rank;
+    try {
+      candidate.primitive = std::make_unique<const Primitive>(asked);
+    } catch (const dnnl::error&) {
+      break;  // there are no more
+    }
+    if (!is_exact(*candidate.primitive)) {
+      break;
+    }
+    candidate.trial.implementation = candidate.primitive->implementation();
+    candidate.weights = std::make_unique<const PackedWeights>(asked, data.weights(),
+                                                              candidate.primitive->weights_desc());
+    found.push_back(std::move(candidate));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<RankTrial> try_ranks(const Problem& problem) {
+  Data data(problem);
+  auto candidates = candidates_of(problem, data);
+  if (candidates.size() < 2) {
+    return {};
+  }
+  std::vector<uint8_t> expected;
+  for (auto& candidate : candidates) {
+    data.run(candidate);
+    if (expected.empty()) {
+      expected = data.dst();
+    }
+    candidate.trial.is_same = data.dst() == expected;
+    candidate.trial.seconds = std::numeric_limits<double>::infinity();
+  }
+  double fastest = std::numeric_limits<double>::infinity(), spent = 0;
+  for (int round = 0; round < kRounds && spent < kSeconds; ++round) {
+    for (auto& candidate : candidates) {
+      double& seconds = candidate.trial.seconds;
+      if (!candidate.trial.is_same || (round > 0 && seconds > kHopeless * fastest)) {
+        continue;
+      }
+      const double taken = data.run(candidate);
+      spent += taken;
+      seconds = std::min(seconds, taken);
+      fastest = std::min(fastest, seconds);
+    }
+  }
+  std::vector<RankTrial> trials;
+  for (auto& candidate : candidates) {
+    trials.push_back(std::move(candidate.trial));
+  }
+  return trials;
+}
+
+}  // namespace cpuaccel::dnnl_layer

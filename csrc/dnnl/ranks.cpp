@@ -1,0 +1,91 @@
+#include "dnnl/ranks.h"
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/fork.h"
+#include "base/log.h"
+
+namespace cpuaccel::dnnl_layer {
+namespace {
+
+// Another one has to win by more than noise.
+constexpr double kClearly = 0.95;
+
+std::atomic<bool> g_timing{true};
+
+struct Known {
+  std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
+  std::map<std::string, int> ranks;
+};
+
+Known& known() {
+  static auto& instance = *std::make_unique<Known>().release();
+  return instance;
+}
+
+std::string shown(const RankTrial& trial) {
+  char text[32];
+  std::snprintf(text, sizeof(text), " %.1f us", trial.seconds * 1e6);
+  return trial.implementation + (trial.is_same ? text : " differs");
+}
+
+int timed_rank(const Problem& problem, const std::string& name) {
+  const auto trials = try_ranks(problem);
+  if (trials.empty()) {
+    return 0;
+  }
+  const auto* best = &trials.front();
+  for (const auto& trial : trials) {
+    if (trial.is_same && trial.seconds < kClearly * trials.front().seconds &&
+        trial.seconds < best->seconds) {
+      best = &trial;
+    }
+  }
+  if (log_enabled()) {
+    std::string text = "timed " + name + ": ";
+    for (const auto& trial : trials) {
+      text += shown(trial) + ", ";
+    }
+    log_decision(text + "takes " + best->implementation);
+  }
+  return best->rank;
+}
+
+}  // namespace
+
+Problem fastest(Problem problem) {
+  if (!g_timing.load(std::memory_order_relaxed)) {
+    return problem;
+  }
+  const std::string name = to_string(problem) + " i" + std::to_string(problem.isa);
+  auto& all = known();
+  {
+    const std::scoped_lock lock(all.mutex);
+    if (const auto found = all.ranks.find(name); found != all.ranks.end()) {
+      problem.rank = found->second;
+      return problem;
+    }
+  }
+  const int rank = timed_rank(problem, name);
+  const std::scoped_lock lock(all.mutex);
+  problem.rank = all.ranks.emplace(name, rank).first->second;
+  return problem;
+}
+
+std::map<std::string, int> known_ranks() {
+  const std::scoped_lock lock(known().mutex);
+  return known().ranks;
+}
+
+void set_known_ranks(std::map<std::string, int> ranks) {
+  const std::scoped_lock lock(known().mutex);
+  known().ranks = std::move(ranks);
+}
+
+void set_timing(bool on) { g_timing.store(on, std::memory_order_relaxed); }
+
+}  // namespace cpuaccel::dnnl_layer

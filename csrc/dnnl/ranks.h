@@ -1,0 +1,37 @@
+// oneDNN's implementations of a problem, and which of them was the fastest when they were timed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dnnl/problem.h"
+
+namespace cpuaccel::dnnl_layer {
+
+// `problem`, which has rank 0, with the rank of the fastest: as it is known, or timed now on memory
+// of its own, some milliseconds. oneDNN's own choice where no other wins, and where timing is off.
+// Problems that differ in values of zero points and scales alone share one.
+Problem fastest(Problem problem);
+
+// What is known, ranks by a problem's text: what was timed here, and what set_known_ranks()
+// brought. Keeping it longer than the process is up to others.
+std::map<std::string, int> known_ranks();
+void set_known_ranks(std::map<std::string, int> ranks);
+
+// On unless it is switched off.
+void set_timing(bool on);
+
+// What a trial found out of one implementation.
+struct RankTrial {
+  int rank = 0;
+  std::string implementation;
+  double seconds = 0;
+  bool is_same = true;  // it returned what the first one did, to the bit
+};
+
+// Runs the first few implementations of `problem` on the same data, oneDNN's own choice first.
+// Whatever is chosen, results are to be the same.
+std::vector<RankTrial> try_ranks(const Problem& problem);
+
+}  // namespace cpuaccel::dnnl_layer
