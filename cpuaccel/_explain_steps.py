@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from cpuaccel._explanation import aligned
 
 _SECONDS = 1.0
 _LEAST_RUNS = 3
+HEADER = ("step", "kernel", "sizes", "type", "us", "rate", "of bound", "of time")
+"""Of the columns of a step."""
 _PAGE = 4096.0
 
 
@@ -42,6 +44,10 @@ class Step:
     its arithmetic, or its bytes from and to where so many lie, whichever takes longer."""
     of_time: float
     """Its share of the plan's time."""
+    inputs: tuple[int, ...]
+    """Values of the program that it reads; one that is no value of the program is a copy of one."""
+    outputs: tuple[int, ...]
+    """Those that it writes."""
 
     def cells(self) -> tuple[str, ...]:
         """Return the columns of a table."""
@@ -63,16 +69,16 @@ class Plan:
     """Calls that were timed; all times are medians of them."""
     steps: tuple[Step, ...]
 
-    def __str__(self) -> str:
-        header = ("step", "kernel", "sizes", "type", "us", "rate", "of bound", "of time")
+    def summary(self) -> str:
+        """Return its name and times, a line."""
         share = self.between / self.microseconds
-        return "\n".join(
-            (
-                f"plan {self.name}: {self.microseconds:.1f} us a call, {self.runs} calls,"
-                f" {self.between:.1f} us ({share:.1%}) between steps",
-                aligned(header, [step.cells() for step in self.steps]),
-            )
+        return (
+            f"plan {self.name}: {self.microseconds:.1f} us a call, {self.runs} calls,"
+            f" {self.between:.1f} us ({share:.1%}) between steps"
         )
+
+    def __str__(self) -> str:
+        return f"{self.summary()}\n{aligned(HEADER, [step.cells() for step in self.steps])}"
 
 
 def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, ...]:
@@ -84,14 +90,22 @@ def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, 
         TypeError: `example_inputs` is no tuple or list.
     """
     args = checked_inputs("cpuaccel.explain", example_inputs)
+    return plans_of(lambda: model(*args))
+
+
+def plans_of(call: Callable[[], Any]) -> tuple[Plan, ...]:
+    """Make a call for about a second, once before it; return the plans that it ran, slowest first.
+
+    The numbers of threads and of the machine's peaks are those of now.
+    """
     native = _native.load()
     with torch.no_grad():
-        model(*args)
+        call()
         native.time_steps(True)
         try:
             start, runs = time.perf_counter(), 0
             while runs < _LEAST_RUNS or time.perf_counter() - start < _SECONDS:
-                model(*args)
+                call()
                 runs += 1
         finally:
             native.time_steps(False)
@@ -134,6 +148,8 @@ def _plan(program: dict[str, Any], peaks: _Peaks) -> Plan:
             gigabytes=(step["bytes_read"] + step["bytes_written"]) / nanoseconds,
             of_bound=peaks.seconds(step) * 1e9 / nanoseconds,
             of_time=nanoseconds / whole,
+            inputs=tuple(step["inputs"]),
+            outputs=tuple(step["outputs"]),
         )
         for step, nanoseconds in zip(program["steps"], of_steps, strict=True)
     )

@@ -28,6 +28,9 @@ py::dict as_dict(const graph::Step& step) {
   result["multiply_adds"] = facts.multiply_adds;
   result["bytes_read"] = facts.bytes_read;
   result["bytes_written"] = facts.bytes_written;
+  // Values of the program; those it does not have are copies that lie in another order.
+  result["inputs"] = step.inputs;
+  result["outputs"] = step.outputs;
   return result;
 }
 #endif
