@@ -1,4 +1,4 @@
-"""`python -m cpuaccel`: what is on, what runs the layers of a model in a file, tuning."""
+"""`python -m cpuaccel`: what is on, what runs the layers of a model in a file, plans, tuning."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import NoReturn
 
 import torch
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 import cpuaccel
 from cpuaccel import _native, config, memory
+from cpuaccel._plan_command import add_plan, run_plan
+from cpuaccel._printing import table
 from cpuaccel._tune_command import add_tune, run_tune
 from cpuaccel.quant import engine
 
@@ -43,9 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "info":
         _print_info(console)
         return 0
-    if options.command == "tune":
+    runs = {"tune": run_tune, "plan": run_plan}
+    if options.command in runs:
         try:
-            return run_tune(console, options)
+            return runs[options.command](console, options)
         except (OSError, RuntimeError, ValueError) as error:
             _fail(str(error))
     try:
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     explanation = cpuaccel.explain(model)
     header, lines = explanation.cells()
     if lines:
-        console.print(_table(header, lines))
+        console.print(table(header, lines))
     else:
         console.print("No layer of this model is known to cpuaccel.")
     for line in explanation.footer:
@@ -80,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument(
         "--trust", action="store_true", help="load a pickled module, which runs code from FILE"
     )
+    add_plan(commands)
     add_tune(commands)
     return parser
 
@@ -89,20 +92,10 @@ def _fail(message: str) -> NoReturn:
     raise SystemExit(2)
 
 
-def _table(header: Iterable[str], lines: Iterable[Iterable[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in header:
-        table.add_column(name, overflow="fold")
-    for line in lines:
-        # Text, because square brackets in a layer's path would be read as markup.
-        table.add_row(*(Text(cell) for cell in line))
-    return table
-
-
 def _print_info(console: Console) -> None:
-    console.print(_table(("what", "is"), _facts()))
+    console.print(table(("what", "is"), _facts()))
     console.print()
-    console.print(_table(("setting", "value", "from", "environment", "expected", "what"), _rows()))
+    console.print(table(("setting", "value", "from", "environment", "expected", "what"), _rows()))
 
 
 def _facts() -> Iterable[tuple[str, str]]:

@@ -16,8 +16,12 @@ def write_whole(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Of this process: two may write the same file.
     partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_text(text, encoding="utf-8", newline="")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8", newline="")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def cmake_prefix_path() -> str:

@@ -77,6 +77,14 @@ class Call:
         args, kwargs = tree_unflatten(leaves, self.spec)
         return args, kwargs
 
+    def random(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments of such a call: floats are normal, integers and booleans 0 or 1."""
+        leaves = [
+            _random(each) if isinstance(each, TensorKind) else each.value for each in self.leaves
+        ]
+        args, kwargs = tree_unflatten(leaves, self.spec)
+        return args, kwargs
+
     def why_not(self, other: Call) -> str:
         """Return why what was captured for this call is not for `other`; empty if it is.
 
@@ -132,10 +140,24 @@ class Call:
             None if autocast is None else dtype_of(autocast),
         )
 
+    def __str__(self) -> str:
+        autocast = "" if self.autocast is None else f", under autocast to {_name(self.autocast)}"
+        return self._shown() + autocast
+
     def _shown(self) -> str:
         args, kwargs = tree_unflatten([_Shown(str(each)) for each in self.leaves], self.spec)
         named = [f"{name}={value!r}" for name, value in kwargs.items()]
         return f"({', '.join([*map(repr, args), *named])})"
+
+
+def _random(kind: TensorKind) -> Tensor:
+    # Elements may share memory, as those of an expanded tensor do.
+    steps = ((size - 1) * stride for size, stride in zip(kind.shape, kind.stride, strict=True))
+    span = 0 if 0 in kind.shape else 1 + sum(steps)
+    memory = torch.empty(span, dtype=kind.dtype, device=kind.device)
+    drawn = memory.is_floating_point() or memory.is_complex()
+    memory = memory.normal_() if drawn else memory.random_(0, 2)
+    return memory.as_strided(kind.shape, kind.stride)
 
 
 class _Shown(str):

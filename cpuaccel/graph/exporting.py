@@ -16,6 +16,7 @@ from cpuaccel import _native
 from cpuaccel._ops import kept_linear, prepack, region, saved_linear  # noqa: F401  fake kernels
 from cpuaccel.graph import report
 from cpuaccel.graph.calls import Call
+from cpuaccel.graph.outline import outline
 from cpuaccel.graph.schemas import schema_of
 
 _OURS = "cpuaccel::"
@@ -47,6 +48,7 @@ def facts_of(program: ExportedProgram, call: Call, made: report.Report) -> dict[
         "call": call.facts(),
         "ops": {name: schema_of(name) for name in sorted(_our_ops(program.graph))},
         "report": asdict(made),
+        "outline": outline(program),
     }
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,7 +45,7 @@ class Loaded(nn.Module):
         self._path = path
         self._call = Call.from_facts(facts["call"])
         self._run = run
-        self.reports = [_report(facts["report"])]
+        self.reports = [report_of(facts["report"])]
         """What became of the graph, where the file was made."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -72,6 +72,13 @@ class Loaded(nn.Module):
         # What it casts is cast in the graph.
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return self._run(*args, **kwargs)
+
+    def timed(self) -> AbstractContextManager[list[list[int]]]:
+        """Gather what each op of the graph takes meanwhile, as FlatProgram.timed says.
+
+        Of a package, and of a graph that torch.export loaded, it gathers nothing.
+        """
+        return self._run.timed() if isinstance(self._run, FlatProgram) else nullcontext([])
 
     def train(self, mode: bool = True) -> Loaded:
         """Stay in eval mode; there is no other.
@@ -115,7 +122,7 @@ def load(path: Path_) -> Loaded:
             for a CPU that this one is not; the message names the file and what was expected.
     """
     file = Path(path)
-    with file.open("rb") as stream, _named(file):
+    with file.open("rb") as stream, named(file):
         facts, parts = archive.checked(stream, _is_data)
         kind = facts.get("kind")
         if kind not in (PROGRAM, PACKAGE):
@@ -128,8 +135,20 @@ def load(path: Path_) -> Loaded:
     return loaded
 
 
+def read_facts(path: Path_) -> dict[str, Any]:
+    """Return what such a file says of itself. All of it is checked, and nothing of it is run.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, truncated, another program's or another version's.
+    """
+    file = Path(path)
+    with file.open("rb") as stream, named(file):
+        return archive.checked(stream)[0]
+
+
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def named(path: Path) -> Iterator[None]:
     """Name the file in what is wrong with it."""
     try:
         yield
@@ -232,7 +251,8 @@ def _silent(record: logging.LogRecord) -> bool:
     return "error when deserializing" not in str(record.msg)
 
 
-def _report(facts: dict[str, Any]) -> report.Report:
+def report_of(facts: dict[str, Any]) -> report.Report:
+    """Return the report in the facts of a file, those of which are under `report`."""
     return report.Report(
         facts["compile_id"],
         tuple(

@@ -18,6 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
+from cpuaccel.__main__ import main
+from cpuaccel._plan_graph import drawing_of
+from cpuaccel._plan_measured import measure
 from cpuaccel.graph import archive
 from graph._compiled import Lambda, needs_onednn, randomized
 from graph.test_int8 import converted
@@ -228,3 +231,21 @@ def _with_facts(path: Path, change: Any) -> None:
         for each, content in contents.items():
             parts.writestr(each, content)
     archive.seal(path, facts)
+
+
+def test_the_plan_of_a_package(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its steps are timed, what Inductor compiled around them is not."""
+    capsys.readouterr()
+    assert main(["plan", str(package), "--no-run"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("net.pt2: a package of cpuaccel.aot_compile\ncall: (float32 [")
+    assert "KeptLinear+gelu" in said
+    loaded = cpuaccel.load(package)
+    measured = measure(loaded)
+    assert [plan.runs > 0 for plan in measured.plans] == [True]
+    assert measured.ops == ()
+    boxes = {node.title: node for node in drawing_of(loaded.facts["outline"], measured).boxes()}
+    convolutions = [box for title, box in boxes.items() if "Convolution" in title]
+    assert all((box.share or 0) > 0 for box in convolutions)
+    assert convolutions
+    assert boxes["cpuaccel.saved_linear"].share is None

@@ -1,0 +1,44 @@
+"""The command `python -m cpuaccel plan`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+
+def add_plan(commands: Any) -> None:
+    """Add the command to those of `python -m cpuaccel`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "plan",
+        help="the plan in a file of cpuaccel.save or cpuaccel.aot_compile, step by step",
+        description="Print what a file is for and its steps: kernel, sizes, time, rate and share of"
+        " what this machine could do, from about a second's runs on random numbers.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="ends in .pt2")
+    parser.add_argument(
+        "--no-run", action="store_true", help="only what the file says; nothing of it is run"
+    )
+    parser.add_argument(
+        "--svg", type=Path, metavar="OUT", help="draw the graph too, into a file that ends in .svg"
+    )
+
+
+def run_plan(console: Console, options: argparse.Namespace) -> int:
+    """Print, and draw if asked to; return the exit code.
+
+    Raises:
+        OSError: FILE cannot be read, or OUT cannot be written.
+        ValueError: FILE is none that cpuaccel.load takes, or OUT does not end in .svg.
+        RuntimeError: the compiled module cannot be used; FILE does not run on random numbers; or
+            there is nothing to draw with.
+    """
+    if options.svg is not None and options.svg.suffix != ".svg":
+        raise ValueError(f"--svg: expected a file that ends in .svg, got {options.svg}")
+    # It needs the compiled module, without which the other commands can do.
+    from cpuaccel import _plan_shown
+
+    _plan_shown.show(console, options.file, run=not options.no_run, svg=options.svg)
+    return 0

@@ -1,0 +1,55 @@
+"""What a model from a file takes, run on random numbers: the call, its plans, and torch's ops."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cpuaccel._explain_steps import Plan, plans_of
+from cpuaccel.graph.calls import Call
+from cpuaccel.graph.loading import Loaded
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Medians of a second's calls."""
+
+    microseconds: float
+    """Of a call."""
+    plans: tuple[Plan, ...]
+    """Slowest first."""
+    ops: tuple[float, ...]
+    """Microseconds of each op of the graph, regions too; none where they cannot be timed."""
+
+
+def measure(loaded: Loaded) -> Measured:
+    """Run `loaded` for about a second on random arguments of its call.
+
+    Raises:
+        RuntimeError: it cannot run on such.
+    """
+    call = Call.from_facts(loaded.facts["call"])
+    args, kwargs = call.random()
+    autocast: AbstractContextManager[Any] = nullcontext()
+    if call.autocast is not None:
+        autocast = torch.autocast("cpu", call.autocast)
+    times: list[int] = []
+
+    def timed_call() -> None:
+        start = time.perf_counter_ns()
+        loaded(*args, **kwargs)
+        times.append(time.perf_counter_ns() - start)
+
+    try:
+        with autocast, loaded.timed() as runs:
+            plans = plans_of(timed_call)
+    except Exception as error:
+        raise RuntimeError(f"does not run on random numbers: {error}") from error
+    # The first call makes what the others find.
+    ops = [statistics.median(each) / 1000 for each in zip(*runs[1:], strict=True)]
+    return Measured(statistics.median(times[1:]) / 1000, plans, tuple(ops))

@@ -1,0 +1,134 @@
+"""A region of a graph in pieces, the steps of its plan or its partitions, and who reads whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from cpuaccel._explain_steps import Plan
+from cpuaccel.graph.program import TYPES, Operation, Program
+from cpuaccel.graph.program_text import parse
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A step that was measured, or a partition: without a kernel and times."""
+
+    kinds: str
+    sizes: str
+    """`source * weights -> result`."""
+    dtype: str
+    """Type of the source."""
+    kernel: str
+    microseconds: float | None
+    of_bound: float | None
+    """As of a measured step."""
+    reads: tuple[int, ...]
+    """Values of the program, or copies that are none of it."""
+    writes: tuple[int, ...]
+
+
+def name_of(text: str) -> str:
+    """Return what plans of a program are called."""
+    return text.split(maxsplit=3)[2][:8]
+
+
+class Region:
+    """A region by the text of its program, and by what was measured of it."""
+
+    def __init__(self, text: str, plan: Plan | None = None) -> None:
+        self.program: Program = parse(text)
+        self.name = name_of(text)
+        self.pieces = self._partitions() if plan is None else _of_steps(plan)
+        self._writers = {
+            value: number for number, piece in enumerate(self.pieces) for value in piece.writes
+        }
+        self._made = {
+            value: operation
+            for partition in self.program.partitions
+            for operation in partition
+            for value in operation.outputs
+        }
+        self._given = {*self.program.inputs, *self.program.constants}
+
+    def sources(self, value: int) -> tuple[set[int], set[int]]:
+        """Return the numbers of the pieces whose results are in `value`, and what a call brings.
+
+        What no step writes lies where its source does, as views do; or it is where several steps
+        write what is theirs, as what is concatenated does.
+        """
+        pieces: set[int] = set()
+        given: set[int] = set()
+        seen: set[int] = set()
+        waiting = [value]
+        while waiting:
+            current = waiting.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            if current in self._writers:
+                pieces.add(self._writers[current])
+            elif current in self._given:
+                given.add(current)
+            elif current in self._made:
+                waiting.extend(self._made[current].inputs)
+        return pieces, given
+
+    def _partitions(self) -> list[Piece]:
+        made = {value for each in self.program.preparations for value in each.outputs}
+        constants = made.union(self.program.constants)
+        return [self._partition(each, constants) for each in self.program.partitions]
+
+    def _partition(self, operations: list[Operation], constants: set[int]) -> Piece:
+        made = {value for operation in operations for value in operation.outputs}
+        read = dict.fromkeys(value for operation in operations for value in operation.inputs)
+        first = operations[0].inputs
+        weights = [
+            value
+            for value in first[1:2]
+            if value in constants and len(self.program.values[value].sizes) > 1
+        ]
+        result = operations[-1].outputs[0]
+        dtype, _, source = self.tensor(first[0]).partition(" ")
+        factors = [source, *(self.tensor(each).partition(" ")[2] for each in weights)]
+        return Piece(
+            "+".join(operation.kind for operation in operations),
+            f"{' * '.join(factors)} -> {self.tensor(result).partition(' ')[2]}",
+            dtype,
+            "",
+            None,
+            None,
+            tuple(value for value in read if value not in made),
+            tuple(made),
+        )
+
+    def tensor(self, value: int) -> str:
+        """Return type and sizes of a value; of a copy those of what it is of."""
+        while value not in self.program.values:
+            value = self.pieces[self._writers[value]].reads[0]
+        found = self.program.values[value]
+        return tensor_text(found.dtype, found.sizes)
+
+
+def tensor_text(dtype: torch.dtype, sizes: Iterable[int | str]) -> str:
+    """Return a kind of tensors as steps name it: `u8 1x32x112x112`."""
+    name = TYPES.get(dtype, str(dtype).removeprefix("torch."))
+    return f"{name} {'x'.join(map(str, sizes)) or 'scalar'}"
+
+
+def _of_steps(plan: Plan) -> list[Piece]:
+    return [
+        Piece(
+            step.kinds,
+            step.sizes,
+            step.dtype,
+            step.kernel,
+            step.microseconds,
+            step.of_bound,
+            step.inputs,
+            step.outputs,
+        )
+        for step in plan.steps
+    ]

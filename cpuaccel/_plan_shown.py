@@ -1,0 +1,139 @@
+"""What is in a file of `cpuaccel.save` or `aot_compile`: what it is for, and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.text import Text
+
+from cpuaccel import _files, _native, _plan_svg
+from cpuaccel._explain_steps import HEADER
+from cpuaccel._plan_graph import drawing_of
+from cpuaccel._plan_measured import Measured, measure
+from cpuaccel._plan_region import Region, tensor_text
+from cpuaccel._printing import table
+from cpuaccel.graph import loading
+from cpuaccel.graph.calls import Call, dtype_of
+from cpuaccel.graph.outline import GETITEM, INPUT
+from cpuaccel.graph.report import Partition
+
+_MADE_BY = {loading.PROGRAM: "cpuaccel.save", loading.PACKAGE: "cpuaccel.aot_compile"}
+_OTHERWISE = {loading.PROGRAM: "torch", loading.PACKAGE: "inductor"}
+"""Who runs what is in no region."""
+
+
+def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
+    """Print what `file` is for and its steps; measured if it is `run`. Draw it into `svg`.
+
+    Raises: as cpuaccel._plan_command.run_plan says.
+    """
+    if svg is not None:
+        _plan_svg.check()
+    measured = None
+    if run:
+        loaded = loading.load(file)
+        facts, measured = loaded.facts, _measured(loaded, file)
+    else:
+        facts = loading.read_facts(file)
+    if "outline" not in facts:
+        raise ValueError(f"{file}: does not say its graph: write it again with this version")
+    about = list(_about(file, facts))
+    for line in about:
+        console.print(Text(line))
+    console.print()
+    if measured is None:
+        _print_report(console, facts)
+    else:
+        _print_times(console, facts, measured)
+        about.append(_call_text(measured))
+    if svg is not None:
+        drawing = drawing_of(facts["outline"], measured)
+        _files.write_whole(svg, _plan_svg.svg_of(drawing, about))
+        console.print(Text(f"Drawn in {svg}"))
+
+
+def _measured(loaded: loading.Loaded, file: Path) -> Measured:
+    try:
+        return measure(loaded)
+    except RuntimeError as error:
+        raise RuntimeError(f"{file}: {error}; --no-run prints what the file says") from error
+
+
+def _about(file: Path, facts: dict[str, Any]) -> Iterator[str]:
+    cpu = facts["cpu"]
+    here = _native.load().isa()
+    yield f"{file.name}: a {facts['kind']} of {_MADE_BY[facts['kind']]}"
+    yield f"call: {Call.from_facts(facts['call'])}"
+    yield (
+        f"made by cpuaccel {facts['cpuaccel']} with torch {facts['torch']}"
+        f" on {cpu['machine']}, {cpu['vendor']}, {cpu['isa']}"
+        + ("" if cpu["isa"] == here else f"; here {here} is in use")
+    )
+
+
+def _print_report(console: Console, facts: dict[str, Any]) -> None:
+    report = loading.report_of(facts["report"])
+    others = list(report.regions)
+    for node in facts["outline"]["nodes"]:
+        if "program" not in node:
+            continue
+        region = Region(node["program"])
+        reasons = _reasons(others, [piece.kinds for piece in region.pieces])
+        pieces = zip(region.pieces, reasons, strict=True)
+        rows = [(piece.kinds, piece.sizes, piece.dtype, reason) for piece, reason in pieces]
+        console.print(Text(f"region {region.name}"))
+        console.print(table(("step", "sizes", "type", "reason"), rows))
+        console.print()
+    rest = [("+".join(part.kinds), part.dtype, part.reason) for each in others for part in each]
+    if rest:
+        console.print(table(("step", "type", "reason"), rest))
+        console.print()
+    left = [(each.op, each.name, each.reason) for each in report.left]
+    if left:
+        console.print(f"Left to {_OTHERWISE[facts['kind']]}:")
+        console.print(table(("op", "name", "reason"), left))
+
+
+def _reasons(regions: list[tuple[Partition, ...]], kinds: list[str]) -> list[str]:
+    """Take the first of `regions` that is of such partitions, and return why each was taken."""
+    for region in regions:
+        if ["+".join(part.kinds) for part in region] == kinds:
+            regions.remove(region)
+            return [part.reason for part in region]
+    return [""] * len(kinds)
+
+
+def _print_times(console: Console, facts: dict[str, Any], measured: Measured) -> None:
+    for plan in measured.plans:
+        console.print(Text(plan.summary()))
+        console.print(table(HEADER, [step.cells() for step in plan.steps]))
+        console.print()
+    ops = list(_op_lines(facts, measured))
+    if ops:
+        console.print("Ops of torch:")
+        console.print(table(("op", "name", "result", "us", "of time"), ops))
+        console.print()
+    console.print(_call_text(measured))
+
+
+def _op_lines(facts: dict[str, Any], measured: Measured) -> Iterator[tuple[str, ...]]:
+    nodes = [node for node in facts["outline"]["nodes"] if node["op"] != INPUT]
+    for node, taken in zip(nodes, measured.ops, strict=False):  # none where ops are not timed
+        if node["op"] != GETITEM and "program" not in node:
+            kinds = [tensor_text(dtype_of(kind[0]), kind[1]) for kind in node["results"] if kind]
+            share = taken / measured.microseconds
+            yield node["op"], node["name"], ", ".join(kinds), f"{taken:.1f}", f"{share:.1%}"
+
+
+def _call_text(measured: Measured) -> str:
+    inside = sum(plan.microseconds for plan in measured.plans)
+    share = inside / measured.microseconds
+    threads = torch.get_num_threads()
+    return (
+        f"a call: {measured.microseconds:.1f} us on {threads} thread{'s' * (threads > 1)},"
+        f" {share:.1%} of it in plans"
+    )
