@@ -42,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_ranks_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What processes that tests start find fastest is not the user's to keep."""
+    os.environ["CPUACCEL_RANKS"] = str(tmp_path_factory.mktemp("ranks") / "ranks.csv")
+
+
 @pytest.fixture(autouse=True)
 def _torch_state() -> Iterator[None]:
     """Seed, thread count and quantized engine are the same at the start of every test."""

@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule
 
 from cpuaccel import config as settings
-from cpuaccel.graph import graph_pass, kept, report, saved_reports, whole
+from cpuaccel.graph import graph_pass, kept, known_ranks, report, saved_reports, whole
 
 
 def compile(
@@ -35,6 +35,7 @@ def compile(
     # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
     patches.setdefault("size_asserts", False)
     whole.keep(gm)
+    known_ranks.recall()
     asked = patches.get("max_autotune", config.max_autotune)
     timed = asked and not settings.get("deterministic")
     ours = graph_pass.put_into(patches, timed=timed)

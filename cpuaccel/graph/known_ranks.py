@@ -81,7 +81,7 @@ def keep() -> None:
 def _read() -> list[KnownRank]:
     try:
         return _table.read(path(), KnownRank, _check)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
         message = f"cpuaccel times layers anew, and does not use what it knew: {error}"

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel import _log, _native
 from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
-from cpuaccel.graph import archive, report
+from cpuaccel.graph import archive, known_ranks, report
 from cpuaccel.graph.calls import Call, dtype_of, laid_out
 from cpuaccel.graph.flat import FlatProgram
 from cpuaccel.graph.schemas import REGION, check_ops, check_region
@@ -132,6 +132,7 @@ def load(path: Path_) -> Loaded:
         loaded = Loaded(run, facts, file, kind)
     for each in loaded.reports:
         report.keep(each)
+    known_ranks.recall()
     return loaded
 
 

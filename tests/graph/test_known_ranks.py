@@ -1,0 +1,133 @@
+"""What plans found fastest by timing it, in memory and on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cpuaccel
+from benchmarks._quantize import calibrate, convert
+from cpuaccel import _native, config
+from cpuaccel.graph import known_ranks
+from graph._compiled import needs_onednn
+
+pytestmark = [
+    needs_onednn,
+    pytest.mark.skipif(
+        _native.native() is None or "avx512vnni" not in _native.load().cpu_features(),
+        reason="without VNNI plans run no layer on oneDNN, whose implementations these are",
+    ),
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Name a file that this process has not looked at; nothing is known."""
+    native = _native.load()
+    known, named = native.known_ranks(), config.get("ranks")
+    path = tmp_path / "new folder" / "ranks.csv"
+    config.set("ranks", str(path))
+    config.set("deterministic", False)
+    monkeypatch.setattr(known_ranks, "_written", None)
+    native.set_known_ranks({})
+    yield path
+    native.set_known_ranks(known)
+    config.set("ranks", named)
+
+
+def _model() -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    x = torch.randn(1, 24, 10, 10)
+    net = nn.Sequential(nn.Conv2d(24, 72, 3, padding=1), nn.ReLU(), nn.Conv2d(72, 96, 1)).eval()
+    return convert(calibrate(net, [x]), "x86", plugin=True), x
+
+
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    _native.load().set_known_ranks({})
+    monkeypatch.setattr(known_ranks, "_written", None)
+
+
+def test_what_was_timed_is_kept_and_read_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = _model()
+    expected = model(x)
+    optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+    assert torch.equal(optimized(x), expected)
+    found = _native.load().known_ranks()
+    assert len(found) == 2
+    assert all(0 <= rank < 3 for rank in found.values())
+    assert file.read_text().splitlines()[0] == "problem,rank"
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+    _forget(monkeypatch)
+    known_ranks.recall()
+    assert _native.load().known_ranks() == found
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.usefixtures("file")
+def test_each_rank_runs(rank: int) -> None:
+    model, x = _model()
+    expected = model(x)
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    names = _native.load().known_ranks()
+    _native.load().set_known_ranks(dict.fromkeys(names, rank))
+    cpuaccel.clear_caches()
+    optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
+    assert _native.load().known_ranks() == dict.fromkeys(names, rank)
+    # Of what is named here, not found: each rounds as it does.
+    quantum = float(expected.unique().diff().min())
+    assert float((optimized(x) - expected).abs().max()) < 1.5 * quantum
+
+
+def test_other_processes_rows_stay(file: Path) -> None:
+    known_ranks.recall()
+    file.parent.mkdir()
+    file.write_text("problem,rank\nconv of another process,1\n")
+    model, x = _model()
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    lines = file.read_text().splitlines()
+    assert "conv of another process,1" in lines
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no table", "expected the columns problem,rank"),
+        ("problem,rank\na,99\n", "line 2: rank: expected 0 to 15, got 99"),
+        ("problem,rank\n,1\n", "line 2: problem: expected a text, got none"),
+        ("problem,rank\na\n", "line 2: expected 2 values"),
+    ],
+)
+def test_a_damaged_file_is_said_and_written_anew(file: Path, text: str, problem: str) -> None:
+    file.parent.mkdir()
+    file.write_text(text)
+    with pytest.warns(RuntimeWarning, match=re.escape(problem)):
+        known_ranks.recall()
+    model, x = _model()
+    with pytest.warns(RuntimeWarning, match=re.escape(problem)):
+        cpuaccel.optimize(model, (x,), time_budget=0)
+    assert len(file.read_text().splitlines()) == 3
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    config.set("ranks", str(tmp_path / "a file" / "ranks.csv"))
+    model, x = _model()
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    assert len(_native.load().known_ranks()) == 2
+
+
+def test_deterministic_times_and_reads_nothing(file: Path) -> None:
+    config.set("deterministic", True)
+    file.parent.mkdir()
+    file.write_text("no table")
+    model, x = _model()
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    assert _native.load().known_ranks() == {}
+    assert file.read_text() == "no table"
