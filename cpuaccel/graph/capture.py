@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import types
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves
+from torch.fx.immutable_collections import immutable_dict, immutable_list
+from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from cpuaccel import _native
 from cpuaccel.graph import choice, converted, regions, report, rewriting, torch_program
@@ -111,6 +113,7 @@ def graph_of(
         found = regions.cut(graph, weights_of(graph))
     made = report.describe(found)
     rewriting.put_regions(graph, found.regions)
+    _plain_containers(graph)
     _views_of_numbers(graph)
     _rows_of_attention(graph)
     graph.eliminate_dead_code()
@@ -192,6 +195,27 @@ def _casts(graph: Graph) -> None:
         if options.keys() == {"dtype"} and before != after:
             node.target = torch.ops.prims.convert_element_type.default
             node.args, node.kwargs = (node.args[0], after), {}
+
+
+def _plain_containers(graph: Graph) -> None:
+    """Let the graph of a GraphModule return dicts and lists: FX holds those it cannot change."""
+    codegen: Any = graph._codegen
+    returned = codegen.pytree_info.out_spec
+    leaves = list(range(returned.num_leaves))
+    plain = tree_structure(_plain(tree_unflatten(leaves, returned)))
+    codegen.pytree_info = codegen.pytree_info._replace(out_spec=plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, immutable_dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, immutable_list):
+        return [_plain(each) for each in value]
+    if type(value) in (dict, OrderedDict):
+        return type(value)((key, _plain(each)) for key, each in value.items())
+    if type(value) in (list, tuple):
+        return type(value)(_plain(each) for each in value)
+    return value
 
 
 def _views_of_numbers(graph: Graph) -> None:

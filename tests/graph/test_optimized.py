@@ -56,6 +56,27 @@ def test_a_model_with_structured_results() -> None:
     assert len(made.regions) == 1
 
 
+def test_a_graph_modules_containers_stay_plain() -> None:
+    class Nested(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3)
+
+        def forward(self, x: Tensor) -> Any:
+            y = F.relu(self.conv(x))
+            return {"pair": (y, [y + 1]), "list": [{"deep": y}]}
+
+    model = torch.fx.symbolic_trace(Nested().eval())
+    optimized = cpuaccel.optimize(model, (_x(),), time_budget=0)
+    with torch.no_grad():
+        found = optimized(_x())
+    assert optimized.verdict is not None
+    assert optimized.verdict.runs == "plan", optimized.verdict
+    assert type(found) is dict
+    assert type(found["pair"][1]) is type(found["list"]) is list
+    assert type(found["list"][0]) is dict
+
+
 def test_explain() -> None:
     rows = cpuaccel.explain(cpuaccel.optimize(_net(), (_x(),))).rows
     assert [row.op for row in rows][:2] == ["Convolution+Sigmoid+Multiply", "AvgPool"]
