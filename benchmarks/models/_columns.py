@@ -13,19 +13,21 @@ from benchmarks._timing import Contender, Runner
 from benchmarks.models import _compiled, _onnxruntime, _openvino, _peers, _pt2e
 from benchmarks.models._job import Job
 
+Prepare = Callable[[Job], Runner]
+
 
 @dataclass(frozen=True)
 class Column:
     """One way of running a model.
 
     `prepare` makes a job ready and gives the call to be timed; `plugin` says whether cpuaccel
-    is on while it is prepared and run; `missing` is why it cannot run here, or "". A `peer` is
-    another runtime: it may fail on a model, and `note` says how it makes its models; `in_torch` if
-    it runs on torch's threads.
+    is on while it is prepared and run; `missing` is why it cannot run here, or "". A `peer` may
+    fail on a model; other runtimes are such, and `note` says how they make theirs; `in_torch` if it
+    runs on torch's threads.
     """
 
     name: str
-    prepare: Callable[[Job], Runner]
+    prepare: Prepare
     plugin: bool = False
     peer: bool = False
     missing: Callable[[], str] = str
@@ -54,6 +56,11 @@ def _compiled_int8(job: Job) -> Runner:
     return _compiled.run_of(converted, job.x, "cpuaccel", torch.no_grad)
 
 
+def _optimized_int8(job: Job) -> Runner:
+    converted = convert(job.calibrated, "x86", plugin=True)
+    return _compiled.optimized(converted, job.x, torch.no_grad)
+
+
 def _fused(job: Job) -> Runner:
     converted = convert(job.calibrated, "x86", plugin=True)
     return partial(_plugin.fuse(converted), job.x)
@@ -71,6 +78,14 @@ COLUMNS: tuple[Column, ...] = (
         _compiled_int8,
         plugin=True,
         missing=_compiled.backend_missing,
+    ),
+    Column(
+        "cpuaccel+optimize",
+        _optimized_int8,
+        plugin=True,
+        peer=True,
+        in_torch=True,
+        missing=_plugin.optimize_missing,
     ),
     Column(
         "pt2e+inductor",
@@ -120,6 +135,7 @@ RATIOS: tuple[Ratio, ...] = (
     Ratio("cpuaccel+compile", "cpuaccel"),
     Ratio("cpuaccel+compile", "cpuaccel+fuse"),
     Ratio("cpuaccel+compile", "openvino"),
+    Ratio("cpuaccel+optimize", "openvino"),
     Ratio("pt2e+cpuaccel", "cpuaccel"),
     Ratio("pt2e+cpuaccel", "pt2e+inductor"),
 )

@@ -27,6 +27,27 @@ def run_of(model: Any, x: torch.Tensor, backend: str, within: Around) -> Runner:
     return run
 
 
+def optimized(model: Any, x: torch.Tensor, within: Around) -> Runner:
+    """`model` as `cpuaccel.optimize` has it, with no timing of its own."""
+
+    with within():
+        optimized = _plugin.optimize(model, x)
+
+    def run() -> object:
+        with within():
+            return optimized(x)
+
+    return run
+
+
+def frozen(job: Job, within: Around) -> Runner:
+    """`job` compiled by Inductor with its weights as constants, in the order that oneDNN reads."""
+    from torch._inductor import config
+
+    with config.patch(freezing=True):
+        return prepare(job, "inductor", within)
+
+
 def backend_missing() -> str:
     """Why our backend cannot run here, or ""."""
     if _plugin.missing():

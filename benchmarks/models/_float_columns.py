@@ -1,6 +1,7 @@
 """The columns of the floating-point benchmark: torch, the plugin, and other runtimes."""
 
 import copy
+from collections.abc import Callable
 from functools import partial
 
 from torch import Tensor, nn
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from benchmarks import _plugin
 from benchmarks._report import Ratio
 from benchmarks._timing import Around, Runner
-from benchmarks.models import _compiled, _openvino, _zentorch
+from benchmarks.models import _compiled, _onnxruntime, _openvino, _zentorch
 from benchmarks.models._columns import Column
 from benchmarks.models._job import Job
 from benchmarks.models._modes import Mode
@@ -16,11 +17,14 @@ from benchmarks.models._modes import Mode
 NAMES = (
     "torch",
     "inductor",
+    "inductor+freezing",
     "torchscript",
     "cpuaccel",
     "cpuaccel+prepack",
     "cpuaccel+compile",
+    "cpuaccel+optimize",
     "openvino",
+    "onnxruntime",
     "zentorch",
 )
 
@@ -39,24 +43,28 @@ RATIOS: tuple[Ratio, ...] = (
 
 def columns(mode: Mode) -> tuple[Column, ...]:
     """Every way of running a model in `mode`."""
+
+    def in_torch(
+        prepare: Callable[..., Runner], within: Around = mode.torch, **more: str
+    ) -> Callable[[Job], Runner]:
+        return lambda job: prepare(job.cast(mode.cast), within=within, **more)
+
     return (
-        Column("torch", partial(_eager, within=mode.torch)),
+        Column("torch", in_torch(_eager)),
         Column(
             "cpuaccel",
-            partial(_eager, within=mode.plugin),
+            in_torch(_eager, mode.plugin),
             plugin=True,
             missing=mode.plugin_missing,
         ),
         Column(
             "cpuaccel+prepack",
-            partial(_prepacked, within=mode.plugin),
+            in_torch(_prepacked, mode.plugin),
             plugin=True,
             missing=lambda: mode.plugin_missing() or _plugin.prepack_missing(),
         ),
-        Column(
-            "inductor",
-            partial(_compiled.prepare, backend="inductor", within=mode.torch),
-        ),
+        Column("inductor", in_torch(_compiled.prepare, backend="inductor")),
+        Column("inductor+freezing", in_torch(_compiled.frozen), peer=True, in_torch=True),
         Column(
             "torchscript",
             _compiled.script,
@@ -64,9 +72,17 @@ def columns(mode: Mode) -> tuple[Column, ...]:
         ),
         Column(
             "cpuaccel+compile",
-            partial(_compiled.prepare, backend="cpuaccel", within=mode.plugin),
+            in_torch(_compiled.prepare, mode.plugin, backend="cpuaccel"),
             plugin=True,
             missing=_compiled.backend_missing,
+        ),
+        Column(
+            "cpuaccel+optimize",
+            in_torch(_optimized, mode.plugin),
+            plugin=True,
+            peer=True,
+            in_torch=True,
+            missing=_plugin.optimize_missing,
         ),
         Column(
             "openvino",
@@ -76,14 +92,25 @@ def columns(mode: Mode) -> tuple[Column, ...]:
             note=partial(_openvino.float_note, mode.peer),
         ),
         Column(
+            "onnxruntime",
+            _onnxruntime.prepare_float,
+            peer=True,
+            missing=partial(_onnxruntime.float_missing, mode.peer),
+            note=_onnxruntime.float_note,
+        ),
+        Column(
             "zentorch",
-            partial(_zentorch.prepare, within=mode.torch),
+            in_torch(_zentorch.prepare),
             peer=True,
             in_torch=True,
             missing=_zentorch.missing,
             note=_zentorch.note,
         ),
     )
+
+
+def _optimized(job: Job, within: Around) -> Runner:
+    return _compiled.optimized(job.model, job.x, within)
 
 
 def _eager(job: Job, within: Around) -> Runner:

@@ -1,11 +1,18 @@
 """What a column of the model benchmark is given."""
 
+import copy
 from functools import cached_property
 
+import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from benchmarks._quantize import calibrate
+from benchmarks import _gpt
+from benchmarks._quantize import calibrate, prepare_dynamic
+from examples.minilm.bert import Embeddings
+
+# What of our models torch.fx cannot trace.
+_WHOLE = (Embeddings, _gpt.Cache)
 
 
 class Job:
@@ -20,3 +27,15 @@ class Job:
     def calibrated(self) -> GraphModule:
         """The model with observers, shared by every int8 column so that all hold the same."""
         return calibrate(self.model, self.calibration)
+
+    @cached_property
+    def dynamic(self) -> GraphModule:
+        """The model made ready for int8 linear layers that measure their sources as they run."""
+        return prepare_dynamic(self.model, self.x, _WHOLE)
+
+    def cast(self, dtype: torch.dtype | None) -> "Job":
+        """The same with weights and floating-point input of type `dtype`; itself if None."""
+        if dtype is None:
+            return self
+        x = self.x.to(dtype) if self.x.is_floating_point() else self.x
+        return Job(copy.deepcopy(self.model).to(dtype), [], x)

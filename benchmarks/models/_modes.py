@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import dtype
 
 from benchmarks import _plugin
 from benchmarks._timing import Around
@@ -34,7 +35,8 @@ class Mode:
     """A row of this table: `torch` and `plugin` are the blocks that each call of a model is in.
 
     Each call has a block of its own, because autocast keeps what it has cast to the block's end.
-    `peer` is the precision that another runtime is asked for, as OpenVINO spells it.
+    `peer` is the precision that another runtime is asked for, as OpenVINO spells it. `cast` is the
+    type that torch's weights and inputs are cast to, if they are.
     """
 
     name: str
@@ -42,11 +44,13 @@ class Mode:
     plugin: Around
     peer: str
     plugin_missing: Callable[[], str] = _plugin.missing
+    cast: dtype | None = None
 
 
 MODES: tuple[Mode, ...] = (
     Mode("fp32", nullcontext, nullcontext, "f32"),
     Mode("bf16", _autocast, _autocast, "bf16"),
+    Mode("bfloat16", nullcontext, nullcontext, "bf16", cast=torch.bfloat16),
     Mode("fastmath", _allowed_bf16, _plugin.fastmath, "bf16", _plugin.fastmath_missing),
 )
 

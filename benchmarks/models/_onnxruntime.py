@@ -1,6 +1,6 @@
-"""ONNX Runtime's own int8 of a model, as its documentation has it for x86 CPUs."""
+"""ONNX Runtime: its own int8 of a model, as its documentation has it for x86 CPUs, or fp32."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,28 +32,74 @@ def note() -> str:
     )
 
 
+def dynamic_note() -> str:
+    """How its models of int8 linear layers are made."""
+    return (
+        f"onnxruntime: {_peers.versions('onnxruntime', 'onnx')}; torch.onnx.export, "
+        "quantize_dynamic, s8 weights by channels"
+    )
+
+
+def float_missing(precision: str) -> str:
+    """Why floats cannot run here in `precision`, or ""."""
+    if precision != "f32":
+        return "ONNX Runtime has no bf16 kernels for this"
+    return _peers.missing("onnxruntime", "onnx", "onnxscript")
+
+
+def float_note() -> str:
+    """How its models of floats are made."""
+    return f"onnxruntime: {_peers.versions('onnxruntime', 'onnx')}; torch.onnx.export"
+
+
 def prepare(job: Job) -> Runner:
     """`job` exported, quantized and loaded; the call takes and returns numpy arrays."""
+    return _run(job, _static)
+
+
+def prepare_dynamic(job: Job) -> Runner:
+    """The same, with products that measure their sources as they run."""
+    return _run(job, _dynamic)
+
+
+def prepare_float(job: Job) -> Runner:
+    """`job` exported and loaded."""
+    return _run(job, _exported)
+
+
+def _run(job: Job, make: Callable[[Job, Path], Path]) -> Runner:
     with _peers.preparing(), TemporaryDirectory() as folder:
-        session = _session(_quantized(job, Path(folder)))
+        session = _session(make(job, Path(folder)))
     return partial(session.run, None, {_INPUT: job.x.numpy()})
 
 
-def _quantized(job: Job, folder: Path) -> Path:
-    """The file of the int8 model of `job`."""
-    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    paths = [folder / f"{step}.onnx" for step in ("exported", "folded", "quantized")]
-    exported, folded, quantized = (str(path) for path in paths)
+def _exported(job: Job, folder: Path) -> Path:
+    """The file of `job` as torch writes it."""
     program: Any = torch.onnx.export(
         job.model, (job.x,), dynamo=True, verbose=False, input_names=[_INPUT]
     )
-    program.save(exported)
-    quant_pre_process(exported, folded)
+    path = folder / "exported.onnx"
+    program.save(str(path))
+    return path
+
+
+def _folded(job: Job, folder: Path) -> Path:
+    """The file of `job` as the quantizers want it."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    path = folder / "folded.onnx"
+    quant_pre_process(str(_exported(job, folder)), str(path))
+    return path
+
+
+def _static(job: Job, folder: Path) -> Path:
+    """The file of the int8 model of `job`."""
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+    path = folder / "quantized.onnx"
     quantize_static(
-        folded,
-        quantized,
+        str(_folded(job, folder)),
+        str(path),
         _reader(job),
         quant_format=QuantFormat.QDQ,
         per_channel=True,
@@ -61,7 +107,22 @@ def _quantized(job: Job, folder: Path) -> Path:
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
     )
-    return paths[-1]
+    return path
+
+
+def _dynamic(job: Job, folder: Path) -> Path:
+    """The file of `job` with dynamic int8 products."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    path = folder / "quantized.onnx"
+    quantize_dynamic(
+        str(_folded(job, folder)),
+        str(path),
+        per_channel=True,
+        reduce_range=_reduce_range(),
+        weight_type=QuantType.QInt8,
+    )
+    return path
 
 
 def _reader(job: Job) -> Any:

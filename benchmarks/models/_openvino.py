@@ -1,4 +1,4 @@
-"""OpenVINO: its own int8 of a model, by NNCF's post-training quantization, or its floats."""
+"""OpenVINO: its own int8 of a model, by NNCF, or its floats."""
 
 from functools import partial
 from typing import Any
@@ -23,10 +23,33 @@ def note() -> str:
     )
 
 
-def prepare(job: Job) -> Runner:
+def encoder_note() -> str:
+    """How its transformers are made."""
+    return note().replace("its defaults", "model type TRANSFORMER")
+
+
+def weights_note() -> str:
+    """How its models of int8 weights are made."""
+    return (
+        f"openvino: {_peers.versions('openvino', 'nncf')}; nncf.compress_weights to INT8_SYM, "
+        "activations quantized as it runs where it does so; hint LATENCY, precision f32"
+    )
+
+
+def prepare(job: Job, transformer: bool = False) -> Runner:
     """`job` converted, quantized and compiled."""
     with _peers.preparing():
-        request = _compile(_quantized(job), "f32").create_infer_request()
+        request = _compile(_quantized(job, transformer), "f32").create_infer_request()
+    return _runner(request, job)
+
+
+def prepare_weights(job: Job) -> Runner:
+    """`job` converted, its weights alone quantized, and compiled."""
+    import nncf
+
+    with _peers.preparing():
+        model = nncf.compress_weights(_converted(job), mode=nncf.CompressWeightsMode.INT8_SYM)
+        request = _compile(model, "f32").create_infer_request()
     return _runner(request, job)
 
 
@@ -55,11 +78,16 @@ def _runner(request: Any, job: Job) -> Runner:
     return partial(request.infer, x, share_inputs=True, share_outputs=True)
 
 
-def _quantized(job: Job) -> Any:
+def _quantized(job: Job, transformer: bool) -> Any:
     import nncf
 
     batches = _peers.calibration_batches(job)
-    return nncf.quantize(_converted(job), nncf.Dataset(batches), subset_size=len(batches))
+    return nncf.quantize(
+        _converted(job),
+        nncf.Dataset(batches),
+        subset_size=len(batches),
+        model_type=nncf.ModelType.TRANSFORMER if transformer else None,
+    )
 
 
 def _converted(job: Job) -> Any:

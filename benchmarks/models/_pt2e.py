@@ -20,28 +20,42 @@ def note() -> str:
     return f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer, static, weights by channels"
 
 
-def with_inductor(job: Job) -> Runner:
+def dynamic_note() -> str:
+    """How models are made whose layers measure their sources as they run."""
+    return note().replace("static", "dynamic")
+
+
+def with_inductor(job: Job, dynamic: bool = False) -> Runner:
     """`job` quantized and compiled by Inductor, which has int8 layers where weights are frozen."""
     from torch._inductor import config
 
     with config.patch(freezing=True):
-        return with_backend(job, "inductor")
+        return with_backend(job, "inductor", dynamic)
 
 
-def with_backend(job: Job, backend: str = "cpuaccel") -> Runner:
+def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> Runner:
     """`job` quantized and compiled by our backend, or another."""
-    return _compiled.run_of(_converted(job), job.x, backend, torch.no_grad)
+    return _compiled.run_of(_converted(job, dynamic), job.x, backend, torch.no_grad)
 
 
-def _converted(job: Job) -> Any:
+def optimized(job: Job) -> Runner:
+    """`job` quantized, as `cpuaccel.optimize` has it."""
+    model = _converted(job, dynamic=False)
+    # What was exported says that it is in training, and refuses eval().
+    torch.nn.Module.train(model, False)
+    return _compiled.optimized(model, job.x, torch.no_grad)
+
+
+def _converted(job: Job, dynamic: bool) -> Any:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
-    with warnings.catch_warnings():
+    # Tracing takes no inference mode.
+    with warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
         warnings.simplefilter("ignore")
         exported = torch.export.export(job.model, (job.x,), strict=True).module()
         quantizer = x86.X86InductorQuantizer()
-        quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+        quantizer.set_global(x86.get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
         prepared = prepare_pt2e(exported, quantizer)
         for batch in job.calibration:
             for image in batch.split(len(job.x)):

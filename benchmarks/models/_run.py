@@ -19,16 +19,17 @@ def time_job(
     """A row of times for `job`, and notes on what a reader of them must know.
 
     `budget` is the time to spend on the rounds, seconds; preparing comes on top. The row's extra
-    figures are what the plugin's providers ran in one call, and the signal over the error of each
-    column against fp32, dB.
+    figures are what the plugin's providers ran in one call, the signal over the error of each
+    column against fp32, dB, and why each peer that does not take the model does not.
     """
     # Models of one class share their code, of which Dynamo keeps some compiled forms only.
     torch._dynamo.reset()
     with torch.inference_mode(), quiet():
-        contenders, notes = _prepare(name, job, columns)
+        contenders, failed = _prepare(job, columns)
+        notes = [f"{name}: {column} does not take it: {why}" for column, why in failed.items()]
         providers = {}
         for column in columns:
-            if column.plugin:
+            if column.plugin and column.name in contenders:
                 contender = contenders[column.name]
                 with contender.around():
                     providers[column.name] = _plugin.calls_of(contender.run)
@@ -39,22 +40,21 @@ def time_job(
         ]
         sqnr = _sqnr(job, contenders)
         samples = side_by_side(contenders, rounds=rounds, budget=budget)
-    return Row(name, samples, {"calls": providers, "sqnr_db": sqnr}), notes
+    return Row(name, samples, {"calls": providers, "sqnr_db": sqnr, "failed": failed}), notes
 
 
-def _prepare(name: str, job: Job, columns: list[Column]) -> tuple[dict[str, Contender], list[str]]:
-    """The contenders by column, and a note on each peer that does not take the model."""
+def _prepare(job: Job, columns: list[Column]) -> tuple[dict[str, Contender], dict[str, str]]:
+    """The contenders by column, and why each peer that does not take the model does not."""
     contenders: dict[str, Contender] = {}
-    notes: list[str] = []
+    failed: dict[str, str] = {}
     for column in columns:
         try:
             contenders[column.name] = column.contender(job)
         except Exception as error:
             if not column.peer:
                 raise
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            notes.append(f"{name}: {column.name} does not take it: {reason}")
-    return contenders, notes
+            failed[column.name] = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return contenders, failed
 
 
 def _sqnr(job: Job, contenders: dict[str, Contender]) -> dict[str, float]:

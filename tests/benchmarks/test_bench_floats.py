@@ -176,7 +176,7 @@ def test_torch_s_switches_are_put_back():
     with mode("fastmath").torch():
         assert switch.fp32_precision == "bf16"
     assert switch.fp32_precision == before
-    assert [each.name for each in MODES] == ["fp32", "bf16", "fastmath"]
+    assert [each.name for each in MODES] == ["fp32", "bf16", "bfloat16", "fastmath"]
 
 
 def test_zentorch_needs_avx512(monkeypatch):

@@ -1,0 +1,1 @@
+"""The whole comparison of cpuaccel with other runtimes, in one table."""

@@ -1,0 +1,165 @@
+"""cpuaccel beside torch, Inductor, zentorch, ONNX Runtime and OpenVINO, in one table.
+
+CNNs and transformers in int8, fp32 and bf16, and a step of a decoder beside the time that reading
+its weights takes. Each model runs in a process of its own, on as many CPUs as it has threads, all
+ways of running it interleaved. `by` says which of our ways is the fastest for it, as a user would
+choose: torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either of a model that PT2E made.
+Run as `python -m benchmarks.models.comparison` from a checkout's root; the peers that are installed
+(`requirements/peers.txt`) are compared.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
+from benchmarks import _machine, _plot
+from benchmarks._arguments import add_rounds, add_some, names, positive
+from benchmarks._report import print_header, print_notes
+from benchmarks.models.comparison import cases, table
+from benchmarks.models.comparison.cases import Case
+from benchmarks.models.comparison.columns import NAMES
+from benchmarks.models.comparison.kept import Kept
+from benchmarks.models.comparison.outcome import Outcome, outcome
+from benchmarks.models.comparison.run import run_case
+
+_RESULTS = Path("build/comparison.jsonl")
+_TITLE = "cpuaccel beside other runtimes: median latency, and how many times as fast"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures what is not there yet, and prints the table."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in options.models or []:
+        if name not in cases.KIND:
+            parser.error(f"unknown model {name!r}; known: {', '.join(cases.MODELS)}")
+    if options.plot:
+        _plot.require()
+    wanted = _wanted(options)
+    available = len(os.sched_getaffinity(0))
+    if any(case.threads > available for case in wanted):
+        parser.error(f"--threads: expected at most the {available} CPUs that there are")
+    try:
+        kept = Kept(options.results, resume=options.resume)
+        _measure(wanted, kept, options)
+        facts = kept.machine()
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+    except KeyboardInterrupt:
+        raise SystemExit(f"interrupted; --resume goes on with {options.results}") from None
+    rows = [outcome(case, result) for case, result in kept.of(wanted).items()]
+    _show(rows, facts, options)
+
+
+def _wanted(options: argparse.Namespace) -> list[Case]:
+    """The default is one batch on one thread, fewer CNNs and one length; --all is everything."""
+    every = options.all
+    cnns = cases.CNNS if every else cases.FEWER_CNNS
+    models = options.models or [*cnns, *cases.TEXT, *cases.IMAGES, *cases.DECODERS]
+    return cases.cases(
+        models,
+        options.types,
+        options.batch or ([1, 16] if every else [1]),
+        options.threads or ([1, 2] if every else [1]),
+        options.sequences or (cases.SEQUENCES if every else [128]),
+    )
+
+
+def _measure(wanted: list[Case], kept: Kept, options: argparse.Namespace) -> None:
+    left = [case for case in wanted if case not in kept]
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=len(wanted), completed=len(wanted) - len(left))
+        for case in left:
+            progress.update(task, description=str(case))
+            start = time.monotonic()
+            result = run_case(
+                case,
+                peers=options.peers,
+                rounds=options.rounds,
+                budget=options.budget,
+                patience=options.patience,
+            )
+            kept.add(case, result)
+            progress.console.print(
+                _line(outcome(case, result), time.monotonic() - start), highlight=False
+            )
+            progress.advance(task)
+
+
+def _line(row: Outcome, seconds: float) -> str:
+    ours = "failed" if row.ours is None else f"{row.ours:.2f} ms by {row.by}"
+    ratio = row.over(cases.OPENVINO)
+    beside = f", {ratio:.2f} over OpenVINO" if isinstance(ratio, float) else ""
+    return f"{row.case}: {ours}{beside} ({seconds:.0f} s)"
+
+
+def _show(rows: list[Outcome], facts: dict[str, Any], options: argparse.Namespace) -> None:
+    console = _machine.console()
+    print_header(console, _TITLE, facts)
+    table.print_table(console, rows)
+    print_notes(console, dict.fromkeys(note for row in rows for note in row.notes))
+    if options.markdown:
+        options.markdown.write_text(table.summary(rows) + "\n" + table.markdown(rows))
+    if options.plot:
+        table.plot(rows, facts, options.plot)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.models.comparison", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="20 CNNs, text of 16, 128 and 384 tokens, batch 1 and 16, one thread and two",
+    )
+    parser.add_argument(
+        "--models",
+        type=names,
+        metavar="A,B",
+        help=f"of {','.join(cases.MODELS)} (default: all but most CNNs)",
+    )
+    add_some(parser, "--types", cases.TYPES, "type")
+    add_some(parser, "--peers", NAMES, "peer")
+    for option, of in (
+        ("--batch", "inputs a call (default: 1)"),
+        ("--threads", "(default: 1)"),
+        ("--sequences", "tokens a row of text (default: 128)"),
+    ):
+        parser.add_argument(option, type=_numbers, metavar="N,M", help=of)
+    add_rounds(parser, rounds=15, budget=5.0, of="a case")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=900.0,
+        help="seconds after which a case goes on without the column it is at (default: 900)",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=_RESULTS,
+        metavar="FILE",
+        help=f"where each result is kept as it comes (default: {_RESULTS})",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="keep what an interrupted run has there already"
+    )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE.md", help="write the table there too"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw a bar chart")
+    return parser
+
+
+def _numbers(text: str) -> list[int]:
+    return [positive(each) for each in names(text)]
+
+
+if __name__ == "__main__":
+    main()

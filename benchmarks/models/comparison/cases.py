@@ -1,0 +1,135 @@
+"""What is compared: models, the types of their numbers, and what is aimed at."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+CNN, ENCODER, DECODER = "CNN", "encoder", "decoder step"
+FP32, BF16, INT8 = "fp32", "bf16", "int8"
+TYPES = (FP32, BF16, INT8)
+
+# Of torchvision's 24 of `_torchvision.MODELS`, without the second or third of the larger families.
+CNNS = (
+    *("alexnet", "vgg16", "squeezenet1_1", "resnet18", "resnet50", "resnext50_32x4d"),
+    *("densenet121", "googlenet", "inception_v3", "mobilenet_v2", "mobilenet_v3_small"),
+    *("mobilenet_v3_large", "mnasnet1_0", "shufflenet_v2_x1_0", "efficientnet_b0"),
+    *("efficientnet_v2_s", "regnet_y_400mf", "regnet_y_1_6gf", "regnet_x_800mf", "convnext_tiny"),
+)
+FEWER_CNNS = ("resnet50", "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "googlenet")
+"""Of the classes of layers that the others have too."""
+
+TEXT = ("bert-base", "all-MiniLM-L6-v2")
+IMAGES = ("vit_b_16",)
+DECODERS = ("gpt2",)
+SEQUENCES = (16, 128, 384)
+CACHE = 512
+"""Tokens of a decoder's cache."""
+
+# For tests of the benchmarks.
+_TINY = {"bert-tiny": ENCODER, "gpt2-tiny": DECODER}
+MODELS = (*CNNS, *TEXT, *IMAGES, *DECODERS)
+KIND = {
+    **dict.fromkeys(CNNS, CNN),
+    **dict.fromkeys((*TEXT, *IMAGES), ENCODER),
+    **dict.fromkeys(DECODERS, DECODER),
+    **_TINY,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the table: a model in a type, `batch` inputs a call, on so many threads.
+
+    `tokens` is the length of a row of text or of a decoder's cache; 0 where there is none.
+    """
+
+    model: str
+    type: str
+    batch: int
+    threads: int
+    tokens: int = 0
+
+    @property
+    def kind(self) -> str:
+        """CNN, encoder or decoder step."""
+        return KIND[self.model]
+
+    @property
+    def name(self) -> str:
+        """The model and its tokens."""
+        return f"{self.model}, {self.tokens} tokens" if self.tokens else self.model
+
+    @property
+    def group(self) -> tuple[str, str, int, int]:
+        """What is averaged: kind, type, batch, threads."""
+        return self.kind, self.type, self.batch, self.threads
+
+    def __str__(self) -> str:
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"{self.name}, {self.type}, batch {self.batch}, {threads}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON takes them."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """How many times as fast as `over` a group is to be: its geometric mean, and each of it.
+
+    Of the bound: the share of it. 0: not aimed at.
+    """
+
+    over: str
+    mean: float = 0.0
+    each: float = 0.0
+
+    def __str__(self) -> str:
+        parts = [f"{self.mean:g}"] if self.mean else []
+        parts += [f"each {self.each:g}"] if self.each else []
+        return ", ".join(parts)
+
+
+OPENVINO, TORCH, BOUND = "openvino", "torch", "bound"
+
+AIMS: dict[tuple[str, str], tuple[Aim, ...]] = {
+    (CNN, INT8): (Aim(OPENVINO, mean=1.15, each=0.95), Aim(TORCH, mean=2.25)),
+    (CNN, FP32): (Aim(OPENVINO, mean=1.0),),
+    (CNN, BF16): (Aim(OPENVINO, mean=1.0),),
+    **{(ENCODER, each): (Aim(OPENVINO, each=1.0),) for each in TYPES},
+    (DECODER, BF16): (Aim(BOUND, each=0.85),),
+    (DECODER, INT8): (Aim(BOUND, each=0.85),),
+}
+
+
+def cases(
+    models: Iterable[str],
+    types: Sequence[str],
+    batches: Sequence[int],
+    threads: Sequence[int],
+    sequences: Sequence[int],
+) -> list[Case]:
+    """Every combination, those of a group together; a decoder has batch 1 and no fp32."""
+    found = [
+        Case(model, type_, batch, thread, length)
+        for model in models
+        for length in _lengths(model, sequences)
+        for type_ in types
+        for batch in batches
+        for thread in threads
+        if KIND[model] != DECODER or (type_ != FP32 and batch == 1)
+    ]
+    kinds = (CNN, ENCODER, DECODER)
+    return sorted(
+        found,
+        key=lambda each: (
+            *(each.threads, each.batch),
+            *(kinds.index(each.kind), (INT8, FP32, BF16).index(each.type)),
+        ),
+    )
+
+
+def _lengths(model: str, sequences: Sequence[int]) -> Sequence[int]:
+    if KIND[model] == DECODER:
+        return (16,) if model in _TINY else (CACHE,)
+    return sequences if model not in (*CNNS, *IMAGES) else (0,)

@@ -1,0 +1,106 @@
+"""One case in a process of its own: `python -m benchmarks.models.comparison.child`.
+
+It writes which column it is at to a file, so that who started it knows what a crash is due to, and
+in the end what it measured.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import names
+from benchmarks._report import left_out
+from benchmarks._timing import Runner
+from benchmarks.models._columns import Column
+from benchmarks.models._job import Job
+from benchmarks.models._run import time_job
+from benchmarks.models.comparison.bound import Bound
+from benchmarks.models.comparison.cases import DECODER, Case
+from benchmarks.models.comparison.columns import PEERS, columns
+from benchmarks.models.comparison.jobs import job, notes
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the case of `arguments`."""
+    options = _parser().parse_args(arguments)
+    case = Case(**json.loads(options.case))
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: case.threads])
+    torch.set_num_threads(case.threads)
+    wanted = [
+        each
+        for each in columns(case)
+        if PEERS.get(each.name, "") in ("", *options.peers) and each.name not in options.without
+    ]
+    result = measure(case, wanted, options.rounds, options.budget, options.status)
+    options.result.write_text(json.dumps(result))
+
+
+def measure(
+    case: Case, wanted: Sequence[Column], rounds: int, budget: float, status: Path
+) -> dict[str, Any]:
+    """What is kept of `case` in the columns `wanted`: times, what failed and why, notes, and the
+    machine.
+
+    `status` has the column that is being prepared; it is empty while all are timed.
+    """
+    reasons = {each.name: each.missing() for each in wanted}
+    chosen = [_announced(each, status) for each in wanted if not reasons[each.name]]
+    bound = Bound(case) if case.kind == DECODER and not _plugin.missing() else None
+    if bound:
+        bound.measure()
+    row, _ = time_job(str(case), _prepared(case, status), chosen, rounds=rounds, budget=budget)
+    if bound:
+        bound.measure()
+    return {
+        "case": case.to_dict(),
+        "times": {name: each.to_dict() for name, each in row.samples.items()},
+        **row.extra,
+        "bound_ms": bound.seconds * 1e3 if bound else None,
+        "notes": [
+            *notes(case),
+            *(each.note() for each in chosen if each.note()),
+            *left_out(reasons),
+        ],
+        "machine": _machine.describe(),
+    }
+
+
+def _prepared(case: Case, status: Path) -> Job:
+    status.write_text("")
+    return job(case)
+
+
+def _announced(column: Column, status: Path) -> Column:
+    """`column`, allowed to fail; its first call is a part of preparing it."""
+
+    def prepare(job: Job) -> Runner:
+        status.write_text(column.name)
+        run = column.prepare(job)
+        run()
+        status.write_text("")
+        return run
+
+    return replace(column, prepare=prepare, peer=True, in_torch=column.in_torch or not column.peer)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", required=True)
+    parser.add_argument("--peers", type=names, required=True)
+    parser.add_argument("--without", type=names, required=True)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--budget", type=float, required=True)
+    parser.add_argument("--status", type=Path, required=True)
+    parser.add_argument("--result", type=Path, required=True)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

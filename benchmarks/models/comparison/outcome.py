@@ -1,0 +1,95 @@
+"""What a case came to: our time, and how many times as fast as each peer that is."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks._report import geomean
+from benchmarks.models.comparison.cases import AIMS, BOUND, Aim, Case
+from benchmarks.models.comparison.columns import NAMES, PEERS
+
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row of the table. `ours` is the fastest of our ways, `by` which that is."""
+
+    case: Case
+    ours: float | None
+    """Median, milliseconds."""
+    by: str
+    peers: Mapping[str, float | str]
+    """Median of each in milliseconds, or "failed"; those that were not asked are absent."""
+    bound: float | None
+    """Milliseconds that it takes at least."""
+    notes: tuple[str, ...]
+
+    def over(self, peer: str) -> float | str | None:
+        """How many times as fast as `peer` ours is, or the share of the bound that it reaches."""
+        theirs = self.bound if peer == BOUND else self.peers.get(peer)
+        if theirs is None or isinstance(theirs, str):
+            return theirs
+        return theirs / self.ours if self.ours else FAILED
+
+
+def outcome(case: Case, result: Mapping[str, Any]) -> Outcome:
+    """The row of what was kept of `case`."""
+    if "error" in result:
+        return Outcome(case, None, FAILED, {}, None, (f"{case}: failed: {result['error']}",))
+    medians = {name: each["median_ms"] for name, each in result["times"].items()}
+    ours = {name: time for name, time in medians.items() if name not in PEERS}
+    peers: dict[str, float | str] = {
+        PEERS[name]: FAILED for name in result["failed"] if name in PEERS
+    }
+    peers |= {PEERS[name]: time for name, time in medians.items() if name in PEERS}
+    best = min(ours, key=ours.__getitem__, default="")
+    notes = [f"{case}: {name} failed: {why}" for name, why in result["failed"].items()]
+    return Outcome(
+        case, ours.get(best), best or FAILED, peers, result["bound_ms"], (*notes, *result["notes"])
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that are averaged."""
+
+    rows: tuple[Outcome, ...]
+
+    def values(self, peer: str) -> list[float]:
+        """The ratios over `peer` of the rows that have one."""
+        return [each for row in self.rows if isinstance(each := row.over(peer), float)]
+
+    def mean(self, peer: str) -> float | None:
+        """Geometric mean of the ratios over `peer`."""
+        return geomean(self.values(peer))
+
+    def lowest(self, peer: str) -> float | None:
+        """The lowest ratio over `peer`."""
+        return min(self.values(peer), default=None)
+
+    def aim(self, peer: str) -> Aim | None:
+        """What is aimed at over `peer`."""
+        kind, type_, _, _ = self.rows[0].case.group
+        return next((each for each in AIMS.get((kind, type_), ()) if each.over == peer), None)
+
+    def is_met(self, aim: Aim) -> bool:
+        """Whether the group is as fast as that; one in which we or the peer failed is not."""
+        mean, lowest = self.mean(aim.over), self.lowest(aim.over)
+        if mean is None or lowest is None or len(self.values(aim.over)) < len(self.rows):
+            return False
+        return mean >= aim.mean and lowest >= aim.each
+
+
+def groups(rows: Iterable[Outcome]) -> list[Group]:
+    """The rows by what is averaged, in their order."""
+    found: dict[tuple[str, str, int, int], list[Outcome]] = {}
+    for row in rows:
+        found.setdefault(row.case.group, []).append(row)
+    return [Group(tuple(each)) for each in found.values()]
+
+
+def present(rows: Iterable[Outcome]) -> list[str]:
+    """The peers that any row has, and the bound, in the order of the table."""
+    rows = list(rows)
+    return [name for name in (*NAMES, BOUND) if any(row.over(name) is not None for row in rows)]

@@ -1,0 +1,134 @@
+"""The table of a comparison, on the terminal, in Markdown and as bars."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import _plot
+from benchmarks._report import Report, Row, show_ratio
+from benchmarks._timing import Sample
+from benchmarks.models.comparison.cases import BOUND
+from benchmarks.models.comparison.outcome import Group, Outcome, groups, present
+
+_OURS = "cpuaccel"
+_HEADINGS = {"torch": "torch eager", "inductor": "Inductor", "onnxruntime": "ONNX Runtime",
+             "openvino": "OpenVINO"}  # fmt: skip
+
+Cells = tuple[str, ...]
+
+
+def print_table(console: Console, rows: Sequence[Outcome]) -> None:
+    """Prints a line a case and, under each group, its geometric mean, its lowest and the aims."""
+    peers = present(rows)
+    table = Table()
+    for number, heading in enumerate(_headings(peers)):
+        table.add_column(heading, justify="left" if number in (0, 1, 3) else "right")
+    for group in groups(rows):
+        for cells in _lines(group, peers, show_ratio):
+            table.add_row(*cells, style="bold" if cells[0].startswith("geomean") else None)
+        table.add_section()
+    console.print(table)
+
+
+def markdown(rows: Sequence[Outcome]) -> str:
+    """The same for a page."""
+    peers = present(rows)
+    headings = _headings(peers)
+    lines = [headings, ("---",) * len(headings)]
+    for group in groups(rows):
+        lines += _lines(group, peers, _plain)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def summary(rows: Sequence[Outcome]) -> str:
+    """The groups alone, for a page: geometric means with the lowest in brackets."""
+    peers = present(rows)
+    headings = ("", "models", *(_heading(peer) for peer in peers))
+    lines = [headings, ("---",) * len(headings)]
+    for group in groups(rows):
+        kind, type_, batch, threads = group.rows[0].case.group
+        cells = (_mean_and_lowest(group, peer) for peer in peers)
+        name = f"{kind}, {type_}, batch {batch}, {_threads(threads)}"
+        lines.append((name, str(len(group.rows)), *cells))
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def plot(rows: Sequence[Outcome], facts: dict[str, str], path: Path) -> None:
+    """Draws how many times as fast as OpenVINO we and the other peers are."""
+    base = "openvino"
+    kept = [row for row in rows if isinstance(row.peers.get(base), float) and row.ours]
+    peers = [name for name in present(kept) if name not in (base, BOUND)]
+    report = Report("cpuaccel beside other runtimes, median latency", facts, [base, _OURS, *peers])
+    for row in kept:
+        times = {_OURS: row.ours, **row.peers}
+        samples = {
+            name: Sample((time * 1e-3,)) for name, time in times.items() if isinstance(time, float)
+        }
+        report.rows.append(Row(str(row.case), samples))
+    _plot.write_plot(report, path, base)
+
+
+def _headings(peers: Sequence[str]) -> Cells:
+    return ("", "type", "ms", "by", *map(_heading, peers))
+
+
+def _heading(peer: str) -> str:
+    return "of the bound" if peer == BOUND else f"over {_HEADINGS.get(peer, peer)}"
+
+
+def _lines(group: Group, peers: Sequence[str], show: Callable[[float | None], str]) -> list[Cells]:
+    """The cells of a group's rows, and those below them."""
+    _, type_, batch, threads = group.rows[0].case.group
+    lines = [
+        (
+            row.case.name,
+            row.case.type,
+            "-" if row.ours is None else f"{row.ours:.2f}",
+            row.by.removeprefix("cpuaccel+"),
+            *(_cell(row.over(peer), peer, show) for peer in peers),
+        )
+        for row in group.rows
+    ]
+    what = (type_, "", f"batch {batch}, {_threads(threads)}")
+    means = (_cell(group.mean(peer), peer, show) for peer in peers)
+    lowest = (_cell(group.lowest(peer), peer, show) for peer in peers)
+    aims = (_aim(group, peer) for peer in peers)
+    lines.append((f"geomean of {len(group.rows)}", *what, *means))
+    if len(group.rows) > 1:
+        lines.append(("lowest", *what, *lowest))
+    return [*lines, ("aim", *what, *aims)]
+
+
+def _cell(value: float | str | None, peer: str, show: Callable[[float | None], str]) -> str:
+    if isinstance(value, str):
+        return value
+    if peer == BOUND:
+        return "-" if value is None else f"{value:.0%}"
+    return show(value)
+
+
+def _aim(group: Group, peer: str) -> str:
+    aim = group.aim(peer)
+    if aim is None:
+        return ""
+    if not group.values(peer):
+        return str(aim)
+    return f"{aim}: {'met' if group.is_met(aim) else 'missed'}"
+
+
+def _mean_and_lowest(group: Group, peer: str) -> str:
+    mean, lowest = group.mean(peer), group.lowest(peer)
+    if mean is None or lowest is None:
+        return ""
+    shown = f"{mean:.0%} ({lowest:.0%})" if peer == BOUND else f"{mean:.2f} ({lowest:.2f})"
+    return shown if len(group.rows) > 1 else shown.partition(" ")[0]
+
+
+def _threads(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
