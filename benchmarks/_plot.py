@@ -14,22 +14,26 @@ def require() -> None:
     mpl.use("Agg")
 
 
-def write_plot(report: Report, path: Path, base: str) -> None:
-    """Draws how many times as fast as column `base` the others are, a group of bars a row."""
+def write_plot(report: Report, path: Path, base: str, *, mean: bool = True) -> None:
+    """Draws how many times as fast as column `base` the others are, a group of bars a row.
+
+    The last is the geometric mean of all, with `mean`. What was not measured has no bar.
+    """
     require()
     from matplotlib import pyplot as plt
 
     columns = [column for column in report.columns if column != base]
     ratios = [Ratio(column, base) for column in columns]
-    names = [row.name for row in report.rows] + ["geomean"]
+    names = [row.name for row in report.rows] + ["geomean"] * mean
     height = 0.8 / max(1, len(columns))
     figure, axes = plt.subplots(figsize=(9, 1.5 + 0.2 * len(names) * (1 + len(columns))))
     for index, (column, ratio) in enumerate(zip(columns, ratios, strict=True)):
         speeds = [ratio.of(row.samples) or 0.0 for row in report.rows]
-        speeds.append(report.geomean_ratio(ratio) or 0.0)
+        speeds += [report.geomean_ratio(ratio) or 0.0] * mean
         places = [place + index * height for place in range(len(names))]
         bars = axes.barh(places, speeds, height=height, label=column)
-        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=7)
+        labels = [f"{speed:.2f}" if speed else "" for speed in speeds]
+        axes.bar_label(bars, labels=labels, padding=2, fontsize=7)
     axes.axvline(1.0, color="black", linewidth=0.8)
     middle = height * (len(columns) - 1) / 2
     axes.set_yticks([place + middle for place in range(len(names))], names)

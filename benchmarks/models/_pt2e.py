@@ -42,7 +42,8 @@ def optimized(job: Job) -> Runner:
     """`job` quantized, as `cpuaccel.optimize` has it."""
     model = _converted(job, dynamic=False)
     # What was exported says that it is in training, and refuses eval().
-    torch.nn.Module.train(model, False)
+    for module in model.modules():
+        module.training = False
     return _compiled.optimized(model, job.x, torch.no_grad)
 
 

@@ -172,7 +172,8 @@ def test_the_fastest_of_our_ways_is_compared():
     row = outcome(_ENCODER, _result(failed=["inductor+freezing"], **medians))
     assert (row.ours, row.by) == (1.0, "cpuaccel+optimize")
     assert (row.over("torch"), row.over("openvino")) == (3.0, 0.5)
-    assert row.over("inductor") == "failed"
+    assert row.over("openvino", of="torch") == pytest.approx(0.5 / 3)
+    assert row.over("openvino", of="inductor") == row.over("inductor") == "failed"
     assert row.over("zentorch") is None
     assert f"{_ENCODER}: inductor+freezing failed: no kernel" in row.notes
 

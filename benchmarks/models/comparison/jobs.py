@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from benchmarks import _bert, _gpt, _torchvision
 from benchmarks.models import _float_models
+from benchmarks.models._coverage_case import vary
 from benchmarks.models._job import Job
 from benchmarks.models.comparison.cases import DECODER, INT8, Case
 
@@ -30,16 +31,18 @@ class _Encoder(nn.Module):
 def job(case: Case) -> Job:
     """`case` to be timed, with what int8 is calibrated on."""
     if case.kind == DECODER:
-        model: nn.Module = _gpt.build(case.model, case.batch, case.tokens)
+        step = _gpt.build(case.model, case.batch, case.tokens)
         x = _gpt.tokens(case.model, case.batch)
-        return Job(model, [x] if case.type == INT8 else [], x)
+        return Job(step, [x] if case.type == INT8 else [], x)
     name = _ITS_SIZES if case.model == _MINILM else case.model
     x = _float_models.inputs(name, case.batch, case.tokens)
     if name in _bert.CONFIGS:
         return Job(_encoder(case.model, name), [x] if case.type == INT8 else [], x)
     batch = max(_BATCH, case.batch)
     images = [_torchvision.images(name, batch, seed=seed) for seed in _SEEDS]
-    return Job(_torchvision.build(name), images if case.type == INT8 else [], x)
+    model = _torchvision.build(name)
+    vary(model)  # a vision transformer's last layer would be zero
+    return Job(model, images if case.type == INT8 else [], x)
 
 
 def notes(case: Case) -> list[str]:

@@ -25,12 +25,13 @@ class Outcome:
     """Milliseconds that it takes at least."""
     notes: tuple[str, ...]
 
-    def over(self, peer: str) -> float | str | None:
-        """How many times as fast as `peer` ours is, or the share of the bound that it reaches."""
+    def over(self, peer: str, of: str = "") -> float | str | None:
+        """How many times as fast as `peer` ours is, or the peer `of`; or the share of the bound."""
         theirs = self.bound if peer == BOUND else self.peers.get(peer)
         if theirs is None or isinstance(theirs, str):
             return theirs
-        return theirs / self.ours if self.ours else FAILED
+        time = self.peers.get(of) if of else self.ours or FAILED
+        return theirs / time if isinstance(time, float) else time
 
 
 def outcome(case: Case, result: Mapping[str, Any]) -> Outcome:
@@ -56,13 +57,13 @@ class Group:
 
     rows: tuple[Outcome, ...]
 
-    def values(self, peer: str) -> list[float]:
-        """The ratios over `peer` of the rows that have one."""
-        return [each for row in self.rows if isinstance(each := row.over(peer), float)]
+    def values(self, peer: str, of: str = "") -> list[float]:
+        """The ratios of ours, or of the peer `of`, over `peer`, of the rows that have one."""
+        return [each for row in self.rows if isinstance(each := row.over(peer, of), float)]
 
-    def mean(self, peer: str) -> float | None:
-        """Geometric mean of the ratios over `peer`."""
-        return geomean(self.values(peer))
+    def mean(self, peer: str, of: str = "") -> float | None:
+        """Their geometric mean."""
+        return geomean(self.values(peer, of))
 
     def lowest(self, peer: str) -> float | None:
         """The lowest ratio over `peer`."""

@@ -9,10 +9,11 @@ from rich.table import Table
 from benchmarks import _plot
 from benchmarks._report import Report, Row, show_ratio
 from benchmarks._timing import Sample
-from benchmarks.models.comparison.cases import BOUND
+from benchmarks.models.comparison.cases import BOUND, OPENVINO
 from benchmarks.models.comparison.outcome import Group, Outcome, groups, present
 
 _OURS = "cpuaccel"
+_TITLE = "cpuaccel beside other runtimes, geometric means of the models"
 _HEADINGS = {"torch": "torch eager", "inductor": "Inductor", "onnxruntime": "ONNX Runtime",
              "openvino": "OpenVINO"}  # fmt: skip
 
@@ -48,26 +49,27 @@ def summary(rows: Sequence[Outcome]) -> str:
     headings = ("", "models", *(_heading(peer) for peer in peers))
     lines = [headings, ("---",) * len(headings)]
     for group in groups(rows):
-        kind, type_, batch, threads = group.rows[0].case.group
         cells = (_mean_and_lowest(group, peer) for peer in peers)
-        name = f"{kind}, {type_}, batch {batch}, {_threads(threads)}"
-        lines.append((name, str(len(group.rows)), *cells))
+        lines.append((_name(group), str(len(group.rows)), *cells))
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
 def plot(rows: Sequence[Outcome], facts: dict[str, str], path: Path) -> None:
-    """Draws how many times as fast as OpenVINO we and the other peers are."""
-    base = "openvino"
-    kept = [row for row in rows if isinstance(row.peers.get(base), float) and row.ours]
-    peers = [name for name in present(kept) if name not in (base, BOUND)]
-    report = Report("cpuaccel beside other runtimes, median latency", facts, [base, _OURS, *peers])
-    for row in kept:
-        times = {_OURS: row.ours, **row.peers}
-        samples = {
-            name: Sample((time * 1e-3,)) for name, time in times.items() if isinstance(time, float)
-        }
-        report.rows.append(Row(str(row.case), samples))
-    _plot.write_plot(report, path, base)
+    """Draws how many times as fast as OpenVINO we and the other peers are, in each group."""
+    peers = [name for name in present(rows) if name != BOUND]
+    report = Report(_TITLE, facts, [OPENVINO, _OURS, *(name for name in peers if name != OPENVINO)])
+    for group in groups(rows):
+        # As if OpenVINO took a second.
+        speeds = {OPENVINO: 1.0, _OURS: group.mean(OPENVINO)}
+        speeds |= {name: group.mean(OPENVINO, of=name) for name in peers if name != OPENVINO}
+        samples = {name: Sample((1 / speed,)) for name, speed in speeds.items() if speed}
+        report.rows.append(Row(_name(group), samples))
+    _plot.write_plot(report, path, OPENVINO, mean=False)
+
+
+def _name(group: Group) -> str:
+    kind, type_, batch, threads = group.rows[0].case.group
+    return f"{kind}, {type_}, batch {batch}, {_threads(threads)}"
 
 
 def _headings(peers: Sequence[str]) -> Cells:
