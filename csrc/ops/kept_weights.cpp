@@ -37,8 +37,7 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Mak
     entry = find(weight, form, panel);
   }
   // Read without the lock: other threads run meanwhile.
-  const bool unchanged =
-      entry && entry->watched.unchanged(entry->looks.fetch_add(1, std::memory_order_relaxed));
+  const bool unchanged = entry && entry->watched.unchanged();
   const std::scoped_lock lock(mutex_);
   if (unchanged) {
     ++stats_.hits;
@@ -48,7 +47,7 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Mak
   drop_expired();
   drop_changed(weight, entry.get());
   // Watched before it is read for packing: a write in between is seen in the next call.
-  entry = std::make_shared<Entry>(WatchedTensor(weight), weight.const_data_ptr(), form, panel);
+  entry = std::make_shared<Entry>(weight, form, panel);
   entry->packed = make();
   const KeptPacked packed = entry->packed;
   if (bytes_of(packed) <= stats_.capacity) {
@@ -65,7 +64,7 @@ std::shared_ptr<KeptWeights::Entry> KeptWeights::find(const at::Tensor& weight, 
   const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
-    if (entry->form == form && entry->panel == panel && entry->watched.is(weight)) {
+    if (entry->form == form && entry->panel == panel && entry->watched.are(weight)) {
       order_.splice(order_.begin(), order_, each->second);
       return entry;
     }
@@ -95,7 +94,7 @@ void KeptWeights::drop_changed(const at::Tensor& weight, const Entry* changed) {
   const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
-    if (entry.get() == changed || !entry->watched.is(weight)) {
+    if (entry.get() == changed || !entry->watched.are(weight)) {
       outdated.push_back(each->second);
     }
   }

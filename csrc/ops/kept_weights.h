@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -21,7 +20,7 @@ namespace cpuaccel::ops {
 enum class WeightForm { panels, pairs, bytes };
 
 // A weight is packed at its first use, and again when it has changed: it is looked at in every call
-// as those of graph regions are (WatchedTensor). What was made of one that is gone goes at the next
+// as those of graph regions are (WatchedTensors). What was made of one that is gone goes at the next
 // miss; least recently used goes where they take more than the capacity.
 class KeptWeights {
  public:
@@ -45,12 +44,14 @@ class KeptWeights {
   KeptWeights();
 
   struct Entry {
-    WatchedTensor watched;
+    Entry(const at::Tensor& weight, WeightForm made_in, int64_t made_for)
+        : watched(weight), data(weight.const_data_ptr()), form(made_in), panel(made_for) {}
+
+    WatchedTensors watched;
     const void* data;
     WeightForm form;
     int64_t panel;  // of the instructions that it was made for
     KeptPacked packed;
-    std::atomic<uint64_t> looks{0};
   };
   using Entries = std::list<std::shared_ptr<Entry>>;  // front: used last
 

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace cpuaccel::ops {
@@ -22,6 +23,18 @@ inline TensorIdentity identity_of(const at::Tensor& tensor) {
   identity.sizes_strides.append(tensor.sizes().begin(), tensor.sizes().end());
   identity.sizes_strides.append(tensor.strides().begin(), tensor.strides().end());
   return identity;
+}
+
+// Whether identity_of(tensor) == identity, without making one.
+inline bool is_identical(const TensorIdentity& identity, const at::Tensor& tensor) {
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  const auto* known = identity.sizes_strides.begin();
+  return tensor.storage().unsafeGetStorageImpl() == identity.storage &&
+         tensor.storage_offset() == identity.offset && tensor.scalar_type() == identity.type &&
+         2 * sizes.size() == identity.sizes_strides.size() &&
+         std::equal(sizes.begin(), sizes.end(), known) &&
+         std::equal(strides.begin(), strides.end(), known + sizes.size());
 }
 
 }  // namespace cpuaccel::ops

@@ -75,6 +75,31 @@ def test_one_number_written_without_a_trace_is_found_in_64_calls() -> None:
         torch.testing.assert_close(found, model(_x()), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("first", [0, 100, 1008])
+def test_64_kib_written_without_a_trace_are_found_at_once(first: int) -> None:
+    model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU()).eval()
+    x = torch.randn(4, 1024)
+    with torch.no_grad():
+        compiled = cpuaccel.optimize(model, (x,), time_budget=0)
+        before = compiled(x)
+        model[0].weight.data[first : first + 16] += 1
+        torch.testing.assert_close(compiled(x), model(x), atol=1e-4, rtol=1e-4)
+        assert not torch.equal(before, compiled(x))
+
+
+def test_one_number_of_many_is_found_in_64_calls() -> None:
+    model = nn.Sequential(nn.Linear(1000, 1000), nn.ReLU()).eval()
+    x = torch.ones(4, 1000)
+    with torch.no_grad():
+        compiled = cpuaccel.optimize(model, (x,), time_budget=0)
+        for place in (0, 123456, 999999):
+            compiled(x)
+            model[0].weight.data.view(-1)[place] += 100
+            for _ in range(64):
+                found = compiled(x)
+            torch.testing.assert_close(found, model(x), atol=1e-3, rtol=1e-4)
+
+
 def test_weights_that_are_gone_are_let_go() -> None:
     with torch.no_grad():
         torch._dynamo.reset()

@@ -6,6 +6,8 @@
 // runs it, and so does cpuaccel::graph_region_by_torch, to which everything goes that oneDNN
 // refuses.
 
+#include "ops/graph/region.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
@@ -83,6 +85,8 @@ Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& con
   return results;
 }
 
+}  // namespace
+
 Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std::string& program,
                      const std::string& torch_program) {
   if (!plugin_on()) {
@@ -90,15 +94,8 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
   }
   const auto given = all_dense(inputs);
   const auto is_empty = [](const at::Tensor& tensor) { return tensor.numel() == 0; };
-  const auto is_sparse = [](const at::Tensor& tensor) {
-    return !tensor.is_non_overlapping_and_dense();
-  };
   if (std::any_of(given.begin(), given.end(), is_empty)) {
     count_refusal("graph_region", "empty input");
-    return run_torch(inputs, constants, torch_program);
-  }
-  if (std::any_of(constants.begin(), constants.end(), is_sparse)) {
-    count_refusal("graph_region", "weights that are not dense");
     return run_torch(inputs, constants, torch_program);
   }
   CPUACCEL_OWN_CALL(graph_region);
@@ -112,8 +109,6 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
   }
   return run_torch(inputs, constants, torch_program);
 }
-
-}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   library.def(

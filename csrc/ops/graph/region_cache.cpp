@@ -30,8 +30,10 @@ bool shares_memory(const at::Tensor& tensor, const std::vector<at::Tensor>& othe
 std::vector<void*> ReadyProgram::constant_data(const std::vector<at::Tensor>& given) const {
   std::vector<void*> data;
   data.reserve(prepared_.size());
+  const auto& read = compiled_->reads_constant();
   for (size_t i = 0; i < prepared_.size(); ++i) {
-    data.push_back(i < given.size()         ? const_cast<void*>(given[i].const_data_ptr())
+    data.push_back(!read[i]                 ? nullptr
+                   : i < given.size()       ? const_cast<void*>(given[i].const_data_ptr())
                    : prepared_[i].defined() ? prepared_[i].mutable_data_ptr()
                                             : nullptr);
   }
@@ -68,7 +70,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
     ready = find(weights.get(), shape);
   }
   // Weights are read without the lock: other threads run meanwhile.
-  if (weights && !weights->unchanged()) {
+  if (weights && !weights->watched.unchanged()) {
     const std::scoped_lock lock(mutex_);
     ++stale_;
     drop(weights);
@@ -90,13 +92,14 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
     hits_.fetch_add(1, std::memory_order_relaxed);  // another thread made it meanwhile
     return found;
   }
+  const auto is_dense = [](const at::Tensor& each) { return each.is_non_overlapping_and_dense(); };
+  if (!weights && !std::all_of(constants.begin(), constants.end(), is_dense)) {
+    throw std::runtime_error("weights that are not dense");
+  }
   ++misses_;
   if (!weights) {
     drop_outdated(region, constants);
-    weights = region.weights.emplace_front(std::make_shared<Weights>());
-    for (const auto& constant : constants) {
-      weights->watched.emplace_back(constant);
-    }
+    weights = region.weights.emplace_front(std::make_shared<Weights>(constants));
   }
   std::shared_ptr<const ReadyProgram> ready;
   std::string why_not;
@@ -119,28 +122,6 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
   return ready;
 }
 
-bool RegionCache::Weights::are(const std::vector<at::Tensor>& tensors) const {
-  return std::equal(watched.begin(), watched.end(), tensors.begin(), tensors.end(),
-                    [](const auto& was, const auto& now) { return was.is(now); });
-}
-
-bool RegionCache::Weights::were(const std::vector<at::Tensor>& tensors) const {
-  return !watched.empty() &&
-         std::equal(watched.begin(), watched.end(), tensors.begin(), tensors.end(),
-                    [](const auto& was, const auto& now) { return was.lies_there(now); });
-}
-
-bool RegionCache::Weights::unchanged() {
-  const uint64_t look = looks.fetch_add(1, std::memory_order_relaxed);
-  return std::all_of(watched.begin(), watched.end(),
-                     [&](const auto& each) { return each.unchanged(look); });
-}
-
-bool RegionCache::Weights::expired() const {
-  return std::any_of(watched.begin(), watched.end(),
-                     [](const auto& each) { return each.expired(); });
-}
-
 RegionCache::Region& RegionCache::region_of(std::string_view text) {
   auto& region = regions_[std::string(first_line(text))];
   if (!region) {
@@ -153,7 +134,7 @@ RegionCache::Region& RegionCache::region_of(std::string_view text) {
 std::shared_ptr<RegionCache::Weights> RegionCache::find_weights(
     const Region& region, const std::vector<at::Tensor>& constants) {
   const auto found = std::find_if(region.weights.begin(), region.weights.end(),
-                                  [&](const auto& weights) { return weights->are(constants); });
+                                  [&](const auto& weights) { return weights->watched.are(constants); });
   return found == region.weights.end() ? nullptr : *found;
 }
 
@@ -214,7 +195,7 @@ void RegionCache::drop(const std::shared_ptr<Weights>& weights) {
 void RegionCache::drop_outdated(Region& region, const std::vector<at::Tensor>& constants) {
   const auto same = region.weights;
   for (const auto& weights : same) {
-    if (weights->were(constants)) {
+    if (weights->watched.were(constants)) {
       ++stale_;
       drop(weights);
     }
@@ -222,7 +203,7 @@ void RegionCache::drop_outdated(Region& region, const std::vector<at::Tensor>& c
   for (auto& [text, other] : regions_) {
     const auto all = other->weights;
     for (const auto& weights : all) {
-      if (weights->expired()) {
+      if (weights->watched.expired()) {
         drop(weights);
       }
     }

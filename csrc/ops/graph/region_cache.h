@@ -27,7 +27,7 @@ class ReadyProgram {
   const graph::CompiledProgram& compiled() const { return *compiled_; }
   // In the program's order.
   const std::vector<at::ScalarType>& output_types() const { return output_types_; }
-  // The data of all constants; `given` are those of the call.
+  // The data of the constants that runs read, null of others; `given` are those of the call.
   std::vector<void*> constant_data(const std::vector<at::Tensor>& given) const;
   StepTimes& times() const { return times_; }
 
@@ -41,15 +41,16 @@ class ReadyProgram {
 };
 
 // Bounded by how many programs are compiled: each shape of each counts. Least recently used goes
-// first. The weights of a program are looked at in every call (WatchedTensor): what was made of
+// first. The weights of a program are looked at in every call (WatchedTensors): what was made of
 // others than they are now is dropped.
 class RegionCache {
  public:
   static RegionCache& instance();
 
-  // `text` is a program whose first line tells it from all others; `inputs` and `constants` are
-  // dense. Threads that miss wait for each other.
-  // Throws what parsing and compiling throw; what did not compile is not tried again, and throws
+  // `text` is a program whose first line tells it from all others; `inputs` are dense. Threads that
+  // miss wait for each other.
+  // Throws what parsing and compiling throw, and std::runtime_error where `constants` are not
+  // dense; what did not compile is not tried again, and throws
   // std::runtime_error with the same reason.
   std::shared_ptr<const ReadyProgram> get(std::string_view text,
                                           const std::vector<at::Tensor>& inputs,
@@ -75,14 +76,10 @@ class RegionCache {
   };
   // Programs compiled on one set of weights.
   struct Weights {
-    std::vector<WatchedTensor> watched;
-    std::atomic<uint64_t> looks{0};
-    std::shared_ptr<graph::PackedWeights> packed = std::make_shared<graph::PackedWeights>();
+    explicit Weights(at::TensorList tensors) : watched(tensors) {}
 
-    bool are(const std::vector<at::Tensor>& tensors) const;
-    bool were(const std::vector<at::Tensor>& tensors) const;
-    bool unchanged();
-    bool expired() const;
+    WatchedTensors watched;
+    std::shared_ptr<graph::PackedWeights> packed = std::make_shared<graph::PackedWeights>();
   };
   struct Region {
     graph::Program program;

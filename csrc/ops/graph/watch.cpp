@@ -1,72 +1,137 @@
 #include "ops/graph/watch.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace cpuaccel::ops {
 namespace {
 
 constexpr size_t kLine = 64;
-constexpr size_t kPage = kLine * WatchedTensor::kPhases;
-// Each line is on a page of its own: its address has to be looked up as well as its bytes.
-constexpr size_t kAhead = 16 * kPage;
+constexpr size_t kSmall = 1024;
+constexpr size_t kShare = 8;
+constexpr size_t kFarthest = 65536;
+// Tensors whose lines are asked for before they are read.
+constexpr size_t kAhead = 2;
 
 int64_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? -1 : static_cast<int64_t>(tensor._version());
+  return tensor.is_inference()
+             ? -1
+             : static_cast<int64_t>(
+                   tensor.unsafeGetTensorImpl()->version_counter().current_version());
 }
 
-// Multiplying after each word makes the order count; the multiplier is that of FNV-1a.
-uint64_t mix(uint64_t sum, const std::byte* from, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, from + at, std::min(sizeof(word), bytes - at));
-    sum = (sum ^ word) * 0x100000001b3ULL;
+// A sum of bytes, of which their order is a part: FNV-1a's multiplier behind each word. Eight of
+// them side by side, so that none waits for the multiplication before.
+class Sum {
+ public:
+  // At most kLine bytes; behind them there are zeros.
+  void add(const std::byte* from, size_t bytes) {
+    Line words{};
+    std::memcpy(words.data(), from, bytes);
+    for (size_t i = 0; i < words.size(); ++i) {
+      lanes_[i] = (lanes_[i] ^ words[i]) * kFactor;
+    }
   }
-  return sum;
+
+  uint64_t value() const {
+    uint64_t sum = kStart;
+    for (const uint64_t each : lanes_) {
+      sum = (sum ^ each) * kFactor;
+    }
+    return sum;
+  }
+
+ private:
+  using Line = std::array<uint64_t, kLine / sizeof(uint64_t)>;
+  static constexpr uint64_t kStart = 0xcbf29ce484222325ULL;
+  static constexpr uint64_t kFactor = 0x100000001b3ULL;
+
+  Line lanes_{kStart, kStart, kStart, kStart, kStart, kStart, kStart, kStart};
+};
+
+// Calls each(offset, size) for lines that lie `stride` apart, from `begin` to `end`.
+template <class Each>
+inline void for_lines(size_t begin, size_t end, size_t stride, Each each) {
+  size_t at = begin;
+  for (; at + kLine <= end; at += stride) {
+    each(at, kLine);
+  }
+  if (at < end) {
+    each(at, end - at);
+  }
+}
+
+// The lines of a look, of `bytes` bytes.
+template <class Each>
+inline void for_lines_of_look(size_t bytes, size_t phase, Each each) {
+  if (bytes <= kSmall) {
+    for_lines(0, bytes, kLine, each);
+    return;
+  }
+  const size_t stride = std::clamp(bytes / kShare, 2 * kSmall, kFarthest);
+  const size_t first = phase * stride / WatchedTensors::kPhases / kLine * kLine;
+  for_lines(first, bytes, stride, each);
+  const size_t piece = (bytes / WatchedTensors::kPhases / kLine + 1) * kLine;
+  for_lines(std::min(phase * piece, bytes), std::min((phase + 1) * piece, bytes), kLine, each);
 }
 
 }  // namespace
 
-WatchedTensor::WatchedTensor(const at::Tensor& tensor)
-    : storage_(tensor.storage().getWeakStorageImpl()),
-      identity_(identity_of(tensor)),
-      data_(static_cast<const std::byte*>(tensor.const_data_ptr())),
-      bytes_(static_cast<size_t>(tensor.numel()) * tensor.element_size()),
-      version_(version_of(tensor)) {
-  for (int phase = 0; phase < kPhases; ++phase) {
-    sums_[static_cast<size_t>(phase)] = phase_sum(phase);
-    if (bytes_ <= kPage) {
-      break;
+WatchedTensors::WatchedTensors(at::TensorList tensors) {
+  watched_.reserve(tensors.size());
+  bytes_.reserve(tensors.size());
+  for (const auto& tensor : tensors) {
+    watched_.push_back({tensor.storage().getWeakStorageImpl(), identity_of(tensor),
+                        tensor.const_data_ptr(), version_of(tensor)});
+    bytes_.push_back({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+  }
+  for (size_t phase = 0; phase < sums_.size(); ++phase) {
+    sums_[phase] = sum_of(phase);
+  }
+}
+
+bool WatchedTensors::Watched::is(const at::Tensor& tensor) const {
+  return is_identical(identity, tensor) && tensor.const_data_ptr() == data &&
+         version_of(tensor) == version;
+}
+
+bool WatchedTensors::are(at::TensorList tensors) const {
+  return std::equal(watched_.begin(), watched_.end(), tensors.begin(), tensors.end(),
+                    [](const auto& was, const auto& now) { return was.is(now); });
+}
+
+bool WatchedTensors::were(at::TensorList tensors) const {
+  return !watched_.empty() &&
+         std::equal(watched_.begin(), watched_.end(), tensors.begin(), tensors.end(),
+                    [](const auto& was, const auto& now) {
+                      return now.storage().unsafeGetStorageImpl() == was.identity.storage;
+                    });
+}
+
+bool WatchedTensors::unchanged() {
+  const uint64_t look = looks_.fetch_add(1, std::memory_order_relaxed);
+  const size_t phase = static_cast<size_t>(look % kPhases);
+  return sum_of(phase) == sums_[phase];
+}
+
+bool WatchedTensors::expired() const {
+  return std::any_of(watched_.begin(), watched_.end(),
+                     [](const auto& each) { return each.storage.expired(); });
+}
+
+uint64_t WatchedTensors::sum_of(size_t phase) const {
+  Sum sum;
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    if (i + kAhead < bytes_.size()) {
+      const auto& next = bytes_[i + kAhead];
+      for_lines_of_look(next.count, phase,
+                        [&](size_t at, size_t) { __builtin_prefetch(next.data + at); });
     }
+    const auto& now = bytes_[i];
+    for_lines_of_look(now.count, phase,
+                      [&](size_t at, size_t size) { sum.add(now.data + at, size); });
   }
-}
-
-bool WatchedTensor::is(const at::Tensor& tensor) const {
-  return !storage_.expired() && tensor.const_data_ptr() == data_ &&
-         version_of(tensor) == version_ && identity_of(tensor) == identity_;
-}
-
-bool WatchedTensor::unchanged(uint64_t look) const {
-  const int phase = bytes_ <= kPage ? 0 : static_cast<int>(look % kPhases);
-  return phase_sum(phase) == sums_[static_cast<size_t>(phase)];
-}
-
-uint64_t WatchedTensor::phase_sum(int phase) const {
-  uint64_t sum = 0xcbf29ce484222325ULL;
-  if (bytes_ <= kPage) {
-    return mix(sum, data_, bytes_);
-  }
-  // Four sums, so that a line is not waited for before the next is asked for.
-  std::array<uint64_t, 4> sums{sum, sum, sum, sum};
-  size_t lane = 0;
-  for (size_t at = static_cast<size_t>(phase) * kLine; at < bytes_; at += kPage) {
-    __builtin_prefetch(data_ + std::min(at + kAhead, bytes_ - 1));
-    sums[lane] = mix(sums[lane], data_ + at, std::min(kLine, bytes_ - at));
-    lane = (lane + 1) % sums.size();
-  }
-  for (const uint64_t each : sums) {
-    sum = (sum ^ each) * 0x100000001b3ULL;
-  }
-  return sum;
+  return sum.value();
 }
 
 }  // namespace cpuaccel::ops

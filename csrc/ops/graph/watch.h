@@ -4,45 +4,61 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ops/tensor_identity.h"
 
 namespace cpuaccel::ops {
 
-// Notices, for a fraction of what reading all bytes costs, that a tensor is another one or was
-// written to. Another storage, offset, type, size, stride or version: at the next look. A write
+// Notices, for a fraction of what reading all bytes costs, that one of some tensors is another or
+// was written to. Another storage, offset, type, size, stride or version: at the next look. A write
 // that leaves no version (through `.data` or numpy, and any to a tensor of inference mode) at the
-// next look where it changed a whole page, and after kPhases looks wherever it changed anything:
-// each look reads one of the 64 lines of each page of 4 KiB, the next look the next line. Tensors
-// of one page at most are read whole.
-class WatchedTensor {
+// next look where it changed 64 KiB in a row, or an eighth of its tensor and 2 KiB at least, and
+// after kPhases looks wherever it changed anything. Each look reads, of each tensor, one of kPhases
+// pieces, and a line in every eighth and every 64 KiB of it; the next look reads the next piece and
+// other lines. Tensors of 1 KiB at most are read whole.
+// Safe to look at from several threads at once.
+class WatchedTensors {
  public:
   static constexpr int kPhases = 64;
 
-  // Reads all of it. `tensor` is dense and on the CPU.
-  explicit WatchedTensor(const at::Tensor& tensor);
+  // Reads all of them. They are dense and on the CPU.
+  explicit WatchedTensors(at::TensorList tensors);
 
-  // Whether `tensor` lies where the one that was watched did.
-  bool lies_there(const at::Tensor& tensor) const {
-    return tensor.storage().unsafeGetStorageImpl() == identity_.storage;
-  }
-  // Whether `tensor` is the one that was watched, for all that can be known without reading it.
-  bool is(const at::Tensor& tensor) const;
-  // Whether its bytes are what they were, as far as look number `look` sees.
-  bool unchanged(uint64_t look) const;
-  // Whether the memory that was watched is gone.
-  bool expired() const { return storage_.expired(); }
+  // Whether `tensors` are those that are watched, for all that can be known without reading them.
+  bool are(at::TensorList tensors) const;
+  // Whether `tensors` lie where those that were watched did; false where there are none.
+  bool were(at::TensorList tensors) const;
+  // Whether their bytes are what they were, as far as the next look sees.
+  bool unchanged();
+  // Whether the memory of one is gone.
+  bool expired() const;
 
  private:
-  uint64_t phase_sum(int phase) const;
+  struct Watched {
+    // Holds the address: as long as it is held, no other storage has it.
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    TensorIdentity identity;
+    const void* data;
+    int64_t version;
 
-  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
-  TensorIdentity identity_;
-  const std::byte* data_;
-  size_t bytes_;
-  int64_t version_;
+    bool is(const at::Tensor& tensor) const;
+  };
+  struct Bytes {
+    const std::byte* data;
+    size_t count;
+  };
+
+  uint64_t sum_of(size_t phase) const;
+
+  std::vector<Watched> watched_;
+  std::vector<Bytes> bytes_;
+  // Of all tensors together, for each phase.
   std::array<uint64_t, kPhases> sums_{};
+  std::atomic<uint64_t> looks_{0};
 };
 
 }  // namespace cpuaccel::ops
