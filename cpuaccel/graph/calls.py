@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -64,6 +65,30 @@ class Call:
                 for each in leaves
             ),
             torch.get_autocast_dtype("cpu") if autocast else None,
+        )
+
+    @cached_property
+    def _tensors(self) -> tuple[TensorKind, ...] | None:
+        """The arguments of a call that brings tensors of the CPU alone, by place."""
+        args, kwargs = tree_unflatten(list(self.leaves), self.spec)
+        flat = tuple(each for each in args if isinstance(each, TensorKind))
+        is_plain = not kwargs and len(flat) == len(args)
+        return flat if is_plain and all(each.device.type == "cpu" for each in flat) else None
+
+    def is_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Say quickly whether it is `Call.of(args, kwargs)`; False where that takes longer."""
+        kinds = self._tensors
+        if kinds is None or kwargs or len(kinds) != len(args):
+            return False
+        autocast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        return autocast == self.autocast and all(
+            type(each) is Tensor
+            and each.is_cpu
+            and each.layout is torch.strided
+            and each.dtype == kind.dtype
+            and each.shape == kind.shape
+            and each.stride() == kind.stride
+            for each, kind in zip(args, kinds, strict=True)
         )
 
     def example(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

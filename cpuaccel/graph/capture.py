@@ -17,7 +17,7 @@ from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from cpuaccel import _native
-from cpuaccel.graph import choice, converted, regions, report, rewriting, torch_program
+from cpuaccel.graph import choice, converted, regions, report, rewriting, running, torch_program
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.calls import Call
 from cpuaccel.quant import lower
@@ -78,10 +78,11 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     else:
         arithmetic = "bf16" if _has_halves(model, graph.graph) else "fp32"
     written = _written_by(graph.graph)
+    run = running.runner(graph, args, kwargs)
     return Capture(
         graph,
         Call.of(args, kwargs),
-        _without_autocast(graph) if torch.is_autocast_enabled("cpu") else graph,
+        _without_autocast(run) if torch.is_autocast_enabled("cpu") else run,
         made,
         arithmetic,
         _attributes(graph, written),

@@ -10,13 +10,16 @@ import operator
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten, treespec_dumps, treespec_loads
+from torch.utils._pytree import tree_leaves, treespec_dumps, treespec_loads
 
 from cpuaccel.graph import torch_program
+from cpuaccel.graph.attributes import Tables
+from cpuaccel.graph.running import bound_region, unwrapping
 from cpuaccel.graph.translation import Refused
 
 if TYPE_CHECKING:
@@ -71,6 +74,18 @@ def _is_op(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) or target is operator.getitem
 
 
+Read = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A program's calls, on weights that it held."""
+
+    made_of: Tables
+    lines: list[Read]
+    results: Read
+
+
 class FlatProgram(nn.Module):
     """What `encode` returned, on `weights` by their names, which become its buffers."""
 
@@ -82,23 +97,40 @@ class FlatProgram(nn.Module):
             self._weights[int(number)] = _held(self, name, weights[name])
         self._inputs = list(facts["inputs"])
         self._given = len(self._weights) + len(self._inputs)
-        self._lines = [_line(*line) for line in facts["ops"]]
-        self._results = _reader(facts["outputs"])
-        self._forget = _last_uses(facts["ops"], facts["outputs"], self._given)
-        self._out_spec = treespec_loads(facts["out"])
+        self._ops = facts["ops"]
+        self._outputs = facts["outputs"]
+        self._forget = _last_uses(self._ops, self._outputs, self._given)
+        self._unwrap = unwrapping(treespec_loads(facts["out"]))
+        self._bound: _Bound | None = None
+        self._runs: list[list[int]] | None = None
+        """Where the times of ops go while they are asked for."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the program returns; arguments are those that it was exported for."""
+        bound = self._bound
+        if bound is None or not bound.made_of.are_as_before():
+            bound = self._bound = self._bind()
         values: list[Any] = [None] * self._given
-        for number, (owner, name) in self._weights.items():
-            values[number] = owner._buffers[name]
-        for number, leaf in zip(self._inputs, tree_flatten((args, kwargs))[0], strict=True):
+        for number, leaf in zip(self._inputs, tree_leaves((args, kwargs)), strict=True):
             values[number] = leaf
-        for line, forget in zip(self._lines, self._forget, strict=True):
+        for line, forget in zip(bound.lines, self._forget, strict=True):
             values.append(line(values))
             for number in forget:
                 values[number] = None
-        return tree_unflatten(self._results(values), self._out_spec)
+        return self._unwrap(bound.results(values))
+
+    def _bind(self) -> _Bound:
+        made_of = Tables([owner._buffers for owner, _ in self._weights.values()])
+        weights = {number: owner._buffers[name] for number, (owner, name) in self._weights.items()}
+        lines = [_line(name, args, named, weights) for name, args, named in self._ops]
+        if self._runs is not None:
+            runs = self._runs
+            lines = [_timed(line, runs, number == 0) for number, line in enumerate(lines)]
+        return _Bound(made_of, lines, _reader(self._outputs, weights))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is bound is bound again where it is copied to.
+        return {**self.__dict__, "_bound": None}
 
     @contextmanager
     def timed(self) -> Iterator[list[list[int]]]:
@@ -106,13 +138,11 @@ class FlatProgram(nn.Module):
 
         One thread alone may run it then.
         """
-        runs: list[list[int]] = []
-        lines = self._lines
-        self._lines = [_timed(line, runs, number == 0) for number, line in enumerate(lines)]
+        self._runs, self._bound = [], None
         try:
-            yield runs
+            yield self._runs
         finally:
-            self._lines = lines
+            self._runs = self._bound = None
 
 
 def _held(root: nn.Module, name: str, tensor: Tensor) -> tuple[nn.Module, str]:
@@ -127,14 +157,17 @@ def _held(root: nn.Module, name: str, tensor: Tensor) -> tuple[nn.Module, str]:
     return owner, last
 
 
-Read = Callable[[list[Any]], Any]
-
-
-def _line(name: str, args: Any, keywords: Mapping[str, Any]) -> Read:
+def _line(name: str, args: Any, keywords: Mapping[str, Any], weights: Mapping[int, Any]) -> Read:
     """Return a call of an op on values."""
     op = torch_program.op_of(name)
-    read = _reader(args)
-    named = [(key, _reader(value)) for key, value in keywords.items()]
+    is_region = op is torch.ops.cpuaccel.graph_region.default
+    if is_region and weights.keys() >= set(_numbers_in(args[1])):
+        inputs, constants, *texts = args
+        bound = bound_region(_reader(constants, weights)([]), *texts)
+        given = _reader(inputs, weights)
+        return lambda values: bound(given(values))
+    read = _reader(args, weights)
+    named = [(key, _reader(value, weights)) for key, value in keywords.items()]
     if not named:
         return lambda values: op(*read(values))
     return lambda values: op(*read(values), **{key: each(values) for key, each in named})
@@ -152,17 +185,20 @@ def _timed(line: Read, runs: list[list[int]], is_first: bool) -> Read:
     return run
 
 
-def _reader(value: Any) -> Read:
+def _reader(value: Any, weights: Mapping[int, Any]) -> Read:
     """Return what makes an argument of values, as written by torch_program."""
     if isinstance(value, list):
-        if not _numbers_in(value):
-            constants = [_reader(each)([]) for each in value]
+        if weights.keys() >= set(_numbers_in(value)):
+            constants = [_reader(each, weights)([]) for each in value]
             return lambda values: constants
-        readers = [_reader(each) for each in value]
+        readers = [_reader(each, weights) for each in value]
         return lambda values: [read(values) for read in readers]
     if isinstance(value, dict):
         if "value" in value:
             number = value["value"]
+            if number in weights:
+                weight = weights[number]
+                return lambda values: weight
             return lambda values: values[number]
         constant = torch_program.constant(value["torch"])
         return lambda values: constant

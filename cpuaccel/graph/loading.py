@@ -56,9 +56,10 @@ class Loaded(nn.Module):
                 others than those that the file was made for.
             RuntimeError: gradients are asked for.
         """
-        got = Call.of(args, kwargs)
-        if got != self._call:
-            args, kwargs = self._fitted(got, args, kwargs)
+        if not self._call.is_of(args, kwargs):
+            got = Call.of(args, kwargs)
+            if got != self._call:
+                args, kwargs = self._fitted(got, args, kwargs)
         if torch.is_grad_enabled() and any(
             isinstance(each, Tensor) and each.requires_grad
             for each in tree_flatten((args, kwargs))[0]

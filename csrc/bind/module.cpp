@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/plugin.h"
 #include "bind/max_isa.h"
+#include "bind/same_objects.h"
 #include "bind/step_times.h"
 #include "memory/allocator.h"
 #include "memory/machine.h"
@@ -378,6 +379,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("build_info", &build_info);
   module.def("cpu_features", &cpu_features);
   module.def("isa", [] { return isa_name(best_isa()); });
+  bind_same_objects(module);
   bind_step_times(module);
   module.def("torch_engine", &torch_engine,
              "The quantized engine of torch's that ours stands in for.");
