@@ -20,8 +20,8 @@ namespace cpuaccel::ops {
 enum class WeightForm { panels, pairs, bytes };
 
 // A weight is packed at its first use, and again when it has changed: it is looked at in every call
-// as those of graph regions are (WatchedTensors). What was made of one that is gone goes at the next
-// miss; least recently used goes where they take more than the capacity.
+// as those of graph regions are (WatchedTensors). What was made of one that is gone goes at the
+// next miss; least recently used goes where they take more than the capacity.
 class KeptWeights {
  public:
   static KeptWeights& instance();

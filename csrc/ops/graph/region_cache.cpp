@@ -92,7 +92,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
     hits_.fetch_add(1, std::memory_order_relaxed);  // another thread made it meanwhile
     return found;
   }
-  const auto is_dense = [](const at::Tensor& each) { return each.is_non_overlapping_and_dense(); };
+  const auto is_dense = [](const at::Tensor& tensor) {
+    return tensor.is_non_overlapping_and_dense();
+  };
   if (!weights && !std::all_of(constants.begin(), constants.end(), is_dense)) {
     throw std::runtime_error("weights that are not dense");
   }
@@ -133,8 +135,9 @@ RegionCache::Region& RegionCache::region_of(std::string_view text) {
 
 std::shared_ptr<RegionCache::Weights> RegionCache::find_weights(
     const Region& region, const std::vector<at::Tensor>& constants) {
-  const auto found = std::find_if(region.weights.begin(), region.weights.end(),
-                                  [&](const auto& weights) { return weights->watched.are(constants); });
+  const auto found =
+      std::find_if(region.weights.begin(), region.weights.end(),
+                   [&](const auto& weights) { return weights->watched.are(constants); });
   return found == region.weights.end() ? nullptr : *found;
 }
 
