@@ -107,8 +107,7 @@ struct Avx512VnniDot4 {
   template <int kVectors, bool kLimited>
   CPUACCEL_INLINE static Int bytes_of(const Int* rounded, const Quantizer& q) {
     constexpr int kSecond = kVectors > 1 ? 1 : 0, kFourth = kVectors > 3 ? 3 : 0;
-    const Int a =
-        _mm512_adds_epi16(_mm512_packs_epi32(rounded[0], rounded[kSecond]), q.zero_point);
+    const Int a = _mm512_adds_epi16(_mm512_packs_epi32(rounded[0], rounded[kSecond]), q.zero_point);
     Int b = a;
     if constexpr (kVectors > 2) {
       b = _mm512_adds_epi16(_mm512_packs_epi32(rounded[2], rounded[kFourth]), q.zero_point);

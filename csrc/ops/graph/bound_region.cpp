@@ -22,9 +22,9 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 
 // Keys for which a call of the op has nothing to do where no gradients are asked for.
-const auto kFallThrough = c10::DispatchKeySet({c10::DispatchKey::BackendSelect,
-                                               c10::DispatchKey::ADInplaceOrView}) |
-                          c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset;
+const auto kFallThrough =
+    c10::DispatchKeySet({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView}) |
+    c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset;
 
 bool needs_gradient(const Tensors& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
