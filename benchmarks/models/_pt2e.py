@@ -40,11 +40,7 @@ def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> 
 
 def optimized(job: Job) -> Runner:
     """`job` quantized, as `cpuaccel.optimize` has it."""
-    model = _converted(job, dynamic=False)
-    # What was exported says that it is in training, and refuses eval().
-    for module in model.modules():
-        module.training = False
-    return _compiled.optimized(model, job.x, torch.no_grad)
+    return _compiled.optimized(_converted(job, dynamic=False), job.x, torch.no_grad)
 
 
 def _converted(job: Job, dynamic: bool) -> Any:

@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from cpuaccel._arguments import checked_inputs
 from cpuaccel._prepack import matrix
-from cpuaccel.graph import archive, capture, exporting, kept_linears, report
+from cpuaccel.graph import archive, capture, exporting, kept_linears, modes, report
 from cpuaccel.graph.calls import Call
 from cpuaccel.graph.loading import PACKAGE
 from cpuaccel.graph.saving import checked_path
@@ -76,7 +76,7 @@ def _check(model: Any, path: str | os.PathLike[str]) -> Path:
     name = "cpuaccel.aot_compile"
     if not isinstance(model, nn.Module):
         raise TypeError(f"{name}: model: expected a torch.nn.Module, got {type(model).__name__}")
-    if model.training:
+    if modes.in_training(model):
         raise ValueError(
             f"{name}: model: expected one in eval mode (model.eval()), got one in training mode"
         )

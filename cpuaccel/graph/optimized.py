@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cpuaccel import _log, _native, config
-from cpuaccel.graph import kinds, known_ranks, report, trial
+from cpuaccel.graph import kinds, known_ranks, modes, report, trial
 from cpuaccel.graph.attributes import Attributes
 from cpuaccel.graph.capture import Capture, capture
 from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
@@ -51,7 +51,7 @@ class Optimized(nn.Module):
         super().__init__()
         self.model = model
         self.time_budget = time_budget
-        self.train(model.training)
+        self.training = modes.in_training(model)
         self._captured: dict[Hashable, _Captured] = {}
         self._refused: dict[Hashable, _Captured] = {}
         self._first: Verdict | None = None
@@ -116,6 +116,14 @@ class Optimized(nn.Module):
             self._name_expected(error, args, kwargs)
             raise
 
+    def train(self, mode: bool = True) -> Optimized:
+        """Set the mode of this and the model; one that torch.export made has the one that it has."""
+        if modes.is_exported(self.model):
+            self.training = mode
+            return self
+        super().train(mode)
+        return self
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Optimized:
         return Optimized(copy.deepcopy(self.model, memo), self.time_budget)
 
@@ -147,7 +155,7 @@ class Optimized(nn.Module):
     def _why_not(self) -> str:
         if not engine.is_enabled():
             return "cpuaccel is off"
-        if self.training or self.model.training:
+        if self.training or modes.in_training(self.model):
             return "training mode"
         if torch.is_grad_enabled() and any(each.requires_grad for each in self.parameters()):
             return "gradients may be asked for: call it under torch.no_grad()"

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from cpuaccel._arguments import checked_inputs
-from cpuaccel.graph import either, kinds
+from cpuaccel.graph import either, kinds, modes
 from cpuaccel.graph.optimized import TIME_BUDGET, Optimized
 
 
@@ -63,7 +63,7 @@ def _check_model(name: str, model: object) -> None:
         raise TypeError(
             f"cpuaccel.optimize: {name}: expected a torch.nn.Module, got {type(model).__name__}"
         )
-    if model.training:
+    if modes.in_training(model):
         raise ValueError(
             f"cpuaccel.optimize: {name}: expected one in eval mode (model.eval()), got one in"
             " training mode"

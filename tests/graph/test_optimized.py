@@ -56,6 +56,21 @@ def test_a_model_with_structured_results() -> None:
     assert len(made.regions) == 1
 
 
+def test_what_torch_export_made() -> None:
+    """It says that it is in training, whatever its graph is, and refuses to be told otherwise."""
+    net = _net()
+    with torch.no_grad():
+        exported = torch.export.export(net, (_x(),)).module()
+    optimized = cpuaccel.optimize(exported, (_x(),), time_budget=0)
+    _agree(optimized, net, _x())
+    assert optimized.verdict is not None
+    assert optimized.verdict.runs == "plan", optimized.verdict
+    assert not optimized.training
+    _agree(optimized.eval(), net, _x())
+    assert len(optimized.reports) == 1
+    assert cpuaccel.explain(optimized).rows
+
+
 def test_a_graph_modules_containers_stay_plain() -> None:
     class Nested(nn.Module):
         def __init__(self) -> None:
