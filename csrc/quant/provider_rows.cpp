@@ -41,6 +41,10 @@ bool plain_2d(const LayerWeight& layer) {
 bool is_linear(const LayerWeight& layer, const QuantCall& /*call*/) {
   return layer.shape.kind == LayerKind::linear;
 }
+bool rows_on_amx(const LayerWeight& layer, const QuantCall& call) {
+  constexpr int64_t kLeastRows = 8;
+  return is_linear(layer, call) && call.N >= kLeastRows && has_amx_arithmetic();
+}
 bool with_vnni(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return has_vnni(); }
 bool odd_depthwise(const LayerWeight& layer, const QuantCall& /*call*/) {
   return layer.shape.depthwise() && layer.shape.OC % 8 != 0;
@@ -94,6 +98,9 @@ constexpr std::array kRows{
     ProviderRow{Provider::own, tiny,
                 "one pixel, at most 10^6 multiply-adds: 1.16 times as fast as FBGEMM, 1.36 as "
                 "oneDNN"},
+    ProviderRow{Provider::onednn, rows_on_amx,
+                "linear of 8 rows or more, AMX: 109 us against 143 at 8x768x3072, 348 against 1433 "
+                "at 128x768x3072"},
     ProviderRow{
         Provider::fbgemm, is_linear,
         "linear: oneDNN is 0.38 times as fast at up to 8 rows, 0.86 at more; VNNI 40 us against "
