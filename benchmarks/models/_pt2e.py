@@ -1,10 +1,13 @@
 """PT2E's models, made by torchao for Inductor on x86: compiled by Inductor, or by our backend."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from benchmarks import _plugin
 from benchmarks._timing import Runner
 from benchmarks.models import _compiled, _peers
 from benchmarks.models._job import Job
@@ -17,7 +20,8 @@ def missing() -> str:
 
 def note() -> str:
     """How these models are made."""
-    return f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer, static, weights by channels"
+    made_by = f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer"
+    return f"{made_by}, static, weights by channels; ours with floats in fast math"
 
 
 def dynamic_note() -> str:
@@ -35,12 +39,20 @@ def with_inductor(job: Job, dynamic: bool = False) -> Runner:
 
 def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> Runner:
     """`job` quantized and compiled by our backend, or another."""
-    return _compiled.run_of(_converted(job, dynamic), job.x, backend, torch.no_grad)
+    within = _in_bf16 if backend == "cpuaccel" else torch.no_grad
+    return _compiled.run_of(_converted(job, dynamic), job.x, backend, within)
 
 
 def optimized(job: Job) -> Runner:
     """`job` quantized, as `cpuaccel.optimize` has it."""
-    return _compiled.optimized(_converted(job, dynamic=False), job.x, torch.no_grad)
+    return _compiled.optimized(_converted(job, dynamic=False), job.x, _in_bf16)
+
+
+@contextmanager
+def _in_bf16() -> Iterator[None]:
+    """What stays in floats multiplies in bf16, as it does in OpenVINO where the CPU has that."""
+    with torch.no_grad(), _plugin.fastmath():
+        yield
 
 
 def _converted(job: Job, dynamic: bool) -> Any:

@@ -12,5 +12,5 @@ def is_exported(module: nn.Module) -> bool:
 
 
 def in_training(module: nn.Module) -> bool:
-    """Say whether a call of `module` is one of training. The flag of what was exported is no say."""
+    """Say whether a call of `module` is one of training. What was exported has no say."""
     return module.training and not is_exported(module)

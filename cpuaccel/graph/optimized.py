@@ -117,7 +117,7 @@ class Optimized(nn.Module):
             raise
 
     def train(self, mode: bool = True) -> Optimized:
-        """Set the mode of this and the model; one that torch.export made has the one that it has."""
+        """Set the mode of this and of the model, if it has one: what torch.export made has not."""
         if modes.is_exported(self.model):
             self.training = mode
             return self

@@ -24,6 +24,8 @@ class Building {
   // are made of, and the memory of both is the program's own.
   virtual bool may_be_over(Id to, Id from) const = 0;
   virtual PackedWeights& packed() = 0;
+  // Whether layers of f32 are to multiply in bfloat16, with sums and results in f32.
+  virtual bool fast_math() const = 0;
 
   // Says that `to`, which lies as `desc` says from `offset` numbers on, is the memory of `from`, if
   // that may be: false, and nothing said, of what the program has to write elsewhere.

@@ -21,8 +21,8 @@ class CompiledProgram::Builder : public Building {
  public:
   Builder(const Program& program, std::span<const TensorDesc> inputs,
           std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
-          PackedWeights& packed)
-      : program_(program), packed_(packed) {
+          PackedWeights& packed, bool fast_math)
+      : program_(program), packed_(packed), fast_math_(fast_math) {
     for (size_t i = 0; i < program.inputs.size(); ++i) {
       places_.emplace(program.inputs[i], Slot{Place::input, i});
       descs_.emplace(program.inputs[i], inputs[i]);
@@ -60,7 +60,9 @@ class CompiledProgram::Builder : public Building {
       add_partition(*this, program_, partition);
     }
     if (steps_.size() > before) {  // what comes before the last brings its sources in order
-      steps_.back()->facts = facts_of(*this, partition);
+      auto& step = *steps_.back();
+      step.facts = facts_of(*this, partition);
+      step.facts.type = step.arithmetic.value_or(step.facts.type);
     }
     ++current_;
   }
@@ -133,6 +135,7 @@ class CompiledProgram::Builder : public Building {
            !aliases_.contains(from) && last != last_partition_.end() && last->second == current_;
   }
   PackedWeights& packed() override { return packed_; }
+  bool fast_math() const override { return fast_math_; }
   bool alias(Id to, Id from, const TensorDesc& desc, int64_t offset) override {
     if (places_.contains(to)) {
       return false;
@@ -234,6 +237,7 @@ class CompiledProgram::Builder : public Building {
 
   const Program& program_;
   PackedWeights& packed_;
+  bool fast_math_;
   std::unordered_map<Id, Slot> places_;
   std::unordered_map<Id, TensorDesc> descs_;
   std::unordered_map<Id, const void*> constants_;
@@ -248,9 +252,9 @@ class CompiledProgram::Builder : public Building {
 
 CompiledProgram::CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
                                  std::span<const TensorDesc> constants,
-                                 std::span<const void* const> constant_data,
-                                 PackedWeights& packed) {
-  Builder builder(program, inputs, constants, constant_data, packed);
+                                 std::span<const void* const> constant_data, PackedWeights& packed,
+                                 bool fast_math) {
+  Builder builder(program, inputs, constants, constant_data, packed, fast_math);
   for (size_t i = 0; i < program.partitions.size(); ++i) {
     builder.add_next();
   }
@@ -300,7 +304,7 @@ std::vector<std::string> why_not_compiled(const Program& program) {
   const std::vector<const void*> nowhere(program.all_constants().size(), nullptr);
   PackedWeights packed;
   CompiledProgram::Builder builder(program, traced(program.inputs), traced(program.all_constants()),
-                                   nowhere, packed);
+                                   nowhere, packed, false);
   std::vector<std::string> result;
   for (size_t i = 0; i < program.partitions.size(); ++i) {
     std::string why;

@@ -25,11 +25,11 @@ class StepWatch {
 class CompiledProgram {
  public:
   // `inputs` are in the program's order, `constants` in that of Program::all_constants;
-  // `constant_data` is read now.
+  // `constant_data` is read now. `fast_math`: layers of floats multiply in bfloat16.
   // Throws dnnl::error or std::runtime_error where oneDNN cannot do it.
   CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
                   std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
-                  PackedWeights& packed);
+                  PackedWeights& packed, bool fast_math = false);
 
   // In the program's order.
   const std::vector<TensorDesc>& outputs() const { return outputs_; }

@@ -189,6 +189,13 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
   return shaped;
 }
 
+// Layers of floats whose source and weights are rounded to bfloat16, the weights once.
+bool multiplies_in_bf16(const Building& building, const Layer& layer) {
+  return building.fast_math() && building.is_constant(layer.weights) &&
+         building.type(layer.src) == DataType::f32 && building.type(layer.dst) == DataType::f32 &&
+         building.type(layer.weights) == DataType::f32;
+}
+
 bool is_slow(const dnnl::primitive_desc_base& desc) {
   const std::string name = desc.impl_info_str();
   return name.starts_with("ref") || name.starts_with("gemm:ref");
@@ -196,8 +203,9 @@ bool is_slow(const dnnl::primitive_desc_base& desc) {
 
 // Throws dnnl::error where oneDNN has nothing.
 dnnl::primitive_desc_base choose_weights(Building& building, const Layer& layer,
-                                         const Shaped& shaped, const dnnl::primitive_attr& attr) {
-  const auto plain = memory_desc(building.type(layer.weights), shaped.weights);
+                                         const Shaped& shaped, const dnnl::primitive_attr& attr,
+                                         DataType weights_type) {
+  const auto plain = memory_desc(weights_type, shaped.weights);
   if (!building.is_constant(layer.weights)) {
     return shaped.make(plain, attr);
   }
@@ -205,6 +213,9 @@ dnnl::primitive_desc_base choose_weights(Building& building, const Layer& layer,
   const auto best = shaped.make({shaped.weights.sizes, type, memory::format_tag::any}, attr);
   // Weights that are packed for other sizes already serve, if the same code runs on them.
   for (const auto& layout : building.packed().layouts(layer.weights)) {
+    if (layout.get_data_type() != type) {
+      continue;
+    }
     if (layout == best.query_md(dnnl::query::weights_md)) {
       return best;
     }
@@ -224,6 +235,12 @@ dnnl::primitive_desc_base choose_weights(Building& building, const Layer& layer,
 
 bool add_layer(Building& building, const Layer& layer) {
   Id src = layer.src;
+  const bool fast = multiplies_in_bf16(building, layer);
+  if (fast) {
+    const TensorDesc lies = building.desc(src);
+    src = building.new_value(DataType::bf16);
+    add_copy(building, layer.src, src, lies);
+  }
   const auto shaped = layer.kind == Layer::Kind::convolution
                           ? shape_convolution(building, layer, src)
                           : shape_matmul(building, layer, src);
@@ -265,7 +282,8 @@ bool add_layer(Building& building, const Layer& layer) {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attr.set_post_ops(post_ops);
 
-  const auto desc = choose_weights(building, layer, *shaped, attr);
+  const auto desc = choose_weights(building, layer, *shaped, attr,
+                                   fast ? DataType::bf16 : building.type(layer.weights));
   if (is_slow(desc)) {
     return false;
   }
@@ -294,6 +312,9 @@ bool add_layer(Building& building, const Layer& layer) {
   step->outputs = {layer.dst};
   step->output_descs = {shaped->result};
   step->over = over;
+  if (fast) {
+    step->arithmetic = DataType::bf16;
+  }
   building.add(std::move(step));
   return true;
 }

@@ -24,6 +24,8 @@ class Step {
   // The input over which the first output is written: both get the same memory.
   std::optional<Id> over;
   StepFacts facts;
+  // What it multiplies in, where that is not its source's type.
+  std::optional<DataType> arithmetic;
 
   // Whose code runs, and its name for that; it may be known after a run only.
   virtual std::string kernel() const = 0;

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from contextlib import contextmanager
 
 import pytest
@@ -71,7 +72,9 @@ def test_dynamic_lengths_end_to_end(tmp_path, capsys):
     assert [row["name"] for row in document["rows"]] == ["1 x 9", "1 x 17"]
     printed = capsys.readouterr().out
     assert "cpuaccel+dynamic: 1 compilations of the graph" in printed
-    assert "2 in the first pass over the sizes, 0 in the second" in " ".join(printed.split())
+    # Pieces for a length: two, or four where this CPU's table leaves attention to torch.
+    passes = r"pieces made ready: [24] in the first pass over the sizes, 0 in the second"
+    assert re.search(passes, " ".join(printed.split()))
 
 
 def test_cold_compiles_end_to_end(tmp_path, capsys):

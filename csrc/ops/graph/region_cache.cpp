@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/isa.h"
 #include "ops/graph/prepare.h"
+#include "ops/matmul/fastmath.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -57,7 +59,7 @@ RegionCache::RegionCache() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
 std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
                                                      const std::vector<at::Tensor>& inputs,
                                                      const std::vector<at::Tensor>& constants) {
-  Shape shape{{}, at::get_num_threads()};
+  Shape shape{{}, at::get_num_threads(), fastmath_on() && has_bf16_arithmetic()};
   shape.inputs.reserve(inputs.size());
   for (const auto& input : inputs) {
     shape.inputs.push_back(describe(input));
@@ -106,7 +108,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
   std::shared_ptr<const ReadyProgram> ready;
   std::string why_not;
   try {
-    ready = compile(region, *weights, shape.inputs, constants);
+    ready = compile(region, *weights, shape, constants);
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) {
       throw;  // there may be some next time
@@ -155,9 +157,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::find(const Weights* weights, co
   return found->ready;
 }
 
-std::shared_ptr<const ReadyProgram> RegionCache::compile(
-    const Region& region, const Weights& weights, const std::vector<graph::TensorDesc>& inputs,
-    const std::vector<at::Tensor>& constants) {
+std::shared_ptr<const ReadyProgram> RegionCache::compile(const Region& region,
+                                                         const Weights& weights, const Shape& shape,
+                                                         const std::vector<at::Tensor>& constants) {
   // What is kept outlives the modes of this call.
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
@@ -173,8 +175,8 @@ std::shared_ptr<const ReadyProgram> RegionCache::compile(
     descs.push_back(describe(constant));
     data.push_back(constant.const_data_ptr());
   }
-  ready->compiled_ = std::make_unique<graph::CompiledProgram>(region.program, inputs, descs, data,
-                                                              *ready->packed_);
+  ready->compiled_ = std::make_unique<graph::CompiledProgram>(
+      region.program, shape.inputs, descs, data, *ready->packed_, shape.fast_math);
   const auto& read = ready->compiled_->reads_constant();
   for (size_t i = 0; i < read.size(); ++i) {
     auto& prepared = ready->prepared_[i];

@@ -72,6 +72,7 @@ class RegionCache {
   struct Shape {
     std::vector<graph::TensorDesc> inputs;
     int threads;
+    bool fast_math;
     bool operator==(const Shape&) const = default;
   };
   // Programs compiled on one set of weights.
@@ -103,7 +104,7 @@ class RegionCache {
   // Null if there is none. Throws the reason of one that does not compile.
   std::shared_ptr<const ReadyProgram> find(const Weights* weights, const Shape& shape);
   static std::shared_ptr<const ReadyProgram> compile(const Region& region, const Weights& weights,
-                                                     const std::vector<graph::TensorDesc>& inputs,
+                                                     const Shape& shape,
                                                      const std::vector<at::Tensor>& constants);
   void drop(const std::shared_ptr<Weights>& weights);
   // Those whose tensors are gone, and those that were `constants` before they were written to.
