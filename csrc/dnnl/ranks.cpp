@@ -27,6 +27,12 @@ Known& known() {
   return instance;
 }
 
+// All that decides which implementations oneDNN has.
+std::string name_of(const Problem& problem) {
+  return to_string(problem) + (problem.bias ? " bias" : "") +
+         (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa);
+}
+
 std::string shown(const RankTrial& trial) {
   char text[32];
   std::snprintf(text, sizeof(text), " %.1f us", trial.seconds * 1e6);
@@ -61,7 +67,7 @@ Problem fastest(Problem problem) {
   if (!g_timing.load(std::memory_order_relaxed)) {
     return problem;
   }
-  const std::string name = to_string(problem) + " i" + std::to_string(problem.isa);
+  const std::string name = name_of(problem);
   auto& all = known();
   {
     const std::scoped_lock lock(all.mutex);

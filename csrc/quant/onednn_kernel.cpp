@@ -201,8 +201,7 @@ class OnednnKernel final : public Kernel {
       asked.bias = true;
     }
     try {
-      asked = call.timed ? dl::fastest(asked) : asked;
-      bound->primitive = cache.get(asked);
+      bound->primitive = call.timed ? fastest_of(asked) : cache.get(asked);
     } catch (const dnnl::error& error) {
       if (log_enabled()) {
         log_decision("oneDNN refuses " + dl::to_string(problem) + ": " + error.what());
@@ -220,6 +219,23 @@ class OnednnKernel final : public Kernel {
     }
     last_.store(bound, std::memory_order_release);
     return bound;
+  }
+
+  // Gives `asked` the rank that was the fastest; oneDNN's own choice where a file names one that
+  // there is not.
+  static std::shared_ptr<const dl::Primitive> fastest_of(dl::Problem& asked) {
+    auto& cache = dl::PrimitiveCache::instance();
+    const auto ranked = dl::fastest(asked);
+    if (ranked.rank != 0) {
+      try {
+        auto primitive = cache.get(ranked);
+        asked = ranked;
+        return primitive;
+      } catch (const dnnl::error& error) {
+        log_decision("oneDNN has no " + dl::to_string(ranked) + ": " + error.what());
+      }
+    }
+    return cache.get(asked);
   }
 
   std::shared_ptr<const dl::PackedWeights> packed_for(const dl::Problem& problem,
