@@ -10,7 +10,6 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +31,7 @@ from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
 from benchmarks.models import _float_models
 from benchmarks.models._compiled import backend_missing
+from benchmarks.models._process import result_of
 
 MODELS = ("resnet50", "bert-base", "resnet18-int8")
 ENGINES = ("inductor", "cpuaccel")
@@ -112,29 +112,19 @@ def _parts(runs: list[dict[str, Any]]) -> str:
 
 def _in_a_process(name: str, engine: str, threads: int | None) -> dict[str, Any]:
     """What `_first_call` returns in a fresh process, whose folder for caches is fresh too."""
-    command = [sys.executable, "-m", "benchmarks.models.cold_compile"]
-    command += ["--models", name, "--inside", engine]
-    command += ["--threads", str(threads)] if threads else []
+    arguments = ["--models", name, "--inside", engine]
+    arguments += ["--threads", str(threads)] if threads else []
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             # Compilers that work beside this process are no children whose time can be read.
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
-            **os.environ,
+            "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
             "TORCHINDUCTOR_CACHE_DIR": folder,
             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
             "CPUACCEL": "1" if engine == "cpuaccel" else "0",
         }
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=Path(__file__).resolve().parents[2],
-            capture_output=True,
-            text=True,
+        return result_of(
+            "benchmarks.models.cold_compile", arguments, environment, f"{name} on {engine}"
         )
-    if done.returncode:
-        raise RuntimeError(f"{name} on {engine}:\n{done.stderr}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
 
 
 # What runs in the process

@@ -11,9 +11,7 @@ Run as `python -m benchmarks.models.saved_load` from a checkout's root.
 import argparse
 import copy
 import json
-import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +33,7 @@ from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
 from benchmarks.models import _float_models
 from benchmarks.models._compiled import backend_missing
+from benchmarks.models._process import result_of
 
 MODELS = ("mobilenet_v2", "resnet18", "mobilenet_v2-int8", "resnet18-int8")
 WAYS = ("optimize", "load", "load + run", "optimize again", "load + run again")
@@ -103,20 +102,11 @@ def _measure(reports: dict[str, Report], options: argparse.Namespace) -> None:
 
 
 def _in_a_process(inside: str, name: str, file: Path, threads: int | None) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.models.saved_load", "--models", name]
-    command += ["--inside", inside, "--file", str(file)]
-    command += ["--threads", str(threads)] if threads else []
-    done = subprocess.run(
-        command,
-        env={**os.environ, "CPUACCEL": "1"},
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
+    arguments = ["--models", name, "--inside", inside, "--file", str(file)]
+    arguments += ["--threads", str(threads)] if threads else []
+    return result_of(
+        "benchmarks.models.saved_load", arguments, {"CPUACCEL": "1"}, f"{inside} of {name}"
     )
-    if done.returncode:
-        raise RuntimeError(f"{inside} of {name}:\n{done.stderr}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
 
 
 # What runs in the process

@@ -12,33 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
-from graph._compiled import Lambda, needs_onednn, randomized
+from graph._compiled import Lambda, needs_onednn
+from graph._structured import image as _x
+from graph._structured import net as _net
 
 pytestmark = needs_onednn
-
-
-class _Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 16, 3, padding=1)
-        self.norm = nn.BatchNorm2d(16)
-        self.linear = nn.Linear(16, 10)
-
-    def forward(self, x: Tensor, scale: float = 1.0) -> dict[str, Tensor]:
-        x = F.silu(self.norm(self.conv(x)))
-        return {"scores": self.linear(F.adaptive_avg_pool2d(x, 1).flatten(1)) * scale}
-
-
-def _net() -> _Net:
-    torch.manual_seed(0)
-    net = randomized(_Net()).eval()
-    assert isinstance(net, _Net)
-    return net
-
-
-def _x(batch: int = 2) -> Tensor:
-    torch.manual_seed(1)
-    return torch.randn(batch, 3, 12, 12)
 
 
 def _agree(optimized: nn.Module, net: nn.Module, *args: Any, **kwargs: Any) -> None:

@@ -20,34 +20,14 @@ from torch.utils._pytree import tree_leaves
 
 import cpuaccel
 from cpuaccel.graph import archive
-from graph._compiled import Lambda, Net, needs_onednn, randomized
+from graph._compiled import Lambda, Net, needs_onednn
+from graph._structured import image as _x
+from graph._structured import net as _net
 from graph.test_int8 import converted
 
 pytestmark = needs_onednn
 
 _FACTS = "extra/cpuaccel.json"
-
-
-class _Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 16, 3, padding=1)
-        self.norm = nn.BatchNorm2d(16)
-        self.linear = nn.Linear(16, 10)
-
-    def forward(self, x: Tensor, scale: float = 1.0) -> dict[str, Tensor]:
-        x = F.silu(self.norm(self.conv(x)))
-        return {"scores": self.linear(F.adaptive_avg_pool2d(x, 1).flatten(1)) * scale}
-
-
-def _net() -> nn.Module:
-    torch.manual_seed(0)
-    return randomized(_Net()).eval()
-
-
-def _x(batch: int = 2) -> Tensor:
-    torch.manual_seed(1)
-    return torch.randn(batch, 3, 12, 12)
 
 
 def _int8() -> tuple[nn.Module, Tensor]:
