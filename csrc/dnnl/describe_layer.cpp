@@ -1,4 +1,5 @@
 #include "dnnl/describe.h"
+#include "dnnl/faults.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
@@ -131,8 +132,13 @@ dnnl::primitive_desc_base described(const Problem& p) {
 }  // namespace
 
 dnnl::primitive_desc_base describe(const Problem& p) {
+  int64_t pixels = 1;
+  for (int i = 0; i < p.spatial; ++i) {
+    pixels *= p.dst[static_cast<size_t>(i)];
+  }
   auto desc = described(p);
-  for (int i = 0; i < p.rank; ++i) {
+  int rank = p.rank;
+  while (writes_past_results(desc.impl_info_str(), pixels) || rank-- > 0) {
     dnnl::error::wrap_c_api(dnnl_primitive_desc_next_impl(desc.get()),
                             "oneDNN has no further implementation");
   }

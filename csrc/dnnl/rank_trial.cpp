@@ -48,7 +48,7 @@ class Data {
         src_(static_cast<size_t>(volume(problem.N, problem.IC, problem.src, problem.spatial))),
         before_(static_cast<size_t>(volume(problem.N, problem.OC, problem.dst, problem.spatial)) *
                 (problem.f32_dst ? sizeof(float) : 1)),
-        dst_(before_.size()),
+        guarded_dst_(before_.size() + 2 * kGuard),
         scales_(static_cast<size_t>(problem.OC)),
         bias_(scales_.size()) {
     std::mt19937 random(kSeed);
@@ -81,7 +81,8 @@ class Data {
   // Seconds of one run of `candidate`, whose results then stand in dst().
   double run(const Candidate& candidate) {
     using Clock = std::chrono::steady_clock;
-    std::copy(before_.begin(), before_.end(), dst_.begin());
+    std::fill(guarded_dst_.begin(), guarded_dst_.end(), kGuardByte);
+    std::copy(before_.begin(), before_.end(), guarded_dst_.begin() + kGuard);
     Arguments arguments;
     arguments.src = src_.data();
     arguments.weights = candidate.weights->data();
@@ -89,17 +90,26 @@ class Data {
     arguments.scales = scales_.data();
     arguments.src_zero_point = problem_.src_zero_point ? kSrcZeroPoint : 0;
     arguments.dst_zero_point = problem_.dst_zero_point ? kDstZeroPoint : 0;
-    arguments.dst = dst_.data();
+    arguments.dst = guarded_dst_.data() + kGuard;
     const auto start = Clock::now();
     candidate.primitive->execute(arguments);
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  const std::vector<uint8_t>& dst() const { return dst_; }
+  // The results, and before and behind them what was there.
+  const std::vector<uint8_t>& guarded_dst() const { return guarded_dst_; }
+  bool wrote_elsewhere() const {
+    const auto is_other = [](uint8_t byte) { return byte != kGuardByte; };
+    return std::any_of(guarded_dst_.begin(), guarded_dst_.begin() + kGuard, is_other) ||
+           std::any_of(guarded_dst_.end() - kGuard, guarded_dst_.end(), is_other);
+  }
 
  private:
+  static constexpr ptrdiff_t kGuard = 64 * 1024;
+  static constexpr uint8_t kGuardByte = 0x5a;
+
   const Problem& problem_;
-  std::vector<uint8_t> src_, before_, dst_;
+  std::vector<uint8_t> src_, before_, guarded_dst_;
   std::vector<int8_t> weights_;
   std::vector<float> scales_, bias_;
 };
@@ -138,9 +148,9 @@ std::vector<RankTrial> try_ranks(const Problem& problem) {
   for (auto& candidate : candidates) {
     data.run(candidate);
     if (expected.empty()) {
-      expected = data.dst();
+      expected = data.guarded_dst();
     }
-    candidate.trial.is_same = data.dst() == expected;
+    candidate.trial.is_same = data.guarded_dst() == expected && !data.wrote_elsewhere();
     candidate.trial.seconds = std::numeric_limits<double>::infinity();
   }
   double fastest = std::numeric_limits<double>::infinity(), spent = 0;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "dnnl/faults.h"
 #include "graph/engine.h"
 #include "graph/primitive_step.h"
 
@@ -99,10 +101,19 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
   const auto dst_desc = memory_desc(building.type(layer.dst), shaped.dst);
   const auto bias = layer.bias ? memory_desc(building.type(*layer.bias), building.desc(*layer.bias))
                                : memory::desc();
-  shaped.make = [=](const memory::desc& weights, const dnnl::primitive_attr& attr) {
-    return dnnl::convolution_forward::primitive_desc(
+  const int64_t pixels =
+      std::accumulate(dst.begin() + 2, dst.end(), int64_t{1}, std::multiplies<>());
+  shaped.make = [=](const memory::desc& weights,
+                    const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
+    dnnl::convolution_forward::primitive_desc desc(
         engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, src_desc,
         weights, bias, dst_desc, strides, dilations, begin, end, attr);
+    while (dnnl_layer::writes_past_results(desc.impl_info_str(), pixels)) {
+      if (!desc.next_impl()) {
+        throw std::runtime_error("oneDNN has no implementation that is right for this size");
+      }
+    }
+    return desc;
   };
   return shaped;
 }
