@@ -16,7 +16,7 @@ _module = _native.native()
 
 needs_attention = pytest.mark.skipif(
     _module is None or _module.cpu_vendor() != "AuthenticAMD",
-    reason="by choice.csv attention of floats stays torch's on CPUs of this vendor",
+    reason="attention was not measured on CPUs of this vendor",
 )
 
 WIDTH, HEADS = 48, 3

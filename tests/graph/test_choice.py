@@ -111,6 +111,8 @@ def test_the_table_has_a_row_for_everything() -> None:
     machines = {(row.vendor, row.isa) for row in rows}
     for vendor, isa in machines:
         for family in _MEASURED:
+            if family == "attention" and vendor != "AuthenticAMD":
+                continue  # our kernel is left there before the table is asked
             layers = family in choice.LAYER_FAMILIES
             for place in ("alone", "chain") if layers else choice.PLACES:
                 for dtype in ("f32", "bf16"):
