@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import cpuaccel
 from cpuaccel import config as live
 
-_ANY_TEXT = ("matmul_table",)  # a path: nothing is wrong before it is opened
+_ANY_TEXT = ("matmul_table", "ranks")  # paths: nothing is wrong before it is opened
 VARIABLES = [(option.name, variable) for option in live.OPTIONS for variable in option.env]
 
 
@@ -139,8 +139,8 @@ def test_set_before_the_engine_is_loaded_is_kept() -> None:
 def test_what_no_engine_takes_may_change_too() -> None:
     config = _fresh()
     config.attach(lambda setter, value: pytest.fail(f"{setter} got {value}"))
-    config.set("deterministic", True)
-    assert config.get("deterministic") is True
+    config.set("ranks", "a file")
+    assert config.get("ranks") == "a file"
     with pytest.raises(ValueError, match="is read from CPUACCEL when torch is imported"):
         config.set("enabled", False)
 
