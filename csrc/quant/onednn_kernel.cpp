@@ -228,9 +228,10 @@ class OnednnKernel final : public Kernel {
     const auto ranked = dl::fastest(asked);
     if (ranked.rank != 0) {
       try {
-        auto primitive = cache.get(ranked);
-        asked = ranked;
-        return primitive;
+        if (auto primitive = cache.get(ranked); !primitive->is_reference()) {
+          asked = ranked;
+          return primitive;
+        }
       } catch (const dnnl::error& error) {
         log_decision("oneDNN has no " + dl::to_string(ranked) + ": " + error.what());
       }

@@ -107,7 +107,7 @@ def test_packed_weights_are_in_it_once(package: Path) -> None:
     assert plain not in whole
 
 
-def test_of_another_cpus_panels(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_another_cpus_panels(package: Path, tmp_path: Path) -> None:
     """The same package where lesser instructions are in use."""
     expected = _net()(_x())["scores"]
     code = f"""
@@ -120,6 +120,7 @@ print([name for name in cpuaccel.stats()["fallbacks"] if "packed again" in name]
     environment = {**os.environ, "CPUACCEL_MAX_ISA": "avx2"}
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
+        cwd=tmp_path,  # not where the sources are
         capture_output=True,
         text=True,
         env=environment,

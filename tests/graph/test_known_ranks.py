@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import cpuaccel
 from benchmarks._quantize import calibrate, convert
-from cpuaccel import _explain_steps, _native, config
+from cpuaccel import _native, config
 from cpuaccel.graph import known_ranks
 from graph._compiled import needs_onednn
 
@@ -70,7 +70,7 @@ def test_what_was_timed_is_kept_and_read_again(file: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 15])
 @pytest.mark.usefixtures("file")
-def test_each_rank_runs(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_rank_runs(rank: int) -> None:
     model, x = _model()
     expected = model(x)
     cpuaccel.optimize(model, (x,), time_budget=0)
@@ -80,11 +80,6 @@ def test_each_rank_runs(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
     assert _native.load().known_ranks() == dict.fromkeys(names, rank)
     # Of what is named here, not found: each rounds as it does. There is no 15th.
-    monkeypatch.setattr(_explain_steps, "_SECONDS", 0.01)
-    (plan,) = cpuaccel.explain(optimized, (x,)).plans
-    kernels = [step.kernel for step in plan.steps if step.kinds == "q_conv"]
-    assert len(kernels) == 2
-    assert all(kernel.startswith("onednn ") for kernel in kernels)
     quantum = float(expected.unique().diff().min())
     assert float((optimized(x) - expected).abs().max()) < 1.5 * quantum
 
