@@ -24,6 +24,12 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
+def user_folder(variable: str, otherwise: str) -> Path:
+    """Return this package's folder in the one that an XDG variable names, or in `~/otherwise`."""
+    base = os.environ.get(variable) or Path.home() / otherwise
+    return Path(base) / "cpuaccel"
+
+
 def cmake_prefix_path() -> str:
     """Return what `cmake -DCMAKE_PREFIX_PATH` is given to find the package `cpuaccel`.
 

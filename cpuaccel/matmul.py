@@ -7,13 +7,13 @@ row stays with torch's own kernels.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cpuaccel import _table, config
+from cpuaccel._files import user_folder
 from cpuaccel._native import Native, native
 
 __all__ = ["TABLE", "MatmulRow", "own_table", "read", "write"]
@@ -68,8 +68,7 @@ def own_table() -> Path:
     named = str(config.get("matmul_table"))
     if named:
         return Path(named)
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "cpuaccel" / "matmul.csv"
+    return user_folder("XDG_CONFIG_HOME", ".config") / "matmul.csv"
 
 
 def read(path: Path) -> list[MatmulRow]:

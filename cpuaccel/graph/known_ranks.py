@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import os
 import platform
 import threading
 import warnings
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import cpuaccel
 from cpuaccel import _log, _native, _table, config
+from cpuaccel._files import user_folder
 
 _MOST_RANKS = 16
 
@@ -41,8 +41,7 @@ def path() -> Path:
     named = str(config.get("ranks"))
     if named:
         return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "cpuaccel" / f"ranks-{_digest()}.csv"
+    return user_folder("XDG_CACHE_HOME", ".cache") / f"ranks-{_digest()}.csv"
 
 
 def recall() -> None:

@@ -132,10 +132,7 @@ dnnl::primitive_desc_base described(const Problem& p) {
 }  // namespace
 
 dnnl::primitive_desc_base describe(const Problem& p) {
-  int64_t pixels = 1;
-  for (int i = 0; i < p.spatial; ++i) {
-    pixels *= p.dst[static_cast<size_t>(i)];
-  }
+  const int64_t pixels = volume(p.dst, p.spatial);
   auto desc = described(p);
   int rank = p.rank;
   while (writes_past_results(desc.impl_info_str(), pixels) || rank-- > 0) {

@@ -1,6 +1,8 @@
 #include "dnnl/problem.h"
 
 #include <bit>
+#include <functional>
+#include <numeric>
 
 #include "dnnl/mix.h"
 
@@ -16,6 +18,10 @@ std::string joined(const std::array<int64_t, 3>& dims, int count) {
 }
 
 }  // namespace
+
+int64_t volume(const std::array<int64_t, 3>& sizes, int spatial) {
+  return std::accumulate(sizes.begin(), sizes.begin() + spatial, int64_t{1}, std::multiplies<>());
+}
 
 size_t hash(const Problem& p) noexcept {
   size_t seed = 0;

@@ -50,6 +50,9 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+// The product of the first `spatial` entries of one of its arrays.
+int64_t volume(const std::array<int64_t, 3>& sizes, int spatial);
+
 size_t hash(const Problem& problem) noexcept;
 
 // For logs: "conv u8s8u8 n1 ic64 oc64 g1 src56x56 k3x3 s1x1 ...".

@@ -5,7 +5,6 @@
 #include <memory>
 #include <random>
 
-#include "base/scratch.h"
 #include "dnnl/primitive.h"
 #include "dnnl/ranks.h"
 #include "dnnl/weights.h"
@@ -27,13 +26,6 @@ bool is_exact(const Primitive& primitive) {
   return name.find("vnni") != std::string::npos || name.find("amx") != std::string::npos;
 }
 
-int64_t volume(int64_t N, int64_t C, const std::array<int64_t, 3>& sizes, int spatial) {
-  for (int i = 0; i < spatial; ++i) {
-    N *= sizes[static_cast<size_t>(i)];
-  }
-  return N * C;
-}
-
 struct Candidate {
   RankTrial trial;
   std::unique_ptr<const Primitive> primitive;
@@ -45,17 +37,14 @@ class Data {
  public:
   explicit Data(const Problem& problem)
       : problem_(problem),
-        src_(static_cast<size_t>(volume(problem.N, problem.IC, problem.src, problem.spatial))),
-        before_(static_cast<size_t>(volume(problem.N, problem.OC, problem.dst, problem.spatial)) *
+        src_(static_cast<size_t>(problem.N * problem.IC * volume(problem.src, problem.spatial))),
+        before_(static_cast<size_t>(problem.N * problem.OC * volume(problem.dst, problem.spatial)) *
                 (problem.f32_dst ? sizeof(float) : 1)),
         guarded_dst_(before_.size() + 2 * kGuard),
         scales_(static_cast<size_t>(problem.OC)),
         bias_(scales_.size()) {
     std::mt19937 random(kSeed);
-    int64_t terms = problem.IC / problem.groups;
-    for (int i = 0; i < problem.spatial; ++i) {
-      terms *= problem.kernel[static_cast<size_t>(i)];
-    }
+    const int64_t terms = problem.IC / problem.groups * volume(problem.kernel, problem.spatial);
     weights_.resize(static_cast<size_t>(problem.OC * terms));
     for (auto& value : src_) {
       value = static_cast<uint8_t>(random());

@@ -36,10 +36,7 @@ memory::desc plain_weights_desc(const Problem& p) {
   if (p.kind == Kind::matmul) {
     return {{p.IC, p.OC}, memory::data_type::s8, memory::dims{1, p.IC}};
   }
-  int64_t taps = 1;
-  for (int i = 0; i < p.spatial; ++i) {
-    taps *= p.kernel[static_cast<size_t>(i)];
-  }
+  const int64_t taps = volume(p.kernel, p.spatial);
   const int64_t oc = p.OC / p.groups;
   const int64_t ic = p.IC / p.groups;
   memory::dims dims, strides;
