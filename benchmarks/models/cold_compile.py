@@ -20,27 +20,23 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from torch import Tensor, nn
+from torch import nn
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import _machine, _torchvision
+from benchmarks import _machine
 from benchmarks._arguments import add_some, names, positive
-from benchmarks._quantize import calibrate, convert, quiet
+from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
-from benchmarks.models import _float_models
+from benchmarks.models import _named
 from benchmarks.models._compiled import backend_missing
 from benchmarks.models._process import result_of
 
 MODELS = ("resnet50", "bert-base", "resnet18-int8")
 ENGINES = ("inductor", "cpuaccel")
 
-_INT8 = "-int8"
 _CLOCKS = ("wall", "cpu")
-_TOKENS = 128
-
-Built = tuple[nn.Module, Tensor]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -49,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         for name in options.models:
-            _float_models.check(name.removesuffix(_INT8))
+            _named.check(name)
     except ValueError as error:
         parser.error(str(error))
     if options.threads:
@@ -87,7 +83,9 @@ def _measure(
         task = progress.add_task("", total=len(options.models) * options.rounds)
         for name in options.models:
             progress.update(task, description=name)
-            chosen = [each for each in engines if each == "cpuaccel" or not name.endswith(_INT8)]
+            chosen = [
+                each for each in engines if each == "cpuaccel" or not name.endswith(_named.INT8)
+            ]
             found: dict[str, list[dict[str, Any]]] = {engine: [] for engine in chosen}
             for _ in range(options.rounds):
                 for engine in chosen:
@@ -133,7 +131,7 @@ def _in_a_process(name: str, engine: str, threads: int | None) -> dict[str, Any]
 def _first_call(name: str, engine: str) -> dict[str, Any]:
     """Seconds of the first call of `name` compiled on `engine`, by each clock and in parts."""
     with quiet(), torch.inference_mode():
-        model, x = _build(name)
+        model, x = _build(name), _named.inputs(name, 1)
         compiled: Any = torch.compile(model, backend=engine, dynamic=False)
         begin = {clock: read() for clock, read in _READ.items()}
         compiled(x)
@@ -141,15 +139,13 @@ def _first_call(name: str, engine: str) -> dict[str, Any]:
     return {**taken, "parts": _parts_of(taken["wall"])}
 
 
-def _build(name: str) -> Built:
-    if not name.endswith(_INT8):
-        return _float_models.build(name), _float_models.inputs(name, 1, _TOKENS)
+def _build(name: str) -> nn.Module:
+    model = _named.build(name)
+    if not name.endswith(_named.INT8):
+        return model
     import cpuaccel
 
-    name = name.removesuffix(_INT8)
-    x = _torchvision.images(name, 1)
-    converted = convert(calibrate(_torchvision.build(name), [x]), "x86", plugin=True)
-    return cpuaccel.quant.lower(converted), x
+    return cpuaccel.quant.lower(model)
 
 
 def _cpu() -> float:

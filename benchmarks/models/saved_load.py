@@ -22,25 +22,22 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from torch import Tensor, nn
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import _machine, _torchvision
+from benchmarks import _machine
 from benchmarks._arguments import names, positive
-from benchmarks._quantize import calibrate, convert, quiet
+from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
-from benchmarks.models import _float_models
+from benchmarks.models import _named
 from benchmarks.models._compiled import backend_missing
 from benchmarks.models._process import result_of
 
 MODELS = ("mobilenet_v2", "resnet18", "mobilenet_v2-int8", "resnet18-int8")
 WAYS = ("optimize", "load", "load + run", "optimize again", "load + run again")
 
-_INT8 = "-int8"
 _CLOCKS = ("wall", "cpu")
-_TOKENS = 128
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -49,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         for name in options.models:
-            _float_models.check(name.removesuffix(_INT8))
+            _named.check(name)
     except ValueError as error:
         parser.error(str(error))
     if options.threads:
@@ -116,7 +113,7 @@ def _optimize(name: str, file: Path) -> dict[str, Any]:
     import cpuaccel
 
     with quiet(), torch.no_grad():
-        model, x = _build(name)
+        model, x = _named.build(name), _named.inputs(name, 1)
         clock = _Clock()
         optimized = cpuaccel.optimize(model, (x,), time_budget=0)
         first = clock.read()
@@ -131,7 +128,7 @@ def _optimize(name: str, file: Path) -> dict[str, Any]:
 def _load(name: str, file: Path) -> dict[str, Any]:
     import cpuaccel
 
-    x = _input(name)
+    x = _named.inputs(name, 1)
     clock = _Clock()
     loaded = cpuaccel.load(file)
     taken = clock.read()
@@ -161,18 +158,6 @@ class _Clock:
 def _cpu() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
-
-
-def _build(name: str) -> tuple[nn.Module, Tensor]:
-    x = _input(name)
-    if not name.endswith(_INT8):
-        return _float_models.build(name), x
-    built = _torchvision.build(name.removesuffix(_INT8))
-    return convert(calibrate(built, [x]), "x86", plugin=True), x
-
-
-def _input(name: str) -> Tensor:
-    return _float_models.inputs(name.removesuffix(_INT8), 1, _TOKENS)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -39,6 +39,7 @@
 #include "dnnl/primitive_cache.h"
 #include "dnnl/ranks.h"
 #include "graph/compiled.h"
+#include "graph/own.h"
 #include "graph/partitions.h"
 #include "ops/graph/region_cache.h"
 #endif
@@ -343,6 +344,7 @@ PYBIND11_MODULE(_C, module) {
 #ifdef CPUACCEL_HAS_ONEDNN
   module.def("find_partitions", &find_partitions, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
+  module.def("own_step_kinds", &graph::own_kind_names);
   module.def("why_not_compiled", &why_not_compiled, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
 #endif

@@ -27,4 +27,12 @@ AddOwn find_own(std::string_view name) {
   return found == kinds.end() ? nullptr : found->second;
 }
 
+std::vector<std::string_view> own_kind_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, add] : own_kinds()) {
+    names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace cpuaccel::graph

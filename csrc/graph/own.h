@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "graph/build.h"
 
@@ -17,5 +18,7 @@ struct RegisterOwn {
 
 // Null if there is no such kind.
 AddOwn find_own(std::string_view name);
+// All of them, by name.
+std::vector<std::string_view> own_kind_names();
 
 }  // namespace cpuaccel::graph

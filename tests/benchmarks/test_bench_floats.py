@@ -18,6 +18,7 @@ from benchmarks.models import (
     cold_compile,
     dynamic,
     fp32,
+    peak_memory,
     saved_load,
     train_step,
 )
@@ -99,6 +100,18 @@ def test_saved_models_end_to_end(tmp_path, capsys):
     assert set(run) == set(saved_load.WAYS)
     assert all(run[way][clock] > 0 for way in run for clock in ("wall", "cpu"))
     assert "bert-tiny: a file of" in capsys.readouterr().out
+
+
+def test_peak_memory_end_to_end(tmp_path, capsys):
+    if _compiled.backend_missing():
+        pytest.skip(_compiled.backend_missing())
+    path = tmp_path / "out.json"
+    peak_memory.main(["--models", _TINY, "--batch", "64", "--json", str(path)])
+    found = json.loads(path.read_text())
+    # 64 rows of 128 tokens, each of at least a hidden vector (32) and an inner one (64) of floats.
+    assert found["bytes"][_TINY]["eager"] > 64 * 128 * (32 + 64) * 4
+    assert found["bytes"][_TINY]["plan"] > 0
+    assert "plan of eager" in capsys.readouterr().out
 
 
 def test_unknown_models_and_engines(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -59,21 +60,30 @@ def normed(source: int, to: int) -> Any:
     ).eval()
 
 
-def seen(model: nn.Module, *args: Any, atol: float = 1e-4, **options: Any) -> report.Report:
-    """Compile `model`, compare with eager, and return what became of its graph."""
+def seen(
+    model: nn.Module, *args: Any, atol: float = 1e-4, float64: bool = False, **options: Any
+) -> report.Report:
+    """Compile `model`, compare with eager (in float64), and say what became of its graph."""
     model = model.eval()
     with torch.no_grad():
         expected = model(*args)
+        exact = _in_float64(model, *args) if float64 else expected
         report.clear()
         torch._dynamo.reset()
         compiled = torch.compile(model, backend="cpuaccel", fullgraph=True, **options)
         for _ in range(2):
             found = compiled(*args)
-            for a, b in zip(tree_leaves(found), tree_leaves(expected), strict=True):
-                torch.testing.assert_close(a, b, atol=atol, rtol=1e-3)
+            leaves = (tree_leaves(each) for each in (found, expected, exact))
+            for a, b, c in zip(*leaves, strict=True):
+                torch.testing.assert_close(a, c, atol=atol, rtol=1e-3, check_dtype=not float64)
+                assert a.dtype == b.dtype
                 assert a.stride() == b.stride() or a.numel() <= max(a.shape, default=1)
     (one,) = report.reports()
     return one
+
+
+def _in_float64(model: nn.Module, *args: Tensor) -> Any:
+    return copy.deepcopy(model).double()(*(each.double() for each in args))
 
 
 def randomized(model: nn.Module) -> nn.Module:

@@ -216,6 +216,30 @@ def test_a_forked_child_runs_what_the_parent_compiled(threads: int) -> None:
         torch.testing.assert_close(compiled(x), expected)
 
 
+def _misses_here(model: nn.Module, x: Tensor, results: Any) -> None:
+    with torch.no_grad():
+        model(x)
+    found = cpuaccel.stats()["graph_cache"]
+    results.put([found["hits"], found["misses"], found["size"]])
+
+
+def test_a_forked_child_packs_no_weights_again() -> None:
+    torch.set_num_threads(1)
+    x = _x()
+    optimized = cpuaccel.optimize(_net(), (x,), time_budget=0)
+    with torch.no_grad():
+        optimized(x)
+    cpuaccel.clear_caches()  # of what other tests compiled
+    with torch.no_grad():
+        optimized(x)
+    size = cpuaccel.stats()["graph_cache"]["size"]
+    assert size > 0
+    hits, misses, kept = _in_a_child("fork", _misses_here, optimized, x)
+    assert hits > 0
+    assert misses == 0
+    assert kept == size
+
+
 def test_a_spawned_child_compiles_the_model_it_is_sent() -> None:
     model, x = _net(), _x()
     with torch.no_grad():

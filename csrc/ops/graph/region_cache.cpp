@@ -49,8 +49,6 @@ RegionCache& RegionCache::instance() {
 
 RegionCache::RegionCache() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
   reset_after_fork([this] {
-    order_.clear();
-    regions_.clear();
     misses_ = stale_ = evictions_ = 0;
     hits_.store(0);
   });

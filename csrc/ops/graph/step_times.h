@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork.h"
 #include "graph/compiled.h"
 
 namespace cpuaccel::ops {
@@ -31,7 +32,7 @@ class StepTimes {
   std::vector<Run> runs() const;
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::leaf, this);
   std::deque<Run> runs_;
 };
 

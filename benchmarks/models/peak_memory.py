@@ -1,0 +1,198 @@
+"""What calls of a model need at most, less its weights: torch's eager mode and a saved plan.
+
+Each in a process of its own. After a first call the process's peak is set back, and read after
+some more: `batch` inputs in one, one input in another. What both need (the interpreter, libraries,
+weights, generated code) drops out of their difference, which is that of `batch` - 1 inputs. Linux
+only. Run as `python -m benchmarks.models.peak_memory` from a checkout's root.
+"""
+
+import argparse
+import ctypes
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine
+from benchmarks._arguments import names, positive
+from benchmarks._quantize import quiet
+from benchmarks._report import geomean, print_header
+from benchmarks.models import _named
+from benchmarks.models._compiled import backend_missing
+from benchmarks.models._process import result_of
+
+MODELS = (
+    "resnet50",
+    "mobilenet_v2",
+    "densenet121",
+    "efficientnet_b0",
+    "bert-base",
+    "resnet50-int8",
+    "mobilenet_v2-int8",
+    "efficientnet_b0-int8",
+)
+WAYS = ("eager", "plan")
+
+_CALLS = 3
+_SELF = Path("/proc/self")
+_WHOLE_PEAK = "5"  # written to clear_refs: the peak is what is resident now
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.models:
+            _named.check(name)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.batch < 2:
+        parser.error(f"--batch: expected at least 2, got {options.batch}")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if options.inside:
+        found = _INSIDE[options.inside](options.models[0], options.batch_inside, options.file)
+        print(json.dumps(found))
+        return
+    if missing := backend_missing():
+        raise SystemExit(f"nothing to measure: {missing}")
+    rows = _measure(options)
+    _print(rows, options.batch)
+    if options.json:
+        options.json.write_text(json.dumps({"batch": options.batch, "bytes": rows}) + "\n")
+
+
+def _measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """By model and way, the bytes of `batch` inputs; the median of the rounds."""
+    rows = {}
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=len(options.models))
+        for name in options.models:
+            progress.update(task, description=name)
+            rounds = [_round(name, options.batch, options.threads) for _ in range(options.rounds)]
+            rows[name] = {way: statistics.median(each[way] for each in rounds) for way in WAYS}
+            progress.advance(task)
+    return rows
+
+
+def _round(name: str, batch: int, threads: int | None) -> dict[str, float]:
+    def peak(way: str, inputs: int) -> int:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.pt2"
+            if way == "plan":
+                _in_a_process("save", name, inputs, file, threads)
+            return int(_in_a_process(way, name, inputs, file, threads)["peak"])
+
+    return {way: (peak(way, batch) - peak(way, 1)) * batch / (batch - 1) for way in WAYS}
+
+
+def _in_a_process(
+    inside: str, name: str, batch: int, file: Path, threads: int | None
+) -> dict[str, Any]:
+    arguments = ["--models", name, "--inside", inside, "--batch-inside", str(batch)]
+    arguments += ["--file", str(file), *(["--threads", str(threads)] if threads else [])]
+    environment = {"CPUACCEL": "0" if inside == "eager" else "1"}
+    return result_of("benchmarks.models.peak_memory", arguments, environment, f"{inside} of {name}")
+
+
+def _print(rows: dict[str, dict[str, float]], batch: int) -> None:
+    console = _machine.console()
+    print_header(console, f"memory of calls of {batch} inputs, MB", _machine.describe(batch=batch))
+    table = Table("", *WAYS, "plan of eager")
+    for name, row in rows.items():
+        table.add_row(
+            name,
+            *(f"{row[way] / 1e6:.1f}" for way in WAYS),
+            _shown(_ratio(row)),
+        )
+    mean = geomean(ratio for row in rows.values() if (ratio := _ratio(row)))
+    table.add_row("geometric mean", *("" for _ in WAYS), _shown(mean))
+    console.print(table)
+
+
+def _ratio(row: dict[str, float]) -> float | None:
+    """Nothing where a model needs less than what is measured moves by."""
+    return row["plan"] / row["eager"] if min(row.values()) > 0 else None
+
+
+def _shown(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
+# What runs in the process
+
+
+def _eager(name: str, batch: int, _: Path) -> dict[str, int]:
+    with quiet(), torch.inference_mode():
+        return {"peak": _peak(_named.build(name), name, batch)}
+
+
+def _save(name: str, batch: int, file: Path) -> dict[str, int]:
+    import cpuaccel
+
+    with quiet(), torch.no_grad():
+        inputs = (_named.inputs(name, batch),)
+        cpuaccel.save(cpuaccel.optimize(_named.build(name), inputs, time_budget=0), file)
+    return {}
+
+
+def _plan(name: str, batch: int, file: Path) -> dict[str, int]:
+    import cpuaccel
+
+    with torch.inference_mode():
+        return {"peak": _peak(cpuaccel.load(file), name, batch)}
+
+
+def _peak(model: Any, name: str, batch: int) -> int:
+    """Bytes resident at most during calls after the first."""
+    x = _named.inputs(name, batch)
+    model(x)
+    ctypes.CDLL(None).malloc_trim(0)
+    (_SELF / "clear_refs").write_text(_WHOLE_PEAK)
+    for _ in range(_CALLS):
+        model(x)
+    for line in (_SELF / "status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"{_SELF}/status has no VmHWM")
+
+
+_INSIDE: dict[str, Callable[[str, int, Path], dict[str, int]]] = {
+    "eager": _eager,
+    "save": _save,
+    "plan": _plan,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--models",
+        type=names,
+        default=list(MODELS),
+        metavar="A,B",
+        help=f"default: {','.join(MODELS)}",
+    )
+    parser.add_argument("--batch", type=positive, default=16, help="inputs (default: 16)")
+    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
+    parser.add_argument("--rounds", type=positive, default=1, help="of processes (default: 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    parser.add_argument("--inside", choices=sorted(_INSIDE), help=argparse.SUPPRESS)
+    parser.add_argument("--batch-inside", type=positive, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    main()
