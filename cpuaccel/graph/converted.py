@@ -22,7 +22,6 @@ from torch.fx import GraphModule
 from cpuaccel import _log
 from cpuaccel.graph.attributes import Attributes
 from cpuaccel.quant import engine
-from cpuaccel.quant._fusion.elementwise import op_name
 
 BACKEND = "cpuaccel"
 
@@ -76,6 +75,9 @@ def is_converted(model: nn.Module) -> bool:
 
 
 def _calls_quantized(part: GraphModule) -> bool:
+    # What fuses takes most of the time of an import, and is for those who have such a model.
+    from cpuaccel.quant._fusion.elementwise import op_name
+
     if any("quantized" in type(module).__module__ for module in part.modules()):
         return True
     # PT2E's models call ops of quantized_decomposed, on plain tensors: they are lowered already.

@@ -16,7 +16,9 @@ enum class DstType : uint8_t { u8, s8, f32 };
 //   relu       max(x, 0)
 //   hardswish  x * min(max(x + 3, 0), 6) / 6
 //   silu       x / (1 + exp(-x)); off by at most 4 * 2^-24 of it, and 1e-36
-enum class ConvFunction : uint8_t { none, relu, hardswish, silu };
+//   gelu       x * (1 + erf(x / sqrt(2))) / 2; off by at most 2^-20 * |x|
+//   gelu_tanh  x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2; likewise
+enum class ConvFunction : uint8_t { none, relu, hardswish, silu, gelu, gelu_tanh };
 
 struct ConvDst {
   void* data = nullptr;

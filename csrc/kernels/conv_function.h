@@ -2,39 +2,37 @@
 #pragma once
 
 #include "kernels/conv_dst.h"
-#include "kernels/floats/silu.h"
+#include "kernels/floats/functions.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
+
+template <typename V, int kCount, typename V::Vector (*kFunction)(typename V::Vector)>
+CPUACCEL_INLINE void apply_and_scale(float scale, typename V::Vector* reals) {
+  for (int i = 0; i < kCount; ++i) {
+    reals[i] = V::multiply(kFunction(reals[i]), V::set1(scale));
+  }
+}
 
 // reals[i] = function(reals[i]) * inverse_scale. A call of its own, once for many results, so that
 // loops without a function keep their registers.
 template <typename V, int kCount>
 [[gnu::noinline]] void apply_function(ConvFunction function, float inverse_scale,
                                       typename V::Vector* reals) {
-  const auto zero = V::set1(0.0f), inverse = V::set1(inverse_scale);
   switch (function) {
     case ConvFunction::none:
-      break;
+      return;
     case ConvFunction::relu:
-      for (int i = 0; i < kCount; ++i) {
-        reals[i] = V::multiply(V::max(zero, reals[i]), inverse);
-      }
-      break;
-    case ConvFunction::hardswish: {
-      const auto three = V::set1(3.0f), six = V::set1(6.0f), sixth = V::set1(1.0f / 6.0f);
-      for (int i = 0; i < kCount; ++i) {
-        const auto gate = V::min(V::max(V::add(reals[i], three), zero), six);
-        reals[i] = V::multiply(V::multiply(V::multiply(reals[i], gate), sixth), inverse);
-      }
-      break;
-    }
+      return apply_and_scale<V, kCount, relu<V>>(inverse_scale, reals);
+    case ConvFunction::hardswish:
+      return apply_and_scale<V, kCount, hardswish<V>>(inverse_scale, reals);
     case ConvFunction::silu:
-      for (int i = 0; i < kCount; ++i) {
-        reals[i] = V::multiply(silu<V>(reals[i]), inverse);
-      }
-      break;
+      return apply_and_scale<V, kCount, silu<V>>(inverse_scale, reals);
+    case ConvFunction::gelu:
+      return apply_and_scale<V, kCount, gelu<V>>(inverse_scale, reals);
+    case ConvFunction::gelu_tanh:
+      return apply_and_scale<V, kCount, gelu_tanh<V>>(inverse_scale, reals);
   }
 }
 

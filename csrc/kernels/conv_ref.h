@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "kernels/conv_dst.h"
 
@@ -17,6 +18,10 @@ inline float function_ref(ConvFunction function, float x) {
       return x * std::fmin(std::fmax(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
     case ConvFunction::silu:
       return x / (1.0f + std::exp(-x));
+    case ConvFunction::gelu:
+      return x * 0.5f * std::erfc(-x / std::numbers::sqrt2_v<float>);
+    case ConvFunction::gelu_tanh:  // which is x * sigmoid(twice what tanh is of)
+      return x / (1.0f + std::exp(-x * 1.5957691216f * (1.0f + 0.044715f * x * x)));
     case ConvFunction::none:
       break;
   }

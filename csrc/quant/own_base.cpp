@@ -24,6 +24,10 @@ std::optional<kernels::ConvFunction> function_of(PostOp post) {
       return kernels::ConvFunction::hardswish;
     case PostOp::silu:
       return kernels::ConvFunction::silu;
+    case PostOp::gelu:
+      return kernels::ConvFunction::gelu;
+    case PostOp::gelu_tanh:
+      return kernels::ConvFunction::gelu_tanh;
     default:
       return std::nullopt;
   }
@@ -48,7 +52,7 @@ at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& value
 }
 
 const char* OwnBase::refuses(const QuantCall& call) {
-  return function_of(call.post) ? nullptr : "our kernels fuse no add, leaky_relu, tanh or gelu";
+  return function_of(call.post) ? nullptr : "our kernels fuse no add, leaky_relu or tanh";
 }
 
 std::optional<OwnBase::Result> OwnBase::result_of(const QuantCall& call, int64_t magnitude) {

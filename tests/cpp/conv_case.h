@@ -50,9 +50,7 @@ class DstCase {
     dst_.scales = scales_.data();
     dst_.bias = bias_.data();
     dst_.zero_point = byte(random);
-    constexpr ConvFunction kFunctions[] = {ConvFunction::none, ConvFunction::relu,
-                                           ConvFunction::hardswish, ConvFunction::silu};
-    dst_.function = kFunctions[byte(random) % 4];
+    dst_.function = kConvFunctions[static_cast<size_t>(byte(random)) % kConvFunctions.size()];
     if (dst_.function != ConvFunction::none) {
       dst_.inverse_scale = type == DstType::f32 ? 1.0f : scale(random);
       for (auto& each : scales_) {
@@ -83,8 +81,7 @@ class DstCase {
       const float sum =
           std::fma(static_cast<float>(accumulators[static_cast<size_t>(i)]), scales_[c], bias_[c]);
       const double real = exact_function(dst_.function, static_cast<double>(sum));
-      const double error =
-          dst_.function == ConvFunction::none ? 0.0 : 1e-36 + 5.0 * std::ldexp(std::abs(real), -24);
+      const double error = function_error(dst_.function, static_cast<double>(sum));
       if (dst_.type == DstType::f32) {
         ASSERT_NEAR(static_cast<double>(static_cast<const float*>(dst_.data)[i]), real, error)
             << "element " << i;

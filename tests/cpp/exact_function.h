@@ -1,8 +1,10 @@
-// The functions of conv_dst.h in float64.
+// The functions of conv_dst.h in float64, and how near to them results are.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numbers>
 
 #include "kernels/conv_dst.h"
 
@@ -16,10 +18,32 @@ inline double exact_function(ConvFunction function, double x) {
       return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
     case ConvFunction::silu:
       return x / (1.0 + std::exp(-x));
+    case ConvFunction::gelu:
+      return x * 0.5 * std::erfc(-x / std::numbers::sqrt2);
+    case ConvFunction::gelu_tanh:
+      return x * 0.5 *
+             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     case ConvFunction::none:
       break;
   }
   return x;
 }
+
+// By how much a result may be off.
+inline double function_error(ConvFunction function, double x) {
+  switch (function) {
+    case ConvFunction::none:
+      return 0.0;
+    case ConvFunction::gelu:
+    case ConvFunction::gelu_tanh:
+      return 1e-36 + std::ldexp(std::abs(x), -20);
+    default:
+      return 1e-36 + 5.0 * std::ldexp(std::abs(exact_function(function, x)), -24);
+  }
+}
+
+constexpr std::array kConvFunctions{ConvFunction::none,      ConvFunction::relu,
+                                    ConvFunction::hardswish, ConvFunction::silu,
+                                    ConvFunction::gelu,      ConvFunction::gelu_tanh};
 
 }  // namespace cpuaccel::kernels

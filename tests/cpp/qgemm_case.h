@@ -52,9 +52,7 @@ class QgemmCase {
       scales_.push_back(uniform(0.5f, 2.0f) * 100.0f / typical);
       bias_.push_back(uniform(-40.0f, 40.0f));
     }
-    constexpr ConvFunction kFunctions[] = {ConvFunction::none, ConvFunction::relu,
-                                           ConvFunction::hardswish, ConvFunction::silu};
-    call_.dst.function = kFunctions[pick(0, 3)];
+    call_.dst.function = kConvFunctions[static_cast<size_t>(pick(0, static_cast<int>(kConvFunctions.size()) - 1))];
     if (call_.dst.function != ConvFunction::none) {
       call_.dst.inverse_scale = is_real() ? 1.0f : uniform(0.5f, 2.0f);
       for (float& scale : scales_) {
@@ -240,11 +238,9 @@ class QgemmCase {
     const auto column = static_cast<size_t>(n);
     const float scaled = static_cast<float>(acc) * row_scales_[static_cast<size_t>(m)];
     const float bias = call_.dst.bias != nullptr ? bias_[column] : 0.0f;
-    const double real = exact_function(
-        call_.dst.function, static_cast<double>(std::fma(scaled, scales_[column], bias)));
-    const double error = call_.dst.function == ConvFunction::none
-                             ? 0.0
-                             : 1e-36 + 5.0 * std::ldexp(std::abs(real), -24);
+    const auto sum = static_cast<double>(std::fma(scaled, scales_[column], bias));
+    const double real = exact_function(call_.dst.function, sum);
+    const double error = function_error(call_.dst.function, sum);
     switch (dst_type_) {
       case QgemmDstType::f32:
         ASSERT_NEAR(static_cast<double>(got<float>(m, n)), real, error) << where();

@@ -20,6 +20,16 @@ needs_onednn = pytest.mark.skipif(
     reason="cpuaccel is off, or built without oneDNN",
 )
 
+libraries_are_exact = any("vnni" in each for each in _native.load().cpu_features())
+"""Whether FBGEMM's and oneDNN's int8 products are: without VNNI sums of two leave 16 bits."""
+
+
+def skip_layers_of_libraries(model: nn.Module) -> None:
+    """Skip a test of a layer that only libraries have, where plans do not take it from them."""
+    kinds = (nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+    if not libraries_are_exact and any(isinstance(each, kinds) for each in model.modules()):
+        pytest.skip("without VNNI plans use our kernels only, which have no such layer")
+
 
 class Lambda(nn.Module):
     """A function, and the layers that it uses."""

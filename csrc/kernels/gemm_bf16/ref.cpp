@@ -42,8 +42,10 @@ float pair(const LoadCall& call, int64_t row, int64_t column, bool along_rows) {
     if (i >= call.rows || j >= call.columns) {
       return 0;
     }
-    return float_to_bf16(
-        element_to_float(call.src, call.type, i * call.row_stride + j * call.column_stride));
+    const int64_t offset = i * call.row_stride + j * call.column_stride;
+    return call.type == GemmType::bf16  // as it is: rounding would make all NaN one
+               ? static_cast<const uint16_t*>(call.src)[offset]
+               : float_to_bf16(element_to_float(call.src, call.type, offset));
   };
   const uint32_t second = along_rows ? at(row + 1, column) : at(row, column + 1);
   return bits_to_float(at(row, column) | second << 16);

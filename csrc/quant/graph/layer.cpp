@@ -28,6 +28,7 @@
 #include "graph/own.h"
 #include "quant/activations.h"
 #include "quant/epilogue.h"
+#include "quant/graph/float_sum.h"
 #include "quant/graph/values.h"
 #include "quant/layer.h"
 
@@ -150,10 +151,12 @@ class LayerStep : public graph::Step {
   std::optional<Epilogue> epilogue;  // without data
   bool dynamic = false, reduce_range = false;
   bool sum = false;
+  // Where the layer is to leave real numbers in the second output, to which `other` is added.
+  std::optional<FloatSum> float_sum;
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
     QuantCall now = call;
-    now.dst = out[0];
+    now.dst = float_sum ? out[1] : out[0];
     if (dynamic) {
       auto* src = static_cast<float*>(in[0]);
       const auto q =
@@ -168,19 +171,26 @@ class LayerStep : public graph::Step {
     if (epilogue) {
       after = *epilogue;
       after.other = after.binary != Binary::none ? u8(in[1]) : nullptr;
-      now.epilogue = &after;
+      now.epilogue = float_sum ? nullptr : &after;
     }
-    if (sum && !over) {
+    if (sum && !float_sum && !over) {
       std::memcpy(now.dst, in[1], static_cast<size_t>(count_of(output_descs[0].sizes)));
     }
     if (!layer->run_slices("graph_region", op(), now, N)) {
       throw std::runtime_error("no provider runs a quantised layer");
     }
+    if (float_sum) {
+      const int64_t count = count_of(output_descs[0].sizes);
+      add_in_floats(*float_sum, static_cast<const float*>(out[1]), u8(in[1]), u8(out[0]), count);
+      apply_epilogue(after, u8(out[0]), count);
+    }
   }
   std::string kernel() const override { return layer->kernel_name(); }
 
  private:
-  Op op() const { return dynamic ? Op::linear_dynamic : sum ? Op::conv2d_add : layer->op(); }
+  Op op() const {
+    return dynamic ? Op::linear_dynamic : sum && !float_sum ? Op::conv2d_add : layer->op();
+  }
 };
 
 // Says how the source and the result lie, and returns the result's place.
@@ -261,11 +271,9 @@ PostOp function_of(const Operation& operation) {
   throw std::runtime_error("no function of a layer is called " + name);
 }
 
-// Whether our kernels, which take every layer, have it; where only they are exact, no other does.
-bool only_onednn_has(PostOp post) {
-  return post == PostOp::sum || post == PostOp::sum_relu || post == PostOp::gelu ||
-         post == PostOp::gelu_tanh;
-}
+// Our kernels add nothing before they round, and FBGEMM does not either; oneDNN is exact with VNNI
+// only, and needs weights with zero points of 0.
+bool sums_in_onednn(const Layer& layer) { return has_vnni() && layer.symmetric(); }
 
 void set_quantizers(LayerStep& step, const Operation& operation) {
   auto& call = step.call;
@@ -309,14 +317,6 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
   step->call.f32_dst = building.type(dst) == graph::DataType::f32;
   const auto desc = set_sizes(*step, building.desc(src).sizes, is_conv);
   set_quantizers(*step, operation);
-  if (only_onednn_has(step->call.post)) {
-    if (!has_vnni()) {
-      throw std::runtime_error("without VNNI only our kernels are exact, which lack this function");
-    }
-    if (building.constant(operands.weights) != nullptr && !step->layer->symmetric()) {
-      throw std::runtime_error("oneDNN, which alone has this function, needs zero points of 0");
-    }
-  }
   set_epilogue(*step, operation);
   step->inputs = {src};
   if (operands.other) {
@@ -325,12 +325,20 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
     }
     const Id other = in_order(building, *operands.other, order);
     step->inputs.push_back(other);
-    if (step->sum && other != src && building.may_be_over(dst, other)) {
+    if (step->sum && !sums_in_onednn(*step->layer)) {
+      step->float_sum = float_sum_of(step->call);
+      step->call.post = PostOp::none;
+      step->call.f32_dst = true;
+    } else if (step->sum && other != src && building.may_be_over(dst, other)) {
       step->over = other;
     }
   }
   step->outputs = {dst};
   step->output_descs = {desc};
+  if (step->float_sum) {
+    step->outputs.push_back(building.new_value(graph::DataType::f32));
+    step->output_descs.push_back(desc);
+  }
   building.add(std::move(step));
 }
 
