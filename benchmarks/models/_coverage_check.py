@@ -122,6 +122,10 @@ def _compare(model: nn.Module, inputs: list[Inputs], outcome: Outcome) -> None:
     if name == "fp32" and bounds.FP32_BOUND < outcome.error < bounds.ROUNDING:
         _judge_all(outcome, found, eager, _in_float64(model, inputs), bounds.rounding_error)
         outcome.against = "float64"
+    if name == "int8" and outcome.error > bounds.INT8_BOUND:
+        wide = [_quantized_in_float64(model, each) for each in inputs]
+        _judge_all(outcome, found, eager, wide, bounds.int8_error_from_exact)
+        outcome.against = "float64"
     outcome.matches = not outcome.problem
 
 
@@ -146,6 +150,11 @@ def _in_float64(model: nn.Module, inputs: list[Inputs]) -> list[list[Tensor]]:
         return [_outputs(model, each.double()) for each in inputs]
     finally:
         model.float()
+
+
+def _quantized_in_float64(model: nn.Module, inputs: Inputs) -> list[Tensor]:
+    exact = importlib.import_module("cpuaccel.graph.quantized_float64")
+    return tensors_of(exact.result(model, tuple(inputs.args), dict(inputs.kwargs)))
 
 
 def _outputs(

@@ -14,13 +14,15 @@ ROUNDING_FACTOR = 2.0
 HALF_FACTOR, HALF_SLACK = 2.0, 0.01
 # An engine may round a sum or an average at the border between two steps to the other one.
 INT8_BOUND = 0.05
+INT8_FACTOR = 2.0
 
 BOUNDS = {
     "fp32": f"largest difference from eager at most {FP32_BOUND:g} of the output's largest value; "
     f"or, of a net that is ill-conditioned, from float64 at most {ROUNDING_FACTOR:g} times eager's",
     "bf16": f"distance from fp32's eager output, over that output's norm, at most {HALF_FACTOR:g} "
     f"times that of eager in bf16, plus {HALF_SLACK:g}",
-    "int8": f"distance from eager in int8, over that output's norm, at most {INT8_BOUND:g}",
+    "int8": f"distance from eager in int8, over that output's norm, at most {INT8_BOUND:g}; "
+    f"or that from float64 between the quantizers at most {INT8_FACTOR:g} times eager's",
 }
 """By arithmetic. That of fp16 is bf16's."""
 
@@ -53,6 +55,11 @@ def half_error_from_eager(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[
 def int8_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
     """Return the distance from eager in int8, and its bound."""
     return distance(found, eager), INT8_BOUND
+
+
+def int8_error_from_exact(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
+    """Return the distance from `exact`, of float64 between quantizers, and what eager's allows."""
+    return distance(found, exact), INT8_FACTOR * distance(eager, exact)
 
 
 def differences(found: Tensor, other: Tensor) -> Tensor:

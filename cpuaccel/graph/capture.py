@@ -103,9 +103,8 @@ def graph_of(
     table = torch.export.default_decompositions()
     table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
     with _exporting, torch.no_grad(), _autocast_for(model):
-        traced = structure_of(lower(model) if converted.is_converted(model) else model)
-        exported = torch.export.export(traced, args, kwargs, strict=False)
-        captured: Any = exported.run_decompositions(table_of).module(check_guards=False)
+        program = exported(model, args, kwargs).run_decompositions(table_of)
+        captured: Any = program.module(check_guards=False)
     graph = captured.graph
     if not against_eager and not hasattr(_native.load(), "find_partitions"):
         return captured, report.Report(report.current_compile_id(), (), ())
@@ -120,6 +119,19 @@ def graph_of(
     graph.eliminate_dead_code()
     captured.recompile()
     return captured, made
+
+
+def exported(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.export.ExportedProgram:
+    """Return what torch.export makes of a model, or of its lowered form if it is convert_fx's.
+
+    Raises:
+        Exception: what torch.export raises.
+    """
+    with _exporting, torch.no_grad():
+        traced = structure_of(lower(model) if converted.is_converted(model) else model)
+        return torch.export.export(traced, args, kwargs, strict=False)
 
 
 def weights_of(graph: Graph) -> set[Node]:

@@ -18,7 +18,11 @@ _FROM_EAGER = {
     "bf16": bounds.half_error_from_eager,
     "int8": bounds.int8_error,
 }
-_FROM_EXACT = {"fp32": bounds.rounding_error, "bf16": bounds.half_error}
+_FROM_EXACT = {
+    "fp32": ("float64", bounds.rounding_error),
+    "bf16": ("fp32", bounds.half_error),
+    "int8": ("float64", bounds.int8_error_from_exact),
+}
 
 Results = Mapping[str, Any]
 """By name, what a model returned or left in tensors: of torch's pytrees."""
@@ -60,16 +64,15 @@ def compare(
     if problem:
         return Difference(float("inf"), 0.0, problem=problem)
     difference = _worst(found, eager, eager, _FROM_EAGER[arithmetic])
-    judge = _FROM_EXACT.get(arithmetic)
-    if difference.is_within or judge is None or not difference.allowed:
+    if difference.is_within or not difference.allowed:
         return difference
     if arithmetic == "fp32" and not difference.error < bounds.ROUNDING:
         return difference
     reference = exact()
     if reference is None or tree_structure(reference) != tree_structure(eager):
         return difference
-    name = "the model in " + ("float64" if arithmetic == "fp32" else "fp32")
-    return _worst(found, eager, reference, judge, name)
+    digits, judge = _FROM_EXACT[arithmetic]
+    return _worst(found, eager, reference, judge, f"the model in {digits}")
 
 
 def total_distance(found: Results, other: Results) -> float:

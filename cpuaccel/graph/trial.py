@@ -139,6 +139,8 @@ class Trial:
             return leaf.to(dtype, copy=True) if floats else _cloned(leaf)
 
         try:
+            if self._capture.arithmetic == "int8":
+                return self._exact_int8()
             wide = copy.deepcopy(self._model).to(dtype)
             args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
             with self._undisturbed(), torch.autocast("cpu", enabled=False):
@@ -152,6 +154,14 @@ class Trial:
         except Exception as error:
             _log.logger.info("optimize: no %s to compare with: %s", dtype, _log.first_line(error))
             return None
+
+    def _exact_int8(self) -> dict[str, Any] | None:
+        from cpuaccel.graph import quantized_float64
+
+        if self._writes:
+            return None
+        with self._undisturbed(), torch.autocast("cpu", enabled=False):
+            return {"output": quantized_float64.result(self._model, self._args, self._kwargs)}
 
 
 def times(trials: dict[str, Trial], budget: float) -> dict[str, list[float]]:

@@ -76,9 +76,21 @@ def test_bf16_is_held_against_fp32_where_it_is_far_from_eager() -> None:
 
 @pytest.mark.parametrize(("factor", "within"), [(1.049, True), (1.051, False)])
 def test_int8_goes_by_the_norm(factor: float, within: bool) -> None:
-    found, asked = _compared(_values() * factor, _values(), "int8", _values() * factor)
+    found, asked = _compared(_values() * factor, _values(), "int8")
     assert found.is_within is within
-    assert not asked
+    assert len(asked) == (not within)
+
+
+@pytest.mark.parametrize(("factor", "within"), [(0.9, True), (1.14, True), (1.19, True), (1.21, False)])
+def test_int8_is_held_against_float64_where_it_is_far_from_eager(
+    factor: float, within: bool
+) -> None:
+    exact = _values().double()
+    found, asked = _compared(_values() * factor, _values() * 1.1, "int8", exact)
+    assert len(asked) == (factor != 1.14)  # which is near enough to eager's
+    assert found.is_within is within
+    if asked:
+        assert found.against == "the model in float64"
 
 
 @pytest.mark.parametrize("arithmetic", ["fp32", "bf16", "int8"])

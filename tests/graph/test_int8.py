@@ -105,8 +105,8 @@ def test_a_layer_runs_as_integers(
 
 
 _PATTERNS = [*_functions.PATTERNS, *_blocks.PATTERNS]
-# Whose results convert_fx gives all 256 bytes: where libraries' sums may be off, those of the engine
-# of quantized models are, which the next layer is.
+# Whose results convert_fx gives all 256 bytes: the next layer's sums, in the engine of quantized
+# models, are off where those of libraries may be.
 _OF_ALL_BYTES = (", sigmoid", ", tanh", ", hardsigmoid")
 
 
