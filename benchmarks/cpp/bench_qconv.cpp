@@ -24,10 +24,11 @@ constexpr Shape kShapes[] = {
 };
 
 struct Data {
-  explicit Data(const Shape& s)
+  Data(const Shape& s, kernels::QconvForm form)
       : shape{s.IC, s.OC, s.G, s.K, s.K, s.S, s.S, s.K / 2, s.K / 2},
         src(uniform_u8(s.size * s.size * s.IC)),
-        weights(kernels::qconv_pack(shape, uniform_s8(s.OC * s.IC / s.G * s.K * s.K).data())),
+        weights(
+            kernels::qconv_pack(shape, bell_shaped_s8(s.OC * s.IC / s.G * s.K * s.K).data(), form)),
         scales(static_cast<size_t>(s.OC), 1e-4f),
         bias(static_cast<size_t>(s.OC), 1.0f) {
     call.weights = &weights;
@@ -61,8 +62,10 @@ Case qconv_case(const Shape& s) {
   item.bytes_read = static_cast<double>(s.size * s.size * s.IC + weights);
   item.bytes_written = static_cast<double>(O * O * s.OC);
   item.prepare = [s] {
-    const auto data = std::make_shared<const Data>(s);
-    return candidates(kernels::qconv_kernels(), [data](auto* function) {
+    const auto rows = kernels::qconv_kernels();
+    return candidates(rows, [s, best = kernels::first_usable(rows).function](auto* function) {
+      const auto form = function == best ? kernels::qconv_form() : kernels::QconvForm::whole;
+      const auto data = std::make_shared<const Data>(s, form);
       return [data, function] { kernels::qconv(data->call, function); };
     });
   };

@@ -36,4 +36,14 @@ std::vector<int8_t> uniform_s8(int64_t count, int low, int high) {
   return uniform<int8_t>(count, low, high);
 }
 
+std::vector<int8_t> bell_shaped_s8(int64_t count) {
+  std::mt19937 generator(kSeed);
+  std::normal_distribution<float> normal(0.0f, 127.0f / 4);
+  std::vector<int8_t> values(static_cast<size_t>(count));
+  std::generate(values.begin(), values.end(), [&] {
+    return static_cast<int8_t>(std::clamp(normal(generator), -127.0f, 127.0f));
+  });
+  return values;
+}
+
 }  // namespace cpuaccel::bench

@@ -12,5 +12,7 @@ std::vector<float> normal_floats(int64_t count);
 // Every value of the type from `low` to `high`, both of them included, is as likely.
 std::vector<uint8_t> uniform_u8(int64_t count, int low = 0, int high = 255);
 std::vector<int8_t> uniform_s8(int64_t count, int low = -128, int high = 127);
+// As trained weights are, quantised by their largest: four standard deviations are 127.
+std::vector<int8_t> bell_shaped_s8(int64_t count);
 
 }  // namespace cpuaccel::bench

@@ -60,7 +60,7 @@ struct Qconv {
   using Weights = kernels::QconvWeights;
   using Call = kernels::QconvCall;
   static Weights pack(const LayerShape& shape, const int8_t* values) {
-    return kernels::qconv_pack(qconv_shape(shape), values);
+    return kernels::qconv_pack(qconv_shape(shape), values, kernels::qconv_form());
   }
   static void unpack(const Weights& packed, int8_t* values) {
     kernels::qconv_unpack(packed, values);

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -57,13 +59,27 @@ std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src
   return acc;
 }
 
-void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& random) {
+// As trained weights are: few are large, the least and the largest among them.
+std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count) {
+  std::normal_distribution<float> normal(0.0f, 30.0f);
+  std::vector<int8_t> result;
+  for (int64_t i = 0; i < count; ++i) {
+    result.push_back(static_cast<int8_t>(std::clamp(normal(random), -128.0f, 127.0f)));
+  }
+  return result;
+}
+
+void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& random,
+           QconvForm form = QconvForm::whole) {
   const auto& s = c.shape;
   const int64_t K = s.IC / s.G * s.KH * s.KW;
   const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.IC);
-  const auto weights = random_bytes<int8_t>(random, s.OC * K);
-  const auto packed = qconv_pack(s, weights.data());
-  ASSERT_EQ(packed.bytes, qconv_packed_bytes(s));
+  const auto weights = form == QconvForm::whole ? random_bytes<int8_t>(random, s.OC * K)
+                                                : bell_shaped(random, s.OC * K);
+  const auto packed = qconv_pack(s, weights.data(), form);
+  if (form == QconvForm::whole) {
+    ASSERT_EQ(packed.bytes, qconv_packed_bytes(s));
+  }
   std::vector<int8_t> unpacked(weights.size());
   qconv_unpack(packed, unpacked.data());
   ASSERT_EQ(unpacked, weights);
@@ -196,6 +212,71 @@ TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
     }
   }
 }
+
+#if defined(__x86_64__)
+class QconvPairsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!isa_usable(Isa::avx2)) {
+      GTEST_SKIP() << "pairs are for the row of AVX2, which this machine has not";
+    }
+  }
+  std::mt19937 random_{11};
+};
+
+TEST_F(QconvPairsTest, IsExact) {
+  for (const DstType type : {DstType::u8, DstType::f32}) {
+    for (const int64_t IC : {3, 16, 33, 260}) {
+      for (const int64_t OC : {8, 16, 40, 64, 100}) {
+        for (const int64_t K : {1, 3}) {
+          for (const int64_t G : {1, 2}) {
+            SCOPED_TRACE(testing::Message() << IC << "->" << OC << " K" << K << " G" << G);
+            check({{IC * G, OC * G, G, K, K, 1, 1, K / 2, K / 2}, 1, 5, 9, 77}, qconv_x86_avx2,
+                  type, random_, QconvForm::pairs);
+          }
+        }
+      }
+    }
+    check({{768, 1000}, 1, 1, 1, 120}, qconv_x86_avx2, type, random_, QconvForm::pairs);
+  }
+}
+
+TEST_F(QconvPairsTest, TakesTheLargestSources) {
+  const QconvShape shape{128, 32};
+  auto weights = bell_shaped(random_, shape.IC * shape.OC);
+  weights[0] = weights[1] = 127;
+  weights[130] = weights[131] = -128;
+  const auto packed = qconv_pack(shape, weights.data(), QconvForm::pairs);
+  ASSERT_EQ(packed.form, QconvForm::pairs);
+  ASSERT_FALSE(packed.rest.places.empty());
+  EXPECT_GT(packed.bytes, qconv_packed_bytes(shape));
+  for (const int64_t pixels : {1, 16}) {
+    const std::vector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), 255);
+    const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
+    std::vector<float> dst(static_cast<size_t>(pixels * shape.OC)), expected;
+    QconvCall call;
+    call.weights = &packed;
+    call.N = pixels;
+    call.src = src.data();
+    call.dst.data = dst.data();
+    call.dst.type = DstType::f32;
+    call.dst.scales = scales.data();
+    call.dst.bias = bias.data();
+    qconv(call);
+    for (int64_t i = 0; i < pixels * shape.OC; ++i) {
+      const auto* row = weights.data() + i % shape.OC * shape.IC;
+      expected.push_back(255.0f * static_cast<float>(std::accumulate(row, row + shape.IC, 0)));
+    }
+    EXPECT_EQ(dst, expected) << pixels;
+  }
+}
+
+TEST_F(QconvPairsTest, LeavesWhatHasManyLargeWeights) {
+  const QconvShape shape{64, 32};
+  const std::vector<int8_t> weights(64 * 32, -128);
+  EXPECT_EQ(qconv_pack(shape, weights.data(), QconvForm::pairs).form, QconvForm::whole);
+}
+#endif
 
 TEST(QconvList, EndsInRef) { EXPECT_EQ(qconv_kernels().back().isa, Isa::ref); }
 

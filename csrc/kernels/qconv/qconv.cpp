@@ -184,6 +184,17 @@ void qconv(const QconvCall& call, QconvFunction* function) {
   parallel_for(0, units, grain, body);
 }
 
-void qconv(const QconvCall& call) { qconv(call, first_usable(qconv_kernels()).function); }
+QconvForm qconv_form() {
+  return first_usable(qconv_kernels()).isa == Isa::avx2 ? QconvForm::pairs : QconvForm::whole;
+}
+
+void qconv(const QconvCall& call) {
+#if defined(__x86_64__)
+  if (call.weights->form == QconvForm::pairs) {
+    return qconv(call, qconv_x86_avx2);
+  }
+#endif
+  qconv(call, first_usable(qconv_kernels()).function);
+}
 
 }  // namespace cpuaccel::kernels

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/scratch.h"
 #include "kernels/conv_dst.h"
@@ -51,27 +52,56 @@ struct QconvLayout {
 
 QconvLayout qconv_layout(const QconvShape& shape);
 
+// vpmaddubsw adds two products of bytes in 16 bits: exact where two neighbours of a step that have
+// the same sign add up to 128 at most. `pairs` are such weights, and a rest of few steps for what
+// they lack of those that were given, for the row x86_avx2 alone; `whole` are those that were
+// given.
+enum class QconvForm : uint8_t { whole, pairs };
+
+// The form that the best usable row is fastest with.
+QconvForm qconv_form();
+
+// Steps of some blocks, whose products are added to those of all steps.
+struct QconvRest {
+  struct Place {
+    int32_t tap, step;
+  };
+  std::vector<int32_t> first;  // by block of all parts: its first place; and one more, the end
+  std::vector<Place> places;
+  AlignedBlock values;  // by place: output channel, four source bytes
+};
+
 // int8: part, block, tap, step, output channel, four source bytes; zero where there is none.
 struct QconvWeights {
   QconvShape shape;
   QconvLayout layout;
+  QconvForm form = QconvForm::whole;
   AlignedBlock values;        // int8
   AlignedBlock channel_sums;  // int32: of an output channel's weights, part by part in whole blocks
+  QconvRest rest;             // of the form `pairs`
   int64_t bytes = 0;
   int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
 
-  const int8_t* block(int64_t part, int64_t index) const;
-  const int32_t* sums(int64_t part) const;
+  const int8_t* block(int64_t part, int64_t index) const {
+    return reinterpret_cast<const int8_t*>(values.get()) +
+           (part * layout.part_blocks() + index) * layout.block_bytes();
+  }
+  const int32_t* sums(int64_t part) const {
+    return reinterpret_cast<const int32_t*>(channel_sums.get()) +
+           part * layout.part_blocks() * kQconvBlock;
+  }
 };
 
 // False if an accumulator could leave int32 on the way: 2 * 255 times the sum of |weights|.
 bool qconv_fits(const QconvShape& shape, const int8_t* weights);
 
-// Bytes that the packed weights of `shape` take.
+// Bytes that the packed weights of `shape` take as `whole`.
 int64_t qconv_packed_bytes(const QconvShape& shape);
 
-// weights: OC x IC/G x KH x KW.
-QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights);
+// weights: OC x IC/G x KH x KW. They stay `whole` where the rest would take longer than it saves,
+// or several groups share a block.
+QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights,
+                        QconvForm form = QconvForm::whole);
 void qconv_unpack(const QconvWeights& packed, int8_t* weights);
 
 struct QconvCall {
@@ -118,7 +148,8 @@ CPUACCEL_QCONV_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<QconvFunction>> qconv_kernels();
 
-// All of it, by the best usable row (or `function`) on all of torch's threads.
+// All of it, by the best usable row that reads the weights' form (or `function`), on all of torch's
+// threads.
 void qconv(const QconvCall& call);
 void qconv(const QconvCall& call, QconvFunction* function);
 

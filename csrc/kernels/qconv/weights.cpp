@@ -1,5 +1,10 @@
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "kernels/qconv/qconv.h"
 
@@ -59,6 +64,78 @@ int64_t sum_bytes(const QconvLayout& layout) {
   return layout.parts * layout.part_blocks() * kQconvBlock * static_cast<int64_t>(sizeof(int32_t));
 }
 
+constexpr int64_t kStepBytes = kQconvBlock * 4;
+
+// Takes from two neighbours what is above 128 of their sum.
+void cut_pair(int8_t* pair, int8_t* rest) {
+  const int sum = pair[0] + pair[1];
+  const bool same_sign = (pair[0] < 0) == (pair[1] < 0);
+  if (same_sign && std::abs(sum) > 128) {
+    const int left = sum > 0 ? sum - 128 : sum + 128;
+    const int larger = std::abs(pair[0]) > std::abs(pair[1]) ? 0 : 1;
+    rest[larger] = static_cast<int8_t>(left);
+    pair[larger] = static_cast<int8_t>(pair[larger] - left);
+  }
+}
+
+// Leaves `packed` as it is where sums are short (16 channels: 0.93 times as fast), or where more
+// than every third step would be in the rest, whose steps take longer than the others.
+void into_pairs(QconvWeights& packed) {
+  constexpr int64_t kFewSteps = 8;
+  const auto& layout = packed.layout;
+  const int64_t block_steps = layout.taps * layout.steps;
+  const int64_t blocks = layout.parts * layout.part_blocks();
+  if (block_steps < kFewSteps) {
+    return;
+  }
+  std::vector<int8_t> cut(static_cast<size_t>(value_bytes(layout))), values;
+  std::memcpy(cut.data(), packed.values.get(), cut.size());
+  QconvRest rest;
+  for (int64_t block = 0; block < blocks; ++block) {
+    rest.first.push_back(static_cast<int32_t>(rest.places.size()));
+    for (int64_t step = 0; step < block_steps; ++step) {
+      int8_t* const bytes = cut.data() + (block * block_steps + step) * kStepBytes;
+      std::array<int8_t, kStepBytes> left{};
+      for (int64_t i = 0; i < kStepBytes; i += 2) {
+        cut_pair(bytes + i, left.data() + i);
+      }
+      if (std::any_of(left.begin(), left.end(), [](int8_t each) { return each != 0; })) {
+        rest.places.push_back(
+            {static_cast<int32_t>(step / layout.steps), static_cast<int32_t>(step % layout.steps)});
+        values.insert(values.end(), left.begin(), left.end());
+      }
+    }
+  }
+  rest.first.push_back(static_cast<int32_t>(rest.places.size()));
+  if (3 * static_cast<int64_t>(rest.places.size()) > blocks * block_steps) {
+    return;
+  }
+  rest.values = aligned_block(values.size());
+  std::copy(values.begin(), values.end(), reinterpret_cast<int8_t*>(rest.values.get()));
+  std::memcpy(packed.values.get(), cut.data(), cut.size());
+  packed.bytes += static_cast<int64_t>(values.size() + rest.places.size() * sizeof(rest.places[0]) +
+                                       rest.first.size() * sizeof(rest.first[0]));
+  packed.rest = std::move(rest);
+  packed.form = QconvForm::pairs;
+}
+
+// To `values`, which lie as the packed ones.
+void add_rest(const QconvWeights& packed, std::vector<int8_t>& values) {
+  const auto& [first, places, left] = packed.rest;
+  const auto* from = reinterpret_cast<const int8_t*>(left.get());
+  for (size_t block = 0; block + 1 < first.size(); ++block) {
+    for (auto i = static_cast<size_t>(first[block]); i < static_cast<size_t>(first[block + 1]);
+         ++i) {
+      const int64_t step = places[i].tap * packed.layout.steps + places[i].step;
+      const auto at = block * static_cast<size_t>(packed.layout.block_bytes()) +
+                      static_cast<size_t>(step * kStepBytes);
+      for (size_t j = 0; j < kStepBytes; ++j) {
+        values[at + j] = static_cast<int8_t>(values[at + j] + from[i * kStepBytes + j]);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 QconvLayout qconv_layout(const QconvShape& s) {
@@ -74,16 +151,6 @@ QconvLayout qconv_layout(const QconvShape& s) {
   return layout;
 }
 
-const int8_t* QconvWeights::block(int64_t part, int64_t index) const {
-  return reinterpret_cast<const int8_t*>(values.get()) +
-         (part * layout.part_blocks() + index) * layout.block_bytes();
-}
-
-const int32_t* QconvWeights::sums(int64_t part) const {
-  return reinterpret_cast<const int32_t*>(channel_sums.get()) +
-         part * layout.part_blocks() * kQconvBlock;
-}
-
 bool qconv_fits(const QconvShape& shape, const int8_t* weights) {
   return 2 * magnitude(shape, weights) <= std::numeric_limits<int32_t>::max();
 }
@@ -93,7 +160,7 @@ int64_t qconv_packed_bytes(const QconvShape& shape) {
   return value_bytes(layout) + sum_bytes(layout);
 }
 
-QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights) {
+QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights, QconvForm form) {
   QconvWeights packed;
   packed.shape = shape;
   packed.layout = qconv_layout(shape);
@@ -113,14 +180,19 @@ QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights) {
                     to[at] = weights[plain];
                     totals[part * part_sums + output] += weights[plain];
                   });
+  if (form == QconvForm::pairs && !packed.layout.several_groups) {
+    into_pairs(packed);
+  }
   return packed;
 }
 
 void qconv_unpack(const QconvWeights& packed, int8_t* weights) {
   const auto* from = reinterpret_cast<const int8_t*>(packed.values.get());
+  std::vector<int8_t> whole(from, from + value_bytes(packed.layout));
+  add_rest(packed, whole);
   for_each_weight(packed.shape, packed.layout,
                   [&](int64_t plain, int64_t at, int64_t /*part*/, int64_t /*output*/) {
-                    weights[plain] = from[at];
+                    weights[plain] = whole[static_cast<size_t>(at)];
                   });
 }
 

@@ -4,7 +4,11 @@
 namespace cpuaccel::kernels {
 
 void qconv_x86_avx2(const QconvCall& call, const QconvPanel& panel) {
-  qconv_panel<Avx2Dot4>(call, panel);
+  if (call.weights->form == QconvForm::pairs) {
+    qconv_panel<Avx2Pairs>(call, panel);
+  } else {
+    qconv_panel<Avx2Dot4>(call, panel);
+  }
 }
 
 }  // namespace cpuaccel::kernels
