@@ -52,7 +52,8 @@ class QgemmCase {
       scales_.push_back(uniform(0.5f, 2.0f) * 100.0f / typical);
       bias_.push_back(uniform(-40.0f, 40.0f));
     }
-    call_.dst.function = kConvFunctions[static_cast<size_t>(pick(0, static_cast<int>(kConvFunctions.size()) - 1))];
+    call_.dst.function =
+        kConvFunctions[static_cast<size_t>(pick(0, static_cast<int>(kConvFunctions.size()) - 1))];
     if (call_.dst.function != ConvFunction::none) {
       call_.dst.inverse_scale = is_real() ? 1.0f : uniform(0.5f, 2.0f);
       for (float& scale : scales_) {

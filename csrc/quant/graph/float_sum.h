@@ -1,5 +1,5 @@
-// A layer's real numbers and an operand, added before they are rounded: for layers whose kernel adds
-// nothing.
+// A layer's real numbers and an operand, added before they are rounded: for layers whose kernel
+// adds nothing.
 #pragma once
 
 #include <cstdint>
