@@ -3,9 +3,13 @@
 `resnet18-int8` is the convert_fx model of resnet18; other names are those of `_float_models`.
 """
 
+import argparse
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from benchmarks import _torchvision
+from benchmarks._arguments import names
 from benchmarks._quantize import calibrate, convert
 from benchmarks.models import _float_models
 
@@ -27,6 +31,20 @@ def inputs(name: str, batch: int) -> Tensor:
     return _float_models.inputs(name.removesuffix(INT8), batch, _TOKENS)
 
 
-def check(name: str) -> None:
-    """Raises ValueError where there is no such model."""
-    _float_models.check(name.removesuffix(INT8))
+def add_models(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
+    """Adds `--models`."""
+    shown = ",".join(default)
+    parser.add_argument(
+        "--models", type=names, default=list(default), metavar="A,B", help=f"default: {shown}"
+    )
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
+    """Parses `arguments`; an error of `parser` where there is no model of a name."""
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.models:
+            _float_models.check(name.removesuffix(INT8))
+    except ValueError as error:
+        parser.error(str(error))
+    return options

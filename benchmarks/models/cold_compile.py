@@ -25,7 +25,7 @@ from torch import nn
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine
-from benchmarks._arguments import add_some, names, positive
+from benchmarks._arguments import add_some, positive
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
@@ -42,12 +42,7 @@ _CLOCKS = ("wall", "cpu")
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes what was asked for."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            _named.check(name)
-    except ValueError as error:
-        parser.error(str(error))
+    options = _named.parsed(parser, arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.inside:
@@ -177,13 +172,7 @@ def _parts_of(whole: float) -> dict[str, float]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models",
-        type=names,
-        default=list(MODELS),
-        metavar="A,B",
-        help=f"default: {','.join(MODELS)}",
-    )
+    _named.add_models(parser, MODELS)
     add_some(parser, "--engines", ENGINES, "engine")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--rounds", type=positive, default=3, help="processes (default: 3)")

@@ -24,7 +24,7 @@ from rich.table import Table
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import positive
 from benchmarks._quantize import quiet
 from benchmarks._report import geomean, print_header
 from benchmarks.models import _named
@@ -51,12 +51,7 @@ _WHOLE_PEAK = "5"  # written to clear_refs: the peak is what is resident now
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes what was asked for."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            _named.check(name)
-    except ValueError as error:
-        parser.error(str(error))
+    options = _named.parsed(parser, arguments)
     if options.batch < 2:
         parser.error(f"--batch: expected at least 2, got {options.batch}")
     if options.threads:
@@ -177,13 +172,7 @@ _INSIDE: dict[str, Callable[[str, int, Path], dict[str, int]]] = {
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models",
-        type=names,
-        default=list(MODELS),
-        metavar="A,B",
-        help=f"default: {','.join(MODELS)}",
-    )
+    _named.add_models(parser, MODELS)
     parser.add_argument("--batch", type=positive, default=16, help="inputs (default: 16)")
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--rounds", type=positive, default=1, help="of processes (default: 1)")

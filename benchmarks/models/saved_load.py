@@ -26,7 +26,7 @@ from rich.progress import Progress
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import positive
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
@@ -43,12 +43,7 @@ _CLOCKS = ("wall", "cpu")
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes what was asked for."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            _named.check(name)
-    except ValueError as error:
-        parser.error(str(error))
+    options = _named.parsed(parser, arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.inside:
@@ -162,13 +157,7 @@ def _cpu() -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models",
-        type=names,
-        default=list(MODELS),
-        metavar="A,B",
-        help=f"default: {','.join(MODELS)}",
-    )
+    _named.add_models(parser, MODELS)
     parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
     parser.add_argument("--rounds", type=positive, default=3, help="processes (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")

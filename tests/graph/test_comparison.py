@@ -81,7 +81,9 @@ def test_int8_goes_by_the_norm(factor: float, within: bool) -> None:
     assert len(asked) == (not within)
 
 
-@pytest.mark.parametrize(("factor", "within"), [(0.9, True), (1.14, True), (1.19, True), (1.21, False)])
+@pytest.mark.parametrize(
+    ("factor", "within"), [(0.9, True), (1.14, True), (1.19, True), (1.21, False)]
+)
 def test_int8_is_held_against_float64_where_it_is_far_from_eager(
     factor: float, within: bool
 ) -> None:
