@@ -13,7 +13,7 @@ struct Shape {
 };
 
 // Stems, grouped convolutions of resnext50, regnet_y_400mf and regnet_y_1_6gf, narrow 1x1 ones of
-// shufflenet, mobilenet and squeeze-and-excite, linear layers of one row.
+// shufflenet, mobilenet and squeeze-and-excite, linear layers of one row; layers of resnet50.
 constexpr Shape kShapes[] = {
     {3, 32, 1, 224, 3, 2},    {3, 24, 1, 224, 3, 2},    {3, 64, 1, 224, 7, 2},
     {128, 128, 32, 56, 3, 1}, {256, 256, 32, 28, 3, 1}, {512, 512, 32, 14, 3, 1},
@@ -21,6 +21,7 @@ constexpr Shape kShapes[] = {
     {58, 58, 1, 28, 1, 1},    {116, 116, 1, 14, 1, 1},  {16, 96, 1, 112, 1, 1},
     {24, 144, 1, 56, 1, 1},   {144, 24, 1, 56, 1, 1},   {960, 240, 1, 1, 1, 1},
     {32, 8, 1, 1, 1, 1},      {768, 768, 1, 1, 1, 1},   {1280, 1000, 1, 1, 1, 1},
+    {256, 64, 1, 56, 1, 1},   {128, 128, 1, 28, 3, 1},  {512, 2048, 1, 7, 1, 1},
 };
 
 struct Data {

@@ -111,19 +111,25 @@ struct QconvLoop {
   // The products of the steps that QconvRest has.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void add_rest(int64_t pixel, int64_t v, Int* acc) const {
+    constexpr int kTogether = kWide < kVectors ? kWide : kVectors;  // vectors of one block
     const auto& rest = call.weights->rest;
     const int64_t channel = panel.part * layout.part_inputs;
     const auto* values = reinterpret_cast<const int8_t*>(rest.values.get());
-    for (int j = 0; j < kWide; ++j) {
-      const int64_t block = panel.part * layout.part_blocks() + (v + j) / kVectors;
+    for (int first = 0; first < kWide; first += kTogether) {
+      const int64_t block = panel.part * layout.part_blocks() + (v + first) / kVectors;
       const int32_t end = rest.first[static_cast<size_t>(block + 1)];
       for (int32_t i = rest.first[static_cast<size_t>(block)]; i < end; ++i) {
         const auto [tap, step] = rest.places[static_cast<size_t>(i)];
-        const Int weights = V::load(values + i * kQconvBlock * 4 + (v + j) % kVectors * kBytes);
+        const uint8_t* const* runs = panel.runs + tap * kQconvPanel + pixel;
+        const int8_t* w = values + i * kQconvBlock * 4 + (v + first) % kVectors * kBytes;
+#pragma GCC unroll 8
         for (int p = 0; p < kPixels; ++p) {
-          const uint8_t* run = panel.runs[tap * kQconvPanel + pixel + p] + channel;
-          Int& sum = acc[j * kPixels + p];
-          sum = V::dot(sum, V::broadcast4(run + step * 4), weights);
+          const Int bytes = V::broadcast4(runs[p] + channel + step * 4);
+#pragma GCC unroll 4
+          for (int j = 0; j < kTogether; ++j) {
+            Int& sum = acc[(first + j) * kPixels + p];
+            sum = V::dot(sum, bytes, V::load(w + j * kBytes));
+          }
         }
       }
     }
