@@ -22,7 +22,8 @@ struct Arena {
   size_t bytes = 0;
 };
 
-// `lifetimes` are in the order of `first`. Each value goes to the lowest place that is free.
+// `lifetimes` are in the order of `first`. Each value goes to the lowest place that is free: the
+// largest values first, or those that are written first, whichever takes less.
 Arena plan_arena(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace cpuaccel::graph
