@@ -52,14 +52,14 @@ def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes what was asked for."""
     parser = _parser()
     options = _named.parsed(parser, arguments)
-    if options.batch < 2:
-        parser.error(f"--batch: expected at least 2, got {options.batch}")
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.inside:
-        found = _INSIDE[options.inside](options.models[0], options.batch_inside, options.file)
+        found = _INSIDE[options.inside](options.models[0], options.batch, options.file)
         print(json.dumps(found))
         return
+    if options.batch < 2:
+        parser.error(f"--batch: expected at least 2, got {options.batch}")
     if missing := backend_missing():
         raise SystemExit(f"nothing to measure: {missing}")
     rows = _measure(options)
@@ -95,7 +95,7 @@ def _round(name: str, batch: int, threads: int | None) -> dict[str, float]:
 def _in_a_process(
     inside: str, name: str, batch: int, file: Path, threads: int | None
 ) -> dict[str, Any]:
-    arguments = ["--models", name, "--inside", inside, "--batch-inside", str(batch)]
+    arguments = ["--models", name, "--inside", inside, "--batch", str(batch)]
     arguments += ["--file", str(file), *(["--threads", str(threads)] if threads else [])]
     environment = {"CPUACCEL": "0" if inside == "eager" else "1"}
     return result_of("benchmarks.models.peak_memory", arguments, environment, f"{inside} of {name}")
@@ -178,7 +178,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=positive, default=1, help="of processes (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--inside", choices=sorted(_INSIDE), help=argparse.SUPPRESS)
-    parser.add_argument("--batch-inside", type=positive, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     return parser
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from torch import Tensor, nn
-from torch.fx import GraphModule, Interpreter
+from torch.fx import Interpreter
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from cpuaccel.graph import capture
@@ -35,9 +35,6 @@ def result(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 class _Float64(Interpreter):
     """Runs a graph whose values of floats are float64, whatever its ops say."""
-
-    def __init__(self, module: GraphModule) -> None:
-        super().__init__(module)
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         return _wide(super().placeholder(target, args, kwargs))

@@ -130,6 +130,17 @@ class Trial:
     def _exact(self) -> dict[str, Any] | None:
         """Return what the model returns with more digits; None where it has no such form."""
         assert self._capture is not None
+        int8 = self._capture.arithmetic == "int8"
+        try:
+            with torch.autocast("cpu", enabled=False):
+                return self._between_quantizers() if int8 else self._of_more_digits()
+        except Exception as error:
+            _log.logger.info("optimize: nothing exact to compare with: %s", _log.first_line(error))
+            return None
+
+    def _of_more_digits(self) -> dict[str, Any]:
+        """Return what a copy of the model returns whose floats are all of more digits."""
+        assert self._capture is not None
         fast = _native.load().fastmath_asked()
         single = self._capture.arithmetic == "bf16" and not fast
         dtype = torch.float32 if single else torch.float64
@@ -138,29 +149,24 @@ class Trial:
             floats = isinstance(leaf, Tensor) and leaf.is_floating_point()
             return leaf.to(dtype, copy=True) if floats else _cloned(leaf)
 
-        try:
-            if self._capture.arithmetic == "int8":
-                return self._exact_int8()
-            wide = copy.deepcopy(self._model).to(dtype)
-            args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
-            with self._undisturbed(), torch.autocast("cpu", enabled=False):
-                result = wide(*args, **kwargs)
-                if not self._writes:
-                    return {"output": result}
-                buffers = dict(wide.named_buffers())
-                names = {id(each): name for name, each in self._model.named_buffers()}
-                state = tuple(buffers[names[id(each)]] for each in self._buffers)
-                return {"output": result, "buffers": state, "inputs": [args, kwargs]}
-        except Exception as error:
-            _log.logger.info("optimize: no %s to compare with: %s", dtype, _log.first_line(error))
-            return None
+        wide = copy.deepcopy(self._model).to(dtype)
+        args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
+        with self._undisturbed():
+            result = wide(*args, **kwargs)
+        if not self._writes:
+            return {"output": result}
+        buffers = dict(wide.named_buffers())
+        names = {id(each): name for name, each in self._model.named_buffers()}
+        state = tuple(buffers[names[id(each)]] for each in self._buffers)
+        return {"output": result, "buffers": state, "inputs": [args, kwargs]}
 
-    def _exact_int8(self) -> dict[str, Any] | None:
+    def _between_quantizers(self) -> dict[str, Any] | None:
+        """Return what the model returns with float64 between its quantizers."""
         from cpuaccel.graph import quantized_float64
 
         if self._writes:
             return None
-        with self._undisturbed(), torch.autocast("cpu", enabled=False):
+        with self._undisturbed():
             return {"output": quantized_float64.result(self._model, self._args, self._kwargs)}
 
 

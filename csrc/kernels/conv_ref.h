@@ -3,9 +3,9 @@
 
 #include <cmath>
 #include <cstdint>
-#include <numbers>
 
 #include "kernels/conv_dst.h"
+#include "kernels/floats/functions_ref.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -13,15 +13,15 @@ namespace {
 inline float function_ref(ConvFunction function, float x) {
   switch (function) {
     case ConvFunction::relu:
-      return x < 0.0f ? 0.0f : x;
+      return relu_ref(x);
     case ConvFunction::hardswish:
-      return x * std::fmin(std::fmax(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
+      return hardswish_ref(x);
     case ConvFunction::silu:
-      return x / (1.0f + std::exp(-x));
+      return silu_ref(x);
     case ConvFunction::gelu:
-      return x * 0.5f * std::erfc(-x / std::numbers::sqrt2_v<float>);
-    case ConvFunction::gelu_tanh:  // which is x * sigmoid(twice what tanh is of)
-      return x / (1.0f + std::exp(-x * 1.5957691216f * (1.0f + 0.044715f * x * x)));
+      return gelu_ref(x);
+    case ConvFunction::gelu_tanh:
+      return gelu_tanh_ref(x);
     case ConvFunction::none:
       break;
   }

@@ -42,8 +42,8 @@ inline double function_error(ConvFunction function, double x) {
   }
 }
 
-constexpr std::array kConvFunctions{ConvFunction::none,      ConvFunction::relu,
-                                    ConvFunction::hardswish, ConvFunction::silu,
-                                    ConvFunction::gelu,      ConvFunction::gelu_tanh};
+[[maybe_unused]] constexpr std::array kConvFunctions{
+    ConvFunction::none, ConvFunction::relu, ConvFunction::hardswish,
+    ConvFunction::silu, ConvFunction::gelu, ConvFunction::gelu_tanh};
 
 }  // namespace cpuaccel::kernels

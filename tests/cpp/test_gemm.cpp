@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -13,9 +11,7 @@
 #include "gemm_case.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/kernels.h"
-#include "kernels/gemm/packed.h"
 #include "kernels/gemm/paths.h"
-#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -349,118 +345,6 @@ TEST_P(GemmTest, Sources) {
         .context = &item};
     gemm(call, GetParam().function);
     item.check();
-  }
-}
-
-// B packed beforehand gives the results of B, and comes back bit for bit.
-TEST_P(GemmTest, Packed) {
-  for (const GemmShape& shape :
-       {GemmShape{1, 33, 50}, GemmShape{7, 21, 300}, GemmShape{150, 70, 600}, GemmShape{3, 5, 4, 2},
-        GemmShape{2, 3, 0}}) {
-    for (const GemmType type : kTypes) {
-      for (const Layout layout : {Layout::rows, Layout::columns, Layout::spread}) {
-        GemmOptions options;
-        options.b = type;
-        options.b_layout = layout;
-        GemmCase item(shape, options);
-        for (int64_t k = 0; k < shape.K; ++k) {
-          for (int64_t n = 0; n < shape.N; ++n) {
-            item.b.set(shape.batch - 1, k, n, item.b.at(0, k, n));
-          }
-        }
-        const GemmPacked packed(item.b.matrix(), shape.K, shape.N, GetParam().function);
-        GemmCall call = item.call();
-        call.packed = &packed;
-        call.b.data = nullptr;
-        gemm(call);
-        item.check();
-        const int64_t padded = round_up(shape.N, GetParam().function().nr);
-        EXPECT_EQ(packed.bytes(), static_cast<size_t>(shape.K * padded * gemm_type_size(type)));
-        TestMatrix back = item.b;
-        back.fill(0.0f);
-        GemmDst dst = back.dst();
-        packed.unpack(dst.data, item.b.matrix().row_stride, item.b.matrix().column_stride);
-        for (int64_t k = 0; k < shape.K; ++k) {
-          for (int64_t n = 0; n < shape.N; ++n) {
-            ASSERT_EQ(back.at(0, k, n), item.b.at(0, k, n));
-          }
-        }
-      }
-    }
-  }
-}
-
-// Few rows go through tiles when B is packed: all their heights, widths and ends of K.
-TEST_P(GemmTest, PackedForFewRows) {
-  const int64_t nr = GetParam().function().nr;
-  for (const GemmType type : kTypes) {
-    for (const int64_t N : {nr / 4, nr / 2, nr - 1, nr, nr + 1}) {
-      for (const int64_t K : {1, 4, 6, 7, 21}) {
-        GemmOptions options;
-        options.b = type;
-        options.beta = 0.5f;
-        options.alpha = -2.0f;
-        GemmCase weights({1, N, K}, options);
-        const GemmPacked packed(weights.b.matrix(), K, N, GetParam().function);
-        for (int64_t M = 1; M <= 9; ++M) {
-          GemmCase item({M, N, K}, options);
-          item.b = weights.b;
-          GemmCall call = item.call();
-          call.packed = &packed;
-          call.b.data = nullptr;
-          gemm(call);
-          item.check();
-          ASSERT_FALSE(HasFailure());
-        }
-      }
-    }
-  }
-}
-
-TEST_P(GemmTest, PackedKeepsEveryBit) {
-  constexpr int64_t kK = 256, kN = 256;
-  std::vector<uint16_t> halves(kK * kN), back(kK * kN);
-  for (size_t i = 0; i < halves.size(); ++i) {
-    halves[i] = static_cast<uint16_t>(i);  // every NaN too
-  }
-  const GemmPacked packed({halves.data(), GemmType::bf16, kN, 1, 0}, kK, kN, GetParam().function);
-  packed.unpack(back.data(), kN, 1);
-  EXPECT_EQ(halves, back);
-}
-
-TEST_P(GemmTest, PackedInMemoryOfTheCaller) {
-  constexpr int64_t kK = 300, kN = 70;
-  std::vector<float> b(kK * kN), back(kK * kN);
-  std::iota(b.begin(), b.end(), 0.0f);
-  const GemmMatrix matrix{b.data(), GemmType::f32, kN, 1, 0};
-  const GemmPacked owner(matrix, kK, kN, GetParam().function);
-  std::vector<float> memory(owner.bytes() / sizeof(float));
-  GemmPacked(memory.data(), GemmType::f32, kK, kN, GetParam().function).pack(matrix);
-  const GemmPacked reader(memory.data(), GemmType::f32, kK, kN, GetParam().function);
-  reader.unpack(back.data(), kN, 1);
-  EXPECT_EQ(back, b);
-  EXPECT_EQ(std::memcmp(memory.data(), owner.panel(0, 0), owner.bytes()), 0);
-}
-
-// Panels of every width come out as they went in, whatever this CPU's own are.
-TEST(GemmPacked, PanelsOfAnotherCpu) {
-  constexpr int64_t kK = 300, kN = 70;
-  std::vector<float> b(kK * kN), back(kK * kN);
-  std::iota(b.begin(), b.end(), 0.0f);
-  for (int64_t nr = 4; nr <= kGemmMaxNr; nr += 4) {
-    std::vector<float> memory(static_cast<size_t>(kK * round_up(kN, nr)));
-    GemmPacked packed(memory.data(), GemmType::f32, kK, kN, nr);
-    EXPECT_EQ(packed.row(), nullptr);
-    ASSERT_EQ(packed.bytes(), memory.size() * sizeof(float));
-    packed.pack({b.data(), GemmType::f32, kN, 1, 0});
-    for (const auto& row : usable_rows(gemm_kernels())) {
-      if (row.function().nr == nr) {
-        const GemmPacked own({b.data(), GemmType::f32, kN, 1, 0}, kK, kN, row.function);
-        EXPECT_EQ(std::memcmp(own.panel(0, 0), memory.data(), own.bytes()), 0) << row.name;
-      }
-    }
-    packed.unpack(back.data(), kN, 1);
-    ASSERT_EQ(back, b) << nr;
   }
 }
 

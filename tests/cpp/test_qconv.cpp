@@ -59,7 +59,7 @@ std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src
   return acc;
 }
 
-// As trained weights are: few are large, the least and the largest among them.
+// As trained weights are: few are large.
 std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count) {
   std::normal_distribution<float> normal(0.0f, 30.0f);
   std::vector<int8_t> result;

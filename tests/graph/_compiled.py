@@ -20,7 +20,10 @@ needs_onednn = pytest.mark.skipif(
     reason="cpuaccel is off, or built without oneDNN",
 )
 
-libraries_are_exact = any("vnni" in each for each in _native.load().cpu_features())
+_module = _native.native()
+libraries_are_exact = _module is not None and _module.isa() in (
+    *("avx_vnni", "avx512_vnni", "avx512_vbmi"),
+)
 """Whether FBGEMM's and oneDNN's int8 products are: without VNNI sums of two leave 16 bits."""
 
 

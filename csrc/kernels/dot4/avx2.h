@@ -175,13 +175,17 @@ struct Avx2Dot4 : Avx2 {
   }
 };
 
-// The same for weights of which two neighbours of the same sign add up to 128 at most: 255 * 128 is
-// the most that vpmaddubsw's sums can be.
-struct Avx2Pairs : Avx2 {
+// What multiplies bytes as they are: one part, all four of them.
+struct Avx2Bytes : Avx2 {
   static constexpr int kParts = 1;
-  static constexpr bool kHasRest = true;
   CPUACCEL_INLINE static void expand(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
   CPUACCEL_INLINE static void expand_weights(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
+};
+
+// For weights of which two neighbours of the same sign add up to 128 at most: 255 * 128 is the most
+// that vpmaddubsw's sums can be.
+struct Avx2Pairs : Avx2Bytes {
+  static constexpr bool kHasRest = true;
   CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
     const Int pairs = _mm256_maddubs_epi16(taps, weights);
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));

@@ -6,10 +6,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-struct AvxVnniDot4 : Avx2 {
-  static constexpr int kParts = 1;
-  CPUACCEL_INLINE static void expand(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
-  CPUACCEL_INLINE static void expand_weights(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
+struct AvxVnniDot4 : Avx2Bytes {
   CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
     return _mm256_dpbusd_avx_epi32(acc, taps, weights);
   }

@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
+#include "kernels/floats/functions_ref.h"
 #include "kernels/function_f32/function_f32.h"
 
 namespace cpuaccel::kernels {
@@ -10,17 +9,15 @@ namespace {
 float apply(FloatFunction function, float x) {
   switch (function) {
     case FloatFunction::relu:
-      return x < 0.0f ? 0.0f : x;
+      return relu_ref(x);
     case FloatFunction::hardswish:
-      return x * std::clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f;
+      return hardswish_ref(x);
     case FloatFunction::silu:
-      return x / (1.0f + std::exp(-x));
+      return silu_ref(x);
     case FloatFunction::gelu:
-      return x * 0.5f * std::erfc(-x / std::numbers::sqrt2_v<float>);
-    case FloatFunction::gelu_tanh: {
-      const float twice = 2.0f * std::numbers::inv_sqrtpi_v<float> * std::numbers::sqrt2_v<float>;
-      return x / (1.0f + std::exp(-twice * (x + 0.044715f * x * x * x)));
-    }
+      return gelu_ref(x);
+    case FloatFunction::gelu_tanh:
+      return gelu_tanh_ref(x);
   }
   return x;
 }

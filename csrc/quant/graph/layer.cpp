@@ -150,8 +150,8 @@ class LayerStep : public graph::Step {
   std::vector<uint8_t> table;
   std::optional<Epilogue> epilogue;  // without data
   bool dynamic = false, reduce_range = false;
-  bool sum = false;
-  // Where the layer is to leave real numbers in the second output, to which `other` is added.
+  bool sum = false;  // in the layer's kernel
+  // Where that adds nothing: real numbers in the second output, to which `other` is then added.
   std::optional<FloatSum> float_sum;
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
@@ -173,7 +173,7 @@ class LayerStep : public graph::Step {
       after.other = after.binary != Binary::none ? u8(in[1]) : nullptr;
       now.epilogue = float_sum ? nullptr : &after;
     }
-    if (sum && !float_sum && !over) {
+    if (sum && !over) {
       std::memcpy(now.dst, in[1], static_cast<size_t>(count_of(output_descs[0].sizes)));
     }
     if (!layer->run_slices("graph_region", op(), now, N)) {
@@ -188,9 +188,7 @@ class LayerStep : public graph::Step {
   std::string kernel() const override { return layer->kernel_name(); }
 
  private:
-  Op op() const {
-    return dynamic ? Op::linear_dynamic : sum && !float_sum ? Op::conv2d_add : layer->op();
-  }
+  Op op() const { return dynamic ? Op::linear_dynamic : sum ? Op::conv2d_add : layer->op(); }
 };
 
 // Says how the source and the result lie, and returns the result's place.
@@ -327,6 +325,7 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
     step->inputs.push_back(other);
     if (step->sum && !sums_in_onednn(*step->layer)) {
       step->float_sum = float_sum_of(step->call);
+      step->sum = false;
       step->call.post = PostOp::none;
       step->call.f32_dst = true;
     } else if (step->sum && other != src && building.may_be_over(dst, other)) {

@@ -1,0 +1,23 @@
+// The functions of functions.h and silu.h of one number, for the scalar references.
+#pragma once
+
+#include <cmath>
+#include <numbers>
+
+namespace cpuaccel::kernels {
+namespace {
+
+inline float relu_ref(float x) { return x < 0.0f ? 0.0f : x; }
+inline float hardswish_ref(float x) {
+  return x * std::fmin(std::fmax(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
+}
+inline float silu_ref(float x) { return x / (1.0f + std::exp(-x)); }
+inline float gelu_ref(float x) { return x * 0.5f * std::erfc(-x / std::numbers::sqrt2_v<float>); }
+// x * sigmoid(twice what tanh is of)
+inline float gelu_tanh_ref(float x) {
+  constexpr float kTwice = 2.0f * std::numbers::inv_sqrtpi_v<float> * std::numbers::sqrt2_v<float>;
+  return x / (1.0f + std::exp(-kTwice * (x + 0.044715f * x * x * x)));
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
