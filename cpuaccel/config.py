@@ -155,6 +155,15 @@ OPTIONS: tuple[Option, ...] = (
         setter="set_deterministic",
     ),
     Option(
+        "teams",
+        ("CPUACCEL_TEAMS",),
+        _parse_switch,
+        True,
+        "0 or 1",
+        "Wake a plan's threads once for all steps in turn that kernels of our own run.",
+        setter="set_teams",
+    ),
+    Option(
         "matmul_table",
         ("CPUACCEL_MATMUL_TABLE",),
         str,

@@ -17,11 +17,14 @@ void set_parallel_for(ParallelFor parallel_for, ThreadCount threads);
 // depend on it, only how it is cut into pieces.
 int parallel_threads();
 
-// Through the hook.
+// Through the hook, or the threads of a team that the calling thread leads (base/team.h).
 void parallel_ranges(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& body);
 
-// Calls body on disjoint ranges that cover [begin, end); none but the last is shorter than
-// grain_size. What is no longer than that is one range, without a detour.
+// How often the calling thread has split up a range.
+int64_t parallel_splits();
+
+// Calls body on disjoint ranges that cover [begin, end), as long as each other but for the last and
+// as many as there are grain_size in it at most. What is no longer is one range, without a detour.
 template <typename Body>
 void parallel_for(int64_t begin, int64_t end, int64_t grain_size, const Body& body) {
   if (end - begin > grain_size) {

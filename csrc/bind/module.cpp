@@ -20,6 +20,7 @@
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/plugin.h"
+#include "base/team.h"
 #include "bind/max_isa.h"
 #include "bind/same_objects.h"
 #include "bind/step_times.h"
@@ -337,6 +338,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &quant::overridden_ops);
   module.def("set_deterministic", &set_deterministic, py::arg("on"));
+  module.def("set_teams", &set_teams, py::arg("on"));
+  module.def("teams_opened", &teams_opened);
   module.def("known_ranks", &known_ranks);
   module.def("set_known_ranks", &set_known_ranks, py::arg("ranks"));
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));

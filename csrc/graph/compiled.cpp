@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/parallel.h"
+#include "base/team.h"
 #include "graph/arena.h"
 #include "graph/build.h"
 #include "graph/facts.h"
@@ -259,6 +261,7 @@ CompiledProgram::CompiledProgram(const Program& program, std::span<const TensorD
     builder.add_next();
   }
   builder.finish(*this);
+  teams_ = StepTeams(steps_.size());
 }
 
 void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> constants,
@@ -277,7 +280,7 @@ void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> 
     }
   };
   std::vector<void*> in, out;
-  for (size_t number = 0; number < steps_.size(); ++number) {
+  auto run_step = [&](size_t number) {
     const auto& placed = steps_[number];
     in.clear();
     out.clear();
@@ -290,6 +293,21 @@ void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> 
     if (watch != nullptr) {
       watch->end(number);
     }
+  };
+  for (size_t number = 0; number < steps_.size();) {
+    const size_t end = teams_.end_of(number);
+    if (end > number + 1) {
+      in_team([&] {
+        for (; number < end; ++number) {
+          run_step(number);
+        }
+      });
+      continue;
+    }
+    const int64_t splits = parallel_splits();
+    run_step(number);
+    teams_.learn(number, *steps_[number].step, parallel_splits() > splits);
+    ++number;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "graph/packed_weights.h"
 #include "graph/program.h"
 #include "graph/step.h"
+#include "graph/step_teams.h"
 
 namespace cpuaccel::graph {
 
@@ -60,6 +61,7 @@ class CompiledProgram {
   friend std::vector<std::string> why_not_compiled(const Program& program);
 
   std::vector<PlacedStep> steps_;
+  mutable StepTeams teams_{0};
   std::vector<TensorDesc> outputs_;
   std::vector<bool> reads_constant_;
   size_t arena_bytes_ = 0;

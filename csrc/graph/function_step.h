@@ -1,4 +1,4 @@
-// A step that is one call of a function.
+// A step that is one call of a function of ours, which has no threads but parallel_for's.
 #pragma once
 
 #include <functional>
@@ -26,6 +26,7 @@ class FunctionStep : public Step {
     function_(in, out);
   }
   std::string kernel() const override { return "cpuaccel"; }
+  bool fits_team() const override { return true; }
 
  private:
   Function function_;

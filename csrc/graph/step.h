@@ -33,6 +33,9 @@ class Step {
   // Before the first run: what takes time, such as generating code.
   virtual void prepare() {}
   virtual void run(std::span<void* const> in, std::span<void* const> out) const = 0;
+
+  // Whether parallel_for alone splits up what it does, as a team's threads need; after a run.
+  virtual bool fits_team() const { return false; }
 };
 
 }  // namespace cpuaccel::graph

@@ -227,6 +227,11 @@ std::string Layer::kernel_name() const {
   return name += kernel->implementation();
 }
 
+std::optional<Provider> Layer::provider() const {
+  const auto kernel = kernel_.load();
+  return kernel ? std::optional(kernel->provider()) : std::nullopt;
+}
+
 std::string Layer::describe() const {
   const std::scoped_lock lock(mutex_);
   const auto kernel = kernel_.load();

@@ -1,0 +1,102 @@
+"""Plans whose threads are woken once for several steps (`CPUACCEL_TEAMS`), and for each of them.
+
+The same plan, the two ways taking turns. "woken once" is how many regions of that kind a call has;
+how soon threads wake up is OpenMP's: OMP_WAIT_POLICY=PASSIVE lets them sleep between loops.
+`resnet18-int8` is a convert_fx model.
+Run as `python -m benchmarks.models.teams` from a checkout's root.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _machine
+from benchmarks._arguments import add_rounds, positive
+from benchmarks._quantize import quiet
+from benchmarks._report import Ratio, Report, Row
+from benchmarks._timing import Contender, side_by_side
+from benchmarks.models import _named
+from benchmarks.models._compiled import backend_missing
+
+MODELS = ("mobilenet_v2-int8", "shufflenet_v2_x1_0-int8", "mnasnet1_0-int8", "mobilenet_v2")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    options = _named.parsed(_parser(), arguments)
+    torch.set_num_threads(options.threads)
+    if missing := backend_missing():
+        raise SystemExit(f"nothing to measure: {missing}")
+    report = Report(
+        title="a plan's call, threads woken once for several steps or for each, median",
+        facts=_machine.describe(batch=options.batch),
+        columns=["teams", "each step"],
+        ratios=[Ratio("teams", "each step")],
+        notes=[f"OMP_WAIT_POLICY: {os.environ.get('OMP_WAIT_POLICY', 'not set')}"],
+    )
+    for name in options.models:
+        report.rows.append(_row(name, options))
+        report.notes.append(f"{name}: woken once {report.rows[-1].extra['teams']} times a call")
+    report.print(_machine.console())
+    if options.json:
+        report.write_json(options.json)
+
+
+def _row(name: str, options: argparse.Namespace) -> Row:
+    import cpuaccel
+
+    with quiet(), torch.no_grad():
+        x = _named.inputs(name, options.batch)
+        plan = cpuaccel.optimize(_named.build(name), (x,), time_budget=0)
+
+        def call() -> object:
+            return plan(x)
+
+        ways = {
+            "teams": Contender(call, lambda: _teams(True)),
+            "each step": Contender(call, lambda: _teams(False)),
+        }
+        samples = side_by_side(ways, rounds=options.rounds, budget=options.budget)
+        return Row(name, samples, {"teams": _teams_of(call)})
+
+
+@contextmanager
+def _teams(on: bool) -> Iterator[None]:
+    from cpuaccel import config
+
+    before = config.get("teams")
+    config.set("teams", on)
+    try:
+        yield
+    finally:
+        config.set("teams", before)
+
+
+def _teams_of(call) -> int:
+    from cpuaccel import _native
+
+    with _teams(True):
+        before = _native.load().teams_opened()
+        call()
+        return _native.load().teams_opened() - before
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    _named.add_models(parser, MODELS)
+    parser.add_argument("--batch", type=positive, default=1, help="inputs a call (default: 1)")
+    parser.add_argument("--threads", type=positive, default=2, help="(default: 2)")
+    add_rounds(parser, 21, 10, "a model")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
