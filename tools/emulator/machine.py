@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-MEMORY_BYTES = 1 << 29
+MEMORY_BYTES = 1 << 30
 IMAGE_ADDRESS = 1 << 20  # start_info, then the kernel where it was linked for, then the initramfs
 PAGE = 4096
 
@@ -61,7 +61,9 @@ def write_image(path: Path, vmlinux: bytes, ramdisk: bytes, command_line: str) -
     """Writes what the memory holds from IMAGE_ADDRESS on when the kernel is entered."""
     segments = [header for header in _program_headers(vmlinux) if header[0] == PT_LOAD]
     ramdisk_address = _aligned(max(paddr + size for *_, paddr, _, size, _ in segments), 1 << 21)
-    if ramdisk_address + len(ramdisk) > MEMORY_BYTES // 2:
+    # It is unpacked into a file system that Linux gives half of the memory, from a copy that lies
+    # in the other half; what does not fit is left out without a word.
+    if ramdisk_address + len(ramdisk) > MEMORY_BYTES // 3:
         raise ValueError(f"a program of {len(ramdisk)} bytes does not fit into the machine")
     memory_map = [(0, 0x9F000, 1), (IMAGE_ADDRESS, MEMORY_BYTES - IMAGE_ADDRESS, 1)]
     module_at, map_at, text_at = (IMAGE_ADDRESS + offset for offset in (64, 128, 256))
