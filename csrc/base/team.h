@@ -4,7 +4,8 @@
 // computes. A team is one region of the hook's: the thread that leads runs the code, the others
 // wait between the ranges that it shares. Each thread has a range of its own, so that what it wrote
 // is in its cache when it reads it again; who is done first takes what nobody has begun, so nothing
-// depends on how many threads came.
+// depends on how many threads came. The hook has to run its ranges side by side, or the first of
+// them first, as OpenMP and ATen's own threads do.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,8 @@
 //   expand, expand_weights, dot   acc[lane] += sum of 4 (u8 x s8), over all parts
 //   kSourceOffset         what expand takes from every source byte (0, or 128 to make it s8)
 //   kSteps, load_steps, dot_step<i>   where kSteps > 1: sources of so many steps, loaded at once
-//   to_real, quantize4, store4    int32 -> float -> u8
+//   to_real, quantize4     int32 -> float -> u8, four vectors
+//   store4, store_halves   their quarters, cut off, or halves
 // Included by one ISA's sources only, so everything is in an unnamed namespace.
 #pragma once
 
@@ -126,6 +127,10 @@ struct Avx2 {
     bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, q.low), q.high);
     bytes = _mm256_xor_si256(bytes, q.flip);
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  }
+  CPUACCEL_INLINE static void store_halves(uint8_t* first, uint8_t* second, Int bytes) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(first), _mm256_castsi256_si128(bytes));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(second), _mm256_extracti128_si256(bytes, 1));
   }
   // The first counts[i] bytes of quarter i to to[i].
   CPUACCEL_INLINE static void store4(uint8_t* const to[4], Int bytes, const int64_t counts[4]) {

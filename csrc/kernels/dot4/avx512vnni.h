@@ -118,6 +118,10 @@ struct Avx512VnniDot4 {
     }
     return spread(bytes);
   }
+  CPUACCEL_INLINE static void store_halves(uint8_t* first, uint8_t* second, Int bytes) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(first), _mm512_castsi512_si256(bytes));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(second), _mm512_extracti64x4_epi64(bytes, 1));
+  }
   CPUACCEL_INLINE static void store4(uint8_t* const to[4], Int bytes, const int64_t counts[4]) {
     _mm_mask_storeu_epi8(to[0], first(counts[0]), _mm512_castsi512_si128(bytes));
     _mm_mask_storeu_epi8(to[1], first(counts[1]), _mm512_extracti32x4_epi32(bytes, 1));

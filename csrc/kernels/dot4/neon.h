@@ -105,6 +105,10 @@ struct Neon {
     bytes = vminq_u8(vmaxq_u8(bytes, q.low), q.high);
     return vreinterpretq_s32_u8(veorq_u8(bytes, q.flip));
   }
+  CPUACCEL_INLINE static void store_halves(uint8_t* first, uint8_t* second, Int bytes) {
+    vst1_u8(first, vget_low_u8(vreinterpretq_u8_s32(bytes)));
+    vst1_u8(second, vget_high_u8(vreinterpretq_u8_s32(bytes)));
+  }
   CPUACCEL_INLINE static void store4(uint8_t* const to[4], Int bytes, const int64_t counts[4]) {
     if (counts[0] >= kLanes && counts[1] >= kLanes && counts[2] >= kLanes && counts[3] >= kLanes)
         [[likely]] {

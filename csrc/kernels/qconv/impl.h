@@ -38,10 +38,12 @@ struct QconvLoop {
     Int acc[kWide * kPixels];
     const int8_t* w[kWide];
     const int32_t* sums = call.weights->sums(panel.part);
+#pragma GCC unroll 4
     for (int j = 0; j < kWide; ++j) {
       w[j] = kWide <= kVectors ? weights(v) + j * kBytes : weights(v + j);
       const Int start = V::multiply(V::set1(V::kSourceOffset - call.src_zero_point),
                                     V::load(sums + (v + j) * kLanes));
+#pragma GCC unroll 8
       for (int i = 0; i < kPixels; ++i) {
         acc[j * kPixels + i] = start;
       }
@@ -62,6 +64,7 @@ struct QconvLoop {
     }
     for (int64_t tap = 0; tap < layout.taps; ++tap) {
       const uint8_t* run[kPixels];
+#pragma GCC unroll 8
       for (int i = 0; i < kPixels; ++i) {
         run[i] = panel.runs[tap * kQconvPanel + pixel + i] + channel;
       }
@@ -74,6 +77,7 @@ struct QconvLoop {
             sources[i] = V::load_steps(run[i] + step * 4);
           }
           steps_from<0, kPixels, kWide>(sources, w, acc);
+#pragma GCC unroll 4
           for (int j = 0; j < kWide; ++j) {
             w[j] += V::kSteps * kQconvBlock * 4;
           }
@@ -81,20 +85,24 @@ struct QconvLoop {
       }
       for (; step < layout.steps; ++step) {
         Int step_weights[kWide][kParts];
+#pragma GCC unroll 4
         for (int j = 0; j < kWide; ++j) {
           V::expand_weights(V::load(w[j]), step_weights[j]);
           w[j] += kQconvBlock * 4;
         }
+#pragma GCC unroll 8
         for (int i = 0; i < kPixels; ++i) {
           Int bytes[kParts];
           if constexpr (!kSeveralGroups) {
             V::expand(V::broadcast4(run[i] + step * 4), bytes);
           }
+#pragma GCC unroll 4
           for (int j = 0; j < kWide; ++j) {
             if constexpr (kSeveralGroups) {
               const Int picks = V::add(group_dwords[j], V::set1(static_cast<int32_t>(step)));
               V::expand(V::pick_dwords(V::broadcast16(run[i]), picks), bytes);
             }
+#pragma GCC unroll 4
             for (int p = 0; p < kParts; ++p) {
               acc[j * kPixels + i] = V::dot(acc[j * kPixels + i], bytes[p], step_weights[j][p]);
             }
@@ -115,6 +123,7 @@ struct QconvLoop {
     const auto& rest = call.weights->rest;
     const int64_t channel = panel.part * layout.part_inputs;
     const auto* values = reinterpret_cast<const int8_t*>(rest.values.get());
+#pragma GCC unroll 4
     for (int first = 0; first < kWide; first += kTogether) {
       const int64_t block = panel.part * layout.part_blocks() + (v + first) / kVectors;
       const int32_t end = rest.first[static_cast<size_t>(block + 1)];
@@ -156,10 +165,74 @@ struct QconvLoop {
     }
   }
 
-  // Scales and stores a tile; results of a vector of channels in fours where there are four pixels,
-  // else vectors of one pixel in fours.
+  // Scales and stores a tile.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void finish(int64_t pixel, int64_t v, const Int* acc) const {
+    const bool whole =
+        pixel + kPixels <= panel.pixels && (v + kWide) * kLanes <= layout.part_outputs;
+    if (whole && call.dst.type != DstType::f32 && call.dst.function == ConvFunction::none)
+        [[likely]] {
+      finish_bytes<kPixels, kWide>(pixel, v, acc);
+    } else {
+      // A copy: what is in an array that a loop walks is not in registers before it either.
+      Int results[kPixels * kWide];
+#pragma GCC unroll 16
+      for (int i = 0; i < kPixels * kWide; ++i) {
+        results[i] = acc[i];
+      }
+      finish_any<kPixels, kWide>(pixel, v, results);
+    }
+  }
+
+  // A whole tile to bytes, without a function. Where sums are short this is half of the work: the
+  // channels of a pixel are stored together, and nothing is asked of each result.
+  template <int kPixels, int kWide>
+  CPUACCEL_INLINE void finish_bytes(int64_t pixel, int64_t v, const Int* acc) const {
+    constexpr int kTogether = kWide < 4 ? kWide : 4;  // vectors of a pixel stored as one
+    constexpr int kAtOnce = 4 / kTogether;            // pixels
+    static_assert(kWide % kTogether == 0 && kPixels % kAtOnce == 0);
+    const int64_t OC = call.weights->shape.OC;
+    const int64_t channel = panel.part * layout.part_outputs + v * kLanes;
+    const float* scales = call.dst.scales + channel;
+    const float* biases = call.dst.bias + channel;
+    uint8_t* dst =
+        static_cast<uint8_t*>(call.dst.data) + (panel.first_pixel + pixel) * OC + channel;
+    const auto q = quantizer;
+#pragma GCC unroll 4
+    for (int first = 0; first < kWide; first += kTogether) {
+      Float scale[kTogether], bias[kTogether];
+#pragma GCC unroll 4
+      for (int j = 0; j < kTogether; ++j) {
+        scale[j] = V::load(scales + (first + j) * kLanes);
+        bias[j] = V::load(biases + (first + j) * kLanes);
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kPixels; i += kAtOnce) {
+        Float real[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) {
+          const int j = k % kTogether;
+          real[k] = V::to_real(acc[(first + j) * kPixels + i + k / kTogether], scale[j], bias[j]);
+        }
+        const Int bytes = V::quantize4(real, q);
+        uint8_t* to = dst + i * OC + first * kLanes;
+        if constexpr (kAtOnce == 1) {
+          V::store(to, bytes);
+        } else if constexpr (kAtOnce == 2) {
+          V::store_halves(to, to + OC, bytes);
+        } else {
+          uint8_t* const quarters[4] = {to, to + OC, to + 2 * OC, to + 3 * OC};
+          const int64_t counts[4] = {kLanes, kLanes, kLanes, kLanes};
+          V::store4(quarters, bytes, counts);
+        }
+      }
+    }
+  }
+
+  // Results of a vector of channels in fours where there are four pixels, else vectors of one pixel
+  // in fours.
+  template <int kPixels, int kWide>
+  [[gnu::noinline]] void finish_any(int64_t pixel, int64_t v, const Int* acc) const {
     static_assert(kPixels % 4 == 0 || (kPixels == 1 && kWide == 4));
     Float scales[kWide], biases[kWide];
     int64_t counts[kWide];
