@@ -125,8 +125,7 @@ class ThreadTeam final : public Team {
       const size_t range = own + i < threads ? own + i : own + i - threads;
       uint64_t free = news;
       if (ranges_[range].state.load(std::memory_order_relaxed) == news &&
-          ranges_[range].state.compare_exchange_strong(free, news + 1,
-                                                       std::memory_order_acquire)) {
+          ranges_[range].state.compare_exchange_strong(free, news + 1, std::memory_order_acquire)) {
         run(static_cast<int64_t>(range));
       }
     }

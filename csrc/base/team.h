@@ -16,8 +16,8 @@
 namespace cpuaccel {
 
 // Calls `body` on one thread; what parallel_for splits up in it goes to threads that are woken once
-// for all of it. Threads of other libraries are not to be had in `body`: it is in a parallel region.
-// Throws what `body` throws, and so do its parallel_fors.
+// for all of it. Threads of other libraries are not to be had in `body`: it is in a parallel
+// region. Throws what `body` throws, and so do its parallel_fors.
 void in_team(const std::function<void()>& body);
 
 // Whether in_team opens a region at all; true until somebody says otherwise.

@@ -54,11 +54,9 @@ class TeamTest : public testing::Test {
     set_parallel_for(on_threads, [] { return t_inside ? 1 : kThreads; });
   }
   ~TeamTest() override {
-    set_parallel_for(
-        [](int64_t begin, int64_t end, int64_t /*grain*/, const RangeBody& body) {
-          body(begin, end);
-        },
-        [] { return 1; });
+    set_parallel_for([](int64_t begin, int64_t end, int64_t /*grain*/,
+                        const RangeBody& body) { body(begin, end); },
+                     [] { return 1; });
     set_teams(true);
   }
 };
@@ -139,9 +137,8 @@ TEST_F(TeamTest, WhatARangeSplitsUpIsItsOwn) {
       EXPECT_EQ(Team::led(), nullptr);
       EXPECT_EQ(parallel_threads(), 1);
       in_team([&] {
-        parallel_for(begin, end + 10, 1, [&](int64_t from, int64_t to) {
-          sum.fetch_add(static_cast<int>(to - from));
-        });
+        parallel_for(begin, end + 10, 1,
+                     [&](int64_t from, int64_t to) { sum.fetch_add(static_cast<int>(to - from)); });
       });
     });
     EXPECT_NE(Team::led(), nullptr);
