@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include <algorithm>
+#include <cstring>
 
 #include "kernels/quantize/quantize.h"
 
@@ -24,60 +24,54 @@ struct Quantizer {
   }
 
   // The packs interleave the 128-bit lanes; the permutation puts the groups of four bytes back.
-  void operator()(const __m256 (&reals)[4], uint8_t* dst) const {
-    const __m256i low = _mm256_packs_epi32(rounded(reals[0]), rounded(reals[1]));
-    const __m256i high = _mm256_packs_epi32(rounded(reals[2]), rounded(reals[3]));
+  __m256i operator()(__m256 a, __m256 b, __m256 c, __m256 d) const {
+    const __m256i low = _mm256_packs_epi32(rounded(a), rounded(b));
+    const __m256i high = _mm256_packs_epi32(rounded(c), rounded(d));
     const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high),
                                                       _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     const __m256i flipped = _mm256_shuffle_epi8(offset, _mm256_setzero_si256());
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm256_xor_si256(bytes, flipped));
+    return _mm256_xor_si256(bytes, flipped);
   }
 };
 
 struct Plain {
   const float* src;
-  void copy(int64_t count, float* to) const { std::copy_n(src, count, to); }
-  void read(int64_t i, __m256 (&reals)[4]) const {
-    for (int64_t j = 0; j < 4; ++j) {
-      reals[j] = _mm256_loadu_ps(src + i + 8 * j);
-    }
-  }
+  __m256 operator()(int64_t i) const { return _mm256_loadu_ps(src + i); }
+  __m256 operator()(int64_t i, __m256i lanes) const { return _mm256_maskload_ps(src + i, lanes); }
 };
 
 struct Scaled {
-  const float* src;
-  const float* factors;
-  void copy(int64_t count, float* to) const {
-    for (int64_t i = 0; i < count; ++i) {
-      to[i] = src[i] * factors[i];
-    }
-  }
-  void read(int64_t i, __m256 (&reals)[4]) const {
-    for (int64_t j = 0; j < 4; ++j) {
-      reals[j] =
-          _mm256_mul_ps(_mm256_loadu_ps(src + i + 8 * j), _mm256_loadu_ps(factors + i + 8 * j));
-    }
+  Plain src, factors;
+  __m256 operator()(int64_t i) const { return _mm256_mul_ps(src(i), factors(i)); }
+  __m256 operator()(int64_t i, __m256i lanes) const {
+    return _mm256_mul_ps(src(i, lanes), factors(i, lanes));
   }
 };
 
+// The first of eight lanes.
+__m256i lanes(int64_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
 template <typename Source>
 void quantize_all(const Source& source, uint8_t* dst, int64_t count, const Quantizer& quantize) {
-  __m256 reals[4];
   if (count >= kBytes) {
+    const auto block = [&](int64_t i) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i),
+                          quantize(source(i), source(i + 8), source(i + 16), source(i + 24)));
+    };
     for (int64_t i = 0; i < count - kBytes; i += kBytes) {
-      source.read(i, reals);
-      quantize(reals, dst + i);
+      block(i);
     }
-    source.read(count - kBytes, reals);
-    quantize(reals, dst + count - kBytes);  // may overlap the one before
+    block(count - kBytes);  // may overlap the one before
     return;
   }
-  float padded[kBytes] = {};
-  uint8_t result[kBytes];
-  source.copy(count, padded);
-  Plain{padded}.read(0, reals);
-  quantize(reals, result);
-  std::copy_n(result, count, dst);
+  const auto some = [&](int64_t i) { return source(i, lanes(count - i)); };
+  alignas(kBytes) uint8_t result[kBytes];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(result),
+                     quantize(some(0), some(8), some(16), some(24)));
+  std::memcpy(dst, result, static_cast<size_t>(count));
 }
 
 }  // namespace
@@ -91,7 +85,7 @@ void quantize_x86_avx2(const float* src, uint8_t* dst, int64_t count, float inve
 
 void quantize_scaled_x86_avx2(const float* src, const float* factors, uint8_t* dst, int64_t count,
                               float inverse_scale, float zero_point) {
-  quantize_all(Scaled{src, factors}, dst, count,
+  quantize_all(Scaled{{src}, {factors}}, dst, count,
                {_mm256_set1_ps(inverse_scale), _mm256_set1_ps(zero_point), _mm256_setzero_si256()});
 }
 
