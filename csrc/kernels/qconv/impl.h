@@ -170,9 +170,12 @@ struct QconvLoop {
   CPUACCEL_INLINE void finish(int64_t pixel, int64_t v, const Int* acc) const {
     const bool whole =
         pixel + kPixels <= panel.pixels && (v + kWide) * kLanes <= layout.part_outputs;
-    if (whole && call.dst.type != DstType::f32 && call.dst.function == ConvFunction::none)
-        [[likely]] {
-      finish_bytes<kPixels, kWide>(pixel, v, acc);
+    if (whole && call.dst.function == ConvFunction::none) [[likely]] {
+      if (call.dst.type == DstType::f32) {
+        finish_floats<kPixels, kWide>(pixel, v, acc);
+      } else {
+        finish_bytes<kPixels, kWide>(pixel, v, acc);
+      }
     } else {
       // A copy: what is in an array that a loop walks is not in registers before it either.
       Int results[kPixels * kWide];
@@ -225,6 +228,24 @@ struct QconvLoop {
           const int64_t counts[4] = {kLanes, kLanes, kLanes, kLanes};
           V::store4(quarters, bytes, counts);
         }
+      }
+    }
+  }
+
+  // A whole tile to floats, without a function.
+  template <int kPixels, int kWide>
+  CPUACCEL_INLINE void finish_floats(int64_t pixel, int64_t v, const Int* acc) const {
+    const int64_t OC = call.weights->shape.OC;
+    const int64_t channel = panel.part * layout.part_outputs + v * kLanes;
+    float* dst = static_cast<float*>(call.dst.data) + (panel.first_pixel + pixel) * OC + channel;
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      const Float scale = V::load(call.dst.scales + channel + j * kLanes);
+      const Float bias = V::load(call.dst.bias + channel + j * kLanes);
+#pragma GCC unroll 8
+      for (int i = 0; i < kPixels; ++i) {
+        const Float real = V::to_real(acc[j * kPixels + i], scale, bias);
+        V::store_floats(dst + i * OC + j * kLanes, real, kLanes);
       }
     }
   }

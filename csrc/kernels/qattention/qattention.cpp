@@ -1,0 +1,327 @@
+#include "kernels/qattention/qattention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "base/parallel.h"
+#include "base/scratch.h"
+#include "kernels/gemm/blocking.h"
+#include "kernels/qattention/operand.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa, multiply, floats)                                    \
+  const QattentionKernels& qattention_##name() {                                     \
+    static constexpr QattentionKernels kernels{qconv_##multiply, attention_##floats, \
+                                               quantize_##floats};                   \
+    return kernels;                                                                  \
+  }
+CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)
+#undef CPUACCEL_ROW
+
+#define CPUACCEL_ROW(name, isa, multiply, floats) \
+  KernelRow<QattentionFunction>{#name, isa, qattention_##name},
+constexpr std::array kRows{CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kLine = 64;
+// Of scores: with a head's keys or values they stay in L2.
+constexpr int64_t kScoreBytes = 64 * 1024;
+// Multiply-adds that are worth a thread: about 10 us.
+constexpr int64_t kGrain = 300000;
+// Runs may be read to the end of a load of sources: 16 bytes.
+constexpr int64_t kRunPadding = 16;
+
+// Queries that are worked on at once: as many as have room, whole tiles of them.
+int64_t rows_at_once(const QattentionCall& call) {
+  const int64_t room = kScoreBytes / (call.S * static_cast<int64_t>(sizeof(float)));
+  const int64_t tiles = std::clamp<int64_t>(room / kQconvTallest, 1, kQconvPanel / kQconvTallest);
+  return std::min(even_part(call.L, tiles * kQconvTallest, kQconvTallest), call.L);
+}
+
+// Successive pieces of one block of scratch memory, each at a cache line's begin.
+class Memory {
+ public:
+  Memory(ScratchSlot slot, int64_t bytes)
+      : next_(static_cast<std::byte*>(scratch(slot, static_cast<size_t>(bytes)))) {}
+  template <typename T>
+  static constexpr int64_t room(int64_t count) {
+    return round_up(count * static_cast<int64_t>(sizeof(T)), kLine);
+  }
+  template <typename T>
+  T* take(int64_t count) {
+    auto* const piece = reinterpret_cast<T*>(next_);
+    next_ += room<T>(count);
+    return piece;
+  }
+
+ private:
+  std::byte* next_;
+};
+
+// Multiplies rows of bytes by a packed operand: f32 results, dense.
+struct Product {
+  const QattentionOperand& right;
+  float* dst;
+  const float* scales;  // as many as columns, as the biases are, which are 0
+  const float* biases;
+  int32_t zero_point;  // of the rows
+
+  void run(QconvFunction* multiply, const uint8_t* const* rows, int64_t count) const {
+    QconvCall call;
+    call.weights = &right.weights();
+    call.N = count;
+    call.src_zero_point = zero_point;
+    call.dst.data = dst;
+    call.dst.type = DstType::f32;
+    call.dst.scales = scales;
+    call.dst.bias = biases;
+    QconvPanel panel;
+    panel.runs = rows;
+    panel.pixels = count;
+    const auto& layout = call.weights->layout;
+    // Blocks that stay in the L1 cache while rows pass by.
+    constexpr int64_t kChunkBytes = 16 * 1024;
+    const int64_t chunk = std::max<int64_t>(4, kChunkBytes / layout.block_bytes()) / 4 * 4;
+    for (; panel.block < layout.part_blocks(); panel.block += chunk) {
+      panel.blocks = std::min(chunk, layout.part_blocks() - panel.block);
+      multiply(call, panel);
+    }
+  }
+};
+
+// Where the rows of a panel begin; the last of them is repeated up to a whole tile.
+class Rows {
+ public:
+  void set(int64_t row, const uint8_t* run) { runs_[static_cast<size_t>(row)] = run; }
+  const uint8_t* const* of(int64_t count) {
+    const auto filled = static_cast<size_t>(count);
+    std::fill(runs_.begin() + count, runs_.begin() + round_up(count, kQconvTallest),
+              runs_[filled - 1]);
+    return runs_.data();
+  }
+
+ private:
+  std::array<const uint8_t*, kQconvPanel> runs_{};
+};
+
+// Some queries of one head against all keys.
+class Queries {
+ public:
+  Queries(const QattentionCall& call, const QattentionKernels& kernels, int64_t most)
+      : call_(call),
+        kernels_(kernels),
+        softmax_(kernels.softmax().softmax),
+        query_stride_(round_up(call.E, kRunPadding)),
+        weight_stride_(round_up(call.S, kRunPadding)),
+        sizes_(call, *this, most),
+        left_(ScratchSlot::gemm_a, sizes_.left),
+        right_(ScratchSlot::gemm_b, sizes_.right),
+        sums_(ScratchSlot::gemm_dst, sizes_.sums),
+        query_(left_.take<uint8_t>(most * query_stride_)),
+        weights_(left_.take<uint8_t>(most * weight_stride_)),
+        keys_(call.E, call.S, right_.take<std::byte>(QattentionOperand::bytes(call.E, call.S))),
+        values_(call.S, call.E, right_.take<std::byte>(QattentionOperand::bytes(call.S, call.E))),
+        gathered_(right_.take<uint8_t>(call.S * call.E)),
+        scores_(sums_.take<float>(most * call.S)),
+        results_(sums_.take<float>(most * call.E)),
+        mask_(sums_.take<float>(call.S)),
+        scales_(sums_.take<float>(sizes_.columns)),
+        zeros_(sums_.take<float>(sizes_.columns)) {
+    std::fill_n(zeros_, sizes_.columns, 0.0f);
+  }
+
+  void run(int64_t n, int64_t h, int64_t l0, int64_t rows) {
+    if (n != n_ || h != h_) {
+      n_ = n, h_ = h;
+      pack();
+    }
+    score(l0, rows);
+    for (int64_t i = 0; i < rows; ++i) {
+      weigh(l0 + i, i);
+    }
+    add_values(rows);
+    for (int64_t i = 0; i < rows; ++i) {
+      finish(l0 + i, i);
+    }
+  }
+
+ private:
+  struct Sizes {
+    int64_t left, right, sums, columns;
+    Sizes(const QattentionCall& call, const Queries& of, int64_t most)
+        : left(Memory::room<uint8_t>(most * of.query_stride_) +
+               Memory::room<uint8_t>(most * of.weight_stride_)),
+          right(Memory::room<std::byte>(QattentionOperand::bytes(call.E, call.S)) +
+                Memory::room<std::byte>(QattentionOperand::bytes(call.S, call.E)) +
+                Memory::room<uint8_t>(call.S * call.E)),
+          columns(std::max(call.S, call.E)) {
+      sums = Memory::room<float>(most * call.S) + Memory::room<float>(most * call.E) +
+             Memory::room<float>(call.S) + 2 * Memory::room<float>(columns);
+    }
+  };
+
+  void pack() {
+    pack(call_.key, keys_, &QattentionOperand::pack_columns, &QattentionOperand::pack_rows);
+    pack(call_.value, values_, &QattentionOperand::pack_rows, &QattentionOperand::pack_columns);
+  }
+
+  // S x E bytes, by what is for rows that lie side by side or for columns that do.
+  using Pack = void (QattentionOperand::*)(const uint8_t* src, int64_t stride);
+  void pack(const HeadMatrix<const uint8_t>& from, QattentionOperand& to, Pack by_rows,
+            Pack by_columns) {
+    const uint8_t* const src = from.at(n_, h_, 0);
+    if (from.column_stride == 1) {
+      (to.*by_rows)(src, from.row_stride);
+    } else if (from.row_stride == 1) {
+      (to.*by_columns)(src, from.column_stride);
+    } else {
+      for (int64_t s = 0; s < call_.S; ++s) {
+        for (int64_t e = 0; e < call_.E; ++e) {
+          gathered_[s * call_.E + e] = src[s * from.row_stride + e * from.column_stride];
+        }
+      }
+      (to.*by_rows)(gathered_, call_.E);
+    }
+  }
+
+  // A row of queries, which may be read up to a whole load.
+  const uint8_t* query_row(int64_t l, int64_t i) {
+    uint8_t* const copy = query_ + i * query_stride_;
+    const uint8_t* from = call_.query.at(n_, h_, l);
+    const int64_t stride = call_.query.column_stride;
+    if (stride == 1) {
+      std::memcpy(copy, from, static_cast<size_t>(call_.E));
+    } else {
+      for (int64_t e = 0; e < call_.E; ++e) {
+        copy[e] = from[e * stride];
+      }
+    }
+    std::fill(copy + call_.E, copy + query_stride_, uint8_t{0});
+    return copy;
+  }
+
+  void score(int64_t l0, int64_t count) {
+    Rows rows;
+    for (int64_t i = 0; i < count; ++i) {
+      rows.set(i, query_row(l0 + i, i));
+    }
+    const float scale = call_.scale * call_.query_quantizer.scale * call_.key_quantizer.scale;
+    std::fill_n(scales_, call_.S, scale);
+    Product{keys_, scores_, scales_, zeros_, call_.query_quantizer.zero_point}.run(
+        kernels_.multiply, rows.of(count), count);
+  }
+
+  const float* mask(int64_t l) const {
+    const auto& mask = call_.mask;
+    if (mask.data == nullptr) {
+      return nullptr;
+    }
+    const float* const row = mask.at(n_, h_, l);
+    if (mask.column_stride == 1) {
+      return row;
+    }
+    for (int64_t s = 0; s < call_.S; ++s) {
+      mask_[s] = row[s * mask.column_stride];
+    }
+    return mask_;
+  }
+
+  // Makes weights of a row of scores.
+  void weigh(int64_t l, int64_t i) const {
+    constexpr float kLowest = -std::numeric_limits<float>::infinity();
+    float* const scores = scores_ + i * call_.S;
+    uint8_t* const weights = weights_ + i * weight_stride_;
+    const float sum = softmax_({scores, call_.S, mask(l), kLowest}).sum;
+    const auto& [scale, zero_point] = call_.weight_quantizer;
+    kernels_.quantize(scores, weights, call_.S, sum == 0.0f ? 0.0f : 1.0f / (sum * scale),
+                      static_cast<float>(zero_point), 0);
+    std::fill(weights + call_.S, weights + weight_stride_, uint8_t{0});
+  }
+
+  void add_values(int64_t count) {
+    Rows rows;
+    for (int64_t i = 0; i < count; ++i) {
+      rows.set(i, weights_ + i * weight_stride_);
+    }
+    std::fill_n(scales_, call_.E, call_.weight_quantizer.scale * call_.value_quantizer.scale);
+    Product{values_, results_, scales_, zeros_, call_.weight_quantizer.zero_point}.run(
+        kernels_.multiply, rows.of(count), count);
+  }
+
+  // What values have beyond the 128 that was taken of each: the same for all elements of a row.
+  float beyond(int64_t i) const {
+    const int32_t left = call_.value_quantizer.zero_point - kSignBit;
+    if (left == 0) {
+      return 0.0f;
+    }
+    const uint8_t* const weights = weights_ + i * weight_stride_;
+    const int64_t sum = std::accumulate(weights, weights + call_.S, int32_t{0}) -
+                        call_.S * call_.weight_quantizer.zero_point;
+    return static_cast<float>(sum * left) *
+           (call_.weight_quantizer.scale * call_.value_quantizer.scale);
+  }
+
+  void finish(int64_t l, int64_t i) const {
+    float* const row = results_ + i * call_.E;
+    const float shift = beyond(i);
+    float* const real = call_.dst_f32.data != nullptr ? call_.dst_f32.at(n_, h_, l) : row;
+    for (int64_t e = 0; e < call_.E; ++e) {
+      real[e] = row[e] - shift;
+    }
+    if (call_.dst_u8.data != nullptr) {
+      const auto& [scale, zero_point] = call_.dst_quantizer;
+      kernels_.quantize(real, call_.dst_u8.at(n_, h_, l), call_.E, 1.0f / scale,
+                        static_cast<float>(zero_point), 0);
+    }
+  }
+
+  const QattentionCall& call_;
+  const QattentionKernels& kernels_;
+  SoftmaxResult (*const softmax_)(const SoftmaxRow& row);
+  const int64_t query_stride_, weight_stride_;
+  const Sizes sizes_;
+  Memory left_, right_, sums_;
+  uint8_t *query_, *weights_;
+  QattentionOperand keys_, values_;
+  uint8_t* gathered_;
+  float *scores_, *results_, *mask_, *scales_, *zeros_;
+  int64_t n_ = -1, h_ = -1;  // whose keys and values are packed
+};
+
+}  // namespace
+
+bool qattention_fits(int64_t S, int64_t E) {
+  constexpr int64_t kMost = 2 * 255 * 128;  // of a product, with what zero points add to it
+  return std::max(S, E) <= std::numeric_limits<int32_t>::max() / kMost;
+}
+
+std::span<const KernelRow<QattentionFunction>> qattention_kernels() { return kRows; }
+
+void qattention(const QattentionCall& call) {
+  qattention(call, first_usable(qattention_kernels()).function);
+}
+
+void qattention(const QattentionCall& call, QattentionFunction* row) {
+  const QattentionKernels& kernels = row();
+  const int64_t most = rows_at_once(call);
+  const int64_t blocks = divide_up(call.L, most);
+  const int64_t work = most * call.S * call.E * 2;
+  const int64_t grain = std::max<int64_t>(1, kGrain / work);
+  parallel_for(0, call.N * call.H * blocks, grain, [&](int64_t begin, int64_t end) {
+    Queries queries(call, kernels, most);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t head = i / blocks, l0 = i % blocks * most;
+      queries.run(head / call.H, head % call.H, l0, std::min(most, call.L - l0));
+    }
+  });
+}
+
+}  // namespace cpuaccel::kernels

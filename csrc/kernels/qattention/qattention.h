@@ -1,0 +1,96 @@
+// Family qattention: attention of bytes, whose weights are rounded to bytes in between.
+//
+//   score[n,h,l,s]  = scale * sum over e of real(query[n,h,l,e]) * real(key[n,h,s,e])
+//                     + mask[n,h,l,s]
+//   weight[n,h,l,s] = quantize(softmax over s of score[n,h,l,s])                           u8
+//   dst[n,h,l,e]    = sum over s of real(weight[n,h,l,s]) * real(value[n,h,s,e])
+//
+//   n < N, h < H, l < L (queries), s < S (keys), e < E, all int64 and at least 1
+//   query, key, value: u8, real(q) = (q - zero_point) * scale, any strides; mask: f32, any strides,
+//   or none; dst: f32, or u8 that is quantised as family quantize does it. Elements e of dst lie
+//   side by side and its rows do not overlap.
+//
+// Products are exact in int32, which qattention_fits() tells; scores and the softmax are f32. What
+// is the same for all keys of a query leaves its softmax as it is, and is left out of its scores.
+// A row without a key that is not masked has weights of 0.
+//
+// Weights are bytes only once a row's sum is known, so scores of some queries with all keys stand
+// in memory, 64 KiB of them: the rows of a flash attention would have to be rounded anew with each
+// block of keys. Results are the same bits on any number of threads.
+//
+// Bound: 2 * L * S * E multiply-adds of bytes and L * S exponentials a head.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/attention/attention.h"
+#include "kernels/kernel_list.h"
+#include "kernels/qconv/qconv.h"
+#include "kernels/quantize/quantize.h"
+
+namespace cpuaccel::kernels {
+
+struct ByteQuantizer {
+  float scale = 1.0f;
+  int32_t zero_point = 0;  // 0 .. 255
+};
+
+// Element (n, h, row, column) is at data[n * batch_stride + h * head_stride + ...]; strides count
+// elements.
+template <typename T>
+struct HeadMatrix {
+  T* data = nullptr;
+  int64_t batch_stride = 0, head_stride = 0, row_stride = 0, column_stride = 0;
+
+  T* at(int64_t n, int64_t h, int64_t row) const {
+    return data + n * batch_stride + h * head_stride + row * row_stride;
+  }
+};
+
+struct QattentionCall {
+  int64_t N = 0, H = 0, L = 0, S = 0, E = 0;
+  HeadMatrix<const uint8_t> query, key, value;
+  HeadMatrix<const float> mask;  // data null: none
+  ByteQuantizer query_quantizer, key_quantizer, value_quantizer, weight_quantizer;
+  float scale = 1.0f;
+  // One of both; the strides of columns are 1.
+  HeadMatrix<float> dst_f32;
+  HeadMatrix<uint8_t> dst_u8;
+  ByteQuantizer dst_quantizer;  // of dst_u8
+};
+
+// Whether sums of so many products stay in int32, zero points included.
+bool qattention_fits(int64_t S, int64_t E);
+
+// The rows of other families that a row is made of.
+struct QattentionKernels {
+  QconvFunction* multiply;
+  AttentionFunction* softmax;
+  QuantizeFunction* quantize;
+};
+using QattentionFunction = const QattentionKernels&();
+
+#if defined(__x86_64__)
+#define CPUACCEL_QATTENTION_KERNELS(row)                            \
+  row(x86_avx512vnni, Isa::avx512_vnni, x86_avx512vnni, x86_avx512) \
+      row(x86_avxvnni, Isa::avx_vnni, x86_avxvnni, x86_avx2)        \
+          row(x86_avx2, Isa::avx2, x86_avx2, x86_avx2) row(ref, Isa::ref, ref, ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_QATTENTION_KERNELS(row)                          \
+  row(arm64_i8mm, Isa::i8mm, arm64_i8mm, arm64_neon)              \
+      row(arm64_dotprod, Isa::dotprod, arm64_dotprod, arm64_neon) \
+          row(arm64_neon, Isa::neon, arm64_neon, arm64_neon) row(ref, Isa::ref, ref, ref)
+#else
+#define CPUACCEL_QATTENTION_KERNELS(row) row(ref, Isa::ref, ref, ref)
+#endif
+
+std::span<const KernelRow<QattentionFunction>> qattention_kernels();
+
+// With the best usable row, on all of torch's threads.
+void qattention(const QattentionCall& call);
+
+// With a given row.
+void qattention(const QattentionCall& call, QattentionFunction* row);
+
+}  // namespace cpuaccel::kernels
