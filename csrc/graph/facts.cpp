@@ -62,8 +62,13 @@ double of_attention(const Operands& o) {
   return 2.0 * count(o.src) * static_cast<double>(o.second[2]);
 }
 
+// Likewise of keys that stand as columns.
+double of_quantised_attention(const Operands& o) {
+  return 2.0 * count(o.src) * static_cast<double>(o.second.back());
+}
+
 using MultiplyAdds = double(const Operands&);
-constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 7> kLayers{{
+constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 8> kLayers{{
     {"Convolution", of_convolution},
     {"ConvTranspose", of_transposed},
     {"MatMul", of_product},
@@ -71,6 +76,7 @@ constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 7> kLayers{{
     {"q_linear", of_product},
     {"q_linear_dynamic", of_product},
     {"attention", of_attention},
+    {"q_attention", of_quantised_attention},
 }};
 
 }  // namespace

@@ -11,6 +11,7 @@ import copy
 from typing import Any
 
 import torch
+import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 import torch.nn.functional as F
 from torch import Tensor, nn
 

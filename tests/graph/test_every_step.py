@@ -20,6 +20,7 @@ KERNELS = {
     "dequantize": ("dequantize",),
     "permute": (),  # another view, or oneDNN's reorder
     "q_add": ("binary",),
+    "q_attention": ("qattention",),
     "q_avg_pool": ("avgpool",),
     "q_batch_norm": ("channel_affine",),
     "q_concat": ("concat",),
@@ -38,6 +39,7 @@ KERNELS = {
 # Kinds that no pattern has, with the tests that say of which steps their plans consist.
 ELSEWHERE = {
     "attention": "test_transformers.py",
+    "q_attention": "test_quantized_attention.py",
     "q_linear_dynamic": "test_int8.py",
 }
 

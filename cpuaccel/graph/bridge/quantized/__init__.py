@@ -13,6 +13,7 @@ from functools import partial
 from torch.fx import Graph, Node
 
 from cpuaccel.graph.bridge.quantized import (
+    attention,
     conversions,
     elementwise,
     joining,
@@ -23,6 +24,7 @@ from cpuaccel.graph.bridge.quantized import (
     shuffle,
 )
 from cpuaccel.graph.bridge.quantized.between import Between, between
+from cpuaccel.graph.bridge.quantized.early import quantize_early
 from cpuaccel.graph.bridge.quantized.tensors import is_quantize
 from cpuaccel.graph.translation import Refused, Translation
 
@@ -34,6 +36,7 @@ OPS = frozenset(
         *("quantize", "dequantize"),
         *("q_conv", "q_linear", "q_linear_dynamic"),
         *(
+            "q_attention",
             "q_table",
             "q_add",
             "q_mul",
@@ -49,11 +52,12 @@ OPS = frozenset(
 
 TAKEN_APART = conversions.TAKEN_APART
 
-LAYERS = frozenset({"q_conv", "q_linear", "q_linear_dynamic"})
+LAYERS = frozenset({"q_attention", "q_conv", "q_linear", "q_linear_dynamic"})
 
 _MATCHES = (
     layers.quantized,
     layers.added,
+    attention.quantized,
     elementwise.table,
     elementwise.binary,
     elementwise.scaled,
@@ -68,7 +72,11 @@ _MATCHES = (
 
 
 def claim(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
-    """Translate what is computed of integers; return what might have been, and why it was not."""
+    """Translate what is computed of integers; return what might have been, and why it was not.
+
+    Some quantizers of `graph` are put before what moves their source.
+    """
+    quantize_early(graph)
     left: list[tuple[Node, str]] = []
     for node in graph.nodes:
         if is_quantize(node):
@@ -76,7 +84,8 @@ def claim(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
             _attempt(translation, node, left, partial(_take, translation, found))
     for node in graph.nodes:
         if node not in translation.unit_of:
-            _attempt(translation, node, left, partial(layers.to_floats, translation, node))
+            for match in (layers.to_floats, attention.to_floats):
+                _attempt(translation, node, left, partial(match, translation, node))
     return left
 
 

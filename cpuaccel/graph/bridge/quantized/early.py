@@ -1,0 +1,88 @@
+"""Quantizers before moves: quantize(move(layer)) becomes move(quantize(layer)).
+
+The same integers, for a quantizer of one scale looks at each number alone. A layer rounds in its
+own kernel then, and bytes are moved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.node import map_arg
+
+from cpuaccel.graph.bridge._arguments import only_user
+from cpuaccel.graph.bridge.quantized.tensors import QUANTIZE, is_quantize, source_of
+from cpuaccel.graph.bridge.shapes import VIEWS
+
+_aten: Any = torch.ops.aten
+
+_MOVES = frozenset(
+    {
+        *VIEWS,
+        _aten.clone.default,
+        _aten.permute.default,
+        _aten.squeeze.dim,
+        _aten.squeeze.dims,
+        _aten.transpose.int,
+        _aten.unsqueeze.default,
+    }
+)
+"""Each reads one tensor, and its result is all of its numbers."""
+
+_ROWS = frozenset({_aten.addmm.default, _aten.bmm.default, _aten.mm.default})
+"""Products of matrices. A view behind one is a part of it: its rows in as many dimensions as its
+source has."""
+
+_LAYERS = _ROWS | {_aten.convolution.default, _aten.linear.default}
+
+
+def quantize_early(graph: Graph) -> None:
+    """Put each quantize of a layer's moved result before the moves."""
+    for node in graph.find_nodes(op="call_function", target=QUANTIZE):
+        if is_quantize(node):
+            _put_before(graph, node, _moves_before(node))
+
+
+def _moves_before(quantize: Node) -> list[Node]:
+    """Return the moves between a layer and a quantize, in their order."""
+    moves: list[Node] = []
+    node = source_of(quantize)
+    while node.target in _MOVES and only_user(node) is not None:
+        moves.insert(0, node)
+        node = source_of(node)
+    if node.target not in _LAYERS or only_user(node) is None:
+        return []
+    if node.target in _ROWS and moves and _is_of_rows(node, moves[0]):
+        del moves[0]
+    return moves
+
+
+def _is_of_rows(product: Node, move: Node) -> bool:
+    """Say whether a move only counts the rows, or matrices, of a product in other dimensions."""
+    kept = product.meta["val"].dim() - 1
+    pairs = zip(product.meta["val"].shape[-kept:], move.meta["val"].shape[-kept:], strict=False)
+    return move.target in VIEWS and all(statically_known_true(a == b) for a, b in pairs)
+
+
+def _put_before(graph: Graph, quantize: Node, moves: list[Node]) -> None:
+    if not moves:
+        return
+    with graph.inserting_before(moves[0]):
+        source = source_of(moves[0])
+        early = graph.call_function(QUANTIZE, (source, *quantize.args[1:]), dict(quantize.kwargs))
+    early.meta = {**quantize.meta, "val": _bytes_like(source.meta["val"])}
+    moves[0].replace_input_with(source, early)
+    for move in moves:
+        target: Any = move.target
+        args, kwargs = map_arg((move.args, move.kwargs), lambda node: node.meta["val"])
+        move.meta = {**move.meta, "val": target(*args, **kwargs)}
+    quantize.replace_all_uses_with(moves[-1])
+    graph.erase_node(quantize)
+
+
+def _bytes_like(tensor: Tensor) -> Tensor:
+    return torch.empty_like(tensor, dtype=torch.uint8)
