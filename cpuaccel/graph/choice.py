@@ -128,6 +128,8 @@ def choose(facts: Facts) -> Choice:
     if _eager.get() and family in _FUSED_IN_EAGER:
         return Choice(facts.place != "alone", f"{family} {facts.place}: torch runs it op by op")
     row = choice_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
+    if row is None and family == "attention" and facts.place != "alone":
+        return Choice(True, f"attention {facts.place}: no slower than torch's, which parts a plan")
     if row is None:
         return Choice(False, f"{family} {facts.place}: not measured")
     return Choice(

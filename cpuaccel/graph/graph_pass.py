@@ -11,6 +11,7 @@ from torch._inductor import config, custom_graph_pass
 from torch.fx import Graph, Node
 
 from cpuaccel import _log, _native
+from cpuaccel import config as settings
 from cpuaccel._inductor import keys
 from cpuaccel.graph import choice, kept_linears, regions, report, rewriting
 from cpuaccel.graph.timing import Race
@@ -63,7 +64,8 @@ class GraphPass(_Base):  # type: ignore[misc]
         """Return what tells graphs compiled with this pass from others in Inductor's caches."""
         before = None if self._before is None else self._before.uuid()
         native = _native.load()
-        ours = keys.sources(_HERE), engine.is_enabled(), self._timed, choice.overruled()
+        untimed = settings.get("deterministic")
+        ours = keys.sources(_HERE), engine.is_enabled(), self._timed, untimed, choice.overruled()
         return before, *ours, native.isa(), native.cpu_vendor()
 
 

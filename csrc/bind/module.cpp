@@ -42,6 +42,7 @@
 #include "graph/compiled.h"
 #include "graph/own.h"
 #include "graph/partitions.h"
+#include "ops/attention_trial.h"
 #include "ops/graph/region_cache.h"
 #endif
 
@@ -345,6 +346,21 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_graph_cache_capacity", &set_graph_cache_capacity, py::arg("capacity"));
 #ifdef CPUACCEL_HAS_ONEDNN
+  module.def(
+      "why_torch_attention",
+      [](int64_t N, int64_t H, int64_t L, int64_t S, int64_t E, bool bf16, bool mask, bool causal) {
+        return ops::why_torch_attention({N, H, L, S, E, bf16, mask, causal});
+      },
+      py::arg("N"), py::arg("H"), py::arg("L"), py::arg("S"), py::arg("E"), py::arg("bf16"),
+      py::arg("mask"), py::arg("causal"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "try_attention",
+      [](int64_t N, int64_t H, int64_t L, int64_t S, int64_t E, bool bf16, bool mask, bool causal) {
+        const auto trial = ops::try_attention({N, H, L, S, E, bf16, mask, causal});
+        return std::make_pair(trial.own, trial.torchs);
+      },
+      py::arg("N"), py::arg("H"), py::arg("L"), py::arg("S"), py::arg("E"), py::arg("bf16"),
+      py::arg("mask"), py::arg("causal"), py::call_guard<py::gil_scoped_release>());
   module.def("find_partitions", &find_partitions, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
   module.def("own_step_kinds", &graph::own_kind_names);

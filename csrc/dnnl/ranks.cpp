@@ -64,22 +64,26 @@ int timed_rank(const Problem& problem, const std::string& name) {
 }  // namespace
 
 Problem fastest(Problem problem) {
-  if (!g_timing.load(std::memory_order_relaxed)) {
+  if (!timing()) {
     return problem;
   }
   const std::string name = name_of(problem);
-  auto& all = known();
-  {
-    const std::scoped_lock lock(all.mutex);
-    if (const auto found = all.ranks.find(name); found != all.ranks.end()) {
-      problem.rank = found->second;
-      return problem;
-    }
-  }
-  const int rank = timed_rank(problem, name);
-  const std::scoped_lock lock(all.mutex);
-  problem.rank = all.ranks.emplace(name, rank).first->second;
+  const auto found = known_rank(name);
+  problem.rank = found ? *found : know_rank(name, timed_rank(problem, name));
   return problem;
+}
+
+std::optional<int> known_rank(const std::string& name) {
+  auto& all = known();
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.ranks.find(name);
+  return found != all.ranks.end() ? std::optional(found->second) : std::nullopt;
+}
+
+int know_rank(const std::string& name, int rank) {
+  auto& all = known();
+  const std::scoped_lock lock(all.mutex);
+  return all.ranks.emplace(name, rank).first->second;
 }
 
 std::map<std::string, int> known_ranks() {
@@ -92,6 +96,7 @@ void set_known_ranks(std::map<std::string, int> ranks) {
   known().ranks = std::move(ranks);
 }
 
+bool timing() { return g_timing.load(std::memory_order_relaxed); }
 void set_timing(bool on) { g_timing.store(on, std::memory_order_relaxed); }
 
 }  // namespace cpuaccel::dnnl_layer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,14 @@ Problem fastest(Problem problem);
 std::map<std::string, int> known_ranks();
 void set_known_ranks(std::map<std::string, int> ranks);
 
+// Of a choice that others time, by a text of theirs: what is known, and what is from now on (what
+// another thread has found meanwhile stays).
+std::optional<int> known_rank(const std::string& name);
+int know_rank(const std::string& name, int rank);
+
 // On unless it is switched off.
 void set_timing(bool on);
+bool timing();
 
 // What a trial found out of one implementation.
 struct RankTrial {

@@ -9,8 +9,6 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
-#include <tuple>
 
 #include "base/isa.h"
 #include "kernels/attention/attention.h"
@@ -25,12 +23,8 @@ namespace cpuaccel::ops {
 namespace {
 
 using Mask = std::optional<at::Tensor>;
-using Result = std::tuple<at::Tensor, at::Tensor>;
-
-struct Operands {
-  const at::Tensor &query, &key, &value;
-  const Mask& mask;
-};
+using Result = AttentionResult;
+using Operands = AttentionOperands;
 
 // Sizes that broadcast to N x H x L x S.
 bool broadcasts(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
@@ -106,8 +100,10 @@ kernels::AttentionDst dst_of(const at::Tensor& x) {
   return {x.mutable_data_ptr(), gemm_type(x.scalar_type()), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-Result own_attention(const Operands& of, bool is_causal, std::optional<double> scale) {
-  CPUACCEL_OWN_CALL(attention);
+}  // namespace
+
+AttentionResult own_attention(const AttentionOperands& of, bool is_causal,
+                              std::optional<double> scale) {
   const auto& [query, key, value, mask] = of;
   // Both lie as torch's do: one as the query, one as N x L x H.
   const at::Tensor dst = at::empty_like(query);
@@ -134,9 +130,9 @@ Result own_attention(const Operands& of, bool is_causal, std::optional<double> s
   return {dst, logsumexp};
 }
 
-Result torch_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                       double dropout_p, bool is_causal, const Mask& mask,
-                       std::optional<double> scale) {
+AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, bool is_causal,
+                                std::optional<double> scale) {
+  const auto& [query, key, value, mask] = of;
   const bool all_float = query.scalar_type() == at::kFloat && key.scalar_type() == at::kFloat &&
                          value.scalar_type() == at::kFloat;
   if (!all_float || !fastmath_on() || !has_bf16_arithmetic()) {
@@ -151,14 +147,17 @@ Result torch_attention(const at::Tensor& query, const at::Tensor& key, const at:
   return {dst.to(at::kFloat), logsumexp};
 }
 
+namespace {
+
 Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                  double dropout_p, bool is_causal, const Mask& attn_mask,
                  std::optional<double> scale) {
   const Operands operands{query, key, value, attn_mask};
   if (const char* reason = why_not(operands, dropout_p)) {
     count_refusal(op_name(Op::attention), reason);
-    return torch_attention(query, key, value, dropout_p, is_causal, attn_mask, scale);
+    return torch_attention(operands, dropout_p, is_causal, scale);
   }
+  CPUACCEL_OWN_CALL(attention);
   return own_attention(operands, is_causal, scale);
 }
 
@@ -170,9 +169,10 @@ constexpr std::array kOverrides{
 }  // namespace
 
 const char* why_no_attention() {
-  return isa_usable(Isa::avx2) && cpu_vendor() == "AuthenticAMD" ? nullptr
-                                                                 : "not measured on this CPU";
+  return attention_is_measured() ? nullptr : "not measured on this CPU";
 }
+
+bool attention_is_measured() { return isa_usable(Isa::avx2) && cpu_vendor() == "AuthenticAMD"; }
 
 bool attention_in_bf16(kernels::GemmType query) {
   return has_bf16_arithmetic() && (query == kernels::GemmType::bf16 || fastmath_on());

@@ -1,12 +1,32 @@
 // When attention is family attention's, and in which arithmetic.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <tuple>
+
 #include "kernels/gemm/types.h"
 
 namespace cpuaccel::ops {
 
-// Why nothing is to be computed by it on this CPU; null: it may be.
+struct AttentionOperands {
+  const at::Tensor &query, &key, &value;
+  const std::optional<at::Tensor>& mask;
+};
+// The result, and the logsumexp.
+using AttentionResult = std::tuple<at::Tensor, at::Tensor>;
+
+// By family attention, of operands that it takes; by torch's kernel.
+AttentionResult own_attention(const AttentionOperands& of, bool is_causal,
+                              std::optional<double> scale);
+AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, bool is_causal,
+                                std::optional<double> scale);
+
+// Why eager mode computes nothing by it on this CPU; null: it does.
 const char* why_no_attention();
+// Whether it was held against torch's kernel on CPUs like this one. Plans time it on others.
+bool attention_is_measured();
 
 // Whether products are to be of bf16 now, for queries of this type.
 bool attention_in_bf16(kernels::GemmType query);

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from cpuaccel import _native
 from cpuaccel.graph.bridge._arguments import bound, first_result, floats
 from cpuaccel.graph.translation import Refused, Translation, hint
 
@@ -38,6 +39,11 @@ def _attention(translation: Translation, node: Node) -> None:
     result = first_result(node)
     if result is None:
         raise Refused("sums of exponentials that are used")
+    N, H, L, E = map(hint, query.shape)
+    bf16, causal = query.dtype == torch.bfloat16, bool(given["is_causal"])
+    has_mask, S = mask is not None, hint(key.shape[2])
+    if why := _native.load().why_torch_attention(N, H, L, S, E, bf16, has_mask, causal):
+        raise Refused(why)
     scale = given["scale"]
     if scale is None:
         scale = 1 / math.sqrt(hint(query.shape[3]))
@@ -47,7 +53,7 @@ def _attention(translation: Translation, node: Node) -> None:
         [translation.read(each) for each in operands],
         result,
         scale=float(scale),
-        causal=bool(given["is_causal"]),
+        causal=causal,
     )
 
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/function_step.h"
+#include "graph/heads.h"
 #include "graph/own.h"
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
@@ -25,7 +26,6 @@ using graph::DataType;
 using graph::Id;
 using graph::Operation;
 using graph::Sizes;
-using graph::TensorDesc;
 
 kernels::GemmType gemm_type(DataType type) {
   if (type != DataType::f32 && type != DataType::bf16) {
@@ -41,28 +41,8 @@ kernels::AttentionMatrix matrix(const Building& building, Id id) {
 
 // Of a tensor that broadcasts to `to`.
 kernels::AttentionMatrix mask_matrix(const Building& building, Id id, const Sizes& to) {
-  const auto& [sizes, strides] = building.desc(id);
-  if (sizes.size() > to.size()) {
-    throw std::runtime_error("attention: a mask of more dimensions than scores");
-  }
-  Sizes steps(to.size());
-  const size_t first = to.size() - sizes.size();
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] != to[first + i] && sizes[i] != 1) {
-      throw std::runtime_error("attention: a mask of other sizes than scores");
-    }
-    steps[first + i] = sizes[i] == 1 ? 0 : strides[i];
-  }
-  return {nullptr, gemm_type(building.type(id)), steps[0], steps[1], steps[2], steps[3]};
-}
-
-TensorDesc like_query(const TensorDesc& query) {
-  auto result = dense(query.sizes, graph::Order::contiguous);
-  if (query.strides[1] < query.strides[2]) {
-    result.strides[1] = query.sizes[3];
-    result.strides[2] = query.sizes[1] * query.sizes[3];
-  }
-  return result;
+  const auto strides = graph::broadcast_strides(building.desc(id), to);
+  return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
 }
 
 // The queries, with the elements of each side by side.
@@ -82,16 +62,13 @@ bool multiplies(const Sizes& query, const Sizes& key, const Sizes& value) {
 }
 
 void add_attention(Building& building, const graph::Program&, const Operation& operation) {
-  if (const char* reason = why_no_attention()) {
-    throw std::runtime_error(reason);
-  }
   auto inputs = operation.inputs;
   const auto sizes = [&](size_t i) { return building.desc(inputs[i]).sizes; };
   if (!multiplies(sizes(0), sizes(1), sizes(2))) {
     throw std::runtime_error("attention: sizes that do not go together");
   }
   inputs[0] = without_gaps(building, inputs[0]);
-  const auto dst = like_query(building.desc(inputs[0]));
+  const auto dst = graph::laid_out_as(building.desc(inputs[0]), sizes(0));
   kernels::AttentionCall call;
   call.N = dst.sizes[0];
   call.H = dst.sizes[1];

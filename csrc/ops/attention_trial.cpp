@@ -1,0 +1,103 @@
+#include "ops/attention_trial.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "base/isa.h"
+#include "base/log.h"
+#include "dnnl/ranks.h"
+#include "ops/attention.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+// Between layers ours saves a call and what lies around it: as fast as medians can tell is enough.
+constexpr double kEnough = 0.97;
+constexpr int kRounds = 7;
+constexpr double kSeconds = 0.05;  // of all rounds, about
+constexpr uint64_t kSeed = 1;
+constexpr int kOwn = 0, kTorchs = 1;
+
+std::string name_of(const AttentionProblem& p, bool in_bf16) {
+  std::ostringstream text;
+  text << "attention " << (p.bf16 ? "bf16" : in_bf16 ? "f32 in bf16" : "f32");
+  for (const int64_t size : {p.N, p.H, p.L, p.S, p.E}) {
+    text << ' ' << size;
+  }
+  text << (p.mask ? " mask" : "") << (p.causal ? " causal" : "");
+  text << " t" << at::get_num_threads() << " i" << static_cast<int>(best_isa());
+  return text.str();
+}
+
+kernels::GemmType type_of(const AttentionProblem& problem) {
+  return problem.bf16 ? kernels::GemmType::bf16 : kernels::GemmType::f32;
+}
+
+std::string shown(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f us", seconds * 1e6);
+  return text;
+}
+
+}  // namespace
+
+AttentionTrial try_attention(const AttentionProblem& p) {
+  using Clock = std::chrono::steady_clock;
+  const at::NoGradGuard no_grad;
+  auto generator = at::detail::createCPUGenerator(kSeed);  // whoever seeds torch's sees no change
+  const auto heads = [&](int64_t rows) {
+    const auto type = p.bf16 ? at::kBFloat16 : at::kFloat;
+    return at::rand({p.N, rows, p.H, p.E}, generator, type).transpose(1, 2);
+  };
+  const at::Tensor query = heads(p.L), key = heads(p.S), value = heads(p.S);
+  std::optional<at::Tensor> mask;
+  if (p.mask) {
+    mask = at::zeros({p.L, p.S}, query.scalar_type());
+  }
+  const AttentionOperands operands{query, key, value, mask};
+  const auto seconds = [](const auto& run) {
+    const auto start = Clock::now();
+    run();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto own = [&] { own_attention(operands, p.causal, std::nullopt); };
+  const auto torchs = [&] { torch_attention(operands, 0.0, p.causal, std::nullopt); };
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  AttentionTrial best{kNever, kNever};
+  double spent = seconds(own) + seconds(torchs);
+  for (int round = 0; round == 0 || (round < kRounds && spent < kSeconds); ++round) {
+    const double ours = seconds(own), theirs = seconds(torchs);
+    best = {std::min(best.own, ours), std::min(best.torchs, theirs)};
+    spent += ours + theirs;
+  }
+  return best;
+}
+
+std::string why_torch_attention(const AttentionProblem& problem) {
+  if (attention_is_measured()) {
+    return {};
+  }
+  if (!dnnl_layer::timing()) {
+    return why_no_attention();
+  }
+  const std::string name = name_of(problem, attention_in_bf16(type_of(problem)));
+  auto known = dnnl_layer::known_rank(name);
+  if (!known) {
+    const auto trial = try_attention(problem);
+    const bool is_ours = trial.torchs >= kEnough * trial.own;
+    log_decision("timed " + name + ": ours " + shown(trial.own) + ", torch's " +
+                 shown(trial.torchs));
+    known = dnnl_layer::know_rank(name, is_ours ? kOwn : kTorchs);
+  }
+  return *known == kOwn ? "" : "torch's kernel was faster here when both were timed";
+}
+
+}  // namespace cpuaccel::ops

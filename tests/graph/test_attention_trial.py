@@ -1,0 +1,60 @@
+"""Attention on CPUs where nobody has measured it: timed beside torch's kernel, and remembered."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import torch
+
+from cpuaccel import _native
+from graph._compiled import needs_onednn
+
+pytestmark = needs_onednn
+
+SIZES = (1, 4, 64, 96, 32)  # N H L S E
+FASTER = "torch's kernel was faster here when both were timed"
+
+# No rows of any CPU are for the reference, which is far slower than torch's kernel.
+_ASKED = f"""
+import json
+from cpuaccel import _native, config
+native = _native.load()
+asked = (*{SIZES}, False, True, False)
+timed = native.why_torch_attention(*asked)
+(name,) = native.known_ranks()
+native.set_known_ranks({{name: 0}})
+known = native.why_torch_attention(*asked)
+config.set("deterministic", True)
+print(json.dumps([timed, name, known, native.why_torch_attention(*asked)]))
+"""
+
+
+def test_both_run() -> None:
+    for bf16 in (False, True):
+        for mask, causal in ((False, False), (True, False), (False, True)):
+            own, torchs = _native.load().try_attention(*SIZES, bf16, mask, causal)
+            assert 0 < own < 60
+            assert 0 < torchs < 60
+
+
+def test_it_draws_no_random_numbers_of_torch() -> None:
+    before = torch.get_rng_state()
+    _native.load().try_attention(*SIZES, False, False, False)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_was_timed_is_known() -> None:
+    # One thread: of two one may have to wait for a core, while other tests run.
+    given = {"CPUACCEL_MAX_ISA": "ref", "CPUACCEL_DETERMINISTIC": "0", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **given}
+    done = subprocess.run(
+        [sys.executable, "-c", _ASKED], env=environment, capture_output=True, text=True, check=True
+    )
+    timed, name, known, untimed = json.loads(done.stdout)
+    assert timed == FASTER
+    assert name.startswith("attention f32 1 4 64 96 32 mask t1")
+    assert known == ""
+    assert untimed == "not measured on this CPU"
