@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/scratch.h"
+#include "base/scratch_pieces.h"
 #include "kernels/attention/arithmetic.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/pieces.h"
@@ -31,22 +31,6 @@ char* at(const AttentionDst& dst, int64_t n, int64_t h, int64_t row) {
   return static_cast<char*>(dst.data) + index * gemm_type_size(dst.type);
 }
 
-// Successive pieces of one block of scratch memory, each at a cache line's begin.
-class Pieces {
- public:
-  Pieces(ScratchSlot slot, int64_t floats)
-      : next_(static_cast<float*>(scratch(slot, static_cast<size_t>(floats) * sizeof(float)))) {}
-  static constexpr int64_t room(int64_t floats) { return round_up(floats, 16); }
-  float* take(int64_t floats) {
-    float* const piece = next_;
-    next_ += room(floats);
-    return piece;
-  }
-
- private:
-  float* next_;
-};
-
 // Some queries of one head against all keys.
 class Queries {
  public:
@@ -60,24 +44,27 @@ class Queries {
         dst_stride_(round_up(call.E, 16)) {
     const int64_t query = most * arithmetic.left_stride(call.E);
     const int64_t weights = most * arithmetic.left_stride(keys_);
-    Pieces left(ScratchSlot::gemm_a, Pieces::room(query) + Pieces::room(weights));
-    query_ = left.take(query);
-    weights_ = left.take(weights);
+    ScratchPieces left(ScratchSlot::gemm_a,
+                       ScratchPieces::room<float>(query) + ScratchPieces::room<float>(weights));
+    query_ = left.take<float>(query);
+    weights_ = left.take<float>(weights);
 
     const int64_t key = arithmetic.right_floats(call.E, keys_);
     const int64_t value = arithmetic.right_floats(keys_, call.E);
-    Pieces right(ScratchSlot::gemm_b, Pieces::room(key) + Pieces::room(value));
-    key_ = right.take(key);
-    value_ = right.take(value);
+    ScratchPieces right(ScratchSlot::gemm_b,
+                        ScratchPieces::room<float>(key) + ScratchPieces::room<float>(value));
+    key_ = right.take<float>(key);
+    value_ = right.take<float>(value);
 
-    const int64_t room = Pieces::room(most * score_stride_) + Pieces::room(most * dst_stride_) +
-                         2 * Pieces::room(most) + Pieces::room(keys_);
-    Pieces sums(ScratchSlot::gemm_dst, room);
-    scores_ = sums.take(most * score_stride_);
-    dst_ = sums.take(most * dst_stride_);
-    max_ = sums.take(most);
-    sum_ = sums.take(most);
-    mask_ = sums.take(keys_);
+    const int64_t room = ScratchPieces::room<float>(most * score_stride_) +
+                         ScratchPieces::room<float>(most * dst_stride_) +
+                         2 * ScratchPieces::room<float>(most) + ScratchPieces::room<float>(keys_);
+    ScratchPieces sums(ScratchSlot::gemm_dst, room);
+    scores_ = sums.take<float>(most * score_stride_);
+    dst_ = sums.take<float>(most * dst_stride_);
+    max_ = sums.take<float>(most);
+    sum_ = sums.take<float>(most);
+    mask_ = sums.take<float>(keys_);
   }
 
   void run(int64_t n, int64_t h, int64_t l0, int64_t rows) {

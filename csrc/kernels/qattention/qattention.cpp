@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/parallel.h"
-#include "base/scratch.h"
+#include "base/scratch_pieces.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/qattention/operand.h"
 #include "kernels/round_up.h"
@@ -31,7 +31,6 @@ CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)
 constexpr std::array kRows{CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kLine = 64;
 // Of scores: with a head's keys or values they stay in L2.
 constexpr int64_t kScoreBytes = 64 * 1024;
 // Multiply-adds that are worth a thread: about 10 us.
@@ -45,26 +44,6 @@ int64_t rows_at_once(const QattentionCall& call) {
   const int64_t tiles = std::clamp<int64_t>(room / kQconvTallest, 1, kQconvPanel / kQconvTallest);
   return std::min(even_part(call.L, tiles * kQconvTallest, kQconvTallest), call.L);
 }
-
-// Successive pieces of one block of scratch memory, each at a cache line's begin.
-class Memory {
- public:
-  Memory(ScratchSlot slot, int64_t bytes)
-      : next_(static_cast<std::byte*>(scratch(slot, static_cast<size_t>(bytes)))) {}
-  template <typename T>
-  static constexpr int64_t room(int64_t count) {
-    return round_up(count * static_cast<int64_t>(sizeof(T)), kLine);
-  }
-  template <typename T>
-  T* take(int64_t count) {
-    auto* const piece = reinterpret_cast<T*>(next_);
-    next_ += room<T>(count);
-    return piece;
-  }
-
- private:
-  std::byte* next_;
-};
 
 // Multiplies rows of bytes by a packed operand: f32 results, dense.
 struct Product {
@@ -87,9 +66,7 @@ struct Product {
     panel.runs = rows;
     panel.pixels = count;
     const auto& layout = call.weights->layout;
-    // Blocks that stay in the L1 cache while rows pass by.
-    constexpr int64_t kChunkBytes = 16 * 1024;
-    const int64_t chunk = std::max<int64_t>(4, kChunkBytes / layout.block_bytes()) / 4 * 4;
+    const int64_t chunk = qconv_chunk(layout);
     for (; panel.block < layout.part_blocks(); panel.block += chunk) {
       panel.blocks = std::min(chunk, layout.part_blocks() - panel.block);
       multiply(call, panel);
@@ -157,14 +134,14 @@ class Queries {
   struct Sizes {
     int64_t left, right, sums, columns;
     Sizes(const QattentionCall& call, const Queries& of, int64_t most)
-        : left(Memory::room<uint8_t>(most * of.query_stride_) +
-               Memory::room<uint8_t>(most * of.weight_stride_)),
-          right(Memory::room<std::byte>(QattentionOperand::bytes(call.E, call.S)) +
-                Memory::room<std::byte>(QattentionOperand::bytes(call.S, call.E)) +
-                Memory::room<uint8_t>(call.S * call.E)),
+        : left(ScratchPieces::room<uint8_t>(most * of.query_stride_) +
+               ScratchPieces::room<uint8_t>(most * of.weight_stride_)),
+          right(ScratchPieces::room<std::byte>(QattentionOperand::bytes(call.E, call.S)) +
+                ScratchPieces::room<std::byte>(QattentionOperand::bytes(call.S, call.E)) +
+                ScratchPieces::room<uint8_t>(call.S * call.E)),
           columns(std::max(call.S, call.E)) {
-      sums = Memory::room<float>(most * call.S) + Memory::room<float>(most * call.E) +
-             Memory::room<float>(call.S) + 2 * Memory::room<float>(columns);
+      sums = ScratchPieces::room<float>(most * call.S) + ScratchPieces::room<float>(most * call.E) +
+             ScratchPieces::room<float>(call.S) + 2 * ScratchPieces::room<float>(columns);
     }
   };
 
@@ -288,7 +265,7 @@ class Queries {
   SoftmaxResult (*const softmax_)(const SoftmaxRow& row);
   const int64_t query_stride_, weight_stride_;
   const Sizes sizes_;
-  Memory left_, right_, sums_;
+  ScratchPieces left_, right_, sums_;
   uint8_t *query_, *weights_;
   QattentionOperand keys_, values_;
   uint8_t* gathered_;

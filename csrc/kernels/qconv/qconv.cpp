@@ -15,8 +15,6 @@ constexpr std::array kRows{CPUACCEL_QCONV_KERNELS(CPUACCEL_ROW)};
 
 // Multiply-adds that are worth a thread: about 10 us.
 constexpr int64_t kGrain = 300000;
-// Weights that stay in the L1 cache while a panel's pixels pass by.
-constexpr int64_t kChunkBytes = 16 * 1024;
 
 // A panel's table of runs, with room for the runs that are not in the source as they are read.
 class Runs {
@@ -151,7 +149,7 @@ void qconv(const QconvCall& call, QconvFunction* function) {
   const int64_t pixels = call.N * call.OH * call.OW;
   const int64_t panels = (pixels + kQconvPanel - 1) / kQconvPanel;
   // Work is cut by pixels; where there are few of them and one group, by output channels as well.
-  const int64_t chunk_blocks = std::max<int64_t>(4, kChunkBytes / layout.block_bytes()) / 4 * 4;
+  const int64_t chunk_blocks = qconv_chunk(layout);
   const int64_t chunks = (layout.part_blocks() + chunk_blocks - 1) / chunk_blocks;
   const bool cut_channels = panels == 1 && layout.parts == 1;
   const int64_t units = cut_channels ? chunks : panels;

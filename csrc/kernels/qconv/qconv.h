@@ -128,6 +128,14 @@ struct QconvPanel {
 inline constexpr int64_t kQconvPanel = 64;
 inline constexpr int64_t kQconvTallest = 8;
 
+// Blocks whose weights, 16 KiB of them, stay in the L1 cache while a panel's pixels pass by: as
+// many as are to be given to a row at once.
+inline int64_t qconv_chunk(const QconvLayout& layout) {
+  constexpr int64_t kChunkBytes = 16 * 1024, kLeast = 4;
+  const int64_t blocks = kChunkBytes / layout.block_bytes();
+  return (blocks < kLeast ? kLeast : blocks) / kLeast * kLeast;
+}
+
 using QconvFunction = void(const QconvCall& call, const QconvPanel& panel);
 
 #if defined(__x86_64__)
