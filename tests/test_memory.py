@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import random
 import subprocess
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
+from _process import run_python
 from quant._engine import needs_plugin
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -232,18 +230,6 @@ def test_many_threads() -> None:
     assert memory.stats()["allocated"] == allocated
 
 
-def _python(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=tempfile.gettempdir(),  # not where the sources are
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
 WHY = "import torch, cpuaccel.memory as m; print(m.is_enabled(), m.why_off())"
 
 
@@ -256,7 +242,7 @@ WHY = "import torch, cpuaccel.memory as m; print(m.is_enabled(), m.why_off())"
     ids=["allocator", "all"],
 )
 def test_switched_off(environment: dict[str, str], reason: str) -> None:
-    assert _python(WHY, **environment) == f"False {reason}"
+    assert run_python(WHY, **environment) == f"False {reason}"
 
 
 def test_another_malloc_is_left_alone(tmp_path) -> None:
@@ -273,7 +259,7 @@ def test_another_malloc_is_left_alone(tmp_path) -> None:
     )
     library = tmp_path / "libothermalloc.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    assert _python(WHY, LD_PRELOAD=str(library)) == "False malloc is that of libothermalloc.so"
+    assert run_python(WHY, LD_PRELOAD=str(library)) == "False malloc is that of libothermalloc.so"
 
 
 CASES: dict[str, Callable[[], Tensor]] = {

@@ -1,16 +1,13 @@
 """BF16 fast math: what asks for it, what it computes, what it leaves alone."""
 
 import contextlib
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from _process import run_python
 from quant._engine import counted
 
 import cpuaccel
@@ -79,19 +76,10 @@ def test_each_way_of_asking_is_understood() -> None:
 
 
 @pytest.mark.long
-def test_the_environment_asks_too(tmp_path: Path) -> None:
+def test_the_environment_asks_too() -> None:
     code = "import torch, cpuaccel; print(cpuaccel._native.load().fastmath_asked())"
     for value, asked in (("BF16", "True"), ("bf16", "True"), ("STRICT", "False")):
-        environment = os.environ | {"DNNL_DEFAULT_FPMATH_MODE": value}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,  # not where the sources are
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.strip() == asked
+        assert run_python(code, DNNL_DEFAULT_FPMATH_MODE=value) == asked
 
 
 def test_settings_are_as_before_after_an_error() -> None:

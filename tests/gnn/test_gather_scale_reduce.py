@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
+from _process import run_python
 from hypothesis import given
 from hypothesis import strategies as st
 from ops._compare import ISAS, capped
@@ -311,6 +309,4 @@ def test_compiles_with_any_size() -> None:
 
 def test_importing_cpuaccel_imports_none_of_it() -> None:
     code = "import sys, cpuaccel; print('cpuaccel.gnn' in sys.modules)"
-    command = [sys.executable, "-c", code]
-    found = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"
+    assert run_python(code) == "False"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
+from _process import run_python
 from quant._engine import needs_plugin
 from torch import Tensor
 
@@ -402,4 +401,4 @@ def test_pyg_is_imported_only_when_it_is_asked_for() -> None:
         "except AttributeError as error:\n    assert 'nothing' in str(error)\n"
         "else:\n    raise AssertionError\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd="/")
+    run_python(program)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import torch
+from _process import run_python
 
 from cpuaccel import _native
 from graph._compiled import needs_onednn
@@ -49,11 +47,7 @@ def test_it_draws_no_random_numbers_of_torch() -> None:
 def test_what_was_timed_is_known() -> None:
     # One thread: of two one may have to wait for a core, while other tests run.
     given = {"CPUACCEL_MAX_ISA": "ref", "CPUACCEL_DETERMINISTIC": "0", "OMP_NUM_THREADS": "1"}
-    environment = {**os.environ, **given}
-    done = subprocess.run(
-        [sys.executable, "-c", _ASKED], env=environment, capture_output=True, text=True, check=True
-    )
-    timed, name, known, untimed = json.loads(done.stdout)
+    timed, name, known, untimed = json.loads(run_python(_ASKED, **given))
     assert timed == FASTER
     assert name.startswith("attention f32 1 4 64 96 32 mask t1")
     assert known == ""

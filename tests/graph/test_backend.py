@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from _process import run_python
 from torch import Tensor, nn
 
 import cpuaccel
@@ -40,15 +38,8 @@ def test_it_is_found_without_an_import(tmp_path: Path) -> None:
         "from cpuaccel.graph import report\n"
         "print(report.reports()[0].kinds())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "[('Convolution',), ('Convolution',)]"
+    said = run_python(code, cwd=tmp_path, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+    assert said == "[('Convolution',), ('Convolution',)]"
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
@@ -203,16 +194,8 @@ def test_a_graph_from_the_disk_is_explained_too(tmp_path: Path) -> None:
         "print(cpuaccel.explain(compiled))\n"
         "print(torch._dynamo.utils.counters['aot_autograd']['autograd_cache_hit'])\n"
     )
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     said = [
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env=environment,
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.splitlines()
+        run_python(script, cwd=tmp_path, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).splitlines()
         for _ in range(2)
     ]
     assert [lines[-1] for lines in said] == ["0", "1"]

@@ -2,15 +2,13 @@
 
 import copy
 import io
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from _process import run_python
 from quant._engine import needs_plugin
 from torch import nn
 
@@ -141,14 +139,8 @@ import torch
 model = torch.load({str(tmp_path / "model.pt")!r}, weights_only=False)
 print(type(model[0]), model(torch.ones(1, 64)).shape)
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith("<class 'torch.nn.modules.linear.Linear'>")
+    said = run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert said.startswith("<class 'torch.nn.modules.linear.Linear'>")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.bfloat16])

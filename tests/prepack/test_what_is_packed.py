@@ -2,13 +2,11 @@
 
 import copy
 import gc
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from _process import run_python
 from quant._engine import needs_plugin
 from torch import Tensor, nn
 
@@ -273,7 +271,6 @@ assert both < 1.1 * plain + (8 << 20), (plain, alone, both)
 """
 
 
-def test_memory_of_the_process(tmp_path: Path) -> None:
+def test_memory_of_the_process() -> None:
     """The plain weights are gone."""
-    command = [sys.executable, "-W", "ignore", "-c", _MEMORY]
-    subprocess.run(command, cwd=tmp_path, check=True)  # not where the sources are
+    run_python(_MEMORY)

@@ -1,0 +1,32 @@
+"""Code that a Python process of its own runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+def run_python(code: str, *, cwd: Path | None = None, **environment: str) -> str:
+    """What `code` printed; the test fails with what it wrote as an error if it did not end well.
+
+    Args:
+        code: The program.
+        cwd: Where it runs, the folder for temporary files by default. Never the checkout: the
+            sources would be imported instead of the installed package.
+        environment: Variables beside those of this process.
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=cwd or tempfile.gettempdir(),
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"exit status {done.returncode}: {done.stderr[-4000:]}")
+    return done.stdout.strip()
