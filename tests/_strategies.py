@@ -177,7 +177,9 @@ def with_layout(fresh, shape: tuple[int, ...], layout: str) -> Tensor:
     if layout == "permuted":
         return fresh((*shape[:-2], shape[-1], shape[-2])).transpose(-1, -2)
     if layout == "expanded":
-        return fresh((1, *shape[1:])).expand(shape)
+        # Of a whole tensor: torch's dynamic convolutions read as many elements as the view has,
+        # from its first on.
+        return fresh(shape)[:1].expand(shape)
     if layout == "offset":
         return fresh((shape[0] + 1, *shape[1:]))[1:]
     return fresh(shape)

@@ -3,6 +3,9 @@
 oneDNN 3.12, inside of torch 2.13, is off by tens of quanta in transposed int8 convolutions on CPUs
 with AVX512-VNNI, is wrong now and then in others, and crashes where an output sees nothing but
 padding on a side that is dilated. Torch's engine x86 takes it for convolutions on such CPUs.
+
+On every CPU its dynamic convolutions look for the range of a view in as many floats as the view
+has, one after another from its first: behind the end of the memory of an expanded one.
 """
 
 from __future__ import annotations
