@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -24,14 +25,21 @@ constexpr Shape kShapes[] = {
     {256, 64, 1, 56, 1, 1},   {128, 128, 1, 28, 3, 1},  {512, 2048, 1, 7, 1, 1},
 };
 
+// Of sources: any bytes, or those of quantisers of seven bits.
+enum class Bytes : uint8_t { any, low };
+
 struct Data {
-  Data(const Shape& s, kernels::QconvForm form)
+  Data(const Shape& s, kernels::QconvForm form, Bytes bytes)
       : shape{s.IC, s.OC, s.G, s.K, s.K, s.S, s.S, s.K / 2, s.K / 2},
         src(uniform_u8(s.size * s.size * s.IC)),
         weights(
             kernels::qconv_pack(shape, bell_shaped_s8(s.OC * s.IC / s.G * s.K * s.K).data(), form)),
         scales(static_cast<size_t>(s.OC), 1e-4f),
         bias(static_cast<size_t>(s.OC), 1.0f) {
+    if (bytes == Bytes::low) {
+      std::transform(src.begin(), src.end(), src.begin(),
+                     [](uint8_t byte) { return static_cast<uint8_t>(byte / 2); });
+    }
     call.weights = &weights;
     call.N = 1;
     call.IH = call.IW = s.size;
@@ -51,24 +59,27 @@ struct Data {
   kernels::QconvCall call;
 };
 
-Case qconv_case(const Shape& s) {
+Case qconv_case(const Shape& s, Bytes bytes) {
   const int64_t O = (s.size - 1) / s.S + 1;
   const int64_t weights = s.OC * s.IC / s.G * s.K * s.K;
   Case item;
   item.shape = std::to_string(s.IC) + "->" + std::to_string(s.OC) + " " + std::to_string(s.size) +
                "x" + std::to_string(s.size) + " " + std::to_string(s.K) + "x" +
-               std::to_string(s.K) + " s" + std::to_string(s.S) + " g" + std::to_string(s.G);
+               std::to_string(s.K) + " s" + std::to_string(s.S) + " g" + std::to_string(s.G) +
+               (bytes == Bytes::low ? " u7" : "");
   item.operations = static_cast<double>(O * O * weights);
   item.rate = Rate::int8;
   item.bytes_read = static_cast<double>(s.size * s.size * s.IC + weights);
   item.bytes_written = static_cast<double>(O * O * s.OC);
-  item.prepare = [s] {
+  item.prepare = [s, bytes] {
     const auto rows = kernels::qconv_kernels();
-    return candidates(rows, [s, best = kernels::first_usable(rows).function](auto* function) {
-      const auto form = function == best ? kernels::qconv_form() : kernels::QconvForm::whole;
-      const auto data = std::make_shared<const Data>(s, form);
-      return [data, function] { kernels::qconv(data->call, function); };
-    });
+    return candidates(
+        rows, [s, bytes, best = kernels::first_usable(rows).function](auto* function) {
+          const auto form = function == best && bytes == Bytes::any ? kernels::qconv_form()
+                                                                    : kernels::QconvForm::whole;
+          const auto data = std::make_shared<const Data>(s, form, bytes);
+          return [data, function] { kernels::qconv(data->call, function); };
+        });
   };
   return item;
 }
@@ -77,8 +88,10 @@ Case qconv_case(const Shape& s) {
 
 Family bench_qconv() {
   Family family{"qconv", {}};
-  for (const Shape& shape : kShapes) {
-    family.cases.push_back(qconv_case(shape));
+  for (const Bytes bytes : {Bytes::any, Bytes::low}) {
+    for (const Shape& shape : kShapes) {
+      family.cases.push_back(qconv_case(shape, bytes));
+    }
   }
   return family;
 }

@@ -69,11 +69,23 @@ std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count) {
   return result;
 }
 
+// Of `one_of` bytes one is above 127, as where sources have seven bits but for what nobody has seen
+// before; 0: none.
+std::vector<uint8_t> low_bytes(std::mt19937& random, int64_t count, unsigned one_of) {
+  auto result = random_bytes<uint8_t>(random, count);
+  for (auto& byte : result) {
+    byte = one_of != 0 && random() % one_of == 0 ? byte | 0x80 : byte & 0x7f;
+  }
+  return result;
+}
+
 void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& random,
-           QconvForm form = QconvForm::whole) {
+           QconvForm form = QconvForm::whole, std::vector<uint8_t> src = {}) {
   const auto& s = c.shape;
   const int64_t K = s.IC / s.G * s.KH * s.KW;
-  const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.IC);
+  if (src.empty()) {
+    src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.IC);
+  }
   const auto weights = form == QconvForm::whole ? random_bytes<int8_t>(random, s.OC * K)
                                                 : bell_shaped(random, s.OC * K);
   const auto packed = qconv_pack(s, weights.data(), form);
@@ -123,6 +135,50 @@ TEST_P(QconvTest, Pointwise) {
                 random);
         }
       }
+    }
+  }
+}
+
+// Sources of seven bits, with more and more that is not: other loops, the same sums.
+TEST_P(QconvTest, LowSources) {
+  std::mt19937 random(8);
+  for (const unsigned one_of : {0u, 5000u, 300u, 40u, 9u, 2u}) {
+    for (const int32_t zero_point : {0, 60, 200}) {
+      for (const Case& c :
+           {Case{{64, 40}, 70, 1, 1}, Case{{30, 17}, 5, 1, 1}, Case{{1030, 9}, 3, 1, 1},
+            Case{{768, 300}, 2, 1, 1}, Case{{33, 24, 1, 3, 3, 1, 1, 1, 1}, 2, 9, 11},
+            Case{{16, 8, 1, 1, 1, 2, 2, 1, 1}, 2, 9, 11},
+            Case{{3, 32, 1, 7, 7, 2, 2, 3, 3}, 1, 21, 23},
+            Case{{24, 48, 3, 3, 3, 1, 1, 1, 1}, 1, 7, 9}}) {
+        Case given = c;
+        given.src_zero_point = zero_point;
+        SCOPED_TRACE(testing::Message() << "one of " << one_of << ", zero point " << zero_point
+                                        << ", " << c.shape.IC << "->" << c.shape.OC);
+        check(given, GetParam().function, DstType::u8, random, QconvForm::whole,
+              low_bytes(random, c.N * c.IH * c.IW * c.shape.IC, one_of));
+      }
+    }
+  }
+}
+
+// The largest products of both signs, where sums of two just fit 16 bits.
+TEST_P(QconvTest, LargestLowSources) {
+  std::mt19937 random(9);
+  for (const int8_t weight : {int8_t{127}, int8_t{-128}}) {
+    for (const uint8_t high : {uint8_t{127}, uint8_t{255}}) {
+      const QconvShape s{256, 16};
+      std::vector<uint8_t> src(64 * 256, 127);
+      src[1000] = src[1001] = src[9000] = high;
+      const std::vector<int8_t> weights(16 * 256, weight);
+      const auto packed = qconv_pack(s, weights.data());
+      const DstCase dst(random, 16, 64 * 16, DstType::f32, 127.0 * 128 * 256);
+      QconvCall call;
+      call.weights = &packed;
+      call.N = 64;
+      call.src = src.data();
+      call.dst = dst.dst();
+      qconv(call, GetParam().function);
+      dst.check(accumulators({s, 64}, src, weights));
     }
   }
 }

@@ -187,14 +187,22 @@ struct Avx2Bytes : Avx2 {
   CPUACCEL_INLINE static void expand_weights(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
 };
 
-// For weights of which two neighbours of the same sign add up to 128 at most: 255 * 128 is the most
-// that vpmaddubsw's sums can be.
-struct Avx2Pairs : Avx2Bytes {
-  static constexpr bool kHasRest = true;
+// Where no sum of two products leaves 16 bits.
+struct Avx2Short : Avx2Bytes {
   CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
     const Int pairs = _mm256_maddubs_epi16(taps, weights);
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
+};
+
+// For weights of which two neighbours of the same sign add up to 128 at most: 255 * 128.
+struct Avx2Pairs : Avx2Short {
+  static constexpr bool kHasRest = true;
+};
+
+// For sources of 127 at most, and what was taken of them, which is 128 at most: 2 * 128 * 127.
+struct Avx2Low : Avx2Short {
+  static constexpr bool kHasExcess = true;
 };
 
 }  // namespace

@@ -113,6 +113,9 @@ struct QconvLoop {
     if constexpr (requires { V::kHasRest; }) {
       add_rest<kPixels, kWide>(pixel, v, acc);
     }
+    if constexpr (requires { V::kHasExcess; }) {
+      add_excess<kPixels, kWide>(pixel, v, acc);
+    }
     finish<kPixels, kWide>(pixel, v, acc);
   }
 
@@ -139,6 +142,28 @@ struct QconvLoop {
             Int& sum = acc[(first + j) * kPixels + p];
             sum = V::dot(sum, bytes, V::load(w + j * kBytes));
           }
+        }
+      }
+    }
+  }
+
+  // The products of what was taken of the sources.
+  template <int kPixels, int kWide>
+  CPUACCEL_INLINE void add_excess(int64_t pixel, int64_t v, Int* acc) const {
+    const int8_t* w[kWide];
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      w[j] = weights(v + j);
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) {
+      for (int32_t i = panel.excess_first[pixel + p]; i < panel.excess_first[pixel + p + 1]; ++i) {
+        const auto [tap, step, four] = panel.excess[i];
+        const Int bytes = V::set1(static_cast<int32_t>(four));
+#pragma GCC unroll 4
+        for (int j = 0; j < kWide; ++j) {
+          Int& sum = acc[j * kPixels + p];
+          sum = V::dot(sum, bytes, V::load(w[j] + (tap * layout.steps + step) * kQconvBlock * 4));
         }
       }
     }

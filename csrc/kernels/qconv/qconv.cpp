@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -16,10 +17,57 @@ constexpr std::array kRows{CPUACCEL_QCONV_KERNELS(CPUACCEL_ROW)};
 // Multiply-adds that are worth a thread: about 10 us.
 constexpr int64_t kGrain = 300000;
 
+constexpr uint8_t kLow = 127;  // QconvExcess is what is above that
+
+bool any_above_low(const uint8_t* bytes, int64_t count) {
+  const auto eight = [bytes](int64_t i) {
+    uint64_t result = 0;
+    std::memcpy(&result, bytes + i, 8);
+    return result;
+  };
+  uint64_t all = 0;
+  if (count >= 8) {
+    for (int64_t i = 0; i + 8 < count; i += 8) {
+      all |= eight(i);
+    }
+    all |= eight(count - 8);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      all |= bytes[i];
+    }
+  }
+  return (all & 0x8080808080808080u) != 0;
+}
+
+uint32_t excess_of(const uint8_t* four) {
+  std::array<uint8_t, 4> bytes{};
+  for (size_t i = 0; i < 4; ++i) {
+    bytes[i] = four[i] > kLow ? static_cast<uint8_t>(four[i] - kLow) : uint8_t{0};
+  }
+  uint32_t result = 0;
+  std::memcpy(&result, bytes.data(), 4);
+  return result;
+}
+
+// Whether the row is one for runs without high bytes, and looking for these may be worth it.
+bool wants_low_runs(const QconvWeights& weights, [[maybe_unused]] QconvFunction* function) {
+#if defined(__x86_64__)
+  constexpr int64_t kMostBytes = 4 << 20;  // of a panel's runs
+  constexpr int64_t kFewChannels = 8;
+  const QconvLayout& layout = weights.layout;
+  return function == qconv_x86_avx2 && weights.form == QconvForm::whole && layout.parts == 1 &&
+         !layout.several_groups && layout.part_outputs >= kFewChannels &&
+         layout.taps * layout.steps * 4 * kQconvPanel <= kMostBytes;
+#else
+  static_cast<void>(weights);
+  return false;
+#endif
+}
+
 // A panel's table of runs, with room for the runs that are not in the source as they are read.
 class Runs {
  public:
-  explicit Runs(const QconvCall& call)
+  Runs(const QconvCall& call, bool low)
       : call_(call),
         shape_(call.weights->shape),
         layout_(call.weights->layout),
@@ -30,10 +78,20 @@ class Runs {
     const int64_t pointers =
         layout_.taps * kQconvPanel * static_cast<int64_t>(sizeof(const uint8_t*));
     const int64_t copies = layout_.taps * kQconvPanel * reach_;
+    const int64_t cuts = low ? round_up(most_excess() * int64_t{sizeof(QconvExcess)}, 8) +
+                                   kFirsts * int64_t{sizeof(int32_t)} +
+                                   layout_.taps * kQconvPanel * run_bytes()
+                             : 0;
     auto* memory = static_cast<uint8_t*>(
-        scratch(ScratchSlot::runs, static_cast<size_t>(pointers + reach_ + copies)));
+        scratch(ScratchSlot::runs, static_cast<size_t>(pointers + cuts + reach_ + copies)));
     table_ = reinterpret_cast<const uint8_t**>(memory);
-    padding_ = memory + pointers;
+    if (low) {
+      excess_ = reinterpret_cast<QconvExcess*>(memory + pointers);
+      first_ = reinterpret_cast<int32_t*>(
+          memory + pointers + round_up(most_excess() * int64_t{sizeof(QconvExcess)}, 8));
+      low_runs_ = reinterpret_cast<uint8_t*>(first_ + kFirsts);
+    }
+    padding_ = memory + pointers + cuts;
     copies_ = padding_ + reach_;
     std::memset(padding_, call.src_zero_point, static_cast<size_t>(reach_));
   }
@@ -72,7 +130,70 @@ class Runs {
     repeat_last(count);
   }
 
+  // After fill(): takes what is above kLow out of the runs, and says so to `panel`; leaves all as
+  // it is where that is much.
+  void cut(QconvPanel& panel) {
+    panel.excess_first = nullptr;
+    if (excess_ == nullptr || !find_excess(panel.pixels)) {
+      return;
+    }
+    uint8_t* copy = low_runs_;
+    for (int64_t pixel = 0; pixel < panel.pixels; ++pixel) {
+      for (int32_t i = first_[pixel]; i < first_[pixel + 1]; ++i) {
+        const int32_t tap = excess_[i].tap;
+        if (i > first_[pixel] && excess_[i - 1].tap == tap) {
+          continue;
+        }
+        const uint8_t*& run = table_[tap * kQconvPanel + pixel];
+        std::transform(run, run + run_bytes(), copy,
+                       [](uint8_t byte) { return std::min(byte, kLow); });
+        run = copy;
+        copy += run_bytes();
+      }
+    }
+    panel.excess_first = first_;
+    panel.excess = excess_;
+  }
+
  private:
+  static constexpr int64_t kFirsts = kQconvPanel + kQconvTallest + 1;
+
+  int64_t run_bytes() const { return layout_.steps * 4; }
+  // Each takes as long as the step of a pixel of a tile, or somewhat longer; a third of that is
+  // what low runs save.
+  int64_t most_excess() const {
+    constexpr int64_t kOneOf = 8;
+    return layout_.taps * layout_.steps * kQconvPanel / kOneOf + kQconvPanel;
+  }
+
+  // False where there is too much of it, as far as it has looked.
+  bool find_excess(int64_t count) {
+    const int64_t steps_of_a_pixel = layout_.taps * layout_.steps;
+    int32_t found = 0;
+    for (int64_t pixel = 0; pixel < count; ++pixel) {
+      first_[pixel] = found;
+      for (int64_t tap = 0; tap < layout_.taps; ++tap) {
+        const uint8_t* const run = table_[tap * kQconvPanel + pixel];
+        if (!any_above_low(run, layout_.run)) {
+          continue;
+        }
+        for (int64_t step = 0; step < layout_.steps; ++step) {
+          const uint32_t bytes = excess_of(run + step * 4);
+          if (bytes == 0) {
+            continue;
+          }
+          // One of eight steps, and some to begin with.
+          if (8 * (found - kQconvTallest) > (pixel + 1) * steps_of_a_pixel) {
+            return false;
+          }
+          excess_[found++] = {static_cast<int32_t>(tap), static_cast<int32_t>(step), bytes};
+        }
+      }
+    }
+    std::fill(first_ + count, first_ + kFirsts, found);
+    return true;
+  }
+
   void repeat_last(int64_t count) {
     for (int64_t i = count; i % kQconvTallest != 0; ++i) {
       for (int64_t tap = 0; tap < layout_.taps; ++tap) {
@@ -117,6 +238,10 @@ class Runs {
                          shape_.SW == 1 && shape_.PH == 0 && shape_.PW == 0;
   const uint8_t** table_;
   uint8_t *padding_, *copies_;
+  // For runs without high bytes, if they are wanted.
+  QconvExcess* excess_ = nullptr;
+  int32_t* first_ = nullptr;
+  uint8_t* low_runs_ = nullptr;
 };
 
 // Runs what comes behind a convolution on the results of a panel.
@@ -155,15 +280,17 @@ void qconv(const QconvCall& call, QconvFunction* function) {
   const int64_t units = cut_channels ? chunks : panels;
   const int64_t unit_pixels = cut_channels ? pixels : std::min(pixels, kQconvPanel);
   const int64_t unit_outputs = cut_channels ? chunk_blocks * kQconvBlock : call.weights->shape.OC;
+  const bool low = wants_low_runs(*call.weights, function);
   const auto body = [&](int64_t begin, int64_t end) {
-    Runs runs(call);
+    Runs runs(call, low);
+    QconvPanel panel;
     for (int64_t unit = begin; unit < end; ++unit) {
-      QconvPanel panel;
       panel.runs = runs.table();
       panel.first_pixel = cut_channels ? 0 : unit * kQconvPanel;
       panel.pixels = std::min(kQconvPanel, pixels - panel.first_pixel);
       if (!cut_channels || unit == begin) {
         runs.fill(panel.first_pixel, panel.pixels);
+        runs.cut(panel);
       }
       for (panel.part = 0; panel.part < layout.parts; ++panel.part) {
         const int64_t first = cut_channels ? unit : 0;

@@ -113,6 +113,13 @@ struct QconvCall {
   ConvEpilogue epilogue;
 };
 
+// vpmaddubsw is exact as well where no source byte is above 127, as quantisers of seven bits have
+// it but for what lies beyond the range that was seen. Of four bytes of a run, what was above that.
+struct QconvExcess {
+  int32_t tap, step;
+  uint32_t bytes;
+};
+
 // One step of the work: some pixels, some output channels. Pixels are given by where their runs
 // lie.
 struct QconvPanel {
@@ -120,7 +127,11 @@ struct QconvPanel {
   // may be read from it.
   const uint8_t* const* runs = nullptr;
   int64_t pixels = 0;
-  int64_t first_pixel = 0;                  // of N*OH*OW
+  int64_t first_pixel = 0;  // of N*OH*OW
+  // Not null, for the row x86_avx2 alone: no byte of the runs is above 127; what was taken of pixel
+  // i's are those of `excess` from excess_first[i] to excess_first[i + 1].
+  const int32_t* excess_first = nullptr;
+  const QconvExcess* excess = nullptr;
   int64_t part = 0, block = 0, blocks = 0;  // output channels
 };
 
