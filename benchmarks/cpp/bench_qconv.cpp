@@ -75,11 +75,16 @@ Case qconv_case(const Shape& s, Bytes bytes) {
     const auto rows = kernels::qconv_kernels();
     return candidates(
         rows, [s, bytes, best = kernels::first_usable(rows).function](auto* function) {
-          const auto form = function == best && bytes == Bytes::any ? kernels::qconv_form()
-                                                                    : kernels::QconvForm::whole;
+          const auto form = function == best ? kernels::qconv_form() : kernels::QconvForm::whole;
           const auto data = std::make_shared<const Data>(s, form, bytes);
           return [data, function] { kernels::qconv(data->call, function); };
         });
+  };
+  // The products alone; AVX2's row multiplies with vpmaddubsw where that is exact.
+  item.bound = [operations = item.operations, bytes](const Peaks& peaks, Isa isa) {
+    const Rate of_avx2 = bytes == Bytes::low ? Rate::int8_low : Rate::int8_saturating;
+    const double peak = peaks.operations(isa == Isa::avx2 ? of_avx2 : Rate::int8, isa);
+    return isa == Isa::ref || peak <= 0 ? 0.0 : operations / peak;
   };
   return item;
 }

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "base/isa.h"
 #include "kernels/peaks/peaks.h"
@@ -71,14 +72,17 @@ py::dict machine_peaks(double footprint) {
     return kernels::measured_peaks(at::get_num_threads(), footprint);
   }();
   using kernels::Rate;
-  const auto best = [&](Rate plain, Rate tiles) {
-    const Isa isa = best_isa();
-    return std::max(peaks.operations(plain, isa), peaks.operations(tiles, isa));
+  const auto best = [&](std::initializer_list<Rate> rates) {
+    double most = 0;
+    for (const Rate rate : rates) {
+      most = std::max(most, peaks.operations(rate, best_isa()));
+    }
+    return most;
   };
   py::dict result;
-  result["f32"] = peaks.operations(Rate::fp32, best_isa());
-  result["bf16"] = best(Rate::bf16, Rate::bf16_tiles);
-  result["u8"] = best(Rate::int8, Rate::int8_tiles);
+  result["f32"] = best({Rate::fp32});
+  result["bf16"] = best({Rate::bf16, Rate::bf16_tiles});
+  result["u8"] = best({Rate::int8, Rate::int8_tiles, Rate::int8_low});
   result["seconds_to_read"] = peaks.moving(1, 0);
   result["seconds_to_write"] = peaks.moving(0, 1);
   return result;

@@ -59,9 +59,9 @@ std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src
   return acc;
 }
 
-// As trained weights are: few are large.
-std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count) {
-  std::normal_distribution<float> normal(0.0f, 30.0f);
+// As trained weights are: few are large. Those that nobody trained have a deviation of 40 or so.
+std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count, float deviation = 30.0f) {
+  std::normal_distribution<float> normal(0.0f, deviation);
   std::vector<int8_t> result;
   for (int64_t i = 0; i < count; ++i) {
     result.push_back(static_cast<int8_t>(std::clamp(normal(random), -128.0f, 127.0f)));
@@ -149,7 +149,12 @@ TEST_P(QconvTest, LowSources) {
             Case{{768, 300}, 2, 1, 1}, Case{{33, 24, 1, 3, 3, 1, 1, 1, 1}, 2, 9, 11},
             Case{{16, 8, 1, 1, 1, 2, 2, 1, 1}, 2, 9, 11},
             Case{{3, 32, 1, 7, 7, 2, 2, 3, 3}, 1, 21, 23},
-            Case{{24, 48, 3, 3, 3, 1, 1, 1, 1}, 1, 7, 9}}) {
+            Case{{24, 48, 3, 3, 3, 1, 1, 1, 1}, 1, 7, 9}, Case{{5000, 8}, 66, 1, 1},
+            // Panels within a row of the image.
+            Case{{12, 8, 1, 3, 3, 1, 1, 1, 1}, 1, 4, 150},
+            Case{{3, 8, 1, 3, 3, 2, 2, 1, 1}, 2, 7, 301},
+            Case{{8, 8, 1, 3, 3, 1, 1, 2, 2, 2, 2}, 1, 9, 90},
+            Case{{8, 8, 1, 1, 1, 3, 3}, 1, 4, 333}}) {
         Case given = c;
         given.src_zero_point = zero_point;
         SCOPED_TRACE(testing::Message() << "one of " << one_of << ", zero point " << zero_point
@@ -270,17 +275,17 @@ TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
 }
 
 #if defined(__x86_64__)
-class QconvPairsTest : public testing::Test {
+class QconvCutTest : public testing::TestWithParam<QconvForm> {
  protected:
   void SetUp() override {
     if (!isa_usable(Isa::avx2)) {
-      GTEST_SKIP() << "pairs are for the row of AVX2, which this machine has not";
+      GTEST_SKIP() << "weights are cut for the row of AVX2, which this machine has not";
     }
   }
   std::mt19937 random_{11};
 };
 
-TEST_F(QconvPairsTest, IsExact) {
+TEST_P(QconvCutTest, IsExact) {
   for (const DstType type : {DstType::u8, DstType::f32}) {
     for (const int64_t IC : {3, 16, 33, 260}) {
       for (const int64_t OC : {8, 16, 40, 64, 100}) {
@@ -288,49 +293,86 @@ TEST_F(QconvPairsTest, IsExact) {
           for (const int64_t G : {1, 2}) {
             SCOPED_TRACE(testing::Message() << IC << "->" << OC << " K" << K << " G" << G);
             check({{IC * G, OC * G, G, K, K, 1, 1, K / 2, K / 2}, 1, 5, 9, 77}, qconv_x86_avx2,
-                  type, random_, QconvForm::pairs);
+                  type, random_, GetParam());
           }
         }
       }
     }
-    check({{768, 1000}, 1, 1, 1, 120}, qconv_x86_avx2, type, random_, QconvForm::pairs);
+    check({{768, 1000}, 1, 1, 1, 120}, qconv_x86_avx2, type, random_, GetParam());
   }
 }
 
-TEST_F(QconvPairsTest, TakesTheLargestSources) {
-  const QconvShape shape{128, 32};
-  auto weights = bell_shaped(random_, shape.IC * shape.OC);
-  weights[0] = weights[1] = 127;
-  weights[130] = weights[131] = -128;
-  const auto packed = qconv_pack(shape, weights.data(), QconvForm::pairs);
-  ASSERT_EQ(packed.form, QconvForm::pairs);
-  ASSERT_FALSE(packed.rest.places.empty());
-  EXPECT_GT(packed.bytes, qconv_packed_bytes(shape));
-  for (const int64_t pixels : {1, 16}) {
-    const std::vector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), 255);
-    const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
-    std::vector<float> dst(static_cast<size_t>(pixels * shape.OC)), expected;
-    QconvCall call;
-    call.weights = &packed;
-    call.N = pixels;
-    call.src = src.data();
-    call.dst.data = dst.data();
-    call.dst.type = DstType::f32;
-    call.dst.scales = scales.data();
-    call.dst.bias = bias.data();
-    qconv(call);
-    for (int64_t i = 0; i < pixels * shape.OC; ++i) {
-      const auto* row = weights.data() + i % shape.OC * shape.IC;
-      expected.push_back(255.0f * static_cast<float>(std::accumulate(row, row + shape.IC, 0)));
+// Both of what is cut off, of weights and of sources, and both at one place.
+TEST_P(QconvCutTest, IsExactWithLowSources) {
+  for (const unsigned one_of : {0u, 5000u, 300u, 40u, 2u}) {
+    for (const Case& c :
+         {Case{{64, 40}, 70, 1, 1, 60}, Case{{43, 17}, 5, 1, 1}, Case{{1030, 9}, 3, 1, 1, 200},
+          Case{{768, 300}, 2, 1, 1, 7}, Case{{33, 24, 1, 3, 3, 1, 1, 1, 1}, 2, 9, 11, 77},
+          Case{{3, 32, 1, 7, 7, 2, 2, 3, 3}, 1, 21, 23, 9}}) {
+      SCOPED_TRACE(testing::Message()
+                   << "one of " << one_of << ", " << c.shape.IC << "->" << c.shape.OC);
+      check(c, qconv_x86_avx2, DstType::u8, random_, GetParam(),
+            low_bytes(random_, c.N * c.IH * c.IW * c.shape.IC, one_of));
     }
-    EXPECT_EQ(dst, expected) << pixels;
   }
 }
 
-TEST_F(QconvPairsTest, LeavesWhatHasManyLargeWeights) {
+TEST_P(QconvCutTest, TakesTheLargestSources) {
+  const QconvShape shape{128, 32};
+  const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
+  for (const int8_t large : {int8_t{127}, int8_t{-128}}) {
+    auto weights = bell_shaped(random_, shape.IC * shape.OC, 20.0f);
+    // Of channel 0 all of two steps; of others one step, and three weights of two.
+    std::fill_n(weights.begin(), 8, large);
+    std::fill_n(weights.begin() + 128 + 8, 4, large);
+    weights[256 + 16] = weights[256 + 17] = weights[256 + 20] = large;
+    const auto packed = qconv_pack(shape, weights.data(), GetParam());
+    ASSERT_EQ(packed.form, GetParam());
+    ASSERT_FALSE(packed.rest.places.empty());
+    EXPECT_GT(packed.bytes, qconv_packed_bytes(shape));
+    for (const int64_t pixels : {1, 16}) {
+      for (const uint8_t source : {uint8_t{127}, uint8_t{128}, uint8_t{255}}) {
+        std::vector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), 127);
+        // Few are above 127, or all.
+        std::fill_n(src.begin(), source == 255 ? src.size() : 4, source);
+        std::vector<float> dst(static_cast<size_t>(pixels * shape.OC));
+        QconvCall call;
+        call.weights = &packed;
+        call.N = pixels;
+        call.src = src.data();
+        call.dst.data = dst.data();
+        call.dst.type = DstType::f32;
+        call.dst.scales = scales.data();
+        call.dst.bias = bias.data();
+        qconv(call);
+        const auto expected = accumulators({shape, pixels}, src, weights);
+        EXPECT_EQ(dst, std::vector<float>(expected.begin(), expected.end()))
+            << pixels << " of " << int{source};
+      }
+    }
+  }
+}
+
+TEST_P(QconvCutTest, LeavesWhatHasManyLargeWeights) {
   const QconvShape shape{64, 32};
   const std::vector<int8_t> weights(64 * 32, -128);
-  EXPECT_EQ(qconv_pack(shape, weights.data(), QconvForm::pairs).form, QconvForm::whole);
+  EXPECT_EQ(qconv_pack(shape, weights.data(), GetParam()).form, QconvForm::whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, QconvCutTest, testing::Values(QconvForm::pairs, QconvForm::fours),
+                         [](const auto& form) {
+                           return form.param == QconvForm::pairs ? "pairs" : "fours";
+                         });
+
+TEST(QconvForms, PairsWithALargeRestAreFours) {
+  std::mt19937 random(12);
+  const QconvShape shape{64, 64};
+  const auto form = [&](float deviation) {
+    return qconv_pack(shape, bell_shaped(random, 64 * 64, deviation).data(), QconvForm::pairs).form;
+  };
+  EXPECT_EQ(form(20.0f), QconvForm::pairs);
+  EXPECT_EQ(form(40.0f), QconvForm::fours);
+  EXPECT_EQ(form(1000.0f), QconvForm::whole);
 }
 #endif
 

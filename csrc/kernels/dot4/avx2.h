@@ -160,6 +160,12 @@ struct Avx2 {
   }
 };
 
+// Four bytes of every lane as they are, where no sum of two products leaves 16 bits.
+CPUACCEL_INLINE __m256i dot_bytes(__m256i acc, __m256i taps, __m256i weights) {
+  const __m256i pairs = _mm256_maddubs_epi16(taps, weights);
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
 struct Avx2Dot4 : Avx2 {
   static constexpr int kParts = 2;
   CPUACCEL_INLINE static void expand(Int bytes, Int parts[kParts]) {
@@ -180,6 +186,11 @@ struct Avx2Dot4 : Avx2 {
   }
 };
 
+// For weights of the form `fours`, where sources are not low.
+struct Avx2Dot4Rest : Avx2Dot4 {
+  static constexpr bool kHasRest = true;
+};
+
 // What multiplies bytes as they are: one part, all four of them.
 struct Avx2Bytes : Avx2 {
   static constexpr int kParts = 1;
@@ -190,8 +201,7 @@ struct Avx2Bytes : Avx2 {
 // Where no sum of two products leaves 16 bits.
 struct Avx2Short : Avx2Bytes {
   CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
-    const Int pairs = _mm256_maddubs_epi16(taps, weights);
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return dot_bytes(acc, taps, weights);
   }
 };
 
@@ -203,6 +213,18 @@ struct Avx2Pairs : Avx2Short {
 // For sources of 127 at most, and what was taken of them, which is 128 at most: 2 * 128 * 127.
 struct Avx2Low : Avx2Short {
   static constexpr bool kHasExcess = true;
+};
+
+// The same for weights of the forms `pairs` and `fours`: products of two steps fit 16 bits as one
+// sum, which is widened once.
+struct Avx2LowTwo : Avx2Low {
+  static constexpr bool kHasRest = true;
+  static constexpr bool kTwoSteps = true;
+  CPUACCEL_INLINE static Int dot_two(Int acc, const Int taps[2], const Int weights[2]) {
+    const Int sums = _mm256_add_epi16(_mm256_maddubs_epi16(taps[0], weights[0]),
+                                      _mm256_maddubs_epi16(taps[1], weights[1]));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+  }
 };
 
 }  // namespace

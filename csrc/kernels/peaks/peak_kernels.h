@@ -21,8 +21,8 @@ using BytesPeak = void(const std::byte* src, std::byte* dst, int64_t bytes);
   row(int8, x86_avx512vnni, Isa::avx512_vnni) row(int8, x86_avx512, Isa::avx512)                  \
       row(int8, x86_avxvnni, Isa::avx_vnni) row(int8, x86_avx2, Isa::avx2)                        \
           row(int8_saturating, x86_avx512, Isa::avx512) row(int8_saturating, x86_avx2, Isa::avx2) \
-              row(fp32, x86_avx512, Isa::avx512) row(fp32, x86_avx2, Isa::avx2)                   \
-                  row(bf16, x86_avx512bf16, Isa::avx512_vnni)                                     \
+              row(int8_low, x86_avx2, Isa::avx2) row(fp32, x86_avx512, Isa::avx512)               \
+                  row(fp32, x86_avx2, Isa::avx2) row(bf16, x86_avx512bf16, Isa::avx512_vnni)      \
                       row(bf16_tiles, x86_amx, Isa::avx512_vnni)                                  \
                           row(int8_tiles, x86_amx, Isa::avx512_vnni) row(clock, ref, Isa::ref)
 #define CPUACCEL_BYTES_PEAKS(row)                                                            \

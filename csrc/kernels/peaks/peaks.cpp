@@ -46,6 +46,7 @@ constexpr std::array kRates{
     RateText{"bf16 tiles", "GMAC/s"},
     RateText{"int8 tiles", "GMAC/s"},
     RateText{"int8 saturating", "GMAC/s"},
+    RateText{"int8 low", "GMAC/s"},
     RateText{"read", "GB/s"},
     RateText{"copy", "GB/s"},
 };

@@ -19,6 +19,7 @@ enum class Rate {
   bf16_tiles,       // those of AMX: tdpbf16ps
   int8_tiles,       // tdpbusd
   int8_saturating,  // vpmaddubsw, vpmaddwd and vpaddd: sums of two products have 16 bits
+  int8_low,         // two vpmaddubsw, vpaddw, vpmaddwd and vpaddd: those of four products
   read,             // bytes
   copy,             // bytes, those read and those written
 };

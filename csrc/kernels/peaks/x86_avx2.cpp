@@ -46,6 +46,28 @@ int64_t peak_int8_saturating_x86_avx2(int64_t iterations) {
   return iterations * kSums * kProducts;
 }
 
+int64_t peak_int8_low_x86_avx2(int64_t iterations) {
+  constexpr int kProducts = 64;
+  __m256i sums[kSums] = {};
+  __m256i a = _mm256_set1_epi8(1);
+  __m256i b = a;
+  __m256i ones = _mm256_set1_epi16(1);
+  CPUACCEL_OPAQUE("x", b);
+  CPUACCEL_OPAQUE("x", ones);
+  for (int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 10
+    for (auto& sum : sums) {
+      CPUACCEL_OPAQUE("x", a);
+      const __m256i first = _mm256_maddubs_epi16(a, b);
+      CPUACCEL_OPAQUE("x", a);
+      const __m256i both = _mm256_add_epi16(first, _mm256_maddubs_epi16(a, b));
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(both, ones));
+      CPUACCEL_OPAQUE("x", sum);
+    }
+  }
+  return iterations * kSums * kProducts;
+}
+
 int64_t peak_fp32_x86_avx2(int64_t iterations) {
   constexpr int kProducts = 8;
   __m256 sums[kSums] = {};

@@ -83,6 +83,11 @@ struct QconvLoop {
           }
         }
       }
+      if constexpr (requires { V::kTwoSteps; } && !kSeveralGroups) {
+        for (; step + 2 <= layout.steps; step += 2) {
+          two_steps<kPixels, kWide>(run, step, w, acc);
+        }
+      }
       for (; step < layout.steps; ++step) {
         Int step_weights[kWide][kParts];
 #pragma GCC unroll 4
@@ -119,6 +124,28 @@ struct QconvLoop {
     finish<kPixels, kWide>(pixel, v, acc);
   }
 
+  // Steps `step` and the next one; moves `w` on.
+  template <int kPixels, int kWide>
+  CPUACCEL_INLINE void two_steps(const uint8_t* const* run, int64_t step, const int8_t** w,
+                                 Int* acc) const {
+    Int step_weights[kWide][2];
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      step_weights[j][0] = V::load(w[j]);
+      step_weights[j][1] = V::load(w[j] + kQconvBlock * 4);
+      w[j] += 2 * kQconvBlock * 4;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kPixels; ++i) {
+      const Int bytes[2] = {V::broadcast4(run[i] + step * 4), V::broadcast4(run[i] + step * 4 + 4)};
+#pragma GCC unroll 4
+      for (int j = 0; j < kWide; ++j) {
+        Int& sum = acc[j * kPixels + i];
+        sum = V::dot_two(sum, bytes, step_weights[j]);
+      }
+    }
+  }
+
   // The products of the steps that QconvRest has.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void add_rest(int64_t pixel, int64_t v, Int* acc) const {
@@ -132,7 +159,7 @@ struct QconvLoop {
       const int32_t end = rest.first[static_cast<size_t>(block + 1)];
       for (int32_t i = rest.first[static_cast<size_t>(block)]; i < end; ++i) {
         const auto [tap, step] = rest.places[static_cast<size_t>(i)];
-        const uint8_t* const* runs = panel.runs + tap * kQconvPanel + pixel;
+        const uint8_t* const* runs = panel.whole_runs + tap * kQconvPanel + pixel;
         const int8_t* w = values + i * kQconvBlock * 4 + (v + first) % kVectors * kBytes;
 #pragma GCC unroll 8
         for (int p = 0; p < kPixels; ++p) {
@@ -140,7 +167,7 @@ struct QconvLoop {
 #pragma GCC unroll 4
           for (int j = 0; j < kTogether; ++j) {
             Int& sum = acc[(first + j) * kPixels + p];
-            sum = V::dot(sum, bytes, V::load(w + j * kBytes));
+            sum = dot_bytes(sum, bytes, V::load(w + j * kBytes));
           }
         }
       }
@@ -163,7 +190,8 @@ struct QconvLoop {
 #pragma GCC unroll 4
         for (int j = 0; j < kWide; ++j) {
           Int& sum = acc[j * kPixels + p];
-          sum = V::dot(sum, bytes, V::load(w[j] + (tap * layout.steps + step) * kQconvBlock * 4));
+          sum =
+              dot_bytes(sum, bytes, V::load(w[j] + (tap * layout.steps + step) * kQconvBlock * 4));
         }
       }
     }

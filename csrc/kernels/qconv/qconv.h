@@ -52,13 +52,15 @@ struct QconvLayout {
 
 QconvLayout qconv_layout(const QconvShape& shape);
 
-// vpmaddubsw adds two products of bytes in 16 bits: exact where two neighbours of a step that have
-// the same sign add up to 128 at most. `pairs` are such weights, and a rest of few steps for what
-// they lack of those that were given, for the row x86_avx2 alone; `whole` are those that were
-// given.
-enum class QconvForm : uint8_t { whole, pairs };
+// vpmaddubsw adds two products of bytes in 16 bits. For the row x86_avx2 alone weights are cut so
+// that its sums fit, and what they lack of those that were given is a rest of few steps:
+//   pairs   two neighbours of a step that have the same sign add up to 128 at most: 255 * 128
+//   fours   those of two steps, the 2i-th of a run and the next one, to 258: 127 * 258, for sources
+//           of seven bits; others multiply in 16 bits, as they do with
+//   whole   weights as they were given
+enum class QconvForm : uint8_t { whole, pairs, fours };
 
-// The form that the best usable row is fastest with.
+// The form to ask qconv_pack() for.
 QconvForm qconv_form();
 
 // Steps of some blocks, whose products are added to those of all steps.
@@ -78,7 +80,7 @@ struct QconvWeights {
   QconvForm form = QconvForm::whole;
   AlignedBlock values;        // int8
   AlignedBlock channel_sums;  // int32: of an output channel's weights, part by part in whole blocks
-  QconvRest rest;             // of the form `pairs`
+  QconvRest rest;             // of the forms `pairs` and `fours`
   int64_t bytes = 0;
   int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
 
@@ -98,8 +100,9 @@ bool qconv_fits(const QconvShape& shape, const int8_t* weights);
 // Bytes that the packed weights of `shape` take as `whole`.
 int64_t qconv_packed_bytes(const QconvShape& shape);
 
-// weights: OC x IC/G x KH x KW. They stay `whole` where the rest would take longer than it saves,
-// or several groups share a block.
+// weights: OC x IC/G x KH x KW. Those asked for as `pairs` become `fours` where that leaves a
+// smaller rest, and all stay `whole` where the rest would take longer than it saves, or several
+// groups share a block.
 QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights,
                         QconvForm form = QconvForm::whole);
 void qconv_unpack(const QconvWeights& packed, int8_t* weights);
@@ -126,6 +129,8 @@ struct QconvPanel {
   // runs[tap * kQconvPanel + pixel]: the first byte of that tap's run at part 0. Four bytes a step
   // may be read from it.
   const uint8_t* const* runs = nullptr;
+  // Where excess_first is not null: `runs` as they were. Else the same.
+  const uint8_t* const* whole_runs = nullptr;
   int64_t pixels = 0;
   int64_t first_pixel = 0;  // of N*OH*OW
   // Not null, for the row x86_avx2 alone: no byte of the runs is above 127; what was taken of pixel

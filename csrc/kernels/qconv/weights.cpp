@@ -78,45 +78,106 @@ void cut_pair(int8_t* pair, int8_t* rest) {
   }
 }
 
-// Leaves `packed` as it is where sums are short (16 channels: 0.93 times as fast), or where more
-// than every third step would be in the rest, whose steps take longer than the others.
-void into_pairs(QconvWeights& packed) {
-  constexpr int64_t kFewSteps = 8;
-  const auto& layout = packed.layout;
-  const int64_t block_steps = layout.taps * layout.steps;
-  const int64_t blocks = layout.parts * layout.part_blocks();
-  if (block_steps < kFewSteps) {
-    return;
-  }
-  std::vector<int8_t> cut(static_cast<size_t>(value_bytes(layout))), values;
-  std::memcpy(cut.data(), packed.values.get(), cut.size());
-  QconvRest rest;
-  for (int64_t block = 0; block < blocks; ++block) {
-    rest.first.push_back(static_cast<int32_t>(rest.places.size()));
-    for (int64_t step = 0; step < block_steps; ++step) {
-      int8_t* const bytes = cut.data() + (block * block_steps + step) * kStepBytes;
-      std::array<int8_t, kStepBytes> left{};
-      for (int64_t i = 0; i < kStepBytes; i += 2) {
-        cut_pair(bytes + i, left.data() + i);
-      }
-      if (std::any_of(left.begin(), left.end(), [](int8_t each) { return each != 0; })) {
-        rest.places.push_back(
-            {static_cast<int32_t>(step / layout.steps), static_cast<int32_t>(step % layout.steps)});
-        values.insert(values.end(), left.begin(), left.end());
+// Takes from two neighbours of a step and those of the next step what is above 258 of the sum of
+// those that have the same sign: of a step 127 at most, of the first what that allows.
+void cut_four(int8_t* pair, int8_t* rest) {
+  for (const int sign : {1, -1}) {
+    int over = -258;
+    for (const int64_t at : {int64_t{0}, int64_t{1}, kStepBytes, kStepBytes + 1}) {
+      over += std::max(0, sign * pair[at]);
+    }
+    for (const int64_t step : {int64_t{0}, kStepBytes}) {
+      int room = 127;
+      for (const int64_t at : {step, step + 1}) {
+        const int left = std::clamp(sign * pair[at], 0, std::max(0, std::min(over, room)));
+        rest[at] = static_cast<int8_t>(rest[at] + sign * left);
+        pair[at] = static_cast<int8_t>(pair[at] - sign * left);
+        over -= left;
+        room -= left;
       }
     }
   }
-  rest.first.push_back(static_cast<int32_t>(rest.places.size()));
-  if (3 * static_cast<int64_t>(rest.places.size()) > blocks * block_steps) {
+}
+
+// What cutting leaves of all weights, and what it took.
+struct Cut {
+  std::vector<int8_t> values;
+  QconvRest rest;
+  std::vector<int8_t> rest_values;
+};
+
+Cut cut_weights(const QconvWeights& packed, QconvForm form) {
+  const auto& layout = packed.layout;
+  const auto* from = reinterpret_cast<const int8_t*>(packed.values.get());
+  Cut cut;
+  cut.values.assign(from, from + value_bytes(layout));
+  const int64_t runs = layout.parts * layout.part_blocks() * layout.taps;
+  for (int64_t run = 0; run < runs; ++run) {
+    if (run % layout.taps == 0) {
+      cut.rest.first.push_back(static_cast<int32_t>(cut.rest.places.size()));
+    }
+    for (int64_t step = 0; step < layout.steps;) {
+      const int64_t steps = form == QconvForm::fours && step + 1 < layout.steps ? 2 : 1;
+      int8_t* const bytes = cut.values.data() + (run * layout.steps + step) * kStepBytes;
+      std::array<int8_t, 2 * kStepBytes> left{};
+      for (int64_t i = 0; i < kStepBytes; i += 2) {
+        if (form == QconvForm::pairs) {
+          cut_pair(bytes + i, left.data() + i);
+        } else if (steps == 2) {
+          cut_four(bytes + i, left.data() + i);
+        }
+      }
+      for (const int8_t* of = left.data(); of < left.data() + steps * kStepBytes;
+           of += kStepBytes, ++step) {
+        if (std::any_of(of, of + kStepBytes, [](int8_t each) { return each != 0; })) {
+          cut.rest.places.push_back(
+              {static_cast<int32_t>(run % layout.taps), static_cast<int32_t>(step)});
+          cut.rest_values.insert(cut.rest_values.end(), of, of + kStepBytes);
+        }
+      }
+    }
+  }
+  cut.rest.first.push_back(static_cast<int32_t>(cut.rest.places.size()));
+  return cut;
+}
+
+// Forms to try, and one of how many steps may be in the rest, each of which takes as long as three
+// or more of the others. Trained weights can be `pairs`, which are good for all sources; others are
+// `fours`, with which sources of eight bits take 1.4 times as long; the last is for these.
+struct Attempt {
+  QconvForm form;
+  int64_t one_of;
+};
+constexpr std::array kAttempts{Attempt{QconvForm::pairs, 12}, Attempt{QconvForm::fours, 12},
+                               Attempt{QconvForm::pairs, 3}};
+
+// Leaves `packed` as it is where sums are short (16 channels: 0.93 times as fast), or no attempt is
+// good enough.
+void cut_as(QconvWeights& packed, QconvForm wanted) {
+  constexpr int64_t kFewSteps = 8;
+  const auto& layout = packed.layout;
+  const int64_t steps = layout.taps * layout.steps;
+  if (steps < kFewSteps) {
     return;
   }
-  rest.values = aligned_block(values.size());
-  std::copy(values.begin(), values.end(), reinterpret_cast<int8_t*>(rest.values.get()));
-  std::memcpy(packed.values.get(), cut.data(), cut.size());
-  packed.bytes += static_cast<int64_t>(values.size() + rest.places.size() * sizeof(rest.places[0]) +
-                                       rest.first.size() * sizeof(rest.first[0]));
-  packed.rest = std::move(rest);
-  packed.form = QconvForm::pairs;
+  for (const auto& [form, one_of] : kAttempts) {
+    if (wanted == QconvForm::fours && form != wanted) {
+      continue;
+    }
+    auto [values, rest, rest_values] = cut_weights(packed, form);
+    const auto places = static_cast<int64_t>(rest.places.size());
+    if (one_of * places > layout.parts * layout.part_blocks() * steps) {
+      continue;
+    }
+    rest.values = aligned_block(rest_values.size());
+    std::copy(rest_values.begin(), rest_values.end(), reinterpret_cast<int8_t*>(rest.values.get()));
+    std::memcpy(packed.values.get(), values.data(), values.size());
+    packed.bytes += static_cast<int64_t>(rest_values.size() + rest.first.size() * sizeof(int32_t)) +
+                    places * static_cast<int64_t>(sizeof(QconvRest::Place));
+    packed.rest = std::move(rest);
+    packed.form = form;
+    return;
+  }
 }
 
 // To `values`, which lie as the packed ones.
@@ -180,8 +241,8 @@ QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights, QconvFor
                     to[at] = weights[plain];
                     totals[part * part_sums + output] += weights[plain];
                   });
-  if (form == QconvForm::pairs && !packed.layout.several_groups) {
-    into_pairs(packed);
+  if (form != QconvForm::whole && !packed.layout.several_groups) {
+    cut_as(packed, form);
   }
   return packed;
 }

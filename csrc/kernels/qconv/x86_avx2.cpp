@@ -4,12 +4,14 @@
 namespace cpuaccel::kernels {
 
 void qconv_x86_avx2(const QconvCall& call, const QconvPanel& panel) {
-  if (call.weights->form == QconvForm::pairs) {
-    qconv_panel<Avx2Pairs>(call, panel);
-  } else if (panel.excess_first != nullptr) {
-    qconv_panel<Avx2Low>(call, panel);
-  } else {
-    qconv_panel<Avx2Dot4>(call, panel);
+  const bool low = panel.excess_first != nullptr;
+  switch (call.weights->form) {
+    case QconvForm::whole:
+      return low ? qconv_panel<Avx2Low>(call, panel) : qconv_panel<Avx2Dot4>(call, panel);
+    case QconvForm::pairs:
+      return low ? qconv_panel<Avx2LowTwo>(call, panel) : qconv_panel<Avx2Pairs>(call, panel);
+    case QconvForm::fours:
+      return low ? qconv_panel<Avx2LowTwo>(call, panel) : qconv_panel<Avx2Dot4Rest>(call, panel);
   }
 }
 
