@@ -318,14 +318,17 @@ TEST_P(QconvCutTest, IsExactWithLowSources) {
 }
 
 TEST_P(QconvCutTest, TakesTheLargestSources) {
-  const QconvShape shape{128, 32};
-  const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
+  // Channels of several chunks, which a few pixels are cut by.
+  const QconvShape shape{128, 640};
+  const std::vector<float> scales(640, 1.0f), bias(640, 0.0f);
   for (const int8_t large : {int8_t{127}, int8_t{-128}}) {
     auto weights = bell_shaped(random_, shape.IC * shape.OC, 20.0f);
-    // Of channel 0 all of two steps; of others one step, and three weights of two.
-    std::fill_n(weights.begin(), 8, large);
-    std::fill_n(weights.begin() + 128 + 8, 4, large);
-    weights[256 + 16] = weights[256 + 17] = weights[256 + 20] = large;
+    for (auto channel = weights.begin(); channel < weights.end(); channel += 80 * shape.IC) {
+      // Of one channel all of two steps; of others one step, and three weights of two.
+      std::fill_n(channel, 8, large);
+      std::fill_n(channel + 128 + 8, 4, large);
+      channel[256 + 16] = channel[256 + 17] = channel[256 + 20] = large;
+    }
     const auto packed = qconv_pack(shape, weights.data(), GetParam());
     ASSERT_EQ(packed.form, GetParam());
     ASSERT_FALSE(packed.rest.places.empty());

@@ -66,8 +66,8 @@ void qconv(const QconvCall& call, QconvFunction* function) {
       low_runs.emplace(call, memory + run_bytes);
     }
     QconvPanel panel;
+    panel.runs = panel.whole_runs = runs.table();
     for (int64_t unit = begin; unit < end; ++unit) {
-      panel.runs = panel.whole_runs = runs.table();
       panel.first_pixel = cut_channels ? 0 : unit * kQconvPanel;
       panel.pixels = std::min(kQconvPanel, pixels - panel.first_pixel);
       if (!cut_channels || unit == begin) {
