@@ -160,10 +160,14 @@ struct Avx2 {
   }
 };
 
+// acc plus both sums of 16 bits that a lane has.
+CPUACCEL_INLINE __m256i add_widened(__m256i acc, __m256i sums) {
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+}
+
 // Four bytes of every lane as they are, where no sum of two products leaves 16 bits.
 CPUACCEL_INLINE __m256i dot_bytes(__m256i acc, __m256i taps, __m256i weights) {
-  const __m256i pairs = _mm256_maddubs_epi16(taps, weights);
-  return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  return add_widened(acc, _mm256_maddubs_epi16(taps, weights));
 }
 
 struct Avx2Dot4 : Avx2 {
@@ -221,9 +225,8 @@ struct Avx2LowTwo : Avx2Low {
   static constexpr bool kHasRest = true;
   static constexpr bool kTwoSteps = true;
   CPUACCEL_INLINE static Int dot_two(Int acc, const Int taps[2], const Int weights[2]) {
-    const Int sums = _mm256_add_epi16(_mm256_maddubs_epi16(taps[0], weights[0]),
-                                      _mm256_maddubs_epi16(taps[1], weights[1]));
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+    return add_widened(acc, _mm256_add_epi16(_mm256_maddubs_epi16(taps[0], weights[0]),
+                                             _mm256_maddubs_epi16(taps[1], weights[1])));
   }
 };
 

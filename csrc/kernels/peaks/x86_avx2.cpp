@@ -8,64 +8,46 @@ namespace {
 // Sixteen registers: ten sums hide a latency of five cycles at two instructions a cycle.
 constexpr int kSums = 10;
 
+// sum += multiply(a, b) for sums in turn; `products` are those of one.
+template <typename Multiply>
+int64_t repeat_int8(int64_t iterations, int64_t products, __m256i a, const Multiply& multiply) {
+  __m256i sums[kSums] = {};
+  __m256i b = a;
+  CPUACCEL_OPAQUE("x", b);
+  for (int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 10
+    for (auto& sum : sums) {
+      CPUACCEL_OPAQUE("x", a);
+      sum = _mm256_add_epi32(sum, multiply(a, b));
+      CPUACCEL_OPAQUE("x", sum);
+    }
+  }
+  return iterations * kSums * products;
+}
+
 }  // namespace
 
 int64_t peak_int8_x86_avx2(int64_t iterations) {
-  constexpr int kProducts = 16;
-  __m256i sums[kSums] = {};
-  __m256i a = _mm256_set1_epi16(1);
-  __m256i b = a;
-  CPUACCEL_OPAQUE("x", b);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 10
-    for (auto& sum : sums) {
-      CPUACCEL_OPAQUE("x", a);
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-      CPUACCEL_OPAQUE("x", sum);
-    }
-  }
-  return iterations * kSums * kProducts;
+  return repeat_int8(iterations, 16, _mm256_set1_epi16(1),
+                     [](__m256i a, __m256i b) { return _mm256_madd_epi16(a, b); });
 }
 
 int64_t peak_int8_saturating_x86_avx2(int64_t iterations) {
-  constexpr int kProducts = 32;
-  __m256i sums[kSums] = {};
-  __m256i a = _mm256_set1_epi8(1);
-  __m256i b = a;
   __m256i ones = _mm256_set1_epi16(1);
-  CPUACCEL_OPAQUE("x", b);
   CPUACCEL_OPAQUE("x", ones);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 10
-    for (auto& sum : sums) {
-      CPUACCEL_OPAQUE("x", a);
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), ones));
-      CPUACCEL_OPAQUE("x", sum);
-    }
-  }
-  return iterations * kSums * kProducts;
+  return repeat_int8(iterations, 32, _mm256_set1_epi8(1), [ones](__m256i a, __m256i b) {
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), ones);
+  });
 }
 
 int64_t peak_int8_low_x86_avx2(int64_t iterations) {
-  constexpr int kProducts = 64;
-  __m256i sums[kSums] = {};
-  __m256i a = _mm256_set1_epi8(1);
-  __m256i b = a;
   __m256i ones = _mm256_set1_epi16(1);
-  CPUACCEL_OPAQUE("x", b);
   CPUACCEL_OPAQUE("x", ones);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 10
-    for (auto& sum : sums) {
-      CPUACCEL_OPAQUE("x", a);
-      const __m256i first = _mm256_maddubs_epi16(a, b);
-      CPUACCEL_OPAQUE("x", a);
-      const __m256i both = _mm256_add_epi16(first, _mm256_maddubs_epi16(a, b));
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(both, ones));
-      CPUACCEL_OPAQUE("x", sum);
-    }
-  }
-  return iterations * kSums * kProducts;
+  return repeat_int8(iterations, 64, _mm256_set1_epi8(1), [ones](__m256i a, __m256i b) {
+    const __m256i first = _mm256_maddubs_epi16(a, b);
+    CPUACCEL_OPAQUE("x", a);  // the second one is not the first
+    return _mm256_madd_epi16(_mm256_add_epi16(first, _mm256_maddubs_epi16(a, b)), ones);
+  });
 }
 
 int64_t peak_fp32_x86_avx2(int64_t iterations) {

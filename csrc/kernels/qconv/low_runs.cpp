@@ -66,16 +66,9 @@ int64_t most_excess(const QconvLayout& layout) {
   return layout.taps * layout.steps * kQconvPanel / kOneOf + kQconvPanel;
 }
 
-int64_t pointer_bytes(const QconvLayout& layout) {
-  return layout.taps * kQconvPanel * static_cast<int64_t>(sizeof(const uint8_t*));
-}
+int64_t entries(const QconvLayout& layout) { return layout.taps * kQconvPanel; }
 
-int64_t excess_bytes(const QconvLayout& layout) {
-  return round_up(most_excess(layout) * static_cast<int64_t>(sizeof(QconvExcess)), 8);
-}
-
-constexpr int64_t kFirstBytes = kFirsts * static_cast<int64_t>(sizeof(int32_t));
-constexpr int64_t kMarkBytes = kMostMarked / kBlock + 1;
+constexpr int64_t kMarks = kMostMarked / kBlock + 1;
 
 }  // namespace
 
@@ -85,27 +78,28 @@ bool wants_low_runs(const QconvWeights& weights, [[maybe_unused]] QconvFunction*
   constexpr int64_t kFewChannels = 8;
   const QconvLayout& layout = weights.layout;
   return function == qconv_x86_avx2 && layout.parts == 1 && !layout.several_groups &&
-         layout.part_outputs >= kFewChannels &&
-         layout.taps * run_bytes(layout) * kQconvPanel <= kMostBytes;
+         layout.part_outputs >= kFewChannels && entries(layout) * run_bytes(layout) <= kMostBytes;
 #else
   static_cast<void>(weights);
   return false;
 #endif
 }
 
-int64_t QconvLowRuns::bytes(const QconvLayout& layout) {
-  return pointer_bytes(layout) + excess_bytes(layout) + kFirstBytes + kMarkBytes +
-         layout.taps * kQconvPanel * run_bytes(layout);
+int64_t QconvLowRuns::room(const QconvLayout& layout) {
+  return ScratchPieces::room<const uint8_t*>(entries(layout)) +
+         ScratchPieces::room<QconvExcess>(most_excess(layout)) +
+         ScratchPieces::room<int32_t>(kFirsts) + ScratchPieces::room<uint8_t>(kMarks) +
+         ScratchPieces::room<uint8_t>(entries(layout) * run_bytes(layout));
 }
 
-QconvLowRuns::QconvLowRuns(const QconvCall& call, std::byte* memory)
-    : call_(call), layout_(call.weights->layout) {
-  whole_table_ = reinterpret_cast<const uint8_t**>(memory);
-  excess_ = reinterpret_cast<QconvExcess*>(memory + pointer_bytes(layout_));
-  first_ = reinterpret_cast<int32_t*>(memory + pointer_bytes(layout_) + excess_bytes(layout_));
-  marks_ = reinterpret_cast<uint8_t*>(first_ + kFirsts);
-  low_runs_ = marks_ + kMarkBytes;
-}
+QconvLowRuns::QconvLowRuns(const QconvCall& call, ScratchPieces& memory)
+    : call_(call),
+      layout_(call.weights->layout),
+      whole_table_(memory.take<const uint8_t*>(entries(layout_))),
+      excess_(memory.take<QconvExcess>(most_excess(layout_))),
+      first_(memory.take<int32_t>(kFirsts)),
+      marks_(memory.take<uint8_t>(kMarks)),
+      low_runs_(memory.take<uint8_t>(entries(layout_) * run_bytes(layout_))) {}
 
 void QconvLowRuns::cut(const uint8_t** table, QconvPanel& panel) {
   panel.excess_first = nullptr;
@@ -121,7 +115,7 @@ void QconvLowRuns::cut(const uint8_t** table, QconvPanel& panel) {
   if (first_[panel.pixels] == 0) {
     return;
   }
-  std::copy_n(table, layout_.taps * kQconvPanel, whole_table_);
+  std::copy_n(table, entries(layout_), whole_table_);
   panel.whole_runs = whole_table_;
   uint8_t* copy = low_runs_;
   for (int64_t pixel = 0; pixel < panel.pixels; ++pixel) {
@@ -152,7 +146,8 @@ bool QconvLowRuns::mark(const QconvPanel& panel) {
   const auto column_of = [&](int64_t pixel, int64_t tap) {
     return std::clamp<int64_t>(pixel % call_.OW * s.SW - s.PW + tap * s.DW, 0, call_.IW - 1);
   };
-  if (qconv_is_dense_1x1(s)) {
+  const bool dense_1x1 = qconv_is_dense_1x1(s);
+  if (dense_1x1) {
     marked_ = {call_.src + first * s.IC, call_.src + (last + 1) * s.IC};
   } else {
     marked_ = {call_.src + row_of(first, 0) * row_bytes,
@@ -164,7 +159,7 @@ bool QconvLowRuns::mark(const QconvPanel& panel) {
   }
   const int64_t blocks = divide_up(marked_.end - marked_.begin, kBlock);
   std::fill_n(marks_, blocks, uint8_t{0});
-  if (first / call_.OW == last / call_.OW && !qconv_is_dense_1x1(s)) {
+  if (first / call_.OW == last / call_.OW && !dense_1x1) {
     const int64_t begin = column_of(first, 0) * s.IC, end = (column_of(last, s.KW - 1) + 1) * s.IC;
     for (const uint8_t* row = marked_.begin; row < marked_.end; row += row_bytes) {
       mark_bytes(row + begin, row + end);

@@ -1,9 +1,9 @@
 // Runs of source bytes that are 127 at most, for vpmaddubsw: see QconvExcess.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
+#include "base/scratch_pieces.h"
 #include "kernels/qconv/qconv.h"
 
 namespace cpuaccel::kernels {
@@ -13,10 +13,10 @@ bool wants_low_runs(const QconvWeights& weights, QconvFunction* function);
 
 class QconvLowRuns {
  public:
-  // Of memory that it may use, which is aligned as a pointer is.
-  static int64_t bytes(const QconvLayout& layout);
+  // What it takes of `memory`.
+  static int64_t room(const QconvLayout& layout);
 
-  QconvLowRuns(const QconvCall& call, std::byte* memory);
+  QconvLowRuns(const QconvCall& call, ScratchPieces& memory);
 
   // Takes what is above 127 out of the runs of `table`, which are those of the panel's pixels, and
   // says so to `panel`; leaves all as it is where that is much.

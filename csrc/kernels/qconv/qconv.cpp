@@ -55,15 +55,13 @@ void qconv(const QconvCall& call, QconvFunction* function) {
   const int64_t unit_pixels = cut_channels ? pixels : std::min(pixels, kQconvPanel);
   const int64_t unit_outputs = cut_channels ? chunk_blocks * kQconvBlock : call.weights->shape.OC;
   const bool low = wants_low_runs(*call.weights, function);
-  const int64_t run_bytes = QconvRuns::bytes(layout);
-  const int64_t all_bytes = run_bytes + (low ? QconvLowRuns::bytes(layout) : 0);
+  const int64_t room = QconvRuns::room(layout) + (low ? QconvLowRuns::room(layout) : 0);
   const auto body = [&](int64_t begin, int64_t end) {
-    auto* memory =
-        static_cast<std::byte*>(scratch(ScratchSlot::runs, static_cast<size_t>(all_bytes)));
+    ScratchPieces memory(ScratchSlot::runs, room);
     QconvRuns runs(call, memory);
     std::optional<QconvLowRuns> low_runs;
     if (low) {
-      low_runs.emplace(call, memory + run_bytes);
+      low_runs.emplace(call, memory);
     }
     QconvPanel panel;
     panel.runs = panel.whole_runs = runs.table();

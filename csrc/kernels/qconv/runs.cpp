@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/round_up.h"
+
 namespace cpuaccel::kernels {
 namespace {
 
@@ -12,9 +14,7 @@ int64_t reach_of(const QconvLayout& layout) {
          std::max<int64_t>(layout.steps * 4, layout.several_groups ? kQconvBlock : 0);
 }
 
-int64_t pointer_bytes(const QconvLayout& layout) {
-  return layout.taps * kQconvPanel * static_cast<int64_t>(sizeof(const uint8_t*));
-}
+int64_t entries(const QconvLayout& layout) { return layout.taps * kQconvPanel; }
 
 }  // namespace
 
@@ -22,13 +22,13 @@ bool qconv_is_dense_1x1(const QconvShape& s) {
   return s.KH == 1 && s.KW == 1 && s.SH == 1 && s.SW == 1 && s.PH == 0 && s.PW == 0;
 }
 
-int64_t QconvRuns::bytes(const QconvLayout& layout) {
-  const int64_t used = pointer_bytes(layout) + (1 + layout.taps * kQconvPanel) * reach_of(layout);
-  constexpr int64_t kAligned = alignof(std::max_align_t);
-  return (used + kAligned - 1) / kAligned * kAligned;
+int64_t QconvRuns::room(const QconvLayout& layout) {
+  return ScratchPieces::room<const uint8_t*>(entries(layout)) +
+         ScratchPieces::room<uint8_t>(reach_of(layout)) +
+         ScratchPieces::room<uint8_t>(entries(layout) * reach_of(layout));
 }
 
-QconvRuns::QconvRuns(const QconvCall& call, std::byte* memory)
+QconvRuns::QconvRuns(const QconvCall& call, ScratchPieces& memory)
     : call_(call),
       shape_(call.weights->shape),
       layout_(call.weights->layout),
@@ -36,9 +36,9 @@ QconvRuns::QconvRuns(const QconvCall& call, std::byte* memory)
       reach_(reach_of(layout_)),
       columns_(layout_.merged_row ? shape_.KW : 1),
       dense_1x1_(qconv_is_dense_1x1(shape_)),
-      table_(reinterpret_cast<const uint8_t**>(memory)),
-      padding_(reinterpret_cast<uint8_t*>(memory) + pointer_bytes(layout_)),
-      copies_(padding_ + reach_) {
+      table_(memory.take<const uint8_t*>(entries(layout_))),
+      padding_(memory.take<uint8_t>(reach_)),
+      copies_(memory.take<uint8_t>(entries(layout_) * reach_)) {
   std::memset(padding_, call.src_zero_point, static_cast<size_t>(reach_));
 }
 
@@ -81,7 +81,7 @@ void QconvRuns::fill_row(const uint8_t** to, int64_t count, int64_t n, int64_t i
   const uint8_t* row = call_.src + (n * call_.IH + ih) * call_.IW * shape_.IC;
   // Those that lie inside, and as far from the source's end as a tile reads.
   const int64_t last = call_.IW - columns_;
-  const int64_t left = iw < 0 ? (-iw + shape_.SW - 1) / shape_.SW : 0;
+  const int64_t left = iw < 0 ? divide_up(-iw, shape_.SW) : 0;
   int64_t end = iw <= last ? std::min(count, (last - iw) / shape_.SW + 1) : 0;
   while (end > left && src_end_ - (row + (iw + (end - 1) * shape_.SW) * shape_.IC) < reach_) {
     --end;

@@ -1,9 +1,9 @@
 // Where the source bytes of a panel's pixels lie, tap by tap.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
+#include "base/scratch_pieces.h"
 #include "kernels/qconv/qconv.h"
 
 namespace cpuaccel::kernels {
@@ -14,10 +14,10 @@ bool qconv_is_dense_1x1(const QconvShape& shape);
 // The table of runs, with room for those that are not in the source as they are read.
 class QconvRuns {
  public:
-  // Of memory that it may use, which is aligned as a pointer is.
-  static int64_t bytes(const QconvLayout& layout);
+  // What it takes of `memory`.
+  static int64_t room(const QconvLayout& layout);
 
-  QconvRuns(const QconvCall& call, std::byte* memory);
+  QconvRuns(const QconvCall& call, ScratchPieces& memory);
 
   // As QconvPanel::runs.
   const uint8_t** table() const { return table_; }

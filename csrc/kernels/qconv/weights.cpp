@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -160,11 +161,15 @@ void cut_as(QconvWeights& packed, QconvForm wanted) {
   if (steps < kFewSteps) {
     return;
   }
+  std::map<QconvForm, Cut> cuts;
   for (const auto& [form, one_of] : kAttempts) {
     if (wanted == QconvForm::fours && form != wanted) {
       continue;
     }
-    auto [values, rest, rest_values] = cut_weights(packed, form);
+    const auto found = cuts.find(form);
+    auto& [values, rest, rest_values] =
+        found != cuts.end() ? found->second
+                            : cuts.emplace(form, cut_weights(packed, form)).first->second;
     const auto places = static_cast<int64_t>(rest.places.size());
     if (one_of * places > layout.parts * layout.part_blocks() * steps) {
       continue;
