@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+_SECONDS = 300
+
 
 def run_python(code: str, *, cwd: Path | None = None, **environment: str) -> str:
     """What `code` printed; the test fails with what it wrote as an error if it did not end well.
@@ -26,6 +28,7 @@ def run_python(code: str, *, cwd: Path | None = None, **environment: str) -> str
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
+        timeout=_SECONDS,
     )
     if done.returncode != 0:
         pytest.fail(f"exit status {done.returncode}: {done.stderr[-4000:]}")

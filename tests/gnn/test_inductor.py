@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from _process import run_python
 from quant._engine import counted, needs_plugin, off
 from torch import Tensor
 from torch.fx import Graph
@@ -250,15 +249,7 @@ import torch._inductor.compile_fx
 from torch._inductor.codegen import common
 print(type(common.custom_backend_passes["cpu"]).__module__)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,  # not where the sources are
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "cpuaccel._inductor.graph_pass"
+    assert run_python(code, cwd=tmp_path) == "cpuaccel._inductor.graph_pass"
 
 
 def test_registered_once_where_inductor_was_imported_before(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from _process import run_python
 from torch import Tensor, nn
 
 import cpuaccel
@@ -117,18 +116,8 @@ torch.manual_seed(1)
 print(loaded(torch.randn(1, 3, 8, 8))["scores"].flatten().tolist())
 print([name for name in cpuaccel.stats()["fallbacks"] if "packed again" in name])
 """
-    environment = {**os.environ, "CPUACCEL_MAX_ISA": "avx2"}
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=tmp_path,  # not where the sources are
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=300,
-    )
-    assert ran.returncode == 0, ran.stderr
-    numbers, repacked = ran.stdout.strip().splitlines()[-2:]
+    said = run_python(code, cwd=tmp_path, CPUACCEL_MAX_ISA="avx2")
+    numbers, repacked = said.splitlines()[-2:]
     found = torch.tensor(json.loads(numbers)).view(expected.shape)
     torch.testing.assert_close(found, expected.detach(), atol=1e-4, rtol=1e-4)
     here_is_more = cpuaccel._C.gemm_panel() != 16

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from _process import run_python
 
 from graph._compiled import needs_onednn
 
@@ -65,12 +63,5 @@ print("fine")
 
 @pytest.mark.parametrize("isa", ["auto", "avx2", "ref"])
 def test_it_is_exact(isa: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT],
-        env={**os.environ, "CPUACCEL_MAX_ISA": isa, "CPUACCEL_DETERMINISTIC": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "fine\n", done.stderr[-3000:]
+    said = run_python(_SCRIPT, cwd=tmp_path, CPUACCEL_MAX_ISA=isa, CPUACCEL_DETERMINISTIC="1")
+    assert said == "fine"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from _process import run_python
 
 from quant._engine import needs_plugin, running
 
@@ -49,17 +47,8 @@ print(resident() - before)
 @needs_plugin
 @pytest.mark.parametrize("provider", ["onednn", "fbgemm"])
 def test_a_packed_model_needs_little_more_than_its_weights(provider: str, tmp_path: Path) -> None:
-    child = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CHILD],
-        cwd=tmp_path,  # not where the sources are
-        env={**os.environ, "CPUACCEL_PROVIDER": provider},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert child.returncode == 0, child.stderr
-    assert int(child.stdout) <= 1.15 * INT8_BYTES
+    said = run_python(CHILD, cwd=tmp_path, CPUACCEL_PROVIDER=provider)
+    assert int(said) <= 1.15 * INT8_BYTES
 
 
 @needs_plugin
