@@ -22,6 +22,7 @@ def _checkout_last() -> None:
 
 
 _checkout_last()
+pytest_plugins = ["_crashes"]
 # Threads that spin while they wait take the CPU from those they wait for on a busy machine. Read
 # when torch loads its OpenMP.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
