@@ -1,6 +1,3 @@
-#include <mutex>
-
-#include "base/fork.h"
 #include "quant/fbgemm_common.h"
 
 namespace cpuaccel::quant {
@@ -77,9 +74,6 @@ class FbgemmConv final : public Kernel {
     if (packed_->w->getPackedWForPointwise()) {
       return "fbgemm:pointwise";
     }
-    if (packed_->w->getPackedWForDirectconv()) {
-      return "fbgemm:direct_transposed";
-    }
     return "fbgemm:im2col";
   }
 
@@ -102,7 +96,6 @@ class FbgemmConv final : public Kernel {
   template <bool kRelu, QuantizationGranularity kGranularity>
   void run_as(const QuantCall& call) {
     const auto param = parameters(call);
-    const auto lock = prepare_direct_transposed(param);
     const auto folded = folded_.get(layer_, call.src_scale, call.dst_scale);
     const auto& dims = call.dst_dims;
     const AccumulatorBuffer buffer(call.N * layer_.shape.OC * dims[0] * dims[1] * dims[2]);
@@ -119,29 +112,9 @@ class FbgemmConv final : public Kernel {
     });
   }
 
-  // FBGEMM's direct transposed convolution needs column offsets that depend on the size of the
-  // image. torch computes them at the first call and keeps them whatever the size; here they are
-  // computed again when the size changes, and the lock returned keeps them until the call is done.
-  std::unique_lock<std::mutex> prepare_direct_transposed(
-      const fbgemm::conv_param_t<kSpatial>& param) {
-    const auto& direct = packed_->w->getPackedWForDirectconv();
-    if (!direct) {
-      return {};
-    }
-    std::unique_lock lock(mutex_);
-    if (param.IN_DIM != direct_dims_) {
-      direct->col_offsets_with_zero_pt_s8acc32_DirectConvT(param, packed_->w_zp.data(),
-                                                           packed_->col_offsets, param.OC);
-      direct_dims_ = param.IN_DIM;
-    }
-    return lock;
-  }
-
   const LayerWeight& layer_;
   FoldedCache folded_;
   c10::intrusive_ptr<PackedConvWeight<kSpatial>> packed_;
-  std::mutex& mutex_ = fork_safe_mutex(ForkLevel::kernel, this);
-  std::array<int, kSpatial> direct_dims_{};
 };
 
 }  // namespace

@@ -5,12 +5,31 @@
 
 namespace cpuaccel::quant {
 
+bool fbgemm_gets_wrong(const LayerShape& shape) {
+  if (shape.kind != LayerKind::conv_transpose || shape.spatial != 2) {
+    return false;
+  }
+  const auto pair = [](const std::array<int64_t, 3>& values) {
+    return std::array{static_cast<int>(values[0]), static_cast<int>(values[1])};
+  };
+  const auto padding = pair(shape.padding);
+  const fbgemm::conv_param_t<2> of_one_pixel(
+      1, static_cast<int>(shape.IC), static_cast<int>(shape.OC), {1, 1},
+      static_cast<int>(shape.groups), pair(shape.kernel), pair(shape.stride),
+      {padding[0], padding[1], padding[0], padding[1]}, pair(shape.dilation),
+      pair(shape.output_padding), true);
+  return fbgemm::ConvFastPath(of_one_pixel) == fbgemm::optimized_conv_t::directconv;
+}
+
 const char* fbgemm_refuses(const LayerWeight& layer) {
   if (!isa_usable(Isa::avx2) || !fbgemm::fbgemmSupportedCPU()) {
     return "FBGEMM needs AVX2";
   }
   if (layer.shape.kind == LayerKind::conv_transpose && layer.per_channel) {
     return "FBGEMM has no per-channel transposed convolution";
+  }
+  if (fbgemm_gets_wrong(layer.shape)) {
+    return "FBGEMM's direct transposed convolution is wrong";
   }
   return nullptr;
 }

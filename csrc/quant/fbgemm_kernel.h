@@ -7,6 +7,12 @@
 
 namespace cpuaccel::quant {
 
+// FBGEMM would take its direct transposed convolution (kernels of two rows, channels in eights, no
+// padding: the usual upsampling layer), which torch calls too. It is right for the first image of
+// the first call alone, and only with a stride of one row; else it is off by the whole range, reads
+// other images' column sums, and writes behind them for an empty batch.
+bool fbgemm_gets_wrong(const LayerShape& shape);
+
 // Null if FBGEMM can take the layer, else why not.
 const char* fbgemm_refuses(const LayerWeight& layer);
 

@@ -13,6 +13,10 @@
 #include "quant/activations.h"
 #include "quant/providers.h"
 
+#ifdef CPUACCEL_HAS_FBGEMM
+#include "quant/fbgemm_kernel.h"
+#endif
+
 namespace cpuaccel::quant {
 namespace {
 
@@ -92,10 +96,9 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason, Su
       reason = why;
       return nullptr;
     }
-    layer->in_float_ =
-        layer->weight_.shape.kind == LayerKind::conv_transpose
-            ? "a transposed convolution, which torch's oneDNN gets wrong; computed in float"
-            : "weights with zero points that no kernel takes; computed in float";
+    layer->in_float_ = layer->weight_.shape.kind == LayerKind::conv_transpose
+                           ? "a transposed convolution that torch gets wrong; computed in float"
+                           : "weights with zero points that no kernel takes; computed in float";
   }
   layer->plain_ = plain;
   layer->weight_.tensor.reset();
@@ -110,6 +113,11 @@ Layer::~Layer() {
 }
 
 bool Layer::torch_takes(const LayerWeight& weight) {
+#ifdef CPUACCEL_HAS_FBGEMM
+  if (fbgemm_gets_wrong(weight.shape)) {
+    return false;
+  }
+#endif
   const auto& engine = ops::kOurEngine;
   return (engine.weight_zero_points || weight.symmetric()) &&
          (engine.transposed_convolutions || weight.shape.kind != LayerKind::conv_transpose);

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
-from _reference import Geometry
+from _reference import Geometry, assert_quantum, requantize
 from _strategies import ConvCase, Values, convs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quant._engine import backends, running
-from quant._layers import Q, pack_conv
+from quant._engine import backends, ours, running
+from quant._layers import Q, pack_conv, real_of
+from quant._torch_faults import onednn_convolves_wrongly
 from quant.test_conv import check, dims
 from quant.test_linear import assert_same_weight
 
@@ -41,6 +44,11 @@ def _case(
 
 _NAMED = {
     "upsampling by two": _case(kernel=2, padding=0),
+    # FBGEMM has a kernel for these; torch's results are wrong.
+    "upsampling by two, channels in eights": _case((8, 16), kernel=2, padding=0),
+    "upsampling one image": _case((16, 8), kernel=2, padding=0, batch=1),
+    "two by two, overlapping": _case((16, 8), kernel=2, stride=1, padding=0),
+    "upsampling nothing": _case((16, 8), kernel=2, padding=0, batch=0),
     "four by four": _case((16, 16), kernel=4),
     "output padding": _case(output_padding=1),
     "output padding beyond the stride": _case(output_padding=3),
@@ -56,6 +64,21 @@ _NAMED = {
 @pytest.mark.parametrize("name", _NAMED)
 def test_named_shape(backend: str, name: str) -> None:
     check(backend, _NAMED[name])
+
+
+@ours
+def test_one_packed_object_serves_every_image(backend: str) -> None:
+    case = _case((16, 8), kernel=2, padding=0)
+    if backend == "cpuaccel" and onednn_convolves_wrongly():
+        pytest.skip("our kernels leave transposed convolutions to torch's, wrong on this CPU")
+    with running(backend):
+        packed = pack_conv(case)
+        for image in ((5, 6), (3, 2), (9, 9), (5, 6)):
+            of_this_size = replace(case, image=image)
+            real = real_of(of_this_size)
+            scale = case.values.output_scale(real)
+            actual = Q.conv_transpose2d(of_this_size.x, packed, scale, 4)
+            assert_quantum(actual, requantize(real, scale, 4))
 
 
 @backends
