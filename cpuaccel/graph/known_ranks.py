@@ -1,7 +1,7 @@
-"""Which of oneDNN's implementations of a layer is the fastest, kept on disk between processes.
+"""Which provider, and which of oneDNN's implementations, is the fastest for a layer.
 
-The first plan with a layer times them (csrc/dnnl/ranks.h); a file for each CPU and version of what
-runs has what was found.
+The first plan with a layer times them (csrc/quant/provider_trial.h, csrc/dnnl/ranks.h); a file for
+each CPU and version of what runs keeps between processes what was found.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class KnownRank:
     """A row of the file."""
 
     problem: str
-    """Layer, sizes, threads and instruction set, as csrc/dnnl/problem.cpp writes them."""
+    """What was timed: layer, sizes, threads and instruction set, as the C++ writes them."""
     rank: int
-    """Of oneDNN's implementations of it, in its order."""
+    """Of the candidates: oneDNN's implementations in its order, or a provider's number."""
 
 
 _lock = threading.Lock()

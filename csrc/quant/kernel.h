@@ -81,4 +81,7 @@ class Kernel {
   virtual std::string implementation() = 0;
 };
 
+// Kernel::run() with the call's epilogue, done after it where the kernel does not fuse it.
+const char* run_with_epilogue(Kernel& kernel, const LayerShape& shape, const QuantCall& call);
+
 }  // namespace cpuaccel::quant

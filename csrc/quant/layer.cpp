@@ -16,6 +16,9 @@
 #ifdef CPUACCEL_HAS_FBGEMM
 #include "quant/fbgemm_kernel.h"
 #endif
+#ifdef CPUACCEL_HAS_ONEDNN
+#include "quant/provider_trial.h"
+#endif
 
 namespace cpuaccel::quant {
 namespace {
@@ -44,23 +47,6 @@ const char* profiler_name(Op op, Provider provider) {
     return result;
   }();
   return names[static_cast<size_t>(op) * kProviders + static_cast<size_t>(provider)].c_str();
-}
-
-int64_t dst_count(const LayerShape& shape, const QuantCall& call) {
-  return call.N * shape.OC * call.dst_dims[0] * call.dst_dims[1] * call.dst_dims[2];
-}
-
-const char* run_with_epilogue(Kernel& kernel, const LayerShape& shape, const QuantCall& call) {
-  if (call.epilogue == nullptr || kernel.fuses_epilogue(call)) {
-    return kernel.run(call);
-  }
-  QuantCall plain = call;
-  plain.epilogue = nullptr;
-  const char* why = kernel.run(plain);
-  if (why == nullptr) {
-    apply_epilogue(*call.epilogue, static_cast<uint8_t*>(call.dst), dst_count(shape, call));
-  }
-  return why;
 }
 
 }  // namespace
@@ -200,6 +186,11 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, con
   if (!choice.kernel) {
     return nullptr;
   }
+#ifdef CPUACCEL_HAS_ONEDNN
+  if (!current && !limits.only) {
+    choice = fastest_choice(weight_, plain, call, std::move(choice));
+  }
+#endif
   const std::shared_ptr<Kernel> kernel = std::move(choice.kernel);
   reason_ = std::move(choice.reason);
   if (why != nullptr) {

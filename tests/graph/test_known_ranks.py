@@ -24,6 +24,9 @@ pytestmark = [
     ),
 ]
 
+_ROWS = 4
+"""What is found of two layers: the provider, and which of oneDNN's implementations."""
+
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -47,6 +50,12 @@ def _model() -> tuple[nn.Module, Tensor]:
     return convert(calibrate(net, [x]), "x86", plugin=True), x
 
 
+def _quanta(result: Tensor, expected: Tensor) -> int:
+    """How far apart they are, in steps of the quantizer whose numbers `expected` has."""
+    quantum = expected.unique().diff().min()
+    return round(float((result - expected).abs().max() / quantum))
+
+
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     _native.load().set_known_ranks({})
     monkeypatch.setattr(known_ranks, "_written", None)
@@ -56,9 +65,9 @@ def test_what_was_timed_is_kept_and_read_again(file: Path, monkeypatch: pytest.M
     model, x = _model()
     expected = model(x)
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
-    assert torch.equal(optimized(x), expected)
+    assert _quanta(optimized(x), expected) <= 1  # another provider may round another way
     found = _native.load().known_ranks()
-    assert len(found) == 2
+    assert len(found) == _ROWS
     assert all(0 <= rank < 3 for rank in found.values())
     assert file.read_text().splitlines()[0] == "problem,rank"
     assert [each.name for each in file.parent.iterdir()] == [file.name]
@@ -80,8 +89,7 @@ def test_each_rank_runs(rank: int) -> None:
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
     assert _native.load().known_ranks() == dict.fromkeys(names, rank)
     # Of what is named here, not found: each rounds as it does. There is no 15th.
-    quantum = float(expected.unique().diff().min())
-    assert float((optimized(x) - expected).abs().max()) < 1.5 * quantum
+    assert _quanta(optimized(x), expected) <= 1
 
 
 def test_other_processes_rows_stay(file: Path) -> None:
@@ -92,7 +100,7 @@ def test_other_processes_rows_stay(file: Path) -> None:
     cpuaccel.optimize(model, (x,), time_budget=0)
     lines = file.read_text().splitlines()
     assert "conv of another process,1" in lines
-    assert len(lines) == 4
+    assert len(lines) == 2 + _ROWS
 
 
 @pytest.mark.parametrize(
@@ -112,7 +120,7 @@ def test_a_damaged_file_is_said_and_written_anew(file: Path, text: str, problem:
     model, x = _model()
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
         cpuaccel.optimize(model, (x,), time_budget=0)
-    assert len(file.read_text().splitlines()) == 3
+    assert len(file.read_text().splitlines()) == 1 + _ROWS
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(file: Path, tmp_path: Path) -> None:
@@ -120,7 +128,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(file: Path, tmp_path: Path)
     config.set("ranks", str(tmp_path / "a file" / "ranks.csv"))
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
-    assert len(_native.load().known_ranks()) == 2
+    assert len(_native.load().known_ranks()) == _ROWS
 
 
 def test_deterministic_times_and_reads_nothing(file: Path) -> None:

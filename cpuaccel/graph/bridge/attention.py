@@ -16,9 +16,6 @@ from cpuaccel.graph.translation import Refused, Translation, hint
 
 _aten: Any = torch.ops.aten
 
-_FEW_QUERIES = 8
-"""Keys and values are packed for the queries: below that torch's kernel is as fast."""
-
 
 def _attention(translation: Translation, node: Node) -> None:
     given = bound(node)
@@ -29,8 +26,6 @@ def _attention(translation: Translation, node: Node) -> None:
     query, key, value = map(translation.tensor, operands)
     if not _go_together(query, key, value):
         raise Refused("heads shared by queries, or of different sizes")
-    if hint(query.shape[2]) < _FEW_QUERIES:
-        raise Refused(f"fewer than {_FEW_QUERIES} queries")
     mask = given["attn_mask"]
     if mask is not None:
         if translation.tensor(mask).dtype not in (torch.float32, query.dtype):

@@ -20,6 +20,9 @@ constexpr std::array kRows{CPUACCEL_ATTENTION_KERNELS(CPUACCEL_ROW)};
 // 256 queries share the packing of keys and values; their scores with 256 keys stay in L2.
 constexpr int64_t kQueries = 256;
 constexpr int64_t kKeys = 256;
+// Of so many, as of a decoder's one, keys and values are read where they lie: packing them would
+// take longer than the products, and these no longer than reading.
+constexpr int64_t kFewQueries = 7;
 
 const char* at(const AttentionMatrix& matrix, int64_t n, int64_t h, int64_t row) {
   const int64_t index = n * matrix.batch_stride + h * matrix.head_stride + row * matrix.row_stride;
@@ -69,9 +72,11 @@ class Queries {
 
   void run(int64_t n, int64_t h, int64_t l0, int64_t rows) {
     n_ = n, h_ = h, l0_ = l0, rows_ = rows;
+    few_ = rows <= kFewQueries && call_.key.column_stride == 1 && call_.value.column_stride == 1;
     std::fill_n(max_, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(sum_, rows, 0.0f);
-    const auto query = arithmetic_.left(block(call_.query, l0, rows), query_);
+    const auto query = few_ ? in_floats(block(call_.query, l0, rows))
+                            : arithmetic_.left(block(call_.query, l0, rows), query_);
     const int64_t end = call_.causal ? std::min(call_.S, l0 + rows) : call_.S;
     for (int64_t s0 = 0; s0 < end; s0 += keys_) {
       const int64_t keys = std::min(keys_, end - s0);
@@ -92,8 +97,32 @@ class Queries {
             matrix.column_stride,    rows,        call_.E};
   }
 
+  AttentionArithmetic::Left in_floats(const AttentionBlock& block) const {
+    const int64_t stride = arithmetic_.left_stride(block.columns);
+    arithmetic_.f32().load({block.data, block.type, block.row_stride, block.column_stride,
+                            block.rows, block.columns, query_, stride});
+    return {query_, stride};
+  }
+
   void score(const AttentionArithmetic::Left& query, int64_t s0, int64_t keys) const {
     AttentionBlock key = block(call_.key, s0, keys);
+    if (few_) {
+      arithmetic_.f32().dot({rows_,
+                             keys,
+                             call_.E,
+                             query.data,
+                             query.stride,
+                             key.data,
+                             key.type,
+                             key.row_stride,
+                             scores_,
+                             score_stride_,
+                             1,
+                             call_.scale,
+                             false,
+                             {}});
+      return;
+    }
     std::swap(key.row_stride, key.column_stride);
     std::swap(key.rows, key.columns);
     arithmetic_.right(key, key_);
@@ -138,10 +167,26 @@ class Queries {
   }
 
   void add_values(int64_t s0, int64_t keys) const {
+    if (few_) {
+      add_few(block(call_.value, s0, keys), s0 != 0);
+      return;
+    }
     arithmetic_.right(block(call_.value, s0, keys), value_);
     const auto weights =
         arithmetic_.left({scores_, GemmType::f32, score_stride_, 1, rows_, keys}, weights_);
     arithmetic_.multiply({weights, value_, rows_, call_.E, keys, dst_, dst_stride_, 1.0f, s0 != 0});
+  }
+
+  void add_few(const AttentionBlock& value, bool add) const {
+    for (int64_t i = 0; i < rows_; i += kRowsMost) {
+      const int64_t rows = std::min(kRowsMost, rows_ - i);
+      float* const dst = dst_ + i * dst_stride_;
+      if (!add) {
+        std::fill_n(dst, rows * dst_stride_, 0.0f);
+      }
+      arithmetic_.f32().rows({rows, call_.E, value.rows, scores_ + i * score_stride_, score_stride_,
+                              value.data, value.type, value.row_stride, dst, dst_stride_, 1.0f});
+    }
   }
 
   void finish(int64_t i) const {
@@ -163,6 +208,7 @@ class Queries {
   const int64_t score_stride_, dst_stride_;
   float *query_, *weights_, *key_, *value_, *scores_, *dst_, *max_, *sum_, *mask_;
   int64_t n_ = 0, h_ = 0, l0_ = 0, rows_ = 0;
+  bool few_ = false;
 };
 
 }  // namespace

@@ -10,8 +10,9 @@
 //   causal: keys s > l count as masked
 //
 // Arithmetic is f32, or with `bf16` products of bf16 with f32 sums: operands and weights of the
-// softmax are rounded to nearest even, sums and logsumexp are not. A row without a key that is not
-// masked is 0, its logsumexp too; NaN among a row's scores makes all of the row NaN.
+// softmax are rounded to nearest even, sums and logsumexp are not; with fewer than 8 queries
+// nothing is rounded, and keys and values are read once, where they lie. A row without a key that
+// is not masked is 0, its logsumexp too; NaN among a row's scores makes all of the row NaN.
 //
 // Results are the same bits on any number of threads. The running maximum is that of Milakov and
 // Gimelshein, "Online normalizer calculation for softmax" (2018); blocks of keys as in Dao,

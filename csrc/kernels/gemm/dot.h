@@ -13,6 +13,15 @@
 namespace cpuaccel::kernels {
 namespace {
 
+// How many numbers of B further on what is wanted 8 KiB later lies: whole columns, where these are
+// short.
+template <typename E, int kColumns>
+CPUACCEL_INLINE int64_t ahead_of(const DotCall& call) {
+  constexpr int64_t kAhead = 8192 / sizeof(typename E::Element);
+  const int64_t tile = kColumns * call.k;
+  return call.next.rows > 0 ? 0 : (kAhead + tile - 1) / tile * kColumns * call.b_stride;
+}
+
 template <typename V, typename E, int kRows, int kColumns>
 void dot_tile(const DotCall& call, int64_t row, int64_t column) {
   using Vector = typename V::Vector;
@@ -35,6 +44,8 @@ void dot_tile(const DotCall& call, int64_t row, int64_t column) {
   for (int j = 0; j < kColumns; ++j) {
     b[j] = static_cast<const typename E::Element*>(call.b) + (column + j) * call.b_stride;
   }
+  constexpr bool kAsksAhead = V::DotTiles::kInTurn > 0;
+  const int64_t ahead = kAsksAhead ? ahead_of<E, kColumns>(call) : 0;
   int64_t k = 0;
   for (; k + kSums * V::kLanes <= call.k; k += kSums * V::kLanes) {
     CPUACCEL_UNROLL
@@ -42,7 +53,11 @@ void dot_tile(const DotCall& call, int64_t row, int64_t column) {
       Vector values[kColumns];
       CPUACCEL_UNROLL
       for (int j = 0; j < kColumns; ++j) {
-        values[j] = E::load(b[j] + k + s * V::kLanes);
+        const auto* from = b[j] + k + s * V::kLanes;
+        if (kAsksAhead && s * V::kLanes * sizeof(*from) % 64 == 0) {
+          __builtin_prefetch(from + ahead);
+        }
+        values[j] = E::load(from);
       }
       CPUACCEL_UNROLL
       for (int i = 0; i < kRows; ++i) {
@@ -111,8 +126,87 @@ CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column) 
   }
 }
 
+// The sum of kCount vectors, a power of two, in pairs.
+template <typename V, int kCount>
+CPUACCEL_INLINE typename V::Vector total(typename V::Vector* sums) {
+  if constexpr (kCount == 1) {
+    return sums[0];
+  } else {
+    CPUACCEL_UNROLL
+    for (int s = 0; s < kCount / 2; ++s) {
+      sums[s] = V::add(sums[s], sums[s + kCount / 2]);
+    }
+    return total<V, kCount / 2>(sums);
+  }
+}
+
+// The sums of a row of A times a column of B, lane by lane; `ahead` bytes further on lies what is
+// read next.
+template <typename V, typename E, int kSums>
+CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::Element* b,
+                                              int64_t count, int64_t ahead) {
+  using Vector = typename V::Vector;
+  constexpr int64_t kLine = 64, kElement = sizeof(typename E::Element);
+  Vector sums[kSums];
+  CPUACCEL_UNROLL
+  for (int s = 0; s < kSums; ++s) {
+    sums[s] = V::zero();
+  }
+  int64_t k = 0;
+  for (; k + kSums * V::kLanes <= count; k += kSums * V::kLanes) {
+    CPUACCEL_UNROLL
+    for (int s = 0; s < kSums; ++s) {
+      const auto* from = b + k + s * V::kLanes;
+      if (s * V::kLanes * kElement % kLine == 0) {
+        __builtin_prefetch(reinterpret_cast<const char*>(from) + ahead);
+      }
+      V::accumulate(sums[s], V::load(a + k + s * V::kLanes), E::load(from));
+    }
+  }
+  for (; k < count; k += V::kLanes) {
+    const int64_t left = count - k < V::kLanes ? count - k : V::kLanes;
+    V::accumulate(sums[0], V::load(a + k, V::mask(left)), E::load(b + k, left));
+  }
+  return total<V, kSums>(sums);
+}
+
+// One row of A: nothing but reading B takes time, so it is read from front to back, a column after
+// the other, and asked for before. Of numbers of bf16 in memory, 768 a column, that brings 46 of
+// the 47 GB/s that a core of Zen 5 reads; 29 with four columns at a time, and 40 with a loop for
+// each of four: the CPU's own prefetching goes by the address of the instruction that loads.
+template <typename V, typename E>
+void dot_in_turn(const DotCall& call, int64_t row) {
+  constexpr int64_t kAhead = 8192;
+  constexpr int kTogether = 4;
+  const float* a = call.a + row * call.a_stride;
+  const auto* b = static_cast<const typename E::Element*>(call.b);
+  const int64_t ahead = call.b_stride == call.k ? kAhead : 0;
+  float* c = call.c + row * call.c_row;
+  for (int64_t column = 0; column < call.n; column += kTogether) {
+    typename V::Vector sums[kTogether];
+#pragma GCC unroll 1
+    for (int j = 0; j < kTogether; ++j) {
+      sums[j] = column + j < call.n ? dot_column<V, E, V::DotTiles::kInTurn>(
+                                          a, b + (column + j) * call.b_stride, call.k, ahead)
+                                    : V::zero();
+    }
+    alignas(16) float results[kTogether];
+    V::store_sums(results, sums[0], sums[1], sums[2], sums[3]);
+    for (int j = 0; j < kTogether && column + j < call.n; ++j) {
+      float& to = c[(column + j) * call.c_column];
+      to = (call.add ? to : 0.0f) + call.alpha * results[j];
+    }
+  }
+}
+
 template <typename V, typename E, int kRows>
 void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
+  if constexpr (kRows == 1 && V::DotTiles::kInTurn > 0) {
+    constexpr int64_t kLong = 2 * V::DotTiles::kInTurn * V::kLanes;
+    if (call.k >= kLong) {
+      return dot_in_turn<V, E>(call, row);
+    }
+  }
   constexpr int kColumns = V::DotTiles::template kColumns<kRows>;
   int64_t column = 0;
   for (; column + kColumns <= call.n; column += kColumns) {

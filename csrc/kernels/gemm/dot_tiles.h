@@ -17,6 +17,8 @@ struct DotTiles4x3 {
   static constexpr int kColumns = kOf == 4 ? 3 : 4;
   template <int kOf>
   static constexpr int kSums = kOf == 1 ? 2 : 1;
+  // Sums of an element where columns are taken one after the other; 0: they are not.
+  static constexpr int kInTurn = 8;
 };
 
 // Arm: four are begun in a cycle and sixteen are under way, of three loads in a cycle.
@@ -29,6 +31,7 @@ struct DotTiles6x4 {
   static constexpr int kColumns = 4;
   template <int kOf>
   static constexpr int kSums = kOf <= 3 ? 2 : 1;
+  static constexpr int kInTurn = 0;
 };
 
 }  // namespace

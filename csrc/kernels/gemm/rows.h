@@ -28,11 +28,17 @@ void add_rows(const RowsCall& call, int64_t k) {
       a[i][l] = V::set1(call.alpha * call.a[i * call.a_stride + k + l]);
     }
   }
+  // 8 KiB further on, in rows to come: of short rows several at once.
+  constexpr int64_t kAhead = 8192 / sizeof(typename E::Element);
+  const int64_t ahead = (kAhead / kDepth / call.n + 1) * kDepth * call.b_stride;
   int64_t n = 0;
   for (; n + V::kLanes <= call.n; n += V::kLanes) {
     Vector values[kDepth];
     CPUACCEL_UNROLL
     for (int l = 0; l < kDepth; ++l) {
+      if constexpr (V::DotTiles::kInTurn > 0) {
+        __builtin_prefetch(b[l] + n + ahead);
+      }
       values[l] = E::load(b[l] + n);
     }
     CPUACCEL_UNROLL

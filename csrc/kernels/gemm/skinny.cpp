@@ -19,11 +19,15 @@ struct DotSizes {
   int64_t kc, block;
 };
 
-DotSizes dot_sizes(int64_t rows, int64_t K, const GemmKernels& kernels) {
+DotSizes dot_sizes(int64_t rows, int64_t vectors, int64_t K, const GemmKernels& kernels) {
   // With one tile of rows nothing of the large operand is read twice.
   const int64_t kc = rows <= kernels.dot_rows ? K : even_part(K, kDotK, 16);
-  // Of short vectors more at a time, for what a block costs besides.
-  return {kc, kDotBlock * at_least(kDotK / kc, 1)};
+  // Of short vectors more at a time, for what a block costs besides; and of those that one row
+  // meets, which pass by no slower than they are read.
+  constexpr int64_t kMostBlocks = 20, kPieces = 16;
+  const int64_t least = at_least(kDotK / kc, 1);
+  const int64_t blocks = rows == 1 ? vectors / (kPieces * kDotBlock) : 0;
+  return {kc, kDotBlock * std::clamp(blocks, least, at_least(kMostBlocks, least))};
 }
 
 // `large` has unit stride along k and `stride` between its vectors.
@@ -31,7 +35,7 @@ template <typename Result>
 void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vectors,
                 const GemmRows& small, int64_t small_rows, const char* large, GemmType type,
                 int64_t stride, const Result& result_of) {
-  const DotSizes size = dot_sizes(small_rows, call.K, kernels);
+  const DotSizes size = dot_sizes(small_rows, vectors, call.K, kernels);
   const int64_t element = gemm_type_size(type);
   const int64_t grain = gemm_grain(at_least(small_rows, 4), size.block, call.K);
   for_each_piece(divide_up(vectors, size.block), grain, [&](int64_t piece) {

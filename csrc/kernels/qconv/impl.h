@@ -124,6 +124,63 @@ struct QconvLoop {
     finish<kPixels, kWide>(pixel, v, acc);
   }
 
+  // One pixel, where nothing but reading weights takes time: kWide vectors of channels from `v`,
+  // block by block as they lie, asked for before. Sums are several, or each would wait for the one
+  // before it.
+  template <int kWide>
+  void one_pixel(int64_t v) const {
+    constexpr int kSums = 4;
+    constexpr int64_t kStepBytes = kQconvBlock * 4, kAhead = 8192;
+    const int64_t channel = panel.part * layout.part_inputs;
+    const int32_t* sums = call.weights->sums(panel.part);
+    const Int offset = V::set1(V::kSourceOffset - call.src_zero_point);
+    Int acc[kWide];
+    // One loop for all blocks, as in gemm/dot.h.
+#pragma GCC unroll 1
+    for (int first = 0; first < kWide; first += kVectors) {
+      Int sum[kSums][kVectors];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        sum[0][j] = V::multiply(offset, V::load(sums + (v + first + j) * kLanes));
+#pragma GCC unroll 4
+        for (int s = 1; s < kSums; ++s) {
+          sum[s][j] = V::zero();
+        }
+      }
+      const int8_t* w = weights(v + first);
+      const auto add_step = [&](const uint8_t* run, Int* to) __attribute__((always_inline)) {
+        __builtin_prefetch(w + kAhead);
+        const Int bytes = V::broadcast4(run);
+#pragma GCC unroll 4
+        for (int j = 0; j < kVectors; ++j) {
+          to[j] = V::dot(to[j], bytes, V::load(w + j * kBytes));
+        }
+        w += kStepBytes;
+      };
+      for (int64_t tap = 0; tap < layout.taps; ++tap) {
+        const uint8_t* run = panel.runs[tap * kQconvPanel] + channel;
+        int64_t step = 0;
+        for (; step + kSums <= layout.steps; step += kSums) {
+#pragma GCC unroll 4
+          for (int s = 0; s < kSums; ++s) {
+            add_step(run + (step + s) * 4, sum[s]);
+          }
+        }
+        for (; step < layout.steps; ++step) {
+          add_step(run + step * 4, sum[0]);
+        }
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        acc[first + j] = V::add(V::add(sum[0][j], sum[1][j]), V::add(sum[2][j], sum[3][j]));
+      }
+    }
+    finish<1, kWide>(0, v, acc);
+  }
+  // Where a dot product of a step is one instruction, and nothing comes on top.
+  static constexpr bool kReadsInTurn =
+      kParts == 1 && V::kSteps == 1 && !requires { V::kHasRest; } && !requires { V::kHasExcess; };
+
   // Steps `step` and the next one; moves `w` on.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void two_steps(const uint8_t* const* run, int64_t step, const int8_t** w,
@@ -355,7 +412,11 @@ struct QconvLoop {
     for (int64_t v = panel.block * kVectors; v < last;) {
       const int64_t left = last - v;
       if (panel.pixels == 1 && !kSeveralGroups && left >= 3 && end - v >= 4) {
-        tile<1, 4, false>(0, v);
+        if constexpr (kReadsInTurn) {
+          one_pixel<4>(v);
+        } else {
+          tile<1, 4, false>(0, v);
+        }
         v += 4;
         continue;
       }

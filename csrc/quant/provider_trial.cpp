@@ -1,0 +1,254 @@
+#include "quant/provider_trial.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include "base/isa.h"
+#include "base/log.h"
+#include "dnnl/ranks.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+// Another one has to win by more than noise.
+constexpr double kClearly = 0.95;
+constexpr int kRounds = 5;
+// What took so much longer than the fastest one in the first round is not run again.
+constexpr double kHopeless = 1.3;
+constexpr double kSeconds = 0.03;  // of all rounds, about
+constexpr uint64_t kSeed = 1;
+constexpr double kMostDifferent = 1e-3, kMostRelative = 1e-4;
+
+constexpr Provider kProviders[] = {Provider::own, Provider::fbgemm, Provider::onednn};
+
+int64_t volume(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
+
+// All of a call that decides how long a provider takes.
+std::string name_of(const LayerWeight& layer, const QuantCall& call) {
+  std::ostringstream text;
+  text << "provider " << layer.shape.to_string() << " n" << call.N;
+  for (const int64_t size : call.src_dims) {
+    text << ' ' << size;
+  }
+  text << " post" << static_cast<int>(call.post) << (call.src_f32 != nullptr ? " f32_src" : "")
+       << (call.f32_dst ? " f32_dst" : "") << (call.src_zero_point != 0 ? " src_zp" : "")
+       << (layer.symmetric() ? "" : " weights_zp");
+  if (call.epilogue != nullptr) {
+    text << (call.epilogue->clamps             ? " clamp"
+             : call.epilogue->table != nullptr ? " table"
+                                               : "")
+         << (call.epilogue->binary == Binary::none ? "" : " binary");
+  }
+  text << " t" << at::get_num_threads() << " i" << static_cast<int>(max_isa());
+  return text.str();
+}
+
+// What all of them read, and where they write.
+class Data {
+ public:
+  Data(const LayerShape& shape, const QuantCall& call) : call_(call), shape_(shape) {
+    const auto src_count = static_cast<size_t>(call.N * shape.IC * volume(call.src_dims));
+    dst_count_ = static_cast<size_t>(call.N * shape.OC * volume(call.dst_dims));
+    fill(call.src_f32 != nullptr ? 0 : src_count, src_);
+    fill(call.f32_dst ? dst_count_ * sizeof(float) : dst_count_, before_);
+    if (call.src_f32 != nullptr) {
+      std::vector<uint8_t> bytes;
+      fill(src_count, bytes);
+      src_f32_.resize(src_count);
+      std::ranges::transform(bytes, src_f32_.begin(), [&](uint8_t byte) {
+        return call.src_scale * static_cast<float>(byte - call.src_zero_point);
+      });
+    }
+    if (call.f32_dst) {
+      std::ranges::fill(before_, uint8_t{0});
+    }
+    if (call.epilogue != nullptr) {
+      epilogue_ = *call.epilogue;
+      if (epilogue_.binary != Binary::none) {
+        fill(dst_count_, other_);
+        epilogue_.other = other_.data();
+      }
+      call_.epilogue = &epilogue_;
+    }
+    call_.src = src_.data();
+    call_.src_f32 = call.src_f32 != nullptr ? src_f32_.data() : nullptr;
+  }
+
+  // Seconds of one run, whose results then stand in dst(); nothing if the kernel refuses it.
+  std::optional<double> run(Kernel& kernel) {
+    using Clock = std::chrono::steady_clock;
+    dst_ = before_;
+    call_.dst = dst_.data();
+    const auto start = Clock::now();
+    if (run_with_epilogue(kernel, shape_, call_) != nullptr) {
+      return std::nullopt;
+    }
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  const std::vector<uint8_t>& dst() const { return dst_; }
+
+  bool agree(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) const {
+    return call_.f32_dst ? floats_agree(a, b) : bytes_agree(a, b);
+  }
+
+ private:
+  static void fill(size_t count, std::vector<uint8_t>& bytes) {
+    std::mt19937_64 random(kSeed + count);
+    bytes.resize(count);
+    for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
+      const uint64_t eight = random();
+      std::memcpy(bytes.data() + i, &eight, std::min(sizeof(eight), count - i));
+    }
+  }
+
+  bool bytes_agree(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) const {
+    size_t different = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (std::abs(a[i] - b[i]) > most_quanta()) {
+        return false;
+      }
+      different += a[i] != b[i] ? 1 : 0;
+    }
+    return static_cast<double>(different) <=
+           std::max(1.0, kMostDifferent * static_cast<double>(a.size()));
+  }
+  // A table or a product makes more of a quantum.
+  int most_quanta() const { return call_.epilogue == nullptr ? 1 : 255; }
+
+  bool floats_agree(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) const {
+    std::vector<float> x(dst_count_), y(dst_count_);
+    std::memcpy(x.data(), a.data(), a.size());
+    std::memcpy(y.data(), b.data(), b.size());
+    float largest = 0;
+    for (const float value : x) {
+      largest = std::max(largest, std::abs(value));
+    }
+    for (size_t i = 0; i < dst_count_; ++i) {
+      if (!(std::abs(x[i] - y[i]) <= kMostRelative * largest)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  QuantCall call_;
+  const LayerShape& shape_;
+  Epilogue epilogue_;
+  size_t dst_count_ = 0;
+  std::vector<uint8_t> src_, other_, before_, dst_;
+  std::vector<float> src_f32_;
+};
+
+std::string shown(const ProviderTrial& trial) {
+  char text[48];
+  std::snprintf(text, sizeof(text), "%s %.1f us", provider_name(trial.choice.kernel->provider()),
+                trial.seconds * 1e6);
+  return trial.agrees ? text : std::string(text) + ", which differs";
+}
+
+std::string shown(const std::vector<ProviderTrial>& trials) {
+  std::string text = "timed here: ";
+  for (const auto& trial : trials) {
+    text += (&trial == trials.data() ? "" : ", ") + shown(trial);
+  }
+  return text;
+}
+
+Choice timed_choice(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
+                    Choice choice, const std::string& name) {
+  auto trials = try_providers(layer, int8_values, call, std::move(choice));
+  auto* best = &trials.front();
+  for (auto& trial : trials) {
+    if (trial.agrees && trial.seconds < kClearly * trials.front().seconds &&
+        trial.seconds < best->seconds) {
+      best = &trial;
+    }
+  }
+  const std::string text = shown(trials);
+  log_decision(name + " " + text);
+  if (trials.size() > 1) {
+    best->choice.reason = text;
+  }
+  dnnl_layer::know_rank(name, static_cast<int>(best->choice.kernel->provider()));
+  return std::move(best->choice);
+}
+
+}  // namespace
+
+Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
+                      const QuantCall& call, Choice choice) {
+  if (!call.timed || !choice.kernel || !dnnl_layer::timing() || !has_vnni()) {
+    return choice;
+  }
+  const std::string name = name_of(layer, call);
+  const auto known = dnnl_layer::known_rank(name);
+  if (!known) {
+    return timed_choice(layer, int8_values, call, std::move(choice), name);
+  }
+  if (*known == static_cast<int>(choice.kernel->provider())) {
+    return choice;
+  }
+  for (const Provider provider : kProviders) {
+    if (*known == static_cast<int>(provider)) {
+      auto other = choose_kernel(layer, int8_values, call, {provider, std::nullopt});
+      if (other.kernel) {
+        other.reason = "the fastest when providers were timed on this CPU";
+        return other;
+      }
+    }
+  }
+  return choice;  // a file names what there is not
+}
+
+std::vector<ProviderTrial> try_providers(const LayerWeight& layer, const at::Tensor& int8_values,
+                                         const QuantCall& call, Choice choice) {
+  std::vector<ProviderTrial> trials;
+  trials.push_back({std::move(choice)});
+  for (const Provider provider : kProviders) {
+    if (provider != trials.front().choice.kernel->provider() && provider_available(provider)) {
+      auto other = choose_kernel(layer, int8_values, call, {provider, std::nullopt});
+      if (other.kernel) {
+        trials.push_back({std::move(other)});
+      }
+    }
+  }
+  if (trials.size() < 2) {
+    return trials;
+  }
+  Data data(layer.shape, call);
+  std::vector<uint8_t> expected;
+  for (auto& trial : trials) {
+    const bool runs = data.run(*trial.choice.kernel).has_value();
+    if (expected.empty()) {
+      expected = data.dst();
+    }
+    trial.agrees = runs && data.agree(expected, data.dst());
+    trial.seconds = std::numeric_limits<double>::infinity();
+  }
+  double fastest = std::numeric_limits<double>::infinity(), spent = 0;
+  for (int round = 0; round < kRounds && spent < kSeconds; ++round) {
+    for (auto& trial : trials) {
+      if (!trial.agrees || (round > 0 && trial.seconds > kHopeless * fastest)) {
+        continue;
+      }
+      const double taken = data.run(*trial.choice.kernel).value_or(trial.seconds);
+      spent += taken;
+      trial.seconds = std::min(trial.seconds, taken);
+      fastest = std::min(fastest, trial.seconds);
+    }
+  }
+  return trials;
+}
+
+}  // namespace cpuaccel::quant
