@@ -133,9 +133,10 @@ DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector)
 }
 
 size_t dwconv_scratch_bytes(const DwconvCall& call) {
-  // A pointer to each tap.
+  // A pointer to each tap, or a row of padding.
   const auto& shape = call.weights->shape;
-  auto most = static_cast<size_t>(shape.KH * shape.KW) * sizeof(const uint8_t*);
+  auto most = std::max(static_cast<size_t>(shape.KH * shape.KW) * sizeof(const uint8_t*),
+                       static_cast<size_t>(call.IW * shape.C));
   for (int64_t rows = 1; rows <= 2; ++rows) {
     const auto tile = dwconv_tile(call, rows, kMostTapVector);
     // A narrower vector may take a longer tile of the same bytes and a column.

@@ -1,0 +1,236 @@
+// 3x3 at stride 1 and 2 with all taps in registers: along a row of results, two of them at a time,
+// each column of the source is unpacked once and stays until its last result.
+//
+// At stride 1 a quad of source rows serves two rows of results: the second one's weights are the
+// first one's, a row further down. Included by the ISA source only.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/dwconv/lanes_avx512vnni.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+template <int kStride, int kGroups>
+struct ColumnChannels {
+  static constexpr int kRows = kStride == 1 ? 2 : 1;
+  __m512i weights[kLaneVectors][3][kRows];
+  LaneResults results;
+
+  CPUACCEL_INLINE void load(const DwconvCall& call, int64_t c) {
+    for (int64_t kw = 0; kw < 3; ++kw) {
+      __m512i lanes[kLaneVectors];
+      load_weight_lanes<kGroups>(*call.weights, c, 0, kw, lanes);
+      for (int j = 0; j < kLaneVectors; ++j) {
+        for (int r = 0; r < kRows; ++r) {
+          weights[j][kw][r] = r == 0 ? lanes[j] : _mm512_slli_epi32(lanes[j], 8);
+        }
+      }
+    }
+    results.load<kGroups>(call, c);
+  }
+};
+
+// kLimited: to less than all bytes, or s8. kFunction: of real numbers, a call.
+template <int kStride, int kGroups, bool kLimited, bool kFunction>
+struct DwconvColumns {
+  using V = Avx512VnniDot4;
+  using Channels = ColumnChannels<kStride, kGroups>;
+  static constexpr int kRows = Channels::kRows;
+  static constexpr int kSrcRows = 3 + (kRows - 1) * kStride;
+  static constexpr int kResults = 2;  // side by side
+  static constexpr int kNew = kResults * kStride;
+  static constexpr int kKept = 3 - kStride;
+
+  const DwconvCall& call;
+  int64_t n, oh, rows;
+  const uint8_t* padding;  // a row of it
+  const DwconvShape& shape = call.weights->shape;
+
+  // Rows that run side by side, and behind one another in them.
+  struct Rows {
+    const uint8_t* src[kSrcRows][kGroups];
+    uint8_t* dst[kRows][kGroups];
+  };
+
+  void channels(int64_t c) const {
+    alignas(64) Channels kept;
+    kept.load(call, c);
+    // Read from memory where they are needed: the compiler would keep them in registers, and sums
+    // in memory.
+    const Channels* channels = &kept;
+    asm volatile("" : "+r"(channels) : : "memory");
+    const int64_t units = (rows + kRows - 1) / kRows;
+    for (int64_t unit = 0; unit < units; unit += kGroups) {
+      Rows of;
+      for (int64_t g = 0; g < kGroups; ++g) {
+        // Groups past the end do the last one's work again.
+        place(oh + (unit + g < units ? unit + g : units - 1) * kRows, c, g, of);
+      }
+      row(*channels, of);
+    }
+  }
+
+ private:
+  void place(int64_t row, int64_t c, int64_t g, Rows& of) const {
+    for (int64_t r = 0; r < kSrcRows; ++r) {
+      const int64_t ih = row * kStride - shape.PH + r;
+      of.src[r][g] =
+          ih < 0 || ih >= call.IH ? padding : call.src + (n * call.IH + ih) * call.IW * shape.C + c;
+    }
+    for (int64_t r = 0; r < kRows; ++r) {
+      // A row that does not exist goes where the one before it is stored afterwards.
+      const int64_t to = row + r < oh + rows ? row + r : row;
+      of.dst[r][g] =
+          static_cast<uint8_t*>(call.dst.data) + (n * call.OH + to) * call.OW * shape.C + c;
+    }
+  }
+
+  CPUACCEL_INLINE void column(const Rows& of, int64_t iw, __m512i zero_point, __m512i* taps) const {
+    if (static_cast<uint64_t>(iw) >= static_cast<uint64_t>(call.IW)) {
+      taps[0] = taps[1] = taps[2] = taps[3] = zero_point;
+      return;
+    }
+    __m512i src[4];
+    CPUACCEL_UNROLL
+    for (int r = 0; r < kSrcRows; ++r) {
+      src[r] = load_groups<kGroups>(of.src[r], iw * shape.C);
+    }
+    if constexpr (kSrcRows == 3) {
+      src[3] = src[2];  // meets weights of 0
+    }
+    V::interleave4(src[0], src[1], src[2], src[3], taps);
+  }
+
+  void row(const Channels& channels, const Rows& from) const {
+    const Rows of = from;
+    const V::Quantizer quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip());
+    const __m512i zero_point = V::set1_u8(static_cast<uint8_t>(call.src_zero_point));
+    __m512i taps[kKept + kNew][kLaneVectors];
+    int64_t iw = -shape.PW;
+    CPUACCEL_UNROLL
+    for (int k = 0; k < kKept; ++k, ++iw) {
+      column(of, iw, zero_point, taps[k]);
+    }
+    int64_t offset = 0;
+    for (int64_t left = call.OW; left > 0; left -= kResults) {
+      CPUACCEL_UNROLL
+      for (int k = 0; k < kNew; ++k, ++iw) {
+        column(of, iw, zero_point, taps[kKept + k]);
+      }
+      // Likewise a column that does not exist.
+      const int64_t second = left > 1 ? shape.C : 0;
+      results(channels, of, offset, second, taps, quantizer);
+      offset += kResults * shape.C;
+      CPUACCEL_UNROLL
+      for (int k = 0; k < kKept; ++k) {
+        CPUACCEL_UNROLL
+        for (int j = 0; j < kLaneVectors; ++j) {
+          taps[k][j] = taps[kNew + k][j];
+        }
+      }
+    }
+  }
+
+  // Sums of vector j of a pixel in each row, by pixels.
+  CPUACCEL_INLINE void sums(const Channels& channels, int j, const __m512i (*taps)[kLaneVectors],
+                            __m512i* acc) const {
+    acc[0] = channels.results.start[j];
+    CPUACCEL_UNROLL
+    for (int i = 1; i < kRows * kResults; ++i) {
+      acc[i] = acc[0];
+    }
+    CPUACCEL_UNROLL
+    for (int kw = 0; kw < 3; ++kw) {
+      CPUACCEL_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i weights = channels.weights[j][kw][r];
+        CPUACCEL_UNROLL
+        for (int k = 0; k < kResults; ++k) {
+          accumulate(acc[r * kResults + k], taps[k * kStride + kw][j], weights);
+        }
+      }
+    }
+  }
+
+  CPUACCEL_INLINE void results(const Channels& channels, const Rows& of, int64_t offset,
+                               int64_t second, const __m512i (*taps)[kLaneVectors],
+                               const V::Quantizer& q) const {
+    constexpr int kPixels = kRows * kResults;
+    __m512i words[2][kPixels];
+    CPUACCEL_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      __m512 reals[2][kPixels];
+      CPUACCEL_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const int j = 2 * half + i;
+        __m512i acc[kPixels];
+        sums(channels, j, taps, acc);
+        CPUACCEL_UNROLL
+        for (int p = 0; p < kPixels; ++p) {
+          reals[i][p] = V::to_real(acc[p], channels.results.scale[j], channels.results.bias[j]);
+        }
+      }
+      if constexpr (kFunction) {
+        apply_function<V::Floats, 2 * kPixels>(call.dst, reals[0]);
+      }
+      CPUACCEL_UNROLL
+      for (int p = 0; p < kPixels; ++p) {
+        words[half][p] = _mm512_adds_epi16(
+            _mm512_packs_epi32(_mm512_cvtps_epi32(reals[0][p]), _mm512_cvtps_epi32(reals[1][p])),
+            q.zero_point);
+      }
+    }
+    CPUACCEL_UNROLL
+    for (int p = kPixels - 1; p >= 0; --p) {
+      __m512i bytes = _mm512_packus_epi16(words[0][p], words[1][p]);
+      if constexpr (kLimited) {
+        bytes = _mm512_xor_si512(_mm512_min_epu8(_mm512_max_epu8(bytes, q.low), q.high), q.flip);
+      }
+      store_groups<kGroups>(of.dst[p / kResults], offset + p % kResults * second, bytes);
+    }
+  }
+};
+
+template <int kStride, bool kLimited, bool kFunction>
+void dwconv_columns(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows,
+                    const uint8_t* padding) {
+  const int64_t C = call.weights->shape.C;
+  for (int64_t c = 0; c < C;) {
+    const int64_t groups = lane_groups(C, C - c), width = Avx512VnniDot4::kBytes / groups;
+    const int64_t first = c < C - width ? c : C - width;
+    if (groups == 1) {
+      DwconvColumns<kStride, 1, kLimited, kFunction>{call, n, oh, rows, padding}.channels(first);
+    } else if (groups == 2) {
+      DwconvColumns<kStride, 2, kLimited, kFunction>{call, n, oh, rows, padding}.channels(first);
+    } else {
+      DwconvColumns<kStride, 4, kLimited, kFunction>{call, n, oh, rows, padding}.channels(first);
+    }
+    c = first + width;
+  }
+}
+
+// False, and nothing done, of what is not for it.
+bool dwconv_columns(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, void* scratch) {
+  const DwconvShape& s = call.weights->shape;
+  if (s.KH != 3 || s.KW != 3 || s.SH != s.SW || s.SH > 2 || s.DH != 1 || s.DW != 1 || s.C < 16 ||
+      call.dst.type == DstType::f32) {
+    return false;
+  }
+  auto* padding = static_cast<uint8_t*>(scratch);
+  std::memset(padding, call.src_zero_point, static_cast<size_t>(call.IW * s.C));
+  const bool limited = call.dst.min > 0 || call.dst.max < 255 || call.dst.flip() != 0;
+  const bool function = call.dst.function != ConvFunction::none;
+  using Run = void(const DwconvCall&, int64_t, int64_t, int64_t, const uint8_t*);
+  constexpr Run* kRuns[2][2][2] = {
+      {{dwconv_columns<1, false, false>, dwconv_columns<1, false, true>},
+       {dwconv_columns<1, true, false>, dwconv_columns<1, true, true>}},
+      {{dwconv_columns<2, false, false>, dwconv_columns<2, false, true>},
+       {dwconv_columns<2, true, false>, dwconv_columns<2, true, true>}}};
+  kRuns[s.SH - 1][limited][function](call, n, oh, rows, padding);
+  return true;
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
