@@ -19,10 +19,13 @@ struct ColumnChannels {
   LaneResults results;
 
   CPUACCEL_INLINE void load(const DwconvCall& call, int64_t c) {
+    CPUACCEL_UNROLL
     for (int64_t kw = 0; kw < 3; ++kw) {
       __m512i lanes[kLaneVectors];
       load_weight_lanes<kGroups>(*call.weights, c, 0, kw, lanes);
+      CPUACCEL_UNROLL
       for (int j = 0; j < kLaneVectors; ++j) {
+        CPUACCEL_UNROLL
         for (int r = 0; r < kRows; ++r) {
           weights[j][kw][r] = r == 0 ? lanes[j] : _mm512_slli_epi32(lanes[j], 8);
         }
@@ -40,6 +43,7 @@ struct DwconvColumns {
   static constexpr int kRows = Channels::kRows;
   static constexpr int kSrcRows = 3 + (kRows - 1) * kStride;
   static constexpr int kResults = 2;  // side by side
+  static constexpr int kPixels = kRows * kResults;
   static constexpr int kNew = kResults * kStride;
   static constexpr int kKept = 3 - kStride;
 
@@ -64,6 +68,7 @@ struct DwconvColumns {
     const int64_t units = (rows + kRows - 1) / kRows;
     for (int64_t unit = 0; unit < units; unit += kGroups) {
       Rows of;
+      CPUACCEL_UNROLL
       for (int64_t g = 0; g < kGroups; ++g) {
         // Groups past the end do the last one's work again.
         place(oh + (unit + g < units ? unit + g : units - 1) * kRows, c, g, of);
@@ -74,11 +79,13 @@ struct DwconvColumns {
 
  private:
   void place(int64_t row, int64_t c, int64_t g, Rows& of) const {
+    CPUACCEL_UNROLL
     for (int64_t r = 0; r < kSrcRows; ++r) {
       const int64_t ih = row * kStride - shape.PH + r;
       of.src[r][g] =
           ih < 0 || ih >= call.IH ? padding : call.src + (n * call.IH + ih) * call.IW * shape.C + c;
     }
+    CPUACCEL_UNROLL
     for (int64_t r = 0; r < kRows; ++r) {
       // A row that does not exist goes where the one before it is stored afterwards.
       const int64_t to = row + r < oh + rows ? row + r : row;
@@ -87,15 +94,17 @@ struct DwconvColumns {
     }
   }
 
-  CPUACCEL_INLINE void column(const Rows& of, int64_t iw, __m512i zero_point, __m512i* taps) const {
-    if (static_cast<uint64_t>(iw) >= static_cast<uint64_t>(call.IW)) {
+  CPUACCEL_INLINE static void column(const Rows& of, bool inside, int64_t offset,
+                                     __m512i zero_point, __m512i* taps) {
+    if (!inside) {
       taps[0] = taps[1] = taps[2] = taps[3] = zero_point;
       return;
     }
     __m512i src[4];
     CPUACCEL_UNROLL
     for (int r = 0; r < kSrcRows; ++r) {
-      src[r] = load_groups<kGroups>(of.src[r], iw * shape.C);
+      src[r] = load_groups<kGroups>(of.src[r], offset);
+      asm("" : "+v"(src[r]));  // loaded once, not by each of the instructions that read it
     }
     if constexpr (kSrcRows == 3) {
       src[3] = src[2];  // meets weights of 0
@@ -103,26 +112,31 @@ struct DwconvColumns {
     V::interleave4(src[0], src[1], src[2], src[3], taps);
   }
 
-  void row(const Channels& channels, const Rows& from) const {
-    const Rows of = from;
+  void row(const Channels& channels, const Rows& of) const {
     const V::Quantizer quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip());
     const __m512i zero_point = V::set1_u8(static_cast<uint8_t>(call.src_zero_point));
     __m512i taps[kKept + kNew][kLaneVectors];
-    int64_t iw = -shape.PW;
+    const int64_t C = shape.C;
+    const auto IW = static_cast<uint64_t>(call.IW);
+    int64_t iw = -shape.PW, from = iw * C;
+    const auto next_column = [&](__m512i* to) __attribute__((always_inline)) {
+      column(of, static_cast<uint64_t>(iw) < IW, from, zero_point, to);
+      ++iw;
+      from += C;
+    };
     CPUACCEL_UNROLL
-    for (int k = 0; k < kKept; ++k, ++iw) {
-      column(of, iw, zero_point, taps[k]);
+    for (int k = 0; k < kKept; ++k) {
+      next_column(taps[k]);
     }
-    int64_t offset = 0;
-    for (int64_t left = call.OW; left > 0; left -= kResults) {
+    int64_t to = 0;
+    for (int64_t left = call.OW; left > 0; left -= kResults, to += kResults * C) {
       CPUACCEL_UNROLL
-      for (int k = 0; k < kNew; ++k, ++iw) {
-        column(of, iw, zero_point, taps[kKept + k]);
+      for (int k = 0; k < kNew; ++k) {
+        next_column(taps[kKept + k]);
       }
       // Likewise a column that does not exist.
-      const int64_t second = left > 1 ? shape.C : 0;
-      results(channels, of, offset, second, taps, quantizer);
-      offset += kResults * shape.C;
+      const int64_t second = left > 1 ? C : 0;
+      results(channels, of, to, second, taps, quantizer);
       CPUACCEL_UNROLL
       for (int k = 0; k < kKept; ++k) {
         CPUACCEL_UNROLL
@@ -133,22 +147,27 @@ struct DwconvColumns {
     }
   }
 
-  // Sums of vector j of a pixel in each row, by pixels.
-  CPUACCEL_INLINE void sums(const Channels& channels, int j, const __m512i (*taps)[kLaneVectors],
-                            __m512i* acc) const {
-    acc[0] = channels.results.start[j];
+  // Sums of vectors j and j + 1 of the pixels: enough that do not wait for each other.
+  CPUACCEL_INLINE static void sums(const Channels& channels, int j,
+                                   const __m512i (*taps)[kLaneVectors], __m512i (*acc)[kPixels]) {
     CPUACCEL_UNROLL
-    for (int i = 1; i < kRows * kResults; ++i) {
-      acc[i] = acc[0];
+    for (int i = 0; i < 2; ++i) {
+      CPUACCEL_UNROLL
+      for (int p = 0; p < kPixels; ++p) {
+        acc[i][p] = p == 0 ? channels.results.start[j + i] : acc[i][0];
+      }
     }
     CPUACCEL_UNROLL
     for (int kw = 0; kw < 3; ++kw) {
       CPUACCEL_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const __m512i weights = channels.weights[j][kw][r];
         CPUACCEL_UNROLL
-        for (int k = 0; k < kResults; ++k) {
-          accumulate(acc[r * kResults + k], taps[k * kStride + kw][j], weights);
+        for (int i = 0; i < 2; ++i) {
+          const __m512i weights = channels.weights[j + i][kw][r];
+          CPUACCEL_UNROLL
+          for (int k = 0; k < kResults; ++k) {
+            accumulate(acc[i][r * kResults + k], taps[k * kStride + kw][j + i], weights);
+          }
         }
       }
     }
@@ -157,19 +176,18 @@ struct DwconvColumns {
   CPUACCEL_INLINE void results(const Channels& channels, const Rows& of, int64_t offset,
                                int64_t second, const __m512i (*taps)[kLaneVectors],
                                const V::Quantizer& q) const {
-    constexpr int kPixels = kRows * kResults;
     __m512i words[2][kPixels];
     CPUACCEL_UNROLL
     for (int half = 0; half < 2; ++half) {
       __m512 reals[2][kPixels];
+      __m512i acc[2][kPixels];
+      sums(channels, 2 * half, taps, acc);
       CPUACCEL_UNROLL
       for (int i = 0; i < 2; ++i) {
         const int j = 2 * half + i;
-        __m512i acc[kPixels];
-        sums(channels, j, taps, acc);
         CPUACCEL_UNROLL
         for (int p = 0; p < kPixels; ++p) {
-          reals[i][p] = V::to_real(acc[p], channels.results.scale[j], channels.results.bias[j]);
+          reals[i][p] = V::to_real(acc[i][p], channels.results.scale[j], channels.results.bias[j]);
         }
       }
       if constexpr (kFunction) {

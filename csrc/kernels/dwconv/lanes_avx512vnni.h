@@ -46,6 +46,7 @@ template <int kGroups>
 CPUACCEL_INLINE void load_lanes(const void* from, __m512i* ordered) {
   constexpr int kRuns = kLaneVectors / kGroups;
   __m512i runs[kRuns];
+  CPUACCEL_UNROLL
   for (int l = 0; l < kRuns; ++l) {
     runs[l] = _mm512_loadu_si512(static_cast<const std::byte*>(from) + l * 64);
   }
@@ -62,6 +63,7 @@ CPUACCEL_INLINE void load_weight_lanes(const DwconvWeights& weights, int64_t c, 
   const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i picks = _mm512_add_epi32(count, _mm512_set1_epi32(static_cast<int>(c % 16)));
   __m512i runs[kRuns];
+  CPUACCEL_UNROLL
   for (int64_t l = 0; l < kRuns; ++l) {
     const int64_t first = c + l * kDwconvBlock;
     const __m512i low = _mm512_loadu_si512(weights.block(first) + at);
@@ -81,14 +83,17 @@ struct LaneResults {
     __m512i lanes[kLaneVectors];
     load_lanes<kGroups>(call.weights->sums() + c, lanes);
     const __m512i minus = _mm512_set1_epi32(-call.src_zero_point);
+    CPUACCEL_UNROLL
     for (int j = 0; j < kLaneVectors; ++j) {
       start[j] = _mm512_mullo_epi32(lanes[j], minus);
     }
     load_lanes<kGroups>(call.dst.scales + c, lanes);
+    CPUACCEL_UNROLL
     for (int j = 0; j < kLaneVectors; ++j) {
       scale[j] = _mm512_castsi512_ps(lanes[j]);
     }
     load_lanes<kGroups>(call.dst.bias + c, lanes);
+    CPUACCEL_UNROLL
     for (int j = 0; j < kLaneVectors; ++j) {
       bias[j] = _mm512_castsi512_ps(lanes[j]);
     }
