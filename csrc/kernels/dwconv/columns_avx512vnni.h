@@ -5,8 +5,6 @@
 // first one's, a row further down. Included by the ISA source only.
 #pragma once
 
-#include <cstring>
-
 #include "kernels/dwconv/lanes_avx512vnni.h"
 
 namespace cpuaccel::kernels {
@@ -46,17 +44,10 @@ struct DwconvColumns {
   static constexpr int kPixels = kRows * kResults;
   static constexpr int kNew = kResults * kStride;
   static constexpr int kKept = 3 - kStride;
+  using Rows = LaneRows<kStride, kSrcRows, kRows, kGroups>;
 
-  const DwconvCall& call;
-  int64_t n, oh, rows;
-  const uint8_t* padding;  // a row of it
-  const DwconvShape& shape = call.weights->shape;
-
-  // Rows that run side by side, and behind one another in them.
-  struct Rows {
-    const uint8_t* src[kSrcRows][kGroups];
-    uint8_t* dst[kRows][kGroups];
-  };
+  const LanePiece& piece;
+  const DwconvCall& call = piece.call;
 
   void channels(int64_t c) const {
     alignas(64) Channels kept;
@@ -65,35 +56,12 @@ struct DwconvColumns {
     // in memory.
     const Channels* channels = &kept;
     asm volatile("" : "+r"(channels) : : "memory");
-    const int64_t units = (rows + kRows - 1) / kRows;
-    for (int64_t unit = 0; unit < units; unit += kGroups) {
-      Rows of;
-      CPUACCEL_UNROLL
-      for (int64_t g = 0; g < kGroups; ++g) {
-        // Groups past the end do the last one's work again.
-        place(oh + (unit + g < units ? unit + g : units - 1) * kRows, c, g, of);
-      }
-      row(*channels, of);
+    for (int64_t unit = 0; unit < Rows::units(piece); unit += kGroups) {
+      row(*channels, Rows(piece, unit, c));
     }
   }
 
  private:
-  void place(int64_t row, int64_t c, int64_t g, Rows& of) const {
-    CPUACCEL_UNROLL
-    for (int64_t r = 0; r < kSrcRows; ++r) {
-      const int64_t ih = row * kStride - shape.PH + r;
-      of.src[r][g] =
-          ih < 0 || ih >= call.IH ? padding : call.src + (n * call.IH + ih) * call.IW * shape.C + c;
-    }
-    CPUACCEL_UNROLL
-    for (int64_t r = 0; r < kRows; ++r) {
-      // A row that does not exist goes where the one before it is stored afterwards.
-      const int64_t to = row + r < oh + rows ? row + r : row;
-      of.dst[r][g] =
-          static_cast<uint8_t*>(call.dst.data) + (n * call.OH + to) * call.OW * shape.C + c;
-    }
-  }
-
   CPUACCEL_INLINE static void column(const Rows& of, bool inside, int64_t offset,
                                      __m512i zero_point, __m512i* taps) {
     if (!inside) {
@@ -116,9 +84,9 @@ struct DwconvColumns {
     const V::Quantizer quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip());
     const __m512i zero_point = V::set1_u8(static_cast<uint8_t>(call.src_zero_point));
     __m512i taps[kKept + kNew][kLaneVectors];
-    const int64_t C = shape.C;
+    const int64_t C = call.weights->shape.C;
     const auto IW = static_cast<uint64_t>(call.IW);
-    int64_t iw = -shape.PW, from = iw * C;
+    int64_t iw = -call.weights->shape.PW, from = iw * C;
     const auto next_column = [&](__m512i* to) __attribute__((always_inline)) {
       column(of, static_cast<uint64_t>(iw) < IW, from, zero_point, to);
       ++iw;
@@ -179,74 +147,42 @@ struct DwconvColumns {
     __m512i words[2][kPixels];
     CPUACCEL_UNROLL
     for (int half = 0; half < 2; ++half) {
-      __m512 reals[2][kPixels];
       __m512i acc[2][kPixels];
       sums(channels, 2 * half, taps, acc);
-      CPUACCEL_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const int j = 2 * half + i;
-        CPUACCEL_UNROLL
-        for (int p = 0; p < kPixels; ++p) {
-          reals[i][p] = V::to_real(acc[i][p], channels.results.scale[j], channels.results.bias[j]);
-        }
-      }
-      if constexpr (kFunction) {
-        apply_function<V::Floats, 2 * kPixels>(call.dst, reals[0]);
-      }
-      CPUACCEL_UNROLL
-      for (int p = 0; p < kPixels; ++p) {
-        words[half][p] = _mm512_adds_epi16(
-            _mm512_packs_epi32(_mm512_cvtps_epi32(reals[0][p]), _mm512_cvtps_epi32(reals[1][p])),
-            q.zero_point);
-      }
+      lane_words<kPixels, kFunction>(channels.results, call.dst, half, q.zero_point, acc,
+                                     words[half]);
     }
     CPUACCEL_UNROLL
     for (int p = kPixels - 1; p >= 0; --p) {
-      __m512i bytes = _mm512_packus_epi16(words[0][p], words[1][p]);
-      if constexpr (kLimited) {
-        bytes = _mm512_xor_si512(_mm512_min_epu8(_mm512_max_epu8(bytes, q.low), q.high), q.flip);
-      }
-      store_groups<kGroups>(of.dst[p / kResults], offset + p % kResults * second, bytes);
+      store_groups<kGroups>(of.dst[p / kResults], offset + p % kResults * second,
+                            lane_bytes<kLimited>(words[0][p], words[1][p], q));
     }
   }
 };
 
 template <int kStride, bool kLimited, bool kFunction>
-void dwconv_columns(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows,
-                    const uint8_t* padding) {
-  const int64_t C = call.weights->shape.C;
-  for (int64_t c = 0; c < C;) {
-    const int64_t groups = lane_groups(C, C - c), width = Avx512VnniDot4::kBytes / groups;
-    const int64_t first = c < C - width ? c : C - width;
-    if (groups == 1) {
-      DwconvColumns<kStride, 1, kLimited, kFunction>{call, n, oh, rows, padding}.channels(first);
-    } else if (groups == 2) {
-      DwconvColumns<kStride, 2, kLimited, kFunction>{call, n, oh, rows, padding}.channels(first);
-    } else {
-      DwconvColumns<kStride, 4, kLimited, kFunction>{call, n, oh, rows, padding}.channels(first);
-    }
-    c = first + width;
-  }
+void dwconv_columns(const LanePiece& piece) {
+  run_lanes(piece.call.weights->shape.C,
+            [&]<int kGroups>(int64_t c) __attribute__((always_inline)) {
+              DwconvColumns<kStride, kGroups, kLimited, kFunction>{piece}.channels(c);
+            });
 }
 
 // False, and nothing done, of what is not for it.
-bool dwconv_columns(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, void* scratch) {
-  const DwconvShape& s = call.weights->shape;
-  if (s.KH != 3 || s.KW != 3 || s.SH != s.SW || s.SH > 2 || s.DH != 1 || s.DW != 1 || s.C < 16 ||
-      call.dst.type == DstType::f32) {
+bool dwconv_columns(const LanePiece& piece) {
+  const ConvDst& dst = piece.call.dst;
+  const DwconvShape& s = piece.call.weights->shape;
+  if (s.KH != 3 || s.KW != 3 || s.SH != s.SW || s.SH > 2 || s.DH != 1 || s.DW != 1) {
     return false;
   }
-  auto* padding = static_cast<uint8_t*>(scratch);
-  std::memset(padding, call.src_zero_point, static_cast<size_t>(call.IW * s.C));
-  const bool limited = call.dst.min > 0 || call.dst.max < 255 || call.dst.flip() != 0;
-  const bool function = call.dst.function != ConvFunction::none;
-  using Run = void(const DwconvCall&, int64_t, int64_t, int64_t, const uint8_t*);
-  constexpr Run* kRuns[2][2][2] = {
-      {{dwconv_columns<1, false, false>, dwconv_columns<1, false, true>},
-       {dwconv_columns<1, true, false>, dwconv_columns<1, true, true>}},
-      {{dwconv_columns<2, false, false>, dwconv_columns<2, false, true>},
-       {dwconv_columns<2, true, false>, dwconv_columns<2, true, true>}}};
-  kRuns[s.SH - 1][limited][function](call, n, oh, rows, padding);
+  const bool limited = dst.min > 0 || dst.max < 255 || dst.flip() != 0;
+  const bool function = dst.function != ConvFunction::none;
+  using Run = void(const LanePiece&);
+  constexpr Run* kRuns[2][3] = {{dwconv_columns<1, false, false>, dwconv_columns<1, true, false>,
+                                 dwconv_columns<1, true, true>},
+                                {dwconv_columns<2, false, false>, dwconv_columns<2, true, false>,
+                                 dwconv_columns<2, true, true>}};
+  kRuns[s.SH - 1][function ? 2 : limited ? 1 : 0](piece);
   return true;
 }
 

@@ -132,17 +132,20 @@ DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector)
   return tile;
 }
 
+size_t dwconv_padding_bytes(const DwconvCall& call) {
+  return static_cast<size_t>(call.IW * call.weights->shape.C + 63) / 64 * 64;
+}
+
 size_t dwconv_scratch_bytes(const DwconvCall& call) {
-  // A pointer to each tap, or a row of padding.
+  // A pointer to each tap.
   const auto& shape = call.weights->shape;
-  auto most = std::max(static_cast<size_t>(shape.KH * shape.KW) * sizeof(const uint8_t*),
-                       static_cast<size_t>(call.IW * shape.C));
+  auto most = static_cast<size_t>(shape.KH * shape.KW) * sizeof(const uint8_t*);
   for (int64_t rows = 1; rows <= 2; ++rows) {
     const auto tile = dwconv_tile(call, rows, kMostTapVector);
     // A narrower vector may take a longer tile of the same bytes and a column.
     most = std::max(most, static_cast<size_t>(2 * tile.tap_bytes + tile.weight_bytes + kTapBytes));
   }
-  return most;
+  return dwconv_padding_bytes(call) + most;
 }
 
 void dwconv(const DwconvCall& call, DwconvFunction* function) {

@@ -88,7 +88,7 @@ CPUACCEL_DWCONV_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<DwconvFunction>> dwconv_kernels();
 
-// What one row function needs, in bytes: the interleaved taps of a tile and a block's weights, or a
+// What one row function needs, in bytes: the interleaved taps of a tile, a block's weights and a
 // row of padding.
 size_t dwconv_scratch_bytes(const DwconvCall& call);
 

@@ -100,6 +100,40 @@ struct LaneResults {
   }
 };
 
+// ConvDst of the sums of vectors 2 * half and 2 * half + 1, but for the bounds, as 16 bits.
+template <int kPixels, bool kFunction>
+CPUACCEL_INLINE void lane_words(const LaneResults& results, const ConvDst& dst, int half,
+                                __m512i zero_point, const __m512i (*acc)[kPixels], __m512i* words) {
+  using V = Avx512VnniDot4;
+  __m512 reals[2][kPixels];
+  CPUACCEL_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const int j = 2 * half + i;
+    CPUACCEL_UNROLL
+    for (int p = 0; p < kPixels; ++p) {
+      reals[i][p] = V::to_real(acc[i][p], results.scale[j], results.bias[j]);
+    }
+  }
+  if constexpr (kFunction) {
+    apply_function<V::Floats, 2 * kPixels>(dst, reals[0]);
+  }
+  CPUACCEL_UNROLL
+  for (int p = 0; p < kPixels; ++p) {
+    words[p] = _mm512_adds_epi16(
+        _mm512_packs_epi32(_mm512_cvtps_epi32(reals[0][p]), _mm512_cvtps_epi32(reals[1][p])),
+        zero_point);
+  }
+}
+
+template <bool kLimited>
+CPUACCEL_INLINE __m512i lane_bytes(__m512i low, __m512i high, const Avx512VnniDot4::Quantizer& q) {
+  const __m512i bytes = _mm512_packus_epi16(low, high);
+  if constexpr (!kLimited) {
+    return bytes;
+  }
+  return _mm512_xor_si512(_mm512_min_epu8(_mm512_max_epu8(bytes, q.low), q.high), q.flip);
+}
+
 // How a quad of source rows, or the results of a pixel, go between memory and vectors: a group's
 // bytes each from an address of their own.
 template <int kGroups>
@@ -138,6 +172,48 @@ CPUACCEL_INLINE void store_groups(uint8_t* const* rows, int64_t offset, __m512i 
   }
 }
 
+// What a call of the row function is to do.
+struct LanePiece {
+  const DwconvCall& call;
+  int64_t n, oh, rows;
+  const uint8_t* padding;  // a row of it, as long as the source's
+};
+
+// kRows rows of results for each group, and the rows of the source that they read.
+template <int kStride, int kSrcRows, int kRows, int kGroups>
+struct LaneRows {
+  const uint8_t* src[kSrcRows][kGroups];
+  uint8_t* dst[kRows][kGroups];
+
+  static int64_t units(const LanePiece& piece) { return (piece.rows + kRows - 1) / kRows; }
+
+  // Units of kRows from `unit` on, of channels from c on.
+  CPUACCEL_INLINE LaneRows(const LanePiece& piece, int64_t unit, int64_t c) {
+    const DwconvCall& call = piece.call;
+    const DwconvShape& shape = call.weights->shape;
+    const int64_t last = units(piece) - 1;
+    CPUACCEL_UNROLL
+    for (int64_t g = 0; g < kGroups; ++g) {
+      // Groups past the end do the last one's work again.
+      const int64_t row = (unit + g < last ? unit + g : last) * kRows;
+      CPUACCEL_UNROLL
+      for (int64_t r = 0; r < kSrcRows; ++r) {
+        const int64_t ih = (piece.oh + row) * kStride - shape.PH + r;
+        src[r][g] = ih < 0 || ih >= call.IH
+                        ? piece.padding
+                        : call.src + (piece.n * call.IH + ih) * call.IW * shape.C + c;
+      }
+      CPUACCEL_UNROLL
+      for (int64_t r = 0; r < kRows; ++r) {
+        // A row that does not exist goes where the one before it is stored afterwards.
+        const int64_t to = piece.oh + (row + r < piece.rows ? row + r : row);
+        dst[r][g] =
+            static_cast<uint8_t*>(call.dst.data) + (piece.n * call.OH + to) * call.OW * shape.C + c;
+      }
+    }
+  }
+};
+
 // Channels that are run over together at c, of `left`. Where fewer than 64, 32 or 16 are left, the
 // last so many of all channels are, some of them a second time: nothing needs masks then.
 CPUACCEL_INLINE int64_t lane_groups(int64_t C, int64_t left) {
@@ -145,6 +221,23 @@ CPUACCEL_INLINE int64_t lane_groups(int64_t C, int64_t left) {
     return 1;
   }
   return C >= 32 && left > 16 ? 2 : 4;
+}
+
+// run.operator()<groups>(c) until all channels have had their turn.
+template <typename Run>
+CPUACCEL_INLINE void run_lanes(int64_t C, const Run& run) {
+  for (int64_t c = 0; c < C;) {
+    const int64_t groups = lane_groups(C, C - c), width = Avx512VnniDot4::kBytes / groups;
+    const int64_t first = c < C - width ? c : C - width;
+    if (groups == 1) {
+      run.template operator()<1>(first);
+    } else if (groups == 2) {
+      run.template operator()<2>(first);
+    } else {
+      run.template operator()<4>(first);
+    }
+    c = first + width;
+  }
 }
 
 }  // namespace
