@@ -81,7 +81,6 @@ struct DwconvColumns {
   }
 
   void row(const Channels& channels, const Rows& of) const {
-    const V::Quantizer quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip());
     const __m512i zero_point = V::set1_u8(static_cast<uint8_t>(call.src_zero_point));
     __m512i taps[kKept + kNew][kLaneVectors];
     const int64_t C = call.weights->shape.C;
@@ -104,7 +103,7 @@ struct DwconvColumns {
       }
       // Likewise a column that does not exist.
       const int64_t second = left > 1 ? C : 0;
-      results(channels, of, to, second, taps, quantizer);
+      results(channels, of, to, second, taps);
       CPUACCEL_UNROLL
       for (int k = 0; k < kKept; ++k) {
         CPUACCEL_UNROLL
@@ -142,20 +141,18 @@ struct DwconvColumns {
   }
 
   CPUACCEL_INLINE void results(const Channels& channels, const Rows& of, int64_t offset,
-                               int64_t second, const __m512i (*taps)[kLaneVectors],
-                               const V::Quantizer& q) const {
+                               int64_t second, const __m512i (*taps)[kLaneVectors]) const {
     __m512i words[2][kPixels];
     CPUACCEL_UNROLL
     for (int half = 0; half < 2; ++half) {
       __m512i acc[2][kPixels];
       sums(channels, 2 * half, taps, acc);
-      lane_words<kPixels, kFunction>(channels.results, call.dst, half, q.zero_point, acc,
-                                     words[half]);
+      lane_words<kPixels, kFunction>(channels.results, call.dst, half, acc, words[half]);
     }
     CPUACCEL_UNROLL
     for (int p = kPixels - 1; p >= 0; --p) {
       store_groups<kGroups>(of.dst[p / kResults], offset + p % kResults * second,
-                            lane_bytes<kLimited>(words[0][p], words[1][p], q));
+                            lane_bytes<kLimited>(channels.results, words[0][p], words[1][p]));
     }
   }
 };

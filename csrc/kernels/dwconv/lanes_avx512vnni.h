@@ -59,15 +59,17 @@ template <int kGroups>
 CPUACCEL_INLINE void load_weight_lanes(const DwconvWeights& weights, int64_t c, int64_t quad,
                                        int64_t kw, __m512i* ordered) {
   constexpr int kRuns = kLaneVectors / kGroups;
-  const int64_t at = (quad * weights.shape.KW + kw) * kDwconvBlock * 4;
+  const int64_t tap_bytes = kDwconvBlock * 4;
+  const int64_t block_bytes = weights.quads() * weights.shape.KW * tap_bytes;
+  const int8_t* blocks = weights.block(0) + (quad * weights.shape.KW + kw) * tap_bytes;
   const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i picks = _mm512_add_epi32(count, _mm512_set1_epi32(static_cast<int>(c % 16)));
   __m512i runs[kRuns];
   CPUACCEL_UNROLL
   for (int64_t l = 0; l < kRuns; ++l) {
-    const int64_t first = c + l * kDwconvBlock;
-    const __m512i low = _mm512_loadu_si512(weights.block(first) + at);
-    const __m512i high = _mm512_loadu_si512(weights.block(first + kDwconvBlock - 1) + at);
+    const int64_t first = c + l * kDwconvBlock, last = first + kDwconvBlock - 1;
+    const __m512i low = _mm512_loadu_si512(blocks + first / kDwconvBlock * block_bytes);
+    const __m512i high = _mm512_loadu_si512(blocks + last / kDwconvBlock * block_bytes);
     runs[l] = _mm512_permutex2var_epi32(low, picks, high);
   }
   order_lanes<kGroups>(runs, ordered);
@@ -77,9 +79,16 @@ CPUACCEL_INLINE void load_weight_lanes(const DwconvWeights& weights, int64_t c, 
 struct LaneResults {
   __m512i start[kLaneVectors];  // -src_zero_point * sum of weights
   __m512 scale[kLaneVectors], bias[kLaneVectors];
+  __m512i zero_point, low, high, flip;
 
   template <int kGroups>
   CPUACCEL_INLINE void load(const DwconvCall& call, int64_t c) {
+    const Avx512VnniDot4::Quantizer all(call.dst.zero_point, call.dst.min, call.dst.max,
+                                        call.dst.flip());
+    zero_point = all.zero_point;
+    low = all.low;
+    high = all.high;
+    flip = all.flip;
     __m512i lanes[kLaneVectors];
     load_lanes<kGroups>(call.weights->sums() + c, lanes);
     const __m512i minus = _mm512_set1_epi32(-call.src_zero_point);
@@ -103,7 +112,7 @@ struct LaneResults {
 // ConvDst of the sums of vectors 2 * half and 2 * half + 1, but for the bounds, as 16 bits.
 template <int kPixels, bool kFunction>
 CPUACCEL_INLINE void lane_words(const LaneResults& results, const ConvDst& dst, int half,
-                                __m512i zero_point, const __m512i (*acc)[kPixels], __m512i* words) {
+                                const __m512i (*acc)[kPixels], __m512i* words) {
   using V = Avx512VnniDot4;
   __m512 reals[2][kPixels];
   CPUACCEL_UNROLL
@@ -121,17 +130,18 @@ CPUACCEL_INLINE void lane_words(const LaneResults& results, const ConvDst& dst, 
   for (int p = 0; p < kPixels; ++p) {
     words[p] = _mm512_adds_epi16(
         _mm512_packs_epi32(_mm512_cvtps_epi32(reals[0][p]), _mm512_cvtps_epi32(reals[1][p])),
-        zero_point);
+        results.zero_point);
   }
 }
 
 template <bool kLimited>
-CPUACCEL_INLINE __m512i lane_bytes(__m512i low, __m512i high, const Avx512VnniDot4::Quantizer& q) {
+CPUACCEL_INLINE __m512i lane_bytes(const LaneResults& results, __m512i low, __m512i high) {
   const __m512i bytes = _mm512_packus_epi16(low, high);
   if constexpr (!kLimited) {
     return bytes;
   }
-  return _mm512_xor_si512(_mm512_min_epu8(_mm512_max_epu8(bytes, q.low), q.high), q.flip);
+  const __m512i limited = _mm512_min_epu8(_mm512_max_epu8(bytes, results.low), results.high);
+  return _mm512_xor_si512(limited, results.flip);
 }
 
 // How a quad of source rows, or the results of a pixel, go between memory and vectors: a group's

@@ -97,24 +97,23 @@ struct DwconvTall {
   }
 
   void row(const LaneResults& results, const Rows& of, int64_t ow, int64_t outputs) const {
-    const V::Quantizer quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip());
     const __m512i* columns = taps;
     int64_t offset = ow * shape.C;
     int64_t left = outputs;
     for (; left > 2; left -= kMostResults) {
-      some<4>(results, of, columns, offset, left, quantizer);
+      some<4>(results, of, columns, offset, left);
       columns += kMostResults * kStride * kColumn;
       offset += kMostResults * shape.C;
     }
     if (left > 0) {
-      some<2>(results, of, columns, offset, left, quantizer);
+      some<2>(results, of, columns, offset, left);
     }
   }
 
   // Of kResults side by side those from `left` on are the last one once more, stored before it.
   template <int kResults>
   CPUACCEL_INLINE void some(const LaneResults& results, const Rows& of, const __m512i* columns,
-                            int64_t offset, int64_t left, const V::Quantizer& q) const {
+                            int64_t offset, int64_t left) const {
     constexpr int kPixels = kRows * kResults;
     int64_t column[kResults], to[kResults];
     CPUACCEL_UNROLL
@@ -123,17 +122,19 @@ struct DwconvTall {
       column[k] = at * kStride * kColumn;
       to[k] = offset + at * shape.C;
     }
-    __m512i words[2][kPixels];
-    CPUACCEL_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      __m512i acc[2][kPixels];
-      sums<kResults>(results, 2 * half, columns, column, acc);
-      lane_words<kPixels, kFunction>(results, call.dst, half, q.zero_point, acc, words[half]);
-    }
+    // The first half's wait in memory: with them sums would not all have a register.
+    alignas(64) __m512i first[kPixels];
+    __m512i second[kPixels], acc[2][kPixels];
+    sums<kResults>(results, 0, columns, column, acc);
+    lane_words<kPixels, kFunction>(results, call.dst, 0, acc, first);
+    asm volatile("" : : "r"(first) : "memory");
+    sums<kResults>(results, 2, columns, column, acc);
+    asm volatile("" : : "r"(first) : "memory");
+    lane_words<kPixels, kFunction>(results, call.dst, 1, acc, second);
     CPUACCEL_UNROLL
     for (int p = kPixels - 1; p >= 0; --p) {
       store_groups<kGroups>(of.dst[p / kResults], to[p % kResults],
-                            lane_bytes<true>(words[0][p], words[1][p], q));
+                            lane_bytes<true>(results, first[p], second[p]));
     }
   }
 
@@ -172,6 +173,8 @@ struct DwconvTall {
       }
       w += kQuads * kRows * kLaneVectors;
       from += kColumn;
+      // The compiler would keep taps for the next kw in registers, and sums in memory.
+      asm("" : "+r"(from));
     }
   }
 };
