@@ -8,6 +8,7 @@
 #include "conv_case.h"
 #include "kernel_rows.h"
 #include "kernels/dwconv/dwconv.h"
+#include "threads.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -210,6 +211,20 @@ TEST_P(DwconvTest, SameBytesAsRefForEveryWidth) {
             compare_with_ref(c, GetParam().function, {}, random);
           }
         }
+      }
+    }
+  }
+}
+
+TEST_P(DwconvTest, SameBytesAsRefOnThreads) {
+  const Threads threads(3);
+  std::mt19937 random(14);
+  for (const int64_t C : {48, 80, 144}) {
+    for (const int64_t K : {3, 5, 7}) {
+      for (const int64_t S : {1, 2}) {
+        SCOPED_TRACE(testing::Message() << "C" << C << " K" << K << " S" << S);
+        compare_with_ref({{C, K, K, S, S, K / 2, K / 2, 1, 1}, 1, 61, 43, 99}, GetParam().function,
+                         {}, random);
       }
     }
   }

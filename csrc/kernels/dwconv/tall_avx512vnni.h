@@ -1,4 +1,4 @@
-// Kernels of four to eight rows, two quads, at stride 1 and 2: their taps are too many for
+// Kernels of four to seven rows, two quads, at stride 1 and 2: their taps are too many for
 // registers, so a tile's columns are unpacked to scratch memory first. Rows of results share them
 // by twos.
 //
