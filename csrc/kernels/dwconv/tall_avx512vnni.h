@@ -173,8 +173,6 @@ struct DwconvTall {
       }
       w += kQuads * kRows * kLaneVectors;
       from += kColumn;
-      // The compiler would keep taps for the next kw in registers, and sums in memory.
-      asm("" : "+r"(from));
     }
   }
 };
