@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -49,9 +50,28 @@ struct Data {
   kernels::DwconvCall call;
 };
 
-// All of the loop as vector instructions, and all of them at the rate at which the peak's loop runs
-// its own (two for 4 * lanes / 2 multiply-adds without VNNI, one for 4 * lanes with it). Loads and
-// stores are not in it: they go through other ports. For each vector of results:
+// AVX512-VNNI (columns_avx512vnni.h, tall_avx512vnni.h). For each vector of results:
+//   multiply     KW * quads, and one that scales
+//   requantise   2 converts; for four of them 2 packs, 2 adds, 1 pack; tall: min, max, flip
+// and 8 unpacks for a quad of a column of four vectors of channels, which two rows of results share
+// if that takes no more quads. A core with two units that multiply has up to two more for the rest,
+// so the bound is what the multiplications take or, if more, half of what all would take there.
+double lanes_bound(const Shape& s, double multiply_rate) {
+  const int64_t O = (s.size - 1) / s.S + 1;
+  const bool tall = s.K > 3;
+  const int64_t rows = s.S == 1 || tall ? 2 : 1;
+  const double quads = tall ? 2 : 1;
+  const auto vectors = static_cast<double>(O * O * s.C) / 16;
+  const double multiply = static_cast<double>(s.K) * quads + 1;
+  const double requantise = 2 + (tall ? 8.0 : 5.0) / 4;
+  const double unpack = static_cast<double>(s.S) / static_cast<double>(rows) * quads * 8 / 4;
+  return vectors * std::max(multiply, (multiply + requantise + unpack) / 2) / multiply_rate;
+}
+
+// The other rows: all of the loop as vector instructions, and all of them at the rate at which the
+// peak's loop runs its own (two for 4 * lanes / 2 multiply-adds without VNNI, one for 4 * lanes
+// with it). Loads and stores are not in it: they go through other ports. For each vector of
+// results:
 //   multiply     KW * quads * parts * (multiply, add), or KW * quads with VNNI
 //   requantise   convert, scale, convert; for four of them 2 packs, 2 adds, 1 pack, min, max, flip,
 //                order, 1 extraction
@@ -62,11 +82,14 @@ struct Data {
 // of taps, two instructions multiply and add and one unpacks; and half an instruction widens each
 // tap, of which four results at stride 1 have K * (K + 3) together.
 double bound(const Shape& s, const Peaks& peaks, Isa isa) {
-  const bool vnni = isa == Isa::avx_vnni || isa == Isa::avx512_vnni;
-  const double lanes = isa == Isa::avx512_vnni ? 16 : 8;
+  const bool vnni = isa == Isa::avx_vnni;
+  constexpr double lanes = 8;
   const double peak = peaks.operations(Rate::int8, isa);
   if (isa == Isa::ref || peak <= 0) {
     return 0.0;
+  }
+  if (isa == Isa::avx512_vnni) {
+    return lanes_bound(s, peak / 64);
   }
   const int64_t O = (s.size - 1) / s.S + 1;
   const int64_t rows = s.S == 1 ? 2 : 1;

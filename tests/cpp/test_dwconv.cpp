@@ -8,6 +8,7 @@
 #include "conv_case.h"
 #include "kernel_rows.h"
 #include "kernels/dwconv/dwconv.h"
+#include "threads.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -125,6 +126,128 @@ TEST_P(DwconvTest, RandomShapes) {
                  << s.KW << " S" << s.SH << "x" << s.SW << " P" << s.PH << "x" << s.PW << " D"
                  << s.DH << "x" << s.DW << " zp " << c.src_zero_point);
     check(c, GetParam().function, static_cast<DstType>(i % 3), random);
+  }
+}
+
+// A result's destination with nothing between the sums and their rounding.
+struct Plain {
+  DstType type = DstType::u8;
+  int32_t zero_point = 120;
+  uint8_t min = 0, max = 255;
+};
+
+// The row's bytes are those of `ref`, inside of the destination and around it.
+void compare_with_ref(const Case& c, DwconvFunction* function, const Plain& plain,
+                      std::mt19937& random) {
+  const auto& s = c.shape;
+  // Blocks of their own size, so that a sanitizer sees what is read past them.
+  const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.C);
+  const auto packed = dwconv_pack(s, random_bytes<int8_t>(random, s.C * s.KH * s.KW).data());
+  std::uniform_real_distribution<float> scale(0.0005f, 0.003f), offset(-40.0f, 40.0f);
+  std::vector<float> scales, bias;
+  for (int64_t i = 0; i < s.C; ++i) {
+    scales.push_back(scale(random));
+    bias.push_back(offset(random));
+  }
+  constexpr int64_t kGuard = 70;
+  const int64_t count = c.N * c.OH() * c.OW() * s.C;
+  const auto run = [&](DwconvFunction* row) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(count + 2 * kGuard), 0xa5);
+    DwconvCall call;
+    call.weights = &packed;
+    call.N = c.N;
+    call.IH = c.IH;
+    call.IW = c.IW;
+    call.OH = c.OH();
+    call.OW = c.OW();
+    call.src = src.data();
+    call.src_zero_point = c.src_zero_point;
+    call.dst.data = bytes.data() + kGuard;
+    call.dst.type = plain.type;
+    call.dst.scales = scales.data();
+    call.dst.bias = bias.data();
+    call.dst.zero_point = plain.zero_point;
+    call.dst.min = plain.min;
+    call.dst.max = plain.max;
+    // Adds one to what is finished: once for each, whatever was computed twice.
+    call.epilogue.run = [](const void* /*context*/, uint8_t* dst, int64_t from, int64_t number) {
+      for (int64_t i = from; i < from + number; ++i) {
+        dst[i] = static_cast<uint8_t>(dst[i] + 1);
+      }
+    };
+    dwconv(call, row);
+    return bytes;
+  };
+  ASSERT_EQ(run(function), run(dwconv_kernels().back().function));
+}
+
+TEST_P(DwconvTest, SameBytesAsRefForEveryChannelCount) {
+  std::mt19937 random(11);
+  for (int64_t C = 1; C <= 200; ++C) {
+    for (const int64_t K : {3, 5, 7}) {
+      const int64_t S = 1 + (C + K / 2) % 2;
+      SCOPED_TRACE(testing::Message() << "C" << C << " K" << K << " S" << S);
+      compare_with_ref({{C, K, K, S, S, K / 2, K / 2, 1, 1}, 2, 7, 6, 7}, GetParam().function, {},
+                       random);
+    }
+  }
+}
+
+TEST_P(DwconvTest, SameBytesAsRefForEveryWidth) {
+  std::mt19937 random(12);
+  for (const int64_t C : {15, 16, 17, 32, 33, 58, 64, 72, 144}) {
+    for (const int64_t K : {3, 5, 7}) {
+      for (const int64_t S : {1, 2}) {
+        for (const int64_t P : {0, 1, 2, 3}) {
+          for (int64_t size = 1; size <= 9; ++size) {
+            // Different heights for the same width, among them several groups of rows.
+            const int64_t height = (size * 7 + C) % 21 + 1;
+            const Case c{{C, K, K, S, S, P, P, 1, 1}, 1, height, size, 131};
+            if (c.OH() < 1 || c.OW() < 1) {
+              continue;
+            }
+            SCOPED_TRACE(testing::Message() << "C" << C << " K" << K << " S" << S << " P" << P
+                                            << " " << height << "x" << size);
+            compare_with_ref(c, GetParam().function, {}, random);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DwconvTest, SameBytesAsRefOnThreads) {
+  const Threads threads(3);
+  std::mt19937 random(14);
+  for (const int64_t C : {48, 80, 144}) {
+    for (const int64_t K : {3, 5, 7}) {
+      for (const int64_t S : {1, 2}) {
+        SCOPED_TRACE(testing::Message() << "C" << C << " K" << K << " S" << S);
+        compare_with_ref({{C, K, K, S, S, K / 2, K / 2, 1, 1}, 1, 61, 43, 99}, GetParam().function,
+                         {}, random);
+      }
+    }
+  }
+}
+
+TEST_P(DwconvTest, SameBytesAsRefForTypesAndLimits) {
+  std::mt19937 random(13);
+  constexpr Plain kPlains[] = {{DstType::u8, 0, 0, 255},     {DstType::u8, 255, 0, 255},
+                               {DstType::u8, 120, 120, 255}, {DstType::u8, 10, 10, 90},
+                               {DstType::u8, 10, 0, 90},     {DstType::s8, 128, 0, 255},
+                               {DstType::s8, 100, 100, 160}};
+  for (const Plain& plain : kPlains) {
+    for (const int64_t C : {24, 40, 80, 200}) {
+      for (const int64_t K : {3, 5, 7}) {
+        for (const int64_t S : {1, 2}) {
+          SCOPED_TRACE(testing::Message()
+                       << "type " << static_cast<int>(plain.type) << " zp " << plain.zero_point
+                       << " C" << C << " K" << K << " S" << S);
+          compare_with_ref({{C, K, K, S, S, K / 2, K / 2, 1, 1}, 1, 11, 14, 3}, GetParam().function,
+                           plain, random);
+        }
+      }
+    }
   }
 }
 

@@ -132,6 +132,10 @@ DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector)
   return tile;
 }
 
+size_t dwconv_padding_bytes(const DwconvCall& call) {
+  return static_cast<size_t>(call.IW * call.weights->shape.C + 63) / 64 * 64;
+}
+
 size_t dwconv_scratch_bytes(const DwconvCall& call) {
   // A pointer to each tap.
   const auto& shape = call.weights->shape;
@@ -141,7 +145,7 @@ size_t dwconv_scratch_bytes(const DwconvCall& call) {
     // A narrower vector may take a longer tile of the same bytes and a column.
     most = std::max(most, static_cast<size_t>(2 * tile.tap_bytes + tile.weight_bytes + kTapBytes));
   }
-  return most;
+  return dwconv_padding_bytes(call) + most;
 }
 
 void dwconv(const DwconvCall& call, DwconvFunction* function) {

@@ -88,7 +88,8 @@ CPUACCEL_DWCONV_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<DwconvFunction>> dwconv_kernels();
 
-// What one row function needs, in bytes: the interleaved taps of a tile and a block's weights.
+// What one row function needs, in bytes: the interleaved taps of a tile, a block's weights and a
+// row of padding.
 size_t dwconv_scratch_bytes(const DwconvCall& call);
 
 // All of it, by the best usable row (or `function`) on all of torch's threads.

@@ -1,6 +1,7 @@
 // How dwconv cuts its work: which results share interleaved taps, and how many fit the L1 cache.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/dwconv/dwconv.h"
@@ -20,5 +21,8 @@ bool dwconv_pairs_rows(const DwconvShape& shape);
 
 // tap_vector: bytes in which one vector of interleaved taps is kept.
 DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector);
+
+// A row of padding as long as the source's, up to the next cache line.
+size_t dwconv_padding_bytes(const DwconvCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -1,11 +1,36 @@
+#include <cstring>
+
 #include "kernels/dot4/avx512vnni.h"
+#include "kernels/dwconv/columns_avx512vnni.h"
 #include "kernels/dwconv/impl.h"
+#include "kernels/dwconv/tall_avx512vnni.h"
 
 namespace cpuaccel::kernels {
+namespace {
+
+bool dwconv_lanes(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, void* scratch) {
+  const DwconvShape& shape = call.weights->shape;
+  if (shape.C < kDwconvBlock || call.dst.type == DstType::f32) {
+    return false;
+  }
+  auto* padding = static_cast<std::byte*>(scratch);
+  const size_t padding_bytes = dwconv_padding_bytes(call);
+  const LanePiece piece{call, n, oh, rows, reinterpret_cast<const uint8_t*>(padding)};
+  // Two quads of rows from each row of results are the most that is read.
+  const int64_t first = oh * shape.SH - shape.PH, last = first + (rows - 1) * shape.SH + 7;
+  if (first < 0 || last >= call.IH) {
+    std::memset(padding, call.src_zero_point, padding_bytes);
+  }
+  return dwconv_columns(piece) || dwconv_tall(piece, padding + padding_bytes);
+}
+
+}  // namespace
 
 void dwconv_x86_avx512vnni(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows,
                            void* scratch) {
-  dwconv_rows<Avx512VnniDot4>(call, n, oh, rows, scratch);
+  if (!dwconv_lanes(call, n, oh, rows, scratch)) {
+    dwconv_rows<Avx512VnniDot4>(call, n, oh, rows, scratch);
+  }
 }
 
 }  // namespace cpuaccel::kernels
