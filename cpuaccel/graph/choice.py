@@ -127,6 +127,8 @@ def choose(facts: Facts) -> Choice:
         return fixed
     if _eager.get() and family in _FUSED_IN_EAGER:
         return Choice(facts.place != "alone", f"{family} {facts.place}: torch runs it op by op")
+    if _eager.get() and family == "product" and facts.M == 1 and facts.place == "chain":
+        return Choice(True, "product of one row in a chain: the kernel that torch would call")
     row = choice_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
     if row is None and family == "attention" and facts.place != "alone":
         return Choice(True, f"attention {facts.place}: no slower than torch's, which parts a plan")

@@ -11,6 +11,7 @@
 #include "graph/arena.h"
 #include "graph/build.h"
 #include "graph/facts.h"
+#include "graph/few_rows_step.h"
 #include "graph/layer.h"
 #include "graph/layer_step.h"
 #include "graph/names.h"
@@ -57,7 +58,8 @@ class CompiledProgram::Builder : public Building {
     if (!partition.operations[0].kind) {
       const auto& operation = partition.operations[0];
       find_own(operation.name)(*this, program_, operation);
-    } else if (const auto layer = as_layer(partition); !layer || !add_layer(*this, *layer)) {
+    } else if (const auto layer = as_layer(partition);
+               !layer || !(add_few_rows(*this, *layer) || add_layer(*this, *layer))) {
       steps_.resize(before);
       add_partition(*this, program_, partition);
     }

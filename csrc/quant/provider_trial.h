@@ -12,7 +12,8 @@ namespace cpuaccel::quant {
 struct ProviderTrial {
   Choice choice;
   double seconds = 0;
-  // Its results are those of the first provider but for rounding: a quantum, of one in a thousand.
+  // Its results are those of the first provider: the same bytes, so that a plan computes what eager
+  // mode does; floats but for rounding. oneDNN rounds one in 50,000 another way than the others.
   bool agrees = true;
 };
 

@@ -174,7 +174,7 @@ CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::
 // the other, and asked for before. Of numbers of bf16 in memory, 768 a column, that brings 46 of
 // the 47 GB/s that a core of Zen 5 reads; 29 with four columns at a time, and 40 with a loop for
 // each of four: the CPU's own prefetching goes by the address of the instruction that loads.
-template <typename V, typename E>
+template <typename V, typename E, int kSums>
 void dot_in_turn(const DotCall& call, int64_t row) {
   constexpr int64_t kAhead = 8192;
   constexpr int kTogether = 4;
@@ -186,9 +186,9 @@ void dot_in_turn(const DotCall& call, int64_t row) {
     typename V::Vector sums[kTogether];
 #pragma GCC unroll 1
     for (int j = 0; j < kTogether; ++j) {
-      sums[j] = column + j < call.n ? dot_column<V, E, V::DotTiles::kInTurn>(
-                                          a, b + (column + j) * call.b_stride, call.k, ahead)
-                                    : V::zero();
+      sums[j] = column + j < call.n
+                    ? dot_column<V, E, kSums>(a, b + (column + j) * call.b_stride, call.k, ahead)
+                    : V::zero();
     }
     alignas(16) float results[kTogether];
     V::store_sums(results, sums[0], sums[1], sums[2], sums[3]);
@@ -202,9 +202,12 @@ void dot_in_turn(const DotCall& call, int64_t row) {
 template <typename V, typename E, int kRows>
 void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
   if constexpr (kRows == 1 && V::DotTiles::kInTurn > 0) {
-    constexpr int64_t kLong = 2 * V::DotTiles::kInTurn * V::kLanes;
-    if (call.k >= kLong) {
-      return dot_in_turn<V, E>(call, row);
+    constexpr int kLong = V::DotTiles::kInTurn, kShort = kLong / 2;
+    if (call.k >= 2 * kLong * V::kLanes) {
+      return dot_in_turn<V, E, kLong>(call, row);
+    }
+    if (call.k >= kShort * V::kLanes) {
+      return dot_in_turn<V, E, kShort>(call, row);
     }
   }
   constexpr int kColumns = V::DotTiles::template kColumns<kRows>;

@@ -77,11 +77,90 @@ void rows_of(const RowsCall& call) {
   }
 }
 
+// One row of A and few columns: sums stay in registers, and rows of B are read as they lie, one
+// after the other (see dot.h).
+template <typename V, typename E, int kVectors>
+void narrow_rows(const RowsCall& call) {
+  using Vector = typename V::Vector;
+  constexpr int64_t kAhead = 8192 / sizeof(typename E::Element);
+  constexpr int kSets = kVectors <= 4 ? 2 : 1;  // enough sums to hide the latency
+  constexpr int kLast = kVectors - 1;
+  const int64_t ahead = (kAhead / call.n + 1) * call.b_stride;
+  const auto mask = V::mask(call.n - kLast * V::kLanes);
+  const int64_t in_last = call.n - kLast * V::kLanes;
+  Vector sums[kSets][kVectors];
+  CPUACCEL_UNROLL
+  for (int s = 0; s < kSets; ++s) {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      sums[s][j] = V::zero();
+    }
+  }
+  const auto* b = static_cast<const typename E::Element*>(call.b);
+  const auto add = [&](int64_t k, Vector* to) __attribute__((always_inline)) {
+    const Vector a = V::set1(call.alpha * call.a[k]);
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      const auto* from = b + j * V::kLanes;
+      if (j * V::kLanes * sizeof(*from) % 64 == 0) {
+        __builtin_prefetch(from + ahead);
+      }
+      V::accumulate(to[j], a, j < kLast ? E::load(from) : E::load(from, in_last));
+    }
+    b += call.b_stride;
+  };
+  int64_t k = 0;
+  for (; k + kSets <= call.k; k += kSets) {
+    CPUACCEL_UNROLL
+    for (int s = 0; s < kSets; ++s) {
+      add(k + s, sums[s]);
+    }
+  }
+  for (; k < call.k; ++k) {
+    add(k, sums[0]);
+  }
+  CPUACCEL_UNROLL
+  for (int j = 0; j < kVectors; ++j) {
+    float* const c = call.c + j * V::kLanes;
+    const Vector sum = kSets == 2 ? V::add(sums[0][j], sums[kSets - 1][j]) : sums[0][j];
+    if (j < kLast) {
+      V::store(c, V::add(V::load(c), sum));
+    } else {
+      V::store(c, V::add(V::load(c, mask), sum), mask);
+    }
+  }
+}
+
+// Whether it was called, with as many vectors as there are.
+template <typename V, typename E, int kVectors>
+bool has_narrow_rows(const RowsCall& call) {
+  if constexpr (kVectors > 0) {
+    if (call.n > (kVectors - 1) * V::kLanes) {
+      narrow_rows<V, E, kVectors>(call);
+      return true;
+    }
+    return has_narrow_rows<V, E, kVectors - 1>(call);
+  } else {
+    return false;
+  }
+}
+
+template <typename V, typename E>
+void one_row(const RowsCall& call) {
+  if constexpr (V::DotTiles::kInTurn > 0) {
+    constexpr int kMost = 8;
+    if (call.n <= kMost * V::kLanes && has_narrow_rows<V, E, kMost>(call)) {
+      return;
+    }
+  }
+  rows_of<V, E, 1>(call);
+}
+
 template <typename V, typename E>
 void rows_elements(const RowsCall& call) {
   switch (call.m) {
     case 1:
-      return rows_of<V, E, 1>(call);
+      return one_row<V, E>(call);
     case 2:
       return rows_of<V, E, 2>(call);
     case 3:

@@ -1,0 +1,13 @@
+// Products of few rows with weights: by family gemm, which reads the weights once, where they lie.
+// No primitive, no packed copy, and nothing of it to be watched.
+#pragma once
+
+#include "graph/build.h"
+#include "graph/layer.h"
+
+namespace cpuaccel::graph {
+
+// Adds the step of `layer`, and returns whether there is one.
+bool add_few_rows(Building& building, const Layer& layer);
+
+}  // namespace cpuaccel::graph
