@@ -1,0 +1,89 @@
+// A row of layer_norm, for any vector of floats. Included by ISA files.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/gemm/unroll.h"
+#include "kernels/inline.h"
+#include "kernels/layer_norm/layer_norm.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// `step(i, vector sum)` for vectors, `last(i)` for each number behind them; the sum of all.
+template <typename V, typename Step, typename Last>
+CPUACCEL_INLINE float sum_over(int64_t count, const Step& step, const Last& last) {
+  constexpr int kSums = 4;  // enough to hide the latency of an addition
+  typename V::Vector sums[kSums];
+  CPUACCEL_UNROLL
+  for (int s = 0; s < kSums; ++s) {
+    sums[s] = V::set1(0.0f);
+  }
+  int64_t i = 0;
+  for (; i + kSums * V::kLanes <= count; i += kSums * V::kLanes) {
+    CPUACCEL_UNROLL
+    for (int s = 0; s < kSums; ++s) {
+      sums[s] = step(i + s * V::kLanes, sums[s]);
+    }
+  }
+  for (; i + V::kLanes <= count; i += V::kLanes) {
+    sums[0] = step(i, sums[0]);
+  }
+  alignas(64) float lanes[V::kLanes];
+  V::store(lanes, V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3])));
+  float total = 0.0f;
+  for (int64_t lane = 0; lane < V::kLanes; ++lane) {
+    total += lanes[lane];
+  }
+  for (; i < count; ++i) {
+    total += last(i);
+  }
+  return total;
+}
+
+template <typename V>
+void layer_norm_row(const LayerNormRow& row) {
+  using Vector = typename V::Vector;
+  const auto count = static_cast<float>(row.columns);
+  float* const x = row.x;
+  const float total = sum_over<V>(
+      row.columns,
+      [&](int64_t i, Vector sum) __attribute__((always_inline)) {
+        Vector value = V::load(row.src + i);
+        if (row.addend != nullptr) {
+          value = V::add(value, V::load(row.addend + i));
+        }
+        V::store(x + i, value);
+        return V::add(sum, value);
+      },
+      [&](int64_t i) {
+        return x[i] = row.src[i] + (row.addend != nullptr ? row.addend[i] : 0.0f);
+      });
+  const float mean = total / count;
+  const Vector minus_mean = V::set1(-mean);
+  const float squares = sum_over<V>(
+      row.columns,
+      [&](int64_t i, Vector sum) __attribute__((always_inline)) {
+        const Vector distance = V::add(V::load(x + i), minus_mean);
+        return V::fma(distance, distance, sum);
+      },
+      [&](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+  const float inverse = 1.0f / std::sqrt(squares / count + row.epsilon);
+  const Vector scale = V::set1(inverse), zero = V::set1(0.0f);
+  int64_t i = 0;
+  for (; i + V::kLanes <= row.columns; i += V::kLanes) {
+    Vector value = V::fma(V::add(V::load(x + i), minus_mean), scale, zero);
+    if (row.gamma != nullptr) {
+      value = V::fma(value, V::load(row.gamma + i), V::load(row.beta + i));
+    }
+    V::store(row.dst + i, value);
+  }
+  for (; i < row.columns; ++i) {
+    const float value = (x[i] - mean) * inverse;
+    row.dst[i] = row.gamma != nullptr ? std::fma(value, row.gamma[i], row.beta[i]) : value;
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

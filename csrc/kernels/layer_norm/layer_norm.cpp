@@ -1,0 +1,81 @@
+#include "kernels/layer_norm/layer_norm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/parallel.h"
+#include "base/scratch_pieces.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/kernels.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<LayerNormFunction>{#name, isa, layer_norm_##name},
+constexpr std::array kRows{CPUACCEL_LAYER_NORM_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+// Numbers that are worth a thread: about 10 us.
+constexpr int64_t kGrain = 32768;
+
+template <typename T>
+T* at(T* data, int64_t offset) {
+  return data == nullptr ? nullptr : data + offset;
+}
+
+void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
+                    int64_t end) {
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t offset = r * call.columns;
+    auto* dst = static_cast<float*>(call.dst) + offset;
+    auto* sum = at(static_cast<float*>(call.sum), offset);
+    function({call.columns, static_cast<const float*>(call.src) + offset,
+              at(static_cast<const float*>(call.addend), offset), sum != nullptr ? sum : dst, dst,
+              call.gamma, call.beta, call.epsilon});
+  }
+}
+
+// Widened and rounded by gemm's functions, a row at a time.
+void rows_of_halves(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
+                    int64_t end) {
+  const GemmKernels& halves = first_usable(gemm_kernels()).function();
+  const int64_t columns = call.columns;
+  ScratchPieces memory(ScratchSlot::gemm_a, 3 * ScratchPieces::room<float>(columns));
+  auto* x = memory.take<float>(columns);
+  auto* addend = memory.take<float>(columns);
+  auto* dst = memory.take<float>(columns);
+  const auto load = [&](const uint16_t* from, float* to) {
+    halves.load({from, call.type, 0, 1, 1, columns, to, columns});
+  };
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t offset = r * columns;
+    load(static_cast<const uint16_t*>(call.src) + offset, x);
+    const auto* other = at(static_cast<const uint16_t*>(call.addend), offset);
+    if (other != nullptr) {
+      load(other, addend);
+    }
+    function({columns, x, other != nullptr ? addend : nullptr, x, dst, call.gamma, call.beta,
+              call.epsilon});
+    if (call.sum != nullptr) {
+      halves.store(x, columns, static_cast<uint16_t*>(call.sum) + offset, call.type);
+    }
+    halves.store(dst, columns, static_cast<uint16_t*>(call.dst) + offset, call.type);
+  }
+}
+
+}  // namespace
+
+std::span<const KernelRow<LayerNormFunction>> layer_norm_kernels() { return kRows; }
+
+void layer_norm(const LayerNormCall& call) {
+  layer_norm(call, first_usable(layer_norm_kernels()).function);
+}
+
+void layer_norm(const LayerNormCall& call, LayerNormFunction* function) {
+  const auto rows = call.type == GemmType::f32 ? rows_of_floats : rows_of_halves;
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, call.columns));
+  parallel_for(0, call.rows, grain,
+               [&](int64_t begin, int64_t end) { rows(call, function, begin, end); });
+}
+
+}  // namespace cpuaccel::kernels

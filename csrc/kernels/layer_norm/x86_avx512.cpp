@@ -1,0 +1,8 @@
+#include "kernels/floats/avx512.h"
+#include "kernels/layer_norm/impl.h"
+
+namespace cpuaccel::kernels {
+
+void layer_norm_x86_avx512(const LayerNormRow& row) { layer_norm_row<Floats16>(row); }
+
+}  // namespace cpuaccel::kernels
