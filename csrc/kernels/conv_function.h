@@ -1,6 +1,8 @@
 // ConvFunction of vectors of floats: kernels/floats' V. Included by ISA files.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/conv_dst.h"
 #include "kernels/floats/functions.h"
 #include "kernels/inline.h"
@@ -8,32 +10,38 @@
 namespace cpuaccel::kernels {
 namespace {
 
-template <typename V, int kCount, typename V::Vector (*kFunction)(typename V::Vector)>
-CPUACCEL_INLINE void apply_and_scale(float scale, typename V::Vector* reals) {
-  for (int i = 0; i < kCount; ++i) {
+template <typename V, typename V::Vector (*kFunction)(typename V::Vector)>
+CPUACCEL_INLINE void apply_and_scale(float scale, typename V::Vector* reals, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
     reals[i] = V::multiply(kFunction(reals[i]), V::set1(scale));
   }
 }
 
-// reals[i] = function(reals[i]) * inverse_scale. A call of its own, once for many results, so that
-// loops without a function keep their registers.
-template <typename V, int kCount>
-[[gnu::noinline]] void apply_function(ConvFunction function, float inverse_scale,
-                                      typename V::Vector* reals) {
+// reals[i] = function(reals[i]) * inverse_scale.
+template <typename V>
+CPUACCEL_INLINE void apply_function(ConvFunction function, float inverse_scale,
+                                    typename V::Vector* reals, int64_t count) {
   switch (function) {
     case ConvFunction::none:
       return;
     case ConvFunction::relu:
-      return apply_and_scale<V, kCount, relu<V>>(inverse_scale, reals);
+      return apply_and_scale<V, relu<V>>(inverse_scale, reals, count);
     case ConvFunction::hardswish:
-      return apply_and_scale<V, kCount, hardswish<V>>(inverse_scale, reals);
+      return apply_and_scale<V, hardswish<V>>(inverse_scale, reals, count);
     case ConvFunction::silu:
-      return apply_and_scale<V, kCount, silu<V>>(inverse_scale, reals);
+      return apply_and_scale<V, silu<V>>(inverse_scale, reals, count);
     case ConvFunction::gelu:
-      return apply_and_scale<V, kCount, gelu<V>>(inverse_scale, reals);
+      return apply_and_scale<V, gelu<V>>(inverse_scale, reals, count);
     case ConvFunction::gelu_tanh:
-      return apply_and_scale<V, kCount, gelu_tanh<V>>(inverse_scale, reals);
+      return apply_and_scale<V, gelu_tanh<V>>(inverse_scale, reals, count);
   }
+}
+
+// A call of its own, once for many results, so that loops without a function keep their registers.
+template <typename V, int kCount>
+[[gnu::noinline]] void apply_function(ConvFunction function, float inverse_scale,
+                                      typename V::Vector* reals) {
+  apply_function<V>(function, inverse_scale, reals, kCount);
 }
 
 // The same where there is one, of kCount vectors that live in registers.

@@ -63,6 +63,23 @@ TEST_P(FunctionF32Test, EveryMagnitude) {
   check(GetParam().function, src);
 }
 
+// Where the intervals of piecewise polynomials end is somewhere in here, to a few numbers.
+TEST_P(FunctionF32Test, DenselyWhereFunctionsBend) {
+  std::vector<float> src;
+  for (float value = -6.0f; value < 6.0f; value += 0x1p-14f) {
+    src.push_back(value);
+  }
+  for (int i = 0; i < 20; ++i) {
+    float value = 0.36f * (static_cast<float>(i) + 0.5f) - 0x1p-16f;
+    for (int j = 0; j < 200; ++j) {
+      value = std::nextafter(value, 10.0f);
+      src.push_back(value);
+      src.push_back(-value);
+    }
+  }
+  check(GetParam().function, src);
+}
+
 TEST_P(FunctionF32Test, WhatIsNotFinite) {
   for (const auto& [function, same] : kAll) {
     std::vector<float> values{std::numeric_limits<float>::infinity(), std::nanf(""), 0.0f};

@@ -123,7 +123,8 @@ TEST_P(QconvTest, Linear) {
   }
 }
 
-// Pixels side by side, apart by a stride, and beside padding; panels that end within eight of them.
+// Pixels side by side, apart by a stride within a row and over rows, and beside padding; panels
+// that end within eight of them.
 TEST_P(QconvTest, Pointwise) {
   std::mt19937 random(7);
   for (const int64_t IC : {16, 33, 1030, 2050}) {
@@ -131,9 +132,55 @@ TEST_P(QconvTest, Pointwise) {
       for (const int64_t S : {1, 2}) {
         for (const int64_t P : {0, 1}) {
           SCOPED_TRACE(testing::Message() << IC << "->" << OC << " stride " << S << " pad " << P);
-          check({{IC, OC, 1, 1, 1, S, S, P, P}, 2, 5, 9, 77}, GetParam().function, DstType::u8,
-                random);
+          const auto type = static_cast<DstType>((IC + OC / 8) % 3);
+          check({{IC, OC, 1, 1, 1, S, S, P, P}, 2, 5, 9, 77}, GetParam().function, type, random);
         }
+      }
+    }
+  }
+}
+
+// Tiles of every height and width, whole and in part, with functions, limits and each type of
+// result.
+TEST_P(QconvTest, PointwiseTiles) {
+  std::mt19937 random(13);
+  for (const int64_t M : {2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 17, 49, 64, 66, 71}) {
+    for (const int64_t OC : {8, 16, 21, 32, 48, 64, 75, 96, 112}) {
+      for (const DstType type : {DstType::u8, DstType::s8, DstType::f32}) {
+        for (const int64_t IC : {7, 24}) {
+          SCOPED_TRACE(testing::Message() << M << " rows, " << IC << "->" << OC << ", type "
+                                          << static_cast<int>(type));
+          check({{IC, OC}, M, 1, 1, 77}, GetParam().function, type, random);
+        }
+      }
+    }
+  }
+}
+
+// Rows longer than what is copied, whose ends are whole steps or not.
+TEST_P(QconvTest, LongRows) {
+  std::mt19937 random(14);
+  for (const int64_t IC : {2048, 2052, 3072, 4099}) {
+    for (const int64_t M : {2, 3, 10}) {
+      for (const DstType type : {DstType::u8, DstType::f32}) {
+        SCOPED_TRACE(testing::Message() << M << " rows of " << IC);
+        check({{IC, 24}, M, 1, 1, 77}, GetParam().function, type, random);
+      }
+    }
+  }
+  // Apart by a stride, as far from each other and not.
+  check({{2052, 24, 1, 1, 1, 2, 2}, 1, 1, 9, 77}, GetParam().function, DstType::u8, random);
+  check({{2052, 24, 1, 1, 1, 2, 2}, 1, 3, 5, 77}, GetParam().function, DstType::u8, random);
+}
+
+// Few rows, whose channels are cut into several chunks.
+TEST_P(QconvTest, ChunksOfChannels) {
+  std::mt19937 random(15);
+  for (const int64_t M : {1, 2, 16}) {
+    for (const int64_t OC : {100, 300, 777}) {
+      for (const int64_t IC : {40, 260}) {
+        SCOPED_TRACE(testing::Message() << M << " rows, " << IC << "->" << OC);
+        check({{IC, OC}, M, 1, 1, 77}, GetParam().function, DstType::u8, random);
       }
     }
   }

@@ -24,6 +24,10 @@ struct ExpFloats16 : Floats16 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NGT_UQ), a);
   }
   CPUACCEL_INLINE static Vector scale(Vector a, Vector n) { return _mm512_scalef_ps(a, n); }
+  // table[the lowest four bits of each lane]
+  CPUACCEL_INLINE static Vector pick16(Vector table, Vector lanes) {
+    return _mm512_permutexvar_ps(_mm512_castps_si512(lanes), table);
+  }
 };
 
 }  // namespace

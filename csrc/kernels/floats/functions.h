@@ -1,6 +1,7 @@
 // Functions that follow a product's sums, of vectors of floats. Included by ISA files.
 #pragma once
 
+#include "kernels/floats/gelu_tails.h"
 #include "kernels/floats/silu.h"
 #include "kernels/inline.h"
 
@@ -21,7 +22,7 @@ CPUACCEL_INLINE typename V::Vector hardswish(typename V::Vector x) {
 // max(x, 0) - |x| * (1 - Phi(|x|)), and 1 - Phi(a) = exp(-a^2 / 2) * p(1 / (1 + c * a)) within
 // 7.5e-8: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. From 16 on it is 0.
 template <typename V>
-CPUACCEL_INLINE typename V::Vector gelu(typename V::Vector x) {
+CPUACCEL_INLINE typename V::Vector gelu_by_exp(typename V::Vector x) {
   const auto a = V::min(V::set1(16.0f), V::max(V::negative(x), x));
   const auto t =
       V::divide(V::set1(1.0f), V::fma(a, V::set1(0.3275911f * 0.70710678f), V::set1(1.0f)));
@@ -35,10 +36,28 @@ CPUACCEL_INLINE typename V::Vector gelu(typename V::Vector x) {
 }
 
 template <typename V>
-CPUACCEL_INLINE typename V::Vector gelu_tanh(typename V::Vector x) {
+CPUACCEL_INLINE typename V::Vector gelu_tanh_by_exp(typename V::Vector x) {
   constexpr float kTwice = 1.5957691216f;  // 2 * sqrt(2 / pi)
   const auto cubic = V::fma(V::multiply(x, x), V::set1(0.044715f * kTwice), V::set1(kTwice));
   return V::divide(x, V::add(V::set1(1.0f), exp_negative<V>(V::multiply(x, cubic))));
+}
+
+template <typename V>
+CPUACCEL_INLINE typename V::Vector gelu(typename V::Vector x) {
+  if constexpr (PicksFromSixteen<V>) {
+    return gelu_by_tail<V>(x, kGeluTail);
+  } else {
+    return gelu_by_exp<V>(x);
+  }
+}
+
+template <typename V>
+CPUACCEL_INLINE typename V::Vector gelu_tanh(typename V::Vector x) {
+  if constexpr (PicksFromSixteen<V>) {
+    return gelu_by_tail<V>(x, kGeluTanhTail);
+  } else {
+    return gelu_tanh_by_exp<V>(x);
+  }
 }
 
 }  // namespace

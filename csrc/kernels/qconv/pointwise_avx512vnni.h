@@ -1,16 +1,19 @@
-// One tap and one group: eight pixels by up to three vectors of channels, bytes of a pixel stored
-// together. Included by the ISA source only.
+// One tap and one group: up to eight pixels by up to three vectors of channels, bytes of a pixel
+// stored together. Included by the ISA source only.
 //
 // Sums of few source channels are made in little more time than they take to become bytes, so that
 // counts as well: for 48 results of a pixel three conversions, three fmas, three roundings and one
-// packing.
+// packing. Functions are applied to a tile's real numbers in memory: within the tile they would
+// cost sums their registers.
 #pragma once
 
 #include <immintrin.h>
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
+#include "kernels/conv_function.h"
 #include "kernels/dot4/avx512vnni.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
@@ -19,21 +22,43 @@
 namespace cpuaccel::kernels {
 namespace {
 
-template <bool kLimited>  // to less than all bytes
+// What a tile stores.
+enum class PointwiseResults : uint8_t {
+  bytes,
+  limited_bytes,  // to less than all of them, or flipped
+  reals,
+};
+
+// A bit for each pixel that is not as far from the next one as that from the one behind it.
+CPUACCEL_INLINE uint64_t uneven_pixels(const QconvPanel& panel) {
+  static_assert(kQconvPanel <= 64);
+  const auto* runs = panel.runs;
+  uint64_t bits = 0;
+  for (int64_t i = 0; i + 2 < panel.pixels; ++i) {
+    bits |= uint64_t{runs[i + 1] - runs[i] == runs[i + 2] - runs[i + 1] ? 0u : 1u} << i;
+  }
+  return bits;
+}
+
+template <PointwiseResults kResults>
 struct QconvPointwise {
   using V = Avx512VnniDot4;
-  static constexpr int kPixels = 8;
-  static constexpr int kMostVectors = 3;
+  static constexpr bool kReals = kResults == PointwiseResults::reals;
+  static constexpr bool kLimited = kResults != PointwiseResults::bytes;
+  using Result = std::conditional_t<kReals, float, uint8_t>;
+  static constexpr int kPixels = 8;  // of a tile at most
   static constexpr int64_t kStepBytes = kQconvBlock * 4;
-  static constexpr int64_t kMostBytes = 2048;  // of a pixel
+  static constexpr int64_t kMostBytes = 2048;  // of a pixel that is copied
 
   const QconvCall& call;
   const QconvPanel& panel;
   const QconvWeights& weights = *call.weights;
   int64_t steps = weights.layout.steps;
   int64_t OC = weights.shape.OC;
+  int64_t filled = (OC + V::kLanes - 1) / V::kLanes;
+  uint64_t uneven = uneven_pixels(panel);
+
   void run() const {
-    const int64_t filled = (OC + V::kLanes - 1) / V::kLanes;
     const int64_t end = panel.block + panel.blocks;
     const int64_t last = end < filled ? end : filled;
     for (int64_t v = panel.block; v < last;) {
@@ -84,21 +109,78 @@ struct QconvPointwise {
     // in memory.
     const Channels<kVectors>* channels = &kept;
     asm volatile("" : "+r"(channels) : : "memory");
-    const int64_t bytes = left < kVectors * V::kLanes ? left : kVectors * V::kLanes;
-    auto* dst = static_cast<uint8_t*>(call.dst.data) + panel.first_pixel * OC + channel;
+    constexpr int64_t kWidth = kVectors * V::kLanes;
+    const int64_t count = left < kWidth ? left : kWidth;
+    const int64_t element = call.dst.element_size();
+    const bool in_place = count == kWidth && call.dst.function == ConvFunction::none &&
+                          element == int64_t{sizeof(Result)};
+    auto* dst = static_cast<uint8_t*>(call.dst.data) + (panel.first_pixel * OC + channel) * element;
     alignas(64) uint8_t copies[kPixels * kMostBytes];
-    alignas(64) uint8_t results[kPixels * V::kBytes];
-    for (int64_t pixel = 0; pixel < panel.pixels; pixel += kPixels, dst += kPixels * OC) {
-      const Lines of = lines(pixel, copies);
-      const int64_t there = panel.pixels - pixel;
-      if (bytes == kVectors * V::kLanes && there >= kPixels) {
-        tile<kVectors>(*channels, of, dst, OC);
+    alignas(64) Result results[kPixels * kWidth];
+    // As tall as each other, two pixels at least: a last tile of one would take as long as one of
+    // four.
+    const int64_t tiles = (panel.pixels + kPixels - 1) / kPixels;
+    const int64_t least = panel.pixels / tiles, taller = panel.pixels % tiles;
+    for (int64_t tile = 0, pixel = 0; tile < tiles; ++tile) {
+      const int64_t height = least + (tile < taller ? 1 : 0);
+      const Lines of = lines(pixel, height, copies);
+      if (in_place) {
+        tile_of<kVectors>(height, *channels, of, reinterpret_cast<Result*>(dst), OC);
+      } else {
+        tile_of<kVectors>(height, *channels, of, results, kWidth);
+        if constexpr (kReals) {
+          store_reals<kVectors>(results, height, count, channels->quantizer, dst);
+        } else {
+          for (int64_t i = 0; i < height; ++i) {
+            store_part<kVectors>(results + i * kWidth, count, dst + i * OC);
+          }
+        }
+      }
+      pixel += height;
+      dst += height * OC * element;
+    }
+  }
+
+  // Applies the function and stores `count` channels of each pixel.
+  template <int kVectors>
+  [[gnu::noinline]] void store_reals(float* reals, int64_t height, int64_t count,
+                                     const V::Quantizer& quantizer, uint8_t* dst) const {
+    constexpr int64_t kWidth = kVectors * V::kLanes;
+    auto* vectors = reinterpret_cast<__m512*>(reals);
+    apply_function<V::Floats>(call.dst.function, call.dst.inverse_scale, vectors,
+                              height * kVectors);
+    for (int64_t i = 0; i < height; ++i, vectors += kVectors) {
+      if (call.dst.type == DstType::f32) {
+        for (int64_t j = 0; j < kVectors; ++j) {
+          const int64_t left = count - j * V::kLanes;
+          V::store_floats(reinterpret_cast<float*>(dst) + i * OC + j * V::kLanes, vectors[j],
+                          left < 0 ? 0 : left);
+        }
         continue;
       }
-      tile<kVectors>(*channels, of, results, V::kBytes);
-      for (int64_t i = 0; i < (there < kPixels ? there : kPixels); ++i) {
-        std::memcpy(dst + i * OC, results + i * V::kBytes, static_cast<size_t>(bytes));
+      __m512i rounded[kVectors];
+      CPUACCEL_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        rounded[j] = _mm512_cvtps_epi32(vectors[j]);
       }
+      if (count == kWidth) {
+        store_bytes<kVectors>(rounded, quantizer, dst + i * OC);
+      } else {
+        uint8_t bytes[kWidth];
+        store_bytes<kVectors>(rounded, quantizer, bytes);
+        store_part<kVectors>(bytes, count, dst + i * OC);
+      }
+    }
+  }
+
+  // The first `count` bytes of kVectors times 16. A call of memcpy takes longer.
+  template <int kVectors>
+  CPUACCEL_INLINE static void store_part(const uint8_t* from, int64_t count, uint8_t* to) {
+    const uint64_t mask = (uint64_t{1} << count) - 1;
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      _mm_mask_storeu_epi8(to + j * V::kLanes, static_cast<__mmask16>(mask >> (j * V::kLanes)),
+                           _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + j));
     }
   }
 
@@ -107,33 +189,50 @@ struct QconvPointwise {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(source), "v"(of_step));
   }
 
-  // Eight pixels' bytes a line apart: where they lie, or copies.
+  // A tile's pixels a line apart: where they lie, or copies.
   struct Lines {
     const uint8_t* first;
     int64_t stride;
   };
-  Lines lines(int64_t pixel, uint8_t* copies) const {
+  Lines lines(int64_t pixel, int64_t height, uint8_t* copies) const {
     const auto* runs = panel.runs + pixel;
-    const int64_t IC = weights.shape.IC;
-    bool apart = false;
-    for (int i = 1; i < kPixels; ++i) {
-      apart |= runs[i] - runs[i - 1] != IC;
+    if ((uneven >> pixel & ((uint64_t{1} << (height - 2)) - 1)) == 0) {
+      return {runs[0], runs[1] - runs[0]};
     }
-    if (!apart) {
-      return {runs[0], IC};
-    }
-    for (int i = 0; i < kPixels; ++i) {
+    for (int64_t i = 0; i < height; ++i) {
       std::memcpy(copies + i * kMostBytes, runs[i], static_cast<size_t>(steps * 4));
     }
     return {copies, kMostBytes};
   }
 
   template <int kVectors>
-  CPUACCEL_INLINE void tile(const Channels<kVectors>& channels, const Lines& of, uint8_t* dst,
-                            int64_t dst_stride) const {
-    __m512i acc[kPixels][kVectors];
+  CPUACCEL_INLINE void tile_of(int64_t height, const Channels<kVectors>& channels, const Lines& of,
+                               Result* dst, int64_t dst_stride) const {
+    static_assert(kPixels == 8);
+    switch (height) {
+      case 2:
+        return tile<2, kVectors>(channels, of, dst, dst_stride);
+      case 3:
+        return tile<3, kVectors>(channels, of, dst, dst_stride);
+      case 4:
+        return tile<4, kVectors>(channels, of, dst, dst_stride);
+      case 5:
+        return tile<5, kVectors>(channels, of, dst, dst_stride);
+      case 6:
+        return tile<6, kVectors>(channels, of, dst, dst_stride);
+      case 7:
+        return tile<7, kVectors>(channels, of, dst, dst_stride);
+      default:
+        return tile<8, kVectors>(channels, of, dst, dst_stride);
+    }
+  }
+
+  template <int kHeight, int kVectors>
+  [[gnu::noinline]] void tile(const Channels<kVectors>& channels, const Lines& of, Result* dst,
+                              int64_t dst_stride) const {
+    __m512i acc[kHeight][kVectors];
     CPUACCEL_UNROLL
-    for (int i = 0; i < kPixels; ++i) {
+    for (int i = 0; i < kHeight; ++i) {
       CPUACCEL_UNROLL
       for (int j = 0; j < kVectors; ++j) {
         acc[i][j] = channels.start[j];
@@ -152,7 +251,7 @@ struct QconvPointwise {
         of_step[j] = V::load(w + j * block);
       }
       CPUACCEL_UNROLL
-      for (int i = 0; i < kPixels; ++i) {
+      for (int i = 0; i < kHeight; ++i) {
         const __m512i source = V::broadcast4(src[i / 3] + i % 3 * stride);
         CPUACCEL_UNROLL
         for (int j = 0; j < kVectors; ++j) {
@@ -166,7 +265,7 @@ struct QconvPointwise {
       }
     } while (--left > 0);
     CPUACCEL_UNROLL
-    for (int i = 0; i < kPixels; ++i) {
+    for (int i = 0; i < kHeight; ++i) {
       finish<kVectors>(channels, acc[i], dst + i * dst_stride);
     }
   }
@@ -175,13 +274,29 @@ struct QconvPointwise {
   // registers.
   template <int kVectors>
   CPUACCEL_INLINE void finish(const Channels<kVectors>& channels, const __m512i* acc,
-                              uint8_t* dst) const {
+                              Result* dst) const {
     __m512i rounded[kVectors];
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
-      rounded[j] = _mm512_cvtps_epi32(V::to_real(acc[j], channels.scales[j], channels.biases[j]));
+      const __m512 real = V::to_real(acc[j], channels.scales[j], channels.biases[j]);
+      if constexpr (kReals) {
+        _mm512_storeu_ps(dst + j * V::kLanes, real);
+      } else {
+        rounded[j] = _mm512_cvtps_epi32(real);
+      }
     }
-    const __m512i bytes = V::bytes_of<kVectors, kLimited>(rounded, channels.quantizer);
+    if constexpr (!kReals) {
+      store_bytes<kVectors>(rounded, channels.quantizer, dst);
+    }
+  }
+
+  template <int kVectors>
+  CPUACCEL_INLINE static void store_bytes(const __m512i* rounded, const V::Quantizer& quantizer,
+                                          uint8_t* dst) {
+    __m512i bytes = V::bytes_of<kVectors, kLimited>(rounded, quantizer);
+    if constexpr (kLimited) {
+      bytes = _mm512_xor_si512(bytes, quantizer.flip);
+    }
     if constexpr (kVectors > 1) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm512_castsi512_si256(bytes));
     }
@@ -193,19 +308,23 @@ struct QconvPointwise {
   }
 };
 
-// False, and nothing done, of what is no panel for it. A function of real numbers is a call, over
-// which no sum would keep its register.
+// False, and nothing done, of what is no panel for it.
 CPUACCEL_INLINE bool qconv_pointwise(const QconvCall& call, const QconvPanel& panel) {
+  using Results = PointwiseResults;
   const QconvLayout& layout = call.weights->layout;
-  if (layout.taps != 1 || layout.parts != 1 || layout.several_groups ||
-      call.dst.type != DstType::u8 || call.dst.function != ConvFunction::none ||
-      panel.pixels == 1 || layout.steps * 4 > QconvPointwise<true>::kMostBytes) {
+  if (layout.taps != 1 || layout.parts != 1 || layout.several_groups || panel.pixels == 1) {
     return false;
   }
-  if (call.dst.min > 0 || call.dst.max < 255) {
-    QconvPointwise<true>{call, panel}.run();
+  if (layout.steps * 4 > QconvPointwise<Results::bytes>::kMostBytes && uneven_pixels(panel) != 0) {
+    return false;
+  }
+  const ConvDst& dst = call.dst;
+  if (dst.type == DstType::f32 || dst.function != ConvFunction::none) {
+    QconvPointwise<Results::reals>{call, panel}.run();
+  } else if (dst.min > 0 || dst.max < 255 || dst.flip() != 0) {
+    QconvPointwise<Results::limited_bytes>{call, panel}.run();
   } else {
-    QconvPointwise<false>{call, panel}.run();
+    QconvPointwise<Results::bytes>{call, panel}.run();
   }
   return true;
 }

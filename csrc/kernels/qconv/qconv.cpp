@@ -18,6 +18,14 @@ constexpr std::array kRows{CPUACCEL_QCONV_KERNELS(CPUACCEL_ROW)};
 // Multiply-adds that are worth a thread: about 10 us.
 constexpr int64_t kGrain = 300000;
 
+// Blocks that a row is given at once where channels are cut. Several pixels are multiplied with two
+// or three vectors of channels at a time, whole chunks of either.
+int64_t chunk_of_blocks(const QconvLayout& layout, int64_t pixels) {
+  constexpr int64_t kTwosAndThrees = 6;
+  const int64_t blocks = qconv_chunk(layout);
+  return pixels == 1 ? blocks : (blocks + kTwosAndThrees - 1) / kTwosAndThrees * kTwosAndThrees;
+}
+
 // Runs what comes behind a convolution on the results of a panel.
 void finish(const QconvCall& call, const QconvPanel& panel, bool all_channels) {
   if (call.epilogue.run == nullptr) {
@@ -48,9 +56,10 @@ void qconv(const QconvCall& call, QconvFunction* function) {
   const int64_t pixels = call.N * call.OH * call.OW;
   const int64_t panels = (pixels + kQconvPanel - 1) / kQconvPanel;
   // Work is cut by pixels; where there are few of them and one group, by output channels as well.
-  const int64_t chunk_blocks = qconv_chunk(layout);
-  const int64_t chunks = (layout.part_blocks() + chunk_blocks - 1) / chunk_blocks;
   const bool cut_channels = panels == 1 && layout.parts == 1;
+  const int64_t chunk_blocks =
+      cut_channels ? chunk_of_blocks(layout, pixels) : layout.part_blocks();
+  const int64_t chunks = (layout.part_blocks() + chunk_blocks - 1) / chunk_blocks;
   const int64_t units = cut_channels ? chunks : panels;
   const int64_t unit_pixels = cut_channels ? pixels : std::min(pixels, kQconvPanel);
   const int64_t unit_outputs = cut_channels ? chunk_blocks * kQconvBlock : call.weights->shape.OC;
