@@ -13,6 +13,7 @@
 #include "graph/facts.h"
 #include "graph/few_rows_step.h"
 #include "graph/layer.h"
+#include "graph/layer_norm_step.h"
 #include "graph/layer_step.h"
 #include "graph/names.h"
 #include "graph/own.h"
@@ -51,11 +52,24 @@ class CompiledProgram::Builder : public Building {
     }
   }
 
-  // Adds the steps of the next partition.
+  // Adds the steps of the next partition; none of a sum that is a part of what comes next.
   void add_next() {
-    const auto& partition = program_.partitions[current_];
+    auto partition = program_.partitions[current_];
     const size_t before = steps_.size();
-    if (!partition.operations[0].kind) {
+    if (is_sum_before_norm(current_)) {
+      ++current_;
+      return;
+    }
+    if (current_ > 0 && is_sum_before_norm(current_ - 1)) {
+      const auto& sum = program_.partitions[current_ - 1].operations[0];
+      add_layer_norm(*this, &sum, partition.operations[0],
+                     is_read_beside(sum.outputs[0], current_));
+      partition.operations.insert(partition.operations.begin(), sum);
+    } else if (is_lone(current_) && descs_.contains(partition.operations[0].inputs[0]) &&
+               is_own_layer_norm(*this, partition.operations[0],
+                                 desc(partition.operations[0].inputs[0]))) {
+      add_layer_norm(*this, nullptr, partition.operations[0], false);
+    } else if (!partition.operations[0].kind) {
       const auto& operation = partition.operations[0];
       find_own(operation.name)(*this, program_, operation);
     } else if (const auto layer = as_layer(partition);
@@ -69,6 +83,35 @@ class CompiledProgram::Builder : public Building {
       step.facts.type = step.arithmetic.value_or(step.facts.type);
     }
     ++current_;
+  }
+
+  bool is_lone(size_t partition) const {
+    return program_.partitions[partition].operations.size() == 1;
+  }
+  // Whether a partition is a sum, and the next one a norm of it: one step of both.
+  bool is_sum_before_norm(size_t partition) const {
+    if (partition + 1 >= program_.partitions.size() || !is_lone(partition) ||
+        !is_lone(partition + 1)) {
+      return false;
+    }
+    const auto& sum = program_.partitions[partition].operations[0];
+    const auto all_there = std::all_of(sum.inputs.begin(), sum.inputs.end(),
+                                       [&](Id id) { return descs_.contains(id); });
+    return all_there && adds_for(*this, sum, program_.partitions[partition + 1].operations[0]);
+  }
+  // Whether anything but a partition reads a value.
+  bool is_read_beside(Id id, size_t partition) const {
+    const auto reads = [&](const Operation& operation) {
+      return std::count(operation.inputs.begin(), operation.inputs.end(), id) > 0;
+    };
+    for (size_t i = 0; i < program_.partitions.size(); ++i) {
+      const auto& operations = program_.partitions[i].operations;
+      if (i != partition && std::any_of(operations.begin(), operations.end(), reads)) {
+        return true;
+      }
+    }
+    return std::any_of(program_.outputs.begin(), program_.outputs.end(),
+                       [&](const Output& output) { return output.id == id; });
   }
 
   // Whether what a partition makes of inputs as they were traced has the sizes that torch's has.

@@ -11,7 +11,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Lanes are put together in halves, the same way in every run.
+// Lanes are put together in halves, the same way in every run. By shuffles where V has them: a row
+// waits for its maximum, and through memory that takes as long as its exponentials.
 template <typename V, typename Combine>
 CPUACCEL_INLINE float across_lanes(typename V::Vector v, Combine combine) {
   float lanes[V::kLanes];
@@ -22,6 +23,24 @@ CPUACCEL_INLINE float across_lanes(typename V::Vector v, Combine combine) {
     }
   }
   return lanes[0];
+}
+
+template <typename V>
+CPUACCEL_INLINE float largest_lane(typename V::Vector v) {
+  if constexpr (requires { V::largest_lane(v); }) {
+    return V::largest_lane(v);
+  } else {
+    return across_lanes<V>(v, [](float a, float b) { return a > b ? a : b; });
+  }
+}
+
+template <typename V>
+CPUACCEL_INLINE float sum_of_lanes(typename V::Vector v) {
+  if constexpr (requires { V::sum_of_lanes(v); }) {
+    return V::sum_of_lanes(v);
+  } else {
+    return across_lanes<V>(v, [](float a, float b) { return a + b; });
+  }
 }
 
 // Which lanes of a vector there are. Whole vectors have no mask: a masked store of AVX2 takes Zen 3
@@ -70,7 +89,7 @@ CPUACCEL_INLINE float masked_max(const SoftmaxRow& row) {
     // A NaN in x leaves the maximum as it is, and comes out of the exponential.
     max = V::max(lanes.select(x, V::set1(kLowest)), max);
   });
-  const float largest = across_lanes<V>(max, [](float a, float b) { return a > b ? a : b; });
+  const float largest = largest_lane<V>(max);
   return largest > row.max ? largest : row.max;
 }
 
@@ -87,7 +106,7 @@ SoftmaxResult softmax_row(const SoftmaxRow& row) {
     lanes.store(row.scores + i, weight);
     sum = V::add(sum, lanes.select(weight, V::set1(0.0f)));
   });
-  return {max, across_lanes<V>(sum, [](float a, float b) { return a + b; })};
+  return {max, sum_of_lanes<V>(sum)};
 }
 
 template <typename V>

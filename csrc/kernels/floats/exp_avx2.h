@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/floats/avx2.h"
+#include "kernels/floats/lanes_x86.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -33,6 +34,8 @@ struct ExpFloats8 : Floats8 {
     const Vector rest = power_of_two(_mm256_sub_epi32(whole, half));
     return _mm256_mul_ps(_mm256_mul_ps(a, power_of_two(half)), rest);
   }
+  CPUACCEL_INLINE static float largest_lane(Vector v) { return largest_lane_of(v); }
+  CPUACCEL_INLINE static float sum_of_lanes(Vector v) { return sum_of_lanes_of(v); }
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/floats/avx512.h"
+#include "kernels/floats/lanes_x86.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -27,6 +28,12 @@ struct ExpFloats16 : Floats16 {
   // table[the lowest four bits of each lane]
   CPUACCEL_INLINE static Vector pick16(Vector table, Vector lanes) {
     return _mm512_permutexvar_ps(_mm512_castps_si512(lanes), table);
+  }
+  CPUACCEL_INLINE static float largest_lane(Vector v) {
+    return largest_lane_of(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
+  }
+  CPUACCEL_INLINE static float sum_of_lanes(Vector v) {
+    return sum_of_lanes_of(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
   }
 };
 

@@ -1,0 +1,103 @@
+#include "graph/layer_norm_step.h"
+
+#include <memory>
+
+#include "kernels/layer_norm/layer_norm.h"
+
+namespace cpuaccel::graph {
+namespace {
+
+using Kind = dnnl::graph::op::kind;
+using kernels::GemmType;
+
+bool is_of_floats(DataType type) { return type == DataType::f32 || type == DataType::bf16; }
+
+class LayerNormStep : public Step {
+ public:
+  kernels::LayerNormCall call;  // without data
+  bool add = false, affine = false;
+
+  void run(std::span<void* const> in, std::span<void* const> out) const override {
+    auto now = call;
+    size_t next = 0;
+    now.src = in[next++];
+    now.addend = add ? in[next++] : nullptr;
+    if (affine) {
+      now.gamma = static_cast<const float*>(in[next]);
+      now.beta = static_cast<const float*>(in[next + 1]);
+    }
+    now.dst = out[0];
+    now.sum = out.size() > 1 ? out[1] : nullptr;
+    kernels::layer_norm(now);
+  }
+  std::string kernel() const override {
+    return std::string("cpuaccel layer_norm:") +
+           kernels::first_usable(kernels::layer_norm_kernels()).name;
+  }
+  bool fits_team() const override { return true; }
+};
+
+}  // namespace
+
+bool is_own_layer_norm(const Building& building, const Operation& norm, const TensorDesc& src) {
+  if (norm.kind != Kind::LayerNorm || attribute(norm.attributes, "keep_stats", true) ||
+      src.sizes.empty() || attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) != -1 ||
+      !same_places(src, dense(src.sizes, Order::contiguous))) {
+    return false;
+  }
+  const DataType type = building.type(norm.inputs[0]);
+  if (!is_of_floats(type) || building.type(norm.outputs[0]) != type) {
+    return false;
+  }
+  for (size_t i = 1; i < norm.inputs.size(); ++i) {
+    const auto& desc = building.desc(norm.inputs[i]);
+    if (building.type(norm.inputs[i]) != DataType::f32 || desc.sizes != Sizes{src.sizes.back()} ||
+        desc.strides != Sizes{1}) {
+      return false;
+    }
+  }
+  return norm.inputs.size() == 1 || norm.inputs.size() == 3;
+}
+
+bool adds_for(const Building& building, const Operation& sum, const Operation& norm) {
+  if (sum.kind != Kind::Add || norm.inputs[0] != sum.outputs[0]) {
+    return false;
+  }
+  const Id a = sum.inputs[0], b = sum.inputs[1];
+  const DataType type = building.type(sum.outputs[0]);
+  return building.type(a) == type && building.type(b) == type &&
+         building.desc(a).sizes == building.desc(b).sizes &&
+         same_places(building.desc(a), building.desc(b)) &&
+         is_own_layer_norm(building, norm, building.desc(a));
+}
+
+void add_layer_norm(Building& building, const Operation* sum, const Operation& norm,
+                    bool keeps_sum) {
+  auto step = std::make_unique<LayerNormStep>();
+  const Id src = sum != nullptr ? sum->inputs[0] : norm.inputs[0];
+  const auto desc = dense(building.desc(src).sizes, Order::contiguous);
+  step->inputs = {src};
+  if (sum != nullptr) {
+    step->add = true;
+    step->inputs.push_back(sum->inputs[1]);
+  }
+  step->affine = norm.inputs.size() == 3;
+  step->inputs.insert(step->inputs.end(), norm.inputs.begin() + 1, norm.inputs.end());
+  auto& call = step->call;
+  call.columns = desc.sizes.back();
+  call.rows = 1;
+  for (size_t dim = 0; dim + 1 < desc.sizes.size(); ++dim) {
+    call.rows *= desc.sizes[dim];
+  }
+  call.type = building.type(src) == DataType::f32 ? GemmType::f32 : GemmType::bf16;
+  call.epsilon = attribute(norm.attributes, "epsilon", 1e-5f);
+  step->outputs = {norm.outputs[0]};
+  step->output_descs = {desc};
+  if (keeps_sum) {
+    step->outputs.push_back(sum->outputs[0]);
+    step->output_descs.push_back(desc);
+  }
+  building.add(std::move(step));
+}
+
+}  // namespace cpuaccel::graph
