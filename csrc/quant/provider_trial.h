@@ -12,8 +12,7 @@ namespace cpuaccel::quant {
 struct ProviderTrial {
   Choice choice;
   double seconds = 0;
-  // Its results are those of the first provider: the same bytes, so that a plan computes what eager
-  // mode does; floats but for rounding. oneDNN rounds one in 50,000 another way than the others.
+  // Its results are those of the first provider: the same bytes, floats but for rounding.
   bool agrees = true;
 };
 
@@ -23,7 +22,8 @@ struct ProviderTrial {
 Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
                       const QuantCall& call, Choice choice);
 
-// Runs `call`'s sizes, on random sources, by `choice` and by each other provider that takes them.
+// Runs `call`'s sizes, on random sources, by `choice` and by each other provider that takes them
+// and rounds alike.
 std::vector<ProviderTrial> try_providers(const LayerWeight& layer, const at::Tensor& int8_values,
                                          const QuantCall& call, Choice choice);
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,13 +75,13 @@ def test_each_layer_is_timed_once() -> None:
     model, x = _model()
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     assert len(_asked()) == 4
-    assert _error(optimized(x), model(x)) < 0.05
+    assert torch.equal(optimized(x), model(x))
     cpuaccel.optimize(_model()[0], (x,), time_budget=0)
     assert len(_asked()) == 4
 
 
 @pytest.mark.parametrize("provider", _PROVIDERS)
-def test_the_one_that_is_known_runs(provider: str) -> None:
+def test_bytes_are_eager_modes_whoever_is_known(provider: str) -> None:
     model, x = _model()
     expected = model(x)
     cpuaccel.optimize(model, (x,), time_budget=0)
@@ -90,11 +89,8 @@ def test_the_one_that_is_known_runs(provider: str) -> None:
     _native.load().set_known_ranks(known)
     cpuaccel.clear_caches()
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
-    text = str(cpuaccel.explain(optimized, (x,)))
-    layers = re.findall(r"^q_(?:conv|linear) +(\S+)", text, flags=re.MULTILINE)
-    assert layers == [provider] * 4
-    # A quantum here and there: each rounds as it does.
-    assert _error(optimized(x), expected) < 0.05
+    # Bytes stay what eager mode computes: where a provider would round another way, it is left.
+    assert torch.equal(optimized(x), expected)
 
 
 def test_a_layer_whose_source_is_measured_as_it_runs() -> None:
