@@ -133,6 +133,21 @@ TEST_P(AttentionTest, Shapes) {
   }
 }
 
+// Keys and values that are not packed: floats beside bf16, heads wider than a pair of them.
+TEST_P(AttentionTest, FewQueries) {
+  for (const bool bf16 : {false, true}) {
+    if (bf16 && !has_bf16_arithmetic()) {
+      continue;
+    }
+    for (const int64_t L : {1, 2, 3, 5, 6, 7, 8}) {
+      for (const int64_t E : {5, 16, 33, 48, 64, 70, 128, 130}) {
+        Problem problem{.L = L, .S = 77, .E = E, .bf16 = bf16};
+        problem.fill(9).check(GetParam().function);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, Causal) {
   for (const int64_t L : {1, 9, 270}) {
     for (const int64_t S : {1, 30, 520}) {

@@ -159,6 +159,13 @@ def test_the_rest_is_torchs(reason: str, sizes: tuple[int, ...], dtype: torch.dt
     assert counts.fallbacks == {f"attention: {reason}": 1}
 
 
+@dtypes
+@pytest.mark.parametrize("queries", range(1, 9))
+def test_few_queries_of_wide_heads(dtype: torch.dtype, queries: int) -> None:
+    for width in (64, 70, 128):
+        _check(*_operands((2, 3, queries, 40, width), dtype, "heads of a linear layer"))
+
+
 def test_few_queries_of_keys_that_lie_apart_are_torchs() -> None:
     if not _amd():
         pytest.skip("on this CPU all is torch's")

@@ -47,7 +47,8 @@ class Queries {
         keys_(even_part(call.S, kKeys, 1)),
         score_stride_(round_up(keys_, 16) + 16),
         dst_stride_(round_up(call.E, 16)) {
-    const int64_t query = most * arithmetic.left_stride(call.E);
+    // A row of floats takes no less than one of pairs.
+    const int64_t query = most * floats_.left_stride(call.E);
     const int64_t weights = most * arithmetic.left_stride(keys_);
     ScratchPieces left(ScratchSlot::gemm_a,
                        ScratchPieces::room<float>(query) + ScratchPieces::room<float>(weights));
@@ -77,8 +78,7 @@ class Queries {
     few_ = rows <= kFewQueries && call_.key.column_stride == 1 && call_.value.column_stride == 1;
     std::fill_n(max_, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(sum_, rows, 0.0f);
-    const auto query = few_ ? in_floats(block(call_.query, l0, rows))
-                            : arithmetic_.left(block(call_.query, l0, rows), query_);
+    const auto query = (few_ ? floats_ : arithmetic_).left(block(call_.query, l0, rows), query_);
     const int64_t end = call_.causal ? std::min(call_.S, l0 + rows) : call_.S;
     for (int64_t s0 = 0; s0 < end; s0 += keys_) {
       const int64_t keys = std::min(keys_, end - s0);
@@ -97,13 +97,6 @@ class Queries {
   AttentionBlock block(const AttentionMatrix& matrix, int64_t row, int64_t rows) const {
     return {at(matrix, n_, h_, row), matrix.type, matrix.row_stride,
             matrix.column_stride,    rows,        call_.E};
-  }
-
-  AttentionArithmetic::Left in_floats(const AttentionBlock& block) const {
-    const int64_t stride = arithmetic_.left_stride(block.columns);
-    arithmetic_.f32().load({block.data, block.type, block.row_stride, block.column_stride,
-                            block.rows, block.columns, query_, stride});
-    return {query_, stride};
   }
 
   void score(const AttentionArithmetic::Left& query, int64_t s0, int64_t keys) const {
@@ -206,6 +199,7 @@ class Queries {
   const AttentionCall& call_;
   const AttentionKernels& kernels_;
   const AttentionArithmetic& arithmetic_;
+  const AttentionArithmetic floats_{false};  // of few queries
   const int64_t keys_;
   const int64_t score_stride_, dst_stride_;
   float *query_, *weights_, *key_, *value_, *scores_, *dst_, *max_, *sum_, *mask_;
