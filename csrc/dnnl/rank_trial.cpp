@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <random>
 
+#include "base/race.h"
 #include "dnnl/primitive.h"
 #include "dnnl/ranks.h"
 #include "dnnl/weights.h"
@@ -13,9 +13,6 @@ namespace cpuaccel::dnnl_layer {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int kRounds = 5;
-// What took so much longer than the fastest one in the first round is not run again.
-constexpr double kHopeless = 1.3;
 constexpr double kSeconds = 0.05;  // of all rounds, about
 constexpr int32_t kSrcZeroPoint = 117, kDstZeroPoint = 93;
 constexpr unsigned kSeed = 1;
@@ -140,21 +137,9 @@ std::vector<RankTrial> try_ranks(const Problem& problem) {
       expected = data.guarded_dst();
     }
     candidate.trial.is_same = data.guarded_dst() == expected && !data.wrote_elsewhere();
-    candidate.trial.seconds = std::numeric_limits<double>::infinity();
   }
-  double fastest = std::numeric_limits<double>::infinity(), spent = 0;
-  for (int round = 0; round < kRounds && spent < kSeconds; ++round) {
-    for (auto& candidate : candidates) {
-      double& seconds = candidate.trial.seconds;
-      if (!candidate.trial.is_same || (round > 0 && seconds > kHopeless * fastest)) {
-        continue;
-      }
-      const double taken = data.run(candidate);
-      spent += taken;
-      seconds = std::min(seconds, taken);
-      fastest = std::min(fastest, seconds);
-    }
-  }
+  race(candidates, &Candidate::trial, kSeconds,
+       [&](const Candidate& candidate) { return data.run(candidate); });
   std::vector<RankTrial> trials;
   for (auto& candidate : candidates) {
     trials.push_back(std::move(candidate.trial));

@@ -8,12 +8,10 @@
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/race.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
-
-// Another one has to win by more than noise.
-constexpr double kClearly = 0.95;
 
 std::atomic<bool> g_timing{true};
 
@@ -44,21 +42,15 @@ int timed_rank(const Problem& problem, const std::string& name) {
   if (trials.empty()) {
     return 0;
   }
-  const auto* best = &trials.front();
-  for (const auto& trial : trials) {
-    if (trial.is_same && trial.seconds < kClearly * trials.front().seconds &&
-        trial.seconds < best->seconds) {
-      best = &trial;
-    }
-  }
+  const auto& best = winner_of(trials);
   if (log_enabled()) {
     std::string text = "timed " + name + ": ";
     for (const auto& trial : trials) {
       text += shown(trial) + ", ";
     }
-    log_decision(text + "takes " + best->implementation);
+    log_decision(text + "takes " + best.implementation);
   }
-  return best->rank;
+  return best.rank;
 }
 
 }  // namespace

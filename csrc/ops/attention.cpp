@@ -49,7 +49,6 @@ bool same_heads(const at::Tensor& a, const at::Tensor& b) {
 
 // Reasons to leave a call to torch, in the order asked; null: ours.
 const char* why_not(const Operands& of, double dropout_p) {
-  constexpr int64_t kFewQueries = 8;
   const auto& [query, key, value, mask] = of;
   const at::ScalarType type = query.scalar_type();
   if (const char* reason = why_no_attention()) {
@@ -66,7 +65,8 @@ const char* why_not(const Operands& of, double dropout_p) {
   if (query.stride(3) != 1) {
     return "queries whose elements lie apart";
   }
-  if (query.size(2) < kFewQueries && (key.stride(3) != 1 || value.stride(3) != 1)) {
+  if (query.size(2) <= kernels::kAttentionFewQueries &&
+      (key.stride(3) != 1 || value.stride(3) != 1)) {
     return "fewer than 8 queries, keys or values whose elements lie apart";
   }
   if (mask && (mask->layout() != at::kStrided || (mask->dim() != 2 && mask->dim() != 4) ||

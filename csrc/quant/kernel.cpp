@@ -10,9 +10,7 @@ const char* run_with_epilogue(Kernel& kernel, const LayerShape& shape, const Qua
   plain.epilogue = nullptr;
   const char* why = kernel.run(plain);
   if (why == nullptr) {
-    const int64_t count =
-        call.N * shape.OC * call.dst_dims[0] * call.dst_dims[1] * call.dst_dims[2];
-    apply_epilogue(*call.epilogue, static_cast<uint8_t*>(call.dst), count);
+    apply_epilogue(*call.epilogue, static_cast<uint8_t*>(call.dst), dst_count(shape, call));
   }
   return why;
 }

@@ -56,6 +56,13 @@ struct QuantCall {
   const Epilogue* epilogue = nullptr;
 };
 
+inline int64_t volume(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
+
+// Numbers of a call's result.
+inline int64_t dst_count(const LayerShape& shape, const QuantCall& call) {
+  return call.N * shape.OC * volume(call.dst_dims);
+}
+
 // A layer packed for one library. run() may be called from several threads at once.
 class Kernel {
  public:

@@ -134,7 +134,6 @@ bool Layer::run(Op op, const QuantCall& call) {
 }
 
 bool Layer::run_slices(const char* title, Op op, QuantCall call, int64_t N) {
-  const auto volume = [](const auto& dims) { return dims[0] * dims[1] * dims[2]; };
   const int64_t src_size = weight_.shape.IC * volume(call.src_dims);
   const int64_t dst_size = weight_.shape.OC * volume(call.dst_dims);
   const int64_t dst_bytes = dst_size * (call.f32_dst ? 4 : 1);

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <limits>
+#include <functional>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -15,16 +15,12 @@
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/race.h"
 #include "dnnl/ranks.h"
 
 namespace cpuaccel::quant {
 namespace {
 
-// Another one has to win by more than noise.
-constexpr double kClearly = 0.95;
-constexpr int kRounds = 5;
-// What took so much longer than the fastest one in the first round is not run again.
-constexpr double kHopeless = 1.3;
 constexpr double kSeconds = 0.03;  // of all rounds, about
 constexpr uint64_t kSeed = 1;
 constexpr double kMostRelative = 1e-5;
@@ -37,8 +33,6 @@ constexpr Provider kProviders[] = {Provider::own, Provider::fbgemm, Provider::on
 bool may_replace(Provider from, Provider to, const QuantCall& call) {
   return call.f32_dst || (from != Provider::onednn && to != Provider::onednn);
 }
-
-int64_t volume(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
 
 // All of a call that decides how long a provider takes.
 std::string name_of(const LayerWeight& layer, const QuantCall& call) {
@@ -65,7 +59,7 @@ class Data {
  public:
   Data(const LayerShape& shape, const QuantCall& call) : call_(call), shape_(shape) {
     const auto src_count = static_cast<size_t>(call.N * shape.IC * volume(call.src_dims));
-    dst_count_ = static_cast<size_t>(call.N * shape.OC * volume(call.dst_dims));
+    dst_count_ = static_cast<size_t>(dst_count(shape, call));
     fill(call.src_f32 != nullptr ? 0 : src_count, src_);
     fill(call.f32_dst ? dst_count_ * sizeof(float) : dst_count_, before_);
     if (call.src_f32 != nullptr) {
@@ -147,7 +141,7 @@ std::string shown(const ProviderTrial& trial) {
   char text[48];
   std::snprintf(text, sizeof(text), "%s %.1f us", provider_name(trial.choice.kernel->provider()),
                 trial.seconds * 1e6);
-  return trial.agrees ? text : std::string(text) + ", which differs";
+  return trial.is_same ? text : std::string(text) + ", which differs";
 }
 
 std::string shown(const std::vector<ProviderTrial>& trials) {
@@ -161,20 +155,14 @@ std::string shown(const std::vector<ProviderTrial>& trials) {
 Choice timed_choice(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
                     Choice choice, const std::string& name) {
   auto trials = try_providers(layer, int8_values, call, std::move(choice));
-  auto* best = &trials.front();
-  for (auto& trial : trials) {
-    if (trial.agrees && trial.seconds < kClearly * trials.front().seconds &&
-        trial.seconds < best->seconds) {
-      best = &trial;
-    }
-  }
+  auto& best = winner_of(trials);
   const std::string text = shown(trials);
   log_decision(name + " " + text);
   if (trials.size() > 1) {
-    best->choice.reason = text;
+    best.choice.reason = text;
   }
-  dnnl_layer::know_rank(name, static_cast<int>(best->choice.kernel->provider()));
-  return std::move(best->choice);
+  dnnl_layer::know_rank(name, static_cast<int>(best.choice.kernel->provider()));
+  return std::move(best.choice);
 }
 
 }  // namespace
@@ -228,21 +216,11 @@ std::vector<ProviderTrial> try_providers(const LayerWeight& layer, const at::Ten
     if (expected.empty()) {
       expected = data.dst();
     }
-    trial.agrees = runs && data.agree(expected, data.dst());
-    trial.seconds = std::numeric_limits<double>::infinity();
+    trial.is_same = runs && data.agree(expected, data.dst());
   }
-  double fastest = std::numeric_limits<double>::infinity(), spent = 0;
-  for (int round = 0; round < kRounds && spent < kSeconds; ++round) {
-    for (auto& trial : trials) {
-      if (!trial.agrees || (round > 0 && trial.seconds > kHopeless * fastest)) {
-        continue;
-      }
-      const double taken = data.run(*trial.choice.kernel).value_or(trial.seconds);
-      spent += taken;
-      trial.seconds = std::min(trial.seconds, taken);
-      fastest = std::min(fastest, trial.seconds);
-    }
-  }
+  race(trials, std::identity{}, kSeconds, [&](ProviderTrial& trial) {
+    return data.run(*trial.choice.kernel).value_or(trial.seconds);
+  });
   return trials;
 }
 

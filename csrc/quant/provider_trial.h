@@ -13,7 +13,7 @@ struct ProviderTrial {
   Choice choice;
   double seconds = 0;
   // Its results are those of the first provider: the same bytes, floats but for rounding.
-  bool agrees = true;
+  bool is_same = true;
 };
 
 // `choice`, or the kernel of a provider that is clearly faster for `call` on this machine: as it is

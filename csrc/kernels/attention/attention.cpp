@@ -22,9 +22,6 @@ constexpr std::array kRows{CPUACCEL_ATTENTION_KERNELS(CPUACCEL_ROW)};
 // take 0.9 of the time that they take in halves.
 constexpr int64_t kQueries = 216;
 constexpr int64_t kKeys = 512;
-// Of so many, as of a decoder's one, keys and values are read where they lie: packing them would
-// take longer than the products, and these no longer than reading.
-constexpr int64_t kFewQueries = 7;
 
 const char* at(const AttentionMatrix& matrix, int64_t n, int64_t h, int64_t row) {
   const int64_t index = n * matrix.batch_stride + h * matrix.head_stride + row * matrix.row_stride;
@@ -75,7 +72,8 @@ class Queries {
 
   void run(int64_t n, int64_t h, int64_t l0, int64_t rows) {
     n_ = n, h_ = h, l0_ = l0, rows_ = rows;
-    few_ = rows <= kFewQueries && call_.key.column_stride == 1 && call_.value.column_stride == 1;
+    few_ = rows <= kAttentionFewQueries && call_.key.column_stride == 1 &&
+           call_.value.column_stride == 1;
     std::fill_n(max_, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(sum_, rows, 0.0f);
     const auto query = (few_ ? floats_ : arithmetic_).left(block(call_.query, l0, rows), query_);

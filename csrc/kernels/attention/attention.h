@@ -53,6 +53,11 @@ struct AttentionCall {
   bool bf16 = false;  // only where gemm_bf16 has a row besides ref
 };
 
+// Of up to so many queries, as of a decoder's one, keys and values are read where they lie, if
+// their elements e lie side by side: packing them would take longer than the products, and these no
+// longer than reading.
+inline constexpr int64_t kAttentionFewQueries = 7;
+
 // One row of a block of scores. mask is null or as long as the row.
 struct SoftmaxRow {
   float* scores;

@@ -9,15 +9,16 @@
 #include "kernels/gemm/prefetch.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
+#include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-// How many numbers of B further on what is wanted 8 KiB later lies: whole columns, where these are
+// How many numbers of B further on what is wanted later lies: whole columns, where these are
 // short.
 template <typename E, int kColumns>
 CPUACCEL_INLINE int64_t ahead_of(const DotCall& call) {
-  constexpr int64_t kAhead = 8192 / sizeof(typename E::Element);
+  constexpr int64_t kAhead = kReadAheadBytes / sizeof(typename E::Element);
   const int64_t tile = kColumns * call.k;
   return call.next.rows > 0 ? 0 : (kAhead + tile - 1) / tile * kColumns * call.b_stride;
 }
@@ -176,11 +177,10 @@ CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::
 // each of four: the CPU's own prefetching goes by the address of the instruction that loads.
 template <typename V, typename E, int kSums>
 void dot_in_turn(const DotCall& call, int64_t row) {
-  constexpr int64_t kAhead = 8192;
   constexpr int kTogether = 4;
   const float* a = call.a + row * call.a_stride;
   const auto* b = static_cast<const typename E::Element*>(call.b);
-  const int64_t ahead = call.b_stride == call.k ? kAhead : 0;
+  const int64_t ahead = call.b_stride == call.k ? kReadAheadBytes : 0;
   float* c = call.c + row * call.c_row;
   for (int64_t column = 0; column < call.n; column += kTogether) {
     typename V::Vector sums[kTogether];

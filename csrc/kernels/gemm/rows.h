@@ -7,6 +7,7 @@
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
+#include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -28,8 +29,8 @@ void add_rows(const RowsCall& call, int64_t k) {
       a[i][l] = V::set1(call.alpha * call.a[i * call.a_stride + k + l]);
     }
   }
-  // 8 KiB further on, in rows to come: of short rows several at once.
-  constexpr int64_t kAhead = 8192 / sizeof(typename E::Element);
+  // In rows to come: of short rows several at once.
+  constexpr int64_t kAhead = kReadAheadBytes / sizeof(typename E::Element);
   const int64_t ahead = (kAhead / kDepth / call.n + 1) * kDepth * call.b_stride;
   int64_t n = 0;
   for (; n + V::kLanes <= call.n; n += V::kLanes) {
@@ -82,7 +83,7 @@ void rows_of(const RowsCall& call) {
 template <typename V, typename E, int kVectors>
 void narrow_rows(const RowsCall& call) {
   using Vector = typename V::Vector;
-  constexpr int64_t kAhead = 8192 / sizeof(typename E::Element);
+  constexpr int64_t kAhead = kReadAheadBytes / sizeof(typename E::Element);
   constexpr int kSets = kVectors <= 4 ? 2 : 1;  // enough sums to hide the latency
   constexpr int kLast = kVectors - 1;
   const int64_t ahead = (kAhead / call.n + 1) * call.b_stride;

@@ -9,6 +9,7 @@
 
 #include "kernels/conv_function.h"
 #include "kernels/qconv/qconv.h"
+#include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -130,7 +131,7 @@ struct QconvLoop {
   template <int kWide>
   void one_pixel(int64_t v) const {
     constexpr int kSums = 4;
-    constexpr int64_t kStepBytes = kQconvBlock * 4, kAhead = 8192;
+    constexpr int64_t kStepBytes = kQconvBlock * 4;
     const int64_t channel = panel.part * layout.part_inputs;
     const int32_t* sums = call.weights->sums(panel.part);
     const Int offset = V::set1(V::kSourceOffset - call.src_zero_point);
@@ -149,7 +150,7 @@ struct QconvLoop {
       }
       const int8_t* w = weights(v + first);
       const auto add_step = [&](const uint8_t* run, Int* to) __attribute__((always_inline)) {
-        __builtin_prefetch(w + kAhead);
+        __builtin_prefetch(w + kReadAheadBytes);
         const Int bytes = V::broadcast4(run);
 #pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) {

@@ -1,0 +1,52 @@
+// Which of some candidates is the fastest: they are run in turns, on the same work.
+//
+// A trial says `seconds`, the fastest of its runs, and `is_same`, whether its results are those of
+// the first one, which is what would be taken without a race.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace cpuaccel {
+
+// Sets the seconds of the trials of `candidates`, `trial_of` each; run(candidate) says what one run
+// took. Those that are not the same are not run, and stay at infinity. About `budget` seconds.
+template <typename Candidates, typename TrialOf, typename Run>
+void race(Candidates& candidates, const TrialOf& trial_of, double budget, const Run& run) {
+  constexpr int kRounds = 5;
+  // What took so much longer than the fastest one in the first round is not run again.
+  constexpr double kHopeless = 1.3, kNever = std::numeric_limits<double>::infinity();
+  for (auto& candidate : candidates) {
+    std::invoke(trial_of, candidate).seconds = kNever;
+  }
+  double fastest = kNever, spent = 0;
+  for (int round = 0; round < kRounds && spent < budget; ++round) {
+    for (auto& candidate : candidates) {
+      auto& trial = std::invoke(trial_of, candidate);
+      if (!trial.is_same || (round > 0 && trial.seconds > kHopeless * fastest)) {
+        continue;
+      }
+      const double taken = run(candidate);
+      spent += taken;
+      trial.seconds = std::min(trial.seconds, taken);
+      fastest = std::min(fastest, trial.seconds);
+    }
+  }
+}
+
+// The trial to take, of at least one: another one has to win by more than noise.
+template <typename Trials>
+auto& winner_of(Trials& trials) {
+  constexpr double kClearly = 0.95;
+  auto* best = &trials.front();
+  for (auto& trial : trials) {
+    if (trial.is_same && trial.seconds < kClearly * trials.front().seconds &&
+        trial.seconds < best->seconds) {
+      best = &trial;
+    }
+  }
+  return *best;
+}
+
+}  // namespace cpuaccel
