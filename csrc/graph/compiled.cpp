@@ -54,24 +54,21 @@ class CompiledProgram::Builder : public Building {
 
   // Adds the steps of the next partition; none of a sum that is a part of what comes next.
   void add_next() {
-    auto partition = program_.partitions[current_];
-    const size_t before = steps_.size();
     if (is_sum_before_norm(current_)) {
       ++current_;
       return;
     }
-    if (current_ > 0 && is_sum_before_norm(current_ - 1)) {
-      const auto& sum = program_.partitions[current_ - 1].operations[0];
-      add_layer_norm(*this, &sum, partition.operations[0],
-                     is_read_beside(sum.outputs[0], current_));
-      partition.operations.insert(partition.operations.begin(), sum);
-    } else if (is_lone(current_) && descs_.contains(partition.operations[0].inputs[0]) &&
-               is_own_layer_norm(*this, partition.operations[0],
-                                 desc(partition.operations[0].inputs[0]))) {
-      add_layer_norm(*this, nullptr, partition.operations[0], false);
-    } else if (!partition.operations[0].kind) {
-      const auto& operation = partition.operations[0];
-      find_own(operation.name)(*this, program_, operation);
+    const auto& partition = program_.partitions[current_];
+    const auto& first = partition.operations[0];
+    const Operation* const sum = current_ > 0 && is_sum_before_norm(current_ - 1)
+                                     ? &program_.partitions[current_ - 1].operations[0]
+                                     : nullptr;
+    const size_t before = steps_.size();
+    if (sum != nullptr || is_own_layer_norm(*this, partition)) {
+      const bool keeps_sum = sum != nullptr && is_read_beside(sum->outputs[0], current_);
+      add_layer_norm(*this, sum, first, keeps_sum);
+    } else if (!first.kind) {
+      find_own(first.name)(*this, program_, first);
     } else if (const auto layer = as_layer(partition);
                !layer || !(add_few_rows(*this, *layer) || add_layer(*this, *layer))) {
       steps_.resize(before);
@@ -79,25 +76,17 @@ class CompiledProgram::Builder : public Building {
     }
     if (steps_.size() > before) {  // what comes before the last brings its sources in order
       auto& step = *steps_.back();
-      step.facts = facts_of(*this, partition);
+      step.facts = sum != nullptr ? facts_of(*this, {{*sum, first}}) : facts_of(*this, partition);
       step.facts.type = step.arithmetic.value_or(step.facts.type);
     }
     ++current_;
   }
 
-  bool is_lone(size_t partition) const {
-    return program_.partitions[partition].operations.size() == 1;
-  }
   // Whether a partition is a sum, and the next one a norm of it: one step of both.
   bool is_sum_before_norm(size_t partition) const {
-    if (partition + 1 >= program_.partitions.size() || !is_lone(partition) ||
-        !is_lone(partition + 1)) {
-      return false;
-    }
-    const auto& sum = program_.partitions[partition].operations[0];
-    const auto all_there = std::all_of(sum.inputs.begin(), sum.inputs.end(),
-                                       [&](Id id) { return descs_.contains(id); });
-    return all_there && adds_for(*this, sum, program_.partitions[partition + 1].operations[0]);
+    const auto& all = program_.partitions;
+    return partition + 1 < all.size() &&
+           graph::is_sum_before_norm(*this, all[partition], all[partition + 1]);
   }
   // Whether anything but a partition reads a value.
   bool is_read_beside(Id id, size_t partition) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/gemm_type.h"
 #include "kernels/function_f32/function_f32.h"
 #include "kernels/gemm/gemm.h"
 
@@ -43,17 +44,6 @@ std::optional<FloatFunction> function_of(const PostOp& post_op) {
   return std::nullopt;
 }
 
-std::optional<GemmType> gemm_type(DataType type) {
-  switch (type) {
-    case DataType::f32:
-      return GemmType::f32;
-    case DataType::bf16:
-      return GemmType::bf16;
-    default:
-      return std::nullopt;
-  }
-}
-
 // In memory as torch's matrices are; the rows of all dimensions but the last.
 struct Rows {
   GemmType type;
@@ -66,11 +56,7 @@ std::optional<Rows> dense_rows(const Building& building, Id id) {
       !same_places(desc, dense(desc.sizes, Order::contiguous))) {
     return std::nullopt;
   }
-  int64_t rows = 1;
-  for (const int64_t size : desc.sizes) {
-    rows *= size;
-  }
-  return Rows{*type, rows / desc.sizes.back(), desc.sizes.back()};
+  return Rows{*type, count_of(desc.sizes) / desc.sizes.back(), desc.sizes.back()};
 }
 
 class FewRowsStep : public Step {
@@ -88,7 +74,7 @@ class FewRowsStep : public Step {
     now.c.data = sum ? in[next] : nullptr;
     now.dst.data = out[0];
     if (function) {
-      now.after = {apply, &*function};
+      now.after = {kernels::function_f32_of, &*function};
     }
     kernels::gemm(now);
   }
@@ -96,11 +82,6 @@ class FewRowsStep : public Step {
     return std::string("cpuaccel gemm:") + kernels::first_usable(kernels::gemm_kernels()).name;
   }
   bool fits_team() const override { return true; }
-
- private:
-  static void apply(const void* context, float* row, int64_t count) {
-    kernels::function_f32(*static_cast<const FloatFunction*>(context), row, count);
-  }
 };
 
 }  // namespace

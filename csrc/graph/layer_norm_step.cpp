@@ -2,15 +2,38 @@
 
 #include <memory>
 
+#include "graph/gemm_type.h"
 #include "kernels/layer_norm/layer_norm.h"
 
 namespace cpuaccel::graph {
 namespace {
 
 using Kind = dnnl::graph::op::kind;
-using kernels::GemmType;
 
-bool is_of_floats(DataType type) { return type == DataType::f32 || type == DataType::bf16; }
+bool is_norm(const Partition& partition) {
+  return partition.operations.size() == 1 && partition.operations[0].kind == Kind::LayerNorm;
+}
+
+// Whether our kernel takes `norm` of something that lies as `src` says.
+bool takes(const Building& building, const Operation& norm, const TensorDesc& src) {
+  if (attribute(norm.attributes, "keep_stats", true) || src.sizes.empty() ||
+      attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) != -1 ||
+      !same_places(src, dense(src.sizes, Order::contiguous))) {
+    return false;
+  }
+  const DataType type = building.type(norm.inputs[0]);
+  if (!gemm_type(type) || building.type(norm.outputs[0]) != type) {
+    return false;
+  }
+  for (size_t i = 1; i < norm.inputs.size(); ++i) {
+    const auto& desc = building.desc(norm.inputs[i]);
+    if (building.type(norm.inputs[i]) != DataType::f32 || desc.sizes != Sizes{src.sizes.back()} ||
+        desc.strides != Sizes{1}) {
+      return false;
+    }
+  }
+  return norm.inputs.size() == 1 || norm.inputs.size() == 3;
+}
 
 class LayerNormStep : public Step {
  public:
@@ -39,36 +62,23 @@ class LayerNormStep : public Step {
 
 }  // namespace
 
-bool is_own_layer_norm(const Building& building, const Operation& norm, const TensorDesc& src) {
-  if (norm.kind != Kind::LayerNorm || attribute(norm.attributes, "keep_stats", true) ||
-      src.sizes.empty() || attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) != -1 ||
-      !same_places(src, dense(src.sizes, Order::contiguous))) {
-    return false;
-  }
-  const DataType type = building.type(norm.inputs[0]);
-  if (!is_of_floats(type) || building.type(norm.outputs[0]) != type) {
-    return false;
-  }
-  for (size_t i = 1; i < norm.inputs.size(); ++i) {
-    const auto& desc = building.desc(norm.inputs[i]);
-    if (building.type(norm.inputs[i]) != DataType::f32 || desc.sizes != Sizes{src.sizes.back()} ||
-        desc.strides != Sizes{1}) {
-      return false;
-    }
-  }
-  return norm.inputs.size() == 1 || norm.inputs.size() == 3;
+bool is_own_layer_norm(const Building& building, const Partition& partition) {
+  return is_norm(partition) &&
+         takes(building, partition.operations[0], building.desc(partition.operations[0].inputs[0]));
 }
 
-bool adds_for(const Building& building, const Operation& sum, const Operation& norm) {
-  if (sum.kind != Kind::Add || norm.inputs[0] != sum.outputs[0]) {
+bool is_sum_before_norm(const Building& building, const Partition& partition,
+                        const Partition& next) {
+  const auto& sum = partition.operations[0];
+  if (partition.operations.size() != 1 || sum.kind != Kind::Add || !is_norm(next) ||
+      next.operations[0].inputs[0] != sum.outputs[0]) {
     return false;
   }
   const Id a = sum.inputs[0], b = sum.inputs[1];
   const DataType type = building.type(sum.outputs[0]);
   return building.type(a) == type && building.type(b) == type &&
-         building.desc(a).sizes == building.desc(b).sizes &&
          same_places(building.desc(a), building.desc(b)) &&
-         is_own_layer_norm(building, norm, building.desc(a));
+         takes(building, next.operations[0], building.desc(a));
 }
 
 void add_layer_norm(Building& building, const Operation* sum, const Operation& norm,
@@ -85,11 +95,8 @@ void add_layer_norm(Building& building, const Operation* sum, const Operation& n
   step->inputs.insert(step->inputs.end(), norm.inputs.begin() + 1, norm.inputs.end());
   auto& call = step->call;
   call.columns = desc.sizes.back();
-  call.rows = 1;
-  for (size_t dim = 0; dim + 1 < desc.sizes.size(); ++dim) {
-    call.rows *= desc.sizes[dim];
-  }
-  call.type = building.type(src) == DataType::f32 ? GemmType::f32 : GemmType::bf16;
+  call.rows = count_of(desc.sizes) / call.columns;
+  call.type = *gemm_type(building.type(src));
   call.epsilon = attribute(norm.attributes, "epsilon", 1e-5f);
   step->outputs = {norm.outputs[0]};
   step->output_descs = {desc};

@@ -6,14 +6,16 @@
 
 namespace cpuaccel::graph {
 
-// Whether `norm` is one that our kernel takes where its source lies as `src` says.
-bool is_own_layer_norm(const Building& building, const Operation& norm, const TensorDesc& src);
+// Whether `partition` is a norm alone, which our kernel takes.
+bool is_own_layer_norm(const Building& building, const Partition& partition);
 
-// Whether `sum`, an operation before `norm`, adds two values that lie alike, of which `norm` is.
-bool adds_for(const Building& building, const Operation& sum, const Operation& norm);
+// Whether `partition` is a sum alone of two values that lie alike, and `next` a norm of it, both of
+// which our kernel takes together.
+bool is_sum_before_norm(const Building& building, const Partition& partition,
+                        const Partition& next);
 
-// Adds the step of `norm`, which is_own_layer_norm() takes; with `sum`, which adds_for() it, of
-// both, and what `sum` gives is written too if `keeps_sum`.
+// Adds the step of such a norm; with `sum`, of both, and what `sum` gives is written too if
+// `keeps_sum`.
 void add_layer_norm(Building& building, const Operation* sum, const Operation& norm,
                     bool keeps_sum);
 

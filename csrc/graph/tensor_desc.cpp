@@ -1,9 +1,15 @@
 #include "graph/tensor_desc.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace cpuaccel::graph {
+
+int64_t count_of(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
 
 TensorDesc dense(Sizes sizes, Order order) {
   Sizes strides(sizes.size());

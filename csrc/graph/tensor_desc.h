@@ -25,6 +25,9 @@ bool same_places(const TensorDesc& a, const TensorDesc& b);
 // oneDNN 3.2 takes numbers from wrong places where they are others.
 TensorDesc with_usual_ones(const TensorDesc& desc);
 
+// How many numbers there are.
+int64_t count_of(const Sizes& sizes);
+
 // From the first number to behind the last.
 size_t span_of(const TensorDesc& desc);
 

@@ -24,10 +24,6 @@ constexpr std::array kFollowing{
               [](const at::Tensor& x) { return at::gelu(x, "tanh"); }},
 };
 
-void run(const void* function, float* row, int64_t count) {
-  kernels::function_f32(*static_cast<const FloatFunction*>(function), row, count);
-}
-
 }  // namespace
 
 const FollowingFunction* find_following(const char* op, std::string_view name) {
@@ -44,7 +40,7 @@ const FollowingFunction* find_following(const char* op, std::string_view name) {
 
 kernels::GemmAfter after_of(const FollowingFunction* following) {
   return following == nullptr ? kernels::GemmAfter{}
-                              : kernels::GemmAfter{run, &following->function};
+                              : kernels::GemmAfter{kernels::function_f32_of, &following->function};
 }
 
 }  // namespace cpuaccel::ops

@@ -17,4 +17,8 @@ void function_f32(FloatFunction function, float* values, int64_t count) {
   first_usable(function_f32_kernels()).function(function, values, count);
 }
 
+void function_f32_of(const void* function, float* values, int64_t count) {
+  function_f32(*static_cast<const FloatFunction*>(function), values, count);
+}
+
 }  // namespace cpuaccel::kernels

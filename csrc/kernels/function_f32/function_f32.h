@@ -40,4 +40,8 @@ std::span<const KernelRow<FunctionF32Function>> function_f32_kernels();
 // By the best usable row, on this thread.
 void function_f32(FloatFunction function, float* values, int64_t count);
 
+// The same of the FloatFunction that `function` points to: what gemm calls on its results
+// (GemmAfter).
+void function_f32_of(const void* function, float* values, int64_t count);
+
 }  // namespace cpuaccel::kernels

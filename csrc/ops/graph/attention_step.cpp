@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/function_step.h"
+#include "graph/gemm_type.h"
 #include "graph/heads.h"
 #include "graph/own.h"
 #include "kernels/attention/attention.h"
@@ -28,10 +29,11 @@ using graph::Operation;
 using graph::Sizes;
 
 kernels::GemmType gemm_type(DataType type) {
-  if (type != DataType::f32 && type != DataType::bf16) {
+  const auto found = graph::gemm_type(type);
+  if (!found) {
     throw std::runtime_error("attention: neither float32 nor bfloat16");
   }
-  return type == DataType::f32 ? kernels::GemmType::f32 : kernels::GemmType::bf16;
+  return *found;
 }
 
 kernels::AttentionMatrix matrix(const Building& building, Id id) {

@@ -22,10 +22,6 @@ ValueQuantizer value_quantizer(const graph::Operation& operation, const std::str
   return {scale, static_cast<int32_t>(zero_point)};
 }
 
-int64_t count_of(const graph::Sizes& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-}
-
 Order order_of(const graph::TensorDesc& desc) {
   const bool contiguous = graph::same_places(desc, graph::dense(desc.sizes, Order::contiguous));
   const bool last = graph::same_places(desc, graph::dense(desc.sizes, Order::channels_last));

@@ -26,7 +26,7 @@ ValueQuantizer value_quantizer(const graph::Operation& operation, const std::str
 // The bytes of a value that a step reads or writes.
 inline uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }
 
-int64_t count_of(const graph::Sizes& sizes);
+using graph::count_of;
 
 // In which order a tensor without gaps lies; contiguous of all others.
 graph::Order order_of(const graph::TensorDesc& desc);

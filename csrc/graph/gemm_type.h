@@ -1,0 +1,23 @@
+// The types of values that our kernels of floats take, as family gemm names them.
+#pragma once
+
+#include <optional>
+
+#include "graph/program.h"
+#include "kernels/gemm/types.h"
+
+namespace cpuaccel::graph {
+
+// f32 or bf16; nothing of another type.
+inline std::optional<kernels::GemmType> gemm_type(DataType type) {
+  switch (type) {
+    case DataType::f32:
+      return kernels::GemmType::f32;
+    case DataType::bf16:
+      return kernels::GemmType::bf16;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace cpuaccel::graph
