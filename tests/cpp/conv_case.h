@@ -15,6 +15,22 @@
 
 namespace cpuaccel::kernels {
 
+// Sizes, source and weights of a call of a family, for what it is to make of them. Case has N, IH,
+// IW, OH(), OW() and src_zero_point.
+template <typename Call, typename Case, typename Weights>
+Call conv_call(const Case& c, const Weights& weights, const std::vector<uint8_t>& src) {
+  Call call;
+  call.weights = &weights;
+  call.N = c.N;
+  call.IH = c.IH;
+  call.IW = c.IW;
+  call.OH = c.OH();
+  call.OW = c.OW();
+  call.src = src.data();
+  call.src_zero_point = c.src_zero_point;
+  return call;
+}
+
 inline int64_t conv_size(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
                          int64_t dilation) {
   const int64_t room = size + 2 * padding - (kernel - 1) * dilation - 1;

@@ -67,15 +67,7 @@ void check(const Case& c, DwconvFunction* function, DstType type, std::mt19937& 
   ASSERT_EQ(unpacked, weights);
   const DstCase dst(random, s.C, c.N * c.OH() * c.OW() * s.C, type,
                     255.0 * std::sqrt(static_cast<double>(s.KH * s.KW)) * 60.0);
-  DwconvCall call;
-  call.weights = &packed;
-  call.N = c.N;
-  call.IH = c.IH;
-  call.IW = c.IW;
-  call.OH = c.OH();
-  call.OW = c.OW();
-  call.src = src.data();
-  call.src_zero_point = c.src_zero_point;
+  auto call = conv_call<DwconvCall>(c, packed, src);
   call.dst = dst.dst();
   dwconv(call, function);
   dst.check(accumulators(c, src, weights));
@@ -153,15 +145,7 @@ void compare_with_ref(const Case& c, DwconvFunction* function, const Plain& plai
   const int64_t count = c.N * c.OH() * c.OW() * s.C;
   const auto run = [&](DwconvFunction* row) {
     std::vector<uint8_t> bytes(static_cast<size_t>(count + 2 * kGuard), 0xa5);
-    DwconvCall call;
-    call.weights = &packed;
-    call.N = c.N;
-    call.IH = c.IH;
-    call.IW = c.IW;
-    call.OH = c.OH();
-    call.OW = c.OW();
-    call.src = src.data();
-    call.src_zero_point = c.src_zero_point;
+    auto call = conv_call<DwconvCall>(c, packed, src);
     call.dst.data = bytes.data() + kGuard;
     call.dst.type = plain.type;
     call.dst.scales = scales.data();

@@ -97,15 +97,7 @@ void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& r
   ASSERT_EQ(unpacked, weights);
   const DstCase dst(random, s.OC, c.N * c.OH() * c.OW() * s.OC, type,
                     255.0 * std::sqrt(static_cast<double>(K)) * 60.0);
-  QconvCall call;
-  call.weights = &packed;
-  call.N = c.N;
-  call.IH = c.IH;
-  call.IW = c.IW;
-  call.OH = c.OH();
-  call.OW = c.OW();
-  call.src = src.data();
-  call.src_zero_point = c.src_zero_point;
+  auto call = conv_call<QconvCall>(c, packed, src);
   call.dst = dst.dst();
   qconv(call, function);
   dst.check(accumulators(c, src, weights));

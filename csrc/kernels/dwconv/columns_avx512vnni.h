@@ -133,7 +133,7 @@ struct DwconvColumns {
           const __m512i weights = channels.weights[j + i][kw][r];
           CPUACCEL_UNROLL
           for (int k = 0; k < kResults; ++k) {
-            accumulate(acc[i][r * kResults + k], taps[k * kStride + kw][j + i], weights);
+            V::accumulate(acc[i][r * kResults + k], taps[k * kStride + kw][j + i], weights);
           }
         }
       }

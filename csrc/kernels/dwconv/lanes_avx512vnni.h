@@ -22,11 +22,6 @@ namespace {
 
 constexpr int kLaneVectors = 4;
 
-// In place: of the intrinsic GCC 12 keeps two copies of each sum, one of them in memory.
-CPUACCEL_INLINE void accumulate(__m512i& sum, __m512i taps, __m512i weights) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(taps), "v"(weights));
-}
-
 // runs[l]: 16 channels, four bytes each, from 16 * l on.
 template <int kGroups>
 CPUACCEL_INLINE void order_lanes(const __m512i* runs, __m512i* ordered) {

@@ -166,7 +166,7 @@ struct DwconvTall {
             const __m512i tap = from[column[k] + q * kLaneVectors + i];
             CPUACCEL_UNROLL
             for (int r = 0; r < kRows; ++r) {
-              accumulate(acc[i][r * kResults + k], tap, of_row[r]);
+              V::accumulate(acc[i][r * kResults + k], tap, of_row[r]);
             }
           }
         }

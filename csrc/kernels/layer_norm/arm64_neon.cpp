@@ -1,8 +1,8 @@
-#include "kernels/floats/neon.h"
+#include "kernels/floats/exp_neon.h"
 #include "kernels/layer_norm/impl.h"
 
 namespace cpuaccel::kernels {
 
-void layer_norm_arm64_neon(const LayerNormRow& row) { layer_norm_row<Floats4>(row); }
+void layer_norm_arm64_neon(const LayerNormRow& row) { layer_norm_row<ExpFloats4>(row); }
 
 }  // namespace cpuaccel::kernels

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/floats/lanes.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 #include "kernels/layer_norm/layer_norm.h"
@@ -30,12 +31,7 @@ CPUACCEL_INLINE float sum_over(int64_t count, const Step& step, const Last& last
   for (; i + V::kLanes <= count; i += V::kLanes) {
     sums[0] = step(i, sums[0]);
   }
-  alignas(64) float lanes[V::kLanes];
-  V::store(lanes, V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3])));
-  float total = 0.0f;
-  for (int64_t lane = 0; lane < V::kLanes; ++lane) {
-    total += lanes[lane];
-  }
+  float total = sum_of_lanes<V>(V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3])));
   for (; i < count; ++i) {
     total += last(i);
   }
@@ -70,10 +66,10 @@ void layer_norm_row(const LayerNormRow& row) {
       },
       [&](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
   const float inverse = 1.0f / std::sqrt(squares / count + row.epsilon);
-  const Vector scale = V::set1(inverse), zero = V::set1(0.0f);
+  const Vector scale = V::set1(inverse);
   int64_t i = 0;
   for (; i + V::kLanes <= row.columns; i += V::kLanes) {
-    Vector value = V::fma(V::add(V::load(x + i), minus_mean), scale, zero);
+    Vector value = V::multiply(V::add(V::load(x + i), minus_mean), scale);
     if (row.gamma != nullptr) {
       value = V::fma(value, V::load(row.gamma + i), V::load(row.beta + i));
     }

@@ -184,11 +184,6 @@ struct QconvPointwise {
     }
   }
 
-  // In place: of the intrinsic GCC 12 keeps two copies of each sum, one of them in memory.
-  CPUACCEL_INLINE static void accumulate(__m512i& sum, __m512i source, __m512i of_step) {
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(source), "v"(of_step));
-  }
-
   // A tile's pixels a line apart: where they lie, or copies.
   struct Lines {
     const uint8_t* first;
@@ -255,7 +250,7 @@ struct QconvPointwise {
         const __m512i source = V::broadcast4(src[i / 3] + i % 3 * stride);
         CPUACCEL_UNROLL
         for (int j = 0; j < kVectors; ++j) {
-          accumulate(acc[i][j], source, of_step[j]);
+          V::accumulate(acc[i][j], source, of_step[j]);
         }
       }
       w += kStepBytes;
