@@ -1,5 +1,5 @@
-// Products of few rows with weights: by family gemm, which reads the weights once, where they lie.
-// No primitive, no packed copy, and nothing of it to be watched.
+// Products of few rows with weights: by family gemm, which reads the weights once, where they lie,
+// without a primitive or a packed copy.
 #pragma once
 
 #include "graph/build.h"

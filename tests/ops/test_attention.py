@@ -16,6 +16,7 @@ pytestmark = needs_plugin
 
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _NONE = -float("inf")
+_TORCHS = "cpu_vendor() is not AuthenticAMD: eager attention is torch's (why_no_attention)"
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
@@ -121,7 +122,7 @@ def test_gradients_are_torchs() -> None:
 
 def test_the_same_bits_on_any_number_of_threads() -> None:
     if not _amd():
-        pytest.skip("on this CPU all is torch's")
+        pytest.skip(_TORCHS)
     q, k, v = _operands((3, 5, 520, 600, 32), torch.float32, "contiguous")
     results = []
     for threads in (1, 2, 4):
@@ -134,7 +135,7 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
 @pytest.mark.parametrize("special", [float("nan"), float("inf")])
 def test_what_is_not_finite_stays_in_its_row(special: float) -> None:
     if not _amd():
-        pytest.skip("on this CPU all is torch's, whose row of NaN is 0")
+        pytest.skip(f"{_TORCHS}, and its row of NaN is 0")
     q, k, v = _operands((1, 1, 10, 20, 8), torch.float32, "contiguous")
     q[0, 0, 2, 3] = special
     result = F.scaled_dot_product_attention(q, k, v)[0, 0]
@@ -150,7 +151,7 @@ def test_what_is_not_finite_stays_in_its_row(special: float) -> None:
 )
 def test_the_rest_is_torchs(reason: str, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     if not _amd():
-        pytest.skip("on this CPU all is torch's")
+        pytest.skip(_TORCHS)
     q, k, v = _operands(sizes, dtype, "contiguous")
     with counted() as counts:
         ours = _FLASH(q, k, v)[0]
@@ -168,7 +169,7 @@ def test_few_queries_of_wide_heads(dtype: torch.dtype, queries: int) -> None:
 
 def test_few_queries_of_keys_that_lie_apart_are_torchs() -> None:
     if not _amd():
-        pytest.skip("on this CPU all is torch's")
+        pytest.skip(_TORCHS)
     q, k, v = _operands((1, 2, 1, 16, 8), torch.float32, "contiguous")
     k = k.transpose(2, 3).contiguous().transpose(2, 3)
     with counted() as counts:
