@@ -1,4 +1,7 @@
-"""cpuaccel::graph_region as torch sees it: its fake kernel, and torch's ops in its place."""
+"""cpuaccel::graph_region and graph_region_ as torch sees them.
+
+Their fake kernels, torch's ops in their place, and the one that writes as the one that does not.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,44 @@ def _graph_region(
     return torch_program.run(inputs, constants, torch_text)
 
 
+def _in_place(
+    written: list[Tensor],
+    inputs: list[Tensor],
+    constants: list[Tensor],
+    program: str,
+    torch_text: str,
+) -> list[Tensor]:
+    results = torch_program.run([*written, *inputs], constants, torch_text)
+    return results[: len(results) - len(written)]
+
+
+def _functional(
+    context: Any,
+    written: list[Tensor],
+    inputs: list[Tensor],
+    constants: list[Tensor],
+    program: str,
+    torch_text: str,
+) -> Any:
+    """Write what graph_region returns: what is traced, and saved, writes at its end alone."""
+    given, weights = context.unwrap_tensors(([*written, *inputs], constants))
+    with context.redispatch_to_next():
+        op = _torch.ops.cpuaccel.graph_region.default
+        results = op(given, weights, program, torch_text)
+    fresh = len(results) - len(written)
+    for tensor, value in zip(written, results[fresh:], strict=True):
+        context.replace(tensor, value)
+        context.commit_update(tensor)
+        context.sync(tensor)
+    return context.wrap_tensors(results[:fresh])
+
+
 def _by_torch(inputs: list[Tensor], constants: list[Tensor], torch_text: str) -> list[Tensor]:
     return torch_program.run(inputs, constants, torch_text)
 
 
 if hasattr(_native.load(), "find_partitions"):  # built with oneDNN: has the ops
     _torch.library.register_fake("cpuaccel::graph_region")(_graph_region)
+    _torch.library.register_fake("cpuaccel::graph_region_")(_in_place)
+    _torch.ops.cpuaccel.graph_region_.default.py_functionalize_impl(_functional)
     _torch.library.impl("cpuaccel::graph_region_by_torch", "CPU")(_by_torch)

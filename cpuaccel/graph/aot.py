@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from cpuaccel._arguments import checked_inputs
 from cpuaccel._prepack import matrix
-from cpuaccel.graph import archive, capture, exporting, kept_linears, modes, report
+from cpuaccel.graph import archive, capture, choice, exporting, kept_linears, modes, report
 from cpuaccel.graph.calls import Call
 from cpuaccel.graph.loading import PACKAGE
 from cpuaccel.graph.saving import checked_path
@@ -57,7 +57,8 @@ def aot_compile(
     target = _check(model, path)
     args = checked_inputs("cpuaccel.aot_compile", example_inputs)
     call = Call.of(args, {})
-    captured, made = capture.graph_of(model, args, {}, against_eager=False)
+    with choice.for_packages():
+        captured, made = capture.graph_of(model, args, {}, against_eager=False)
     packed = _pack_linears(captured) if freeze else ()
     made = report.Report(made.compile_id, (*made.regions, *packed), made.left)
     program = exporting.exported(captured, call)

@@ -70,7 +70,7 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         Exception: what torch.export raises of a model that it cannot trace, or the model itself.
         ValueError: the model has layers of integers and of floats, and is called under autocast.
     """
-    graph, made = graph_of(model, args, kwargs)
+    graph, made = graph_of(model, args, kwargs, in_place=True)
     report.keep(made)
     kinds = {kind for partition in made.kinds() for kind in partition}
     if converted.is_converted(model) or kinds & set(QUANTIZED):
@@ -91,11 +91,17 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def graph_of(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], against_eager: bool = True
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    against_eager: bool = True,
+    in_place: bool = False,
 ) -> tuple[GraphModule, report.Report]:
     """Return what `model` does with these arguments, on its own weights, and what became of it.
 
-    Regions are taken where they win: against torch's ops one by one, or else against Inductor.
+    Regions are taken where they win: against torch's ops one by one, or else against Inductor. If
+    `in_place`, they write to what the model writes to.
 
     Raises:
         Exception: as `capture`.
@@ -110,7 +116,7 @@ def graph_of(
         return captured, report.Report(report.current_compile_id(), (), ())
     _casts(graph)
     with choice.against_eager() if against_eager else nullcontext():
-        found = regions.cut(graph, weights_of(graph))
+        found = regions.cut(graph, weights_of(graph), in_place=in_place)
     made = report.describe(found)
     rewriting.put_regions(graph, found.regions)
     _plain_containers(graph)
@@ -130,8 +136,22 @@ def exported(
         Exception: what torch.export raises.
     """
     with _exporting, torch.no_grad():
-        traced = structure_of(lower(model) if converted.is_converted(model) else model)
+        traced = structure_of(_lowered(model) if converted.is_converted(model) else model)
         return torch.export.export(traced, args, kwargs, strict=False)
+
+
+def _lowered(model: nn.Module) -> nn.Module:
+    """Return the lowered form of a model, whose integers nobody but what is captured holds."""
+    lowered = lower(model)
+    held = {each.untyped_storage()._cdata for each in (*model.parameters(), *model.buffers())}
+    integers = [
+        each
+        for each in lowered.buffers()
+        if each.dtype == torch.int8 and each.untyped_storage()._cdata not in held
+    ]
+    if integers and hasattr(_native.load(), "find_partitions"):  # there are regions
+        torch.ops.cpuaccel.keep_private(integers)
+    return lowered
 
 
 def weights_of(graph: Graph) -> set[Node]:
@@ -140,10 +160,10 @@ def weights_of(graph: Graph) -> set[Node]:
 
 
 def _written_by(graph: Graph) -> set[Node]:
-    targets: list[Any] = [
-        node.args[0] for node in graph.find_nodes(op="call_function", target=_aten.copy_.default)
-    ]
-    return set(targets)
+    copies = graph.find_nodes(op="call_function", target=_aten.copy_.default)
+    regions = graph.find_nodes(op="call_function", target=torch.ops.cpuaccel.graph_region_.default)
+    written: list[Any] = [node.args[0] for node in copies]
+    return {*written, *(each for node in regions for each in node.args[0])}
 
 
 def _autocast_for(model: nn.Module) -> AbstractContextManager[Any]:

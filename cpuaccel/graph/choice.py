@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from cpuaccel.graph import choice_table
-from cpuaccel.graph.bridge import MOVES, QUANTIZED, QUANTIZED_LAYERS
+from cpuaccel.graph.bridge import MOVES, QUANTIZED, QUANTIZED_LAYERS, WRITES
 
 ELEMENTWISE = "elementwise"
 _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
@@ -29,6 +29,7 @@ _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("product", frozenset({"MatMul"})),
     ("pool", frozenset({"MaxPool", "AvgPool"})),
     ("move", MOVES),
+    ("write", WRITES),
 )
 
 LAYER_FAMILIES = frozenset({"quantised layer", "convolution", "product"})
@@ -76,6 +77,9 @@ _FIXED: dict[tuple[str, str], Choice] = {
     ("quantised", "between"): Choice(True, "between layers, the integers that eager computes"),
     ("quantised", "beside"): Choice(True, "beside a layer, the integers that eager computes"),
     ("quantised", "alone"): Choice(False, "alone: Inductor fuses it with what is around it"),
+    ("write", "between"): Choice(True, "in place, between layers"),
+    ("write", "beside"): Choice(True, "in place, beside a layer"),
+    ("write", "alone"): Choice(False, "alone: nothing else is in its place"),
     ("move", "between"): Choice(True, "between layers"),
     ("move", "beside"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
     ("move", "alone"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
@@ -89,6 +93,7 @@ _FUSED_IN_EAGER = frozenset({"attention", "elementwise", "layer_norm", "pool"})
 """Families that are taken beside layers where torch would run what is left op by op."""
 
 _eager: ContextVar[bool] = ContextVar("eager", default=False)
+_packaged: ContextVar[bool] = ContextVar("packaged", default=False)
 _overruled: ContextVar[dict[str, bool] | None] = ContextVar("overruled", default=None)
 
 
@@ -100,6 +105,16 @@ def against_eager() -> Iterator[None]:
         yield
     finally:
         _eager.reset(token)
+
+
+@contextmanager
+def for_packages() -> Iterator[None]:
+    """Choose for packages, in whose files weights of products that are left are packed."""
+    token = _packaged.set(True)
+    try:
+        yield
+    finally:
+        _packaged.reset(token)
 
 
 @contextmanager
@@ -127,7 +142,8 @@ def choose(facts: Facts) -> Choice:
         return fixed
     if _eager.get() and family in _FUSED_IN_EAGER:
         return Choice(facts.place != "alone", f"{family} {facts.place}: torch runs it op by op")
-    if _eager.get() and family == "product" and facts.M == 1 and facts.place == "chain":
+    of_one_row = family == "product" and facts.M == 1 and facts.place == "chain"
+    if of_one_row and not _packaged.get():
         return Choice(True, "product of one row in a chain: the kernel that torch would call")
     row = choice_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
     if row is None and family == "attention" and facts.place != "alone":

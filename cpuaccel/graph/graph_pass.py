@@ -79,7 +79,7 @@ def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | N
         return None
     if not hasattr(_native.load(), "find_partitions"):
         return kept_linears.rewrite(graph, _weights(graph))
-    found = regions.cut(graph, _weights(graph), race)
+    found = regions.cut(graph, _weights(graph), race, in_place=True)
     described = report.describe(found)  # names nodes, which will be gone
     rewriting.put_regions(graph, found.regions)
     return described

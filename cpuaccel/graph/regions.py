@@ -19,8 +19,10 @@ from cpuaccel.graph.bridge import (
     MOVES,
     OWN,
     TRANSLATIONS,
+    WRITES,
     claim,
     make_constants,
+    say_parts,
 )
 from cpuaccel.graph.choosing import choose_parts, leave_torn_units
 from cpuaccel.graph.parts import Part
@@ -40,6 +42,13 @@ class Region:
     constants: list[Node]
     outputs: list[tuple[Node, bool]]
     """What is read outside, and whether it is to be channels_last."""
+    written: list[Node]
+    """What is made of the first of `inputs`, each by writing to it: results behind `outputs`."""
+
+    @property
+    def results(self) -> list[tuple[Node, bool]]:
+        """What the program returns: `outputs`, and `written` as they lie."""
+        return [*self.outputs, *((node, False) for node in self.written)]
 
 
 @dataclass
@@ -55,13 +64,20 @@ Race = Callable[[Region], choice.Choice]
 """Says whether a region is to be taken that the table takes."""
 
 
-def cut(graph: Graph, constants: set[Node], race: Race | None = None) -> Cut:
-    """Find what oneDNN is to run of `graph`, in which `constants` are the weights."""
+def cut(
+    graph: Graph, constants: set[Node], race: Race | None = None, *, in_place: bool = False
+) -> Cut:
+    """Find what oneDNN is to run of `graph`, in which `constants` are the weights.
+
+    `in_place`: regions may write to what the graph writes to.
+    """
     places.say_by_sizes(graph)
+    if in_place:
+        say_parts(graph)
     by_place = list(places.read_by_place(graph))
     if by_place:
         return Cut([], [(node, "it reads memory, which lies otherwise here") for node in by_place])
-    translation = Translation(constants)
+    translation = Translation(constants, in_place)
     left = _translate(graph, translation)
     if not translation.units:
         return Cut([], left)
@@ -69,7 +85,8 @@ def cut(graph: Graph, constants: set[Node], race: Race | None = None) -> Cut:
     choose_parts(parts, translation)
     while True:
         regions = _regions(graph, parts, translation)
-        if not _try(regions) and (race is None or not _race(regions, race)):
+        again = _leave_read_writes(regions, translation) or _try(regions)
+        if not again and (race is None or not _race(regions, race)):
             break
     for part in parts:
         if not part.choice.taken and any(kind not in MOVES for kind in part.kinds(translation)):
@@ -185,7 +202,9 @@ def _program(
     operations = [op for partition in partitions for op in partition]
     preparations = list(_preparations(operations, translation))
     made = {number for op in (*operations, *preparations) for number in op.outputs}
-    read = dict.fromkeys(number for op in (*operations, *preparations) for number in op.inputs)
+    written = (op.inputs[0] for op in _writes(operations))
+    others = (number for op in (*operations, *preparations) for number in op.inputs)
+    read = dict.fromkeys((*written, *others))
     inputs: list[int] = []
     constants: list[int] = []
     for number in read:
@@ -193,6 +212,10 @@ def _program(
             known = translation.is_constant(translation.node_of[number])
             (constants if known else inputs).append(number)
     return Program(translation.values, inputs, constants, outputs, preparations, partitions)
+
+
+def _writes(operations: Iterable[Operation]) -> list[Operation]:
+    return [op for op in operations if op.kind in WRITES]
 
 
 def _preparations(operations: Iterable[Operation], translation: Translation) -> Iterable[Operation]:
@@ -310,9 +333,12 @@ def _region(
         for node in sorted(results, key=position.__getitem__)
         if is_read_outside(node, inside, taken, translation)
     ]
+    partitions = [[translation.operations[number] for number in part.operations] for part in parts]
+    written = _writes(op for partition in partitions for op in partition)
     program = _program(
-        [[translation.operations[number] for number in part.operations] for part in parts],
-        [Output(translation.numbers[node], last) for node, last in returned],
+        partitions,
+        [Output(translation.numbers[node], last) for node, last in returned]
+        + [Output(op.outputs[0], channels_last=False) for op in written],
         translation,
     )
     return Region(
@@ -322,6 +348,7 @@ def _region(
         [translation.node_of[number] for number in program.inputs],
         [translation.node_of[number] for number in program.constants],
         returned,
+        [translation.node_of[op.outputs[0]] for op in written],
     )
 
 
@@ -376,6 +403,21 @@ def _channels_last(node: Node) -> bool:
 
 
 # Trying, and timing
+
+
+def _leave_read_writes(regions: list[Region], translation: Translation) -> bool:
+    """Leave what writes to a tensor that is read behind its region; say whether there was any."""
+    found = False
+    for region in regions:
+        read = {node for node, _ in region.outputs}
+        for part in region.parts:
+            written = _writes(translation.operations[number] for number in part.operations)
+            if any(translation.node_of[op.outputs[0]] in read for op in written):
+                part.choice = choice.Choice(False, "what it writes to is read by what is left")
+                found = True
+    if found:
+        leave_torn_units([part for region in regions for part in region.parts])
+    return found
 
 
 def _try(regions: list[Region]) -> bool:

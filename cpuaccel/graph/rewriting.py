@@ -16,14 +16,15 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import region as _region_op  # noqa: F401  the fake kernel
 from cpuaccel.graph import kept, torch_program
+from cpuaccel.graph.bridge.writes import COPY
 from cpuaccel.graph.regions import Region
 
 
 def put_regions(graph: Graph, regions: list[Region]) -> None:
-    """Replace the nodes of each region by a call of cpuaccel::graph_region."""
+    """Replace the nodes of each region by a call of cpuaccel::graph_region, or graph_region_."""
     # What may be refused comes first: the graph is changed as a whole, or not at all.
     texts = [
-        torch_program.encode(region.inputs, region.constants, region.nodes, region.outputs)
+        torch_program.encode(region.inputs, region.constants, region.nodes, region.results)
         for region in regions
     ]
     put: dict[Node, Node] = {}
@@ -38,10 +39,14 @@ def put_regions(graph: Graph, regions: list[Region]) -> None:
 def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None:
     """`put` has what stands for the results of the regions before."""
     inputs = [put.get(node, node) for node in region.inputs]
-    with graph.inserting_after(region.nodes[-1]):
+    count = len(region.written)
+    op = torch.ops.cpuaccel.graph_region_ if count else torch.ops.cpuaccel.graph_region
+    given = (inputs[:count], inputs[count:]) if count else (inputs,)
+    # Copies back to what is written to stand at the end, behind what may read what the region does.
+    last = next(node for node in reversed(region.nodes) if node.target is not COPY)
+    with graph.inserting_after(last):
         call = graph.call_function(
-            torch.ops.cpuaccel.graph_region.default,
-            (inputs, region.constants, region.program.text, text),
+            op.default, (*given, region.constants, region.program.text, text)
         )
     call.meta["val"] = [
         torch_program.laid_out_like(node.meta["val"], last) for node, last in region.outputs

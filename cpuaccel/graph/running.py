@@ -71,11 +71,14 @@ def unwrapping(spec: Any) -> Callable[[Any], Any]:
 
 
 def bound_region(
-    constants: list[Tensor], program: str, torch_text: str
+    constants: list[Tensor], program: str, torch_text: str, written: int = 0
 ) -> Callable[[list[Tensor]], list[Tensor]]:
-    """Return cpuaccel::graph_region as a function of its inputs."""
+    """Return cpuaccel::graph_region as a function of its inputs.
+
+    Or graph_region_, of those that are `written`, so many of them, and then the others.
+    """
     # Torch makes the method anew whenever it is asked for.
-    run = _torch.classes.cpuaccel.BoundRegion(constants, program, torch_text).run
+    run = _torch.classes.cpuaccel.BoundRegion(constants, program, torch_text, written).run
 
     def region(inputs: list[Tensor]) -> list[Tensor]:
         found: list[Tensor] = run(inputs)
@@ -93,11 +96,11 @@ def _straight(captured: GraphModule) -> Callable[..., Any] | None:
         if node.op == "get_attr":
             copies[node] = _hold(graph, held, _attribute(captured, node))
         elif node.op == "call_function" and _is_bindable(node):
-            arguments: Any = node.args
-            inputs, constants, *texts = arguments
+            *given, constants, program, text = node.args
             weights = [_attribute(captured, each) for each in constants]
-            region = bound_region(weights, *texts)
-            copies[node] = graph.call_function(region, ([copies[each] for each in inputs],))
+            region = bound_region(weights, program, text, len(given[0]) if given[1:] else 0)
+            inputs = [copies[each] for some in given for each in some]
+            copies[node] = graph.call_function(region, (inputs,))
         elif node.op in ("placeholder", "call_function", "output"):
             copies[node] = graph.node_copy(node, copies.__getitem__)
         else:
@@ -110,12 +113,12 @@ def _straight(captured: GraphModule) -> Callable[..., Any] | None:
 
 
 def _is_bindable(node: Node) -> bool:
+    ops = torch.ops.cpuaccel
+    regions = (ops.graph_region.default, ops.graph_region_.default)
+    if node.target not in regions or node.kwargs:
+        return False
     arguments: Any = node.args
-    return (
-        node.target is torch.ops.cpuaccel.graph_region.default
-        and not node.kwargs
-        and all(each.op == "get_attr" for each in arguments[1])
-    )
+    return all(each.op == "get_attr" for each in arguments[-3])
 
 
 def _attribute(captured: GraphModule, node: Node) -> Any:

@@ -33,11 +33,13 @@ class Unit:
 class Translation:
     """Values, ops and what they stand for.
 
-    `constants` are nodes whose values do not change between calls: weights.
+    `constants` are nodes whose values do not change between calls: weights. `in_place`: regions
+    may write to what the graph writes to.
     """
 
-    def __init__(self, constants: set[Node]) -> None:
+    def __init__(self, constants: set[Node], in_place: bool = False) -> None:
         self.constants = constants
+        self.in_place = in_place
         self.values: dict[int, Value] = {}
         self.operations: list[Operation] = []
         self.preparations: dict[int, Operation] = {}

@@ -23,6 +23,8 @@ class Building {
   // Whether `to` may be written where `from` lies: nobody needs that after the partition that steps
   // are made of, and the memory of both is the program's own.
   virtual bool may_be_over(Id to, Id from) const = 0;
+  // Whether `to` is the memory of `from`, an input that a call writes to.
+  virtual bool is_in_place(Id to, Id from) const = 0;
   virtual PackedWeights& packed() = 0;
   // Whether layers of f32 are to multiply in bfloat16, with sums and results in f32.
   virtual bool fast_math() const = 0;

@@ -18,6 +18,7 @@
 #include "graph/names.h"
 #include "graph/own.h"
 #include "graph/partition_step.h"
+#include "graph/slice_scatter.h"
 
 namespace cpuaccel::graph {
 
@@ -25,8 +26,8 @@ class CompiledProgram::Builder : public Building {
  public:
   Builder(const Program& program, std::span<const TensorDesc> inputs,
           std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
-          PackedWeights& packed, bool fast_math)
-      : program_(program), packed_(packed), fast_math_(fast_math) {
+          PackedWeights& packed, bool fast_math, size_t written)
+      : program_(program), packed_(packed), fast_math_(fast_math), written_(written) {
     for (size_t i = 0; i < program.inputs.size(); ++i) {
       places_.emplace(program.inputs[i], Slot{Place::input, i});
       descs_.emplace(program.inputs[i], inputs[i]);
@@ -37,8 +38,16 @@ class CompiledProgram::Builder : public Building {
       descs_.emplace(ids[i], constants[i]);
       constants_.emplace(ids[i], constant_data[i]);
     }
-    for (size_t i = 0; i < program.outputs.size(); ++i) {
-      places_.emplace(program.outputs[i].id, Slot{Place::output, i});
+    const auto fresh = fresh_outputs();
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      places_.emplace(fresh[i].id, Slot{Place::output, i});
+    }
+    for (size_t i = 0; i < written; ++i) {
+      const Id id = program.outputs[fresh.size() + i].id;
+      if (i >= inputs.size() || !may_be_in_place(program, id, program.inputs[i]) ||
+          !places_.emplace(id, Slot{Place::input, i}).second) {
+        throw std::runtime_error("a result that cannot be written to an input");
+      }
     }
     for (const auto& [id, value] : program.values) {
       next_ = std::max(next_, id + 1);
@@ -127,7 +136,7 @@ class CompiledProgram::Builder : public Building {
 
   // Moves the steps to `result`, with the place of everything that they read and write.
   void finish(CompiledProgram& result) {
-    for (const auto& output : program_.outputs) {
+    for (const auto& output : fresh_outputs()) {
       bring_in_order(output);
     }
     const auto offsets = place_values(result.arena_bytes_);
@@ -139,13 +148,20 @@ class CompiledProgram::Builder : public Building {
       return where;
     };
     result.reads_constant_.resize(constants_.size());
+    result.keeps_constant_.resize(constants_.size());
+    for (const Id id : kept_) {
+      result.keeps_constant_[places_.at(id).at] = true;
+    }
     for (auto& step : steps_) {
       step->prepare();
       PlacedStep placed{std::move(step), {}, {}};
       for (const Id id : placed.step->inputs) {
         placed.inputs.push_back(slot(id));
         if (placed.inputs.back().place == Place::constant) {
-          result.reads_constant_[placed.inputs.back().at] = true;
+          const size_t number = placed.inputs.back().at;
+          result.reads_constant_[number] = true;
+          result.keeps_constant_[number] =
+              result.keeps_constant_[number] || !placed.step->keeps_nothing();
         }
       }
       for (const Id id : placed.step->outputs) {
@@ -153,7 +169,7 @@ class CompiledProgram::Builder : public Building {
       }
       result.steps_.push_back(std::move(placed));
     }
-    for (const auto& output : program_.outputs) {
+    for (const auto& output : fresh_outputs()) {
       result.outputs_.push_back(descs_.at(output.id));
     }
   }
@@ -164,11 +180,19 @@ class CompiledProgram::Builder : public Building {
   }
   const TensorDesc& desc(Id id) const override { return descs_.at(id); }
   bool is_constant(Id id) const override { return constants_.contains(id); }
-  const void* constant(Id id) const override { return constants_.at(id); }
+  const void* constant(Id id) const override {
+    kept_.insert(id);
+    return constants_.at(id);
+  }
   bool may_be_over(Id to, Id from) const override {
     const auto last = last_partition_.find(from);
     return !places_.contains(to) && !places_.contains(from) && !has_aliases_.contains(from) &&
            !aliases_.contains(from) && last != last_partition_.end() && last->second == current_;
+  }
+  bool is_in_place(Id to, Id from) const override {
+    const auto here = places_.find(to), there = places_.find(from);
+    return here != places_.end() && there != places_.end() &&
+           here->second.place == there->second.place && here->second.at == there->second.at;
   }
   PackedWeights& packed() override { return packed_; }
   bool fast_math() const override { return fast_math_; }
@@ -195,6 +219,14 @@ class CompiledProgram::Builder : public Building {
   }
 
  private:
+  // The outputs that are memory of their own.
+  std::span<const Output> fresh_outputs() const {
+    if (written_ > program_.outputs.size()) {
+      throw std::runtime_error("more results in the place of inputs than there are");
+    }
+    return {program_.outputs.data(), program_.outputs.size() - written_};
+  }
+
   // Whose memory a value is, and where in it.
   struct Root {
     Id id;
@@ -274,9 +306,11 @@ class CompiledProgram::Builder : public Building {
   const Program& program_;
   PackedWeights& packed_;
   bool fast_math_;
+  size_t written_;
   std::unordered_map<Id, Slot> places_;
   std::unordered_map<Id, TensorDesc> descs_;
   std::unordered_map<Id, const void*> constants_;
+  mutable std::unordered_set<Id> kept_;            // constants of which something is made now
   std::unordered_map<Id, size_t> last_partition_;  // that reads a value
   std::unordered_map<Id, Root> aliases_;
   std::unordered_set<Id> has_aliases_;
@@ -289,8 +323,8 @@ class CompiledProgram::Builder : public Building {
 CompiledProgram::CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
                                  std::span<const TensorDesc> constants,
                                  std::span<const void* const> constant_data, PackedWeights& packed,
-                                 bool fast_math) {
-  Builder builder(program, inputs, constants, constant_data, packed, fast_math);
+                                 bool fast_math, size_t written) {
+  Builder builder(program, inputs, constants, constant_data, packed, fast_math, written);
   for (size_t i = 0; i < program.partitions.size(); ++i) {
     builder.add_next();
   }
@@ -356,7 +390,7 @@ std::vector<std::string> why_not_compiled(const Program& program) {
   const std::vector<const void*> nowhere(program.all_constants().size(), nullptr);
   PackedWeights packed;
   CompiledProgram::Builder builder(program, traced(program.inputs), traced(program.all_constants()),
-                                   nowhere, packed, false);
+                                   nowhere, packed, false, 0);
   std::vector<std::string> result;
   for (size_t i = 0; i < program.partitions.size(); ++i) {
     std::string why;

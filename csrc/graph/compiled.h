@@ -26,16 +26,20 @@ class StepWatch {
 class CompiledProgram {
  public:
   // `inputs` are in the program's order, `constants` in that of Program::all_constants;
-  // `constant_data` is read now. `fast_math`: layers of floats multiply in bfloat16.
+  // `constant_data` is read now. `fast_math`: layers of floats multiply in bfloat16. `written`: so
+  // many of the first inputs runs write to, in the place of as many of the last outputs, each of
+  // which is made of its input alone by writing to a slice of it.
   // Throws dnnl::error or std::runtime_error where oneDNN cannot do it.
   CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
                   std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
-                  PackedWeights& packed, bool fast_math = false);
+                  PackedWeights& packed, bool fast_math = false, size_t written = 0);
 
-  // In the program's order.
+  // In the program's order, without those that lie in inputs.
   const std::vector<TensorDesc>& outputs() const { return outputs_; }
   // Whether runs read the constant itself, by its number; of what is packed they read a copy.
   const std::vector<bool>& reads_constant() const { return reads_constant_; }
+  // Whether something was made of the constant before: runs depend on what it was then.
+  const std::vector<bool>& keeps_constant() const { return keeps_constant_; }
   // Of the block that `run` needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
@@ -63,7 +67,7 @@ class CompiledProgram {
   std::vector<PlacedStep> steps_;
   mutable StepTeams teams_{0};
   std::vector<TensorDesc> outputs_;
-  std::vector<bool> reads_constant_;
+  std::vector<bool> reads_constant_, keeps_constant_;
   size_t arena_bytes_ = 0;
 };
 

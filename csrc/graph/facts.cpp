@@ -30,6 +30,12 @@ double bytes(const Building& building, Id id) {
   return count(building.desc(id).sizes) * static_cast<double>(bytes_of(building.type(id)));
 }
 
+// Whether an operation writes its second input to a slice of the first, and leaves the rest as it
+// is.
+bool is_left(const Building& building, const Operation& operation, Id input) {
+  return input == operation.inputs.front() && building.is_in_place(operation.outputs[0], input);
+}
+
 // Sizes of an operation's sources and of its result.
 struct Operands {
   const Sizes& src;
@@ -91,7 +97,7 @@ StepFacts facts_of(const Building& building, const Partition& partition) {
   for (const auto& operation : partition.operations) {
     facts.kinds += (facts.kinds.empty() ? "" : "+") + operation.name;
     for (const Id id : operation.inputs) {
-      if (!inside.contains(id) && read.insert(id).second) {
+      if (!inside.contains(id) && read.insert(id).second && !is_left(building, operation, id)) {
         facts.bytes_read += bytes(building, id);
       }
     }
@@ -99,7 +105,8 @@ StepFacts facts_of(const Building& building, const Partition& partition) {
   const auto& first = partition.operations.front();
   const Id src = first.inputs.front(), dst = partition.operations.back().outputs.front();
   facts.type = building.type(src);
-  facts.bytes_written = bytes(building, dst);
+  facts.bytes_written =
+      is_left(building, first, src) ? bytes(building, first.inputs[1]) : bytes(building, dst);
   facts.sizes = text_of(building.desc(src).sizes);
   const auto layer = std::find_if(kLayers.begin(), kLayers.end(),
                                   [&](const auto& row) { return row.first == first.name; });

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "graph/moves.h"
+#include "graph/slice_scatter.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -12,6 +13,7 @@ std::map<std::string_view, AddOwn>& own_kinds() {
   static std::map<std::string_view, AddOwn> kinds{
       {"permute", add_move},
       {"slice", add_move},
+      {"slice_scatter", add_slice_scatter},
       {"view", add_move},
   };
   return kinds;

@@ -34,6 +34,9 @@ class Step {
   virtual void prepare() {}
   virtual void run(std::span<void* const> in, std::span<void* const> out) const = 0;
 
+  // Whether runs read every input where it lies: nothing is made of constants before.
+  virtual bool keeps_nothing() const { return false; }
+
   // Whether parallel_for alone splits up what it does, as a team's threads need; after a run.
   virtual bool fits_team() const { return false; }
 };

@@ -68,8 +68,16 @@ def test_what_joins_others_may_be_as_fast(
 
 @pytest.mark.usefixtures("table")
 def test_what_has_no_row_is_left() -> None:
-    chosen = choose(Facts(("MatMul",), "f32", 1, 1, "chain"))
+    chosen = choose(Facts(("MatMul",), "f32", 2, 1, "chain"))
     assert chosen == choice.Choice(False, "product chain: not measured")
+
+
+@pytest.mark.usefixtures("table")
+def test_chains_of_one_row_are_taken_but_in_packages() -> None:
+    facts = Facts(("MatMul",), "f32", 1, 512 * 512, "chain")
+    assert choose(facts).taken
+    with choice.for_packages():
+        assert not choose(facts).taken
 
 
 def test_what_numbers_decide_needs_no_row() -> None:

@@ -33,6 +33,7 @@ KERNELS = {
     "q_table": ("table",),
     "quantize": ("quantize",),
     "slice": (),  # another view, or oneDNN's reorder
+    "slice_scatter": (),  # bytes
     "view": (),  # another view, or oneDNN's reorder
 }
 
@@ -41,6 +42,7 @@ ELSEWHERE = {
     "attention": "test_transformers.py",
     "q_attention": "test_quantized_attention.py",
     "q_linear_dynamic": "test_int8.py",
+    "slice_scatter": "test_writes.py",
 }
 
 _HERE = Path(__file__).parent

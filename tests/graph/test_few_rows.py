@@ -101,3 +101,14 @@ def test_weights_that_are_written_are_read() -> None:
         model.first.weight[3] = 2.0
         expected = model(x)
         torch.testing.assert_close(optimized(x), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_write_without_a_version_is_seen_at_once(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model, x = Chain(F.relu, True).to(dtype), torch.randn(1, WIDTH, dtype=dtype)
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        for row in range(0, WIDTH, 7):
+            model.second.weight.data[row, row] += 1
+            torch.testing.assert_close(optimized(x), model(x), atol=1e-2, rtol=2e-2)

@@ -81,7 +81,8 @@ def _ops_on_tensors() -> set[str]:
     return {
         schema.name.removeprefix("cpuaccel::")
         for schema in schemas
-        if schema.name.startswith("cpuaccel::") and "Tensor" in str(schema.returns[0].type)
+        if schema.name.startswith("cpuaccel::")
+        and any("Tensor" in str(each.type) for each in schema.returns)
     }
 
 
@@ -106,9 +107,10 @@ _OF_GRAPHS = {
     *("gatv2_sum", "gatv2_sum_backward"),
 }
 """Checked in tests/gnn, but for the kept_ ones: they return what is cached, to eager code alone."""
-_OF_REGIONS = {"graph_region", "graph_region_by_torch"} if has_onednn() else set()
+_REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
+_OF_REGIONS = set(_REGIONS) if has_onednn() else set()
 _OF_COMPILED = {"resize", *_OF_REGIONS}
-"""Checked in tests/graph: the first is in Dynamo's graphs, the third the second in torch's ops."""
+"""Checked in tests/graph: the first is in Dynamo's graphs, the last graph_region in torch's ops."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
     *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),

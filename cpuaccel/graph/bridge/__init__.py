@@ -23,11 +23,13 @@ from cpuaccel.graph.bridge import (
     resizing,
     selection,
     shapes,
+    writes,
 )
 from cpuaccel.graph.translation import Translation
 
 MOVES = shapes.MOVES
-OWN = MOVES | attention.KINDS | quantized.OPS
+WRITES = writes.WRITES
+OWN = MOVES | WRITES | attention.KINDS | quantized.OPS
 """Kinds of ops that are ours, not the library's."""
 QUANTIZED = quantized.OPS
 QUANTIZED_LAYERS = quantized.LAYERS
@@ -35,6 +37,7 @@ CASTS = shapes.CASTS
 TAKEN_APART = quantized.TAKEN_APART
 claim = quantized.claim
 make_constants = quantized.make_constants
+say_parts = writes.say_parts
 
 Translate = Callable[[Translation, Node], None]
 
@@ -50,4 +53,5 @@ TRANSLATIONS: dict[Any, Translate] = {
     **resizing.TRANSLATIONS,
     **selection.TRANSLATIONS,
     **shapes.TRANSLATIONS,
+    **writes.TRANSLATIONS,
 }

@@ -94,14 +94,18 @@ def _transpose(translation: Translation, node: Node) -> Move:
 
 def _slice(translation: Translation, node: Node) -> Move:
     given = bound(node)
+    return Move(given["self"], "slice", slice_of(translation, given))
+
+
+def slice_of(translation: Translation, given: dict[str, Any]) -> dict[str, Any]:
+    """Return which slice of "self" the arguments of an op name, as axis, min and max."""
     sizes = translation.tensor(given["self"]).shape
     axis = dimension(given["dim"], len(sizes))
     size = sizes[axis]
     if given["step"] != 1 or not isinstance(size, int):
         raise Refused("a step, or a dynamic size")
     begin, end = (_place(given[name], size) for name in ("start", "end"))
-    places = {"min": begin or 0, "max": size if end is None else end}
-    return Move(given["self"], "slice", {"axis": axis, **places})
+    return {"axis": axis, "min": begin or 0, "max": size if end is None else end}
 
 
 def _split_part(translation: Translation, node: Node) -> Move:

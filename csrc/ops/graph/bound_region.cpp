@@ -1,4 +1,5 @@
-// torch.classes.cpuaccel.BoundRegion: cpuaccel::graph_region with all but its inputs, kept in C++.
+// torch.classes.cpuaccel.BoundRegion: cpuaccel::graph_region, or graph_region_, with all but its
+// inputs, kept in C++.
 //
 // From Python, handing weights by the hundred and two long texts to an op takes torch longer than
 // small models compute.
@@ -10,6 +11,8 @@
 #include <torch/custom_class.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,18 +36,31 @@ bool needs_gradient(const Tensors& tensors) {
 
 class BoundRegion final : public torch::CustomClassHolder {
  public:
-  BoundRegion(Tensors constants, std::string program, std::string torch_program)
-      : op_(c10::Dispatcher::singleton().findSchemaOrThrow("cpuaccel::graph_region", "")),
+  // To so many of the first inputs as `written` says a call writes.
+  BoundRegion(Tensors constants, std::string program, std::string torch_program, int64_t written)
+      : op_(c10::Dispatcher::singleton().findSchemaOrThrow(
+            written > 0 ? "cpuaccel::graph_region_" : "cpuaccel::graph_region", "")),
         constants_(std::move(constants)),
         program_(std::move(program)),
-        torch_program_(std::move(torch_program)) {}
+        torch_program_(std::move(torch_program)),
+        written_(static_cast<size_t>(written)) {
+    TORCH_CHECK(written >= 0, "BoundRegion: written: expected 0 or more, got ", written);
+  }
 
   Tensors run(const Tensors& inputs) const {
+    TORCH_CHECK(inputs.size() >= written_, "BoundRegion: inputs: expected ", written_,
+                " tensors at least, got ", inputs.size());
     if (goes_to_the_kernel(inputs)) {
-      return graph_region(inputs, constants_, program_, torch_program_);
+      return graph_region(inputs, constants_, program_, torch_program_, written_);
     }
     torch::jit::Stack stack;
-    torch::jit::push(stack, inputs, constants_, program_, torch_program_);
+    if (written_ > 0) {
+      const auto end = inputs.begin() + static_cast<std::ptrdiff_t>(written_);
+      torch::jit::push(stack, Tensors(inputs.begin(), end), Tensors(end, inputs.end()));
+    } else {
+      torch::jit::push(stack, inputs);
+    }
+    torch::jit::push(stack, constants_, program_, torch_program_);
     op_.callBoxed(stack);
     return stack.back().toTensorVector();
   }
@@ -66,13 +82,14 @@ class BoundRegion final : public torch::CustomClassHolder {
   c10::OperatorHandle op_;
   Tensors constants_;
   std::string program_, torch_program_;
+  size_t written_;
 };
 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   library.class_<BoundRegion>("BoundRegion")
-      .def(torch::init<Tensors, std::string, std::string>())
+      .def(torch::init<Tensors, std::string, std::string, int64_t>())
       .def("run", &BoundRegion::run);
 }
 

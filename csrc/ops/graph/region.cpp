@@ -2,6 +2,10 @@
 //
 //   results = what `program` (csrc/graph/program.h) computes of inputs and constants
 //
+// cpuaccel::graph_region_ is the same of the inputs `written` and then `inputs`, but for the last
+// results, as many as there are `written`: each is written to its tensor instead, of which it is
+// made, as a decoder's cache is. Tensors that share memory, or have gaps, get copies.
+//
 // `torch_program` says the same in ops of torch (cpuaccel/graph/torch_program.py): the fake kernel
 // runs it, and so does cpuaccel::graph_region_by_torch, to which everything goes that oneDNN
 // refuses.
@@ -14,6 +18,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,13 +33,23 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-Tensors run_torch(const Tensors& inputs, const Tensors& constants, const std::string& program) {
+// All results are there before the first input changes.
+Tensors run_torch(const Tensors& inputs, const Tensors& constants, const std::string& program,
+                  size_t written) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("cpuaccel::graph_region_by_torch", "");
   torch::jit::Stack stack;
   torch::jit::push(stack, inputs, constants, program);
   op.callBoxed(stack);
-  return stack.back().toTensorVector();
+  auto results = stack.back().toTensorVector();
+  TORCH_CHECK(results.size() >= written, "cpuaccel::graph_region_: written: expected ",
+              results.size(), " tensors at most, as many as there are results, got ", written);
+  const size_t fresh = results.size() - written;
+  for (size_t i = 0; i < written; ++i) {
+    inputs[i].copy_(results[fresh + i]);
+  }
+  results.resize(fresh);
+  return results;
 }
 
 // As oneDNN can read it.
@@ -50,16 +65,50 @@ Tensors all_dense(const Tensors& tensors) {
   return result;
 }
 
-std::vector<void*> pointers(const Tensors& tensors) {
+constexpr auto kEmpty = "empty input";
+
+bool has_empty(const Tensors& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& tensor) { return tensor.numel() == 0; });
+}
+
+// Of the first `written` tensors that they may be written by.
+std::vector<void*> pointers(const Tensors& tensors, size_t written = 0) {
   std::vector<void*> result;
   result.reserve(tensors.size());
   for (const auto& tensor : tensors) {
-    result.push_back(const_cast<void*>(tensor.const_data_ptr()));
+    result.push_back(result.size() < written ? tensor.mutable_data_ptr()
+                                             : const_cast<void*>(tensor.const_data_ptr()));
   }
   return result;
 }
 
-Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& constants) {
+// Why the first `written` of `inputs` cannot be written to while others are read; "" if they can.
+const char* why_not_in_place(size_t written, const Tensors& inputs, const Tensors& constants) {
+  std::vector<const c10::StorageImpl*> storages;
+  for (size_t i = 0; i < written; ++i) {
+    const auto& tensor = inputs[i];
+    if (!tensor.is_non_overlapping_and_dense() || tensor.is_neg() || tensor.is_conj()) {
+      return "writes to a tensor with gaps";
+    }
+    storages.push_back(tensor.storage().unsafeGetStorageImpl());
+  }
+  std::sort(storages.begin(), storages.end());
+  const auto is_written = [&](const at::Tensor& tensor) {
+    return std::binary_search(storages.begin(), storages.end(),
+                              tensor.storage().unsafeGetStorageImpl());
+  };
+  if (std::adjacent_find(storages.begin(), storages.end()) != storages.end() ||
+      std::any_of(inputs.begin() + static_cast<std::ptrdiff_t>(written), inputs.end(),
+                  is_written) ||
+      (written > 0 && std::any_of(constants.begin(), constants.end(), is_written))) {
+    return "writes to a tensor that shares its memory";
+  }
+  return "";
+}
+
+Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& constants,
+            size_t written) {
   const auto& compiled = ready.compiled();
   Tensors results;
   for (size_t i = 0; i < compiled.outputs().size(); ++i) {
@@ -70,7 +119,7 @@ Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& con
   const at::Tensor arena =
       at::detail::empty_cpu({static_cast<int64_t>(compiled.arena_bytes())}, at::kByte);
   const auto run = [&](graph::StepWatch* watch) {
-    compiled.run(pointers(inputs), ready.constant_data(constants), pointers(results),
+    compiled.run(pointers(inputs, written), ready.constant_data(constants), pointers(results),
                  static_cast<std::byte*>(arena.mutable_data_ptr()), watch);
   };
   if (steps_are_timed()) {
@@ -88,26 +137,32 @@ Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& con
 }  // namespace
 
 Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std::string& program,
-                     const std::string& torch_program) {
+                     const std::string& torch_program, size_t written) {
+  const auto by_torch = [&] { return run_torch(inputs, constants, torch_program, written); };
   if (!plugin_on()) {
-    return run_torch(inputs, constants, torch_program);
+    return by_torch();
   }
   const auto given = all_dense(inputs);
-  const auto is_empty = [](const at::Tensor& tensor) { return tensor.numel() == 0; };
-  if (std::any_of(given.begin(), given.end(), is_empty)) {
-    count_refusal("graph_region", "empty input");
-    return run_torch(inputs, constants, torch_program);
+  std::string why = why_not_in_place(written, inputs, constants);
+  if (why.empty() && has_empty(given)) {
+    why = kEmpty;
+  }
+  if (!why.empty()) {
+    count_refusal("graph_region", why);
+    return by_torch();
   }
   CPUACCEL_OWN_CALL(graph_region);
   try {
-    const auto ready = RegionCache::instance().get(program, given, constants);
-    return run(*ready, given, constants);
+    const auto ready = RegionCache::instance().get(program, given, constants, written);
+    std::for_each_n(inputs.begin(), written,
+                    [](const at::Tensor& tensor) { tensor.unsafeGetTensorImpl()->bump_version(); });
+    return run(*ready, given, constants, written);
   } catch (const dnnl::error& error) {
     count_refusal("graph_region", error.what());
   } catch (const std::runtime_error& error) {  // of csrc/graph
     count_refusal("graph_region", error.what());
   }
-  return run_torch(inputs, constants, torch_program);
+  return by_torch();
 }
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
@@ -116,9 +171,37 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
       "Tensor[]",
       {at::Tag::flexible_layout});
   library.def(
+      "graph_region_(Tensor(a!)[] written, Tensor[] inputs, Tensor[] constants, str program, "
+      "str torch_program) -> Tensor[]",
+      {at::Tag::flexible_layout});
+  library.def("keep_private(Tensor[] tensors) -> ()");
+  library.def(
       "graph_region_by_torch(Tensor[] inputs, Tensor[] constants, str torch_program) -> Tensor[]");
 }
 
-TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("graph_region", graph_region); }
+namespace {
+
+Tensors functional(const Tensors& inputs, const Tensors& constants, const std::string& program,
+                   const std::string& torch_program) {
+  return graph_region(inputs, constants, program, torch_program);
+}
+
+// Of constants of regions to come: nobody writes to them, so that nobody has to look.
+void keep_private(const Tensors& tensors) { RegionCache::instance().keep_private(tensors); }
+
+Tensors in_place(const Tensors& written, const Tensors& others, const Tensors& constants,
+                 const std::string& program, const std::string& torch_program) {
+  auto inputs = written;
+  inputs.insert(inputs.end(), others.begin(), others.end());
+  return graph_region(inputs, constants, program, torch_program, written.size());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
+  library.impl("graph_region", functional);
+  library.impl("graph_region_", in_place);
+  library.impl("keep_private", keep_private);
+}
 
 }  // namespace cpuaccel::ops

@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "base/fork.h"
@@ -19,7 +20,34 @@ graph::TensorDesc describe(const at::Tensor& tensor) {
   return {tensor.sizes().vec(), tensor.strides().vec()};
 }
 
+// What Shape has of a tensor of four dimensions.
+constexpr size_t kUsualNumbers = 9;
+
+std::vector<graph::TensorDesc> descs_of(const std::vector<int64_t>& inputs) {
+  std::vector<graph::TensorDesc> descs;
+  for (auto at = inputs.begin(); at != inputs.end();) {
+    const auto rank = *at++;
+    descs.push_back({{at, at + rank}, {at + rank, at + 2 * rank}});
+    at += 2 * rank;
+  }
+  return descs;
+}
+
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+// Whether something was made of a constant of the call: by steps, or by preparations.
+std::vector<bool> kept(const graph::Program& program, const graph::CompiledProgram& compiled) {
+  std::unordered_set<graph::Id> prepared;
+  for (const auto& preparation : program.preparations) {
+    prepared.insert(preparation.inputs.begin(), preparation.inputs.end());
+  }
+  auto result = compiled.keeps_constant();
+  result.resize(program.constants.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i] = result[i] || prepared.contains(program.constants[i]);
+  }
+  return result;
+}
 
 bool shares_memory(const at::Tensor& tensor, const std::vector<at::Tensor>& others) {
   return std::any_of(others.begin(), others.end(), [&](const at::Tensor& other) {
@@ -56,11 +84,14 @@ RegionCache::RegionCache() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
 
 std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
                                                      const std::vector<at::Tensor>& inputs,
-                                                     const std::vector<at::Tensor>& constants) {
-  Shape shape{{}, at::get_num_threads(), fastmath_on() && has_bf16_arithmetic()};
-  shape.inputs.reserve(inputs.size());
+                                                     const std::vector<at::Tensor>& constants,
+                                                     size_t written) {
+  Shape shape{{}, written, at::get_num_threads(), fastmath_on() && has_bf16_arithmetic()};
+  shape.inputs.reserve(inputs.size() * kUsualNumbers);
   for (const auto& input : inputs) {
-    shape.inputs.push_back(describe(input));
+    shape.inputs.push_back(input.dim());
+    shape.inputs.insert(shape.inputs.end(), input.sizes().begin(), input.sizes().end());
+    shape.inputs.insert(shape.inputs.end(), input.strides().begin(), input.strides().end());
   }
   std::shared_ptr<Weights> weights;
   std::shared_ptr<const ReadyProgram> ready;
@@ -155,9 +186,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::find(const Weights* weights, co
   return found->ready;
 }
 
-std::shared_ptr<const ReadyProgram> RegionCache::compile(const Region& region,
-                                                         const Weights& weights, const Shape& shape,
-                                                         const std::vector<at::Tensor>& constants) {
+std::shared_ptr<const ReadyProgram> RegionCache::compile(
+    const Region& region, Weights& weights, const Shape& shape,
+    const std::vector<at::Tensor>& constants) const {
   // What is kept outlives the modes of this call.
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
@@ -173,8 +204,15 @@ std::shared_ptr<const ReadyProgram> RegionCache::compile(const Region& region,
     descs.push_back(describe(constant));
     data.push_back(constant.const_data_ptr());
   }
-  ready->compiled_ = std::make_unique<graph::CompiledProgram>(
-      region.program, shape.inputs, descs, data, *ready->packed_, shape.fast_math);
+  ready->compiled_ =
+      std::make_unique<graph::CompiledProgram>(region.program, descs_of(shape.inputs), descs, data,
+                                               *ready->packed_, shape.fast_math, shape.written);
+  const auto is_kept = kept(region.program, *ready->compiled_);
+  for (size_t i = 0; i < is_kept.size(); ++i) {
+    if (is_kept[i] && !private_.contains(constants[i].storage().unsafeGetStorageImpl())) {
+      weights.watched.look_at(i);
+    }
+  }
   const auto& read = ready->compiled_->reads_constant();
   for (size_t i = 0; i < read.size(); ++i) {
     auto& prepared = ready->prepared_[i];
@@ -227,6 +265,15 @@ void RegionCache::shrink_to(size_t capacity) {
 
 void RegionCache::drop_unused_regions() {
   std::erase_if(regions_, [](const auto& each) { return each.second->weights.empty(); });
+}
+
+void RegionCache::keep_private(at::TensorList tensors) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(private_, [](const auto& each) { return each.second.expired(); });
+  for (const auto& tensor : tensors) {
+    const auto& storage = tensor.storage();
+    private_.emplace(storage.unsafeGetStorageImpl(), storage.getWeakStorageImpl());
+  }
 }
 
 void RegionCache::set_capacity(int64_t capacity) {

@@ -47,14 +47,19 @@ class RegionCache {
  public:
   static RegionCache& instance();
 
-  // `text` is a program whose first line tells it from all others; `inputs` are dense. Threads that
-  // miss wait for each other.
+  // `text` is a program whose first line tells it from all others; `inputs` are dense, and to so
+  // many of them as `written` says runs write (CompiledProgram). Threads that miss wait for each
+  // other.
   // Throws what parsing and compiling throw, and std::runtime_error where `constants` are not
   // dense; what did not compile is not tried again, and throws
   // std::runtime_error with the same reason.
   std::shared_ptr<const ReadyProgram> get(std::string_view text,
                                           const std::vector<at::Tensor>& inputs,
-                                          const std::vector<at::Tensor>& constants);
+                                          const std::vector<at::Tensor>& constants,
+                                          size_t written = 0);
+
+  // Says that nobody writes to these tensors, nor ever will: looks leave their bytes out.
+  void keep_private(at::TensorList tensors);
 
   // capacity >= 0; what is over it goes at once. 0 keeps nothing.
   void set_capacity(int64_t capacity);
@@ -70,14 +75,15 @@ class RegionCache {
   RegionCache();
 
   struct Shape {
-    std::vector<graph::TensorDesc> inputs;
+    std::vector<int64_t> inputs;  // rank, sizes and strides of each: one block, which is cold
+    size_t written;               // so many of them
     int threads;
     bool fast_math;
     bool operator==(const Shape&) const = default;
   };
   // Programs compiled on one set of weights.
   struct Weights {
-    explicit Weights(at::TensorList tensors) : watched(tensors) {}
+    explicit Weights(at::TensorList tensors) : watched(tensors, false) {}
 
     WatchedTensors watched;
     std::shared_ptr<graph::PackedWeights> packed = std::make_shared<graph::PackedWeights>();
@@ -103,9 +109,9 @@ class RegionCache {
                                                const std::vector<at::Tensor>& constants);
   // Null if there is none. Throws the reason of one that does not compile.
   std::shared_ptr<const ReadyProgram> find(const Weights* weights, const Shape& shape);
-  static std::shared_ptr<const ReadyProgram> compile(const Region& region, const Weights& weights,
-                                                     const Shape& shape,
-                                                     const std::vector<at::Tensor>& constants);
+  std::shared_ptr<const ReadyProgram> compile(const Region& region, Weights& weights,
+                                              const Shape& shape,
+                                              const std::vector<at::Tensor>& constants) const;
   void drop(const std::shared_ptr<Weights>& weights);
   // Those whose tensors are gone, and those that were `constants` before they were written to.
   void drop_outdated(Region& region, const std::vector<at::Tensor>& constants);
@@ -116,6 +122,8 @@ class RegionCache {
   std::mutex& mutex_;
   std::unordered_map<std::string, std::unique_ptr<Region>> regions_;
   std::list<Entry> order_;  // front: used last
+  // Of tensors that nobody writes to: as long as a weak pointer is held, no other has its address.
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> private_;
   size_t capacity_ = 1024;
   int64_t misses_ = 0, stale_ = 0, evictions_ = 0;
   std::atomic<int64_t> hits_{0};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/checksum/checksum.h"
+
 namespace cpuaccel::ops {
 namespace {
 
@@ -10,8 +12,8 @@ constexpr size_t kLine = 64;
 constexpr size_t kSmall = 1024;
 constexpr size_t kShare = 8;
 constexpr size_t kFarthest = 65536;
-// Tensors whose lines are asked for before they are read.
-constexpr size_t kAhead = 2;
+// Lines that are asked for before they are read.
+constexpr size_t kAhead = 16;
 
 int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference()
@@ -49,35 +51,44 @@ class Sum {
   Line lanes_{kStart, kStart, kStart, kStart, kStart, kStart, kStart, kStart};
 };
 
-// Calls each(offset, size) for lines that lie `stride` apart, from `begin` to `end`.
-template <class Each>
-inline void for_lines(size_t begin, size_t end, size_t stride, Each each) {
-  size_t at = begin;
-  for (; at + kLine <= end; at += stride) {
-    each(at, kLine);
+// The lines of a look at `bytes` bytes that lie `stride` apart, from `first` on, and those of its
+// piece of them.
+struct Look {
+  size_t first, stride, piece, piece_end;
+};
+
+Look look_at_bytes(size_t bytes, size_t phase) {
+  if (bytes <= kSmall) {
+    return {0, kLine, bytes, bytes};
   }
-  if (at < end) {
-    each(at, end - at);
+  const size_t stride = std::clamp(bytes / kShare, 2 * kSmall, kFarthest);
+  const size_t piece = (bytes / WatchedTensors::kPhases / kLine + 1) * kLine;
+  return {phase * stride / WatchedTensors::kPhases / kLine * kLine, stride,
+          std::min(phase * piece, bytes), std::min((phase + 1) * piece, bytes)};
+}
+
+// Adds those from `begin` to `end`.
+void add_lines(Sum& sum, const std::byte* data, size_t begin, size_t end, size_t stride) {
+  for (; begin + kLine <= end; begin += stride) {
+    __builtin_prefetch(data + std::min(begin + kAhead * stride, end));
+    sum.add(data + begin, kLine);
+  }
+  if (begin < end) {
+    sum.add(data + begin, end - begin);
   }
 }
 
-// The lines of a look, of `bytes` bytes.
-template <class Each>
-inline void for_lines_of_look(size_t bytes, size_t phase, Each each) {
-  if (bytes <= kSmall) {
-    for_lines(0, bytes, kLine, each);
-    return;
+// Asks for those of the first that a look reads.
+void prefetch(const std::byte* data, size_t bytes, size_t begin, size_t stride) {
+  for (size_t i = 0; i < kAhead && begin < bytes; ++i, begin += stride) {
+    __builtin_prefetch(data + begin);
   }
-  const size_t stride = std::clamp(bytes / kShare, 2 * kSmall, kFarthest);
-  const size_t first = phase * stride / WatchedTensors::kPhases / kLine * kLine;
-  for_lines(first, bytes, stride, each);
-  const size_t piece = (bytes / WatchedTensors::kPhases / kLine + 1) * kLine;
-  for_lines(std::min(phase * piece, bytes), std::min((phase + 1) * piece, bytes), kLine, each);
 }
 
 }  // namespace
 
-WatchedTensors::WatchedTensors(at::TensorList tensors) {
+WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
+    : sums_(tensors.size()), looked_at_(tensors.size()) {
   watched_.reserve(tensors.size());
   bytes_.reserve(tensors.size());
   for (const auto& tensor : tensors) {
@@ -85,10 +96,15 @@ WatchedTensors::WatchedTensors(at::TensorList tensors) {
                         tensor.const_data_ptr(), version_of(tensor)});
     bytes_.push_back({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
   }
-  for (size_t phase = 0; phase < sums_.size(); ++phase) {
-    sums_[phase] = sum_of(phase);
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    for (size_t phase = 0; phase < kPhases; ++phase) {
+      sums_[i][phase] = sum_of(i, phase);
+    }
+    looked_at_[i].store(look_at_all);
   }
 }
+
+void WatchedTensors::look_at(size_t number) { looked_at_[number].store(true); }
 
 bool WatchedTensors::Watched::is(const at::Tensor& tensor) const {
   return is_identical(identity, tensor) && tensor.const_data_ptr() == data &&
@@ -111,7 +127,25 @@ bool WatchedTensors::were(at::TensorList tensors) const {
 bool WatchedTensors::unchanged() {
   const uint64_t look = looks_.fetch_add(1, std::memory_order_relaxed);
   const size_t phase = static_cast<size_t>(look % kPhases);
-  return sum_of(phase) == sums_[phase];
+  const auto next_of = [&](size_t i) {
+    while (i < bytes_.size() && !looked_at_[i].load()) {
+      ++i;
+    }
+    return i;
+  };
+  for (size_t i = next_of(0); i < bytes_.size();) {
+    const size_t next = next_of(i + 1);
+    if (next < bytes_.size()) {
+      const auto& [data, count] = bytes_[next];
+      const auto its = look_at_bytes(count, phase);
+      prefetch(data, count, its.first, its.stride);
+    }
+    if (sum_of(i, phase) != sums_[i][phase]) {
+      return false;
+    }
+    i = next;
+  }
+  return true;
 }
 
 bool WatchedTensors::expired() const {
@@ -119,17 +153,14 @@ bool WatchedTensors::expired() const {
                      [](const auto& each) { return each.storage.expired(); });
 }
 
-uint64_t WatchedTensors::sum_of(size_t phase) const {
+uint64_t WatchedTensors::sum_of(size_t number, size_t phase) const {
   Sum sum;
-  for (size_t i = 0; i < bytes_.size(); ++i) {
-    if (i + kAhead < bytes_.size()) {
-      const auto& next = bytes_[i + kAhead];
-      for_lines_of_look(next.count, phase,
-                        [&](size_t at, size_t) { __builtin_prefetch(next.data + at); });
-    }
-    const auto& now = bytes_[i];
-    for_lines_of_look(now.count, phase,
-                      [&](size_t at, size_t size) { sum.add(now.data + at, size); });
+  const auto& [data, count] = bytes_[number];
+  const auto look = look_at_bytes(count, phase);
+  add_lines(sum, data, look.first, count, look.stride);
+  if (const size_t piece = look.piece_end - look.piece; piece > 0) {
+    const uint64_t its = kernels::checksum(data + look.piece, static_cast<int64_t>(piece));
+    sum.add(reinterpret_cast<const std::byte*>(&its), sizeof(its));
   }
   return sum.value();
 }

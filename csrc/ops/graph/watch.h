@@ -25,8 +25,12 @@ class WatchedTensors {
  public:
   static constexpr int kPhases = 64;
 
-  // Reads all of them. They are dense and on the CPU.
-  explicit WatchedTensors(at::TensorList tensors);
+  // Reads all of them. They are dense and on the CPU. Looks are at the bytes of all, or of none
+  // yet.
+  explicit WatchedTensors(at::TensorList tensors, bool look_at_all = true);
+
+  // Says that looks are at the bytes of a tensor, by its number: something was made of them.
+  void look_at(size_t number);
 
   // Whether `tensors` are those that are watched, for all that can be known without reading them.
   bool are(at::TensorList tensors) const;
@@ -52,12 +56,13 @@ class WatchedTensors {
     size_t count;
   };
 
-  uint64_t sum_of(size_t phase) const;
+  uint64_t sum_of(size_t number, size_t phase) const;
 
   std::vector<Watched> watched_;
   std::vector<Bytes> bytes_;
-  // Of all tensors together, for each phase.
-  std::array<uint64_t, kPhases> sums_{};
+  // Of each tensor, for each phase.
+  std::vector<std::array<uint64_t, kPhases>> sums_;
+  std::vector<std::atomic<bool>> looked_at_;
   std::atomic<uint64_t> looks_{0};
 };
 
