@@ -6,9 +6,26 @@ namespace {
 namespace py = pybind11;
 
 constexpr size_t kAhead = 8;
+constexpr size_t kLine = 64;
 
 PyObject* item(const py::tuple& tuple, size_t at) {
   return PyTuple_GET_ITEM(tuple.ptr(), static_cast<py::ssize_t>(at));
+}
+
+// Asks for what reading a dictionary reads first: itself `kAhead` dictionaries before, and when
+// that is there its keys.
+void ask_for(const py::tuple& tables, size_t before) {
+  if (before + kAhead < tables.size()) {
+    __builtin_prefetch(item(tables, before + kAhead));
+  }
+  if (const size_t near = before + kAhead / 2; near < tables.size()) {
+    if (PyObject* table = item(tables, near); PyDict_Check(table)) {
+      const auto* keys =
+          reinterpret_cast<const char*>(reinterpret_cast<const PyDictObject*>(table)->ma_keys);
+      __builtin_prefetch(keys);
+      __builtin_prefetch(keys + kLine);
+    }
+  }
 }
 
 // Of `tables`, dictionaries, the first holds `held[0]` under `held[1]`, and so on, in its order,
@@ -22,9 +39,7 @@ bool same_objects(const py::tuple& tables, const py::tuple& held, const py::obje
     if (!PyDict_Check(table)) {
       throw py::type_error("same_objects: expected tables to be dictionaries");
     }
-    if (i + kAhead < tables.size()) {
-      __builtin_prefetch(item(tables, i + kAhead));
-    }
+    ask_for(tables, i);
     PyObject *key = nullptr, *value = nullptr;
     for (py::ssize_t next = 0; PyDict_Next(table, &next, &key, &value) != 0; at += 2) {
       if (at + 2 >= count || item(held, at) != value || item(held, at + 1) != key) {
