@@ -19,6 +19,8 @@ from cpuaccel import _log, _native, _table, config
 from cpuaccel._files import user_folder
 
 _MOST_RANKS = 16
+_NUMBERED = "by name"
+"""How oneDNN's implementations are: files of another way are others."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def _digest() -> str:
     """Return what tells this CPU and these versions from others."""
     native = _native.load()
     parts = (
+        _NUMBERED,
         cpuaccel.__version__,
         str(native.build_info().get("onednn_runtime", "")),
         platform.machine(),

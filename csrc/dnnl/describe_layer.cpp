@@ -1,5 +1,5 @@
 #include "dnnl/describe.h"
-#include "dnnl/faults.h"
+#include "dnnl/implementations.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
@@ -132,13 +132,8 @@ dnnl::primitive_desc_base described(const Problem& p) {
 }  // namespace
 
 dnnl::primitive_desc_base describe(const Problem& p) {
-  const int64_t pixels = volume(p.dst, p.spatial);
   auto desc = described(p);
-  int rank = p.rank;
-  while (writes_past_results(desc.impl_info_str(), pixels) || rank-- > 0) {
-    dnnl::error::wrap_c_api(dnnl_primitive_desc_next_impl(desc.get()),
-                            "oneDNN has no further implementation");
-  }
+  take_implementation(desc, p.rank, volume(p.dst, p.spatial));
   return desc;
 }
 

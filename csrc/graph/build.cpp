@@ -1,7 +1,13 @@
 #include "graph/build.h"
 
+#include <optional>
+
 #include "graph/engine.h"
+#include "graph/function_step.h"
+#include "graph/names.h"
 #include "graph/primitive_step.h"
+#include "graph/strided_copy.h"
+#include "kernels/pixels/pixels.h"
 
 namespace cpuaccel::graph {
 
@@ -15,7 +21,64 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc) {
   return {usual.sizes, as, usual.strides};
 }
 
+namespace {
+
+// Below it oneDNN's reorders, which shuffle numbers in registers, are faster.
+constexpr int64_t kLeastRun = 32;  // bytes
+
+// Planes of few channels that become pixels, one image behind the other in both.
+std::optional<kernels::PixelsCall> as_pixels(const TensorDesc& from, const TensorDesc& to,
+                                             int64_t width) {
+  if (from.sizes.size() < 3 || (width != 2 && width != 4)) {
+    return std::nullopt;
+  }
+  const int64_t C = from.sizes[1];
+  const int64_t pixels = count_of(from.sizes) / (from.sizes[0] * C);
+  if (C < 2 || C > kernels::kPixelsMostChannels ||
+      !same_places(from, dense(from.sizes, Order::contiguous)) ||
+      !same_places(to, dense(from.sizes, Order::channels_last))) {
+    return std::nullopt;
+  }
+  return kernels::PixelsCall{nullptr, nullptr, C, pixels, pixels, width};
+}
+
+// By a kernel of ours, if one is faster than oneDNN's reorder.
+bool add_own_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
+  const auto& lies = building.desc(from);
+  const auto width = static_cast<int64_t>(bytes_of(building.type(from)));
+  if (building.type(from) != building.type(to)) {
+    return false;
+  }
+  if (const auto call = as_pixels(lies, desc, width)) {
+    const int64_t images = desc.sizes[0], bytes = call->C * call->pixels * width;
+    add_function(
+        building, {from}, to, desc,
+        [call = *call, images, bytes](std::span<void* const> in, std::span<void* const> out) {
+          for (int64_t image = 0; image < images; ++image) {
+            auto now = call;
+            now.src = static_cast<const uint8_t*>(in[0]) + image * bytes;
+            now.dst = static_cast<uint8_t*>(out[0]) + image * bytes;
+            kernels::pixels(now);
+          }
+        });
+    return true;
+  }
+  const StridedCopy copy(lies, desc, width);
+  if (copy.run_bytes() < kLeastRun) {
+    return false;
+  }
+  add_function(
+      building, {from}, to, desc,
+      [copy](std::span<void* const> in, std::span<void* const> out) { copy.run(in[0], out[0]); });
+  return true;
+}
+
+}  // namespace
+
 void add_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
+  if (add_own_copy(building, from, to, desc)) {
+    return;
+  }
   const auto src = memory_desc(building.type(from), building.desc(from));
   const auto dst = memory_desc(building.type(to), desc);
   dnnl::primitive_attr attr;

@@ -12,6 +12,7 @@
 #include "graph/build.h"
 #include "graph/facts.h"
 #include "graph/few_rows_step.h"
+#include "graph/gate_step.h"
 #include "graph/layer.h"
 #include "graph/layer_norm_step.h"
 #include "graph/layer_step.h"
@@ -79,16 +80,48 @@ class CompiledProgram::Builder : public Building {
     } else if (!first.kind) {
       find_own(first.name)(*this, program_, first);
     } else if (const auto layer = as_layer(partition);
-               !layer || !(add_few_rows(*this, *layer) || add_layer(*this, *layer))) {
+               !layer || !(add_as_gate(partition, *layer) || add_few_rows(*this, *layer) ||
+                           add_layer(*this, *layer))) {
       steps_.resize(before);
       add_partition(*this, program_, partition);
     }
-    if (steps_.size() > before) {  // what comes before the last brings its sources in order
-      auto& step = *steps_.back();
-      step.facts = sum != nullptr ? facts_of(*this, {{*sum, first}}) : facts_of(*this, partition);
-      step.facts.type = step.arithmetic.value_or(step.facts.type);
+    if (steps_.size() > before) {
+      say_facts(before, sum != nullptr ? Partition{{*sum, first}} : partition);
     }
     ++current_;
+  }
+
+  // Two steps of a layer and of its last operation, which multiplies an image with its results.
+  bool add_as_gate(const Partition& partition, const Layer& layer) {
+    const auto& operations = partition.operations;
+    const size_t before = steps_.size();
+    if (operations.size() > 1 &&
+        add_gate(*this, layer, operations[operations.size() - 2].outputs[0])) {
+      return true;
+    }
+    steps_.resize(before);
+    return false;
+  }
+
+  // The steps from `first` on compute a partition: the last one its result, and others before it
+  // that of an operation on the way, or they bring sources in order.
+  void say_facts(size_t first, const Partition& partition) {
+    auto rest = partition.operations;
+    for (size_t i = first; i < steps_.size(); ++i) {
+      auto& step = *steps_[i];
+      const auto end = i + 1 == steps_.size()
+                           ? rest.end()
+                           : std::find_if(rest.begin(), rest.end(), [&](const auto& operation) {
+                               return operation.outputs[0] == step.outputs[0];
+                             });
+      if (i + 1 < steps_.size() && end == rest.end()) {
+        continue;
+      }
+      const auto behind = end == rest.end() ? end : end + 1;
+      step.facts = facts_of(*this, Partition{{rest.begin(), behind}});
+      step.facts.type = step.arithmetic.value_or(step.facts.type);
+      rest.erase(rest.begin(), behind);
+    }
   }
 
   // Whether a partition is a sum, and the next one a norm of it: one step of both.

@@ -1,13 +1,12 @@
 #include "graph/few_rows_step.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "graph/float_function.h"
 #include "graph/gemm_type.h"
-#include "kernels/function_f32/function_f32.h"
 #include "kernels/gemm/gemm.h"
 
 namespace cpuaccel::graph {
@@ -20,29 +19,6 @@ using kernels::GemmType;
 // Up to so many reading the weights takes longer than multiplying; of bf16, whose products are
 // faster in that arithmetic where there are more, one.
 constexpr int64_t most_rows(GemmType weights) { return weights == GemmType::f32 ? 4 : 1; }
-
-struct FunctionRow {
-  Algorithm algorithm;
-  float alpha, beta;
-  FloatFunction function;
-};
-constexpr std::array kFunctions{
-    FunctionRow{Algorithm::eltwise_relu, 0, 0, FloatFunction::relu},
-    FunctionRow{Algorithm::eltwise_hardswish, 1.0f / 6, 0.5f, FloatFunction::hardswish},
-    FunctionRow{Algorithm::eltwise_swish, 1, 0, FloatFunction::silu},
-    FunctionRow{Algorithm::eltwise_gelu_erf, 0, 0, FloatFunction::gelu},
-    FunctionRow{Algorithm::eltwise_gelu_tanh, 0, 0, FloatFunction::gelu_tanh},
-};
-
-std::optional<FloatFunction> function_of(const PostOp& post_op) {
-  for (const auto& row : kFunctions) {
-    if (row.algorithm == post_op.algorithm && row.alpha == post_op.alpha &&
-        row.beta == post_op.beta) {
-      return row.function;
-    }
-  }
-  return std::nullopt;
-}
 
 // In memory as torch's matrices are; the rows of all dimensions but the last.
 struct Rows {

@@ -7,8 +7,12 @@
 #include <string_view>
 #include <utility>
 
-#include "dnnl/faults.h"
+#include "base/isa.h"
+#include "base/parallel.h"
+#include "dnnl/implementations.h"
 #include "graph/engine.h"
+#include "graph/gemm_type.h"
+#include "graph/layer_trial.h"
 #include "graph/primitive_step.h"
 
 namespace cpuaccel::graph {
@@ -17,8 +21,9 @@ namespace {
 using dnnl::memory;
 using Argument = PrimitiveStep::Argument;
 using Dims = std::vector<int64_t>;
-using MakeDesc = std::function<dnnl::primitive_desc_base(const memory::desc& weights,
-                                                         const dnnl::primitive_attr& attr)>;
+// The implementation of that number (dnnl/implementations.h). Throws dnnl::error.
+using MakeDesc = std::function<dnnl::primitive_desc_base(
+    const memory::desc& weights, const dnnl::primitive_attr& attr, int implementation)>;
 
 // A layer as oneDNN's primitives take it.
 struct Shaped {
@@ -103,16 +108,12 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
                                : memory::desc();
   const int64_t pixels =
       std::accumulate(dst.begin() + 2, dst.end(), int64_t{1}, std::multiplies<>());
-  shaped.make = [=](const memory::desc& weights,
-                    const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
+  shaped.make = [=](const memory::desc& weights, const dnnl::primitive_attr& attr,
+                    int implementation) -> dnnl::primitive_desc_base {
     dnnl::convolution_forward::primitive_desc desc(
         engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, src_desc,
         weights, bias, dst_desc, strides, dilations, begin, end, attr);
-    while (dnnl_layer::writes_past_results(desc.impl_info_str(), pixels)) {
-      if (!desc.next_impl()) {
-        throw std::runtime_error("oneDNN has no implementation that is right for this size");
-      }
-    }
+    dnnl_layer::take_implementation(desc, implementation, pixels);
     return desc;
   };
   return shaped;
@@ -194,8 +195,11 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
     bias = memory_desc(building.type(*layer.bias),
                        expanded(building.desc(*layer.bias), shaped.dst.sizes.size()));
   }
-  shaped.make = [=](const memory::desc& packed, const dnnl::primitive_attr& attr) {
-    return dnnl::matmul::primitive_desc(engine(), src_desc, packed, bias, dst_desc, attr);
+  shaped.make = [=](const memory::desc& packed, const dnnl::primitive_attr& attr,
+                    int implementation) {
+    dnnl::matmul::primitive_desc desc(engine(), src_desc, packed, bias, dst_desc, attr);
+    dnnl_layer::take_implementation(desc, implementation);
+    return desc;
   };
   return shaped;
 }
@@ -207,21 +211,17 @@ bool multiplies_in_bf16(const Building& building, const Layer& layer) {
          building.type(layer.weights) == DataType::f32;
 }
 
-bool is_slow(const dnnl::primitive_desc_base& desc) {
-  const std::string name = desc.impl_info_str();
-  return name.starts_with("ref") || name.starts_with("gemm:ref");
-}
-
 // Throws dnnl::error where oneDNN has nothing.
 dnnl::primitive_desc_base choose_weights(Building& building, const Layer& layer,
                                          const Shaped& shaped, const dnnl::primitive_attr& attr,
-                                         DataType weights_type) {
+                                         DataType weights_type, int implementation) {
   const auto plain = memory_desc(weights_type, shaped.weights);
   if (!building.is_constant(layer.weights)) {
-    return shaped.make(plain, attr);
+    return shaped.make(plain, attr, implementation);
   }
   const auto type = plain.get_data_type();
-  const auto best = shaped.make({shaped.weights.sizes, type, memory::format_tag::any}, attr);
+  const auto best =
+      shaped.make({shaped.weights.sizes, type, memory::format_tag::any}, attr, implementation);
   // Weights that are packed for other sizes already serve, if the same code runs on them.
   for (const auto& layout : building.packed().layouts(layer.weights)) {
     if (layout.get_data_type() != type) {
@@ -231,7 +231,7 @@ dnnl::primitive_desc_base choose_weights(Building& building, const Layer& layer,
       return best;
     }
     try {
-      const auto other = shaped.make(layout, attr);
+      const auto other = shaped.make(layout, attr, 0);
       if (std::string_view(other.impl_info_str()) == best.impl_info_str()) {
         return other;
       }
@@ -240,6 +240,92 @@ dnnl::primitive_desc_base choose_weights(Building& building, const Layer& layer,
     }
   }
   return best;
+}
+
+// What is done with results, all of it and but for the last.
+struct PostOps {
+  dnnl::post_ops all, but_last;
+
+  dnnl::primitive_attr attr(LayerWay way) const {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attr.set_post_ops(way.function_behind ? but_last : all);
+    return attr;
+  }
+};
+
+// The last post-op, if our kernel may compute it behind the layer.
+std::optional<kernels::FloatFunction> function_at_end(const Building& building,
+                                                      const Layer& layer) {
+  if (layer.post_ops.empty() || !gemm_type(building.type(layer.dst))) {
+    return std::nullopt;
+  }
+  const auto found = function_of(layer.post_ops.back());
+  return found && is_slow_in_layers(*found) ? found : std::nullopt;
+}
+
+std::string text_of(const memory::desc& desc) {
+  std::string text = std::to_string(static_cast<int>(desc.get_data_type()));
+  for (const auto& numbers : {desc.get_dims(), desc.get_strides()}) {
+    text += " ";
+    for (const int64_t number : numbers) {
+      text += "x" + std::to_string(number);
+    }
+  }
+  return text;
+}
+
+// All that decides how fast ways are.
+std::string problem_of(const Building& building, const Layer& layer, const Shaped& shaped, Id src,
+                       DataType weights_type, const PostOps& post_ops) {
+  std::string text = "float " + layer.operation->name;
+  for (const std::string_view name : {"strides", "pads_begin", "pads_end", "dilations"}) {
+    for (const int64_t number : attribute(layer.operation->attributes, name, Dims{})) {
+      text += " " + std::to_string(number);
+    }
+    text += ";";
+  }
+  text += text_of(memory_desc(building.type(src), shaped.src)) + ";";
+  text += text_of(memory_desc(weights_type, shaped.weights)) + ";";
+  text += text_of(memory_desc(building.type(layer.dst), shaped.dst)) + ";";
+  text += layer.bias ? "bias;" : ";";
+  for (int i = 0; i < post_ops.all.len(); ++i) {
+    if (post_ops.all.kind(i) == dnnl::primitive::kind::binary) {
+      dnnl::algorithm algorithm{};
+      memory::desc operand;
+      post_ops.all.get_params_binary(i, algorithm, operand);
+      text += std::to_string(static_cast<int>(algorithm)) + " " + text_of(operand) + ";";
+    } else if (post_ops.all.kind(i) == dnnl::primitive::kind::eltwise) {
+      dnnl::algorithm algorithm{};
+      float alpha = 0, beta = 0;
+      post_ops.all.get_params_eltwise(i, algorithm, alpha, beta);
+      text += std::to_string(static_cast<int>(algorithm)) + ";";
+    } else {
+      text += "sum;";
+    }
+  }
+  return text + "t" + std::to_string(parallel_threads()) + " i" +
+         std::to_string(static_cast<int>(best_isa()));
+}
+
+// Of more weights than these a trial would take long, and win little: they are read from memory.
+constexpr int64_t kMostTriedWeights = int64_t{1} << 24;
+
+// oneDNN's choice where nothing can be won: other implementations of products are not faster.
+LayerWay way_of(const Building& building, const Layer& layer, const Shaped& shaped, Id src,
+                DataType weights_type, const PostOps& post_ops) {
+  const auto function = function_at_end(building, layer);
+  if ((layer.kind == Layer::Kind::matmul && !function) || !building.is_constant(layer.weights) ||
+      building.constant(layer.weights) == nullptr ||
+      count_of(shaped.weights.sizes) > kMostTriedWeights) {
+    return {};
+  }
+  const memory::desc weights{shaped.weights.sizes,
+                             memory_desc(weights_type, shaped.weights).get_data_type(),
+                             memory::format_tag::any};
+  return fastest_way(
+      problem_of(building, layer, shaped, src, weights_type, post_ops), function,
+      [&](LayerWay way) { return shaped.make(weights, post_ops.attr(way), way.implementation); });
 }
 
 }  // namespace
@@ -261,10 +347,19 @@ bool add_layer(Building& building, const Layer& layer) {
   std::vector<Argument> arguments{{DNNL_ARG_SRC, memory_desc(building.type(src), shaped->src)}};
   std::vector<Id> ids{src};
   std::optional<Id> over;
-  dnnl::post_ops post_ops;
+  PostOps post_ops;
+  // A handle is no copy: each gets its own.
+  const auto append = [&](const PostOp& post_op, const auto& to) {
+    to(post_ops.all);
+    if (&post_op != &layer.post_ops.back()) {
+      to(post_ops.but_last);
+    }
+  };
   for (const auto& post_op : layer.post_ops) {
     if (!post_op.operand) {
-      post_ops.append_eltwise(post_op.algorithm, post_op.alpha, post_op.beta);
+      append(post_op, [&](dnnl::post_ops& to) {
+        to.append_eltwise(post_op.algorithm, post_op.alpha, post_op.beta);
+      });
       continue;
     }
     const Id id = *post_op.operand;
@@ -274,7 +369,7 @@ bool add_layer(Building& building, const Layer& layer) {
         lies == shaped->result && building.type(id) == building.type(layer.dst) &&
         building.may_be_over(layer.dst, id)) {
       over = id;
-      post_ops.append_sum(1.0f);
+      append(post_op, [](dnnl::post_ops& to) { to.append_sum(1.0f); });
       continue;
     }
     const auto operand = shaped->operand(lies);
@@ -282,19 +377,30 @@ bool add_layer(Building& building, const Layer& layer) {
       return false;
     }
     const auto desc = memory_desc(building.type(id), *operand);
-    arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_ops.len()) | DNNL_ARG_SRC_1, desc});
+    arguments.push_back(
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_ops.all.len()) | DNNL_ARG_SRC_1, desc});
     ids.push_back(id);
-    post_ops.append_binary(post_op.algorithm, desc);
+    append(post_op, [&](dnnl::post_ops& to) { to.append_binary(post_op.algorithm, desc); });
   }
   if (over && std::count(ids.begin(), ids.end(), *over) > 0) {
     return false;  // read by another post-op after it is written over
   }
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attr.set_post_ops(post_ops);
-
-  const auto desc = choose_weights(building, layer, *shaped, attr,
-                                   fast ? DataType::bf16 : building.type(layer.weights));
+  const auto weights_type = fast ? DataType::bf16 : building.type(layer.weights);
+  auto way = way_of(building, layer, *shaped, src, weights_type, post_ops);
+  const auto described = [&] {
+    return choose_weights(building, layer, *shaped, post_ops.attr(way), weights_type,
+                          way.implementation);
+  };
+  dnnl::primitive_desc_base desc;
+  try {
+    desc = described();
+  } catch (const dnnl::error&) {
+    if (way.implementation == 0) {
+      throw;
+    }
+    way.implementation = 0;  // a file names one that is not there
+    desc = described();
+  }
   if (is_slow(desc)) {
     return false;
   }
@@ -323,6 +429,9 @@ bool add_layer(Building& building, const Layer& layer) {
   step->outputs = {layer.dst};
   step->output_descs = {shaped->result};
   step->over = over;
+  if (way.function_behind) {
+    step->behind = {*function_at_end(building, layer), count_of(shaped->result.sizes)};
+  }
   if (fast) {
     step->arithmetic = DataType::bf16;
   }

@@ -50,7 +50,9 @@ std::unique_ptr<PrimitiveStep::Context> PrimitiveStep::acquire() const {
   return context;
 }
 
-std::string PrimitiveStep::kernel() const { return std::string("onednn ") + desc_.impl_info_str(); }
+std::string PrimitiveStep::kernel() const {
+  return std::string("onednn ") + desc_.impl_info_str() + (behind ? "+function" : "");
+}
 
 void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) const {
   auto context = acquire();
@@ -68,6 +70,12 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
                                                  context->arguments.data()),
                           "could not execute a oneDNN primitive");
   idle_.give(std::move(context));
+  if (behind) {
+    // Types have the same numbers in both of oneDNN's interfaces.
+    const auto type =
+        static_cast<DataType>(static_cast<int>(outputs_.front().desc.get_data_type()));
+    apply_function(behind->function, type, out.front(), behind->count);
+  }
 }
 
 }  // namespace cpuaccel::graph

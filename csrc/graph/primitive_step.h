@@ -1,10 +1,12 @@
-// A step that is one oneDNN primitive.
+// A step that is one oneDNN primitive, and perhaps a function of ours behind it.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/idle.h"
+#include "graph/float_function.h"
 #include "graph/step.h"
 
 namespace cpuaccel::graph {
@@ -23,6 +25,13 @@ class PrimitiveStep : public Step {
   ~PrimitiveStep() override;
   PrimitiveStep(const PrimitiveStep&) = delete;
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
+
+  // Of the numbers of the first output, which has no gaps, in place.
+  struct Behind {
+    kernels::FloatFunction function;
+    int64_t count;
+  };
+  std::optional<Behind> behind;
 
   void prepare() override;
   void run(std::span<void* const> in, std::span<void* const> out) const override;

@@ -1,6 +1,8 @@
 // What exp needs besides; only included with AVX-512's flags.
 #pragma once
 
+#include <initializer_list>
+
 #include "kernels/floats/avx512.h"
 #include "kernels/floats/lanes_x86.h"
 
@@ -25,6 +27,18 @@ struct ExpFloats16 : Floats16 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NGT_UQ), a);
   }
   CPUACCEL_INLINE static Vector scale(Vector a, Vector n) { return _mm512_scalef_ps(a, n); }
+  // 2^t within 2^-23 of it, and what t's own rounding makes: 2^n times a polynomial of r = t - n,
+  // the best of degree 5 by Remez' algorithm. n is floor(t), which scalef takes of t itself.
+  CPUACCEL_INLINE static Vector power(Vector t) {
+    constexpr int kLessFloor = 0x09;
+    const Vector r = _mm512_reduce_ps(t, kLessFloor);
+    Vector sum = set1(0.00187757667f);
+    for (const float factor :
+         {0.00898934009f, 0.0558263181f, 0.240153617f, 0.693153073f, 0.999999925f}) {
+      sum = fma(sum, r, set1(factor));
+    }
+    return _mm512_scalef_ps(sum, t);
+  }
   // table[the lowest four bits of each lane]
   CPUACCEL_INLINE static Vector pick16(Vector table, Vector lanes) {
     return _mm512_permutexvar_ps(_mm512_castps_si512(lanes), table);

@@ -10,6 +10,7 @@
 
 #include "base/fork.h"
 #include "base/isa.h"
+#include "base/log.h"
 #include "ops/graph/prepare.h"
 #include "ops/matmul/fastmath.h"
 
@@ -116,6 +117,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
 
 std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Shape shape,
                                                       const std::vector<at::Tensor>& constants) {
+  const DeferredLogs deferred;  // ends after the lock
   const std::scoped_lock lock(mutex_);
   auto& region = region_of(text);
   auto weights = find_weights(region, constants);

@@ -1,0 +1,79 @@
+#include "graph/gate_step.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "graph/function_step.h"
+#include "graph/gemm_type.h"
+#include "graph/layer_step.h"
+#include "kernels/row_scale/row_scale.h"
+
+namespace cpuaccel::graph {
+namespace {
+
+bool is_pixel(const Sizes& sizes) {
+  return std::all_of(sizes.begin() + 2, sizes.end(), [](int64_t size) { return size == 1; });
+}
+
+// The image that is multiplied, in memory as images are computed; nothing where there is none.
+std::optional<Id> image_of(const Building& building, const Layer& layer) {
+  if (layer.kind != Layer::Kind::convolution || layer.post_ops.empty() ||
+      layer.post_ops.back().algorithm != dnnl::algorithm::binary_mul) {
+    return std::nullopt;
+  }
+  const Id image = *layer.post_ops.back().operand;
+  const auto& sizes = building.desc(image).sizes;
+  const auto &src = building.desc(layer.src).sizes, &weights = building.desc(layer.weights).sizes;
+  const bool fits = sizes.size() > 2 && !is_pixel(sizes) && src.size() == sizes.size() &&
+                    is_pixel(src) && is_pixel(weights) && src[0] == sizes[0] &&
+                    weights[0] == sizes[1] && building.type(image) == building.type(layer.dst) &&
+                    gemm_type(building.type(image));
+  return fits ? std::optional(image) : std::nullopt;
+}
+
+template <typename T>
+FunctionStep::Function scaled(const Sizes& sizes) {
+  const int64_t N = sizes[0], C = sizes[1], pixels = count_of(sizes) / (N * C);
+  return [=](std::span<void* const> in, std::span<void* const> out) {
+    for (int64_t n = 0; n < N; ++n) {
+      kernels::row_scale(static_cast<const T*>(in[0]) + n * pixels * C,
+                         static_cast<const T*>(in[1]) + n * C,
+                         static_cast<T*>(out[0]) + n * pixels * C, pixels, C);
+    }
+  };
+}
+
+}  // namespace
+
+bool add_gate(Building& building, const Layer& layer, Id gates) {
+  const auto found = image_of(building, layer);
+  if (!found) {
+    return false;
+  }
+  Layer gate = layer;
+  gate.post_ops.pop_back();
+  gate.dst = gates;
+  if (!add_layer(building, gate)) {
+    return false;
+  }
+  Id image = *found;
+  const auto desc = dense(building.desc(image).sizes, Order::channels_last);
+  std::optional<Id> over;
+  if (!same_places(building.desc(image), desc)) {
+    const Id copy = building.new_value(building.type(image));
+    add_copy(building, image, copy, desc);
+    image = copy;
+  } else if (building.may_be_over(layer.dst, image)) {
+    over = image;
+  }
+  const bool bf16 = building.type(image) == DataType::bf16;
+  auto step = std::make_unique<FunctionStep>(
+      std::vector<Id>{image, gates}, layer.dst, desc,
+      bf16 ? scaled<uint16_t>(desc.sizes) : scaled<float>(desc.sizes));
+  step->over = over;
+  building.add(std::move(step));
+  return true;
+}
+
+}  // namespace cpuaccel::graph

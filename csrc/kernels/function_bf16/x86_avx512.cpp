@@ -1,0 +1,33 @@
+#include <initializer_list>
+
+#include "kernels/floats/pairs_avx512.h"
+#include "kernels/function_bf16/function_bf16.h"
+#include "kernels/function_bf16/impl.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct RoughPairs16 : Pairs16 {
+  // As impl.h has it, from 0 to 1: n is floor(t), which scalef takes of t itself.
+  CPUACCEL_INLINE static Vector rough_power(Vector t) {
+    constexpr int kLessFloor = 0x09;
+    const Vector r = _mm512_reduce_ps(t, kLessFloor);
+    Vector sum = set1(0.0780245227f);
+    for (const float factor : {0.226067155f, 0.695833541f, 0.999925219f}) {
+      sum = fma(sum, r, set1(factor));
+    }
+    return _mm512_scalef_ps(sum, t);
+  }
+  // Within 2^-14; a division takes other cores than Zen 5 several times as long.
+  CPUACCEL_INLINE static Vector rough_divide(Vector a, Vector b) {
+    return multiply(a, _mm512_rcp14_ps(b));
+  }
+};
+
+}  // namespace
+
+void function_bf16_x86_avx512(FloatFunction function, uint16_t* values, int64_t count) {
+  apply_bf16_function<RoughPairs16>(function, values, count);
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,46 @@
+// Pixels by channels and width as constants, and what is left one by one. Included by ISA files.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/pixels/pixels.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+inline void pixels_one_by_one(const PixelsCall& call, int64_t begin) {
+  const auto width = static_cast<size_t>(call.width);
+  for (int64_t i = begin; i < call.pixels; ++i) {
+    for (int64_t c = 0; c < call.C; ++c) {
+      std::memcpy(call.dst + (i * call.C + c) * call.width,
+                  call.src + (c * call.plane + i) * call.width, width);
+    }
+  }
+}
+
+// Loop<kChannels, kWidth>::run(call) says up to which pixel it came.
+template <template <int, int> typename Loop, int kWidth>
+int64_t pixels_of_width(const PixelsCall& call) {
+  switch (call.C) {
+    case 2:
+      return Loop<2, kWidth>::run(call);
+    case 3:
+      return Loop<3, kWidth>::run(call);
+    case 4:
+      return Loop<4, kWidth>::run(call);
+    default:
+      return 0;
+  }
+}
+
+template <template <int, int> typename Loop>
+void pixels_by(const PixelsCall& call) {
+  const int64_t done = call.width == 2   ? pixels_of_width<Loop, 2>(call)
+                       : call.width == 4 ? pixels_of_width<Loop, 4>(call)
+                                         : 0;
+  pixels_one_by_one(call, done);
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,45 @@
+// Family pixels: planes of an image put side by side, pixel by pixel, as layers want an image that
+// comes plane by plane.
+//
+//   dst[i * C + c] = src[c * plane + i]
+//
+// for i < pixels and c < C, 2 to 4; of numbers of `width` bytes, 2 or 4. dst does not overlap src.
+// Bound: each number read once and written once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+struct PixelsCall {
+  const uint8_t* src;
+  uint8_t* dst;
+  int64_t C, plane, pixels;  // numbers
+  int64_t width;
+};
+
+inline constexpr int64_t kPixelsMostChannels = 4;
+
+using PixelsFunction = void(const PixelsCall& call);
+
+#if defined(__x86_64__)
+#define CPUACCEL_PIXELS_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_PIXELS_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
+#else
+#define CPUACCEL_PIXELS_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) PixelsFunction pixels_##name;
+CPUACCEL_PIXELS_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<PixelsFunction>> pixels_kernels();
+
+// By the best usable row, on all of torch's threads.
+void pixels(const PixelsCall& call);
+
+}  // namespace cpuaccel::kernels

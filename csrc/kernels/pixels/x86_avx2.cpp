@@ -1,0 +1,63 @@
+#include <immintrin.h>
+
+#include <array>
+
+#include "kernels/pixels/impl.h"
+#include "kernels/pixels/pixels.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr int kBytes = 16;
+
+// By vector of the result and by channel, which byte of the channel's vector a byte of the result
+// is; 0x80, which gives 0, where it is another channel's.
+template <int kChannels, int kWidth>
+constexpr auto places() {
+  std::array<std::array<std::array<uint8_t, kBytes>, kChannels>, kChannels> table{};
+  for (int at = 0; at < kChannels * kBytes; ++at) {
+    const int number = at / kWidth, pixel = number / kChannels;
+    for (int c = 0; c < kChannels; ++c) {
+      table[at / kBytes][c][at % kBytes] =
+          static_cast<uint8_t>(c == number % kChannels ? pixel * kWidth + at % kWidth : 0x80);
+    }
+  }
+  return table;
+}
+
+template <int kChannels, int kWidth>
+struct Loop {
+  static int64_t run(const PixelsCall& call) {
+    static constexpr auto kPlaces = places<kChannels, kWidth>();
+    constexpr int64_t kStep = kBytes / kWidth;
+    __m128i masks[kChannels][kChannels];
+    for (int v = 0; v < kChannels; ++v) {
+      for (int c = 0; c < kChannels; ++c) {
+        masks[v][c] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kPlaces[v][c].data()));
+      }
+    }
+    int64_t i = 0;
+    for (; i + kStep <= call.pixels; i += kStep) {
+      __m128i planes[kChannels];
+      for (int c = 0; c < kChannels; ++c) {
+        planes[c] = _mm_loadu_si128(
+            reinterpret_cast<const __m128i*>(call.src + (c * call.plane + i) * kWidth));
+      }
+      for (int v = 0; v < kChannels; ++v) {
+        __m128i sum = _mm_shuffle_epi8(planes[0], masks[v][0]);
+        for (int c = 1; c < kChannels; ++c) {
+          sum = _mm_or_si128(sum, _mm_shuffle_epi8(planes[c], masks[v][c]));
+        }
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(call.dst + i * kChannels * kWidth + v * kBytes),
+                         sum);
+      }
+    }
+    return i;
+  }
+};
+
+}  // namespace
+
+void pixels_x86_avx2(const PixelsCall& call) { pixels_by<Loop>(call); }
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,53 @@
+#include "kernels/row_scale/row_scale.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<RowScaleFunction>{#name, isa, row_scale_##name},
+constexpr std::array kRows{CPUACCEL_ROW_SCALE_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+constexpr int64_t kGrain = 32768;  // numbers, some microseconds of work
+// Short rows are taken so many numbers at a time, with their scales so often behind each other.
+constexpr int64_t kLeastRow = 512;
+
+template <typename T, typename Kernel>
+void scale_rows(Kernel kernel, const T* src, const T* scale, T* dst, int64_t rows,
+                int64_t columns) {
+  const int64_t together = std::clamp<int64_t>(kLeastRow / columns, 1, std::max<int64_t>(rows, 1));
+  std::vector<T> scales;
+  if (together > 1) {
+    scales.reserve(static_cast<size_t>(together * columns));
+    for (int64_t i = 0; i < together; ++i) {
+      scales.insert(scales.end(), scale, scale + columns);
+    }
+    scale = scales.data();
+  }
+  parallel_for(0, rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r += together) {
+      const int64_t at = r * columns;
+      kernel(src + at, scale, dst + at, std::min(together, end - r) * columns);
+    }
+  });
+}
+
+}  // namespace
+
+std::span<const KernelRow<RowScaleFunction>> row_scale_kernels() { return kRows; }
+
+void row_scale(const float* src, const float* scale, float* dst, int64_t rows, int64_t columns) {
+  scale_rows(first_usable(row_scale_kernels()).function().f32, src, scale, dst, rows, columns);
+}
+
+void row_scale(const uint16_t* src, const uint16_t* scale, uint16_t* dst, int64_t rows,
+               int64_t columns) {
+  scale_rows(first_usable(row_scale_kernels()).function().bf16, src, scale, dst, rows, columns);
+}
+
+}  // namespace cpuaccel::kernels
