@@ -160,7 +160,7 @@ def weights_of(graph: Graph) -> set[Node]:
 
 
 def _written_by(graph: Graph) -> set[Node]:
-    copies = graph.find_nodes(op="call_function", target=_aten.copy_.default)
+    copies = graph.find_nodes(op="call_function", target=torch_program.COPY)
     regions = graph.find_nodes(op="call_function", target=torch.ops.cpuaccel.graph_region_.default)
     written: list[Any] = [node.args[0] for node in copies]
     return {*written, *(each for node in regions for each in node.args[0])}

@@ -10,9 +10,10 @@ Inductor, which fuses it with what is around it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cpuaccel.graph import choice_table
 from cpuaccel.graph.bridge import MOVES, QUANTIZED, QUANTIZED_LAYERS, WRITES
@@ -92,39 +93,35 @@ partition joins others; faster where it parts with what is around it."""
 _FUSED_IN_EAGER = frozenset({"attention", "elementwise", "layer_norm", "pool"})
 """Families that are taken beside layers where torch would run what is left op by op."""
 
+_Held = TypeVar("_Held")
+
 _eager: ContextVar[bool] = ContextVar("eager", default=False)
 _packaged: ContextVar[bool] = ContextVar("packaged", default=False)
 _overruled: ContextVar[dict[str, bool] | None] = ContextVar("overruled", default=None)
 
 
 @contextmanager
-def against_eager() -> Iterator[None]:
+def _holding(variable: ContextVar[_Held], value: _Held) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def against_eager() -> AbstractContextManager[None]:
     """Choose for graphs whose rest torch runs op by op: nothing else fuses what is there."""
-    token = _eager.set(True)
-    try:
-        yield
-    finally:
-        _eager.reset(token)
+    return _holding(_eager, True)
 
 
-@contextmanager
-def for_packages() -> Iterator[None]:
+def for_packages() -> AbstractContextManager[None]:
     """Choose for packages, in whose files weights of products that are left are packed."""
-    token = _packaged.set(True)
-    try:
-        yield
-    finally:
-        _packaged.reset(token)
+    return _holding(_packaged, True)
 
 
-@contextmanager
-def overrule(decisions: dict[str, bool]) -> Iterator[None]:
+def overrule(decisions: dict[str, bool]) -> AbstractContextManager[None]:
     """Take, or leave, the families that are named, whatever the table says: to measure it."""
-    token = _overruled.set(decisions)
-    try:
-        yield
-    finally:
-        _overruled.reset(token)
+    return _holding(_overruled, decisions)
 
 
 def overruled() -> dict[str, bool]:

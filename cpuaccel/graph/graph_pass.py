@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch._guards import TracingContext
 from torch._inductor import config, custom_graph_pass
 from torch.fx import Graph, Node
@@ -13,11 +12,10 @@ from torch.fx import Graph, Node
 from cpuaccel import _log, _native
 from cpuaccel import config as settings
 from cpuaccel._inductor import keys
-from cpuaccel.graph import choice, kept_linears, regions, report, rewriting
+from cpuaccel.graph import choice, kept_linears, regions, report, rewriting, torch_program
 from cpuaccel.graph.timing import Race
 from cpuaccel.quant import engine
 
-_aten: Any = torch.ops.aten
 _HERE = Path(__file__).parent
 _NAME = "post_grad_custom_pre_pass"
 
@@ -94,7 +92,7 @@ def _weights(graph: Graph) -> set[Node]:
     return {
         node
         for index, node in enumerate(placeholders)
-        if index in static and not any(user.target is _aten.copy_.default for user in node.users)
+        if index in static and not any(user.target is torch_program.COPY for user in node.users)
     }
 
 

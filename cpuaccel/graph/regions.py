@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -49,6 +50,14 @@ class Region:
     def results(self) -> list[tuple[Node, bool]]:
         """What the program returns: `outputs`, and `written` as they lie."""
         return [*self.outputs, *((node, False) for node in self.written)]
+
+    def call(self, inputs: list[Any], constants: list[Any], torch_text: str) -> tuple[Any, Any]:
+        """Return the op that runs it on these inputs and constants, and the op's arguments."""
+        count, ops = len(self.written), torch.ops.cpuaccel
+        rest = (constants, self.program.text, torch_text)
+        if not count:
+            return ops.graph_region.default, (inputs, *rest)
+        return ops.graph_region_.default, (inputs[:count], inputs[count:], *rest)
 
 
 @dataclass

@@ -16,7 +16,6 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import region as _region_op  # noqa: F401  the fake kernel
 from cpuaccel.graph import kept, torch_program
-from cpuaccel.graph.bridge.writes import COPY
 from cpuaccel.graph.regions import Region
 
 
@@ -39,15 +38,10 @@ def put_regions(graph: Graph, regions: list[Region]) -> None:
 def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None:
     """`put` has what stands for the results of the regions before."""
     inputs = [put.get(node, node) for node in region.inputs]
-    count = len(region.written)
-    op = torch.ops.cpuaccel.graph_region_ if count else torch.ops.cpuaccel.graph_region
-    given = (inputs[:count], inputs[count:]) if count else (inputs,)
     # Copies back to what is written to stand at the end, behind what may read what the region does.
-    last = next(node for node in reversed(region.nodes) if node.target is not COPY)
+    last = next(node for node in reversed(region.nodes) if node.target is not torch_program.COPY)
     with graph.inserting_after(last):
-        call = graph.call_function(
-            op.default, (*given, region.constants, region.program.text, text)
-        )
+        call = graph.call_function(*region.call(inputs, region.constants, text))
     call.meta["val"] = [
         torch_program.laid_out_like(node.meta["val"], last) for node, last in region.outputs
     ]

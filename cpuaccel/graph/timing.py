@@ -81,22 +81,23 @@ def time_region(region: Region, patches: dict[str, Any]) -> Times:
     Raises:
         Exception: what Inductor raises where it does not compile it.
     """
-    text = torch_program.encode(region.inputs, region.constants, region.nodes, region.outputs)
+    nodes = (region.inputs, region.constants, region.nodes)
+    text = torch_program.encode(*nodes, region.results)
+    # What writes to its inputs returns what is read elsewhere, and Inductor is to do no more.
+    returned = torch_program.encode(*nodes, region.outputs)
     with _away_from_tracing():
         numbers = [*region.program.inputs, *region.program.constants]
-        nodes = [*region.inputs, *region.constants]
+        read = [*region.inputs, *region.constants]
         tensors = [
             _random(node, region.program.values[number].sizes)
-            for node, number in zip(nodes, numbers, strict=True)
+            for node, number in zip(read, numbers, strict=True)
         ]
         count = len(region.inputs)
         inputs, constants = tensors[:count], tensors[count:]
 
-        def here() -> Any:
-            return torch.ops.cpuaccel.graph_region(inputs, constants, region.program.text, text)
-
-        compiled = _inductor(text, inputs, constants, patches)
-        return _take_turns(here, lambda: compiled(*tensors))
+        op, arguments = region.call(inputs, constants, text)
+        compiled = _inductor(returned, inputs, constants, patches)
+        return _take_turns(lambda: op(*arguments), lambda: compiled(*tensors))
 
 
 def _inductor(

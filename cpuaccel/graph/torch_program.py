@@ -24,7 +24,8 @@ _SIZES = (int, torch.SymInt)
 _GETITEM = "getitem"
 _aten: Any = torch.ops.aten
 VIEWS = (_aten.view.default, _aten._unsafe_view.default)
-_COPY = _aten.copy_.default
+COPY = _aten.copy_.default
+"""What a graph does at its end to what it writes to."""
 ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
 """Its query, key and value have to have a last dimension of stride 1; it does not look. What is
 computed in a region may lie in another way than what it stands for."""
@@ -71,7 +72,7 @@ def encode(
 
     lines: list[list[Any]] = []
     for node in nodes:
-        if node.target is _COPY:  # the op's affair, as which of the results it has
+        if node.target is COPY:  # the op's affair, as which of the results it has
             continue
         keywords = {key: write(value) for key, value in node.kwargs.items()}
         arguments = write(node.args)

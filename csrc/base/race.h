@@ -5,10 +5,31 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <functional>
 #include <limits>
+#include <string>
+
+#include "base/log.h"
 
 namespace cpuaccel {
+
+// What run() takes.
+template <typename Run>
+double seconds_of(const Run& run) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  run();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// As people read them: "12.3 us".
+inline std::string in_microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f us", seconds * 1e6);
+  return text;
+}
 
 // Sets the seconds of the trials of `candidates`, `trial_of` each; run(candidate) says what one run
 // took. Those that are not the same are not run, and stay at infinity. About `budget` seconds.
@@ -49,6 +70,22 @@ auto& winner_of(Trials& trials) {
     }
   }
   return *best;
+}
+
+// Says in the log what the trials of `problem` took, each called name_of(trial), and which is
+// taken.
+template <typename Trials, typename Trial, typename NameOf>
+void log_race(const std::string& problem, const Trials& trials, const Trial& taken,
+              const NameOf& name_of) {
+  if (!log_enabled()) {
+    return;
+  }
+  std::string text = "timed " + problem + ": ";
+  for (const auto& trial : trials) {
+    text += name_of(trial) + (trial.is_same ? " " + in_microseconds(trial.seconds) : " differs");
+    text += ", ";
+  }
+  log_decision(text + "takes " + name_of(taken));
 }
 
 }  // namespace cpuaccel

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -66,7 +65,6 @@ class Data {
 
   // Seconds of one run of `candidate`, whose results then stand in dst().
   double run(const Candidate& candidate) {
-    using Clock = std::chrono::steady_clock;
     std::fill(guarded_dst_.begin(), guarded_dst_.end(), kGuardByte);
     std::copy(before_.begin(), before_.end(), guarded_dst_.begin() + kGuard);
     Arguments arguments;
@@ -77,9 +75,7 @@ class Data {
     arguments.src_zero_point = problem_.src_zero_point ? kSrcZeroPoint : 0;
     arguments.dst_zero_point = problem_.dst_zero_point ? kDstZeroPoint : 0;
     arguments.dst = guarded_dst_.data() + kGuard;
-    const auto start = Clock::now();
-    candidate.primitive->execute(arguments);
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return seconds_of([&] { candidate.primitive->execute(arguments); });
   }
 
   // The results, and before and behind them what was there.

@@ -1,13 +1,11 @@
 #include "dnnl/ranks.h"
 
 #include <atomic>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "base/fork.h"
-#include "base/log.h"
 #include "base/race.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -31,25 +29,13 @@ std::string name_of(const Problem& problem) {
          (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa);
 }
 
-std::string shown(const RankTrial& trial) {
-  char text[32];
-  std::snprintf(text, sizeof(text), " %.1f us", trial.seconds * 1e6);
-  return trial.implementation + (trial.is_same ? text : " differs");
-}
-
 int timed_rank(const Problem& problem, const std::string& name) {
   const auto trials = try_ranks(problem);
   if (trials.empty()) {
     return 0;
   }
   const auto& best = winner_of(trials);
-  if (log_enabled()) {
-    std::string text = "timed " + name + ": ";
-    for (const auto& trial : trials) {
-      text += shown(trial) + ", ";
-    }
-    log_decision(text + "takes " + best.implementation);
-  }
+  log_race(name, trials, best, [](const RankTrial& trial) { return trial.implementation; });
   return best.rank;
 }
 
@@ -60,8 +46,7 @@ Problem fastest(Problem problem) {
     return problem;
   }
   const std::string name = name_of(problem);
-  const auto found = known_rank(name);
-  problem.rank = found ? *found : know_rank(name, timed_rank(problem, name));
+  problem.rank = rank_of(name, [&] { return timed_rank(problem, name); });
   return problem;
 }
 
@@ -76,6 +61,11 @@ int know_rank(const std::string& name, int rank) {
   auto& all = known();
   const std::scoped_lock lock(all.mutex);
   return all.ranks.emplace(name, rank).first->second;
+}
+
+int rank_of(const std::string& name, const std::function<int()>& timed) {
+  const auto found = known_rank(name);
+  return found ? *found : know_rank(name, timed());
 }
 
 std::map<std::string, int> known_ranks() {

@@ -1,6 +1,7 @@
 // oneDNN's implementations of a problem, and which of them was the fastest when they were timed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,9 +22,10 @@ std::map<std::string, int> known_ranks();
 void set_known_ranks(std::map<std::string, int> ranks);
 
 // Of a choice that others time, by a text of theirs: what is known, and what is from now on (what
-// another thread has found meanwhile stays).
+// another thread has found meanwhile stays); or both, where `timed` finds what is not known.
 std::optional<int> known_rank(const std::string& name);
 int know_rank(const std::string& name, int rank);
+int rank_of(const std::string& name, const std::function<int()>& timed);
 
 // On unless it is switched off.
 void set_timing(bool on);

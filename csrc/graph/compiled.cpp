@@ -106,22 +106,22 @@ class CompiledProgram::Builder : public Building {
   // The steps from `first` on compute a partition: the last one its result, and others before it
   // that of an operation on the way, or they bring sources in order.
   void say_facts(size_t first, const Partition& partition) {
-    auto rest = partition.operations;
-    for (size_t i = first; i < steps_.size(); ++i) {
-      auto& step = *steps_[i];
-      const auto end = i + 1 == steps_.size()
-                           ? rest.end()
-                           : std::find_if(rest.begin(), rest.end(), [&](const auto& operation) {
-                               return operation.outputs[0] == step.outputs[0];
-                             });
-      if (i + 1 < steps_.size() && end == rest.end()) {
-        continue;
-      }
-      const auto behind = end == rest.end() ? end : end + 1;
-      step.facts = facts_of(*this, Partition{{rest.begin(), behind}});
+    auto begin = partition.operations.begin();
+    const auto end = partition.operations.end();
+    const auto say = [&](Step& step, auto behind) {
+      step.facts = facts_of(*this, Partition{{begin, behind}});
       step.facts.type = step.arithmetic.value_or(step.facts.type);
-      rest.erase(rest.begin(), behind);
+      begin = behind;
+    };
+    for (; first + 1 < steps_.size(); ++first) {
+      const Id result = steps_[first]->outputs[0];
+      const auto made = std::find_if(
+          begin, end, [&](const auto& operation) { return operation.outputs[0] == result; });
+      if (made != end) {
+        say(*steps_[first], made + 1);
+      }
     }
+    say(*steps_.back(), end);
   }
 
   // Whether a partition is a sum, and the next one a norm of it: one step of both.

@@ -430,7 +430,7 @@ bool add_layer(Building& building, const Layer& layer) {
   step->output_descs = {shaped->result};
   step->over = over;
   if (way.function_behind) {
-    step->behind = {*function_at_end(building, layer), count_of(shaped->result.sizes)};
+    step->behind = function_at_end(building, layer);
   }
   if (fast) {
     step->arithmetic = DataType::bf16;

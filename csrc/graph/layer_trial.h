@@ -2,12 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
+#include "dnnl/api.h"
 #include "graph/float_function.h"
-#include "graph/primitive_step.h"
 
 namespace cpuaccel::graph {
 
@@ -24,18 +23,6 @@ using DescOfWay = std::function<dnnl::primitive_desc_base(LayerWay)>;
 // oneDNN's choice where timing is off. `function` is the last post-op's, if ours may be behind.
 LayerWay fastest_way(const std::string& problem, std::optional<kernels::FloatFunction> function,
                      const DescOfWay& desc_of);
-
-// What a trial found out of one way.
-struct WayTrial {
-  LayerWay way;
-  std::string implementation;
-  double seconds = 0;
-  bool is_same = true;  // its results are those of the first one, but for rounding
-};
-
-// Runs each way on the same data, oneDNN's own choice first.
-std::vector<WayTrial> try_ways(std::optional<kernels::FloatFunction> function,
-                               const DescOfWay& desc_of);
 
 // Whether oneDNN has nothing but a reference.
 bool is_slow(const dnnl::primitive_desc_base& desc);

@@ -1,8 +1,6 @@
 #include "graph/moves.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 
@@ -14,10 +12,6 @@ struct Seen {
   int64_t offset = 0;
 };
 
-int64_t count(const Sizes& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-}
-
 // `traced`, with the sizes that are known at run time only: those of dimensions of `from` that
 // `dims` names, and that of dimension `axis` (-1: of none), which the number of elements gives.
 Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64_t axis) {
@@ -27,13 +21,13 @@ Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64
       result.at(dim) = from.at(static_cast<size_t>(dims[dim]));
     }
   }
-  const int64_t numbers = count(from);
+  const int64_t numbers = count_of(from);
   if (axis >= 0) {
     auto& size = result[static_cast<size_t>(axis)];
     size = 1;
-    size = numbers / std::max(count(result), int64_t{1});
+    size = numbers / std::max(count_of(result), int64_t{1});
   }
-  if (count(result) != numbers) {
+  if (count_of(result) != numbers) {
     throw std::runtime_error("a view to sizes of another number of elements");
   }
   return result;

@@ -74,7 +74,7 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
     // Types have the same numbers in both of oneDNN's interfaces.
     const auto type =
         static_cast<DataType>(static_cast<int>(outputs_.front().desc.get_data_type()));
-    apply_function(behind->function, type, out.front(), behind->count);
+    apply_function(*behind, type, out.front(), count_of(output_descs.front().sizes));
   }
 }
 

@@ -27,11 +27,7 @@ class PrimitiveStep : public Step {
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
 
   // Of the numbers of the first output, which has no gaps, in place.
-  struct Behind {
-    kernels::FloatFunction function;
-    int64_t count;
-  };
-  std::optional<Behind> behind;
+  std::optional<kernels::FloatFunction> behind;
 
   void prepare() override;
   void run(std::span<void* const> in, std::span<void* const> out) const override;

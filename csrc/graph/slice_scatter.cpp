@@ -2,27 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <stdexcept>
 
-#include "base/parallel.h"
 #include "graph/function_step.h"
 #include "graph/names.h"
 #include "graph/strided_copy.h"
 
 namespace cpuaccel::graph {
-namespace {
-
-constexpr int64_t kGrainBytes = 65536;
-
-void copy_bytes(const void* from, void* to, size_t bytes) {
-  parallel_for(0, static_cast<int64_t>(bytes), kGrainBytes, [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
-                static_cast<size_t>(end - begin));
-  });
-}
-
-}  // namespace
 
 void add_slice_scatter(Building& building, const Program&, const Operation& operation) {
   const Id whole = operation.inputs[0], part = operation.inputs[1], to = operation.outputs[0];
@@ -39,16 +25,15 @@ void add_slice_scatter(Building& building, const Program&, const Operation& oper
   if (sizes != slice.sizes || building.type(whole) != building.type(part)) {
     throw std::runtime_error("slice_scatter: a slice of other sizes, or of another type");
   }
-  const size_t width = bytes_of(building.type(whole));
-  const StridedCopy copy(slice, {sizes, desc.strides}, static_cast<int64_t>(width));
-  const auto offset = static_cast<size_t>(min * desc.strides[static_cast<size_t>(axis)]) * width;
+  const auto width = static_cast<int64_t>(bytes_of(building.type(whole)));
+  const StridedCopy of_whole(desc, desc, width), of_part(slice, {sizes, desc.strides}, width);
+  const int64_t offset = min * desc.strides[static_cast<size_t>(axis)] * width;
   add_function(building, {whole, part}, to, desc,
-               [copy, offset, bytes = span_of(desc) * width](std::span<void* const> in,
-                                                             std::span<void* const> out) {
+               [=](std::span<void* const> in, std::span<void* const> out) {
                  if (in[0] != out[0]) {
-                   copy_bytes(in[0], out[0], bytes);
+                   of_whole.run(in[0], out[0]);
                  }
-                 copy.run(in[1], static_cast<std::byte*>(out[0]) + offset);
+                 of_part.run(in[1], static_cast<std::byte*>(out[0]) + offset);
                });
 }
 

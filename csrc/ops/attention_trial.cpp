@@ -5,14 +5,13 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <sstream>
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/race.h"
 #include "dnnl/ranks.h"
 #include "ops/attention.h"
 
@@ -41,16 +40,9 @@ kernels::GemmType type_of(const AttentionProblem& problem) {
   return problem.bf16 ? kernels::GemmType::bf16 : kernels::GemmType::f32;
 }
 
-std::string shown(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f us", seconds * 1e6);
-  return text;
-}
-
 }  // namespace
 
 AttentionTrial try_attention(const AttentionProblem& p) {
-  using Clock = std::chrono::steady_clock;
   const at::NoGradGuard no_grad;
   auto generator = at::detail::createCPUGenerator(kSeed);  // whoever seeds torch's sees no change
   const auto heads = [&](int64_t rows) {
@@ -63,18 +55,13 @@ AttentionTrial try_attention(const AttentionProblem& p) {
     mask = at::zeros({p.L, p.S}, query.scalar_type());
   }
   const AttentionOperands operands{query, key, value, mask};
-  const auto seconds = [](const auto& run) {
-    const auto start = Clock::now();
-    run();
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   const auto own = [&] { own_attention(operands, p.causal, std::nullopt); };
   const auto torchs = [&] { torch_attention(operands, 0.0, p.causal, std::nullopt); };
   constexpr double kNever = std::numeric_limits<double>::infinity();
   AttentionTrial best{kNever, kNever};
-  double spent = seconds(own) + seconds(torchs);
+  double spent = seconds_of(own) + seconds_of(torchs);
   for (int round = 0; round == 0 || (round < kRounds && spent < kSeconds); ++round) {
-    const double ours = seconds(own), theirs = seconds(torchs);
+    const double ours = seconds_of(own), theirs = seconds_of(torchs);
     best = {std::min(best.own, ours), std::min(best.torchs, theirs)};
     spent += ours + theirs;
   }
@@ -89,15 +76,13 @@ std::string why_torch_attention(const AttentionProblem& problem) {
     return why_no_attention();
   }
   const std::string name = name_of(problem, attention_in_bf16(type_of(problem)));
-  auto known = dnnl_layer::known_rank(name);
-  if (!known) {
+  const int taken = dnnl_layer::rank_of(name, [&] {
     const auto trial = try_attention(problem);
-    const bool is_ours = trial.torchs >= kEnough * trial.own;
-    log_decision("timed " + name + ": ours " + shown(trial.own) + ", torch's " +
-                 shown(trial.torchs));
-    known = dnnl_layer::know_rank(name, is_ours ? kOwn : kTorchs);
-  }
-  return *known == kOwn ? "" : "torch's kernel was faster here when both were timed";
+    log_decision("timed " + name + ": ours " + in_microseconds(trial.own) + ", torch's " +
+                 in_microseconds(trial.torchs));
+    return trial.torchs >= kEnough * trial.own ? kOwn : kTorchs;
+  });
+  return taken == kOwn ? "" : "torch's kernel was faster here when both were timed";
 }
 
 }  // namespace cpuaccel::ops

@@ -3,9 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -87,14 +85,11 @@ class Data {
 
   // Seconds of one run, whose results then stand in dst(); nothing if the kernel refuses it.
   std::optional<double> run(Kernel& kernel) {
-    using Clock = std::chrono::steady_clock;
     dst_ = before_;
     call_.dst = dst_.data();
-    const auto start = Clock::now();
-    if (run_with_epilogue(kernel, shape_, call_) != nullptr) {
-      return std::nullopt;
-    }
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    const char* why_not = nullptr;
+    const double seconds = seconds_of([&] { why_not = run_with_epilogue(kernel, shape_, call_); });
+    return why_not == nullptr ? std::optional(seconds) : std::nullopt;
   }
 
   const std::vector<uint8_t>& dst() const { return dst_; }
@@ -138,10 +133,8 @@ class Data {
 };
 
 std::string shown(const ProviderTrial& trial) {
-  char text[48];
-  std::snprintf(text, sizeof(text), "%s %.1f us", provider_name(trial.choice.kernel->provider()),
-                trial.seconds * 1e6);
-  return trial.is_same ? text : std::string(text) + ", which differs";
+  return std::string(provider_name(trial.choice.kernel->provider())) + " " +
+         in_microseconds(trial.seconds) + (trial.is_same ? "" : ", which differs");
 }
 
 std::string shown(const std::vector<ProviderTrial>& trials) {

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "kernels/conv_dst.h"
+#include "kernels/function_f32/function_f32.h"
 
 namespace cpuaccel::kernels {
 
@@ -41,6 +42,18 @@ inline double function_error(ConvFunction function, double x) {
       return 1e-36 + 5.0 * std::ldexp(std::abs(exact_function(function, x)), -24);
   }
 }
+
+// Those of families function_f32 and function_bf16.
+struct FloatFunctionCase {
+  FloatFunction function;
+  ConvFunction same;  // by whose name exact_function() has it
+};
+[[maybe_unused]] constexpr std::array kFloatFunctions{
+    FloatFunctionCase{FloatFunction::relu, ConvFunction::relu},
+    FloatFunctionCase{FloatFunction::hardswish, ConvFunction::hardswish},
+    FloatFunctionCase{FloatFunction::silu, ConvFunction::silu},
+    FloatFunctionCase{FloatFunction::gelu, ConvFunction::gelu},
+    FloatFunctionCase{FloatFunction::gelu_tanh, ConvFunction::gelu_tanh}};
 
 [[maybe_unused]] constexpr std::array kConvFunctions{
     ConvFunction::none, ConvFunction::relu, ConvFunction::hardswish,

@@ -20,16 +20,6 @@ class FunctionBf16Test : public testing::TestWithParam<KernelRow<FunctionBf16Fun
 INSTANTIATE_TEST_SUITE_P(Rows, FunctionBf16Test,
                          testing::ValuesIn(usable_rows(function_bf16_kernels())), RowName());
 
-struct Function {
-  FloatFunction function;
-  ConvFunction same;  // by whose name exact_function.h has it
-};
-constexpr Function kAll[] = {{FloatFunction::relu, ConvFunction::relu},
-                             {FloatFunction::hardswish, ConvFunction::hardswish},
-                             {FloatFunction::silu, ConvFunction::silu},
-                             {FloatFunction::gelu, ConvFunction::gelu},
-                             {FloatFunction::gelu_tanh, ConvFunction::gelu_tanh}};
-
 // Half a unit in the last of eight places, and what the family says.
 double allowed(double x, double exact) {
   const double half = exact == 0 ? 0.0 : std::ldexp(0.5, std::ilogb(exact) - 7);
@@ -37,7 +27,7 @@ double allowed(double x, double exact) {
 }
 
 void check(FunctionBf16Function* row, const std::vector<uint16_t>& src) {
-  for (const auto& [function, same] : kAll) {
+  for (const auto& [function, same] : kFloatFunctions) {
     auto values = src;
     row(function, values.data(), static_cast<int64_t>(values.size()));
     for (size_t i = 0; i < src.size(); ++i) {
@@ -72,7 +62,7 @@ TEST_P(FunctionBf16Test, EveryCount) {
 }
 
 TEST_P(FunctionBf16Test, WhatIsNotFinite) {
-  for (const auto& [function, same] : kAll) {
+  for (const auto& [function, same] : kFloatFunctions) {
     // NaNs of all bits too, of both signs.
     std::vector<uint16_t> values{0x7f80, 0x7fc0, 0x7fff, 0xffff, 0x7f81, 0};
     GetParam().function(function, values.data(), static_cast<int64_t>(values.size()));

@@ -18,18 +18,8 @@ class FunctionF32Test : public testing::TestWithParam<KernelRow<FunctionF32Funct
 INSTANTIATE_TEST_SUITE_P(Rows, FunctionF32Test,
                          testing::ValuesIn(usable_rows(function_f32_kernels())), RowName());
 
-struct Function {
-  FloatFunction function;
-  ConvFunction same;  // by whose name exact_function.h has it
-};
-constexpr Function kAll[] = {{FloatFunction::relu, ConvFunction::relu},
-                             {FloatFunction::hardswish, ConvFunction::hardswish},
-                             {FloatFunction::silu, ConvFunction::silu},
-                             {FloatFunction::gelu, ConvFunction::gelu},
-                             {FloatFunction::gelu_tanh, ConvFunction::gelu_tanh}};
-
 void check(FunctionF32Function* row, const std::vector<float>& src) {
-  for (const auto& [function, same] : kAll) {
+  for (const auto& [function, same] : kFloatFunctions) {
     std::vector<float> values = src;
     row(function, values.data(), static_cast<int64_t>(values.size()));
     for (size_t i = 0; i < src.size(); ++i) {
@@ -81,7 +71,7 @@ TEST_P(FunctionF32Test, DenselyWhereFunctionsBend) {
 }
 
 TEST_P(FunctionF32Test, WhatIsNotFinite) {
-  for (const auto& [function, same] : kAll) {
+  for (const auto& [function, same] : kFloatFunctions) {
     std::vector<float> values{std::numeric_limits<float>::infinity(), std::nanf(""), 0.0f};
     GetParam().function(function, values.data(), 3);
     EXPECT_EQ(values[0], std::numeric_limits<float>::infinity());

@@ -436,14 +436,7 @@ TEST(QconvEpilogue, SeesEveryResultOnce) {
     const std::vector<float> bias(scales.size(), 0.0f);
     std::vector<uint8_t> dst(static_cast<size_t>(c.N * c.OH() * c.OW() * s.OC));
     std::vector<int> seen(dst.size());
-    QconvCall call;
-    call.weights = &packed;
-    call.N = c.N;
-    call.IH = c.IH;
-    call.IW = c.IW;
-    call.OH = c.OH();
-    call.OW = c.OW();
-    call.src = src.data();
+    auto call = conv_call<QconvCall>(c, packed, src);
     call.dst.data = dst.data();
     call.dst.scales = scales.data();
     call.dst.bias = bias.data();

@@ -8,12 +8,13 @@ it but where a test asks for that. `bf16` skips where there are no layers of tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from torch._inductor import config as inductor
 
-from cpuaccel import config
-from cpuaccel.graph import choice_table
+from cpuaccel import _native, config
+from cpuaccel.graph import choice_table, known_ranks
 from graph import _bf16
 
 _WINS = (
@@ -50,6 +51,23 @@ def _deterministic() -> Iterator[None]:
     config.set("deterministic", True)
     yield
     config.set("deterministic", before)
+
+
+@pytest.fixture
+def ranks_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _deterministic: None
+) -> Iterator[Path]:
+    """Let layers be timed; nothing is known, and this process has not looked at the file."""
+    native = _native.load()
+    known, named = native.known_ranks(), config.get("ranks")
+    path = tmp_path / "new folder" / "ranks.csv"
+    config.set("ranks", str(path))
+    config.set("deterministic", False)
+    monkeypatch.setattr(known_ranks, "_written", None)
+    native.set_known_ranks({})
+    yield path
+    native.set_known_ranks(known)
+    config.set("ranks", named)
 
 
 @pytest.fixture(autouse=True)

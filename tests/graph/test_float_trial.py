@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,27 +14,13 @@ from torch import Tensor, nn
 
 import cpuaccel
 from cpuaccel import _native, config
-from cpuaccel.graph import known_ranks
 from graph import _bf16
 from graph._compiled import needs_onednn
 
-pytestmark = needs_onednn
+pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file")]
 
 _LARGEST = 15
 """Of the ranks that a file may have."""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    native = _native.load()
-    known, named = native.known_ranks(), config.get("ranks")
-    native.set_known_ranks({})
-    config.set("ranks", str(tmp_path / "ranks.csv"))
-    config.set("deterministic", False)
-    monkeypatch.setattr(known_ranks, "_written", None)
-    yield
-    native.set_known_ranks(known)
-    config.set("ranks", named)
 
 
 class Net(nn.Module):
@@ -74,8 +59,8 @@ def _as_far_as_onednn_has_it(request: pytest.FixtureRequest) -> None:
     """Leave bf16 to the test above where an earlier one has capped oneDNN's ISA."""
     parameters = getattr(request.node, "callspec", None)
     is_bf16 = parameters is not None and parameters.params.get("dtype") == torch.bfloat16
-    if is_bf16 and not _bf16.onednn_has_it():
-        pytest.skip(_bf16.NO_ARITHMETIC)
+    if is_bf16:
+        request.getfixturevalue("bf16")
 
 
 def _model(function: Callable[[Tensor], Tensor], dtype: torch.dtype) -> tuple[nn.Module, Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,21 +27,6 @@ _ROWS = 4
 """What is found of two layers: the provider, and which of oneDNN's implementations."""
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Name a file that this process has not looked at; nothing is known."""
-    native = _native.load()
-    known, named = native.known_ranks(), config.get("ranks")
-    path = tmp_path / "new folder" / "ranks.csv"
-    config.set("ranks", str(path))
-    config.set("deterministic", False)
-    monkeypatch.setattr(known_ranks, "_written", None)
-    native.set_known_ranks({})
-    yield path
-    native.set_known_ranks(known)
-    config.set("ranks", named)
-
-
 def _model() -> tuple[nn.Module, Tensor]:
     torch.manual_seed(0)
     x = torch.randn(1, 24, 10, 10)
@@ -61,7 +45,9 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_ranks, "_written", None)
 
 
-def test_what_was_timed_is_kept_and_read_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_timed_is_kept_and_read_again(
+    ranks_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, x = _model()
     expected = model(x)
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
@@ -69,8 +55,8 @@ def test_what_was_timed_is_kept_and_read_again(file: Path, monkeypatch: pytest.M
     found = _native.load().known_ranks()
     assert len(found) == _ROWS
     assert all(0 <= rank < 3 for rank in found.values())
-    assert file.read_text().splitlines()[0] == "problem,rank"
-    assert [each.name for each in file.parent.iterdir()] == [file.name]
+    assert ranks_file.read_text().splitlines()[0] == "problem,rank"
+    assert [each.name for each in ranks_file.parent.iterdir()] == [ranks_file.name]
 
     _forget(monkeypatch)
     known_ranks.recall()
@@ -78,7 +64,7 @@ def test_what_was_timed_is_kept_and_read_again(file: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 15])
-@pytest.mark.usefixtures("file")
+@pytest.mark.usefixtures("ranks_file")
 def test_each_rank_runs(rank: int) -> None:
     model, x = _model()
     expected = model(x)
@@ -92,13 +78,13 @@ def test_each_rank_runs(rank: int) -> None:
     assert _quanta(optimized(x), expected) <= 1
 
 
-def test_other_processes_rows_stay(file: Path) -> None:
+def test_other_processes_rows_stay(ranks_file: Path) -> None:
     known_ranks.recall()
-    file.parent.mkdir()
-    file.write_text("problem,rank\nconv of another process,1\n")
+    ranks_file.parent.mkdir()
+    ranks_file.write_text("problem,rank\nconv of another process,1\n")
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
-    lines = file.read_text().splitlines()
+    lines = ranks_file.read_text().splitlines()
     assert "conv of another process,1" in lines
     assert len(lines) == 2 + _ROWS
 
@@ -112,18 +98,18 @@ def test_other_processes_rows_stay(file: Path) -> None:
         ("problem,rank\na\n", "line 2: expected 2 values"),
     ],
 )
-def test_a_damaged_file_is_said_and_written_anew(file: Path, text: str, problem: str) -> None:
-    file.parent.mkdir()
-    file.write_text(text)
+def test_a_damaged_file_is_said_and_written_anew(ranks_file: Path, text: str, problem: str) -> None:
+    ranks_file.parent.mkdir()
+    ranks_file.write_text(text)
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
         known_ranks.recall()
     model, x = _model()
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
         cpuaccel.optimize(model, (x,), time_budget=0)
-    assert len(file.read_text().splitlines()) == 1 + _ROWS
+    assert len(ranks_file.read_text().splitlines()) == 1 + _ROWS
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(file: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_no_error(ranks_file: Path, tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("")
     config.set("ranks", str(tmp_path / "a file" / "ranks.csv"))
     model, x = _model()
@@ -131,11 +117,11 @@ def test_a_folder_that_cannot_be_written_is_no_error(file: Path, tmp_path: Path)
     assert len(_native.load().known_ranks()) == _ROWS
 
 
-def test_deterministic_times_and_reads_nothing(file: Path) -> None:
+def test_deterministic_times_and_reads_nothing(ranks_file: Path) -> None:
     config.set("deterministic", True)
-    file.parent.mkdir()
-    file.write_text("no table")
+    ranks_file.parent.mkdir()
+    ranks_file.write_text("no table")
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
     assert _native.load().known_ranks() == {}
-    assert file.read_text() == "no table"
+    assert ranks_file.read_text() == "no table"

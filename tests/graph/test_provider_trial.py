@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # defines the ops
@@ -12,12 +9,12 @@ from torch import Tensor, nn
 
 import cpuaccel
 from benchmarks._quantize import calibrate, convert
-from cpuaccel import _native, config
-from cpuaccel.graph import known_ranks
+from cpuaccel import _native
 from graph._compiled import needs_onednn
 
 pytestmark = [
     needs_onednn,
+    pytest.mark.usefixtures("ranks_file"),
     pytest.mark.skipif(
         _native.native() is None or "avx512vnni" not in _native.load().cpu_features(),
         reason="without VNNI plans run all layers on our kernels, which alone are exact there",
@@ -26,19 +23,6 @@ pytestmark = [
 
 _PROVIDERS = {"cpuaccel": 0, "onednn": 1, "fbgemm": 2}
 """As csrc/base/counters.h numbers them."""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    native = _native.load()
-    known, named = native.known_ranks(), config.get("ranks")
-    native.set_known_ranks({})
-    config.set("ranks", str(tmp_path / "ranks.csv"))
-    config.set("deterministic", False)
-    monkeypatch.setattr(known_ranks, "_written", None)
-    yield
-    native.set_known_ranks(known)
-    config.set("ranks", named)
 
 
 class Net(nn.Module):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from cpuaccel.graph import torch_program
 from cpuaccel.graph.bridge._arguments import bound
 from cpuaccel.graph.bridge.shapes import slice_of
 from cpuaccel.graph.translation import Refused, Translation
@@ -68,10 +69,9 @@ def _same(whole: Node) -> list[Node]:
 
 
 def _copies(node: Node) -> bool:
-    return node.target is COPY and not node.kwargs and not node.users
+    return node.target is torch_program.COPY and not node.kwargs and not node.users
 
 
-COPY = _aten.copy_.default
 _SLICES: Container[Any] = (_aten.copy.default, _aten.slice.Tensor, _aten.select.int)
 
 WRITES = frozenset({"slice_scatter"})

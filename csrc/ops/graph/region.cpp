@@ -65,8 +65,6 @@ Tensors all_dense(const Tensors& tensors) {
   return result;
 }
 
-constexpr auto kEmpty = "empty input";
-
 bool has_empty(const Tensors& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const at::Tensor& tensor) { return tensor.numel() == 0; });
@@ -83,8 +81,11 @@ std::vector<void*> pointers(const Tensors& tensors, size_t written = 0) {
   return result;
 }
 
-// Why the first `written` of `inputs` cannot be written to while others are read; "" if they can.
+// Why the first `written` of `inputs` cannot be written to while others are read; null if they can.
 const char* why_not_in_place(size_t written, const Tensors& inputs, const Tensors& constants) {
+  if (written == 0) {
+    return nullptr;
+  }
   std::vector<const c10::StorageImpl*> storages;
   for (size_t i = 0; i < written; ++i) {
     const auto& tensor = inputs[i];
@@ -101,10 +102,10 @@ const char* why_not_in_place(size_t written, const Tensors& inputs, const Tensor
   if (std::adjacent_find(storages.begin(), storages.end()) != storages.end() ||
       std::any_of(inputs.begin() + static_cast<std::ptrdiff_t>(written), inputs.end(),
                   is_written) ||
-      (written > 0 && std::any_of(constants.begin(), constants.end(), is_written))) {
+      std::any_of(constants.begin(), constants.end(), is_written)) {
     return "writes to a tensor that shares its memory";
   }
-  return "";
+  return nullptr;
 }
 
 Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& constants,
@@ -143,11 +144,8 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
     return by_torch();
   }
   const auto given = all_dense(inputs);
-  std::string why = why_not_in_place(written, inputs, constants);
-  if (why.empty() && has_empty(given)) {
-    why = kEmpty;
-  }
-  if (!why.empty()) {
+  const char* why = has_empty(given) ? "empty input" : why_not_in_place(written, inputs, constants);
+  if (why != nullptr) {
     count_refusal("graph_region", why);
     return by_torch();
   }

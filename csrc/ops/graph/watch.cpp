@@ -51,13 +51,13 @@ class Sum {
   Line lanes_{kStart, kStart, kStart, kStart, kStart, kStart, kStart, kStart};
 };
 
-// The lines of a look at `bytes` bytes that lie `stride` apart, from `first` on, and those of its
+// The lines of a look at some bytes that lie `stride` apart, from `first` on, and those of its
 // piece of them.
 struct Look {
   size_t first, stride, piece, piece_end;
 };
 
-Look look_at_bytes(size_t bytes, size_t phase) {
+Look look_of(size_t bytes, size_t phase) {
   if (bytes <= kSmall) {
     return {0, kLine, bytes, bytes};
   }
@@ -137,7 +137,7 @@ bool WatchedTensors::unchanged() {
     const size_t next = next_of(i + 1);
     if (next < bytes_.size()) {
       const auto& [data, count] = bytes_[next];
-      const auto its = look_at_bytes(count, phase);
+      const auto its = look_of(count, phase);
       prefetch(data, count, its.first, its.stride);
     }
     if (sum_of(i, phase) != sums_[i][phase]) {
@@ -156,7 +156,7 @@ bool WatchedTensors::expired() const {
 uint64_t WatchedTensors::sum_of(size_t number, size_t phase) const {
   Sum sum;
   const auto& [data, count] = bytes_[number];
-  const auto look = look_at_bytes(count, phase);
+  const auto look = look_of(count, phase);
   add_lines(sum, data, look.first, count, look.stride);
   if (const size_t piece = look.piece_end - look.piece; piece > 0) {
     const uint64_t its = kernels::checksum(data + look.piece, static_cast<int64_t>(piece));
