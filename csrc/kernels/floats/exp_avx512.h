@@ -27,17 +27,22 @@ struct ExpFloats16 : Floats16 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NGT_UQ), a);
   }
   CPUACCEL_INLINE static Vector scale(Vector a, Vector n) { return _mm512_scalef_ps(a, n); }
-  // 2^t within 2^-23 of it, and what t's own rounding makes: 2^n times a polynomial of r = t - n,
-  // the best of degree 5 by Remez' algorithm. n is floor(t), which scalef takes of t itself.
-  CPUACCEL_INLINE static Vector power(Vector t) {
+  // 2^t: 2^n times a polynomial of r = t - n from 0 to 1, the highest of its factors first. n is
+  // floor(t), which scalef takes of t itself.
+  CPUACCEL_INLINE static Vector power_by(Vector t, float highest,
+                                         std::initializer_list<float> others) {
     constexpr int kLessFloor = 0x09;
     const Vector r = _mm512_reduce_ps(t, kLessFloor);
-    Vector sum = set1(0.00187757667f);
-    for (const float factor :
-         {0.00898934009f, 0.0558263181f, 0.240153617f, 0.693153073f, 0.999999925f}) {
+    Vector sum = set1(highest);
+    for (const float factor : others) {
       sum = fma(sum, r, set1(factor));
     }
     return _mm512_scalef_ps(sum, t);
+  }
+  // Within 2^-23 of it, and what t's own rounding makes: the best of degree 5 by Remez' algorithm.
+  CPUACCEL_INLINE static Vector power(Vector t) {
+    return power_by(t, 0.00187757667f,
+                    {0.00898934009f, 0.0558263181f, 0.240153617f, 0.693153073f, 0.999999925f});
   }
   // table[the lowest four bits of each lane]
   CPUACCEL_INLINE static Vector pick16(Vector table, Vector lanes) {

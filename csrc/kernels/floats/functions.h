@@ -22,7 +22,7 @@ CPUACCEL_INLINE typename V::Vector hardswish(typename V::Vector x) {
 // silu, where there is a faster power of two than exp: off by some 2^-20 of itself where x is far
 // below 0.
 template <typename V>
-CPUACCEL_INLINE typename V::Vector gated(typename V::Vector x) {
+CPUACCEL_INLINE typename V::Vector silu_by_power(typename V::Vector x) {
   if constexpr (requires { V::power(x); }) {
     const auto power = V::power(V::multiply(x, V::set1(-1.44269504f)));
     return V::divide(x, V::add(V::set1(1.0f), power));

@@ -1,5 +1,3 @@
-#include <initializer_list>
-
 #include "kernels/floats/pairs_avx512.h"
 #include "kernels/function_bf16/function_bf16.h"
 #include "kernels/function_bf16/impl.h"
@@ -8,15 +6,9 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct RoughPairs16 : Pairs16 {
-  // As impl.h has it, from 0 to 1: n is floor(t), which scalef takes of t itself.
+  // The best of degree 3, as impl.h has it, from 0 to 1.
   CPUACCEL_INLINE static Vector rough_power(Vector t) {
-    constexpr int kLessFloor = 0x09;
-    const Vector r = _mm512_reduce_ps(t, kLessFloor);
-    Vector sum = set1(0.0780245227f);
-    for (const float factor : {0.226067155f, 0.695833541f, 0.999925219f}) {
-      sum = fma(sum, r, set1(factor));
-    }
-    return _mm512_scalef_ps(sum, t);
+    return power_by(t, 0.0780245227f, {0.226067155f, 0.695833541f, 0.999925219f});
   }
   // Within 2^-14; a division takes other cores than Zen 5 several times as long.
   CPUACCEL_INLINE static Vector rough_divide(Vector a, Vector b) {

@@ -35,7 +35,7 @@ void apply_float_function(FloatFunction function, float* values, int64_t count) 
     case FloatFunction::hardswish:
       return function_loop<V, hardswish<V>>(values, count);
     case FloatFunction::silu:
-      return function_loop<V, gated<V>>(values, count);
+      return function_loop<V, silu_by_power<V>>(values, count);
     case FloatFunction::gelu:
       return function_loop<V, gelu<V>>(values, count);
     case FloatFunction::gelu_tanh:
