@@ -15,9 +15,11 @@ struct Shape {
   int64_t N, H, L, S, E;
 };
 
-// BERT-base of 128 and 512 tokens, a batch of 8, and a head of 128 as large language models have.
-constexpr Shape kShapes[] = {
-    {1, 12, 128, 128, 64}, {8, 12, 128, 128, 64}, {1, 12, 512, 512, 64}, {1, 8, 1024, 1024, 128}};
+// BERT-base of 16, 128 and 512 tokens, a batch of 8, MiniLM, and a head of 128 as large language
+// models have.
+constexpr Shape kShapes[] = {{1, 12, 16, 16, 64},   {1, 12, 128, 128, 64},  {8, 12, 128, 128, 64},
+                             {1, 12, 512, 512, 64}, {1, 12, 16, 16, 32},    {1, 12, 128, 128, 32},
+                             {1, 12, 384, 384, 32}, {1, 8, 1024, 1024, 128}};
 
 constexpr double kMostForRef = 1e7;
 

@@ -20,7 +20,7 @@ def missing() -> str:
 
 def note() -> str:
     """How these models are made."""
-    made_by = f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer"
+    made_by = f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer (ours: X86Quantizer)"
     return f"{made_by}, static, weights by channels; ours with floats in fast math"
 
 
@@ -39,13 +39,14 @@ def with_inductor(job: Job, dynamic: bool = False) -> Runner:
 
 def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> Runner:
     """`job` quantized and compiled by our backend, or another."""
-    within = _in_bf16 if backend == "cpuaccel" else torch.no_grad
-    return _compiled.run_of(_converted(job, dynamic), job.x, backend, within)
+    ours = backend == "cpuaccel"
+    within = _in_bf16 if ours else torch.no_grad
+    return _compiled.run_of(_converted(job, dynamic, ours), job.x, backend, within)
 
 
 def optimized(job: Job) -> Runner:
     """`job` quantized, as `cpuaccel.optimize` has it."""
-    return _compiled.optimized(_converted(job, dynamic=False), job.x, _in_bf16)
+    return _compiled.optimized(_converted(job, dynamic=False, ours=True), job.x, _in_bf16)
 
 
 @contextmanager
@@ -55,7 +56,8 @@ def _in_bf16() -> Iterator[None]:
         yield
 
 
-def _converted(job: Job, dynamic: bool) -> Any:
+def _converted(job: Job, dynamic: bool, ours: bool) -> Any:
+    """`job` quantized, what torchao's quantizer leaves in attention as well if it is for `ours`."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
@@ -63,7 +65,7 @@ def _converted(job: Job, dynamic: bool) -> Any:
     with warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
         warnings.simplefilter("ignore")
         exported = torch.export.export(job.model, (job.x,), strict=True).module()
-        quantizer = x86.X86InductorQuantizer()
+        quantizer = _quantizer() if ours else x86.X86InductorQuantizer()
         quantizer.set_global(x86.get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
         prepared = prepare_pt2e(exported, quantizer)
         for batch in job.calibration:
@@ -71,3 +73,9 @@ def _converted(job: Job, dynamic: bool) -> Any:
                 if len(image) == len(job.x):
                     prepared(image)
         return convert_pt2e(prepared)
+
+
+def _quantizer() -> Any:
+    from cpuaccel.quant.pt2e import X86Quantizer
+
+    return X86Quantizer()

@@ -18,6 +18,7 @@
 #include "graph/layer_step.h"
 #include "graph/names.h"
 #include "graph/own.h"
+#include "graph/packed_rows_step.h"
 #include "graph/partition_step.h"
 #include "graph/slice_scatter.h"
 
@@ -81,7 +82,7 @@ class CompiledProgram::Builder : public Building {
       find_own(first.name)(*this, program_, first);
     } else if (const auto layer = as_layer(partition);
                !layer || !(add_as_gate(partition, *layer) || add_few_rows(*this, *layer) ||
-                           add_layer(*this, *layer))) {
+                           add_packed_rows(*this, *layer) || add_layer(*this, *layer))) {
       steps_.resize(before);
       add_partition(*this, program_, partition);
     }

@@ -1,29 +1,22 @@
 #include "graph/layer_trial.h"
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "base/race.h"
-#include "base/scratch.h"
 #include "dnnl/ranks.h"
-#include "graph/build.h"
-#include "graph/engine.h"
 #include "graph/primitive_step.h"
+#include "graph/tensor_desc.h"
+#include "graph/trial_data.h"
 
 namespace cpuaccel::graph {
 namespace {
 
 using dnnl::memory;
 using Argument = PrimitiveStep::Argument;
-using Block = std::shared_ptr<std::byte[]>;
-
 constexpr int kImplementations = 3;
 constexpr double kSeconds = 0.05;  // of all rounds, about
-constexpr unsigned kSeed = 1;
 
 int rank_of(LayerWay way) { return 2 * way.implementation + (way.function_behind ? 1 : 0); }
 LayerWay way_of(int rank) { return {rank / 2, rank % 2 != 0}; }
@@ -35,40 +28,6 @@ struct Trial {
   double seconds = 0;
   bool is_same = true;  // its results are those of the first one, but for rounding
 };
-
-void reorder(const memory::desc& from, void* src, const memory::desc& to, void* dst) {
-  memory source(from, engine(), src), target(to, engine(), dst);
-  dnnl::reorder(source, target).execute(stream(), source, target);
-}
-
-memory::desc floats_of(const memory::desc& desc) {
-  return memory_desc(DataType::f32, dense(desc.get_dims(), Order::contiguous));
-}
-
-std::vector<float> room_for_floats(const memory::desc& desc) {
-  return std::vector<float>(static_cast<size_t>(count_of(desc.get_dims())));
-}
-
-std::vector<float> random_floats(const memory::desc& desc) {
-  std::mt19937 random(kSeed);
-  auto floats = room_for_floats(desc);
-  constexpr float kHalf = 1U << 31U;
-  for (auto& value : floats) {
-    value = static_cast<float>(random()) / kHalf - 1.0f;
-  }
-  return floats;
-}
-
-Block block_of(const memory::desc& desc) {
-  return aligned_block(std::max<size_t>(desc.get_size(), 1));
-}
-
-// Memory as `desc` says, with `floats`, in order.
-Block filled_block(const memory::desc& desc, std::vector<float>& floats) {
-  auto block = block_of(desc);
-  reorder(floats_of(desc), floats.data(), desc, block.get());
-  return block;
-}
 
 // What all ways read, and where they write. Of weights alone each has its own layout.
 class Data {
@@ -113,7 +72,7 @@ class Data {
   // Seconds of one run, whose results then stand in results(). Before it there is always the same,
   // to which some add.
   double run(const PrimitiveStep& step) {
-    reorder(floats_of(dst_), floats_of_dst_.data(), dst_, results_.get());
+    write_floats(dst_, floats_of_dst_, results_.get());
     std::vector<void*> src, dst{results_.get()};
     for (const auto& block : blocks_) {
       src.push_back(block.get());
@@ -121,30 +80,15 @@ class Data {
     return seconds_of([&] { step.run(src, dst); });
   }
 
-  std::vector<float> results() const {
-    auto floats = room_for_floats(dst_);
-    reorder(dst_, results_.get(), floats_of(dst_), floats.data());
-    return floats;
-  }
-
-  // Of sums in another order, and of results that are rounded before the function as well.
-  bool are_near(const std::vector<float>& a, const std::vector<float>& b) const {
-    const float tolerance = dst_.get_data_type() == memory::data_type::bf16 ? 0.03f : 1e-3f;
-    float largest = 0, apart = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      largest = std::max(largest, std::fabs(a[i]));
-      const float distance = std::fabs(a[i] - b[i]);
-      apart = distance > apart || std::isnan(distance) ? distance : apart;
-    }
-    return apart <= tolerance * largest;
-  }
+  std::vector<float> results() const { return read_floats(dst_, results_.get()); }
+  memory::data_type type() const { return dst_.get_data_type(); }
 
  private:
   memory::desc dst_;
   std::vector<float> floats_of_dst_, weights_;
-  Block results_;
+  TrialBlock results_;
   std::vector<Argument> in_;
-  std::vector<Block> blocks_;
+  std::vector<TrialBlock> blocks_;
 };
 
 struct Candidate {
@@ -190,7 +134,7 @@ std::vector<Trial> try_ways(std::optional<kernels::FloatFunction> function,
     if (expected.empty()) {
       expected = results;
     }
-    candidate.trial.is_same = data.are_near(expected, results);
+    candidate.trial.is_same = are_near(expected, results, data.type());
   }
   race(candidates, &Candidate::trial, kSeconds,
        [&](const Candidate& candidate) { return data.run(*candidate.step); });

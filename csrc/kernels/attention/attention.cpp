@@ -17,11 +17,13 @@ namespace {
 constexpr std::array kRows{CPUACCEL_ATTENTION_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// Queries that share the packing of keys and values; their scores with so many keys stay in L2.
-// Rows of scores are long because each waits for its maximum and its sum: 384 keys of 32 at once
-// take 0.9 of the time that they take in halves.
-constexpr int64_t kQueries = 216;
+// Queries that share the packing of keys and values; some of them at a time meet so many keys, so
+// that their scores stay in L1. Rows of scores are long because each waits for its maximum and its
+// sum: 384 keys of 32 at once take 0.9 of the time that they take in halves.
+constexpr int64_t kQueries = 432;
 constexpr int64_t kKeys = 512;
+// Whole tiles of gemm, and all few queries at once.
+int64_t tile_queries(int64_t mr) { return round_up(kAttentionFewQueries, mr); }
 
 const char* at(const AttentionMatrix& matrix, int64_t n, int64_t h, int64_t row) {
   const int64_t index = n * matrix.batch_stride + h * matrix.head_stride + row * matrix.row_stride;
@@ -41,12 +43,13 @@ class Queries {
       : call_(call),
         kernels_(kernels),
         arithmetic_(arithmetic),
+        tile_(std::min(most, tile_queries(arithmetic.mr()))),
         keys_(even_part(call.S, kKeys, 1)),
         score_stride_(round_up(keys_, 16) + 16),
         dst_stride_(round_up(call.E, 16)) {
     // A row of floats takes no less than one of pairs.
     const int64_t query = most * floats_.left_stride(call.E);
-    const int64_t weights = most * arithmetic.left_stride(keys_);
+    const int64_t weights = tile_ * arithmetic.left_stride(keys_);
     ScratchPieces left(ScratchSlot::gemm_a,
                        ScratchPieces::room<float>(query) + ScratchPieces::room<float>(weights));
     query_ = left.take<float>(query);
@@ -59,11 +62,11 @@ class Queries {
     key_ = right.take<float>(key);
     value_ = right.take<float>(value);
 
-    const int64_t room = ScratchPieces::room<float>(most * score_stride_) +
+    const int64_t room = ScratchPieces::room<float>(tile_ * score_stride_) +
                          ScratchPieces::room<float>(most * dst_stride_) +
                          2 * ScratchPieces::room<float>(most) + ScratchPieces::room<float>(keys_);
     ScratchPieces sums(ScratchSlot::gemm_dst, room);
-    scores_ = sums.take<float>(most * score_stride_);
+    scores_ = sums.take<float>(tile_ * score_stride_);
     dst_ = sums.take<float>(most * dst_stride_);
     max_ = sums.take<float>(most);
     sum_ = sums.take<float>(most);
@@ -71,7 +74,7 @@ class Queries {
   }
 
   void run(int64_t n, int64_t h, int64_t l0, int64_t rows) {
-    n_ = n, h_ = h, l0_ = l0, rows_ = rows;
+    n_ = n, h_ = h, l0_ = l0;
     few_ = rows <= kAttentionFewQueries && call_.key.column_stride == 1 &&
            call_.value.column_stride == 1;
     std::fill_n(max_, rows, -std::numeric_limits<float>::infinity());
@@ -80,11 +83,15 @@ class Queries {
     const int64_t end = call_.causal ? std::min(call_.S, l0 + rows) : call_.S;
     for (int64_t s0 = 0; s0 < end; s0 += keys_) {
       const int64_t keys = std::min(keys_, end - s0);
-      score(query, s0, keys);
-      for (int64_t i = 0; i < rows; ++i) {
-        softmax(i, s0, keys);
+      pack(s0, keys);
+      for (int64_t i = 0; i < rows; i += tile_) {
+        const Tile tile{i, std::min(tile_, rows - i), s0, keys};
+        score({query.data + i * query.stride, query.stride}, tile);
+        for (int64_t row = 0; row < tile.rows; ++row) {
+          softmax(row, tile);
+        }
+        add_values(tile);
       }
-      add_values(s0, keys);
     }
     for (int64_t i = 0; i < rows; ++i) {
       finish(i);
@@ -92,16 +99,33 @@ class Queries {
   }
 
  private:
+  // Some of the queries and some keys.
+  struct Tile {
+    int64_t first, rows;  // from l0_ on
+    int64_t s0, keys;
+  };
+
   AttentionBlock block(const AttentionMatrix& matrix, int64_t row, int64_t rows) const {
     return {at(matrix, n_, h_, row), matrix.type, matrix.row_stride,
             matrix.column_stride,    rows,        call_.E};
   }
 
-  void score(const AttentionArithmetic::Left& query, int64_t s0, int64_t keys) const {
-    AttentionBlock key = block(call_.key, s0, keys);
+  void pack(int64_t s0, int64_t keys) const {
     if (few_) {
-      arithmetic_.f32().dot({rows_,
-                             keys,
+      return;
+    }
+    AttentionBlock key = block(call_.key, s0, keys);
+    std::swap(key.row_stride, key.column_stride);
+    std::swap(key.rows, key.columns);
+    arithmetic_.right(key, key_);
+    arithmetic_.right(block(call_.value, s0, keys), value_);
+  }
+
+  void score(const AttentionArithmetic::Left& query, const Tile& tile) const {
+    if (few_) {
+      const AttentionBlock key = block(call_.key, tile.s0, tile.keys);
+      arithmetic_.f32().dot({tile.rows,
+                             tile.keys,
                              call_.E,
                              query.data,
                              query.stride,
@@ -116,11 +140,8 @@ class Queries {
                              {}});
       return;
     }
-    std::swap(key.row_stride, key.column_stride);
-    std::swap(key.rows, key.columns);
-    arithmetic_.right(key, key_);
     arithmetic_.multiply(
-        {query, key_, rows_, keys, call_.E, scores_, score_stride_, call_.scale, false});
+        {query, key_, tile.rows, tile.keys, call_.E, scores_, score_stride_, call_.scale, false});
   }
 
   const float* mask(int64_t row, int64_t s0, int64_t keys) const {
@@ -136,10 +157,11 @@ class Queries {
     return mask_;
   }
 
-  void softmax(int64_t i, int64_t s0, int64_t keys) const {
-    const int64_t row = l0_ + i;
+  void softmax(int64_t tile_row, const Tile& tile) const {
+    const auto [first, rows, s0, keys] = tile;
+    const int64_t i = first + tile_row, row = l0_ + i;
     const int64_t seen = call_.causal ? std::clamp<int64_t>(row + 1 - s0, 0, keys) : keys;
-    float* scores = scores_ + i * score_stride_;
+    float* scores = scores_ + tile_row * score_stride_;
     std::fill(scores + seen, scores + keys, 0.0f);
     if (seen == 0) {
       return;
@@ -159,21 +181,23 @@ class Queries {
     }
   }
 
-  void add_values(int64_t s0, int64_t keys) const {
+  void add_values(const Tile& tile) const {
+    float* const dst = dst_ + tile.first * dst_stride_;
+    const bool add = tile.s0 != 0;
     if (few_) {
-      add_few(block(call_.value, s0, keys), s0 != 0);
+      add_few(block(call_.value, tile.s0, tile.keys), tile.rows, dst, add);
       return;
     }
-    arithmetic_.right(block(call_.value, s0, keys), value_);
-    const auto weights =
-        arithmetic_.left({scores_, GemmType::f32, score_stride_, 1, rows_, keys}, weights_);
-    arithmetic_.multiply({weights, value_, rows_, call_.E, keys, dst_, dst_stride_, 1.0f, s0 != 0});
+    const auto weights = arithmetic_.left(
+        {scores_, GemmType::f32, score_stride_, 1, tile.rows, tile.keys}, weights_);
+    arithmetic_.multiply(
+        {weights, value_, tile.rows, call_.E, tile.keys, dst, dst_stride_, 1.0f, add});
   }
 
-  void add_few(const AttentionBlock& value, bool add) const {
-    for (int64_t i = 0; i < rows_; i += kRowsMost) {
-      const int64_t rows = std::min(kRowsMost, rows_ - i);
-      float* const dst = dst_ + i * dst_stride_;
+  void add_few(const AttentionBlock& value, int64_t queries, float* to, bool add) const {
+    for (int64_t i = 0; i < queries; i += kRowsMost) {
+      const int64_t rows = std::min(kRowsMost, queries - i);
+      float* const dst = to + i * dst_stride_;
       if (!add) {
         std::fill_n(dst, rows * dst_stride_, 0.0f);
       }
@@ -198,10 +222,10 @@ class Queries {
   const AttentionKernels& kernels_;
   const AttentionArithmetic& arithmetic_;
   const AttentionArithmetic floats_{false};  // of few queries
-  const int64_t keys_;
+  const int64_t tile_, keys_;
   const int64_t score_stride_, dst_stride_;
   float *query_, *weights_, *key_, *value_, *scores_, *dst_, *max_, *sum_, *mask_;
-  int64_t n_ = 0, h_ = 0, l0_ = 0, rows_ = 0;
+  int64_t n_ = 0, h_ = 0, l0_ = 0;
   bool few_ = false;
 };
 

@@ -64,14 +64,12 @@ CPUACCEL_INLINE float masked_max(const SoftmaxRow& row) {
 
 template <typename V>
 SoftmaxResult softmax_row(const SoftmaxRow& row) {
-  constexpr float kLeast = 87.0f;  // exp_negative goes no lower
   const float max = masked_max<V>(row);
   // Where all is masked, minus infinity less itself would be NaN.
   const auto from = V::set1(max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
   auto sum = V::set1(0.0f);
   for_each_vector<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
-    const auto below = V::subtract(from, lanes.load(row.scores + i));
-    const auto weight = V::zero_above(exp_negative<V>(below), below, V::set1(kLeast));
+    const auto weight = weight_below<V>(V::subtract(from, lanes.load(row.scores + i)));
     lanes.store(row.scores + i, weight);
     sum = V::add(sum, lanes.select(weight, V::set1(0.0f)));
   });

@@ -31,18 +31,14 @@ struct ExpFloats16 : Floats16 {
   // floor(t), which scalef takes of t itself.
   CPUACCEL_INLINE static Vector power_by(Vector t, float highest,
                                          std::initializer_list<float> others) {
-    constexpr int kLessFloor = 0x09;
-    const Vector r = _mm512_reduce_ps(t, kLessFloor);
-    Vector sum = set1(highest);
-    for (const float factor : others) {
-      sum = fma(sum, r, set1(factor));
-    }
-    return _mm512_scalef_ps(sum, t);
+    return _mm512_scalef_ps(of_rest(t, highest, others), t);
   }
   // Within 2^-23 of it, and what t's own rounding makes: the best of degree 5 by Remez' algorithm.
-  CPUACCEL_INLINE static Vector power(Vector t) {
-    return power_by(t, 0.00187757667f,
-                    {0.00898934009f, 0.0558263181f, 0.240153617f, 0.693153073f, 0.999999925f});
+  CPUACCEL_INLINE static Vector power(Vector t) { return _mm512_scalef_ps(of_rest(t), t); }
+  // The same, 0 where x > most.
+  CPUACCEL_INLINE static Vector power_up_to(Vector t, Vector x, float most) {
+    const Mask within = _mm512_cmp_ps_mask(x, set1(most), _CMP_NGT_UQ);
+    return _mm512_maskz_scalef_ps(within, of_rest(t), t);
   }
   // table[the lowest four bits of each lane]
   CPUACCEL_INLINE static Vector pick16(Vector table, Vector lanes) {
@@ -53,6 +49,22 @@ struct ExpFloats16 : Floats16 {
   }
   CPUACCEL_INLINE static float sum_of_lanes(Vector v) {
     return sum_of_lanes_of(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
+  }
+
+ private:
+  CPUACCEL_INLINE static Vector of_rest(Vector t, float highest,
+                                        std::initializer_list<float> others) {
+    constexpr int kLessFloor = 0x09;
+    const Vector r = _mm512_reduce_ps(t, kLessFloor);
+    Vector sum = set1(highest);
+    for (const float factor : others) {
+      sum = fma(sum, r, set1(factor));
+    }
+    return sum;
+  }
+  CPUACCEL_INLINE static Vector of_rest(Vector t) {
+    return of_rest(t, 0.00187757667f,
+                   {0.00898934009f, 0.0558263181f, 0.240153617f, 0.693153073f, 0.999999925f});
   }
 };
 

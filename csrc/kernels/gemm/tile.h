@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/ahead_lines.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/prefetch.h"
 #include "kernels/gemm/unroll.h"
@@ -19,7 +20,8 @@ constexpr int kSteps = 4;  // of k in a turn of the loop
 template <typename V, typename E, int kRows, int kVectors, int kBases>
 CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
                                const float* (&a)[kBases], int64_t a_stride,
-                               const typename E::Element*& panel, int k) {
+                               const typename E::Element*& panel, int k, AheadLines& ahead) {
+  ahead.ask();
   typename V::Vector b[kVectors];
   CPUACCEL_UNROLL
   for (int j = 0; j < kVectors; ++j) {
@@ -45,7 +47,7 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
 // Each of kSets sums of an element takes every kSets-th step: with few rows and one sum, a step
 // would wait for the one before it.
 template <typename V, typename E, int kRows, int kVectors>
-void tile(const TileCall& call, int64_t row) {
+void tile(const TileCall& call, int64_t row, AheadLines ahead) {
   using Vector = typename V::Vector;
   constexpr int kBases = (kRows + V::kRowsToBase - 1) / V::kRowsToBase;
   constexpr int kSets = V::template kSets<kRows>;
@@ -73,7 +75,7 @@ void tile(const TileCall& call, int64_t row) {
   for (int64_t left = call.k / kSteps; left > 0; --left) {
     CPUACCEL_UNROLL
     for (int k = 0; k < kSteps; ++k) {
-      tile_step<V, E, kRows, kVectors, kBases>(sums[k % kSets], a, a_stride, panel, k);
+      tile_step<V, E, kRows, kVectors, kBases>(sums[k % kSets], a, a_stride, panel, k, ahead);
     }
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
@@ -82,7 +84,7 @@ void tile(const TileCall& call, int64_t row) {
     panel += kSteps * V::kVectors * V::kLanes;
   }
   for (int64_t left = call.k % kSteps; left > 0; --left) {
-    tile_step<V, E, kRows, kVectors, kBases>(sums[0], a, a_stride, panel, 0);
+    tile_step<V, E, kRows, kVectors, kBases>(sums[0], a, a_stride, panel, 0, ahead);
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
       ++a[i];
@@ -112,7 +114,7 @@ void tile(const TileCall& call, int64_t row) {
   }
 }
 
-using TileRows = void(const TileCall& call, int64_t row);
+using TileRows = void(const TileCall& call, int64_t row, AheadLines ahead);
 
 template <typename V, typename E, int kVectors, int kRows>
 CPUACCEL_INLINE TileRows* rows_function(int64_t rows) {
@@ -146,11 +148,14 @@ void tiles_of(const TileCall& call) {
   };
   TileRows* const small = function(least);
   TileRows* const large = larger == 0 ? small : function(least + 1);
-  PrefetchWalk prefetch(call.next, count);
+  // One run of lines is asked for within tiles.
+  const bool is_run = call.next.rows == 1;
+  PrefetchWalk prefetch(is_run ? GemmPrefetch{} : call.next, count);
+  AheadWalk ahead(call.next.data, is_run ? call.next.bytes : 0, call.k, count);
   int64_t row = 0;
   for (int64_t i = 0; i < count; ++i) {
     prefetch();
-    (i < larger ? large : small)(call, row);
+    (i < larger ? large : small)(call, row, ahead.next());
     row += i < larger ? least + 1 : least;
   }
 }

@@ -51,13 +51,24 @@ _FUNCTIONS = _CLAMPS | {
 }
 
 
+_COPY = _aten.clone.default
+"""What a dropout is that drops nothing."""
+
+
 @dataclass(frozen=True)
 class Between:
-    """A quantize, the functions before it, nearest to it last, and the node that they are of."""
+    """A quantize, the functions and copies before it, nearest to it last, and the node that they
+    are of.
+    """
 
     quantize: Node
-    functions: Sequence[Node]
+    chain: Sequence[Node]
     anchor: Node
+
+    @property
+    def functions(self) -> list[Node]:
+        """Return what changes values."""
+        return [node for node in self.chain if node.target is not _COPY]
 
     @property
     def quantizer(self) -> Quantizer:
@@ -67,7 +78,7 @@ class Between:
     @property
     def nodes(self) -> list[Node]:
         """Return all that is done to the anchor."""
-        return [*self.functions, self.quantize]
+        return [*self.chain, self.quantize]
 
     def is_relu(self) -> bool:
         """Say whether the functions are one ReLU."""
@@ -101,12 +112,12 @@ class Between:
 
 def between(quantize: Node) -> Between:
     """Walk from a quantize to the first node that is no function of one number."""
-    functions: list[Node] = []
+    chain: list[Node] = []
     node = source_of(quantize)
-    while _is_function(node) and only_user(node) is not None:
-        functions.insert(0, node)
+    while (_is_function(node) or node.target is _COPY) and only_user(node) is not None:
+        chain.insert(0, node)
         node = source_of(node)
-    return Between(quantize, functions, node)
+    return Between(quantize, chain, node)
 
 
 def _is_function(node: Any) -> bool:

@@ -1,0 +1,93 @@
+#include "graph/packed_rows_step.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/isa.h"
+#include "base/parallel.h"
+#include "dnnl/ranks.h"
+#include "graph/packed_rows.h"
+#include "graph/packed_rows_trial.h"
+
+namespace cpuaccel::graph {
+namespace {
+
+// With more, oneDNN's products are bound by arithmetic as ours are.
+constexpr int64_t kMostRows = 64;
+// Of more weights than these a trial would take long.
+constexpr int64_t kMostWeights = int64_t{1} << 24;
+
+class PackedRowsStep : public Step {
+ public:
+  PackedRowsStep(RowsCall rows, std::shared_ptr<const PackedMatrix> weights)
+      : rows_(std::move(rows)), weights_(std::move(weights)) {}
+
+  void run(std::span<void* const> in, std::span<void* const> out) const override {
+    weights_->multiply(rows_.on(in, 1, out[0]));
+  }
+  std::string kernel() const override { return "cpuaccel " + weights_->kernel() + ":packed"; }
+  bool fits_team() const override { return true; }
+
+ private:
+  RowsCall rows_;
+  std::shared_ptr<const PackedMatrix> weights_;
+};
+
+// All that decides which is faster.
+std::string problem_of(const RowsCall& rows, bool bf16) {
+  const auto& call = rows.call;
+  std::string text = "rows";
+  for (const int64_t number : {call.M, call.N, call.K, int64_t{bf16}}) {
+    text += " " + std::to_string(number);
+  }
+  for (const auto type : {call.a.type, call.b.type, call.dst.type}) {
+    text += " " + std::to_string(static_cast<int>(type));
+  }
+  text += rows.bias ? " bias" : "";
+  text += rows.addend ? " sum" : "";
+  text += rows.function ? " function" + std::to_string(static_cast<int>(*rows.function)) : "";
+  return text + " t" + std::to_string(parallel_threads()) + " i" +
+         std::to_string(static_cast<int>(best_isa()));
+}
+
+}  // namespace
+
+bool add_packed_rows(Building& building, const Layer& layer) {
+  const auto rows = as_rows(building, layer);
+  if (!rows || rows->call.M > kMostRows || rows->call.N * rows->call.K > kMostWeights ||
+      !dnnl_layer::timing()) {
+    return false;
+  }
+  const auto& [call, bias, addend, function, dst] = *rows;
+  const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
+  const void* const data = building.constant(layer.weights);
+  if (data == nullptr || !PackedMatrix::takes(call, bf16)) {
+    return false;
+  }
+  const auto text = problem_of(*rows, bf16);
+  if (dnnl_layer::rank_of(text, [&] { return own_is_faster(text, layer, *rows, bf16) ? 1 : 0; }) ==
+      0) {
+    return false;
+  }
+  auto weights = building.packed().kept<PackedMatrix>(layer.dst, [&] {
+    auto b = call.b;
+    b.data = data;
+    return std::make_shared<PackedMatrix>(b, call.K, call.N, bf16);
+  });
+  auto step = std::make_unique<PackedRowsStep>(*rows, std::move(weights));
+  step->inputs = {layer.src};
+  for (const auto& operand : {bias, addend}) {
+    if (operand) {
+      step->inputs.push_back(*operand);
+    }
+  }
+  step->outputs = {layer.dst};
+  step->output_descs = {dst};
+  if (building.fast_math()) {
+    step->arithmetic = DataType::bf16;
+  }
+  building.add(std::move(step));
+  return true;
+}
+
+}  // namespace cpuaccel::graph

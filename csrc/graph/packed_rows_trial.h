@@ -1,0 +1,14 @@
+// Whether a product of some rows is faster by our kernels, its weights packed, or by oneDNN.
+#pragma once
+
+#include <string>
+
+#include "graph/layer.h"
+#include "graph/rows_call.h"
+
+namespace cpuaccel::graph {
+
+// Runs both on data of its own, some milliseconds. `problem` is what the log calls it.
+bool own_is_faster(const std::string& problem, const Layer& layer, const RowsCall& rows, bool bf16);
+
+}  // namespace cpuaccel::graph

@@ -1,0 +1,29 @@
+// Products of rows with weights, as family gemm takes them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/build.h"
+#include "graph/float_function.h"
+#include "graph/layer.h"
+#include "kernels/gemm/gemm.h"
+
+namespace cpuaccel::graph {
+
+struct RowsCall {
+  kernels::GemmCall call;  // without data
+  std::optional<Id> bias, addend;
+  std::optional<kernels::FloatFunction> function;
+  TensorDesc dst;
+
+  // `call` on what a step is given: the source, the bias and the addend that there are, from
+  // in[next] on, and dst. Weights are the caller's to set.
+  kernels::GemmCall on(std::span<void* const> in, size_t next, void* to) const;
+};
+
+// `layer`, if its weights are one constant matrix, all lies in memory as torch's matrices do, and a
+// sum or a function of ours is all that follows.
+std::optional<RowsCall> as_rows(const Building& building, const Layer& layer);
+
+}  // namespace cpuaccel::graph

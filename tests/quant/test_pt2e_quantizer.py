@@ -1,0 +1,108 @@
+"""PT2E's quantizer of ours: torchao's, and the projections of attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+pytest.importorskip("torchao", reason="requirements/dev.txt has torchao, which is not installed")
+
+from graph._compiled import needs_onednn
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
+    X86InductorQuantizer,
+    get_default_x86_inductor_quantization_config,
+)
+
+import cpuaccel
+from cpuaccel.quant.pt2e import X86Quantizer
+
+WIDTH, HEADS, TOKENS = 32, 4, 9
+DYNAMIC = pytest.mark.parametrize("dynamic", [False, True])
+
+
+class Block(nn.Module):
+    """An encoder's layer as torchvision's ViT has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+        self.first = nn.Linear(WIDTH, 2 * WIDTH)
+        self.dropout = nn.Dropout(0.1)
+        self.second = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        y, _ = self.attention(y, y, y, need_weights=False)
+        x = x + y
+        return x + self.second(self.dropout(nn.functional.gelu(self.first(x))))
+
+
+def _quantized(quantizer: X86InductorQuantizer, dynamic: bool, **configs: Any) -> GraphModule:
+    """A block, quantized by `quantizer`; `configs`, by a module's name, are set besides."""
+    torch.manual_seed(0)
+    x = _input()
+    exported = torch.export.export(Block().eval(), (x,), strict=True).module()
+    quantizer.set_global(get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
+    for name, config in configs.items():
+        quantizer.set_module_name_qconfig(name, config)
+    prepared = prepare_pt2e(exported, quantizer)
+    prepared(x)
+    return convert_pt2e(prepared)
+
+
+def _input() -> Tensor:
+    return torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
+
+
+def _int8_layers(model: GraphModule) -> list[bool]:
+    """Whether each linear layer's weight is dequantized."""
+    return [
+        "dequantize" in str(node.args[1])
+        for node in model.graph.nodes
+        if node.target is torch.ops.aten.linear.default
+    ]
+
+
+@DYNAMIC
+def test_attention_is_quantized_too(dynamic: bool) -> None:
+    assert _int8_layers(_quantized(X86InductorQuantizer(), dynamic)) == [False, False, True, True]
+    assert _int8_layers(_quantized(X86Quantizer(), dynamic)) == [True] * 4
+
+
+def test_a_module_that_is_to_stay_in_floats() -> None:
+    model = _quantized(X86Quantizer(), False, attention=None)
+    assert _int8_layers(model) == [False, False, True, True]
+
+
+def test_no_linear_layers_at_all() -> None:
+    quantizer = X86Quantizer()
+    quantizer.set_function_type_qconfig(nn.functional.linear, None)
+    assert _int8_layers(_quantized(quantizer, False)) == [False] * 4
+
+
+def test_nothing_is_set() -> None:
+    exported = torch.export.export(Block().eval(), (_input(),), strict=True).module()
+    prepared = prepare_pt2e(exported, X86Quantizer())
+    assert _int8_layers(convert_pt2e(prepared)) == [False] * 4
+
+
+@needs_onednn
+def test_a_plan_of_it() -> None:
+    """All four layers are int8 steps, GELU within one in spite of the dropout behind it."""
+    model, x = _quantized(X86Quantizer(), False), _input()
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        (plan,) = cpuaccel.explain(optimized, (x,)).plans
+        expected, found = model(x), optimized(x)
+    kinds = [step.kinds for step in plan.steps]
+    assert kinds.count("q_linear") == 4
+    assert kinds.count("quantize") == 3  # of the norm, of attention, of the sum
+    assert "attention" in kinds
+    distance = (found - expected).abs().max() / expected.abs().max()
+    assert float(distance) < 0.02
