@@ -21,6 +21,7 @@
 #include "graph/packed_rows_step.h"
 #include "graph/partition_step.h"
 #include "graph/slice_scatter.h"
+#include "graph/sum_step.h"
 
 namespace cpuaccel::graph {
 
@@ -80,6 +81,8 @@ class CompiledProgram::Builder : public Building {
       add_layer_norm(*this, sum, first, keeps_sum);
     } else if (!first.kind) {
       find_own(first.name)(*this, program_, first);
+    } else if (is_read_at_end_only(partition) && add_sum(*this, partition)) {
+      // That was all.
     } else if (const auto layer = as_layer(partition);
                !layer || !(add_as_gate(partition, *layer) || add_few_rows(*this, *layer) ||
                            add_packed_rows(*this, *layer) || add_layer(*this, *layer))) {
@@ -144,6 +147,14 @@ class CompiledProgram::Builder : public Building {
     }
     return std::any_of(program_.outputs.begin(), program_.outputs.end(),
                        [&](const Output& output) { return output.id == id; });
+  }
+
+  // Whether nobody else reads results on the way to a partition's last.
+  bool is_read_at_end_only(const Partition& partition) const {
+    const auto& operations = partition.operations;
+    return std::none_of(operations.begin(), operations.end() - 1, [&](const auto& operation) {
+      return is_read_beside(operation.outputs[0], current_);
+    });
   }
 
   // Whether what a partition makes of inputs as they were traced has the sizes that torch's has.

@@ -43,10 +43,12 @@ class Block(nn.Module):
         return x + self.second(self.dropout(nn.functional.gelu(self.first(x))))
 
 
-def _quantized(quantizer: X86InductorQuantizer, dynamic: bool, **configs: Any) -> GraphModule:
+def _quantized(
+    quantizer: X86InductorQuantizer, dynamic: bool, rows: int = 1, **configs: Any
+) -> GraphModule:
     """A block, quantized by `quantizer`; `configs`, by a module's name, are set besides."""
     torch.manual_seed(0)
-    x = _input()
+    x = _input(rows)
     exported = torch.export.export(Block().eval(), (x,), strict=True).module()
     quantizer.set_global(get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
     for name, config in configs.items():
@@ -56,8 +58,8 @@ def _quantized(quantizer: X86InductorQuantizer, dynamic: bool, **configs: Any) -
     return convert_pt2e(prepared)
 
 
-def _input() -> Tensor:
-    return torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
+def _input(rows: int = 1) -> Tensor:
+    return torch.randn(rows, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
 
 
 def _int8_layers(model: GraphModule) -> list[bool]:
@@ -73,6 +75,11 @@ def _int8_layers(model: GraphModule) -> list[bool]:
 def test_attention_is_quantized_too(dynamic: bool) -> None:
     assert _int8_layers(_quantized(X86InductorQuantizer(), dynamic)) == [False, False, True, True]
     assert _int8_layers(_quantized(X86Quantizer(), dynamic)) == [True] * 4
+
+
+def test_rows_that_do_not_lie_in_order_stay_in_floats() -> None:
+    model = _quantized(X86Quantizer(), False, rows=2)
+    assert _int8_layers(model) == [False, True, True, True]
 
 
 def test_a_module_that_is_to_stay_in_floats() -> None:
@@ -95,7 +102,7 @@ def test_nothing_is_set() -> None:
 @needs_onednn
 def test_a_plan_of_it() -> None:
     """All four layers are int8 steps, GELU within one in spite of the dropout behind it."""
-    model, x = _quantized(X86Quantizer(), False), _input()
+    model, x = _quantized(X86Quantizer(), False), _input(1)
     with torch.no_grad():
         optimized = cpuaccel.optimize(model, (x,), time_budget=0)
         (plan,) = cpuaccel.explain(optimized, (x,)).plans

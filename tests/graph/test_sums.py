@@ -1,0 +1,63 @@
+"""Sums of tensors of floats that repeat, as of embeddings: steps of family add_repeated."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cpuaccel
+from graph._compiled import needs_onednn
+
+pytestmark = needs_onednn
+
+WIDTH = 48
+TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+
+
+class Embedded(nn.Module):
+    """Embeddings' sum and the norm of it, as BERT has it; the sum is read beside it, too."""
+
+    def __init__(self, keeps_part: bool = False) -> None:
+        super().__init__()
+        self.positions = nn.Parameter(torch.randn(7, WIDTH))
+        self.kinds = nn.Parameter(torch.randn(1, 1, WIDTH))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.keeps_part = keeps_part
+
+    def forward(self, x: Tensor) -> Tensor:
+        part = x + self.positions
+        result = self.layer(self.norm(part + self.kinds))
+        return result + part if self.keeps_part else result
+
+
+def _kernels(model: nn.Module, x: Tensor) -> dict[str, str]:
+    (plan,) = cpuaccel.explain(model, (x,)).plans
+    return {step.kinds: step.kernel for step in plan.steps}
+
+
+@TYPES
+@pytest.mark.parametrize("keeps_part", [False, True])
+def test_embeddings(dtype: torch.dtype, keeps_part: bool) -> None:
+    torch.manual_seed(0)
+    model, x = Embedded(keeps_part).eval().to(dtype), torch.randn(3, 7, WIDTH).to(dtype)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        found, eager = optimized(x), model(x)
+        exact = copy.deepcopy(model).double()(x.double())
+    error, of_eager = (float((each.double() - exact).abs().max()) for each in (found, eager))
+    assert error <= 1.2 * of_eager + 1e-5
+
+
+@TYPES
+def test_the_step(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model, x = Embedded().eval().to(dtype), torch.randn(3, 7, WIDTH).to(dtype)
+    with torch.no_grad():
+        kernels = _kernels(cpuaccel.optimize(model, (x,), time_budget=0), x)
+    sums = {kinds: kernel for kinds, kernel in kernels.items() if kinds.startswith("Add")}
+    assert sums, kernels
+    assert all(kernel.startswith("cpuaccel") for kernel in sums.values()), kernels
