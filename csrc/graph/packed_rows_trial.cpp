@@ -28,6 +28,7 @@ memory::desc matrix(GemmType type, int64_t rows, int64_t columns) {
 // In a model a layer's weights were not read since its last call: so many bytes of others' are read
 // between, which leave L2 and what translates addresses of pages.
 constexpr int64_t kBetween = int64_t{16} << 20;
+constexpr size_t kMostCopies = 32;  // each has to be packed
 
 // What both read, and where they write.
 class Data {
@@ -70,7 +71,7 @@ class Data {
     }
     const auto packed = desc.query_md(dnnl::query::weights_md);
     const auto bytes = static_cast<int64_t>(plain.get_size());
-    for (int64_t read = 0; read < kBetween; read += bytes) {
+    for (int64_t read = 0; read < kBetween && own_.size() < kMostCopies; read += bytes) {
       std::vector<Argument> held{{DNNL_ARG_WEIGHTS, packed, filled_block(packed, numbers)}};
       auto& step = onednn_.emplace_back(std::make_unique<PrimitiveStep>(
           desc, in, std::vector<Argument>{{DNNL_ARG_DST, dst_}}, std::move(held)));
