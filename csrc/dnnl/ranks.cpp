@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/isa.h"
+#include "base/parallel.h"
 #include "base/race.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -66,6 +68,11 @@ int know_rank(const std::string& name, int rank) {
 int rank_of(const std::string& name, const std::function<int()>& timed) {
   const auto found = known_rank(name);
   return found ? *found : know_rank(name, timed());
+}
+
+std::string conditions() {
+  return "t" + std::to_string(parallel_threads()) + " i" +
+         std::to_string(static_cast<int>(best_isa()));
 }
 
 std::map<std::string, int> known_ranks() {

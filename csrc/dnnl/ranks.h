@@ -27,6 +27,9 @@ std::optional<int> known_rank(const std::string& name);
 int know_rank(const std::string& name, int rank);
 int rank_of(const std::string& name, const std::function<int()>& timed);
 
+// What such a text ends in: how many threads, and the best ISA.
+std::string conditions();
+
 // On unless it is switched off.
 void set_timing(bool on);
 bool timing();

@@ -81,11 +81,7 @@ class CompiledProgram::Builder : public Building {
       add_layer_norm(*this, sum, first, keeps_sum);
     } else if (!first.kind) {
       find_own(first.name)(*this, program_, first);
-    } else if (is_read_at_end_only(partition) && add_sum(*this, partition)) {
-      // That was all.
-    } else if (const auto layer = as_layer(partition);
-               !layer || !(add_as_gate(partition, *layer) || add_few_rows(*this, *layer) ||
-                           add_packed_rows(*this, *layer) || add_layer(*this, *layer))) {
+    } else if (!add_as_sum(partition) && !add_as_layer(partition)) {
       steps_.resize(before);
       add_partition(*this, program_, partition);
     }
@@ -93,6 +89,25 @@ class CompiledProgram::Builder : public Building {
       say_facts(before, sum != nullptr ? Partition{{*sum, first}} : partition);
     }
     ++current_;
+  }
+
+  bool add_as_sum(const Partition& partition) {
+    return is_sums(partition) && is_read_at_end_only(partition) && add_sum(*this, partition);
+  }
+
+  // False where some steps may have been added that are of no use.
+  bool add_as_layer(const Partition& partition) {
+    const auto layer = as_layer(partition);
+    if (!layer) {
+      return false;
+    }
+    if (add_as_gate(partition, *layer)) {
+      return true;
+    }
+    const auto rows = as_rows(*this, *layer);
+    return (rows &&
+            (add_few_rows(*this, *layer, *rows) || add_packed_rows(*this, *layer, *rows))) ||
+           add_layer(*this, *layer);
   }
 
   // Two steps of a layer and of its last operation, which multiplies an image with its results.

@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "graph/rows_call.h"
-
 namespace cpuaccel::graph {
 namespace {
 
@@ -35,20 +33,12 @@ class FewRowsStep : public Step {
 
 }  // namespace
 
-bool add_few_rows(Building& building, const Layer& layer) {
-  const auto rows = as_rows(building, layer);
-  if (!rows || building.fast_math() || rows->call.M > most_rows(rows->call.b.type)) {
+bool add_few_rows(Building& building, const Layer& layer, const RowsCall& rows) {
+  if (building.fast_math() || rows.call.M > most_rows(rows.call.b.type)) {
     return false;
   }
-  auto step = std::make_unique<FewRowsStep>(*rows);
-  step->inputs = {layer.src, layer.weights};
-  for (const auto& operand : {rows->bias, rows->addend}) {
-    if (operand) {
-      step->inputs.push_back(*operand);
-    }
-  }
-  step->outputs = {layer.dst};
-  step->output_descs = {rows->dst};
+  auto step = std::make_unique<FewRowsStep>(rows);
+  rows.connect(*step, {layer.src, layer.weights}, layer.dst);
   building.add(std::move(step));
   return true;
 }

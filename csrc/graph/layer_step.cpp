@@ -7,9 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/isa.h"
-#include "base/parallel.h"
 #include "dnnl/implementations.h"
+#include "dnnl/ranks.h"
 #include "graph/engine.h"
 #include "graph/gemm_type.h"
 #include "graph/layer_trial.h"
@@ -304,8 +303,7 @@ std::string problem_of(const Building& building, const Layer& layer, const Shape
       text += "sum;";
     }
   }
-  return text + "t" + std::to_string(parallel_threads()) + " i" +
-         std::to_string(static_cast<int>(best_isa()));
+  return text + dnnl_layer::conditions();
 }
 
 // Of more weights than these a trial would take long, and win little: they are read from memory.

@@ -7,14 +7,11 @@
 #include "base/race.h"
 #include "dnnl/ranks.h"
 #include "graph/primitive_step.h"
-#include "graph/tensor_desc.h"
 #include "graph/trial_data.h"
 
 namespace cpuaccel::graph {
 namespace {
 
-using dnnl::memory;
-using Argument = PrimitiveStep::Argument;
 constexpr int kImplementations = 3;
 constexpr double kSeconds = 0.05;  // of all rounds, about
 
@@ -27,68 +24,6 @@ struct Trial {
   std::string implementation;
   double seconds = 0;
   bool is_same = true;  // its results are those of the first one, but for rounding
-};
-
-// What all ways read, and where they write. Of weights alone each has its own layout.
-class Data {
- public:
-  explicit Data(const dnnl::primitive_desc_base& desc)
-      : dst_(desc.query_md(dnnl::query::dst_md)),
-        floats_of_dst_(random_floats(dst_)),
-        weights_(random_floats(desc.query_md(dnnl::query::weights_md))),
-        results_(block_of(dst_)) {
-    in_.push_back({DNNL_ARG_SRC, desc.query_md(dnnl::query::src_md)});
-    if (const auto bias = desc.query_md(dnnl::query::weights_md, 1); !bias.is_zero()) {
-      in_.push_back({DNNL_ARG_BIAS, bias});
-    }
-    const auto post_ops = desc.get_primitive_attr().get_post_ops();
-    for (int i = 0; i < post_ops.len(); ++i) {
-      if (post_ops.kind(i) == dnnl::primitive::kind::binary) {
-        dnnl::algorithm algorithm{};
-        memory::desc operand;
-        post_ops.get_params_binary(i, algorithm, operand);
-        in_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, operand});
-      }
-    }
-    for (const auto& argument : in_) {
-      auto floats = random_floats(argument.desc);
-      blocks_.push_back(filled_block(argument.desc, floats));
-    }
-  }
-
-  std::unique_ptr<PrimitiveStep> step(dnnl::primitive_desc_base desc,
-                                      std::optional<kernels::FloatFunction> behind) {
-    const auto weights = desc.query_md(dnnl::query::weights_md);
-    std::vector<Argument> out{{DNNL_ARG_DST, dst_}};
-    std::vector<Argument> held{{DNNL_ARG_WEIGHTS, weights, filled_block(weights, weights_)}};
-    auto step =
-        std::make_unique<PrimitiveStep>(std::move(desc), in_, std::move(out), std::move(held));
-    step->output_descs = {dense(dst_.get_dims(), Order::contiguous)};
-    step->behind = behind;
-    step->prepare();
-    return step;
-  }
-
-  // Seconds of one run, whose results then stand in results(). Before it there is always the same,
-  // to which some add.
-  double run(const PrimitiveStep& step) {
-    write_floats(dst_, floats_of_dst_, results_.get());
-    std::vector<void*> src, dst{results_.get()};
-    for (const auto& block : blocks_) {
-      src.push_back(block.get());
-    }
-    return seconds_of([&] { step.run(src, dst); });
-  }
-
-  std::vector<float> results() const { return read_floats(dst_, results_.get()); }
-  memory::data_type type() const { return dst_.get_data_type(); }
-
- private:
-  memory::desc dst_;
-  std::vector<float> floats_of_dst_, weights_;
-  TrialBlock results_;
-  std::vector<Argument> in_;
-  std::vector<TrialBlock> blocks_;
 };
 
 struct Candidate {
@@ -124,17 +59,16 @@ std::vector<Trial> try_ways(std::optional<kernels::FloatFunction> function,
   if (candidates.size() < 2) {
     return {};
   }
-  Data data(candidates.front().desc);
+  TrialData data(candidates.front().desc);
   std::vector<float> expected;
   for (auto& candidate : candidates) {
     const bool behind = candidate.trial.way.function_behind;
     candidate.step = data.step(std::move(candidate.desc), behind ? function : std::nullopt);
     data.run(*candidate.step);
-    const auto results = data.results();
     if (expected.empty()) {
-      expected = results;
+      expected = data.results();
     }
-    candidate.trial.is_same = are_near(expected, results, data.type());
+    candidate.trial.is_same = data.are_near(expected);
   }
   race(candidates, &Candidate::trial, kSeconds,
        [&](const Candidate& candidate) { return data.run(*candidate.step); });

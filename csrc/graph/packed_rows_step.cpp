@@ -3,10 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/isa.h"
-#include "base/parallel.h"
 #include "dnnl/ranks.h"
-#include "graph/packed_rows.h"
+#include "graph/packed_matrix.h"
 #include "graph/packed_rows_trial.h"
 
 namespace cpuaccel::graph {
@@ -46,26 +44,23 @@ std::string problem_of(const RowsCall& rows, bool bf16) {
   text += rows.bias ? " bias" : "";
   text += rows.addend ? " sum" : "";
   text += rows.function ? " function" + std::to_string(static_cast<int>(*rows.function)) : "";
-  return text + " t" + std::to_string(parallel_threads()) + " i" +
-         std::to_string(static_cast<int>(best_isa()));
+  return text + " " + dnnl_layer::conditions();
 }
 
 }  // namespace
 
-bool add_packed_rows(Building& building, const Layer& layer) {
-  const auto rows = as_rows(building, layer);
-  if (!rows || rows->call.M > kMostRows || rows->call.N * rows->call.K > kMostWeights ||
-      !dnnl_layer::timing()) {
+bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows) {
+  const auto& call = rows.call;
+  if (call.M > kMostRows || call.N * call.K > kMostWeights || !dnnl_layer::timing()) {
     return false;
   }
-  const auto& [call, bias, addend, function, dst] = *rows;
   const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
   const void* const data = building.constant(layer.weights);
   if (data == nullptr || !PackedMatrix::takes(call, bf16)) {
     return false;
   }
-  const auto text = problem_of(*rows, bf16);
-  if (dnnl_layer::rank_of(text, [&] { return own_is_faster(text, layer, *rows, bf16) ? 1 : 0; }) ==
+  const auto text = problem_of(rows, bf16);
+  if (dnnl_layer::rank_of(text, [&] { return own_is_faster(text, layer, rows, bf16) ? 1 : 0; }) ==
       0) {
     return false;
   }
@@ -74,15 +69,8 @@ bool add_packed_rows(Building& building, const Layer& layer) {
     b.data = data;
     return std::make_shared<PackedMatrix>(b, call.K, call.N, bf16);
   });
-  auto step = std::make_unique<PackedRowsStep>(*rows, std::move(weights));
-  step->inputs = {layer.src};
-  for (const auto& operand : {bias, addend}) {
-    if (operand) {
-      step->inputs.push_back(*operand);
-    }
-  }
-  step->outputs = {layer.dst};
-  step->output_descs = {dst};
+  auto step = std::make_unique<PackedRowsStep>(rows, std::move(weights));
+  rows.connect(*step, {layer.src}, layer.dst);
   if (building.fast_math()) {
     step->arithmetic = DataType::bf16;
   }

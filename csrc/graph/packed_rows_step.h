@@ -7,10 +7,11 @@
 
 #include "graph/build.h"
 #include "graph/layer.h"
+#include "graph/rows_call.h"
 
 namespace cpuaccel::graph {
 
-// Adds the step of `layer`, and returns whether there is one.
-bool add_packed_rows(Building& building, const Layer& layer);
+// Adds the step of `layer`, which is `rows`, and returns whether there is one.
+bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows);
 
 }  // namespace cpuaccel::graph

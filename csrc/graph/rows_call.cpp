@@ -1,5 +1,7 @@
 #include "graph/rows_call.h"
 
+#include <utility>
+
 #include "graph/gemm_type.h"
 
 namespace cpuaccel::graph {
@@ -51,6 +53,17 @@ kernels::GemmCall RowsCall::on(std::span<void* const> in, size_t next, void* to)
     now.after = {kernels::function_f32_of, &*function};
   }
   return now;
+}
+
+void RowsCall::connect(Step& step, std::vector<Id> first, Id to) const {
+  step.inputs = std::move(first);
+  for (const auto& operand : {bias, addend}) {
+    if (operand) {
+      step.inputs.push_back(*operand);
+    }
+  }
+  step.outputs = {to};
+  step.output_descs = {dst};
 }
 
 std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {

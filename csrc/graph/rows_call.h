@@ -20,6 +20,9 @@ struct RowsCall {
   // `call` on what a step is given: the source, the bias and the addend that there are, from
   // in[next] on, and dst. Weights are the caller's to set.
   kernels::GemmCall on(std::span<void* const> in, size_t next, void* to) const;
+
+  // Says what `step` reads, `first` and the bias and the addend that there are, and what it writes.
+  void connect(Step& step, std::vector<Id> first, Id to) const;
 };
 
 // `layer`, if its weights are one constant matrix, all lies in memory as torch's matrices do, and a

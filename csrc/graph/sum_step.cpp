@@ -23,9 +23,6 @@ std::optional<std::vector<Id>> terms_of(const Partition& partition) {
   std::vector<Id> terms;
   const Operation* before = nullptr;
   for (const auto& operation : partition.operations) {
-    if (operation.kind != dnnl::graph::op::kind::Add) {
-      return std::nullopt;
-    }
     auto inputs = operation.inputs;
     if (before != nullptr) {
       const auto sum = std::find(inputs.begin(), inputs.end(), before->outputs[0]);
@@ -66,6 +63,12 @@ std::optional<Sizes> sizes_of_sum(const Building& building, const std::vector<Id
 }
 
 }  // namespace
+
+bool is_sums(const Partition& partition) {
+  return std::all_of(
+      partition.operations.begin(), partition.operations.end(),
+      [](const auto& operation) { return operation.kind == dnnl::graph::op::kind::Add; });
+}
 
 bool add_sum(Building& building, const Partition& partition) {
   const auto terms = terms_of(partition);

@@ -6,7 +6,10 @@
 
 namespace cpuaccel::graph {
 
-// Adds the step of `partition`, whose results but the last nobody reads beside it, and returns
+// Whether there is nothing but sums.
+bool is_sums(const Partition& partition);
+
+// Adds the step of such a partition, whose results but the last nobody reads beside it, and returns
 // whether there is one.
 bool add_sum(Building& building, const Partition& partition);
 

@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
+#include "base/race.h"
 #include "base/scratch.h"
 #include "graph/build.h"
+#include "graph/engine.h"
 #include "graph/tensor_desc.h"
 
 namespace cpuaccel::graph {
 namespace {
 
 using dnnl::memory;
+using Argument = PrimitiveStep::Argument;
 
 constexpr unsigned kSeed = 1;
 
@@ -28,8 +32,6 @@ std::vector<float> room_for_floats(const memory::desc& desc) {
   return std::vector<float>(static_cast<size_t>(count_of(desc.get_dims())));
 }
 
-}  // namespace
-
 std::vector<float> random_floats(const memory::desc& desc) {
   std::mt19937 random(kSeed);
   auto floats = room_for_floats(desc);
@@ -44,28 +46,82 @@ TrialBlock block_of(const memory::desc& desc) {
   return aligned_block(std::max<size_t>(desc.get_size(), 1));
 }
 
-void write_floats(const memory::desc& desc, std::vector<float>& floats, void* to) {
-  reorder(floats_of(desc), floats.data(), desc, to);
-}
-
-std::vector<float> read_floats(const memory::desc& desc, void* from) {
-  auto floats = room_for_floats(desc);
-  reorder(desc, from, floats_of(desc), floats.data());
-  return floats;
-}
-
+// Memory as `desc` says, with `floats`, in order.
 TrialBlock filled_block(const memory::desc& desc, std::vector<float>& floats) {
   auto block = block_of(desc);
-  write_floats(desc, floats, block.get());
+  reorder(floats_of(desc), floats.data(), desc, block.get());
   return block;
 }
 
-bool are_near(const std::vector<float>& a, const std::vector<float>& b, memory::data_type type) {
-  const float tolerance = type == memory::data_type::bf16 ? 0.03f : 1e-3f;
+}  // namespace
+
+TrialBlock random_block(const memory::desc& desc) {
+  auto floats = random_floats(desc);
+  return filled_block(desc, floats);
+}
+
+TrialData::TrialData(const dnnl::primitive_desc_base& desc)
+    : dst_(desc.query_md(dnnl::query::dst_md)),
+      floats_of_dst_(random_floats(dst_)),
+      weights_(random_floats(desc.query_md(dnnl::query::weights_md))),
+      results_(block_of(dst_)) {
+  in_.push_back({DNNL_ARG_SRC, desc.query_md(dnnl::query::src_md)});
+  if (const auto bias = desc.query_md(dnnl::query::weights_md, 1); !bias.is_zero()) {
+    in_.push_back({DNNL_ARG_BIAS, bias});
+  }
+  const auto post_ops = desc.get_primitive_attr().get_post_ops();
+  for (int i = 0; i < post_ops.len(); ++i) {
+    if (post_ops.kind(i) == dnnl::primitive::kind::binary) {
+      dnnl::algorithm algorithm{};
+      memory::desc operand;
+      post_ops.get_params_binary(i, algorithm, operand);
+      in_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, operand});
+    }
+  }
+  for (const auto& argument : in_) {
+    blocks_.push_back(random_block(argument.desc));
+  }
+}
+
+std::unique_ptr<PrimitiveStep> TrialData::step(dnnl::primitive_desc_base desc,
+                                               std::optional<kernels::FloatFunction> behind) {
+  const auto weights = desc.query_md(dnnl::query::weights_md);
+  std::vector<Argument> out{{DNNL_ARG_DST, dst_}};
+  std::vector<Argument> held{{DNNL_ARG_WEIGHTS, weights, filled_block(weights, weights_)}};
+  auto step =
+      std::make_unique<PrimitiveStep>(std::move(desc), in_, std::move(out), std::move(held));
+  step->output_descs = {dense(dst_.get_dims(), Order::contiguous)};
+  step->behind = behind;
+  step->prepare();
+  return step;
+}
+
+double TrialData::run(const Run& run) {
+  reorder(floats_of(dst_), floats_of_dst_.data(), dst_, results_.get());
+  std::vector<void*> in, out{results_.get()};
+  for (const auto& block : blocks_) {
+    in.push_back(block.get());
+  }
+  return seconds_of([&] { run(in, out); });
+}
+
+double TrialData::run(const Step& step) {
+  return run([&](std::span<void* const> in, std::span<void* const> out) { step.run(in, out); });
+}
+
+std::vector<float> TrialData::results() const {
+  auto floats = room_for_floats(dst_);
+  reorder(dst_, results_.get(), floats_of(dst_), floats.data());
+  return floats;
+}
+
+bool TrialData::are_near(const std::vector<float>& expected) const {
+  const float tolerance = dst_.get_data_type() == memory::data_type::bf16 ? 0.03f : 1e-3f;
+  const auto found = results();
   float largest = 0, apart = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::fabs(a[i]));
-    const float distance = std::fabs(a[i] - b[i]);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::fabs(expected[i]));
+    const float distance = std::fabs(expected[i] - found[i]);
     apart = distance > apart || std::isnan(distance) ? distance : apart;
   }
   return apart <= tolerance * largest;

@@ -3,27 +3,48 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "graph/engine.h"
-#include "graph/program.h"
+#include "graph/primitive_step.h"
 
 namespace cpuaccel::graph {
 
 using TrialBlock = std::shared_ptr<std::byte[]>;
 
-// From -1 to 1, as many as there are in `desc`.
-std::vector<float> random_floats(const dnnl::memory::desc& desc);
-TrialBlock block_of(const dnnl::memory::desc& desc);
-// Writes `floats`, in order, to memory as `desc` says; and back.
-void write_floats(const dnnl::memory::desc& desc, std::vector<float>& floats, void* to);
-std::vector<float> read_floats(const dnnl::memory::desc& desc, void* from);
-TrialBlock filled_block(const dnnl::memory::desc& desc, std::vector<float>& floats);
+// Memory as `desc` says, with numbers from -1 to 1 that depend on how many there are alone.
+TrialBlock random_block(const dnnl::memory::desc& desc);
 
-// Whether results that are rounded to `type` are those of another order of sums, or were rounded
-// once more on the way.
-bool are_near(const std::vector<float>& a, const std::vector<float>& b,
-              dnnl::memory::data_type type);
+// What all ways of running a layer read, and where they write. Of weights alone each has its own
+// layout.
+class TrialData {
+ public:
+  explicit TrialData(const dnnl::primitive_desc_base& desc);
+
+  // A way, ready to run, with weights of its own and perhaps a function of ours behind it.
+  std::unique_ptr<PrimitiveStep> step(dnnl::primitive_desc_base desc,
+                                      std::optional<kernels::FloatFunction> behind);
+
+  // Seconds of one run, whose results then stand in results(). Before it there is always the same,
+  // to which some add. `run` gets the source, the bias and the operands that there are, and dst.
+  using Run = std::function<void(std::span<void* const> in, std::span<void* const> out)>;
+  double run(const Run& run);
+  double run(const Step& step);
+
+  std::vector<float> results() const;
+  // Whether results are `expected` but for sums in another order, and for rounding once more on the
+  // way.
+  bool are_near(const std::vector<float>& expected) const;
+
+ private:
+  dnnl::memory::desc dst_;
+  std::vector<float> floats_of_dst_, weights_;
+  TrialBlock results_;
+  std::vector<PrimitiveStep::Argument> in_;
+  std::vector<TrialBlock> blocks_;
+};
 
 }  // namespace cpuaccel::graph

@@ -2,14 +2,12 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <sstream>
 
-#include "base/isa.h"
 #include "base/log.h"
 #include "base/race.h"
 #include "dnnl/ranks.h"
@@ -32,7 +30,7 @@ std::string name_of(const AttentionProblem& p, bool in_bf16) {
     text << ' ' << size;
   }
   text << (p.mask ? " mask" : "") << (p.causal ? " causal" : "");
-  text << " t" << at::get_num_threads() << " i" << static_cast<int>(best_isa());
+  text << ' ' << dnnl_layer::conditions();
   return text.str();
 }
 

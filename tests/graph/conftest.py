@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from torch._inductor import config as inductor
 
 from cpuaccel import _native, config
@@ -34,6 +35,14 @@ def bf16() -> None:
         pytest.skip(_bf16.NO_ARITHMETIC)
     if not _bf16.onednn_has_it():
         pytest.skip("an ISA cap of an earlier test: test_in_a_process_of_its_own runs this")
+
+
+@pytest.fixture
+def bf16_if_asked(request: pytest.FixtureRequest) -> None:
+    """Leave a test's `dtype` bf16 to test_in_a_process_of_its_own where the ISA was capped."""
+    parameters = getattr(request.node, "callspec", None)
+    if parameters is not None and parameters.params.get("dtype") == torch.bfloat16:
+        request.getfixturevalue("bf16")
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from cpuaccel import _native, config
 from graph import _bf16
 from graph._compiled import needs_onednn
 
-pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file")]
+pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
 
 _LARGEST = 15
 """Of the ranks that a file may have."""
@@ -52,15 +52,6 @@ TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 def test_in_a_process_of_its_own() -> None:
     _bf16.in_a_process_of_its_own(__file__)
-
-
-@pytest.fixture(autouse=True)
-def _as_far_as_onednn_has_it(request: pytest.FixtureRequest) -> None:
-    """Leave bf16 to the test above where an earlier one has capped oneDNN's ISA."""
-    parameters = getattr(request.node, "callspec", None)
-    is_bf16 = parameters is not None and parameters.params.get("dtype") == torch.bfloat16
-    if is_bf16:
-        request.getfixturevalue("bf16")
 
 
 def _model(function: Callable[[Tensor], Tensor], dtype: torch.dtype) -> tuple[nn.Module, Tensor]:

@@ -15,10 +15,13 @@ from cpuaccel import _native, config
 from graph import _bf16
 from graph._compiled import needs_onednn
 from graph.test_few_rows import Chain, _optimized, _steps, _tanh_gelu
+from graph.test_float_trial import _with_ranks
 
-pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file")]
+pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
 
 WIDTH = 96
+OURS, ONEDNNS = 1, 0
+"""Ranks of what was timed."""
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
@@ -26,28 +29,32 @@ def test_in_a_process_of_its_own() -> None:
     _bf16.in_a_process_of_its_own(__file__)
 
 
-@pytest.fixture(autouse=True)
-def _as_far_as_onednn_has_it(request: pytest.FixtureRequest) -> None:
-    """Leave bf16 to the test above where an earlier one has capped oneDNN's ISA."""
-    parameters = getattr(request.node, "callspec", None)
-    if parameters is not None and parameters.params.get("dtype") == torch.bfloat16:
-        request.getfixturevalue("bf16")
-
-
 def _problems() -> list[str]:
     return [each for each in _native.load().known_ranks() if each.startswith("rows ")]
-
-
-def _take(rank: int) -> None:
-    """Say of what was timed that ours is the fastest, or 0: oneDNN; programs are made anew."""
-    native = _native.load()
-    native.set_known_ranks(dict.fromkeys(native.known_ranks(), rank))
-    native.clear_caches()
 
 
 def _is_exact(found: Tensor, model: nn.Module, x: Tensor, tolerance: float) -> None:
     exact = copy.deepcopy(model).double()(x.double())
     torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=tolerance)
+
+
+@TYPES
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [(5,), (2, 8), (64,)])
+@pytest.mark.parametrize("function", [F.relu, F.gelu, _tanh_gelu, F.silu, F.hardswish])
+def test_both_ways_compute_the_same(
+    dtype: torch.dtype, bias: bool, rows: tuple[int, ...], function: Callable[[Tensor], Tensor]
+) -> None:
+    torch.manual_seed(0)
+    model, x = Chain(function, bias).to(dtype), torch.randn(*rows, WIDTH).to(dtype)
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        optimized(x)
+        assert len(_problems()) == 2
+        for rank in (OURS, ONEDNNS):
+            _with_ranks(rank)
+            _is_exact(optimized(x), model, x, tolerance)
 
 
 @TYPES
@@ -61,19 +68,16 @@ def _is_exact(found: Tensor, model: nn.Module, x: Tensor, tolerance: float) -> N
         (F.hardswish, False, (64,)),
     ],
 )
-def test_both_ways(
+def test_the_steps_of_both(
     dtype: torch.dtype, function: Callable[[Tensor], Tensor], bias: bool, rows: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
     model, x = Chain(function, bias).to(dtype), torch.randn(*rows, WIDTH).to(dtype)
-    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
     with torch.no_grad():
         optimized = _optimized(model, x)
         optimized(x)
-        assert len(_problems()) == 2
-        for rank, kernel in ((1, "cpuaccel gemm"), (0, "onednn")):
-            _take(rank)
-            _is_exact(optimized(x), model, x, tolerance)
+        for rank, kernel in ((OURS, "cpuaccel gemm"), (ONEDNNS, "onednn")):
+            _with_ranks(rank)
             steps = _steps(optimized, x)
             assert len(steps) == 2
             assert all(each.startswith(kernel) for each in steps.values()), steps
@@ -96,7 +100,7 @@ def test_odd_sizes_and_rows_of_two_programs() -> None:
         optimized = cpuaccel.optimize(model, (torch.randn(7, 77),), time_budget=0)
         for rows in (7, 33):
             optimized(torch.randn(rows, 77))
-        _take(1)
+        _with_ranks(OURS)
         for rows in (7, 33):
             x = torch.randn(rows, 77)
             _is_exact(optimized(x), model, x, 1e-5)
@@ -107,10 +111,10 @@ def test_fast_math(bf16: None) -> None:
     model, x = Chain(F.gelu, True), torch.randn(16, WIDTH)
     with torch.no_grad(), cpuaccel.fastmath():
         optimized = _optimized(model, x)
-        for rank in (1, 0):
-            _take(rank)
+        for rank in (OURS, ONEDNNS):
+            _with_ranks(rank)
             _is_exact(optimized(x), model, x, 2e-2)
-        _take(1)
+        _with_ranks(OURS)
         optimized(x)
         assert all("gemm_bf16" in kernel for kernel in _steps(optimized, x).values())
 

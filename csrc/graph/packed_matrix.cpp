@@ -1,4 +1,4 @@
-#include "graph/packed_rows.h"
+#include "graph/packed_matrix.h"
 
 #include "base/isa.h"
 
