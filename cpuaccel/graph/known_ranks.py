@@ -18,7 +18,7 @@ import cpuaccel
 from cpuaccel import _log, _native, _table, config
 from cpuaccel._files import user_folder
 
-_MOST_RANKS = 16
+_MOST_RANKS = 128
 _NUMBERED = "by name"
 """How oneDNN's implementations are: files of another way are others."""
 

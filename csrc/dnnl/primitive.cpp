@@ -3,8 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel.h"
 #include "base/scratch.h"
 #include "dnnl/describe.h"
+#include "dnnl/one_thread.h"
+#include "dnnl/slices.h"
 
 namespace cpuaccel::dnnl_layer {
 
@@ -33,6 +36,10 @@ struct Primitive::Context {
 Primitive::Primitive(const AnyProblem& problem) {
   bool bias = false;
   if (const auto* layer = std::get_if<Problem>(&problem)) {
+    if (layer->slices > 1) {
+      make_slices(*layer);
+      return;
+    }
     scales_ = layer->OC;
     src_zero_point_ = layer->src_zero_point;
     dst_zero_point_ = layer->dst_zero_point;
@@ -54,6 +61,30 @@ Primitive::Primitive(const AnyProblem& problem) {
                           "could not create a oneDNN primitive");
   primitive_.reset(handle);
   bytes_ = scratchpad_desc_.get_size() + sizeof(Primitive) + sizeof(Context);
+}
+
+// All on weights in one layout, which they share.
+void Primitive::make_slices(const Problem& problem) {
+  const OneThread one;
+  for (const auto& slice : slices_of(problem)) {
+    const auto dst_first =
+        static_cast<size_t>(slice.dst_first) * (problem.f32_dst ? sizeof(float) : 1);
+    slices_.push_back({std::make_unique<const Primitive>(slice.problem),
+                       static_cast<size_t>(slice.src_first), dst_first});
+    bytes_ += slices_.back().primitive->bytes();
+  }
+  if (slices_.empty()) {
+    throw dnnl::error(dnnl_unimplemented, "no such slices");
+  }
+  const auto& first = *slices_.front().primitive;
+  for (const auto& slice : slices_) {
+    if (slice.primitive->weights_desc() != first.weights_desc() ||
+        slice.primitive->implementation() != first.implementation()) {
+      throw dnnl::error(dnnl_unimplemented, "slices of several implementations");
+    }
+  }
+  weights_desc_ = first.weights_desc();
+  implementation_ = first.implementation() + " in " + std::to_string(slices_.size()) + " slices";
 }
 
 Primitive::~Primitive() = default;
@@ -91,6 +122,18 @@ std::unique_ptr<Primitive::Context> Primitive::acquire() const {
 }
 
 void Primitive::execute(const Arguments& arguments) const {
+  if (is_sliced()) {
+    parallel_for(0, static_cast<int64_t>(slices_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto& [primitive, src_first, dst_first] = slices_[static_cast<size_t>(i)];
+        Arguments of_slice = arguments;
+        of_slice.src = static_cast<const std::byte*>(arguments.src) + src_first;
+        of_slice.dst = static_cast<std::byte*>(arguments.dst) + dst_first;
+        primitive->execute(of_slice);
+      }
+    });
+    return;
+  }
   auto context = acquire();
   // oneDNN's handles are not const; inputs are only read.
   context->src.set_data_handle(const_cast<void*>(arguments.src));

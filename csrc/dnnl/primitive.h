@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/idle.h"
 #include "dnnl/api.h"
@@ -42,6 +43,8 @@ class Primitive {
   const dnnl::memory::desc& weights_desc() const { return weights_desc_; }
   // oneDNN's name for the implementation, for example "jit_int8_1x1:avx512_core_vnni".
   const std::string& implementation() const { return implementation_; }
+  // Whether each thread runs a slice, by parallel_for (dnnl/slices.h).
+  bool is_sliced() const { return !slices_.empty(); }
   // True for oneDNN's scalar reference, which nobody should be made to wait for.
   bool is_reference() const { return implementation_.starts_with("ref"); }
   // Bytes oneDNN reports for it: scratchpad and descriptors; generated code is not reported.
@@ -52,6 +55,14 @@ class Primitive {
   struct Context;
   std::unique_ptr<Context> acquire() const;
 
+  // Parts of source and results, by their first bytes.
+  struct Part {
+    std::unique_ptr<const Primitive> primitive;
+    size_t src_first, dst_first;
+  };
+  void make_slices(const Problem& problem);
+
+  std::vector<Part> slices_;  // then nothing that follows but the weights' layout and names
   dnnl::primitive primitive_;
   dnnl::memory::desc src_desc_, weights_desc_, bias_desc_, dst_desc_, scratchpad_desc_;
   int64_t scales_ = 0;  // how many; none for floating point

@@ -33,6 +33,7 @@ size_t hash(const Problem& p) noexcept {
   mix(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
                 std::bit_cast<uint32_t>(p.beta));
   mix(seed, static_cast<uint64_t>(p.rank) << 32 | static_cast<uint32_t>(p.sum_zero_point));
+  mix(seed, static_cast<uint64_t>(p.slices));
   for (const int64_t value : {p.N, p.IC, p.OC, p.groups}) {
     mix(seed, static_cast<uint64_t>(value));
   }
@@ -66,7 +67,8 @@ std::string to_string(const Problem& p) {
     text += " dst_zp";
   }
   text += " t" + std::to_string(p.threads);
-  return p.rank == 0 ? text : text + " #" + std::to_string(p.rank);
+  text += p.rank == 0 ? "" : " #" + std::to_string(p.rank);
+  return p.slices == 1 ? text : text + " in " + std::to_string(p.slices) + " slices";
 }
 
 }  // namespace cpuaccel::dnnl_layer

@@ -96,24 +96,32 @@ class Data {
   std::vector<float> scales_, bias_;
 };
 
-std::vector<Candidate> candidates_of(const Problem& problem, const Data& data) {
-  std::vector<Candidate> found;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    Candidate candidate{{rank, "", 0, true}, nullptr, nullptr};
-    Problem asked = problem;
-    asked.rank = rank;
+// Those of `problem` that differ in rank; oneDNN's own choice first.
+void add_candidates(std::vector<Candidate>& found, Problem problem, const Data& data) {
+  for (problem.rank = 0; problem.rank < kRanks; ++problem.rank) {
+    Candidate candidate{{problem.rank, problem.slices > 1, "", 0, true}, nullptr, nullptr};
     try {
-      candidate.primitive = std::make_unique<const Primitive>(asked);
+      candidate.primitive = std::make_unique<const Primitive>(problem);
     } catch (const dnnl::error&) {
-      break;  // there are no more
+      return;  // there are no more
     }
     if (!is_exact(*candidate.primitive)) {
-      break;
+      return;
     }
     candidate.trial.implementation = candidate.primitive->implementation();
-    candidate.weights = std::make_unique<const PackedWeights>(asked, data.weights(),
+    candidate.weights = std::make_unique<const PackedWeights>(problem, data.weights(),
                                                               candidate.primitive->weights_desc());
     found.push_back(std::move(candidate));
+  }
+}
+
+std::vector<Candidate> candidates_of(const Problem& problem, const Data& data) {
+  std::vector<Candidate> found;
+  add_candidates(found, problem, data);
+  if (problem.threads > 1 && !found.empty()) {
+    Problem sliced = problem;
+    sliced.slices = problem.threads;
+    add_candidates(found, sliced, data);
   }
   return found;
 }
@@ -140,6 +148,8 @@ std::vector<RankTrial> try_ranks(const Problem& problem) {
   for (auto& candidate : candidates) {
     trials.push_back(std::move(candidate.trial));
   }
+  std::stable_partition(trials.begin(), trials.end(),
+                        [](const RankTrial& trial) { return trial.sliced && trial.is_same; });
   return trials;
 }
 

@@ -9,6 +9,7 @@
 #include "base/isa.h"
 #include "base/parallel.h"
 #include "base/race.h"
+#include "dnnl/slices.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
@@ -25,10 +26,16 @@ Known& known() {
   return instance;
 }
 
+Problem in_slices(Problem problem) {
+  problem.slices = problem.threads;
+  return problem;
+}
+
 // All that decides which implementations oneDNN has.
 std::string name_of(const Problem& problem) {
   return to_string(problem) + (problem.bias ? " bias" : "") +
-         (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa);
+         (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa) +
+         (slices_of(in_slices(problem)).empty() ? "" : " slices");
 }
 
 int timed_rank(const Problem& problem, const std::string& name) {
@@ -38,7 +45,7 @@ int timed_rank(const Problem& problem, const std::string& name) {
   }
   const auto& best = winner_of(trials);
   log_race(name, trials, best, [](const RankTrial& trial) { return trial.implementation; });
-  return best.rank;
+  return best.rank + (best.sliced ? kSlicedRank : 0);
 }
 
 }  // namespace
@@ -48,8 +55,9 @@ Problem fastest(Problem problem) {
     return problem;
   }
   const std::string name = name_of(problem);
-  problem.rank = rank_of(name, [&] { return timed_rank(problem, name); });
-  return problem;
+  const int rank = rank_of(name, [&] { return timed_rank(problem, name); });
+  problem.rank = rank % kSlicedRank;
+  return rank < kSlicedRank ? problem : in_slices(problem);
 }
 
 std::optional<int> known_rank(const std::string& name) {

@@ -11,9 +11,10 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// `problem`, which has rank 0, with the rank of the fastest: as it is known, or timed now on memory
-// of its own, some milliseconds. oneDNN's own choice where no other wins, and where timing is off.
-// Problems that differ in values of zero points and scales alone share one.
+// `problem`, which has rank 0 and one slice, with the rank and the slices of the fastest: as it is
+// known, or timed now on memory of its own, some milliseconds. oneDNN's own choice where no other
+// wins, and where timing is off; in slices, where there are any, unless it clearly wins: in a team
+// they win more. Problems that differ in values of zero points and scales alone share one.
 Problem fastest(Problem problem);
 
 // What is known, ranks by a problem's text: what was timed here, and what set_known_ranks()
@@ -34,16 +35,21 @@ std::string conditions();
 void set_timing(bool on);
 bool timing();
 
+// Added to the rank of what is in slices, and to no other: all of those are smaller.
+inline constexpr int kSlicedRank = 64;
+
 // What a trial found out of one implementation.
 struct RankTrial {
   int rank = 0;
+  bool sliced = false;
   std::string implementation;
   double seconds = 0;
   bool is_same = true;  // it returned what the first one did, to the bit
 };
 
-// Runs the first few implementations of `problem` on the same data, oneDNN's own choice first.
-// Whatever is chosen, results are to be the same.
+// Runs the first few implementations of `problem` on the same data, whole and in slices. First
+// comes what is taken where none clearly wins. Whatever is chosen, results are to be those of
+// oneDNN's own choice.
 std::vector<RankTrial> try_ranks(const Problem& problem);
 
 }  // namespace cpuaccel::dnnl_layer

@@ -80,6 +80,9 @@ class Kernel {
   // True if run() does call.epilogue too, tile by tile. Else the layer does it after run().
   virtual bool fuses_epilogue(const QuantCall& /*call*/) { return false; }
 
+  // Whether parallel_for alone splits up what the last call did, as a team's threads need.
+  virtual bool fits_team() const { return provider() == Provider::own; }
+
   // The weights again: plain int8, torch's layout, contiguous.
   virtual at::Tensor unpack() = 0;
   // Bytes held for weights, offsets and packed copies.

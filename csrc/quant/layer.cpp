@@ -225,9 +225,9 @@ std::string Layer::kernel_name() const {
   return name += kernel->implementation();
 }
 
-std::optional<Provider> Layer::provider() const {
+bool Layer::fits_team() const {
   const auto kernel = kernel_.load();
-  return kernel ? std::optional(kernel->provider()) : std::nullopt;
+  return kernel && kernel->fits_team();
 }
 
 std::string Layer::describe() const {

@@ -53,8 +53,8 @@ class Layer {
 
   // "onednn jit:..." and the like; empty before the first call.
   std::string kernel_name() const;
-  // Whose kernel ran the last call; none before the first.
-  std::optional<Provider> provider() const;
+  // Whether parallel_for alone splits up what the last call did; false before the first.
+  bool fits_team() const;
 
   // Facts for cpuaccel.explain() as a JSON object.
   std::string describe() const;

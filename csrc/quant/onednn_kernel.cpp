@@ -166,6 +166,11 @@ class OnednnKernel final : public Kernel {
     return bytes_locked();
   }
 
+  bool fits_team() const override {
+    const auto bound = last_.load(std::memory_order_acquire);
+    return bound && bound->primitive && bound->primitive->is_sliced();
+  }
+
   std::string implementation() override {
     const auto bound = last_.load(std::memory_order_acquire);
     return bound && bound->primitive ? bound->primitive->implementation() : "";
@@ -226,7 +231,7 @@ class OnednnKernel final : public Kernel {
   static std::shared_ptr<const dl::Primitive> fastest_of(dl::Problem& asked) {
     auto& cache = dl::PrimitiveCache::instance();
     const auto ranked = dl::fastest(asked);
-    if (ranked.rank != 0) {
+    if (ranked.rank != 0 || ranked.slices > 1) {
       try {
         if (auto primitive = cache.get(ranked); !primitive->is_reference()) {
           asked = ranked;

@@ -23,6 +23,8 @@ pytestmark = [
     ),
 ]
 
+_SLICED = 64
+"""On top of the rank of what is in slices."""
 _ROWS = 4
 """What is found of two layers: the provider, and which of oneDNN's implementations."""
 
@@ -54,7 +56,7 @@ def test_what_was_timed_is_kept_and_read_again(
     assert _quanta(optimized(x), expected) <= 1  # another provider may round another way
     found = _native.load().known_ranks()
     assert len(found) == _ROWS
-    assert all(0 <= rank < 3 for rank in found.values())
+    assert all(0 <= rank % _SLICED < 3 for rank in found.values())
     assert ranks_file.read_text().splitlines()[0] == "problem,rank"
     assert [each.name for each in ranks_file.parent.iterdir()] == [ranks_file.name]
 
@@ -93,7 +95,7 @@ def test_other_processes_rows_stay(ranks_file: Path) -> None:
     ("text", "problem"),
     [
         ("no table", "expected the columns problem,rank"),
-        ("problem,rank\na,99\n", "line 2: rank: expected 0 to 15, got 99"),
+        ("problem,rank\na,199\n", "line 2: rank: expected 0 to 127, got 199"),
         ("problem,rank\n,1\n", "line 2: problem: expected a text, got none"),
         ("problem,rank\na\n", "line 2: expected 2 values"),
     ],

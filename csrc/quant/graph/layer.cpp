@@ -186,7 +186,7 @@ class LayerStep : public graph::Step {
     }
   }
   std::string kernel() const override { return layer->kernel_name(); }
-  bool fits_team() const override { return layer->provider() == Provider::own; }
+  bool fits_team() const override { return layer->fits_team(); }
 
  private:
   Op op() const { return dynamic ? Op::linear_dynamic : sum ? Op::conv2d_add : layer->op(); }
