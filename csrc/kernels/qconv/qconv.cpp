@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "kernels/qconv/low_runs.h"
 #include "kernels/qconv/runs.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -24,6 +25,11 @@ int64_t chunk_of_blocks(const QconvLayout& layout, int64_t pixels) {
   constexpr int64_t kTwosAndThrees = 6;
   const int64_t blocks = qconv_chunk(layout);
   return pixels == 1 ? blocks : (blocks + kTwosAndThrees - 1) / kTwosAndThrees * kTwosAndThrees;
+}
+
+// Of the next panel, where so many are left: all panels are about as large.
+int64_t tiles_of_panel(int64_t left) {
+  return divide_up(left, divide_up(left, kQconvPanel / kQconvTallest));
 }
 
 // Runs what comes behind a convolution on the results of a panel.
@@ -54,14 +60,14 @@ std::span<const KernelRow<QconvFunction>> qconv_kernels() { return kRows; }
 void qconv(const QconvCall& call, QconvFunction* function) {
   const QconvLayout& layout = call.weights->layout;
   const int64_t pixels = call.N * call.OH * call.OW;
-  const int64_t panels = (pixels + kQconvPanel - 1) / kQconvPanel;
-  // Work is cut by pixels; where there are few of them and one group, by output channels as well.
-  const bool cut_channels = panels == 1 && layout.parts == 1;
+  // Work is cut by pixels, in tiles of which a panel takes some; where there are few of them and
+  // one group, by output channels.
+  const bool cut_channels = pixels <= kQconvPanel && layout.parts == 1;
   const int64_t chunk_blocks =
       cut_channels ? chunk_of_blocks(layout, pixels) : layout.part_blocks();
-  const int64_t chunks = (layout.part_blocks() + chunk_blocks - 1) / chunk_blocks;
-  const int64_t units = cut_channels ? chunks : panels;
-  const int64_t unit_pixels = cut_channels ? pixels : std::min(pixels, kQconvPanel);
+  const int64_t chunks = divide_up(layout.part_blocks(), chunk_blocks);
+  const int64_t units = cut_channels ? chunks : divide_up(pixels, kQconvTallest);
+  const int64_t unit_pixels = cut_channels ? pixels : kQconvTallest;
   const int64_t unit_outputs = cut_channels ? chunk_blocks * kQconvBlock : call.weights->shape.OC;
   const bool low = wants_low_runs(*call.weights, function);
   const int64_t room = QconvRuns::room(layout) + (low ? QconvLowRuns::room(layout) : 0);
@@ -74,25 +80,37 @@ void qconv(const QconvCall& call, QconvFunction* function) {
     }
     QconvPanel panel;
     panel.runs = panel.whole_runs = runs.table();
-    for (int64_t unit = begin; unit < end; ++unit) {
-      panel.first_pixel = cut_channels ? 0 : unit * kQconvPanel;
-      panel.pixels = std::min(kQconvPanel, pixels - panel.first_pixel);
-      if (!cut_channels || unit == begin) {
-        runs.fill(panel.first_pixel, panel.pixels);
-        if (low_runs) {
-          low_runs->cut(runs.table(), panel);
-        }
+    const auto take_pixels = [&](int64_t first, int64_t count) {
+      panel.first_pixel = first;
+      panel.pixels = count;
+      runs.fill(first, count);
+      if (low_runs) {
+        low_runs->cut(runs.table(), panel);
       }
+    };
+    const auto run_blocks = [&](int64_t first, int64_t count) {
+      panel.block = first;
+      panel.blocks = count;
+      function(call, panel);
+    };
+    if (cut_channels) {
+      take_pixels(0, pixels);
+      for (int64_t chunk = begin; chunk < end; ++chunk) {
+        const int64_t first = chunk * chunk_blocks;
+        run_blocks(first, std::min(chunk_blocks, layout.part_blocks() - first));
+        finish(call, panel, false);
+      }
+      return;
+    }
+    for (int64_t tile = begin; tile < end;) {
+      const int64_t tiles = tiles_of_panel(end - tile), first = tile * kQconvTallest;
+      take_pixels(first, std::min(tiles * kQconvTallest, pixels - first));
       for (panel.part = 0; panel.part < layout.parts; ++panel.part) {
-        const int64_t first = cut_channels ? unit : 0;
-        for (int64_t chunk = first; chunk < (cut_channels ? unit + 1 : chunks); ++chunk) {
-          panel.block = chunk * chunk_blocks;
-          panel.blocks = std::min(chunk_blocks, layout.part_blocks() - panel.block);
-          function(call, panel);
-        }
+        run_blocks(0, layout.part_blocks());
       }
       panel.part = 0;
-      finish(call, panel, !cut_channels);
+      finish(call, panel, true);
+      tile += tiles;
     }
   };
   const int64_t unit_work = unit_pixels * unit_outputs * layout.taps * layout.run;
