@@ -1,69 +1,87 @@
 #include "graph/layer_trial.h"
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/race.h"
 #include "dnnl/ranks.h"
-#include "graph/primitive_step.h"
 #include "graph/trial_data.h"
 
 namespace cpuaccel::graph {
 namespace {
 
+using dnnl_layer::kSlicedRank;
+
 constexpr int kImplementations = 3;
 constexpr double kSeconds = 0.05;  // of all rounds, about
 
-int rank_of(LayerWay way) { return 2 * way.implementation + (way.function_behind ? 1 : 0); }
-LayerWay way_of(int rank) { return {rank / 2, rank % 2 != 0}; }
+int rank_of(LayerWay way) {
+  return 2 * way.implementation + (way.function_behind ? 1 : 0) + (way.sliced ? kSlicedRank : 0);
+}
+LayerWay way_of(int rank) { return {rank % kSlicedRank / 2, rank % 2 != 0, rank >= kSlicedRank}; }
 
 // What a trial found out of one way.
 struct Trial {
   LayerWay way;
-  std::string implementation;
+  std::string name;
   double seconds = 0;
   bool is_same = true;  // its results are those of the first one, but for rounding
 };
 
 struct Candidate {
   Trial trial;
-  dnnl::primitive_desc_base desc;
-  std::unique_ptr<PrimitiveStep> step = nullptr;
+  std::vector<LayerDesc> descs;
+  std::unique_ptr<Step> step = nullptr;
 };
+
+std::string name_of(LayerWay way, const dnnl::primitive_desc_base& desc) {
+  return std::string(desc.impl_info_str()) + (way.function_behind ? " and ours behind" : "") +
+         (way.sliced ? " in slices" : "");
+}
+
+// The ways that differ in the implementation, oneDNN's own choice first.
+void add_candidates(std::vector<Candidate>& found, LayerWay way, const DescsOfWay& descs_of) try {
+  for (; way.implementation < kImplementations; ++way.implementation) {
+    auto descs = descs_of(way);
+    if (std::any_of(descs.begin(), descs.end(),
+                    [](const LayerDesc& each) { return is_slow(each.desc); })) {
+      return;  // what comes behind a reference is none
+    }
+    std::string name = name_of(way, descs.front().desc);
+    found.push_back({{way, std::move(name)}, std::move(descs)});
+  }
+} catch (const dnnl::error&) {
+  // There are no more.
+}
 
 // oneDNN's own choice first.
 std::vector<Candidate> candidates_of(std::optional<kernels::FloatFunction> function,
-                                     const DescOfWay& desc_of) {
+                                     bool may_be_sliced, const DescsOfWay& descs_of) {
   std::vector<Candidate> found;
-  for (const bool behind : {false, true}) {
-    for (int i = 0; i < kImplementations && (!behind || function); ++i) {
-      try {
-        auto desc = desc_of({i, behind});
-        if (is_slow(desc)) {
-          break;  // what comes behind a reference is none
-        }
-        std::string name = desc.impl_info_str();
-        found.push_back({{{i, behind}, std::move(name)}, std::move(desc)});
-      } catch (const dnnl::error&) {
-        break;  // there are no more
+  for (const bool sliced : {false, true}) {
+    for (const bool behind : {false, true}) {
+      if ((!sliced || may_be_sliced) && (!behind || function)) {
+        add_candidates(found, {0, behind, sliced}, descs_of);
       }
     }
   }
   return found;
 }
 
-std::vector<Trial> try_ways(std::optional<kernels::FloatFunction> function,
-                            const DescOfWay& desc_of) {
-  auto candidates = candidates_of(function, desc_of);
+std::vector<Trial> try_ways(std::optional<kernels::FloatFunction> function, bool may_be_sliced,
+                            const DescsOfWay& descs_of) {
+  auto candidates = candidates_of(function, may_be_sliced, descs_of);
   if (candidates.size() < 2) {
     return {};
   }
-  TrialData data(candidates.front().desc);
+  TrialData data(candidates.front().descs.front().desc);
   std::vector<float> expected;
   for (auto& candidate : candidates) {
     const bool behind = candidate.trial.way.function_behind;
-    candidate.step = data.step(std::move(candidate.desc), behind ? function : std::nullopt);
+    candidate.step = data.step(candidate.descs, behind ? function : std::nullopt);
     data.run(*candidate.step);
     if (expected.empty()) {
       expected = data.results();
@@ -76,6 +94,9 @@ std::vector<Trial> try_ways(std::optional<kernels::FloatFunction> function,
   for (auto& candidate : candidates) {
     trials.push_back(std::move(candidate.trial));
   }
+  // What is taken where no other clearly wins.
+  std::stable_partition(trials.begin(), trials.end(),
+                        [](const Trial& trial) { return trial.way.sliced && trial.is_same; });
   return trials;
 }
 
@@ -87,22 +108,21 @@ bool is_slow(const dnnl::primitive_desc_base& desc) {
 }
 
 LayerWay fastest_way(const std::string& problem, std::optional<kernels::FloatFunction> function,
-                     const DescOfWay& desc_of) {
+                     bool may_be_sliced, const DescsOfWay& descs_of) {
   if (!dnnl_layer::timing()) {
     return {};
   }
   auto way = way_of(dnnl_layer::rank_of(problem, [&] {
-    const auto trials = try_ways(function, desc_of);
+    const auto trials = try_ways(function, may_be_sliced, descs_of);
     if (trials.empty()) {
       return 0;
     }
     const auto& best = winner_of(trials);
-    log_race(problem, trials, best, [](const Trial& trial) {
-      return trial.implementation + (trial.way.function_behind ? " and ours behind" : "");
-    });
+    log_race(problem, trials, best, std::mem_fn(&Trial::name));
     return rank_of(best.way);
   }));
   way.function_behind = way.function_behind && function;  // whatever a file says
+  way.sliced = way.sliced && may_be_sliced;
   return way;
 }
 

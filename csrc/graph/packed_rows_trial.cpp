@@ -68,7 +68,7 @@ class Ways {
     const auto weights = random_block(plain);
     const auto bytes = static_cast<int64_t>(plain.get_size());
     for (int64_t read = 0; read < kBetween && own_.size() < kMostCopies; read += bytes) {
-      onednn_.push_back(data_.step(desc, std::nullopt));
+      onednn_.push_back(data_.step({{desc}}, std::nullopt));
       own_.push_back(std::make_unique<PackedMatrix>(
           kernels::GemmMatrix{weights.get(), type, call.N, 1, 0}, call.K, call.N, bf16));
     }
@@ -102,7 +102,7 @@ class Ways {
   const RowsCall& rows_;
   TrialData data_;
   TrialBlock src_;
-  std::vector<std::unique_ptr<PrimitiveStep>> onednn_;
+  std::vector<std::unique_ptr<Step>> onednn_;
   std::vector<std::unique_ptr<PackedMatrix>> own_;
 };
 

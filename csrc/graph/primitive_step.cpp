@@ -57,10 +57,11 @@ std::string PrimitiveStep::kernel() const {
 void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) const {
   auto context = acquire();
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    context->memories[i].set_data_handle(in[i]);
+    context->memories[i].set_data_handle(static_cast<std::byte*>(in[i]) + inputs_[i].first);
   }
   for (size_t i = 0; i < out.size(); ++i) {
-    context->memories[inputs_.size() + i].set_data_handle(out[i]);
+    context->memories[inputs_.size() + i].set_data_handle(static_cast<std::byte*>(out[i]) +
+                                                          outputs_[i].first);
   }
   if (const size_t bytes = scratchpad_.get_size(); bytes > 0) {
     context->memories.back().set_data_handle(scratch(ScratchSlot::primitive, bytes));
@@ -72,9 +73,10 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
   idle_.give(std::move(context));
   if (behind) {
     // Types have the same numbers in both of oneDNN's interfaces.
-    const auto type =
-        static_cast<DataType>(static_cast<int>(outputs_.front().desc.get_data_type()));
-    apply_function(*behind, type, out.front(), count_of(output_descs.front().sizes));
+    const auto& dst = outputs_.front();
+    const auto type = static_cast<DataType>(static_cast<int>(dst.desc.get_data_type()));
+    apply_function(*behind, type, static_cast<std::byte*>(out.front()) + dst.first,
+                   count_of(dst.desc.get_dims()));
   }
 }
 

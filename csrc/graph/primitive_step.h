@@ -19,6 +19,7 @@ class PrimitiveStep : public Step {
     int argument;
     dnnl::memory::desc desc;
     std::shared_ptr<const std::byte[]> held = {};
+    size_t first = 0;  // bytes from what `run` gets to where `desc` begins
   };
   PrimitiveStep(dnnl::primitive_desc_base desc, std::vector<Argument> in, std::vector<Argument> out,
                 std::vector<Argument> held);
@@ -26,7 +27,7 @@ class PrimitiveStep : public Step {
   PrimitiveStep(const PrimitiveStep&) = delete;
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
 
-  // Of the numbers of the first output, which has no gaps, in place.
+  // Of the numbers of the first of `out`, which has no gaps, in place.
   std::optional<kernels::FloatFunction> behind;
 
   void prepare() override;

@@ -15,7 +15,6 @@ namespace cpuaccel::graph {
 namespace {
 
 using dnnl::memory;
-using Argument = PrimitiveStep::Argument;
 
 constexpr unsigned kSeed = 1;
 
@@ -65,33 +64,16 @@ TrialData::TrialData(const dnnl::primitive_desc_base& desc)
       floats_of_dst_(random_floats(dst_)),
       weights_(random_floats(desc.query_md(dnnl::query::weights_md))),
       results_(block_of(dst_)) {
-  in_.push_back({DNNL_ARG_SRC, desc.query_md(dnnl::query::src_md)});
-  if (const auto bias = desc.query_md(dnnl::query::weights_md, 1); !bias.is_zero()) {
-    in_.push_back({DNNL_ARG_BIAS, bias});
-  }
-  const auto post_ops = desc.get_primitive_attr().get_post_ops();
-  for (int i = 0; i < post_ops.len(); ++i) {
-    if (post_ops.kind(i) == dnnl::primitive::kind::binary) {
-      dnnl::algorithm algorithm{};
-      memory::desc operand;
-      post_ops.get_params_binary(i, algorithm, operand);
-      in_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, operand});
-    }
-  }
-  for (const auto& argument : in_) {
+  for (const auto& argument : inputs_of({desc})) {
     blocks_.push_back(random_block(argument.desc));
   }
 }
 
-std::unique_ptr<PrimitiveStep> TrialData::step(dnnl::primitive_desc_base desc,
-                                               std::optional<kernels::FloatFunction> behind) {
-  const auto weights = desc.query_md(dnnl::query::weights_md);
-  std::vector<Argument> out{{DNNL_ARG_DST, dst_}};
-  std::vector<Argument> held{{DNNL_ARG_WEIGHTS, weights, filled_block(weights, weights_)}};
+std::unique_ptr<Step> TrialData::step(const std::vector<LayerDesc>& layer,
+                                      std::optional<kernels::FloatFunction> behind) {
+  const auto weights = layer.front().desc.query_md(dnnl::query::weights_md);
   auto step =
-      std::make_unique<PrimitiveStep>(std::move(desc), in_, std::move(out), std::move(held));
-  step->output_descs = {dense(dst_.get_dims(), Order::contiguous)};
-  step->behind = behind;
+      step_of(layer, {}, {{DNNL_ARG_WEIGHTS, weights, filled_block(weights, weights_)}}, behind);
   step->prepare();
   return step;
 }

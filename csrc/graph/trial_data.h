@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/primitive_step.h"
+#include "graph/layer_desc.h"
 
 namespace cpuaccel::graph {
 
@@ -25,8 +25,8 @@ class TrialData {
   explicit TrialData(const dnnl::primitive_desc_base& desc);
 
   // A way, ready to run, with weights of its own and perhaps a function of ours behind it.
-  std::unique_ptr<PrimitiveStep> step(dnnl::primitive_desc_base desc,
-                                      std::optional<kernels::FloatFunction> behind);
+  std::unique_ptr<Step> step(const std::vector<LayerDesc>& layer,
+                             std::optional<kernels::FloatFunction> behind);
 
   // Seconds of one run, whose results then stand in results(). Before it there is always the same,
   // to which some add. `run` gets the source, the bias and the operands that there are, and dst.
@@ -43,8 +43,7 @@ class TrialData {
   dnnl::memory::desc dst_;
   std::vector<float> floats_of_dst_, weights_;
   TrialBlock results_;
-  std::vector<PrimitiveStep::Argument> in_;
-  std::vector<TrialBlock> blocks_;
+  std::vector<TrialBlock> blocks_;  // of what steps read, in order
 };
 
 }  // namespace cpuaccel::graph
