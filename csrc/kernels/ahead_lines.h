@@ -26,13 +26,13 @@ struct AheadLines {
 };
 
 // `bytes` from `wanted` on, shared out over the first of some loops of `steps` steps: a line a
-// step, and two where there is one loop.
+// step, or two where that would leave some.
 class AheadWalk {
  public:
   AheadWalk(const void* wanted, int64_t bytes, int64_t steps, int64_t loops)
       : at_(static_cast<const char*>(wanted)),
         left_(bytes),
-        step_(loops > 1 ? kCacheLine : 2 * kCacheLine),
+        step_(bytes <= loops * steps * kCacheLine ? kCacheLine : 2 * kCacheLine),
         loop_(steps * step_) {}
 
   // What the next loop asks for.

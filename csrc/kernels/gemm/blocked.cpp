@@ -113,12 +113,23 @@ class Blocked {
     return {reinterpret_cast<const char*>(data), GemmType::f32, size * int64_t{sizeof(float)}};
   }
 
+  GemmPrefetch ready_panel(int64_t k, int64_t n) const {
+    const Panel next = panel(k, n, kernels_.nr);
+    return {next.data, 1, next.bytes, 0};
+  }
+
   // What is read after that panel, in a piece whose columns begin at n0 and end before n1.
   GemmPrefetch after(int64_t k, int64_t n, int64_t n0, int64_t n1, const Panel& current) const {
     int64_t next = n + kernels_.nr;
-    if (source_ != Source::own) {
+    if (source_ == Source::shared) {
       return next < n1 ? GemmPrefetch{current.data + current.bytes, 1, current.bytes, 0}
                        : GemmPrefetch{};
+    }
+    if (source_ == Source::ready) {
+      return next < n1      ? ready_panel(k, next)
+             : k + kc_ < k_ ? ready_panel(k + kc_, n0)
+             : n1 < n_      ? ready_panel(0, n1)
+                            : GemmPrefetch{};
     }
     if (next >= n1) {
       next = n0;
