@@ -22,6 +22,8 @@ constexpr std::array kRows{CPUACCEL_ATTENTION_KERNELS(CPUACCEL_ROW)};
 // sum: 384 keys of 32 at once take 0.9 of the time that they take in halves.
 constexpr int64_t kQueries = 432;
 constexpr int64_t kKeys = 512;
+// Queries whose products take as long as reading keys and values from memory does.
+constexpr int64_t kReading = 8;
 // Whole tiles of gemm, and all few queries at once.
 int64_t tile_queries(int64_t mr) { return round_up(kAttentionFewQueries, mr); }
 
@@ -242,7 +244,7 @@ void attention(const AttentionCall& call, AttentionFunction* row) {
   const AttentionArithmetic arithmetic(call.bf16);
   const int64_t most = even_part(call.L, kQueries, arithmetic.mr());
   const int64_t blocks = divide_up(call.L, most);
-  const int64_t grain = gemm_grain(std::min(most, call.L), call.S, 2 * call.E);
+  const int64_t grain = gemm_grain(std::max(kReading, std::min(most, call.L)), call.S, 2 * call.E);
   parallel_for(0, call.N * call.H * blocks, grain, [&](int64_t begin, int64_t end) {
     Queries queries(call, kernels, arithmetic, most);
     for (int64_t i = begin; i < end; ++i) {
