@@ -19,10 +19,11 @@ class Tables:
         self._tables = tuple({id(each): each for each in tables}.values())
         self._end = object()
         self._objects = tuple(_objects(self._tables, self._end))
+        self._versions = bytearray(8 * len(self._tables))
 
     def are_as_before(self) -> bool:
-        """Whether they do, in some nanoseconds an object."""
-        return _native.load().same_objects(self._tables, self._objects, self._end)
+        """Whether they do, in some nanoseconds a dictionary."""
+        return _native.load().same_objects(self._tables, self._objects, self._end, self._versions)
 
 
 class Attributes:

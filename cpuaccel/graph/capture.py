@@ -17,7 +17,16 @@ from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from cpuaccel import _native
-from cpuaccel.graph import choice, converted, regions, report, rewriting, running, torch_program
+from cpuaccel.graph import (
+    choice,
+    converted,
+    folding,
+    regions,
+    report,
+    rewriting,
+    running,
+    torch_program,
+)
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.calls import Call
 from cpuaccel.quant import lower
@@ -114,6 +123,7 @@ def graph_of(
     graph = captured.graph
     if not against_eager and not hasattr(_native.load(), "find_partitions"):
         return captured, report.Report(report.current_compile_id(), (), ())
+    folding.fold(captured)
     _casts(graph)
     with choice.against_eager() if against_eager else nullcontext():
         found = regions.cut(graph, weights_of(graph), in_place=in_place)

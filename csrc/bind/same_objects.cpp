@@ -1,5 +1,9 @@
 #include "bind/same_objects.h"
 
+#include <cstdint>
+#include <cstring>
+#include <string>
+
 namespace cpuaccel {
 namespace {
 
@@ -8,17 +12,28 @@ namespace py = pybind11;
 constexpr size_t kAhead = 8;
 constexpr size_t kLine = 64;
 
+// What CPython puts into a dictionary whenever it changes (PEP 509), no number twice; 0, that of
+// none, where extensions no longer get to see it (PEP 699).
+constexpr bool kHasVersions = PY_VERSION_HEX < 0x030C0000;
+uint64_t version_of([[maybe_unused]] PyObject* table) {
+#if PY_VERSION_HEX < 0x030C0000
+  return reinterpret_cast<const PyDictObject*>(table)->ma_version_tag;
+#else
+  return 0;
+#endif
+}
+
 PyObject* item(const py::tuple& tuple, size_t at) {
   return PyTuple_GET_ITEM(tuple.ptr(), static_cast<py::ssize_t>(at));
 }
 
 // Asks for what reading a dictionary reads first: itself `kAhead` dictionaries before, and when
-// that is there its keys.
+// that is there its keys, if they are looked at.
 void ask_for(const py::tuple& tables, size_t before) {
   if (before + kAhead < tables.size()) {
     __builtin_prefetch(item(tables, before + kAhead));
   }
-  if (const size_t near = before + kAhead / 2; near < tables.size()) {
+  if (const size_t near = before + kAhead / 2; !kHasVersions && near < tables.size()) {
     if (PyObject* table = item(tables, near); PyDict_Check(table)) {
       const auto* keys =
           reinterpret_cast<const char*>(reinterpret_cast<const PyDictObject*>(table)->ma_keys);
@@ -28,35 +43,54 @@ void ask_for(const py::tuple& tables, size_t before) {
   }
 }
 
-// Of `tables`, dictionaries, the first holds `held[0]` under `held[1]`, and so on, in its order,
-// then `end`; then comes what the next holds. Addresses alone are compared: no object but the
-// dictionaries is read, which are cold when a model is called.
-bool same_objects(const py::tuple& tables, const py::tuple& held, const py::object& end) {
-  const size_t count = held.size();
+// Whether `table` holds `held[at]` under `held[at + 1]`, and so on, in its order, and then comes
+// `end`. Addresses alone are compared.
+bool holds(PyObject* table, const py::tuple& held, size_t at, const py::object& end) {
+  PyObject *key = nullptr, *value = nullptr;
+  for (py::ssize_t next = 0; PyDict_Next(table, &next, &key, &value) != 0; at += 2) {
+    if (at + 2 >= held.size() || item(held, at) != value || item(held, at + 1) != key) {
+      return false;
+    }
+  }
+  return at < held.size() && item(held, at) == end.ptr();
+}
+
+// Of `tables`, dictionaries, the first holds what `held` begins with, then comes `end`, then what
+// the next one holds. `versions`, of eight bytes a table and zero at first, says which were looked
+// through: a model's dictionaries are cold when it is called, and of one that has not changed since
+// a line is read.
+bool same_objects(const py::tuple& tables, const py::tuple& held, const py::object& end,
+                  const py::bytearray& versions) {
+  if (versions.size() != tables.size() * sizeof(uint64_t)) {
+    throw py::value_error("same_objects: versions: expected " +
+                          std::to_string(tables.size() * sizeof(uint64_t)) + " bytes, got " +
+                          std::to_string(versions.size()));
+  }
+  char* seen = PyByteArray_AS_STRING(versions.ptr());
   size_t at = 0;
-  for (size_t i = 0; i < tables.size(); ++i) {
+  for (size_t i = 0; i < tables.size(); ++i, seen += sizeof(uint64_t)) {
     PyObject* table = item(tables, i);
     if (!PyDict_Check(table)) {
       throw py::type_error("same_objects: expected tables to be dictionaries");
     }
     ask_for(tables, i);
-    PyObject *key = nullptr, *value = nullptr;
-    for (py::ssize_t next = 0; PyDict_Next(table, &next, &key, &value) != 0; at += 2) {
-      if (at + 2 >= count || item(held, at) != value || item(held, at + 1) != key) {
+    const uint64_t version = version_of(table);
+    if (version == 0 || std::memcmp(seen, &version, sizeof version) != 0) {
+      if (!holds(table, held, at, end)) {
         return false;
       }
+      std::memcpy(seen, &version, sizeof version);
     }
-    if (at >= count || item(held, at++) != end.ptr()) {
-      return false;
-    }
+    at += 2 * static_cast<size_t>(PyDict_GET_SIZE(table)) + 1;
   }
-  return at == count;
+  return at == held.size();
 }
 
 }  // namespace
 
 void bind_same_objects(py::module_& module) {
-  module.def("same_objects", &same_objects, py::arg("tables"), py::arg("held"), py::arg("end"));
+  module.def("same_objects", &same_objects, py::arg("tables"), py::arg("held"), py::arg("end"),
+             py::arg("versions"));
 }
 
 }  // namespace cpuaccel

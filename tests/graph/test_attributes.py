@@ -87,7 +87,26 @@ def test_what_moves_to_the_next_table_is_seen() -> None:
     assert not tables.are_as_before()
 
 
+def test_what_is_put_back_is_as_before() -> None:
+    value = object()
+    table: dict[str, object] = {"a": value}
+    tables = Tables([table])
+    assert tables.are_as_before()
+    table["a"] = object()
+    assert not tables.are_as_before()
+    table["a"] = value
+    assert tables.are_as_before()
+    assert tables.are_as_before()
+    del table["a"]
+    assert not tables.are_as_before()
+
+
 def test_tables_are_dictionaries() -> None:
     wrong: Any = [()]
     with pytest.raises(TypeError, match="expected tables to be dictionaries"):
-        _native.load().same_objects(tuple(wrong), (), None)
+        _native.load().same_objects(tuple(wrong), (), None, bytearray(8))
+
+
+def test_each_table_has_a_version() -> None:
+    with pytest.raises(ValueError, match="versions: expected 8 bytes, got 7"):
+        _native.load().same_objects(({},), (), None, bytearray(7))

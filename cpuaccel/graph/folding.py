@@ -1,0 +1,109 @@
+"""What a graph makes of numbers alone, such as positions and masks: made once, then a constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
+
+from cpuaccel.graph.torch_program import VIEWS
+
+MOST_BYTES = 1 << 20
+"""Of one tensor that is kept: reading a large one may take longer than making it."""
+
+_aten: Any = torch.ops.aten
+
+_FROM_NUMBERS = (
+    _aten.arange.default,
+    _aten.arange.start,
+    _aten.arange.start_step,
+    _aten.zeros.default,
+    _aten.ones.default,
+    _aten.full.default,
+    _aten.scalar_tensor.default,
+    _aten.eye.default,
+    _aten.eye.m,
+)
+"""Ops whose results their arguments alone decide."""
+
+_UNKNOWN_RESULTS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+
+
+def fold(captured: GraphModule) -> None:
+    """Compute now what `captured` would compute of numbers alone in each call.
+
+    What it returns, or may return a view of, is left: who gets it may write to it.
+    """
+    graph = captured.graph
+    given_away = _given_away(graph.output_node())
+    values: dict[Node, Tensor] = {}
+    for node in graph.nodes:
+        if node not in given_away and _is_of_numbers(node, values):
+            value = _computed(node, values)
+            if value is not None:
+                values[node] = value
+    for node, value in values.items():
+        if all(user in values for user in node.users):
+            continue
+        name = f"_folded_{node.name}"
+        captured.register_buffer(name, value, persistent=False)
+        with graph.inserting_before(node):
+            constant = graph.get_attr(name)
+        constant.meta = dict(node.meta)
+        node.replace_all_uses_with(constant)
+    graph.eliminate_dead_code()
+
+
+def _given_away(output: Node) -> set[Node]:
+    """Return what the graph returns, and what that may be a view of."""
+    found: set[Node] = set()
+    left = list(output.all_input_nodes)
+    while left:
+        node = left.pop()
+        if node in found:
+            continue
+        found.add(node)
+        if node.target in VIEWS or not isinstance(node.target, torch._ops.OpOverload):
+            left += node.all_input_nodes
+        else:
+            left += [
+                leaf
+                for argument, value in zip(node.target._schema.arguments, node.args, strict=False)
+                if argument.alias_info is not None
+                for leaf in tree_leaves(value)
+                if isinstance(leaf, Node)
+            ]
+    return found
+
+
+def _is_of_numbers(node: Node, values: dict[Node, Tensor]) -> bool:
+    op = node.target
+    if node.op != "call_function" or not isinstance(op, torch._ops.OpOverload):
+        return False
+    if any(isinstance(each, torch.SymInt) for each in tree_leaves((node.args, node.kwargs))):
+        return False
+    if not node.all_input_nodes:
+        return op in _FROM_NUMBERS
+    return (
+        op.namespace == "aten"
+        and not op._schema.is_mutable
+        and torch.Tag.nondeterministic_seeded not in op.tags
+        and op._schema.name.removeprefix("aten::") not in _UNKNOWN_RESULTS
+        and all(each in values for each in node.all_input_nodes)
+    )
+
+
+def _computed(node: Node, values: dict[Node, Tensor]) -> Tensor | None:
+    """Return what `node` is; None if that is no plain tensor, or a large one."""
+    expected = node.meta.get("val")
+    if not isinstance(expected, Tensor) or expected.device.type != "cpu":
+        return None
+    if expected.layout is not torch.strided or expected.nbytes > MOST_BYTES:
+        return None
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+    with torch.no_grad():
+        found: Any = node.target(*args, **kwargs)  # type: ignore[operator]
+    return found if isinstance(found, Tensor) else None
