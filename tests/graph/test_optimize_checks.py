@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -216,9 +216,8 @@ def test_numbers_drawn_in_another_order_are_not_taken(monkeypatch: pytest.Monkey
 
 
 def test_a_model_that_is_not_itself_twice_runs_as_it_is() -> None:
-    model = Lambda(
-        lambda self, x: self.linear(x) + random.random(), linear=nn.Linear(16, 16)
-    ).eval()
+    calls = itertools.count()
+    model = Lambda(lambda self, x: self.linear(x) + next(calls), linear=nn.Linear(16, 16)).eval()
     verdict = cpuaccel.optimize(model, (torch.randn(4, 16),)).verdict
     assert verdict is not None
     assert verdict.runs == "model"
