@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <limits>
@@ -14,6 +15,10 @@
 #include "base/log.h"
 
 namespace cpuaccel {
+
+// In a model what a layer keeps was not read since its last call. So many bytes of other memory,
+// read between two runs, make weights leave L2 and what translates addresses of pages.
+inline constexpr int64_t kReadBetween = int64_t{16} << 20;
 
 // What run() takes.
 template <typename Run>

@@ -3,24 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 
+#include "dnnl/sliced_by.h"
 #include "dnnl/source_rows.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
 
 using Dims = std::array<int64_t, 3>;
-
-bool all_are(const Dims& dims, int spatial, int64_t value) {
-  return std::all_of(dims.begin(), dims.begin() + spatial,
-                     [&](int64_t each) { return each == value; });
-}
-
-// Whether each result is made of the pixel at its place.
-bool is_pixelwise(const Problem& p) {
-  return all_are(p.kernel, p.spatial, 1) && all_are(p.stride, p.spatial, 1) &&
-         all_are(p.padding_l, p.spatial, 0) && all_are(p.padding_r, p.spatial, 0);
-}
 
 Dims in_one_row(const Dims& image, int spatial) {
   Dims dims{};
@@ -63,17 +54,21 @@ std::vector<Slice> slices_of(const Problem& problem) {
   if (problem.kind != Kind::convolution || count < 2) {
     return {};
   }
-  const bool many = problem.N > 1, pixelwise = is_pixelwise(problem);
-  const int64_t size = many        ? problem.N
-                       : pixelwise ? volume(problem.dst, problem.spatial)
-                                   : problem.dst[0];
+  const auto dims = [&](const Dims& of) {
+    return std::span(of).first(static_cast<size_t>(problem.spatial));
+  };
+  const auto by = sliced_by(problem.N, {dims(problem.kernel), dims(problem.stride),
+                                        dims(problem.padding_l), dims(problem.padding_r)});
+  const int64_t size = by == SlicedBy::images   ? problem.N
+                       : by == SlicedBy::pixels ? volume(problem.dst, problem.spatial)
+                                                : problem.dst[0];
   if (size < count) {
     return {};
   }
   Problem of_one_thread = problem;
   of_one_thread.threads = 1;
   of_one_thread.slices = 1;
-  const auto slice_of = many ? images : pixelwise ? pixels : rows;
+  const auto slice_of = by == SlicedBy::images ? images : by == SlicedBy::pixels ? pixels : rows;
   std::vector<Slice> slices;
   for (int64_t i = 0; i < count; ++i) {
     slices.push_back(slice_of(of_one_thread, i * size / count, (i + 1) * size / count));

@@ -1,25 +1,24 @@
 #include "graph/layer_slices.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "dnnl/sliced_by.h"
 #include "dnnl/source_rows.h"
 
 namespace cpuaccel::graph {
 namespace {
 
+using dnnl_layer::SlicedBy;
+
 constexpr size_t kImages = 0, kChannels = 1, kRows = 2;  // dimensions
 
-bool all_are(const Sizes& numbers, int64_t value) {
-  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t each) { return each == value; });
-}
-
-// Whether each result is made of the pixel at its place.
-bool is_pixelwise(const Shaped& layer) {
-  const auto& weights = layer.weights.sizes;
-  const auto spatial = static_cast<ptrdiff_t>(layer.window.strides.size());
-  return all_are({weights.end() - spatial, weights.end()}, 1) && all_are(layer.window.strides, 1) &&
-         all_are(layer.window.begin, 0) && all_are(layer.window.end, 0);
+SlicedBy sliced_by(const Shaped& layer) {
+  const auto& window = layer.window;
+  const auto kernel = std::span(layer.weights.sizes).last(window.strides.size());
+  return dnnl_layer::sliced_by(layer.dst.sizes[kImages],
+                               {kernel, window.strides, window.begin, window.end});
 }
 
 // An image's pixels in one row.
@@ -91,13 +90,14 @@ std::vector<Shaped> slices_of(const Shaped& whole, int64_t count) {
     return {};
   }
   TensorDesc src = whole.src, dst = whole.dst;
-  size_t dim = kImages;
-  if (dst.sizes[kImages] == 1) {
-    const bool pixelwise = is_pixelwise(whole);
-    src = pixelwise ? in_one_row(src) : src;
-    dst = pixelwise ? in_one_row(dst) : dst;
-    dim = pixelwise ? dst.sizes.size() - 1 : kRows;
+  const auto by = sliced_by(whole);
+  if (by == SlicedBy::pixels) {
+    src = in_one_row(src);
+    dst = in_one_row(dst);
   }
+  const size_t dim = by == SlicedBy::images   ? kImages
+                     : by == SlicedBy::pixels ? dst.sizes.size() - 1
+                                              : kRows;
   const int64_t size = dst.sizes[dim];
   if (size < count) {
     return {};

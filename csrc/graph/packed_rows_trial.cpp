@@ -18,10 +18,6 @@ using dnnl::memory;
 using kernels::GemmType;
 
 constexpr double kSeconds = 0.002;  // of all rounds, about, each of which is several runs
-
-// In a model a layer's weights were not read since its last call: so many bytes of others' are read
-// between, which leave L2 and what translates addresses of pages.
-constexpr int64_t kBetween = int64_t{16} << 20;
 constexpr size_t kMostCopies = 32;  // each has to be packed
 
 memory::desc matrix(GemmType type, int64_t rows, int64_t columns) {
@@ -67,7 +63,7 @@ class Ways {
     const auto plain = matrix(type, call.K, call.N);
     const auto weights = random_block(plain);
     const auto bytes = static_cast<int64_t>(plain.get_size());
-    for (int64_t read = 0; read < kBetween && own_.size() < kMostCopies; read += bytes) {
+    for (int64_t read = 0; read < kReadBetween && own_.size() < kMostCopies; read += bytes) {
       onednn_.push_back(data_.step({{desc}}, std::nullopt));
       own_.push_back(std::make_unique<PackedMatrix>(
           kernels::GemmMatrix{weights.get(), type, call.N, 1, 0}, call.K, call.N, bf16));

@@ -24,11 +24,8 @@ constexpr double kSeconds = 0.03;  // of all rounds, about
 constexpr uint64_t kSeed = 1;
 constexpr double kMostRelative = 1e-5;
 
-// Of few pixels most of the time goes by reading weights. In a model those were not read since the
-// layer's last call: so many other bytes are read between, which leave L2 and what translates
-// addresses of pages.
+// Of few pixels most of the time goes by reading weights.
 constexpr int64_t kFewPixels = 64;
-constexpr size_t kBetween = size_t{16} << 20;
 bool reads_cold_weights(const QuantCall& call) {
   return call.N * volume(call.dst_dims) <= kFewPixels;
 }
@@ -89,7 +86,7 @@ class Data {
       }
       call_.epilogue = &epilogue_;
     }
-    between_.resize(reads_cold_weights(call) ? kBetween : 0);
+    between_.resize(reads_cold_weights(call) ? size_t{kReadBetween} : 0);
     call_.src = src_.data();
     call_.src_f32 = call.src_f32 != nullptr ? src_f32_.data() : nullptr;
   }

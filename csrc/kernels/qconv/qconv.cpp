@@ -24,7 +24,7 @@ constexpr int64_t kGrain = 300000;
 int64_t chunk_of_blocks(const QconvLayout& layout, int64_t pixels) {
   constexpr int64_t kTwosAndThrees = 6;
   const int64_t blocks = qconv_chunk(layout);
-  return pixels == 1 ? blocks : (blocks + kTwosAndThrees - 1) / kTwosAndThrees * kTwosAndThrees;
+  return pixels == 1 ? blocks : round_up(blocks, kTwosAndThrees);
 }
 
 // Of the next panel, where so many are left: all panels are about as large.
