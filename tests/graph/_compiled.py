@@ -20,6 +20,11 @@ needs_onednn = pytest.mark.skipif(
     reason="cpuaccel is off, or built without oneDNN",
 )
 
+needs_vnni = pytest.mark.skipif(
+    _native.native() is None or "avx512vnni" not in _native.load().cpu_features(),
+    reason="without VNNI plans run all layers on our kernels, which alone are exact there",
+)
+
 _module = _native.native()
 libraries_are_exact = _module is not None and _module.isa() in (
     *("avx_vnni", "avx512_vnni", "avx512_vbmi"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # defines the ops
@@ -12,19 +10,13 @@ from torch import Tensor, nn
 import cpuaccel
 from benchmarks._quantize import calibrate, convert
 from cpuaccel import _native
-from graph._compiled import needs_onednn
+from graph._compiled import needs_onednn, needs_vnni
+from graph._slices import SLICED, WHOLE, slices_of, teams_of
 
-pytestmark = [
-    needs_onednn,
-    pytest.mark.usefixtures("ranks_file"),
-    pytest.mark.skipif(
-        _native.native() is None or "avx512vnni" not in _native.load().cpu_features(),
-        reason="without VNNI plans run all layers on our kernels, which alone are exact there",
-    ),
-]
+pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("ranks_file")]
 
-ONEDNN, WHOLE, SLICED = 1, 0, 64
-"""As csrc/base/counters.h and csrc/dnnl/ranks.h number them."""
+ONEDNN = 1
+"""As csrc/base/counters.h numbers providers."""
 IMAGE = (1, 8, 11, 13)
 
 
@@ -67,12 +59,6 @@ def _with(rank: int) -> None:
     native.clear_caches()
 
 
-def _slices(model: nn.Module, x: Tensor) -> list[int]:
-    text = str(cpuaccel.explain(model, (x,)))
-    found = re.findall(r"^q_conv\S* +(onednn .*)$", text, flags=re.MULTILINE)
-    return [int((re.findall(r" in (\d+) slices", each) or ["1"])[0]) for each in found]
-
-
 def _optimized(name: str, threads: int) -> tuple[nn.Module, nn.Module, Tensor]:
     torch.manual_seed(0)
     torch.set_num_threads(threads)
@@ -91,7 +77,7 @@ def test_bytes_are_those_of_whole_ones(name: str, threads: int) -> None:
     for rank, slices in ((SLICED, threads), (WHOLE, 1)):
         _with(rank)
         assert torch.equal(optimized(x), expected)
-        assert _slices(optimized, x) == [slices]
+        assert slices_of(optimized, x, "q_conv") == [slices]
 
 
 def test_slices_run_in_one_team() -> None:
@@ -101,14 +87,10 @@ def test_slices_run_in_one_team() -> None:
     chain = nn.Sequential(*(nn.Conv2d(8, 8, 3, padding=1) for _ in range(4)))
     model = convert(calibrate(chain.eval(), [x]), "x86", plugin=True)
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
-    native = _native.load()
     teams = {}
     for rank in (SLICED, WHOLE):
         _with(rank)
-        for _ in range(3):
-            before = native.teams_opened()
-            optimized(x)
-            teams[rank] = native.teams_opened() - before
+        teams[rank] = teams_of(optimized, x)
     assert teams == {SLICED: 1, WHOLE: 0}
 
 

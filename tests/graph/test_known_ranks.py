@@ -13,18 +13,11 @@ import cpuaccel
 from benchmarks._quantize import calibrate, convert
 from cpuaccel import _native, config
 from cpuaccel.graph import known_ranks
-from graph._compiled import needs_onednn
+from graph._compiled import needs_onednn, needs_vnni
+from graph._slices import SLICED
 
-pytestmark = [
-    needs_onednn,
-    pytest.mark.skipif(
-        _native.native() is None or "avx512vnni" not in _native.load().cpu_features(),
-        reason="without VNNI plans run no layer on oneDNN, whose implementations these are",
-    ),
-]
+pytestmark = [needs_onednn, needs_vnni]
 
-_SLICED = 64
-"""On top of the rank of what is in slices."""
 _ROWS = 4
 """What is found of two layers: the provider, and which of oneDNN's implementations."""
 
@@ -56,7 +49,7 @@ def test_what_was_timed_is_kept_and_read_again(
     assert _quanta(optimized(x), expected) <= 1  # another provider may round another way
     found = _native.load().known_ranks()
     assert len(found) == _ROWS
-    assert all(0 <= rank % _SLICED < 3 for rank in found.values())
+    assert all(0 <= rank % SLICED < 3 for rank in found.values())
     assert ranks_file.read_text().splitlines()[0] == "problem,rank"
     assert [each.name for each in ranks_file.parent.iterdir()] == [ranks_file.name]
 

@@ -10,16 +10,9 @@ from torch import Tensor, nn
 import cpuaccel
 from benchmarks._quantize import calibrate, convert
 from cpuaccel import _native
-from graph._compiled import needs_onednn
+from graph._compiled import needs_onednn, needs_vnni
 
-pytestmark = [
-    needs_onednn,
-    pytest.mark.usefixtures("ranks_file"),
-    pytest.mark.skipif(
-        _native.native() is None or "avx512vnni" not in _native.load().cpu_features(),
-        reason="without VNNI plans run all layers on our kernels, which alone are exact there",
-    ),
-]
+pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("ranks_file")]
 
 _PROVIDERS = {"cpuaccel": 0, "onednn": 1, "fbgemm": 2}
 """As csrc/base/counters.h numbers them."""

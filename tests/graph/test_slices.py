@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -11,15 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
-from cpuaccel import _native
 from graph import _bf16
 from graph._compiled import Lambda, needs_onednn
+from graph._slices import SLICED, WHOLE, slices_of, teams_of
 from graph.test_float_trial import _is_exact, _with_ranks
 
 pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
 
-SLICED, SLICED_AND_FUNCTION_BEHIND, WHOLE = 64, 65, 0
-"""Ranks of what was timed."""
+SLICED_AND_FUNCTION_BEHIND = SLICED + 1
+KIND = "Convolution"
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
@@ -73,13 +72,6 @@ NETS: dict[str, tuple[Any, tuple[int, ...]]] = {
 }
 
 
-def _slices(model: nn.Module, x: Tensor) -> list[int]:
-    """Of each convolution, 1 of a whole one."""
-    text = str(cpuaccel.explain(model, (x,)))
-    found = re.findall(r"^Convolution\S* +(onednn .*)$", text, flags=re.MULTILINE)
-    return [int((re.findall(r" in (\d+) slices", each) or ["1"])[0]) for each in found]
-
-
 def _optimized(model: nn.Module, x: Tensor, rank: int) -> nn.Module:
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     optimized(x)
@@ -101,7 +93,7 @@ def test_slices_compute_the_same(name: str, threads: int, dtype: torch.dtype) ->
         for rank in (SLICED, SLICED_AND_FUNCTION_BEHIND):
             optimized = _optimized(model, x, rank)
             _is_exact(optimized(x), model, x)
-            slices = _slices(optimized, x)
+            slices = slices_of(optimized, x, KIND)
             assert slices
             assert set(slices) == {threads}
 
@@ -114,14 +106,14 @@ def test_too_few_to_cut(sizes: tuple[int, ...]) -> None:
     with torch.no_grad():
         optimized = _optimized(model, x, SLICED)
         _is_exact(optimized(x), model, x)
-        assert _slices(optimized, x) == [1]
+        assert slices_of(optimized, x, KIND) == [1]
 
 
 def test_one_thread_has_no_slices() -> None:
     torch.set_num_threads(1)
     model, x = _chain(nn.Conv2d(8, 16, 3)), torch.randn(*IMAGE)
     with torch.no_grad():
-        assert _slices(_optimized(model, x, SLICED), x) == [1]
+        assert slices_of(_optimized(model, x, SLICED), x, KIND) == [1]
 
 
 def test_another_number_of_threads_later() -> None:
@@ -138,13 +130,8 @@ def test_slices_run_in_one_team() -> None:
     torch.set_num_threads(2)
     model = _chain(*(nn.Conv2d(8, 8, 3, padding=1) for _ in range(4)))
     x = torch.randn(*IMAGE).contiguous(memory_format=torch.channels_last)
-    native = _native.load()
     teams = {}
     with torch.no_grad():
         for rank in (SLICED, WHOLE):
-            optimized = _optimized(model, x, rank)
-            for _ in range(3):
-                before = native.teams_opened()
-                optimized(x)
-                teams[rank] = native.teams_opened() - before
+            teams[rank] = teams_of(_optimized(model, x, rank), x)
     assert teams == {SLICED: 1, WHOLE: 0}
