@@ -1,9 +1,10 @@
 // libcpuaccel.so: what programs without Python link.
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 #include "base/cpu.h"
 #include "base/isa.h"
@@ -14,6 +15,10 @@
 #include "ops/kept_weights.h"
 #include "ops/tensor_cache.h"
 #include "quant/switch.h"
+
+#ifdef CPUACCEL_HAS_ONEDNN
+#include "dnnl/ranks.h"
+#endif
 
 namespace cpuaccel {
 namespace {
@@ -26,23 +31,44 @@ void set_cache_capacities() {
   ops::index_cache().set_capacity(bytes);
 }
 
-bool switched_off() {
-  const char* value = std::getenv("CPUACCEL");
-  const std::string_view word = value == nullptr ? "" : value;
-  return word == "0" || word == "off" || word == "false" || word == "no";
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool is_on(const char* name, bool without) {
+  const std::string word = environment(name);
+  const auto is_one_of = [&word](const auto& words) {
+    return std::ranges::find(words, word) != std::end(words);
+  };
+  if (word.empty()) {
+    return without;
+  }
+  if (is_one_of(std::array{"1", "true", "on", "yes"})) {
+    return true;
+  }
+  if (is_one_of(std::array{"0", "false", "off", "no"})) {
+    return false;
+  }
+  throw std::invalid_argument(std::string(name) + ": expected 0 or 1, but got '" + word + "'");
 }
 
 void cap_isa() {
-  const char* name = std::getenv("CPUACCEL_MAX_ISA");
-  if (name != nullptr && *name != '\0') {
+  if (const auto name = environment("CPUACCEL_MAX_ISA"); !name.empty()) {
     set_max_isa_by_name(name);
   }
+}
+
+void choose_by_tables_alone() {
+#ifdef CPUACCEL_HAS_ONEDNN
+  dnnl_layer::set_timing(false);
+#endif
 }
 
 }  // namespace
 
 void enable() {
-  if (plugin_on() || switched_off()) {
+  if (plugin_on() || !is_on("CPUACCEL", true)) {
     return;
   }
 #if defined(__x86_64__)
@@ -51,6 +77,9 @@ void enable() {
   }
 #endif
   cap_isa();
+  if (is_on("CPUACCEL_DETERMINISTIC", false)) {
+    choose_by_tables_alone();
+  }
   set_cache_capacities();
   quant::switch_on();
 }

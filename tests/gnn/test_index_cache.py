@@ -6,6 +6,7 @@ Two things are kept of each: its indices, and its values in their order.
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Iterator
 
 import pytest
@@ -161,6 +162,8 @@ def test_a_forked_child_uses_it() -> None:
         try:
             _check(matrix)
             status = 0 if _stats()["hits"] == 2 else 2
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)

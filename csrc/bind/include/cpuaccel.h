@@ -9,10 +9,10 @@
 
 namespace cpuaccel {
 
-// Puts our kernels over torch's, but where CPUACCEL=0 is in the environment; CPUACCEL_MAX_ISA caps
-// the instructions in use, as in Python. Idempotent; thread-safe.
-// Throws std::runtime_error if they cannot run on this CPU, and std::invalid_argument if
-// CPUACCEL_MAX_ISA is none of those there are.
+// Puts our kernels over torch's, but where CPUACCEL=0 is in the environment; as in Python,
+// CPUACCEL_MAX_ISA caps the instructions in use, and with CPUACCEL_DETERMINISTIC=1 nothing is
+// chosen by timing it. Idempotent; thread-safe. Throws std::runtime_error if they cannot run on
+// this CPU, and std::invalid_argument if one of the three is none of what it may be.
 __attribute__((visibility("default"))) void enable();
 
 // Gives torch's own kernels back: ops of ours then compute by torch's.
