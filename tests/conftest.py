@@ -49,6 +49,14 @@ def _no_ranks_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["CPUACCEL_RANKS"] = str(tmp_path_factory.mktemp("ranks") / "ranks.csv")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _short_explanations() -> Iterator[None]:
+    """Plans that tests ask about are timed for a moment: no test asserts what they take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cpuaccel._explain_steps._SECONDS", 0.02)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _torch_state() -> Iterator[None]:
     """Seed, thread count and quantized engine are the same at the start of every test."""

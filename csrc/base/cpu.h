@@ -19,6 +19,7 @@ std::span<const Rung> ladder();
 // These ask the CPU each time.
 bool ask_cpu(Isa isa);
 std::string ask_vendor();
+int ask_family();  // CPUID's, base and extended; 0 where there is none
 std::string ask_core();
 bool cpu_has_bf16();
 bool cpu_has_amx();

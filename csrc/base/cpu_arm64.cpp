@@ -117,6 +117,8 @@ bool ask_cpu(Isa isa) {
 
 std::string ask_vendor() { return midr() >> 24 == kArm ? "ARM" : ""; }
 
+int ask_family() { return 0; }
+
 std::string ask_core() {
   const uint64_t id = midr();
   for (const auto& [part, name] : kCores) {

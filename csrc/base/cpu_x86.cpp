@@ -79,6 +79,16 @@ std::string ask_vendor() {
   return vendor;
 }
 
+// CPUID leaf 1: the extended family counts from the last base one on.
+int ask_family() {
+  Registers r;
+  if (__get_cpuid(1, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) {
+    return 0;
+  }
+  const unsigned base = r.eax >> 8 & 0xf, extended = r.eax >> 20 & 0xff;
+  return static_cast<int>(base == 0xf ? base + extended : base);
+}
+
 std::string ask_core() { return {}; }
 
 Isa half_rung() { return Isa::avx512_vnni; }

@@ -148,6 +148,16 @@ TEST_P(AttentionTest, FewQueries) {
   }
 }
 
+// More keys than a block of them, and more heads than keep their scores at once.
+TEST_P(AttentionTest, FewQueriesOfManyKeysAndHeads) {
+  Problem many_keys{.N = 1, .H = 3, .L = 7, .S = 4099, .E = 16};
+  many_keys.fill(11).check(GetParam().function);
+  Problem many_heads{.N = 3, .H = 13, .L = 2, .S = 700, .E = 17, .causal = true};
+  many_heads.fill(12).check(GetParam().function);
+  many_heads.causal = false;
+  many_heads.check(GetParam().function);
+}
+
 TEST_P(AttentionTest, Causal) {
   for (const int64_t L : {1, 9, 270}) {
     for (const int64_t S : {1, 30, 520}) {

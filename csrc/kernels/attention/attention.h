@@ -54,8 +54,8 @@ struct AttentionCall {
 };
 
 // Of up to so many queries, as of a decoder's one, keys and values are read where they lie, if
-// their elements e lie side by side: packing them would take longer than the products, and these no
-// longer than reading.
+// their elements e lie side by side (few_queries.h): packing them would take longer than the
+// products, and these no longer than reading.
 inline constexpr int64_t kAttentionFewQueries = 7;
 
 // One row of a block of scores. mask is null or as long as the row.

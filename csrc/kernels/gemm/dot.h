@@ -14,13 +14,15 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// How many numbers of B further on what is wanted later lies: whole columns, where these are
-// short.
+// What is wanted later lies further on by whole columns, where these are short.
 template <typename E, int kColumns>
-CPUACCEL_INLINE int64_t ahead_of(const DotCall& call) {
-  constexpr int64_t kAhead = kReadAheadBytes / sizeof(typename E::Element);
-  const int64_t tile = kColumns * call.k;
-  return call.next.rows > 0 ? 0 : (kAhead + tile - 1) / tile * kColumns * call.b_stride;
+CPUACCEL_INLINE ReadAhead ahead_of(const DotCall& call) {
+  constexpr int64_t kElement = sizeof(typename E::Element);
+  ReadAhead ahead = call.b_stride == call.k ? read_ahead() : kReadAheadOfLines;
+  const int64_t tile = kColumns * call.k * kElement;
+  const int64_t tiles = call.next.rows > 0 ? 0 : (ahead.bytes + tile - 1) / tile;
+  ahead.bytes = tiles * kColumns * call.b_stride * kElement;
+  return ahead;
 }
 
 template <typename V, typename E, int kRows, int kColumns>
@@ -46,7 +48,7 @@ void dot_tile(const DotCall& call, int64_t row, int64_t column) {
     b[j] = static_cast<const typename E::Element*>(call.b) + (column + j) * call.b_stride;
   }
   constexpr bool kAsksAhead = V::DotTiles::kInTurn > 0;
-  const int64_t ahead = kAsksAhead ? ahead_of<E, kColumns>(call) : 0;
+  const ReadAhead ahead = kAsksAhead ? ahead_of<E, kColumns>(call) : kReadAheadOfLines;
   int64_t k = 0;
   for (; k + kSums * V::kLanes <= call.k; k += kSums * V::kLanes) {
     CPUACCEL_UNROLL
@@ -56,7 +58,7 @@ void dot_tile(const DotCall& call, int64_t row, int64_t column) {
       for (int j = 0; j < kColumns; ++j) {
         const auto* from = b[j] + k + s * V::kLanes;
         if (kAsksAhead && s * V::kLanes * sizeof(*from) % 64 == 0) {
-          __builtin_prefetch(from + ahead);
+          ahead.ask(from);
         }
         values[j] = E::load(from);
       }
@@ -141,11 +143,10 @@ CPUACCEL_INLINE typename V::Vector total(typename V::Vector* sums) {
   }
 }
 
-// The sums of a row of A times a column of B, lane by lane; `ahead` bytes further on lies what is
-// read next.
+// The sums of a row of A times a column of B, lane by lane.
 template <typename V, typename E, int kSums>
 CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::Element* b,
-                                              int64_t count, int64_t ahead) {
+                                              int64_t count, const ReadAhead& ahead) {
   using Vector = typename V::Vector;
   constexpr int64_t kLine = 64, kElement = sizeof(typename E::Element);
   Vector sums[kSums];
@@ -159,7 +160,7 @@ CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::
     for (int s = 0; s < kSums; ++s) {
       const auto* from = b + k + s * V::kLanes;
       if (s * V::kLanes * kElement % kLine == 0) {
-        __builtin_prefetch(reinterpret_cast<const char*>(from) + ahead);
+        ahead.ask(from);
       }
       V::accumulate(sums[s], V::load(a + k + s * V::kLanes), E::load(from));
     }
@@ -180,7 +181,8 @@ void dot_in_turn(const DotCall& call, int64_t row) {
   constexpr int kTogether = 4;
   const float* a = call.a + row * call.a_stride;
   const auto* b = static_cast<const typename E::Element*>(call.b);
-  const int64_t ahead = call.b_stride == call.k ? kReadAheadBytes : 0;
+  const ReadAhead ahead =
+      call.b_stride == call.k ? read_ahead() : ReadAhead{0, kReadAheadOfLines.mask};
   float* c = call.c + row * call.c_row;
   for (int64_t column = 0; column < call.n; column += kTogether) {
     typename V::Vector sums[kTogether];

@@ -16,6 +16,16 @@ namespace {
 template <int kRows>
 constexpr int kRowsDepth = kRows == 1 ? 8 : 12 / kRows;
 
+// In rows to come: of short rows several at once.
+template <typename E, int kDepth>
+CPUACCEL_INLINE ReadAhead rows_ahead(const RowsCall& call) {
+  constexpr int64_t kElement = sizeof(typename E::Element);
+  ReadAhead ahead = call.b_stride == call.n ? read_ahead() : kReadAheadOfLines;
+  const int64_t rows = (ahead.bytes / kElement / kDepth / call.n + 1) * kDepth;
+  ahead.bytes = rows * call.b_stride * kElement;
+  return ahead;
+}
+
 template <typename V, typename E, int kRows, int kDepth>
 void add_rows(const RowsCall& call, int64_t k) {
   using Vector = typename V::Vector;
@@ -29,16 +39,14 @@ void add_rows(const RowsCall& call, int64_t k) {
       a[i][l] = V::set1(call.alpha * call.a[i * call.a_stride + k + l]);
     }
   }
-  // In rows to come: of short rows several at once.
-  constexpr int64_t kAhead = kReadAheadBytes / sizeof(typename E::Element);
-  const int64_t ahead = (kAhead / kDepth / call.n + 1) * kDepth * call.b_stride;
+  const ReadAhead ahead = rows_ahead<E, kDepth>(call);
   int64_t n = 0;
   for (; n + V::kLanes <= call.n; n += V::kLanes) {
     Vector values[kDepth];
     CPUACCEL_UNROLL
     for (int l = 0; l < kDepth; ++l) {
       if constexpr (V::DotTiles::kInTurn > 0) {
-        __builtin_prefetch(b[l] + n + ahead);
+        ahead.ask(b[l] + n);
       }
       values[l] = E::load(b[l] + n);
     }
@@ -83,10 +91,9 @@ void rows_of(const RowsCall& call) {
 template <typename V, typename E, int kVectors>
 void narrow_rows(const RowsCall& call) {
   using Vector = typename V::Vector;
-  constexpr int64_t kAhead = kReadAheadBytes / sizeof(typename E::Element);
   constexpr int kSets = kVectors <= 4 ? 2 : 1;  // enough sums to hide the latency
   constexpr int kLast = kVectors - 1;
-  const int64_t ahead = (kAhead / call.n + 1) * call.b_stride;
+  const ReadAhead ahead = rows_ahead<E, 1>(call);
   const auto mask = V::mask(call.n - kLast * V::kLanes);
   const int64_t in_last = call.n - kLast * V::kLanes;
   Vector sums[kSets][kVectors];
@@ -104,7 +111,7 @@ void narrow_rows(const RowsCall& call) {
     for (int j = 0; j < kVectors; ++j) {
       const auto* from = b + j * V::kLanes;
       if (j * V::kLanes * sizeof(*from) % 64 == 0) {
-        __builtin_prefetch(from + ahead);
+        ahead.ask(from);
       }
       V::accumulate(to[j], a, j < kLast ? E::load(from) : E::load(from, in_last));
     }

@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "kernels/peaks/peak_kernels.h"
+#include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -63,7 +64,11 @@ int64_t peak_fp32_x86_avx512(int64_t iterations) {
 }
 
 void peak_read_x86_avx512(const std::byte* src, std::byte* /*dst*/, int64_t bytes) {
+  const ReadAhead ahead = read_ahead();
   for (int64_t i = 0; i < bytes; i += 512) {
+    if (ahead.is_of_pages()) {
+      ahead.ask(src + i);
+    }
 #pragma GCC unroll 8
     for (int64_t part = 0; part < 512; part += 64) {
       const __m512i value = _mm512_load_si512(src + i + part);

@@ -135,6 +135,7 @@ struct QconvLoop {
     const int64_t channel = panel.part * layout.part_inputs;
     const int32_t* sums = call.weights->sums(panel.part);
     const Int offset = V::set1(V::kSourceOffset - call.src_zero_point);
+    const ReadAhead ahead = read_ahead();
     Int acc[kWide];
     // One loop for all blocks, as in gemm/dot.h.
 #pragma GCC unroll 1
@@ -150,7 +151,7 @@ struct QconvLoop {
       }
       const int8_t* w = weights(v + first);
       const auto add_step = [&](const uint8_t* run, Int* to) __attribute__((always_inline)) {
-        __builtin_prefetch(w + kReadAheadBytes);
+        ahead.ask(w);
         const Int bytes = V::broadcast4(run);
 #pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) {

@@ -1,0 +1,115 @@
+// Rows of results while blocks of keys pass by, with the running maximum and sum of attention.h.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "base/scratch_pieces.h"
+#include "kernels/attention/attention.h"
+#include "kernels/gemm/kernels.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+
+inline const char* at(const AttentionMatrix& matrix, int64_t n, int64_t h, int64_t row) {
+  const int64_t index = n * matrix.batch_stride + h * matrix.head_stride + row * matrix.row_stride;
+  return static_cast<const char*>(matrix.data) + index * gemm_type_size(matrix.type);
+}
+
+inline char* at(const AttentionDst& dst, int64_t n, int64_t h, int64_t row) {
+  const int64_t index = n * dst.batch_stride + h * dst.head_stride + row * dst.row_stride;
+  return static_cast<char*>(dst.data) + index * gemm_type_size(dst.type);
+}
+
+// Whose row it is.
+struct AttentionQuery {
+  int64_t n, h, l;
+};
+
+class AttentionRows {
+ public:
+  // Bytes that so many rows take, and a block of so many keys.
+  static int64_t room(const AttentionCall& call, int64_t rows, int64_t keys) {
+    return ScratchPieces::room<float>(rows * round_up(call.E, 16)) +
+           2 * ScratchPieces::room<float>(rows) + ScratchPieces::room<float>(keys);
+  }
+
+  AttentionRows(const AttentionCall& call, const AttentionKernels& kernels,
+                const GemmKernels& floats, int64_t rows, int64_t keys, ScratchPieces& from)
+      : call_(call),
+        kernels_(kernels),
+        floats_(floats),
+        stride_(round_up(call.E, 16)),
+        dst_(from.take<float>(rows * stride_)),
+        max_(from.take<float>(rows)),
+        sum_(from.take<float>(rows)),
+        mask_(from.take<float>(keys)) {}
+
+  // Sums over keys of weights times values; not divided yet.
+  float* dst(int64_t row) const { return dst_ + row * stride_; }
+  int64_t stride() const { return stride_; }
+
+  void begin(int64_t rows) const {
+    std::fill_n(max_, rows, -std::numeric_limits<float>::infinity());
+    std::fill_n(sum_, rows, 0.0f);
+  }
+
+  // Of a row's scores with keys s0 and on, their weights; what is summed so far is scaled to them.
+  void softmax(int64_t row, const AttentionQuery& query, float* scores, int64_t s0,
+               int64_t keys) const {
+    const int64_t seen = call_.causal ? std::clamp<int64_t>(query.l + 1 - s0, 0, keys) : keys;
+    std::fill(scores + seen, scores + keys, 0.0f);
+    if (seen == 0) {
+      return;
+    }
+    const float before = max_[row];
+    const auto [max, sum] = kernels_.softmax({scores, seen, mask(query, s0, seen), before});
+    max_[row] = max;
+    if (s0 == 0) {
+      sum_[row] = sum;
+      return;
+    }
+    // Of nothing there is nothing to scale; minus infinity less itself would be NaN.
+    const float factor = before == max ? 1.0f : std::exp(before - max);
+    sum_[row] = sum_[row] * factor + sum;
+    if (factor != 1.0f) {
+      kernels_.scale(dst(row), call_.E, factor);
+    }
+  }
+
+  void finish(int64_t row, const AttentionQuery& query) const {
+    const auto [n, h, l] = query;
+    const float sum = sum_[row];
+    kernels_.scale(dst(row), call_.E, sum == 0.0f ? 1.0f : 1.0f / sum);
+    floats_.store(dst(row), call_.E, at(call_.dst, n, h, l), call_.dst.type);
+    if (call_.logsumexp.data != nullptr) {
+      *reinterpret_cast<float*>(at(call_.logsumexp, n, h, l)) =
+          sum == 0.0f ? 0.0f : max_[row] + std::log(sum);
+    }
+  }
+
+ private:
+  const float* mask(const AttentionQuery& query, int64_t s0, int64_t keys) const {
+    const AttentionMatrix& mask = call_.mask;
+    if (mask.data == nullptr) {
+      return nullptr;
+    }
+    const char* data =
+        at(mask, query.n, query.h, query.l) + s0 * mask.column_stride * gemm_type_size(mask.type);
+    if (mask.type == GemmType::f32 && mask.column_stride == 1) {
+      return reinterpret_cast<const float*>(data);
+    }
+    floats_.load({data, mask.type, 0, mask.column_stride, 1, keys, mask_, keys});
+    return mask_;
+  }
+
+  const AttentionCall& call_;
+  const AttentionKernels& kernels_;
+  const GemmKernels& floats_;
+  const int64_t stride_;
+  float *const dst_, *const max_, *const sum_, *const mask_;
+};
+
+}  // namespace cpuaccel::kernels
