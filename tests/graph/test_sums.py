@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import cpuaccel
-from graph._compiled import needs_onednn
+from graph._compiled import Lambda, needs_onednn
 
 pytestmark = needs_onednn
 
@@ -61,3 +61,21 @@ def test_the_step(dtype: torch.dtype) -> None:
     sums = {kinds: kernel for kinds, kernel in kernels.items() if kinds.startswith("Add")}
     assert sums, kernels
     assert all(kernel.startswith("cpuaccel") for kernel in sums.values()), kernels
+
+
+@TYPES
+@pytest.mark.parametrize("sizes", [(3, 7, WIDTH), (2, 5, 6, 8)])
+def test_operands_of_different_orders(dtype: torch.dtype, sizes: tuple[int, ...]) -> None:
+    """As a residual beside what comes back from attention: copied into one order before."""
+    torch.manual_seed(0)
+    order = (1, 0, *range(2, len(sizes)))
+    lines = [sizes[each] for each in order]
+    x, y = (torch.randn(*each).to(dtype) for each in (sizes, lines))
+    layer = nn.Linear(sizes[-1], sizes[-1])
+    sum_ = Lambda(lambda self, x, y: x + self.layer(y).permute(*order), layer=layer)
+    model = sum_.eval().to(dtype)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x, y), time_budget=0)
+        torch.testing.assert_close(optimized(x, y), model(x, y))
+        (plan,) = cpuaccel.explain(optimized, (x, y)).plans
+    assert [step.kinds for step in plan.steps][-2:] == ["copy", "Add"]

@@ -159,3 +159,18 @@ def test_optimized_attention_is_not_computed_beside_its_region(norm_first: bool)
     # What only the attention outside of the region would read.
     assert not [name for name in ran if "addmm" in name or "flash_attention" in name], ran
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_weight_that_torch_repeats_is_one_matrix() -> None:
+    """A linear layer of what lies by batches and is read by words: torch has a weight for each."""
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(32, 2, batch_first=True).eval()
+    x = torch.randn(3, 5, 32)
+    call = Lambda(lambda self, x: x + self.layer(x, x, x, need_weights=False)[0], layer=model)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(call.eval(), (x,), time_budget=0)
+        torch.testing.assert_close(optimized(x), call(x))
+        (plan,) = cpuaccel.explain(optimized, (x,)).plans
+    products = [step.sizes for step in plan.steps if step.kinds.startswith("MatMul")]
+    assert len(products) >= 2
+    assert not any("* 5x" in sizes for sizes in products), products

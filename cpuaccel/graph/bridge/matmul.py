@@ -37,7 +37,7 @@ def _linear(translation: Translation, node: Node) -> None:
 
 
 def _product(translation: Translation, node: Node, src: Any, weight: Any, addend: Any) -> None:
-    b, transpose_b = untransposed(weight)
+    b, transpose_b = untransposed(_repeated(weight) or weight)
     flat = None if _is_matrix(translation, addend) else rows(translation, node, src)
     if flat is not None:
         (a, result), transpose_a = flat, False
@@ -70,6 +70,27 @@ def _multiply(
     like = value_of(translation.tensor(nodes[-1]))
     product = translation.op("MatMul", inputs[:2], like=like, **attributes)
     translation.op("Add", [product, inputs[2]], nodes[-1], auto_broadcast="numpy")
+
+
+def _repeated(weight: Node) -> Node | None:
+    """Return the matrix that `weight` is a batch of, if it is that.
+
+    torch repeats the weight of a linear layer so where it cannot flatten what that multiplies.
+    """
+    while weight.target in VIEWS and _is_as_large(weight, weight.args[0]):
+        source: Any = weight.args[0]
+        weight = source
+    if weight.target is not _aten.expand.default:
+        return None
+    matrix: Any = weight.args[0]
+    return matrix if matrix.meta["val"].dim() == 2 else None
+
+
+def _is_as_large(node: Node, other: Any) -> bool:
+    sizes, others = node.meta["val"].shape, other.meta["val"].shape
+    return len(sizes) == len(others) and all(
+        statically_known_true(a == b) for a, b in zip(sizes, others, strict=True)
+    )
 
 
 def _is_matrix(translation: Translation, addend: Any) -> bool:
