@@ -18,8 +18,7 @@ struct Way {
   kernels::ReadAhead ahead;
 };
 
-// What memory that is read once is asked for. Nothing: the very line that is read.
-constexpr Way kWays[] = {{"nothing", {0, kernels::kReadAheadOfLines.mask}},
+constexpr Way kWays[] = {{"nothing", kernels::kReadAheadOfNothing},
                          {"lines", kernels::kReadAheadOfLines},
                          {"pages", kernels::kReadAheadOfPages}};
 

@@ -10,15 +10,11 @@
 #include "base/isa.h"
 #include "base/plugin.h"
 #include "bind/include/cpuaccel.h"
-#include "bind/max_isa.h"
+#include "bind/settings.h"
 #include "memory/machine.h"
 #include "ops/kept_weights.h"
 #include "ops/tensor_cache.h"
 #include "quant/switch.h"
-
-#ifdef CPUACCEL_HAS_ONEDNN
-#include "dnnl/ranks.h"
-#endif
 
 namespace cpuaccel {
 namespace {
@@ -59,12 +55,6 @@ void cap_isa() {
   }
 }
 
-void choose_by_tables_alone() {
-#ifdef CPUACCEL_HAS_ONEDNN
-  dnnl_layer::set_timing(false);
-#endif
-}
-
 }  // namespace
 
 void enable() {
@@ -77,9 +67,7 @@ void enable() {
   }
 #endif
   cap_isa();
-  if (is_on("CPUACCEL_DETERMINISTIC", false)) {
-    choose_by_tables_alone();
-  }
+  set_deterministic(is_on("CPUACCEL_DETERMINISTIC", false));
   set_cache_capacities();
   quant::switch_on();
 }

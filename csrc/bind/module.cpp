@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/plugin.h"
 #include "base/team.h"
-#include "bind/max_isa.h"
 #include "bind/same_objects.h"
+#include "bind/settings.h"
 #include "bind/step_times.h"
 #include "memory/allocator.h"
 #include "memory/machine.h"
@@ -131,12 +131,6 @@ void set_primitive_cache_capacity(int64_t capacity) {
   check_capacity("primitive_cache_capacity", capacity);
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().set_capacity(capacity);
-#endif
-}
-
-void set_deterministic([[maybe_unused]] bool on) {
-#ifdef CPUACCEL_HAS_ONEDNN
-  dnnl_layer::set_timing(!on);
 #endif
 }
 

@@ -94,4 +94,13 @@ void add_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
   building.add(std::move(step));
 }
 
+Id lying_as(Building& building, Id id, const TensorDesc& desc) {
+  if (same_places(building.desc(id), desc)) {
+    return id;
+  }
+  const Id copy = building.new_value(building.type(id));
+  add_copy(building, id, copy, desc);
+  return copy;
+}
+
 }  // namespace cpuaccel::graph

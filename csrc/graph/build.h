@@ -44,4 +44,7 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc);
 // sizes.
 void add_copy(Building& building, Id from, Id to, const TensorDesc& desc);
 
+// The value itself if its numbers lie in the places of `desc`, else a copy that lies so.
+Id lying_as(Building& building, Id id, const TensorDesc& desc);
+
 }  // namespace cpuaccel::graph

@@ -57,14 +57,10 @@ bool add_gate(Building& building, const Layer& layer, Id gates) {
   if (!add_layer(building, gate)) {
     return false;
   }
-  Id image = *found;
-  const auto desc = dense(building.desc(image).sizes, Order::channels_last);
+  const auto desc = dense(building.desc(*found).sizes, Order::channels_last);
+  const Id image = lying_as(building, *found, desc);
   std::optional<Id> over;
-  if (!same_places(building.desc(image), desc)) {
-    const Id copy = building.new_value(building.type(image));
-    add_copy(building, image, copy, desc);
-    image = copy;
-  } else if (building.may_be_over(layer.dst, image)) {
+  if (image == *found && building.may_be_over(layer.dst, image)) {
     over = image;
   }
   const bool bf16 = building.type(image) == DataType::bf16;

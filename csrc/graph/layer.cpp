@@ -60,6 +60,10 @@ const Row* find(const std::array<Row, n>& table, Matches matches) {
   return found == table.end() ? nullptr : &*found;
 }
 
+const BinaryRow* binary_row(const Operation& operation) {
+  return find(kBinary, [&](const BinaryRow& each) { return each.kind == operation.kind; });
+}
+
 float number(const Operation& operation, std::string_view name, float otherwise) {
   return attribute(operation.attributes, name, otherwise);
 }
@@ -80,8 +84,7 @@ std::optional<PostOp> post_op(const Operation& operation, Id x) {
     return PostOp{row->algorithm, number(operation, row->alpha, row->alpha_otherwise),
                   number(operation, row->beta, row->beta_otherwise)};
   }
-  const auto* row =
-      find(kBinary, [&](const BinaryRow& each) { return each.kind == operation.kind; });
+  const auto* row = binary_row(operation);
   if (row == nullptr || operation.inputs[0] == operation.inputs[1] ||
       (operation.inputs[0] != x && !row->commutes)) {
     return std::nullopt;
@@ -90,6 +93,8 @@ std::optional<PostOp> post_op(const Operation& operation, Id x) {
 }
 
 }  // namespace
+
+bool is_binary(const Operation& operation) { return binary_row(operation) != nullptr; }
 
 std::optional<Layer> as_layer(const Partition& partition) {
   const auto& operations = partition.operations;

@@ -24,6 +24,9 @@ struct Layer {
   std::vector<PostOp> post_ops;
 };
 
+// Whether it combines two values number by number.
+bool is_binary(const Operation& operation);
+
 // `partition` as a layer; nothing if it is something else, or has what no primitive can do.
 std::optional<Layer> as_layer(const Partition& partition);
 

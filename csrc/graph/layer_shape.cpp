@@ -56,11 +56,7 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
   const auto& op = *layer.operation;
   Shaped shaped;
   shaped.src = dense(building.desc(src).sizes, Order::channels_last);
-  if (!same_places(shaped.src, building.desc(src))) {
-    const Id copy = building.new_value(building.type(src));
-    add_copy(building, src, copy, shaped.src);
-    src = copy;
-  }
+  src = lying_as(building, src, shaped.src);
   auto& [strides, begin, end, holes] = shaped.window;
   strides = attribute(op.attributes, "strides", Sizes{});
   begin = attribute(op.attributes, "pads_begin", Sizes{});
@@ -146,9 +142,7 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
   if (shares_matrix && !attribute(op.attributes, "transpose_a", false) &&
       !flattened(shaped.src, 1) && each_operand(is_whole_or_row)) {
     shaped.src = dense(shaped.src.sizes, Order::contiguous);
-    const Id copy = building.new_value(building.type(src_id));
-    add_copy(building, src_id, copy, shaped.src);
-    src_id = copy;
+    src_id = lying_as(building, src_id, shaped.src);
   }
   const bool one_matrix =
       shares_matrix && flattened(shaped.src, 1).has_value() && each_operand(is_whole_or_row);

@@ -1,8 +1,6 @@
 #include "graph/partition_step.h"
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -10,6 +8,7 @@
 
 #include "base/idle.h"
 #include "graph/engine.h"
+#include "graph/layer.h"
 #include "graph/names.h"
 #include "graph/partitions.h"
 
@@ -58,45 +57,26 @@ class PartitionStep : public Step {
   mutable Idle<Tensors> idle_;
 };
 
-bool is_binary(const Operation& operation) {
-  using Kind = dnnl::graph::op::kind;
-  constexpr Kind kKinds[] = {Kind::Add,    Kind::Subtract, Kind::Multiply,
-                             Kind::Divide, Kind::Maximum,  Kind::Minimum};
-  return operation.kind && std::ranges::find(kKinds, *operation.kind) != std::end(kKinds);
-}
-
-// Whether numbers lie without gaps, in one of the orders that steps write.
-bool is_dense(const TensorDesc& desc) {
-  return same_places(desc, dense(desc.sizes, Order::contiguous)) ||
-         same_places(desc, dense(desc.sizes, Order::channels_last));
-}
-
-// Copies of operands, by what they are copies of: oneDNN reads two of different orders number by
-// number, at 0.1 GB/s, as a residual of images or words and of what comes back from attention.
-std::map<Id, Id> in_one_order(Building& building, const std::vector<Id>& operands) {
+// Has those of `operands` that do not repeat lie in one order. oneDNN reads two of different orders
+// number by number, at 0.1 GB/s, as a residual of images or words and of what comes back from
+// attention.
+void bring_in_one_order(Building& building, std::vector<Id>& operands) {
   const auto count = [&](Id id) { return count_of(building.desc(id).sizes); };
   const Sizes sizes = building.desc(*std::ranges::max_element(operands, {}, count)).sizes;
-  std::vector<Id> whole;  // those that do not repeat
-  std::ranges::copy_if(operands, std::back_inserter(whole),
-                       [&](Id id) { return building.desc(id).sizes == sizes; });
-  const auto lies_as = [&](const TensorDesc& desc) {
-    return [&](Id id) { return same_places(building.desc(id), desc); };
-  };
-  if (std::ranges::all_of(whole, lies_as(building.desc(whole[0])))) {
-    return {};
+  const auto is_whole = [&](Id id) { return building.desc(id).sizes == sizes; };
+  const auto first = std::ranges::find_if(operands, is_whole);
+  if (std::ranges::all_of(operands, [&](Id id) {
+        return !is_whole(id) || same_places(building.desc(id), building.desc(*first));
+      })) {
+    return;
   }
-  const auto found =
-      std::ranges::find_if(whole, [&](Id id) { return is_dense(building.desc(id)); });
-  const TensorDesc order =
-      found != whole.end() ? building.desc(*found) : dense(sizes, Order::contiguous);
-  std::map<Id, Id> copies;
-  for (const Id id : whole) {
-    if (!lies_as(order)(id) && !copies.contains(id)) {
-      const Id copy = copies.emplace(id, building.new_value(building.type(id))).first->second;
-      add_copy(building, id, copy, order);
-    }
+  const auto in_order = std::ranges::find_if(
+      operands, [&](Id id) { return is_whole(id) && order_of(building.desc(id)).has_value(); });
+  const TensorDesc desc =
+      in_order != operands.end() ? building.desc(*in_order) : dense(sizes, Order::contiguous);
+  for (Id& id : operands) {
+    id = is_whole(id) ? lying_as(building, id, desc) : id;
   }
-  return copies;
 }
 
 // A port, as the value that is read for it lies.
@@ -126,20 +106,17 @@ void add_partition(Building& building, const Program& program, const Partition& 
     }
   }
   const auto whole = as_one(program, partition);
+  const auto ports = whole.get_input_ports();
   std::vector<LogicalTensor> in, out;
   std::vector<Id> inputs;
-  for (const auto& port : whole.get_input_ports()) {
+  for (const auto& port : ports) {
     inputs.push_back(static_cast<Id>(port.get_id()));
   }
   if (!inputs.empty() && is_binary(partition.operations[0])) {
-    const auto copies = in_one_order(building, inputs);
-    for (Id& id : inputs) {
-      const auto copy = copies.find(id);
-      id = copy != copies.end() ? copy->second : id;
-    }
+    bring_in_one_order(building, inputs);
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    in.push_back(read(building, whole.get_input_ports()[i], inputs[i]));
+    in.push_back(read(building, ports[i], inputs[i]));
   }
   for (const auto& port : whole.get_output_ports()) {
     const auto& value = program.value(static_cast<Id>(port.get_id()));

@@ -42,16 +42,23 @@ bool same_places(const TensorDesc& a, const TensorDesc& b) {
   return true;
 }
 
+std::optional<Order> order_of(const TensorDesc& desc) {
+  for (const auto order : {Order::contiguous, Order::channels_last}) {
+    if (same_places(dense(desc.sizes, order), desc)) {
+      return order;
+    }
+  }
+  return std::nullopt;
+}
+
 TensorDesc with_usual_ones(const TensorDesc& desc) {
   for (const auto order : {Order::contiguous, Order::channels_last}) {
     if (auto usual = dense(desc.sizes, order); usual == desc) {
       return desc;
     }
   }
-  for (const auto order : {Order::contiguous, Order::channels_last}) {
-    if (auto usual = dense(desc.sizes, order); same_places(usual, desc)) {
-      return usual;
-    }
+  if (const auto order = order_of(desc)) {
+    return dense(desc.sizes, *order);
   }
   auto result = desc;
   for (size_t dim = 0; dim < desc.sizes.size(); ++dim) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/program.h"
@@ -20,6 +21,10 @@ TensorDesc dense(Sizes sizes, Order order);
 // Whether the numbers of tensors of these sizes lie in the same places: strides of dimensions of
 // size 1 do not matter.
 bool same_places(const TensorDesc& a, const TensorDesc& b);
+
+// In which order of ours the numbers lie without gaps, contiguous where both are the same; nothing
+// if in neither.
+std::optional<Order> order_of(const TensorDesc& desc);
 
 // The same places, with strides of dimensions of size 1 that are those of a tensor without gaps:
 // oneDNN 3.2 takes numbers from wrong places where they are others.

@@ -15,6 +15,7 @@ from torch.utils.cpp_extension import CUDA_HOME
 
 import cpuaccel
 
+_CUDA_HEADER = Path(CUDA_HOME or "/usr/local/cuda") / "include" / "cuda_runtime.h"
 _EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "aoti_cpp"
 
 
@@ -33,9 +34,9 @@ pytestmark = [
         shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler here"
     ),
     pytest.mark.skipif(
-        torch.version.cuda is not None
-        and not Path(CUDA_HOME or "none", "include", "cuda_runtime.h").exists(),
-        reason="torch is built with CUDA: its CMake package asks for CUDA's toolkit, not here",
+        torch.version.cuda is not None and not _CUDA_HEADER.exists(),
+        reason=f"torch {torch.__version__} was built with CUDA: find_package(Torch) asks for its"
+        f" toolkit, and there is no {_CUDA_HEADER}",
     ),
     pytest.mark.skipif(not _has_library(), reason="built with CPUACCEL_CPP_LIBRARY=OFF"),
 ]

@@ -6,7 +6,9 @@ import operator
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.graph.translation import Refused, Translation
 
@@ -42,6 +44,13 @@ def static_sizes(translation: Translation, node: Any) -> list[int]:
     if any(not isinstance(size, int) for size in sizes):
         raise Refused("dynamic size")
     return sizes
+
+
+def same_sizes(a: Tensor, b: Tensor) -> bool:
+    """Say whether two tensors are known to have the same sizes."""
+    return a.dim() == b.dim() and all(
+        statically_known_true(size == other) for size, other in zip(a.shape, b.shape, strict=True)
+    )
 
 
 def floats(translation: Translation, *nodes: Any) -> torch.dtype:

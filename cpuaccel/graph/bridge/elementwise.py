@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.graph.bridge._arguments import bound, floats, only_user
+from cpuaccel.graph.bridge._arguments import bound, floats, only_user, same_sizes
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
@@ -89,10 +88,7 @@ _COMMUTE = ("Add", "Maximum", "Minimum", "Multiply")
 
 
 def _is_whole(translation: Translation, operand: Any, result: Node) -> bool:
-    sizes, whole = translation.tensor(operand).shape, translation.tensor(result).shape
-    return len(sizes) == len(whole) and all(
-        statically_known_true(a == b) for a, b in zip(sizes, whole, strict=True)
-    )
+    return same_sizes(translation.tensor(operand), translation.tensor(result))
 
 
 def _binary(kind: str) -> Any:

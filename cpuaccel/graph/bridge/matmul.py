@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.graph.bridge._arguments import bound, floats, only_user
+from cpuaccel.graph.bridge._arguments import bound, floats, only_user, same_sizes
 from cpuaccel.graph.bridge.shapes import VIEWS
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
@@ -77,20 +77,13 @@ def _repeated(weight: Node) -> Node | None:
 
     torch repeats the weight of a linear layer so where it cannot flatten what that multiplies.
     """
-    while weight.target in VIEWS and _is_as_large(weight, weight.args[0]):
-        source: Any = weight.args[0]
-        weight = source
-    if weight.target is not _aten.expand.default:
+    node: Any = weight
+    while node.target in VIEWS and same_sizes(node.args[0].meta["val"], node.meta["val"]):
+        node = node.args[0]
+    if node.target is not _aten.expand.default:
         return None
-    matrix: Any = weight.args[0]
+    matrix: Any = node.args[0]
     return matrix if matrix.meta["val"].dim() == 2 else None
-
-
-def _is_as_large(node: Node, other: Any) -> bool:
-    sizes, others = node.meta["val"].shape, other.meta["val"].shape
-    return len(sizes) == len(others) and all(
-        statically_known_true(a == b) for a, b in zip(sizes, others, strict=True)
-    )
 
 
 def _is_matrix(translation: Translation, addend: Any) -> bool:

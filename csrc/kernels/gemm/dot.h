@@ -14,19 +14,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// What is wanted later lies further on by whole columns, where these are short.
-template <typename E, int kColumns>
-CPUACCEL_INLINE ReadAhead ahead_of(const DotCall& call) {
-  constexpr int64_t kElement = sizeof(typename E::Element);
-  ReadAhead ahead = call.b_stride == call.k ? read_ahead() : kReadAheadOfLines;
-  const int64_t tile = kColumns * call.k * kElement;
-  const int64_t tiles = call.next.rows > 0 ? 0 : (ahead.bytes + tile - 1) / tile;
-  ahead.bytes = tiles * kColumns * call.b_stride * kElement;
-  return ahead;
-}
-
 template <typename V, typename E, int kRows, int kColumns>
-void dot_tile(const DotCall& call, int64_t row, int64_t column) {
+void dot_tile(const DotCall& call, int64_t row, int64_t column, const ReadAhead& ahead) {
   using Vector = typename V::Vector;
   constexpr int kSums = V::DotTiles::template kSums<kRows>;
   Vector sums[kSums][kRows][kColumns];
@@ -48,7 +37,6 @@ void dot_tile(const DotCall& call, int64_t row, int64_t column) {
     b[j] = static_cast<const typename E::Element*>(call.b) + (column + j) * call.b_stride;
   }
   constexpr bool kAsksAhead = V::DotTiles::kInTurn > 0;
-  const ReadAhead ahead = kAsksAhead ? ahead_of<E, kColumns>(call) : kReadAheadOfLines;
   int64_t k = 0;
   for (; k + kSums * V::kLanes <= call.k; k += kSums * V::kLanes) {
     CPUACCEL_UNROLL
@@ -119,12 +107,13 @@ void dot_tile(const DotCall& call, int64_t row, int64_t column) {
 }
 
 template <typename V, typename E, int kRows, int kColumns>
-CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column) {
+CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column,
+                              const ReadAhead& ahead) {
   if constexpr (kColumns > 0) {
     if (call.n - column == kColumns) {
-      dot_tile<V, E, kRows, kColumns>(call, row, column);
+      dot_tile<V, E, kRows, kColumns>(call, row, column, ahead);
     } else {
-      dot_tail<V, E, kRows, kColumns - 1>(call, row, column);
+      dot_tail<V, E, kRows, kColumns - 1>(call, row, column, ahead);
     }
   }
 }
@@ -181,8 +170,7 @@ void dot_in_turn(const DotCall& call, int64_t row) {
   constexpr int kTogether = 4;
   const float* a = call.a + row * call.a_stride;
   const auto* b = static_cast<const typename E::Element*>(call.b);
-  const ReadAhead ahead =
-      call.b_stride == call.k ? read_ahead() : ReadAhead{0, kReadAheadOfLines.mask};
+  const ReadAhead ahead = call.b_stride == call.k ? read_ahead() : kReadAheadOfNothing;
   float* c = call.c + row * call.c_row;
   for (int64_t column = 0; column < call.n; column += kTogether) {
     typename V::Vector sums[kTogether];
@@ -213,12 +201,19 @@ void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
     }
   }
   constexpr int kColumns = V::DotTiles::template kColumns<kRows>;
+  ReadAhead ahead = kReadAheadOfNothing;
+  if constexpr (V::DotTiles::kInTurn > 0) {
+    if (call.next.rows == 0) {
+      constexpr int64_t kElement = sizeof(typename E::Element);
+      ahead = read_ahead_of_rows(call.k * kElement, call.b_stride * kElement, kColumns);
+    }
+  }
   int64_t column = 0;
   for (; column + kColumns <= call.n; column += kColumns) {
     prefetch();
-    dot_tile<V, E, kRows, kColumns>(call, row, column);
+    dot_tile<V, E, kRows, kColumns>(call, row, column, ahead);
   }
-  dot_tail<V, E, kRows, kColumns - 1>(call, row, column);
+  dot_tail<V, E, kRows, kColumns - 1>(call, row, column, ahead);
 }
 
 template <typename V, typename E>

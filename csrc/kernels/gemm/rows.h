@@ -16,18 +16,14 @@ namespace {
 template <int kRows>
 constexpr int kRowsDepth = kRows == 1 ? 8 : 12 / kRows;
 
-// In rows to come: of short rows several at once.
-template <typename E, int kDepth>
-CPUACCEL_INLINE ReadAhead rows_ahead(const RowsCall& call) {
+template <typename E>
+CPUACCEL_INLINE ReadAhead rows_ahead(const RowsCall& call, int64_t together) {
   constexpr int64_t kElement = sizeof(typename E::Element);
-  ReadAhead ahead = call.b_stride == call.n ? read_ahead() : kReadAheadOfLines;
-  const int64_t rows = (ahead.bytes / kElement / kDepth / call.n + 1) * kDepth;
-  ahead.bytes = rows * call.b_stride * kElement;
-  return ahead;
+  return read_ahead_of_rows(call.n * kElement, call.b_stride * kElement, together);
 }
 
 template <typename V, typename E, int kRows, int kDepth>
-void add_rows(const RowsCall& call, int64_t k) {
+void add_rows(const RowsCall& call, int64_t k, const ReadAhead& ahead) {
   using Vector = typename V::Vector;
   Vector a[kRows][kDepth];
   const typename E::Element* b[kDepth];
@@ -39,7 +35,6 @@ void add_rows(const RowsCall& call, int64_t k) {
       a[i][l] = V::set1(call.alpha * call.a[i * call.a_stride + k + l]);
     }
   }
-  const ReadAhead ahead = rows_ahead<E, kDepth>(call);
   int64_t n = 0;
   for (; n + V::kLanes <= call.n; n += V::kLanes) {
     Vector values[kDepth];
@@ -77,12 +72,16 @@ void add_rows(const RowsCall& call, int64_t k) {
 template <typename V, typename E, int kRows>
 void rows_of(const RowsCall& call) {
   constexpr int kDepth = kRowsDepth<kRows>;
+  ReadAhead ahead = kReadAheadOfNothing;
+  if constexpr (V::DotTiles::kInTurn > 0) {
+    ahead = rows_ahead<E>(call, kDepth);
+  }
   int64_t k = 0;
   for (; k + kDepth <= call.k; k += kDepth) {
-    add_rows<V, E, kRows, kDepth>(call, k);
+    add_rows<V, E, kRows, kDepth>(call, k, ahead);
   }
   for (; k < call.k; ++k) {
-    add_rows<V, E, kRows, 1>(call, k);
+    add_rows<V, E, kRows, 1>(call, k, ahead);
   }
 }
 
@@ -93,7 +92,7 @@ void narrow_rows(const RowsCall& call) {
   using Vector = typename V::Vector;
   constexpr int kSets = kVectors <= 4 ? 2 : 1;  // enough sums to hide the latency
   constexpr int kLast = kVectors - 1;
-  const ReadAhead ahead = rows_ahead<E, 1>(call);
+  const ReadAhead ahead = rows_ahead<E>(call, 1);
   const auto mask = V::mask(call.n - kLast * V::kLanes);
   const int64_t in_last = call.n - kLast * V::kLanes;
   Vector sums[kSets][kVectors];

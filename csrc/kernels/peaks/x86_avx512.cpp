@@ -65,8 +65,9 @@ int64_t peak_fp32_x86_avx512(int64_t iterations) {
 
 void peak_read_x86_avx512(const std::byte* src, std::byte* /*dst*/, int64_t bytes) {
   const ReadAhead ahead = read_ahead();
+  const bool asks = ahead.mask == kReadAheadOfPages.mask;  // for lines, loads do themselves
   for (int64_t i = 0; i < bytes; i += 512) {
-    if (ahead.is_of_pages()) {
+    if (asks) {
       ahead.ask(src + i);
     }
 #pragma GCC unroll 8

@@ -63,7 +63,7 @@ void add_concat(Building& building, const Program&, const Operation& operation) 
   const auto axis = static_cast<size_t>(attribute(attributes, "axis", int64_t{0}));
   const auto entries = attribute(attributes, "tables", List());
   const auto table_of = attribute(attributes, "table_of", List());
-  const auto order = order_of(building.desc(operation.inputs[0]));
+  const auto order = order_to_have(building.desc(operation.inputs[0]));
   std::vector<Id> inputs;
   std::vector<graph::Sizes> parts;
   for (const Id id : operation.inputs) {

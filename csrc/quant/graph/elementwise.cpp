@@ -127,7 +127,7 @@ void add_binary(Building& building, const Program&, const Operation& operation) 
   if (sizes_a == sizes_b) {
     const Id left = without_gaps(building, operation.inputs[0]);
     const auto desc = building.desc(left);
-    const Id right = in_order(building, operation.inputs[1], order_of(desc));
+    const Id right = in_order(building, operation.inputs[1], order_to_have(desc));
     const int64_t count = count_of(sizes_a);
     add_function(building, {left, right}, operation.outputs[0], desc,
                  [=](Pointers in, Pointers out) {

@@ -22,10 +22,8 @@ ValueQuantizer value_quantizer(const graph::Operation& operation, const std::str
   return {scale, static_cast<int32_t>(zero_point)};
 }
 
-Order order_of(const graph::TensorDesc& desc) {
-  const bool contiguous = graph::same_places(desc, graph::dense(desc.sizes, Order::contiguous));
-  const bool last = graph::same_places(desc, graph::dense(desc.sizes, Order::channels_last));
-  return last && !contiguous ? Order::channels_last : Order::contiguous;
+Order order_to_have(const graph::TensorDesc& desc) {
+  return graph::order_of(desc).value_or(Order::contiguous);
 }
 
 namespace {
@@ -66,7 +64,7 @@ Id in_order(Building& building, Id id, Order order) {
 }
 
 Id without_gaps(Building& building, Id id) {
-  return in_order(building, id, order_of(building.desc(id)));
+  return in_order(building, id, order_to_have(building.desc(id)));
 }
 
 }  // namespace cpuaccel::quant

@@ -28,8 +28,8 @@ inline uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }
 
 using graph::count_of;
 
-// In which order a tensor without gaps lies; contiguous of all others.
-graph::Order order_of(const graph::TensorDesc& desc);
+// The order that a tensor without gaps has; contiguous for all others.
+graph::Order order_to_have(const graph::TensorDesc& desc);
 
 // The value itself if it lies in this order without gaps, else a copy that does.
 graph::Id in_order(graph::Building& building, graph::Id id, graph::Order order);

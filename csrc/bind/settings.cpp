@@ -1,4 +1,4 @@
-#include "bind/max_isa.h"
+#include "bind/settings.h"
 
 #include <optional>
 #include <stdexcept>
@@ -7,6 +7,7 @@
 
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/api.h"
+#include "dnnl/ranks.h"
 #endif
 
 namespace cpuaccel {
@@ -26,6 +27,12 @@ void set_max_isa_by_name(const std::string& name) {
                    : *isa == Isa::avx512   ? dnnl::cpu_isa::avx512_core
                                            : dnnl::cpu_isa::isa_default;
   static_cast<void>(dnnl_set_max_cpu_isa(static_cast<dnnl_cpu_isa_t>(cap)));
+#endif
+}
+
+void set_deterministic([[maybe_unused]] bool on) {
+#ifdef CPUACCEL_HAS_ONEDNN
+  dnnl_layer::set_timing(!on);
 #endif
 }
 
