@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import cpuaccel
+from graph import _bf16
 from graph._compiled import Lambda, needs_onednn
 
 pytestmark = needs_onednn
@@ -32,6 +33,10 @@ class Embedded(nn.Module):
         part = x + self.positions
         result = self.layer(self.norm(part + self.kinds))
         return result + part if self.keeps_part else result
+
+
+def test_in_a_process_of_its_own() -> None:
+    _bf16.in_a_process_of_its_own(__file__)
 
 
 def _kernels(model: nn.Module, x: Tensor) -> dict[str, str]:
@@ -64,6 +69,7 @@ def test_the_step(dtype: torch.dtype) -> None:
 
 
 @TYPES
+@pytest.mark.usefixtures("bf16_if_asked")
 @pytest.mark.parametrize("sizes", [(3, 7, WIDTH), (2, 5, 6, 8)])
 def test_operands_of_different_orders(dtype: torch.dtype, sizes: tuple[int, ...]) -> None:
     """As a residual beside what comes back from attention: copied into one order before."""
