@@ -37,10 +37,11 @@ inline std::string in_microseconds(double seconds) {
 }
 
 // Sets the seconds of the trials of `candidates`, `trial_of` each; run(candidate) says what one run
-// took. Those that are not the same are not run, and stay at infinity. About `budget` seconds.
+// took. Those that are not the same are not run, and stay at infinity. About `budget` seconds, but
+// two rounds at least: the second one says how much of the first was noise.
 template <typename Candidates, typename TrialOf, typename Run>
 void race(Candidates& candidates, const TrialOf& trial_of, double budget, const Run& run) {
-  constexpr int kRounds = 5;
+  constexpr int kRounds = 5, kLeastRounds = 2;
   // What took so much longer than the fastest one in the first round is not run again, but for the
   // first one, which others have to beat.
   constexpr double kHopeless = 1.3, kNever = std::numeric_limits<double>::infinity();
@@ -48,7 +49,7 @@ void race(Candidates& candidates, const TrialOf& trial_of, double budget, const 
     std::invoke(trial_of, candidate).seconds = kNever;
   }
   double fastest = kNever, spent = 0;
-  for (int round = 0; round < kRounds && spent < budget; ++round) {
+  for (int round = 0; round < kRounds && (round < kLeastRounds || spent < budget); ++round) {
     for (auto& candidate : candidates) {
       auto& trial = std::invoke(trial_of, candidate);
       const bool is_first = &candidate == &candidates.front();
@@ -66,7 +67,7 @@ void race(Candidates& candidates, const TrialOf& trial_of, double budget, const 
 // The trial to take, of at least one: another one has to win by more than noise.
 template <typename Trials>
 auto& winner_of(Trials& trials) {
-  constexpr double kClearly = 0.95;
+  constexpr double kClearly = 0.97;
   auto* best = &trials.front();
   for (auto& trial : trials) {
     if (trial.is_same && trial.seconds < kClearly * trials.front().seconds &&

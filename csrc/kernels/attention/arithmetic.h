@@ -46,6 +46,9 @@ class AttentionArithmetic {
     return {to, stride};
   }
 
+  // Whether rows of a left operand are bf16 as they come, with a zero behind an odd number of them.
+  bool takes_rows_of_bf16() const { return pairs_ != nullptr && pairs_->together == 1; }
+
   void right(const AttentionBlock& block, float* panels) const {
     const auto function = pairs_ != nullptr ? pairs_->panels : kernels_.panels;
     function(load_call(block, panels, 0), tile_kernels().nr);

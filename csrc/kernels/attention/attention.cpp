@@ -32,6 +32,7 @@ class Queries {
           const AttentionArithmetic& arithmetic, int64_t most)
       : call_(call),
         arithmetic_(arithmetic),
+        rounds_(kernels.softmax_bf16 != nullptr && arithmetic.takes_rows_of_bf16()),
         tile_(std::min(most, tile_queries(arithmetic.mr()))),
         keys_(even_part(call.S, kKeys, 1)),
         score_stride_(round_up(keys_, 16) + 16),
@@ -66,7 +67,8 @@ class Queries {
         const Tile tile{i, std::min(tile_, rows - i), s0, keys};
         score({query.data + i * query.stride, query.stride}, tile);
         for (int64_t row = 0; row < tile.rows; ++row) {
-          rows_.softmax(i + row, {n_, h_, l0_ + i + row}, scores_ + row * score_stride_, s0, keys);
+          rows_.softmax(i + row, {n_, h_, l0_ + i + row}, scores_ + row * score_stride_, s0, keys,
+                        rounds_ ? weights(row, keys) : nullptr);
         }
         add_values(tile);
       }
@@ -101,15 +103,23 @@ class Queries {
         {query, key_, tile.rows, tile.keys, call_.E, scores_, score_stride_, call_.scale, false});
   }
 
+  // A row of them as the left operand has it, where the softmax writes that.
+  uint16_t* weights(int64_t row, int64_t keys) const {
+    return reinterpret_cast<uint16_t*>(weights_ + row * arithmetic_.left_stride(keys));
+  }
+
   void add_values(const Tile& tile) const {
-    const auto weights = arithmetic_.left(
-        {scores_, GemmType::f32, score_stride_, 1, tile.rows, tile.keys}, weights_);
+    const auto weights =
+        rounds_ ? AttentionArithmetic::Left{weights_, arithmetic_.left_stride(tile.keys)}
+                : arithmetic_.left({scores_, GemmType::f32, score_stride_, 1, tile.rows, tile.keys},
+                                   weights_);
     arithmetic_.multiply({weights, value_, tile.rows, call_.E, tile.keys, rows_.dst(tile.first),
                           rows_.stride(), 1.0f, tile.s0 != 0});
   }
 
   const AttentionCall& call_;
   const AttentionArithmetic& arithmetic_;
+  const bool rounds_;  // the softmax rounds weights
   const int64_t tile_, keys_, score_stride_;
   ScratchPieces scratch_;
   float* const scores_;
@@ -120,7 +130,10 @@ class Queries {
 
 }  // namespace
 
-std::span<const KernelRow<AttentionFunction>> attention_kernels() { return kRows; }
+std::span<const KernelRow<AttentionFunction>> attention_kernels() {
+  const std::span<const KernelRow<AttentionFunction>> rows = kRows;
+  return has_bf16_arithmetic() ? rows : rows.subspan(kAttentionBf16Rows);
+}
 
 void attention(const AttentionCall& call) {
   attention(call, first_usable(attention_kernels()).function);

@@ -21,6 +21,7 @@
 // Bound: 2 * L * S * E multiply-adds and L * S exponentials a head.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -73,25 +74,32 @@ struct SoftmaxResult {
 struct AttentionKernels {
   // scores[i] = exp(scores[i] + mask[i] - max), 0 where that is below exp(-87).
   SoftmaxResult (*softmax)(const SoftmaxRow& row);
+  // The same, but for where the weights are written: weights[i], rounded to bf16. Null: none.
+  SoftmaxResult (*softmax_bf16)(const SoftmaxRow& row, uint16_t* weights);
   // row[i] *= factor
   void (*scale)(float* row, int64_t count, float factor);
 };
 using AttentionFunction = const AttentionKernels&();
 
 #if defined(__x86_64__)
-#define CPUACCEL_ATTENTION_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#define CPUACCEL_ATTENTION_KERNELS(row)                                                       \
+  row(x86_avx512bf16, Isa::avx512_vnni) row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) \
+      row(ref, Isa::ref)
+inline constexpr size_t kAttentionBf16Rows = 1;  // the first, of has_bf16_arithmetic() alone
 #elif defined(__aarch64__)
 #define CPUACCEL_ATTENTION_KERNELS(row) \
   row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
+inline constexpr size_t kAttentionBf16Rows = 0;
 #else
 #define CPUACCEL_ATTENTION_KERNELS(row) row(ref, Isa::ref)
+inline constexpr size_t kAttentionBf16Rows = 0;
 #endif
 
 #define CPUACCEL_DECLARE(name, isa) AttentionFunction attention_##name;
 CPUACCEL_ATTENTION_KERNELS(CPUACCEL_DECLARE)
 #undef CPUACCEL_DECLARE
 
+// Those that the CPU has the instructions for: BF16's are not on the ladder of ISAs.
 std::span<const KernelRow<AttentionFunction>> attention_kernels();
 
 // With the best usable row and gemm's, on all of torch's threads.

@@ -18,6 +18,9 @@ template <typename V>
 struct AllLanes {
   CPUACCEL_INLINE static typename V::Vector load(const float* src) { return V::load(src); }
   CPUACCEL_INLINE static void store(float* dst, typename V::Vector v) { V::store(dst, v); }
+  CPUACCEL_INLINE static void store_bf16(uint16_t* dst, typename V::Vector v) {
+    V::store_bf16(dst, v);
+  }
   CPUACCEL_INLINE static typename V::Vector select(typename V::Vector a, typename V::Vector) {
     return a;
   }
@@ -28,6 +31,9 @@ struct SomeLanes {
   typename V::Mask mask;
   CPUACCEL_INLINE typename V::Vector load(const float* src) const { return V::load(src, mask); }
   CPUACCEL_INLINE void store(float* dst, typename V::Vector v) const { V::store(dst, v, mask); }
+  CPUACCEL_INLINE void store_bf16(uint16_t* dst, typename V::Vector v) const {
+    V::store_bf16(dst, v, mask);
+  }
   CPUACCEL_INLINE typename V::Vector select(typename V::Vector a, typename V::Vector b) const {
     return V::select(mask, a, b);
   }
@@ -62,18 +68,35 @@ CPUACCEL_INLINE float masked_max(const SoftmaxRow& row) {
   return largest > row.max ? largest : row.max;
 }
 
-template <typename V>
-SoftmaxResult softmax_row(const SoftmaxRow& row) {
+// Calls write(first element, its lanes, its weights) for each vector, with weight(max - score).
+template <typename V, typename Weight, typename Write>
+CPUACCEL_INLINE SoftmaxResult softmax_to(const SoftmaxRow& row, const Weight& weight,
+                                         const Write& write) {
   const float max = masked_max<V>(row);
   // Where all is masked, minus infinity less itself would be NaN.
   const auto from = V::set1(max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
   auto sum = V::set1(0.0f);
   for_each_vector<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
-    const auto weight = weight_below<V>(V::subtract(from, lanes.load(row.scores + i)));
-    lanes.store(row.scores + i, weight);
-    sum = V::add(sum, lanes.select(weight, V::set1(0.0f)));
+    const auto weights = weight(V::subtract(from, lanes.load(row.scores + i)));
+    write(i, lanes, weights);
+    sum = V::add(sum, lanes.select(weights, V::set1(0.0f)));
   });
   return {max, sum_of_lanes<V>(sum)};
+}
+
+template <typename V>
+SoftmaxResult softmax_row(const SoftmaxRow& row) {
+  return softmax_to<V>(row, weight_below<V>,
+                       [&](int64_t i, auto lanes, auto weights) __attribute__((always_inline)) {
+                         lanes.store(row.scores + i, weights);
+                       });
+}
+
+template <typename V>
+SoftmaxResult softmax_row_bf16(const SoftmaxRow& row, uint16_t* dst) {
+  return softmax_to<V>(row, weight_below_bf16<V>,
+                       [&](int64_t i, auto lanes, auto weights)
+                           __attribute__((always_inline)) { lanes.store_bf16(dst + i, weights); });
 }
 
 template <typename V>
@@ -84,7 +107,16 @@ void scale_row(float* row, int64_t count, float factor) {
 }
 
 template <typename V>
-inline constexpr AttentionKernels kAttentionKernels{softmax_row<V>, scale_row<V>};
+constexpr AttentionKernels attention_kernels_of() {
+  if constexpr (requires(uint16_t* to, typename V::Vector v) { V::store_bf16(to, v); }) {
+    return {softmax_row<V>, softmax_row_bf16<V>, scale_row<V>};
+  } else {
+    return {softmax_row<V>, nullptr, scale_row<V>};
+  }
+}
+
+template <typename V>
+inline constexpr AttentionKernels kAttentionKernels = attention_kernels_of<V>();
 
 }  // namespace
 }  // namespace cpuaccel::kernels

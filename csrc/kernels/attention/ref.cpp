@@ -32,7 +32,7 @@ void scale(float* row, int64_t count, float factor) {
 }  // namespace
 
 const AttentionKernels& attention_ref() {
-  static constexpr AttentionKernels kernels{softmax, scale};
+  static constexpr AttentionKernels kernels{softmax, nullptr, scale};
   return kernels;
 }
 

@@ -57,15 +57,23 @@ class AttentionRows {
   }
 
   // Of a row's scores with keys s0 and on, their weights; what is summed so far is scaled to them.
-  void softmax(int64_t row, const AttentionQuery& query, float* scores, int64_t s0,
-               int64_t keys) const {
+  // If there is `rounded`, weights are bf16 and written there, and zero behind an odd number of
+  // them.
+  void softmax(int64_t row, const AttentionQuery& query, float* scores, int64_t s0, int64_t keys,
+               uint16_t* rounded = nullptr) const {
     const int64_t seen = call_.causal ? std::clamp<int64_t>(query.l + 1 - s0, 0, keys) : keys;
-    std::fill(scores + seen, scores + keys, 0.0f);
+    if (rounded != nullptr) {
+      std::fill(rounded + seen, rounded + round_up(keys, 2), uint16_t{0});
+    } else {
+      std::fill(scores + seen, scores + keys, 0.0f);
+    }
     if (seen == 0) {
       return;
     }
     const float before = max_[row];
-    const auto [max, sum] = kernels_.softmax({scores, seen, mask(query, s0, seen), before});
+    const SoftmaxRow of{scores, seen, mask(query, s0, seen), before};
+    const auto [max, sum] =
+        rounded != nullptr ? kernels_.softmax_bf16(of, rounded) : kernels_.softmax(of);
     max_[row] = max;
     if (s0 == 0) {
       sum_[row] = sum;

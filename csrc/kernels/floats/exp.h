@@ -26,15 +26,22 @@ CPUACCEL_INLINE typename V::Vector exp_negative(typename V::Vector x) {
   return V::scale(sum, n);
 }
 
+inline constexpr float kMostBelow = 87.0f;
+
 // exp(-x) of x that is at least 0: 0 beyond 87, so that no result is a denormal number. NaN stays.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector weight_below(typename V::Vector x) {
-  constexpr float kMost = 87.0f;
-  if constexpr (requires { V::power_up_to(x, x, kMost); }) {
-    return V::power_up_to(V::multiply(x, V::set1(-1.44269504f)), x, kMost);
+  if constexpr (requires { V::power_up_to(x, x, kMostBelow); }) {
+    return V::power_up_to(V::multiply(x, V::set1(-1.44269504f)), x, kMostBelow);
   } else {
-    return V::zero_above(exp_negative<V>(x), x, V::set1(kMost));
+    return V::zero_above(exp_negative<V>(x), x, V::set1(kMostBelow));
   }
+}
+
+// The same, within 2^-13, of what is rounded to bf16.
+template <typename V>
+CPUACCEL_INLINE typename V::Vector weight_below_bf16(typename V::Vector x) {
+  return V::power_up_to_bf16(V::multiply(x, V::set1(-1.44269504f)), x, kMostBelow);
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+#include "kernels/attention/impl.h"
+#include "kernels/floats/exp_avx512.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct RoundedFloats16 : ExpFloats16 {
+  CPUACCEL_INLINE static void store_bf16(uint16_t* dst, Vector v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), rounded(v));
+  }
+  CPUACCEL_INLINE static void store_bf16(uint16_t* dst, Vector v, Mask mask) {
+    _mm256_mask_storeu_epi16(dst, mask, rounded(v));
+  }
+
+ private:
+  CPUACCEL_INLINE static __m256i rounded(Vector v) {
+    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
+  }
+};
+
+}  // namespace
+
+const AttentionKernels& attention_x86_avx512bf16() { return kAttentionKernels<RoundedFloats16>; }
+
+}  // namespace cpuaccel::kernels
