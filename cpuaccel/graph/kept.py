@@ -10,9 +10,13 @@ import torch
 from torch._inductor.decomposition import select_decomp_table
 
 from cpuaccel._ops import resize
+from cpuaccel.graph import linears
 from cpuaccel.graph.bridge import TAKEN_APART, TRANSLATIONS
 
 Decompositions = dict[Any, Callable[..., Any]]
+
+_OURS: Decompositions = {**TAKEN_APART, **linears.TAKEN_APART}
+"""What Inductor has no decompositions of, or others."""
 
 
 class _Table(dict[Any, Callable[..., Any]]):
@@ -27,15 +31,14 @@ class _Table(dict[Any, Callable[..., Any]]):
 
 def everything() -> Decompositions:
     """Return all of Inductor's decompositions, and those of what is ours."""
-    ours: Decompositions = {torch.ops.cpuaccel.resize.default: resize.by_torch, **TAKEN_APART}
-    return {**select_decomp_table(), **ours}
+    return {**select_decomp_table(), torch.ops.cpuaccel.resize.default: resize.by_torch, **_OURS}
 
 
 @cache
 def of_kept() -> Decompositions:
     """Return the decompositions of the ops that are kept."""
     table = everything()
-    return {**{op: table[op] for op in TRANSLATIONS if op in table}, **TAKEN_APART}
+    return {**{op: table[op] for op in TRANSLATIONS if op in table}, **_OURS}
 
 
 @cache

@@ -14,7 +14,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
-from cpuaccel.graph import choice, places
+from cpuaccel.graph import choice, linears, orders, places
 from cpuaccel.graph.bridge import (
     CASTS,
     MOVES,
@@ -81,6 +81,8 @@ def cut(
     `in_place`: regions may write to what the graph writes to.
     """
     places.say_by_sizes(graph)
+    linears.rejoin(graph)
+    orders.put_in_order(graph)
     if in_place:
         say_parts(graph)
     by_place = list(places.read_by_place(graph))

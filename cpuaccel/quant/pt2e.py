@@ -27,9 +27,7 @@ class X86Quantizer(X86InductorQuantizer):  # type: ignore[misc]  # torchao has n
     within `F.multi_head_attention_forward` in floats: a third of a vision transformer's products.
     This one quantizes every `aten.linear` that it left, by the configuration of the layer's module
     name, of linear layers, or the global one, whichever is set first in this order. Where that is
-    None, the layer stays in floats; and so does one whose source does not lie in order in the
-    exported model (`batch_first` and more than one row), of which torch.export makes products of
-    batches that nobody runs in int8. All else, and how it is set up, is torchao's::
+    None, the layer stays in floats. All else, and how it is set up, is torchao's::
 
         quantizer = X86Quantizer()
         quantizer.set_global(get_default_x86_inductor_quantization_config())
@@ -40,11 +38,7 @@ class X86Quantizer(X86InductorQuantizer):  # type: ignore[misc]  # torchao has n
         """Annotate in `model`, in place, what is to be quantized; return it."""
         model = super().annotate(model)
         for node in model.graph.nodes:
-            if (
-                node.target is _LINEAR
-                and Q_ANNOTATION_KEY not in node.meta
-                and node.args[0].meta["val"].is_contiguous()
-            ):
+            if node.target is _LINEAR and Q_ANNOTATION_KEY not in node.meta:
                 config = self._config_of(node)
                 if config is not None:
                     node.meta[Q_ANNOTATION_KEY] = _annotation(node, config)

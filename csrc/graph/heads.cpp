@@ -1,16 +1,28 @@
 #include "graph/heads.h"
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace cpuaccel::graph {
 
 TensorDesc laid_out_as(const TensorDesc& query, Sizes sizes) {
   auto result = dense(std::move(sizes), Order::contiguous);
-  const size_t rank = result.sizes.size(), heads = rank - 3, positions = rank - 2;
-  if (query.strides[heads] < query.strides[positions]) {
-    result.strides[heads] = result.sizes[rank - 1];
-    result.strides[positions] = result.sizes[heads] * result.sizes[rank - 1];
+  const size_t outer = result.sizes.size() - 1;
+  std::vector<size_t> order(outer);
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto repeats = [&](size_t dim) { return query.strides[dim] == 0 && query.sizes[dim] > 1; };
+  if (std::any_of(order.begin(), order.end(), repeats)) {
+    return result;
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return query.strides[a] > query.strides[b]; });
+  int64_t stride = result.sizes[outer];
+  for (size_t i = outer; i-- > 0;) {
+    result.strides[order[i]] = stride;
+    stride *= result.sizes[order[i]];
   }
   return result;
 }

@@ -6,9 +6,9 @@
 
 namespace cpuaccel::graph {
 
-// A result of these sizes that lies as `query` does: where its heads are inside of positions, what
-// puts them side by side again copies nothing. Dimensions are [batch x] heads x positions x
-// elements.
+// A result of these sizes whose dimensions but the last are inside of each other as those of
+// `query` are: where its heads are inside of positions, what puts them side by side again copies
+// nothing. Dimensions are [batch x] heads x positions x elements.
 TensorDesc laid_out_as(const TensorDesc& query, Sizes sizes);
 
 // The strides of a mask that broadcasts to `scores`, 0 where it does. Throws std::runtime_error

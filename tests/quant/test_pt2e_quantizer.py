@@ -77,11 +77,6 @@ def test_attention_is_quantized_too(dynamic: bool) -> None:
     assert _int8_layers(_quantized(X86Quantizer(), dynamic)) == [True] * 4
 
 
-def test_rows_that_do_not_lie_in_order_stay_in_floats() -> None:
-    model = _quantized(X86Quantizer(), False, rows=2)
-    assert _int8_layers(model) == [False, True, True, True]
-
-
 def test_a_module_that_is_to_stay_in_floats() -> None:
     model = _quantized(X86Quantizer(), False, attention=None)
     assert _int8_layers(model) == [False, False, True, True]
@@ -100,9 +95,10 @@ def test_nothing_is_set() -> None:
 
 
 @needs_onednn
-def test_a_plan_of_it() -> None:
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_plan_of_it(rows: int) -> None:
     """All four layers are int8 steps, GELU within one in spite of the dropout behind it."""
-    model, x = _quantized(X86Quantizer(), False), _input(1)
+    model, x = _quantized(X86Quantizer(), False, rows=rows), _input(rows)
     with torch.no_grad():
         optimized = cpuaccel.optimize(model, (x,), time_budget=0)
         (plan,) = cpuaccel.explain(optimized, (x,)).plans

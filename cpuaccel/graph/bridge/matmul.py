@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.graph.bridge._arguments import bound, floats, only_user, same_sizes
+from cpuaccel.graph.bridge._arguments import bound, floats, only_user
 from cpuaccel.graph.bridge.shapes import VIEWS
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
@@ -32,12 +32,15 @@ def _addmm(translation: Translation, node: Node) -> None:
 
 def _linear(translation: Translation, node: Node) -> None:
     given = bound(node)
-    operands = [given["input"], given["weight"], given["bias"]]
-    _multiply(translation, [node], operands, transpose_a=False, transpose_b=True)
+    weight, transposed = untransposed(given["weight"])
+    if transposed:
+        translation.look_through(node, given["weight"])
+    operands = [given["input"], weight, given["bias"]]
+    _multiply(translation, [node], operands, transpose_a=False, transpose_b=not transposed)
 
 
 def _product(translation: Translation, node: Node, src: Any, weight: Any, addend: Any) -> None:
-    b, transpose_b = untransposed(_repeated(weight) or weight)
+    b, transpose_b = untransposed(weight)
     flat = None if _is_matrix(translation, addend) else rows(translation, node, src)
     if flat is not None:
         (a, result), transpose_a = flat, False
@@ -70,20 +73,6 @@ def _multiply(
     like = value_of(translation.tensor(nodes[-1]))
     product = translation.op("MatMul", inputs[:2], like=like, **attributes)
     translation.op("Add", [product, inputs[2]], nodes[-1], auto_broadcast="numpy")
-
-
-def _repeated(weight: Node) -> Node | None:
-    """Return the matrix that `weight` is a batch of, if it is that.
-
-    torch repeats the weight of a linear layer so where it cannot flatten what that multiplies.
-    """
-    node: Any = weight
-    while node.target in VIEWS and same_sizes(node.args[0].meta["val"], node.meta["val"]):
-        node = node.args[0]
-    if node.target is not _aten.expand.default:
-        return None
-    matrix: Any = node.args[0]
-    return matrix if matrix.meta["val"].dim() == 2 else None
 
 
 def _is_matrix(translation: Translation, addend: Any) -> bool:

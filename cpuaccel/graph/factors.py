@@ -1,0 +1,166 @@
+"""Where the numbers of a moved tensor are in what it was moved from.
+
+Moves are views, permutations, copies and places of a dimension. Each dimension of their result is
+a product of factors: parts of the dimensions of the root, that which was moved first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.graph.bridge._arguments import bound, dimension, only_user
+from cpuaccel.graph.bridge.shapes import VIEWS
+
+_aten: Any = torch.ops.aten
+
+_RESHAPES = frozenset(
+    {
+        *VIEWS,
+        _aten.clone.default,
+        _aten.squeeze.dim,
+        _aten.squeeze.dims,
+        _aten.unsqueeze.default,
+    }
+)
+"""What leaves numbers in their order."""
+
+MOVES = _RESHAPES | {
+    _aten.permute.default,
+    _aten.select.int,
+    _aten.t.default,
+    _aten.transpose.int,
+}
+
+
+@dataclass(frozen=True, order=True)
+class Factor:
+    """`size` places of a dimension of the root, `step` apart: place p is p // step % size."""
+
+    dim: int
+    negative_step: int  # so that factors are ordered as their numbers lie
+    size: int
+
+    def cut(self, size: int) -> tuple[Factor, Factor]:
+        """Return the factor of the first `size` parts, and that within a part."""
+        rest = self.size // size
+        return (
+            replace(self, negative_step=self.negative_step * rest, size=size),
+            replace(self, size=rest),
+        )
+
+
+Dimensions = list[list[Factor]]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How a tensor was moved: `root`, the factors of each dimension, and the places taken."""
+
+    root: Node
+    dims: Dimensions
+    places: tuple[tuple[Factor, int], ...]
+    count: int
+    """Moves between."""
+
+    def in_order(self) -> bool:
+        """Say whether the numbers are in the order that they have in the root."""
+        factors = [factor for dim in self.dims for factor in dim]
+        return factors == sorted(factors)
+
+
+def moved(node: Node) -> Moved | None:
+    """Return how `node` was moved from what no move made.
+
+    None where that is not known: of dynamic sizes, or parts that are no factors.
+    """
+    sizes = _sizes(node)
+    if sizes is None:
+        return None
+    if node.target not in MOVES or _is_rows(node):
+        dims = [[Factor(dim, -1, size)] if size > 1 else [] for dim, size in enumerate(sizes)]
+        return Moved(node, dims, (), 0)
+    given = bound(node)
+    before = moved(given["self"])
+    if before is None:
+        return None
+    dims, places = before.dims, before.places
+    if node.target in _RESHAPES:
+        cut = _regrouped([factor for dim in dims for factor in dim], sizes)
+        if cut is None:
+            return None
+        dims = cut
+    elif node.target is _aten.select.int:
+        axis, index = dimension(given["dim"], len(dims)), given["index"]
+        if not isinstance(index, int) or len(dims[axis]) > 1:
+            return None
+        for factor in dims[axis]:
+            places = (*places, (factor, index % factor.size))
+        dims = dims[:axis] + dims[axis + 1 :]
+    else:
+        dims = [dims[dim] for dim in _order(node, len(dims))]
+    return Moved(before.root, dims, places, before.count + 1)
+
+
+def _is_rows(node: Node) -> bool:
+    """Say whether it is a view that gives the rows of a product their dimensions: one layer."""
+    source: Any = node.args[0]
+    return (
+        node.target in VIEWS
+        and source.target in (_aten.addmm.default, _aten.mm.default)
+        and only_user(source) is node
+    )
+
+
+def _sizes(node: Node) -> tuple[int, ...] | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    sizes = tuple(value.shape)
+    # Of nothing there is nothing to be cut.
+    return sizes if all(isinstance(size, int) and size > 0 for size in sizes) else None
+
+
+def _regrouped(factors: list[Factor], sizes: Sequence[int]) -> Dimensions | None:
+    left = list(factors)
+    dims: Dimensions = []
+    for size in sizes:
+        dim: list[Factor] = []
+        while size > 1:
+            factor = left.pop(0)
+            if factor.size > size:
+                if factor.size % size:
+                    return None
+                factor, rest = factor.cut(size)
+                left.insert(0, rest)
+            if size % factor.size:
+                return None
+            dim.append(factor)
+            size //= factor.size
+        dims.append(dim)
+    return dims
+
+
+def _order(node: Node, rank: int) -> list[int]:
+    given = bound(node)
+    if node.target is _aten.permute.default:
+        return [dimension(dim, rank) for dim in given["dims"]]
+    order = list(range(rank))
+    a, b = (
+        (rank - 2, rank - 1)
+        if node.target is _aten.t.default
+        else (dimension(given["dim0"], rank), dimension(given["dim1"], rank))
+    )
+    if rank > 1:
+        order[a], order[b] = b, a
+    return order
+
+
+def sizes_of(dims: Dimensions) -> list[int]:
+    """Return the sizes of dimensions."""
+    return [math.prod(factor.size for factor in dim) for dim in dims]
