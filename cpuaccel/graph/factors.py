@@ -7,7 +7,7 @@ a product of factors: parts of the dimensions of the root, that which was moved 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,19 +74,22 @@ class Moved:
         return factors == sorted(factors)
 
 
-def moved(node: Node) -> Moved | None:
-    """Return how `node` was moved from what no move made.
+def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
+    """Return how `node` was moved from what no move made, and none of `through` either.
 
-    None where that is not known: of dynamic sizes, or parts that are no factors.
+    Those compute each number alone. None where that is not known: of dynamic sizes, or parts that
+    are no factors.
     """
     sizes = _sizes(node)
     if sizes is None:
         return None
+    if node in through:
+        source: Any = node.args[0]
+        return moved(source, through)
     if node.target not in MOVES or _is_rows(node):
-        dims = [[Factor(dim, -1, size)] if size > 1 else [] for dim, size in enumerate(sizes)]
-        return Moved(node, dims, (), 0)
+        return Moved(node, whole(sizes), (), 0)
     given = bound(node)
-    before = moved(given["self"])
+    before = moved(given["self"], through)
     if before is None:
         return None
     dims, places = before.dims, before.places
@@ -105,6 +108,11 @@ def moved(node: Node) -> Moved | None:
     else:
         dims = [dims[dim] for dim in _order(node, len(dims))]
     return Moved(before.root, dims, places, before.count + 1)
+
+
+def whole(sizes: Sequence[int]) -> Dimensions:
+    """Return the factors of a root itself."""
+    return [[Factor(dim, -1, size)] if size > 1 else [] for dim, size in enumerate(sizes)]
 
 
 def _is_rows(node: Node) -> bool:

@@ -25,7 +25,7 @@ from cpuaccel.graph.bridge.quantized.tensors import (
     QUANTIZE,
     QUANTIZE_BY_TENSORS,
 )
-from cpuaccel.graph.factors import MOVES, Dimensions, Factor, Moved, moved, sizes_of
+from cpuaccel.graph.factors import MOVES, Factor, Moved, moved, sizes_of, whole
 
 _aten: Any = torch.ops.aten
 
@@ -75,24 +75,30 @@ def _layer_of(node: Node) -> _Layer | None:
 
 
 def _try_in_order(graph: Graph, layer: _Layer) -> None:
-    """Put a layer of ordered rows in place of `layer`, unless some reader loses by it."""
+    """Put a layer of ordered rows in place of `layer`, unless some reader loses by it.
+
+    Also where only a view is in front of what rounds its source: who made that may round it then.
+    """
     rounds = _rounds_before(layer.src)
     source: Any = rounds[-1].args[0] if rounds else layer.src
-    how = moved(source)
+    how = moved(layer.src, rounds)
     if how is None or how.places:
         return
     rows = [factor for dim in how.dims[:-1] for factor in dim]
-    if rows == sorted(rows):
+    of_root = whole(how.root.meta["val"].shape)
+    if how.dims[-1] == of_root[-1]:  # the root itself
+        if rows == sorted(rows) and not (rounds and how.count):
+            return
+        ordered, dims = of_root, how.dims[:-1]
+    elif rows != sorted(rows):
+        ordered = [*([row] for row in sorted(rows)), how.dims[-1]]
+        places = {row: place for place, row in enumerate(sorted(rows))}
+        dims = [[Factor(places[row], -1, row.size) for row in dim] for dim in how.dims[:-1]]
+    else:
         return
-    ordered = Moved(how.root, [*([row] for row in sorted(rows)), how.dims[-1]], (), how.count)
     before = set(graph.nodes)
-    result = _computed(graph, layer, rounds, source, ordered)
-    places = {row: place for place, row in enumerate(sorted(rows))}
-    dims: Dimensions = [
-        [Factor(places[factor], -1, factor.size) for factor in dim] for dim in how.dims[:-1]
-    ]
-    width = result.meta["val"].shape[-1]
-    dims.append([Factor(len(rows), -1, width)] if width > 1 else [])
+    result = _computed(graph, layer, rounds, source, Moved(how.root, ordered, (), 0))
+    dims = [*dims, whole(result.meta["val"].shape)[-1]]
     back = _said_again(graph, layer.result, Moved(result, dims, (), 0))
     layer.result.replace_all_uses_with(back)
     readers = _readers(back)
@@ -112,11 +118,12 @@ def _try_in_order(graph: Graph, layer: _Layer) -> None:
 
 
 def _rounds_before(src: Node) -> list[Node]:
-    """Return what rounds the source of a layer for it alone, the last first."""
+    """Return what rounds the source of a layer for it alone, among moves, the last first."""
     found: list[Node] = []
     node: Any = src
-    while node.target in _ROUNDS and only_user(node) is not None:
-        found.append(node)
+    while node.target in (*_ROUNDS, *MOVES) and only_user(node) is not None:
+        if node.target in _ROUNDS:
+            found.append(node)
         node = node.args[0]
     return found
 

@@ -1,6 +1,7 @@
 #include "graph/compiled.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
@@ -64,9 +65,9 @@ class CompiledProgram::Builder : public Building {
     }
   }
 
-  // Adds the steps of the next partition; none of a sum that is a part of what comes next.
+  // Adds the steps of the next partition; none of what is a part of another one's step.
   void add_next() {
-    if (is_sum_before_norm(current_)) {
+    if (within_others_.contains(current_) || is_sum_before_norm(current_)) {
       ++current_;
       return;
     }
@@ -76,9 +77,15 @@ class CompiledProgram::Builder : public Building {
                                      ? &program_.partitions[current_ - 1].operations[0]
                                      : nullptr;
     const size_t before = steps_.size();
+    NormWithin norm{sum};
     if (sum != nullptr || is_own_layer_norm(*this, partition)) {
-      const bool keeps_sum = sum != nullptr && is_read_beside(sum->outputs[0], current_);
-      add_layer_norm(*this, sum, first, keeps_sum);
+      norm.norm = &first;
+      norm.keeps_sum = sum != nullptr && is_read_beside(sum->outputs[0], current_);
+      const auto quantize = quantize_behind(norm);
+      add_layer_norm(*this, norm);
+      if (quantize) {
+        within_others_.insert(*quantize);
+      }
     } else if (!first.kind) {
       find_own(first.name)(*this, program_, first);
     } else if (!add_as_sum(partition) && !add_as_layer(partition)) {
@@ -86,9 +93,23 @@ class CompiledProgram::Builder : public Building {
       add_partition(*this, program_, partition);
     }
     if (steps_.size() > before) {
-      say_facts(before, sum != nullptr ? Partition{{*sum, first}} : partition);
+      say_facts(before, norm.norm != nullptr ? norm.partition() : partition);
     }
     ++current_;
+  }
+
+  // Takes what quantizes a norm with it, and returns its partition; nothing if there is none.
+  std::optional<size_t> quantize_behind(NormWithin& within) const {
+    const auto& all = program_.partitions;
+    for (size_t i = current_ + 1; i < all.size(); ++i) {
+      const auto& operation = all[i].operations[0];
+      if (quantizes(*this, operation, *within.norm)) {
+        within.quantize = &operation;
+        within.keeps_norm = is_read_beside(within.norm->outputs[0], i);
+        return i;
+      }
+    }
+    return std::nullopt;
   }
 
   bool add_as_sum(const Partition& partition) {
@@ -128,7 +149,7 @@ class CompiledProgram::Builder : public Building {
     auto begin = partition.operations.begin();
     const auto end = partition.operations.end();
     const auto say = [&](Step& step, auto behind) {
-      step.facts = facts_of(*this, Partition{{begin, behind}});
+      step.facts = facts_of(*this, Partition{{begin, behind}}, step);
       step.facts.type = step.arithmetic.value_or(step.facts.type);
       begin = behind;
     };
@@ -377,6 +398,7 @@ class CompiledProgram::Builder : public Building {
   std::unordered_map<Id, DataType> new_types_;
   std::vector<std::unique_ptr<Step>> steps_;
   size_t current_ = 0;
+  std::unordered_set<size_t> within_others_;  // partitions that are a part of a step before them
   Id next_ = 0;
 };
 

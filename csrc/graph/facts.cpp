@@ -87,7 +87,7 @@ constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 8> kLayers{{
 
 }  // namespace
 
-StepFacts facts_of(const Building& building, const Partition& partition) {
+StepFacts facts_of(const Building& building, const Partition& partition, const Step& step) {
   StepFacts facts;
   std::unordered_set<Id> inside;
   for (const auto& operation : partition.operations) {
@@ -105,8 +105,13 @@ StepFacts facts_of(const Building& building, const Partition& partition) {
   const auto& first = partition.operations.front();
   const Id src = first.inputs.front(), dst = partition.operations.back().outputs.front();
   facts.type = building.type(src);
-  facts.bytes_written =
-      is_left(building, first, src) ? bytes(building, first.inputs[1]) : bytes(building, dst);
+  if (is_left(building, first, src)) {
+    facts.bytes_written = bytes(building, first.inputs[1]);
+  } else {
+    for (const Id id : step.outputs) {
+      facts.bytes_written += inside.contains(id) ? bytes(building, id) : 0;
+    }
+  }
   facts.sizes = text_of(building.desc(src).sizes);
   const auto layer = std::find_if(kLayers.begin(), kLayers.end(),
                                   [&](const auto& row) { return row.first == first.name; });

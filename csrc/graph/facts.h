@@ -19,8 +19,8 @@ struct StepFacts {
 class Building;
 class Step;
 
-// Of a step that runs all of `partition`, after it was added.
-StepFacts facts_of(const Building& building, const Partition& partition);
+// Of `step`, which runs all of `partition`, after it was added.
+StepFacts facts_of(const Building& building, const Partition& partition, const Step& step);
 // Of a step that only moves numbers.
 StepFacts facts_of_copy(const Building& building, const Step& step);
 

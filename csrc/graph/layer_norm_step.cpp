@@ -38,7 +38,7 @@ bool takes(const Building& building, const Operation& norm, const TensorDesc& sr
 class LayerNormStep : public Step {
  public:
   kernels::LayerNormCall call;  // without data
-  bool add = false, affine = false;
+  bool add = false, affine = false, writes_norm = true, writes_sum = false, writes_bytes = false;
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
     auto now = call;
@@ -49,8 +49,10 @@ class LayerNormStep : public Step {
       now.gamma = static_cast<const float*>(in[next]);
       now.beta = static_cast<const float*>(in[next + 1]);
     }
-    now.dst = out[0];
-    now.sum = out.size() > 1 ? out[1] : nullptr;
+    next = 0;
+    now.dst = writes_norm ? out[next++] : nullptr;
+    now.sum = writes_sum ? out[next++] : nullptr;
+    now.bytes = writes_bytes ? static_cast<uint8_t*>(out[next++]) : nullptr;
     kernels::layer_norm(now);
   }
   std::string kernel() const override {
@@ -81,28 +83,50 @@ bool is_sum_before_norm(const Building& building, const Partition& partition,
          takes(building, next.operations[0], building.desc(a));
 }
 
-void add_layer_norm(Building& building, const Operation* sum, const Operation& norm,
-                    bool keeps_sum) {
+bool quantizes(const Building& building, const Operation& operation, const Operation& norm) {
+  return !operation.kind && operation.name == "quantize" && operation.inputs.size() == 1 &&
+         operation.inputs[0] == norm.outputs[0] && building.type(norm.outputs[0]) == DataType::f32;
+}
+
+Partition NormWithin::partition() const {
+  Partition all;
+  for (const Operation* const operation : {sum, norm, quantize}) {
+    if (operation != nullptr) {
+      all.operations.push_back(*operation);
+    }
+  }
+  return all;
+}
+
+void add_layer_norm(Building& building, const NormWithin& within) {
+  const auto& [sum, norm, quantize, keeps_sum, keeps_norm] = within;
   auto step = std::make_unique<LayerNormStep>();
-  const Id src = sum != nullptr ? sum->inputs[0] : norm.inputs[0];
+  const Id src = sum != nullptr ? sum->inputs[0] : norm->inputs[0];
   const auto desc = dense(building.desc(src).sizes, Order::contiguous);
   step->inputs = {src};
   if (sum != nullptr) {
     step->add = true;
     step->inputs.push_back(sum->inputs[1]);
   }
-  step->affine = norm.inputs.size() == 3;
-  step->inputs.insert(step->inputs.end(), norm.inputs.begin() + 1, norm.inputs.end());
+  step->affine = norm->inputs.size() == 3;
+  step->inputs.insert(step->inputs.end(), norm->inputs.begin() + 1, norm->inputs.end());
   auto& call = step->call;
   call.columns = desc.sizes.back();
   call.rows = count_of(desc.sizes) / call.columns;
   call.type = *gemm_type(building.type(src));
-  call.epsilon = attribute(norm.attributes, "epsilon", 1e-5f);
-  step->outputs = {norm.outputs[0]};
-  step->output_descs = {desc};
-  if (keeps_sum) {
-    step->outputs.push_back(sum->outputs[0]);
+  call.epsilon = attribute(norm->attributes, "epsilon", 1e-5f);
+  const auto write = [&](Id id) {
+    step->outputs.push_back(id);
     step->output_descs.push_back(desc);
+    return true;
+  };
+  step->writes_norm = keeps_norm && write(norm->outputs[0]);
+  step->writes_sum = keeps_sum && write(sum->outputs[0]);
+  if (quantize != nullptr) {
+    step->writes_bytes = write(quantize->outputs[0]);
+    call.scale = attribute(quantize->attributes, "to_scale", 1.0f);
+    call.zero_point =
+        static_cast<int32_t>(attribute(quantize->attributes, "to_zero_point", int64_t{0}));
   }
   building.add(std::move(step));
 }

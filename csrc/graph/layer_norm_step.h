@@ -1,4 +1,5 @@
-// Norms of a layer's rows, by family layer_norm, and with them the sum that they are of.
+// Norms of a layer's rows, by family layer_norm, and with them the sum that they are of and what
+// quantizes them.
 #pragma once
 
 #include "graph/build.h"
@@ -14,9 +15,21 @@ bool is_own_layer_norm(const Building& building, const Partition& partition);
 bool is_sum_before_norm(const Building& building, const Partition& partition,
                         const Partition& next);
 
-// Adds the step of such a norm; with `sum`, of both, and what `sum` gives is written too if
-// `keeps_sum`.
-void add_layer_norm(Building& building, const Operation* sum, const Operation& norm,
-                    bool keeps_sum);
+// Whether `operation` quantizes the result of `norm` alone, which our kernel does with it.
+bool quantizes(const Building& building, const Operation& operation, const Operation& norm);
+
+// A norm, what it takes over, and which results on the way are written as well.
+struct NormWithin {
+  const Operation* sum = nullptr;
+  const Operation* norm = nullptr;
+  const Operation* quantize = nullptr;
+  bool keeps_sum = false, keeps_norm = true;
+
+  // All of it.
+  Partition partition() const;
+};
+
+// Adds the step of it.
+void add_layer_norm(Building& building, const NormWithin& within);
 
 }  // namespace cpuaccel::graph

@@ -9,6 +9,7 @@
 #include "kernel_rows.h"
 #include "kernels/gemm/half.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/quantize/quantize.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -129,6 +130,36 @@ TEST_P(LayerNormTest, FarFromZero) {
   check({.rows = 4, .columns = 768, .offset = 1000.0f}, GetParam().function);
   check({.rows = 4, .columns = 768, .offset = -3.0f, .spread = 1e-3f}, GetParam().function);
   check({.rows = 1, .columns = 65536, .offset = 5.0f}, GetParam().function);
+}
+
+TEST_P(LayerNormTest, QuantizesWhatItWrites) {
+  constexpr int64_t kNumbers = 40 * 77;
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(1.0f, 2.0f);
+  std::vector<float> src(kNumbers), addend(kNumbers), sum(kNumbers), dst(kNumbers);
+  std::generate(src.begin(), src.end(), [&] { return normal(random); });
+  std::generate(addend.begin(), addend.end(), [&] { return normal(random); });
+  std::vector<uint8_t> expected(kNumbers), beside(kNumbers), alone(kNumbers);
+  LayerNormCall call;
+  call.rows = 40;
+  call.columns = 77;
+  call.src = src.data();
+  call.addend = addend.data();
+  call.scale = 0.023f;
+  call.zero_point = 119;
+  call.dst = dst.data();
+  call.bytes = beside.data();
+  layer_norm(call, GetParam().function);
+  quantize_u8(dst.data(), expected.data(), kNumbers, call.scale, call.zero_point);
+  EXPECT_EQ(beside, expected);
+  call.dst = nullptr;
+  call.sum = sum.data();
+  call.bytes = alone.data();
+  layer_norm(call, GetParam().function);
+  EXPECT_EQ(alone, expected);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    ASSERT_EQ(sum[i], src[i] + addend[i]);
+  }
 }
 
 TEST_P(LayerNormTest, InPlace) {

@@ -7,6 +7,7 @@
 #include "base/scratch_pieces.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/kernels.h"
+#include "kernels/quantize/quantize.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -23,15 +24,25 @@ T* at(T* data, int64_t offset) {
   return data == nullptr ? nullptr : data + offset;
 }
 
+// A row is quantized while it is in L1.
 void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
                     int64_t end) {
+  const auto quantize = first_usable(quantize_kernels()).function;
+  const float inverse_scale = 1.0f / call.scale;
+  const int64_t unkept = call.dst == nullptr ? call.columns : 0;
+  ScratchPieces memory(ScratchSlot::gemm_a, ScratchPieces::room<float>(unkept));
+  auto* const one_row = memory.take<float>(unkept);
   for (int64_t r = begin; r < end; ++r) {
     const int64_t offset = r * call.columns;
-    auto* dst = static_cast<float*>(call.dst) + offset;
+    auto* dst = call.dst == nullptr ? one_row : static_cast<float*>(call.dst) + offset;
     auto* sum = at(static_cast<float*>(call.sum), offset);
     function({call.columns, static_cast<const float*>(call.src) + offset,
               at(static_cast<const float*>(call.addend), offset), sum != nullptr ? sum : dst, dst,
               call.gamma, call.beta, call.epsilon});
+    if (call.bytes != nullptr) {
+      quantize(dst, call.bytes + offset, call.columns, inverse_scale,
+               static_cast<float>(call.zero_point), 0);
+    }
   }
 }
 

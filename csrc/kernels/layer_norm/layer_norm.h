@@ -4,8 +4,10 @@
 //   sum[r,c] = x[r,c]                            (not null only beside an addend)
 //   dst[r,c] = (x[r,c] - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c]
 //   mean, variance: of x[r,0] ... x[r,columns-1], divided by columns
+//   bytes[r,c] = quantize(dst[r,c])              (may be null; of f32 alone)
 //
-// src, addend, sum and dst are f32 or bf16, all the same type, dense; x is not rounded before the
+// src, addend, sum and dst are f32 or bf16, all the same type, dense; bytes are as family quantize
+// has them, and dst may be null beside them; x is not rounded before the
 // norm. gamma and beta are f32, or null both: 1 and 0. Arithmetic is f32, the variance taken around
 // the mean: errors are at most 2^-18 * (1 + max |x - mean| / deviation) times |gamma|, for rows of
 // up to 65,536 columns. dst may be src or addend, sum too; they do not overlap otherwise. Results
@@ -28,6 +30,9 @@ struct LayerNormCall {
   const void* addend = nullptr;
   void* sum = nullptr;
   void* dst = nullptr;
+  uint8_t* bytes = nullptr;
+  float scale = 1.0f;  // of bytes
+  int32_t zero_point = 0;
   const float* gamma = nullptr;
   const float* beta = nullptr;
   float epsilon = 1e-5f;

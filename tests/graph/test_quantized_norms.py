@@ -1,0 +1,69 @@
+"""Norms whose results are quantized: one step, which writes bytes, and floats if they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cpuaccel
+from graph import _pt2e
+from graph._compiled import Lambda, needs_onednn
+
+pytestmark = needs_onednn
+
+WIDTH = 40
+
+Forward = Callable[[Any, Tensor, Tensor], Any]
+
+FORMS: dict[str, tuple[Forward, str]] = {
+    "norm": (lambda self, x, y: self.linear(self.norm(x)), "LayerNorm+quantize"),
+    "sum": (lambda self, x, y: self.linear(self.norm(x + y)), "Add+LayerNorm+quantize"),
+    "norm read beside": (
+        lambda self, x, y: self.linear(n := self.norm(x)) + n.sigmoid(),
+        "LayerNorm+quantize",
+    ),
+    "sum read beside": (
+        lambda self, x, y: self.linear(self.norm(s := x + y)) + s.sigmoid(),
+        "Add+LayerNorm+quantize",
+    ),
+    "all read": (
+        lambda self, x, y: self.linear(n := self.norm(s := x + y)) + s.sigmoid() + n.sigmoid(),
+        "Add+LayerNorm+quantize",
+    ),
+    "norm returned": (
+        lambda self, x, y: [self.linear(n := self.norm(x)), n],
+        "LayerNorm+quantize",
+    ),
+    "a view between": (
+        lambda self, x, y: self.linear(self.norm(x).reshape(-1, WIDTH)).sigmoid(),
+        "LayerNorm+quantize",
+    ),
+    "read by two": (
+        lambda self, x, y: self.linear(n := self.norm(x)) * self.other(n),
+        "LayerNorm+quantize",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_step(name: str, threads: int) -> None:
+    torch.manual_seed(0)
+    torch.set_num_threads(threads)
+    forward, kinds = FORMS[name]
+    layers = {"norm": nn.LayerNorm(WIDTH), "linear": nn.Linear(WIDTH, WIDTH)}
+    model = Lambda(forward, **layers, other=nn.Linear(WIDTH, WIDTH))
+    inputs = torch.randn(3, 9, WIDTH), torch.randn(3, 9, WIDTH)
+    quantized = _pt2e.quantized(model, *inputs)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(quantized, inputs, time_budget=0)
+        for given in (inputs, tuple(0.5 * each for each in inputs)):
+            # A number may be rounded to the next byte: the norm's sums have another order.
+            torch.testing.assert_close(optimized(*given), quantized(*given), atol=0.05, rtol=0)
+        (plan,) = cpuaccel.explain(optimized, inputs).plans
+    found = [step.kinds for step in plan.steps if "quantize" in step.kinds]
+    assert found == [kinds], [step.kinds for step in plan.steps]
