@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,9 @@ partition
 op MatMul in 0 1 out 2
 """
 
+ALONE = "CPUACCEL_TESTS_OF_BF16_ALONE"
+"""Set where no other tests are to run: conftest.py."""
+
 NO_ARITHMETIC = "oneDNN has no layers of bf16 for a CPU without such arithmetic"
 
 
@@ -35,7 +39,7 @@ def onednn_has_it() -> bool:
 
 
 def in_a_process_of_its_own(file: str) -> None:
-    """Run the tests of a file where no earlier test capped the ISA, if one did here."""
+    """Run a file's tests of bf16 where no earlier test capped the ISA, if one did here."""
     if not cpu_has_it():
         pytest.skip(NO_ARITHMETIC)
     if onednn_has_it():
@@ -43,6 +47,7 @@ def in_a_process_of_its_own(file: str) -> None:
     # The script, not the module: that would put the sources before the installed package.
     done = subprocess.run(
         [Path(sys.executable).with_name("pytest"), file, "-p", "no:cacheprovider"],
+        env={**os.environ, ALONE: "1"},
         capture_output=True,
         text=True,
         check=False,

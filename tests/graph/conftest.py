@@ -7,6 +7,7 @@ it but where a test asks for that. `bf16` skips where there are no layers of tha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,24 @@ _WINS = (
 )
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests of other types out in the processes that _bf16.py starts."""
+    if _bf16.ALONE not in os.environ:
+        return
+    others = [each for each in items if not _is_of_bf16(each)]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [each for each in items if _is_of_bf16(each)]
+
+
+def _is_of_bf16(test: pytest.Item) -> bool:
+    return "bf16" in getattr(test, "fixturenames", ()) or _dtype(test) == torch.bfloat16
+
+
+def _dtype(test: pytest.Item) -> torch.dtype | None:
+    parameters = getattr(test, "callspec", None)
+    return None if parameters is None else parameters.params.get("dtype")
+
+
 @pytest.fixture
 def bf16() -> None:
     """Skip where oneDNN has no layers of bf16."""
@@ -40,8 +59,7 @@ def bf16() -> None:
 @pytest.fixture
 def bf16_if_asked(request: pytest.FixtureRequest) -> None:
     """Leave a test's `dtype` bf16 to test_in_a_process_of_its_own where the ISA was capped."""
-    parameters = getattr(request.node, "callspec", None)
-    if parameters is not None and parameters.params.get("dtype") == torch.bfloat16:
+    if _dtype(request.node) == torch.bfloat16:
         request.getfixturevalue("bf16")
 
 
