@@ -21,7 +21,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
-from cpuaccel._inductor.nodes import keep_origin
+from cpuaccel._inductor.nodes import call, keep_origin
 from cpuaccel._ops import graph as _graph_ops  # noqa: F401  the fake kernel of index_sum
 
 _aten: Any = torch.ops.aten
@@ -240,10 +240,10 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
         x, weight = messages.x, messages.weight
         sizes = row_sum.base.meta["val"].shape[1:]
         if len(sizes) == 2:
-            x = _call(graph, _aten.reshape.default, x, [-1, sizes.numel()])
+            x = call(graph, _aten.reshape.default, x, [-1, sizes.numel()])
         if weight is not None:
-            weight = _call(graph, _aten.squeeze.dim, weight, -1)
-        total = _call(
+            weight = call(graph, _aten.squeeze.dim, weight, -1)
+        total = call(
             graph,
             torch.ops.cpuaccel.index_sum.default,
             x,
@@ -253,9 +253,9 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
             _size(graph, row_sum.base),
         )
         if len(sizes) == 2:
-            total = _call(graph, _aten.reshape.default, total, [-1, *sizes])
+            total = call(graph, _aten.reshape.default, total, [-1, *sizes])
         if not _is_zeros(row_sum.base):
-            total = _call(graph, _aten.add.Tensor, row_sum.base, total)
+            total = call(graph, _aten.add.Tensor, row_sum.base, total)
     _replace(node, total)
 
 
@@ -265,16 +265,9 @@ def _call_torch(node: Node, row_sum: RowSum) -> None:
         return
     graph = node.graph
     with graph.inserting_before(node):
-        total = _call(graph, _aten.index_add.default, row_sum.base, 0, row_sum.index, row_sum.terms)
+        total = call(graph, _aten.index_add.default, row_sum.base, 0, row_sum.index, row_sum.terms)
     total.meta["should_fallback"] = True
     _replace(node, total)
-
-
-def _call(graph: Graph, op: Any, *args: Any) -> Node:
-    node = graph.call_function(op, args)
-    values = torch.fx.map_arg(args, lambda each: each.meta["val"])
-    node.meta["val"] = op(*values)
-    return node
 
 
 def _replace(node: Node, by: Node) -> None:
@@ -285,7 +278,7 @@ def _replace(node: Node, by: Node) -> None:
 
 def _size(graph: Graph, node: Node) -> Any:
     rows = node.meta["val"].shape[0]
-    return rows if isinstance(rows, int) else _call(graph, _aten.sym_size.int, node, 0)
+    return rows if isinstance(rows, int) else call(graph, _aten.sym_size.int, node, 0)
 
 
 def _is_zeros(node: Node) -> bool:

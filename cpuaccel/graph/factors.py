@@ -15,27 +15,11 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.graph.bridge._arguments import bound, dimension, only_user
-from cpuaccel.graph.bridge.shapes import VIEWS
+from cpuaccel.graph.bridge.shapes import PERMUTES, RESHAPES, VIEWS, permutation
 
 _aten: Any = torch.ops.aten
 
-_RESHAPES = frozenset(
-    {
-        *VIEWS,
-        _aten.clone.default,
-        _aten.squeeze.dim,
-        _aten.squeeze.dims,
-        _aten.unsqueeze.default,
-    }
-)
-"""What leaves numbers in their order."""
-
-MOVES = _RESHAPES | {
-    _aten.permute.default,
-    _aten.select.int,
-    _aten.t.default,
-    _aten.transpose.int,
-}
+MOVE_OPS = frozenset({*RESHAPES, *PERMUTES, _aten.select.int, _aten.t.default})
 
 
 @dataclass(frozen=True, order=True)
@@ -68,10 +52,17 @@ class Moved:
     count: int
     """Moves between."""
 
+    def factors(self) -> list[Factor]:
+        """Return the factors of all dimensions, in the order of its numbers."""
+        return joined(self.dims)
+
+    def root_factors(self) -> list[Factor]:
+        """Return those of the root, in its order: of places taken, too."""
+        return sorted([*self.factors(), *dict(self.places)])
+
     def in_order(self) -> bool:
         """Say whether the numbers are in the order that they have in the root."""
-        factors = [factor for dim in self.dims for factor in dim]
-        return factors == sorted(factors)
+        return self.factors() == sorted(self.factors())
 
 
 def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
@@ -86,15 +77,15 @@ def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
     if node in through:
         source: Any = node.args[0]
         return moved(source, through)
-    if node.target not in MOVES or _is_rows(node):
+    if node.target not in MOVE_OPS or _is_rows(node):
         return Moved(node, whole(sizes), (), 0)
     given = bound(node)
     before = moved(given["self"], through)
     if before is None:
         return None
     dims, places = before.dims, before.places
-    if node.target in _RESHAPES:
-        cut = _regrouped([factor for dim in dims for factor in dim], sizes)
+    if node.target in RESHAPES:
+        cut = _regrouped(joined(dims), sizes)
         if cut is None:
             return None
         dims = cut
@@ -106,13 +97,18 @@ def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
             places = (*places, (factor, index % factor.size))
         dims = dims[:axis] + dims[axis + 1 :]
     else:
-        dims = [dims[dim] for dim in _order(node, len(dims))]
+        dims = [dims[dim] for dim in permutation(node, len(dims)) or ()]
     return Moved(before.root, dims, places, before.count + 1)
 
 
 def whole(sizes: Sequence[int]) -> Dimensions:
     """Return the factors of a root itself."""
     return [[Factor(dim, -1, size)] if size > 1 else [] for dim, size in enumerate(sizes)]
+
+
+def joined(dims: Dimensions) -> list[Factor]:
+    """Return the factors of all of these dimensions."""
+    return [factor for dim in dims for factor in dim]
 
 
 def _is_rows(node: Node) -> bool:
@@ -152,21 +148,6 @@ def _regrouped(factors: list[Factor], sizes: Sequence[int]) -> Dimensions | None
             size //= factor.size
         dims.append(dim)
     return dims
-
-
-def _order(node: Node, rank: int) -> list[int]:
-    given = bound(node)
-    if node.target is _aten.permute.default:
-        return [dimension(dim, rank) for dim in given["dims"]]
-    order = list(range(rank))
-    a, b = (
-        (rank - 2, rank - 1)
-        if node.target is _aten.t.default
-        else (dimension(given["dim0"], rank), dimension(given["dim1"], rank))
-    )
-    if rank > 1:
-        order[a], order[b] = b, a
-    return order
 
 
 def sizes_of(dims: Dimensions) -> list[int]:

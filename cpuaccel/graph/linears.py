@@ -8,7 +8,6 @@ of its matrices: linear(src, weight, bias) is traced as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel._inductor.nodes import keep_origin
+from cpuaccel._inductor.nodes import call, keep_origin
 from cpuaccel.graph.bridge._arguments import bound, only_user, same_sizes
 from cpuaccel.graph.bridge.matmul import untransposed
 from cpuaccel.graph.bridge.shapes import VIEWS
@@ -28,12 +27,27 @@ _MAY_BE_SAME = (*VIEWS, _aten.expand.default)
 
 
 @dataclass(frozen=True)
-class _Layer:
-    src: Node
-    matrix: Node
-    """(K, N): the transpose of a weight."""
-    bias: Node | None
+class Linear:
+    """A linear layer, however a graph has it."""
+
     result: Node
+    src: Node
+    weight: Node
+    transposed: bool
+    """Whether `weight` is (N, K), as aten.linear has it, not (K, N)."""
+    bias: Node | None
+
+    def call(self, graph: Graph, src: Node) -> Node:
+        """Return what computes it of `src`, put before its result."""
+        with graph.inserting_before(self.result):
+            weight = self.weight
+            if not self.transposed:
+                weight = call(graph, _aten.permute.default, weight, [1, 0])
+                keep_origin(self.result, weight)
+            bias = () if self.bias is None else (self.bias,)
+            linear = call(graph, _aten.linear.default, src, weight, *bias)
+        keep_origin(self.result, linear)
+        return linear
 
 
 def rejoin(graph: Graph) -> None:
@@ -44,7 +58,7 @@ def rejoin(graph: Graph) -> None:
             _put(graph, layer)
 
 
-def _layer_of(product: Node) -> _Layer | None:
+def _layer_of(product: Node) -> Linear | None:
     operands: Any = product.args
     matrix = _repeated(operands[1])
     if matrix is None:
@@ -54,17 +68,17 @@ def _layer_of(product: Node) -> _Layer | None:
     bias = None if follows is None else _bias_of(follows, result, matrix)
     if follows is not None and bias is not None:
         result = follows
-    return _Layer(src, matrix, bias, result)
+    return Linear(result, src, *untransposed(matrix), bias)
 
 
 def _repeated(weights: Node) -> Node | None:
     """Return the matrix that `weights` has again and again, if it is of one."""
     node: Any = weights
     sizes = node.meta["val"].shape[-2:]
-    while node.target in _MAY_BE_SAME and _same(node.meta["val"].shape[-2:], sizes):
+    while node.target in _MAY_BE_SAME and same_sizes(node.meta["val"].shape[-2:], sizes):
         node = node.args[0]
     value = node.meta["val"]
-    return node if value.dim() == 2 and _same(value.shape, sizes) else None
+    return node if value.dim() == 2 and same_sizes(value.shape, sizes) else None
 
 
 def _unflattened(flat: Node, product: Node) -> tuple[Node, Node]:
@@ -77,19 +91,13 @@ def _unflattened(flat: Node, product: Node) -> tuple[Node, Node]:
     if flat.target in VIEWS:
         src = _before_same(flat.args[0])
         width = src.meta["val"].shape[-1:]
-        if _same(width, flat.meta["val"].shape[-1:]) and _has_rows_of(src, result):
+        if same_sizes(width, flat.meta["val"].shape[-1:]) and _has_rows_of(src, result):
             return src, result
     return flat, product
 
 
 def _has_rows_of(a: Node, b: Node) -> bool:
-    return _same(a.meta["val"].shape[:-1], b.meta["val"].shape[:-1])
-
-
-def _same(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(sizes) == len(others) and all(
-        statically_known_true(size == other) for size, other in zip(sizes, others, strict=True)
-    )
+    return same_sizes(a.meta["val"].shape[:-1], b.meta["val"].shape[:-1])
 
 
 def _bias_of(add: Node, result: Node, matrix: Node) -> Node | None:
@@ -108,24 +116,17 @@ def _bias_of(add: Node, result: Node, matrix: Node) -> Node | None:
 
 def _before_same(node: Any) -> Node:
     """Return what `node` is by way of views, and repetitions, that leave its sizes as they are."""
-    while node.target in _MAY_BE_SAME and same_sizes(node.args[0].meta["val"], node.meta["val"]):
+    sizes = node.meta["val"].shape
+    while node.target in _MAY_BE_SAME and same_sizes(node.args[0].meta["val"].shape, sizes):
         node = node.args[0]
     return node  # type: ignore[no-any-return]
 
 
-def _put(graph: Graph, layer: _Layer) -> None:
-    last = layer.result
-    weight, transposed = untransposed(layer.matrix)
-    with graph.inserting_before(last):
-        if not transposed:
-            weight = graph.call_function(_aten.permute.default, (layer.matrix, [1, 0]))
-            weight.meta["val"] = layer.matrix.meta["val"].t()
-            keep_origin(last, weight)
-        bias = () if layer.bias is None else (layer.bias,)
-        linear = graph.call_function(_aten.linear.default, (layer.src, weight, *bias))
-    linear.meta = dict(last.meta)
-    last.replace_all_uses_with(linear)
-    _erase(graph, last)
+def _put(graph: Graph, layer: Linear) -> None:
+    linear = layer.call(graph, layer.src)
+    linear.meta = dict(layer.result.meta)
+    layer.result.replace_all_uses_with(linear)
+    _erase(graph, layer.result)
 
 
 def _erase(graph: Graph, node: Node) -> None:

@@ -8,14 +8,12 @@ both that no strides describe, each of which would be a copy.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Graph, Node
-from torch.fx.node import map_arg
 
-from cpuaccel._inductor.nodes import keep_origin
+from cpuaccel._inductor.nodes import call, keep_origin
 from cpuaccel.graph.bridge._arguments import bound, only_user
 from cpuaccel.graph.bridge.matmul import untransposed
 from cpuaccel.graph.bridge.quantized.tensors import (
@@ -25,7 +23,8 @@ from cpuaccel.graph.bridge.quantized.tensors import (
     QUANTIZE,
     QUANTIZE_BY_TENSORS,
 )
-from cpuaccel.graph.factors import MOVES, Factor, Moved, moved, sizes_of, whole
+from cpuaccel.graph.factors import MOVE_OPS, Factor, Moved, joined, moved, sizes_of, whole
+from cpuaccel.graph.linears import Linear
 
 _aten: Any = torch.ops.aten
 
@@ -49,32 +48,22 @@ def put_in_order(graph: Graph) -> None:
     _erase_unread(graph)
 
 
-@dataclass(frozen=True)
-class _Layer:
-    result: Node
-    src: Node
-    weight: Node
-    transposed: bool
-    """Whether `weight` is (N, K), as of aten.linear."""
-    bias: Node | None
-
-
-def _layer_of(node: Node) -> _Layer | None:
+def _layer_of(node: Node) -> Linear | None:
     if node.target is _aten.linear.default:
         given = bound(node)
-        return _Layer(node, given["input"], given["weight"], True, given["bias"])
+        return Linear(node, given["input"], given["weight"], True, given["bias"])
     if node.target is _aten.mm.default:
         given = bound(node)
-        return _Layer(node, given["self"], *untransposed(given["mat2"]), None)
+        return Linear(node, given["self"], *untransposed(given["mat2"]), None)
     if node.target is _aten.addmm.default:
         given = bound(node)
         bias = given["self"]
         if given["beta"] == 1 and given["alpha"] == 1 and bias.meta["val"].dim() == 1:
-            return _Layer(node, given["mat1"], *untransposed(given["mat2"]), bias)
+            return Linear(node, given["mat1"], *untransposed(given["mat2"]), bias)
     return None
 
 
-def _try_in_order(graph: Graph, layer: _Layer) -> None:
+def _try_in_order(graph: Graph, layer: Linear) -> None:
     """Put a layer of ordered rows in place of `layer`, unless some reader loses by it.
 
     Also where only a view is in front of what rounds its source: who made that may round it then.
@@ -84,7 +73,7 @@ def _try_in_order(graph: Graph, layer: _Layer) -> None:
     how = moved(layer.src, rounds)
     if how is None or how.places:
         return
-    rows = [factor for dim in how.dims[:-1] for factor in dim]
+    rows = joined(how.dims[:-1])
     of_root = whole(how.root.meta["val"].shape)
     if how.dims[-1] == of_root[-1]:  # the root itself
         if rows == sorted(rows) and not (rounds and how.count):
@@ -96,63 +85,43 @@ def _try_in_order(graph: Graph, layer: _Layer) -> None:
         dims = [[Factor(places[row], -1, row.size) for row in dim] for dim in how.dims[:-1]]
     else:
         return
-    before = set(graph.nodes)
-    result = _computed(graph, layer, rounds, source, Moved(how.root, ordered, (), 0))
+    src = _said_again(graph, source, Moved(how.root, ordered, (), 0))
+    result = layer.call(graph, _rounded(graph, rounds, src))
     dims = [*dims, whole(result.meta["val"].shape)[-1]]
     back = _said_again(graph, layer.result, Moved(result, dims, (), 0))
     layer.result.replace_all_uses_with(back)
     readers = _readers(back)
     if all(_gains(node) for node in readers):
-        for choose in _chosen_of(source):
-            choose.replace_input_with(source, _source_of_rounds(result))
+        for user in list(source.users):
+            if user.target is CHOOSE:  # a range, which no order of numbers changes
+                user.replace_input_with(source, src)
         for node in readers:
             how_read = moved(node)
             if how_read is not None:
                 _replace_for_readers(node, _said_again(graph, node, how_read))
-        _erase_unread(graph)
     else:
         back.replace_all_uses_with(layer.result)
-        for node in reversed(list(graph.nodes)):
-            if node not in before:
-                graph.erase_node(node)
+    _erase_unread(graph)
 
 
 def _rounds_before(src: Node) -> list[Node]:
     """Return what rounds the source of a layer for it alone, among moves, the last first."""
     found: list[Node] = []
     node: Any = src
-    while node.target in (*_ROUNDS, *MOVES) and only_user(node) is not None:
+    while node.target in (*_ROUNDS, *MOVE_OPS) and only_user(node) is not None:
         if node.target in _ROUNDS:
             found.append(node)
         node = node.args[0]
     return found
 
 
-def _computed(
-    graph: Graph, layer: _Layer, rounds: list[Node], source: Node, ordered: Moved
-) -> Node:
-    src = _said_again(graph, source, ordered)
+def _rounded(graph: Graph, rounds: list[Node], src: Node) -> Node:
     for each in reversed(rounds):
         with graph.inserting_before(each):
-            src = _call(graph, each, each.target, (src, *each.args[1:]), each.kwargs)
-    weight = layer.weight
-    with graph.inserting_before(layer.result):
-        if not layer.transposed:
-            weight = _call(graph, layer.result, _aten.permute.default, (weight, [1, 0]))
-        bias = () if layer.bias is None else (layer.bias,)
-        return _call(graph, layer.result, _aten.linear.default, (src, weight, *bias))
-
-
-def _source_of_rounds(linear: Node) -> Node:
-    node: Any = linear.args[0]
-    while node.target in _ROUNDS:
-        node = node.args[0]
-    return node  # type: ignore[no-any-return]
-
-
-def _chosen_of(source: Node) -> list[Node]:
-    """Return what finds the range of `source`, which no order of its numbers changes."""
-    return [user for user in source.users if user.target is CHOOSE]
+            rounded = call(graph, each.target, src, *each.args[1:], **each.kwargs)
+        keep_origin(each, rounded)
+        src = rounded
+    return src
 
 
 def _readers(node: Node) -> list[Node]:
@@ -180,7 +149,7 @@ def _gains(node: Node) -> bool:
 
 
 def _moves(user: Node, node: Node) -> bool:
-    return user.target in MOVES and user.args[0] is node
+    return user.target in MOVE_OPS and user.args[0] is node
 
 
 # Saying moves again
@@ -194,7 +163,7 @@ def _steps(how: Moved) -> list[_Step]:
     """Return how a root is moved so: its factors apart, in order, and together."""
     steps: list[_Step] = []
     taken = dict(how.places)
-    factors = sorted([*(factor for dim in how.dims for factor in dim), *taken])
+    factors = how.root_factors()
     sizes = [factor.size for factor in factors]
     if sizes != list(how.root.meta["val"].shape):
         steps.append((_aten.view.default, (sizes,)))
@@ -202,7 +171,7 @@ def _steps(how: Moved) -> list[_Step]:
         if factor in taken:
             steps.append((_aten.select.int, (place, taken[factor])))
             factors.pop(place)
-    order = [factors.index(factor) for dim in how.dims for factor in dim]
+    order = [factors.index(factor) for factor in how.factors()]
     if order != sorted(order):
         steps.append((_aten.permute.default, (order,)))
     wanted = sizes_of(how.dims)
@@ -215,8 +184,7 @@ def _steps(how: Moved) -> list[_Step]:
 
 def _no_copy(how: Moved) -> bool:
     """Say whether strides can say it: in each dimension are factors that follow each other."""
-    taken = {factor for factor, _ in how.places}
-    factors = sorted([*(factor for dim in how.dims for factor in dim), *taken])
+    factors = how.root_factors()
     return all(
         factors.index(after) == factors.index(before) + 1
         for dim in how.dims
@@ -229,16 +197,9 @@ def _said_again(graph: Graph, node: Node, how: Moved) -> Node:
     result = how.root
     with graph.inserting_before(node):
         for op, arguments in _steps(how):
-            result = _call(graph, node, op, (result, *arguments))
+            result = call(graph, op, result, *arguments)
+            keep_origin(node, result)
     return result
-
-
-def _call(graph: Graph, origin: Node, op: Any, args: Any, kwargs: Any = None) -> Node:
-    node = graph.call_function(op, args, kwargs)
-    keep_origin(origin, node)
-    known = map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
-    node.meta["val"] = op(*known[0], **known[1])
-    return node
 
 
 def _replace_for_readers(node: Node, by: Node) -> None:
@@ -247,7 +208,7 @@ def _replace_for_readers(node: Node, by: Node) -> None:
 
 
 def _erase_unread(graph: Graph) -> None:
-    ops = MOVES | _ROUNDS | {_aten.linear.default, _aten.addmm.default, _aten.mm.default}
+    ops = MOVE_OPS | _ROUNDS | {_aten.linear.default, _aten.addmm.default, _aten.mm.default}
     for node in reversed(list(graph.nodes)):
         if not node.users and node.target in ops:
             graph.erase_node(node)

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "graph/gemm_type.h"
+#include "graph/value_quantizer.h"
 #include "kernels/layer_norm/layer_norm.h"
 
 namespace cpuaccel::graph {
@@ -124,9 +125,9 @@ void add_layer_norm(Building& building, const NormWithin& within) {
   step->writes_sum = keeps_sum && write(sum->outputs[0]);
   if (quantize != nullptr) {
     step->writes_bytes = write(quantize->outputs[0]);
-    call.scale = attribute(quantize->attributes, "to_scale", 1.0f);
-    call.zero_point =
-        static_cast<int32_t>(attribute(quantize->attributes, "to_zero_point", int64_t{0}));
+    const auto q = value_quantizer(*quantize, "to");
+    call.scale = q.scale;
+    call.zero_point = q.zero_point;
   }
   building.add(std::move(step));
 }

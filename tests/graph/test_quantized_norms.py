@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cpuaccel
+from cpuaccel import _native
 from graph import _pt2e
 from graph._compiled import Lambda, needs_onednn
 
@@ -67,3 +68,22 @@ def test_one_step(name: str, threads: int) -> None:
         (plan,) = cpuaccel.explain(optimized, inputs).plans
     found = [step.kinds for step in plan.steps if "quantize" in step.kinds]
     assert found == [kinds], [step.kinds for step in plan.steps]
+
+
+PROGRAM = """graph 1 norm
+value 0 f32 4x8
+value 1 f32 4x8
+value 2 u8 4x8
+input 0
+partition
+op LayerNorm in 0 out 1 keep_stats=b:0 use_affine=b:0
+partition
+op quantize in 1 out 2 to_scale=f:{scale} to_zero_point=i:{zero_point}
+"""
+
+
+@pytest.mark.parametrize(("scale", "zero_point"), [(0.0, 0), (-1.0, 0), (0.1, -1), (0.1, 256)])
+def test_a_quantiser_that_there_is_not_is_refused(scale: float, zero_point: int) -> None:
+    reasons = _native.load().why_not_compiled(PROGRAM.format(scale=scale, zero_point=zero_point))
+    assert set(reasons) == {"a quantiser that uint8 does not have"}
+    assert not any(_native.load().why_not_compiled(PROGRAM.format(scale=0.1, zero_point=9)))

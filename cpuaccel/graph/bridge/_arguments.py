@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -46,10 +46,10 @@ def static_sizes(translation: Translation, node: Any) -> list[int]:
     return sizes
 
 
-def same_sizes(a: Tensor, b: Tensor) -> bool:
-    """Say whether two tensors are known to have the same sizes."""
-    return a.dim() == b.dim() and all(
-        statically_known_true(size == other) for size, other in zip(a.shape, b.shape, strict=True)
+def same_sizes(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Say whether sizes are known to be the same."""
+    return len(sizes) == len(others) and all(
+        statically_known_true(size == other) for size, other in zip(sizes, others, strict=True)
     )
 
 

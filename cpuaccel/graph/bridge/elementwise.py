@@ -88,7 +88,7 @@ _COMMUTE = ("Add", "Maximum", "Minimum", "Multiply")
 
 
 def _is_whole(translation: Translation, operand: Any, result: Node) -> bool:
-    return same_sizes(translation.tensor(operand), translation.tensor(result))
+    return same_sizes(translation.tensor(operand).shape, translation.tensor(result).shape)
 
 
 def _binary(kind: str) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.graph.bridge._arguments import bound, floats, only_user
-from cpuaccel.graph.bridge.shapes import VIEWS
+from cpuaccel.graph.bridge.shapes import VIEWS, permutation
 from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
@@ -105,18 +106,10 @@ def rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | 
 
 def untransposed(node: Any) -> tuple[Any, bool]:
     """Return what `node` is the last two dimensions of which exchanged, if it is that."""
-    if node.target is _aten.permute.default:
-        source, order = node.args
-        rank = len(order)
-        swapped = [*range(rank - 2), rank - 1, rank - 2]
-        if rank >= 2 and [dim % rank for dim in order] == swapped:
-            return source, True
-    if node.target is _aten.t.default:
+    value = node.meta.get("val")
+    rank = value.dim() if isinstance(value, Tensor) else 0
+    if rank >= 2 and permutation(node, rank) == [*range(rank - 2), rank - 1, rank - 2]:
         return node.args[0], True
-    if node.target is _aten.transpose.int:
-        rank = node.meta["val"].dim()
-        if {dim % rank for dim in node.args[1:]} == {rank - 2, rank - 1}:
-            return node.args[0], True
     return node, False
 
 

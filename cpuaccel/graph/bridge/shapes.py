@@ -77,19 +77,21 @@ def _dimension_of(size: Any, sizes: Sequence[Any]) -> int:
 
 
 def _permute(translation: Translation, node: Node) -> Move:
-    given = bound(node)
-    rank = translation.tensor(given["self"]).dim()
-    order = [dimension(dim, rank) for dim in given["dims"]]
-    return Move(given["self"], "permute", {"order": order})
+    source = bound(node)["self"]
+    return Move(source, "permute", {"order": permutation(node, translation.tensor(source).dim())})
 
 
-def _transpose(translation: Translation, node: Node) -> Move:
-    given = bound(node)
-    rank = translation.tensor(given["self"]).dim()
+def permutation(node: Node, rank: int) -> list[int] | None:
+    """Return which dimensions of its source those of `node` are; None if it does not permute."""
     order = list(range(rank))
-    a, b = dimension(given["dim0"], rank), dimension(given["dim1"], rank)
-    order[a], order[b] = b, a
-    return Move(given["self"], "permute", {"order": order})
+    if node.target is _aten.permute.default:
+        return [dimension(dim, rank) for dim in bound(node)["dims"]]
+    if node.target is _aten.transpose.int:
+        given = bound(node)
+        a, b = dimension(given["dim0"], rank), dimension(given["dim1"], rank)
+        order[a], order[b] = b, a
+        return order
+    return order[::-1] if node.target is _aten.t.default else None
 
 
 def _slice(translation: Translation, node: Node) -> Move:
@@ -132,6 +134,15 @@ def _move(translation: Translation, node: Node) -> None:
 
 
 VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
+RESHAPES = (
+    *VIEWS,
+    _aten.clone.default,
+    _aten.unsqueeze.default,
+    _aten.squeeze.dim,
+    _aten.squeeze.dims,
+)
+"""What leaves all numbers in their order."""
+PERMUTES = (_aten.permute.default, _aten.transpose.int)
 SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
 
@@ -151,15 +162,8 @@ MOVES = frozenset({"view", "permute", "slice"})
 
 _MOVES: dict[Any, Callable[[Translation, Node], Move]] = {
     operator.getitem: _split_part,
-    _aten.clone.default: _view,
-    _aten.view.default: _view,
-    _aten._unsafe_view.default: _view,
-    _aten.reshape.default: _view,
-    _aten.unsqueeze.default: _view,
-    _aten.squeeze.dim: _view,
-    _aten.squeeze.dims: _view,
-    _aten.permute.default: _permute,
-    _aten.transpose.int: _transpose,
+    **dict.fromkeys(RESHAPES, _view),
+    **dict.fromkeys(PERMUTES, _permute),
     _aten.slice.Tensor: _slice,
 }
 

@@ -26,7 +26,7 @@ CPUACCEL_INLINE typename V::Vector exp_negative(typename V::Vector x) {
   return V::scale(sum, n);
 }
 
-inline constexpr float kMostBelow = 87.0f;
+constexpr float kMostBelow = 87.0f;
 
 // exp(-x) of x that is at least 0: 0 beyond 87, so that no result is a denormal number. NaN stays.
 template <typename V>

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <numeric>
-#include <stdexcept>
 
 #include "graph/function_step.h"
 #include "kernels/transpose/transpose.h"
@@ -12,15 +11,6 @@ namespace cpuaccel::quant {
 using graph::Building;
 using graph::Id;
 using graph::Order;
-
-ValueQuantizer value_quantizer(const graph::Operation& operation, const std::string& name) {
-  const float scale = graph::attribute(operation.attributes, name + "_scale", 0.0f);
-  const auto zero_point = graph::attribute(operation.attributes, name + "_zero_point", int64_t{0});
-  if (!(scale > 0.0f) || zero_point < 0 || zero_point > 255) {
-    throw std::runtime_error("a quantiser that uint8 does not have");
-  }
-  return {scale, static_cast<int32_t>(zero_point)};
-}
 
 Order order_to_have(const graph::TensorDesc& desc) {
   return graph::order_of(desc).value_or(Order::contiguous);

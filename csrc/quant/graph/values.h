@@ -1,27 +1,17 @@
 // What the steps of this folder share: how quantised values of a program lie, and their quantisers.
 //
-// They are kinds of ops for programs of csrc/graph, on uint8 values that quantize_per_tensor made:
-//
-//   real = (value - zero_point) * scale
-//
-// with attributes NAME_scale=f: and NAME_zero_point=i: for each quantiser NAME.
+// They are kinds of ops for programs of csrc/graph, on uint8 values that quantize_per_tensor made.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "graph/build.h"
+#include "graph/value_quantizer.h"
 
 namespace cpuaccel::quant {
 
-struct ValueQuantizer {
-  float scale;
-  int32_t zero_point;
-};
-
-// The quantiser NAME of an op. Throws std::runtime_error where its zero point is no uint8 or its
-// scale not positive.
-ValueQuantizer value_quantizer(const graph::Operation& operation, const std::string& name);
+using graph::value_quantizer;
+using graph::ValueQuantizer;
 
 // The bytes of a value that a step reads or writes.
 inline uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }

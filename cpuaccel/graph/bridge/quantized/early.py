@@ -12,25 +12,15 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
-from torch.fx.node import map_arg
 
+from cpuaccel._inductor.nodes import computed
 from cpuaccel.graph.bridge._arguments import only_user
 from cpuaccel.graph.bridge.quantized.tensors import QUANTIZE, is_quantize, source_of
-from cpuaccel.graph.bridge.shapes import VIEWS
+from cpuaccel.graph.bridge.shapes import PERMUTES, RESHAPES, VIEWS
 
 _aten: Any = torch.ops.aten
 
-_MOVES = frozenset(
-    {
-        *VIEWS,
-        _aten.clone.default,
-        _aten.permute.default,
-        _aten.squeeze.dim,
-        _aten.squeeze.dims,
-        _aten.transpose.int,
-        _aten.unsqueeze.default,
-    }
-)
+_MOVES = frozenset({*RESHAPES, *PERMUTES})
 """Each reads one tensor, and its result is all of its numbers."""
 
 _ROWS = frozenset({_aten.addmm.default, _aten.bmm.default, _aten.mm.default})
@@ -77,9 +67,7 @@ def _put_before(graph: Graph, quantize: Node, moves: list[Node]) -> None:
     early.meta = {**quantize.meta, "val": _bytes_like(source.meta["val"])}
     moves[0].replace_input_with(source, early)
     for move in moves:
-        target: Any = move.target
-        args, kwargs = map_arg((move.args, move.kwargs), lambda node: node.meta["val"])
-        move.meta = {**move.meta, "val": target(*args, **kwargs)}
+        move.meta = {**move.meta, "val": computed(move)}
     quantize.replace_all_uses_with(moves[-1])
     graph.erase_node(quantize)
 
