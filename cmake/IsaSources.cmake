@@ -25,7 +25,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 set(CPUACCEL_FLAGS_x86_avx512vnni ${CPUACCEL_FLAGS_x86_avx512} -mavx512vnni)
 set(CPUACCEL_FLAGS_x86_avx512bf16 ${CPUACCEL_FLAGS_x86_avx512vnni} -mavx512bf16)
-set(CPUACCEL_FLAGS_x86_amx ${CPUACCEL_FLAGS_x86_avx512vnni} -mamx-tile -mamx-int8 -mamx-bf16)
+set(CPUACCEL_FLAGS_x86_amx ${CPUACCEL_FLAGS_x86_avx512bf16} -mamx-tile -mamx-int8 -mamx-bf16)
 set(CPUACCEL_FLAGS_x86_avx512vbmi ${CPUACCEL_FLAGS_x86_avx512vnni} -mavx512vbmi)
 
 set(CPUACCEL_FLAGS_arm64_neon -march=armv8-a)

@@ -23,10 +23,11 @@ AttentionResult own_attention(const AttentionOperands& of, bool is_causal,
 AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, bool is_causal,
                                 std::optional<double> scale);
 
-// Why eager mode computes nothing by it on this CPU; null: it does.
-const char* why_no_attention();
-// Whether it was held against torch's kernel on CPUs like this one. Plans time it on others.
-bool attention_is_measured();
+// Why so many queries, multiplied in bf16 or in f32, are torch's kernel's on this CPU where nothing
+// is timed, as in eager mode; null: they are not.
+const char* why_no_attention(int64_t queries, bool bf16);
+// Whether it is faster than torch's kernel for all sizes on this CPU. Plans time it on others.
+bool attention_is_always_own();
 
 // Whether products are to be of bf16 now, for queries of this type.
 bool attention_in_bf16(kernels::GemmType query);

@@ -67,13 +67,15 @@ AttentionTrial try_attention(const AttentionProblem& p) {
 }
 
 std::string why_torch_attention(const AttentionProblem& problem) {
-  if (attention_is_measured()) {
+  if (attention_is_always_own()) {
     return {};
   }
+  const bool bf16 = attention_in_bf16(type_of(problem));
   if (!dnnl_layer::timing()) {
-    return why_no_attention();
+    const char* const reason = why_no_attention(problem.L, bf16);
+    return reason != nullptr ? reason : "";
   }
-  const std::string name = name_of(problem, attention_in_bf16(type_of(problem)));
+  const std::string name = name_of(problem, bf16);
   const int taken = dnnl_layer::rank_of(name, [&] {
     const auto trial = try_attention(problem);
     log_decision("timed " + name + ": ours " + in_microseconds(trial.own) + ", torch's " +

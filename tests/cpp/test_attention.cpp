@@ -181,9 +181,45 @@ TEST_P(AttentionTest, MasksAndRowsOfNothing) {
   problem.check(GetParam().function);
 }
 
+// What masks are made of besides infinity: a row of nothing else sees all keys alike.
+TEST_P(AttentionTest, MasksOfTheLowestFloat) {
+  Problem problem{.L = 20, .S = 40};
+  problem.fill(8);
+  problem.mask.assign(static_cast<size_t>(20 * 40), 0.0f);
+  for (int64_t s = 0; s < 40; ++s) {
+    problem.mask[static_cast<size_t>(s)] = std::numeric_limits<float>::lowest();
+    problem.mask[static_cast<size_t>(40 + s)] = s < 9 ? std::numeric_limits<float>::lowest() : 0.0f;
+  }
+  for (const bool bf16 : {false, has_bf16_arithmetic()}) {
+    problem.bf16 = bf16;
+    const auto result = problem.run(GetParam().function);
+    for (int64_t e = 0; e < problem.E; ++e) {
+      float mean = 0;
+      for (int64_t s = 0; s < 40; ++s) {
+        mean += problem.value[static_cast<size_t>(s * problem.H * problem.E + e)] / 40;
+      }
+      EXPECT_NEAR(result.dst[static_cast<size_t>(e)], mean, bf16 ? 1e-2 : 1e-5);
+    }
+    for (const float x : result.dst) {
+      EXPECT_TRUE(std::isfinite(x));
+    }
+  }
+}
+
 TEST_P(AttentionTest, LargeScores) {
   Problem problem{.L = 4, .S = 300, .scale = 60.0f};
   problem.fill(4).check(GetParam().function);
+}
+
+TEST_P(AttentionTest, ScalesOfAnySign) {
+  for (const float scale : {-0.7f, 0.0f}) {
+    for (const bool bf16 : {false, has_bf16_arithmetic()}) {
+      Problem problem{.L = 20, .S = 530, .scale = scale, .bf16 = bf16};
+      problem.fill(7).check(GetParam().function);
+      problem.mask.assign(static_cast<size_t>(20 * 530), 0.25f);
+      problem.check(GetParam().function);
+    }
+  }
 }
 
 TEST_P(AttentionTest, NanMakesItsRowNan) {

@@ -16,7 +16,7 @@ pytestmark = needs_plugin
 
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _NONE = -float("inf")
-_TORCHS = "cpu_vendor() is not AuthenticAMD: eager attention is torch's (why_no_attention)"
+_TORCHS = "eager attention is torch's on this CPU, for these sizes (why_no_attention)"
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
@@ -24,6 +24,14 @@ def _amd() -> bool:
     from cpuaccel._native import load
 
     return str(load().cpu_vendor()) == "AuthenticAMD"
+
+
+def _measured(isa: str = "") -> bool:
+    """Whether 16 queries are ours here, under a cap of `isa`."""
+    if _amd():
+        return isa != "ref"
+    tiles: bool = torch.cpu._is_amx_tile_supported()
+    return tiles and isa in ("", "avx512_vnni", "avx512_vbmi")
 
 
 def _operands(
@@ -72,7 +80,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: 
 def test_matches_float64(dtype: torch.dtype, data: st.DataObject) -> None:
     sizes = tuple(data.draw(st.integers(1, most)) for most in (2, 3, 40, 300, 70))
     layouts = ["contiguous", "heads of a linear layer"]
-    if _amd() and sizes[2] >= 8:  # torch's kernel, left alone, takes elements to lie side by side
+    if _measured() and sizes[2] >= (
+        8 if _amd() else 16
+    ):  # torch's kernel, left alone, takes elements to lie side by side
         layouts.append("strided")
     q, k, v = _operands(sizes, dtype, data.draw(st.sampled_from(layouts)))
     shapes = st.sampled_from([None, *_mask_shapes(sizes)])
@@ -95,8 +105,7 @@ def test_each_instruction_set(isa: str, dtype: torch.dtype) -> None:
     with running("auto"), capped(isa):
         counts = _check(q, k, v, causal=True)
     assert counts.ours("") == 0  # no layer with weights ran
-    expected = int(_amd() and isa not in ("ref",))
-    assert counts.calls.get("attention.cpuaccel", 0) == expected
+    assert counts.calls.get("attention.cpuaccel", 0) == int(_measured(isa))
 
 
 @dtypes
@@ -121,7 +130,7 @@ def test_gradients_are_torchs() -> None:
 
 
 def test_the_same_bits_on_any_number_of_threads() -> None:
-    if not _amd():
+    if not _measured():
         pytest.skip(_TORCHS)
     q, k, v = _operands((3, 5, 520, 600, 32), torch.float32, "contiguous")
     results = []
@@ -134,13 +143,13 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
 
 @pytest.mark.parametrize("special", [float("nan"), float("inf")])
 def test_what_is_not_finite_stays_in_its_row(special: float) -> None:
-    if not _amd():
+    if not _measured():
         pytest.skip(f"{_TORCHS}, and its row of NaN is 0")
-    q, k, v = _operands((1, 1, 10, 20, 8), torch.float32, "contiguous")
+    q, k, v = _operands((1, 1, 16, 20, 8), torch.float32, "contiguous")
     q[0, 0, 2, 3] = special
     result = F.scaled_dot_product_attention(q, k, v)[0, 0]
     assert result[2].isnan().all()
-    assert result[[0, 1, *range(3, 10)]].isfinite().all()
+    assert result[[0, 1, *range(3, 16)]].isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +159,6 @@ def test_what_is_not_finite_stays_in_its_row(special: float) -> None:
     ],
 )
 def test_the_rest_is_torchs(reason: str, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
-    if not _amd():
-        pytest.skip(_TORCHS)
     q, k, v = _operands(sizes, dtype, "contiguous")
     with counted() as counts:
         ours = _FLASH(q, k, v)[0]
@@ -178,6 +185,17 @@ def test_few_queries_of_keys_that_lie_apart_are_torchs() -> None:
         assert torch.equal(ours, _FLASH(q, k, v)[0])
     reason = "fewer than 8 queries, keys or values whose elements lie apart"
     assert counts.fallbacks == {f"attention: {reason}": 1}
+
+
+def test_few_queries_are_torchs_beside_tiles() -> None:
+    if _amd() or not _measured():
+        pytest.skip("of a CPU with AMX alone")
+    for queries, dtype in ((7, torch.bfloat16), (15, torch.float32)):
+        q, k, v = _operands((1, 2, queries, 16, 8), dtype, "contiguous")
+        with counted() as counts:
+            _FLASH(q, k, v)
+        reason = "few queries, of which torch's kernel is faster on this CPU"
+        assert counts.fallbacks == {f"attention: {reason}": 1}
 
 
 @pytest.mark.parametrize("wrong", ["a mask of other sizes", "dropout", "values of other heads"])

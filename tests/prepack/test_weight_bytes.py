@@ -146,8 +146,12 @@ _BAD = {
     "more": (lambda p: torch.cat([p, p[:8]]), "truncated packed weight: expected"),
     "something else": (lambda p: torch.zeros_like(p), "begin with"),
     "a later version": (
-        lambda p: _header(p, 8, "<I", 2),
-        "of format version 2, but this cpuaccel reads version 1",
+        lambda p: _header(p, 8, "<I", 3),
+        "of format version 3, but this cpuaccel reads version 2",
+    ),
+    "an earlier version": (
+        lambda p: _header(p, 8, "<I", 1),
+        "of format version 1, but this cpuaccel reads version 2",
     ),
     "another layout": (lambda p: _header(p, 12, "<I", 7), _HEADER),
     "another type": (lambda p: _header(p, 16, "<I", 9), _HEADER),

@@ -23,7 +23,7 @@ class AttentionArithmetic {
       : kernels_(first_usable(gemm_kernels()).function()),
         pairs_(bf16 ? &first_usable(gemm_bf16_kernels()).function() : nullptr) {}
 
-  int64_t mr() const { return kernels_.mr; }
+  int64_t mr() const { return tile_kernels().mr; }
 
   // Floats that a left operand of `depth` columns takes a row, and a right one of `depth` rows and
   // `columns` columns takes in all.
@@ -46,22 +46,23 @@ class AttentionArithmetic {
     return {to, stride};
   }
 
-  // Whether rows of a left operand are bf16 as they come, with a zero behind an odd number of them.
-  bool takes_rows_of_bf16() const { return pairs_ != nullptr && pairs_->together == 1; }
+  // Whether rows of a left operand are bf16 as they come, with zeros behind them up to a multiple
+  // of bf16_together().
+  bool takes_rows_of_bf16() const { return pairs_ != nullptr && pairs_->interleaved == 1; }
+  int64_t bf16_together() const { return 2 * pairs_->together; }
 
   void right(const AttentionBlock& block, float* panels) const {
     const auto function = pairs_ != nullptr ? pairs_->panels : kernels_.panels;
     function(load_call(block, panels, 0), tile_kernels().nr);
   }
 
-  // c[m x columns] = (add ? c : 0) + alpha * left * right
+  // c[m x columns] = (add ? c : 0) + left * right
   struct Product {
     Left left;
     const float* right;
     int64_t rows, columns, depth;
     float* c;
     int64_t c_stride;
-    float alpha;
     bool add;
   };
   void multiply(const Product& p) const {
@@ -69,22 +70,24 @@ class AttentionArithmetic {
     const int64_t k = steps(p.depth);
     for (int64_t n = 0; n < p.columns; n += kernels.nr) {
       const int64_t width = std::min(kernels.nr, p.columns - n);
-      kernels.tile({p.rows,
-                    width,
-                    k,
-                    p.left.data,
-                    p.left.stride,
-                    p.right + n * k,
-                    GemmType::f32,
-                    p.c + n,
-                    p.c_stride,
-                    p.alpha,
-                    p.add,
-                    {}});
+      kernels.tile({.m = p.rows,
+                    .n = width,
+                    .k = k,
+                    .a = p.left.data,
+                    .a_stride = p.left.stride,
+                    .panel = p.right + n * k,
+                    .type = GemmType::f32,
+                    .c = p.c + n,
+                    .c_stride = p.c_stride,
+                    .alpha = 1.0f,
+                    .add = p.add,
+                    .again = n != 0,
+                    .next = {}});
     }
   }
 
   const GemmKernels& f32() const { return kernels_; }
+  const GemmKernels& tile_kernels() const { return pairs_ != nullptr ? pairs_->pairs() : kernels_; }
 
  private:
   static LoadCall load_call(const AttentionBlock& block, float* to, int64_t stride) {
@@ -92,7 +95,6 @@ class AttentionArithmetic {
         block.data, block.type, block.row_stride, block.column_stride, block.rows, block.columns,
         to,         stride};
   }
-  const GemmKernels& tile_kernels() const { return pairs_ != nullptr ? pairs_->pairs() : kernels_; }
   int64_t steps(int64_t depth) const { return pairs_ != nullptr ? pairs_->count(depth) : depth; }
 
   const GemmKernels& kernels_;

@@ -39,7 +39,7 @@ class Queries {
         scratch_(ScratchSlot::gemm_dst, ScratchPieces::room<float>(tile_ * score_stride_) +
                                             AttentionRows::room(call, most, keys_)),
         scores_(scratch_.take<float>(tile_ * score_stride_)),
-        rows_(call, kernels, arithmetic.f32(), most, keys_, scratch_) {
+        rows_(call, kernels, arithmetic.tile_kernels(), most, keys_, scratch_) {
     const int64_t query = most * arithmetic.left_stride(call.E);
     const int64_t weights = tile_ * arithmetic.left_stride(keys_);
     ScratchPieces left(ScratchSlot::gemm_a,
@@ -68,7 +68,8 @@ class Queries {
         score({query.data + i * query.stride, query.stride}, tile);
         for (int64_t row = 0; row < tile.rows; ++row) {
           rows_.softmax(i + row, {n_, h_, l0_ + i + row}, scores_ + row * score_stride_, s0, keys,
-                        rounds_ ? weights(row, keys) : nullptr);
+                        rounds_ ? weights(row, keys) : nullptr,
+                        rounds_ ? arithmetic_.bf16_together() : 1);
         }
         add_values(tile);
       }
@@ -100,7 +101,7 @@ class Queries {
 
   void score(const AttentionArithmetic::Left& query, const Tile& tile) const {
     arithmetic_.multiply(
-        {query, key_, tile.rows, tile.keys, call_.E, scores_, score_stride_, call_.scale, false});
+        {query, key_, tile.rows, tile.keys, call_.E, scores_, score_stride_, false});
   }
 
   // A row of them as the left operand has it, where the softmax writes that.
@@ -114,7 +115,7 @@ class Queries {
                 : arithmetic_.left({scores_, GemmType::f32, score_stride_, 1, tile.rows, tile.keys},
                                    weights_);
     arithmetic_.multiply({weights, value_, tile.rows, call_.E, tile.keys, rows_.dst(tile.first),
-                          rows_.stride(), 1.0f, tile.s0 != 0});
+                          rows_.stride(), tile.s0 != 0});
   }
 
   const AttentionCall& call_;
@@ -150,6 +151,7 @@ void attention(const AttentionCall& call, AttentionFunction* row) {
   const int64_t blocks = divide_up(call.L, most);
   const int64_t grain = gemm_grain(std::min(most, call.L), call.S, 2 * call.E);
   parallel_for(0, call.N * call.H * blocks, grain, [&](int64_t begin, int64_t end) {
+    const GemmTiles tiles(arithmetic.tile_kernels());
     Queries queries(call, kernels, arithmetic, most);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i / blocks, l0 = i % blocks * most;

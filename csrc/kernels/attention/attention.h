@@ -65,6 +65,7 @@ struct SoftmaxRow {
   int64_t count;
   const float* mask;
   float max;  // of the scores before this block, minus infinity at first
+  float scale = 1.0f;
 };
 struct SoftmaxResult {
   float max;  // with this block
@@ -72,7 +73,7 @@ struct SoftmaxResult {
 };
 
 struct AttentionKernels {
-  // scores[i] = exp(scores[i] + mask[i] - max), 0 where that is below exp(-87).
+  // scores[i] = exp(scale * scores[i] + mask[i] - max), 0 where that is below exp(-87).
   SoftmaxResult (*softmax)(const SoftmaxRow& row);
   // The same, but for where the weights are written: weights[i], rounded to bf16. Null: none.
   SoftmaxResult (*softmax_bf16)(const SoftmaxRow& row, uint16_t* weights);

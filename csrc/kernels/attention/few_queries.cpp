@@ -92,7 +92,7 @@ class Heads {
                        scores(i * call_.L),
                        score_stride_,
                        1,
-                       call_.scale,
+                       1.0f,
                        false,
                        {}});
   }

@@ -51,33 +51,62 @@ CPUACCEL_INLINE void for_each_vector(int64_t count, const Body& body) {
   }
 }
 
-template <typename V>
-CPUACCEL_INLINE float masked_max(const SoftmaxRow& row) {
+// The largest of value(first element, its lanes). Vectors take turns at four maxima: each waits for
+// the one before it. A NaN leaves a maximum as it is, and comes out of the exponential.
+template <typename V, typename Value>
+CPUACCEL_INLINE float largest(int64_t count, const Value& value) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  auto max = V::set1(kLowest);
-  for_each_vector<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
-    auto x = lanes.load(row.scores + i);
-    if (row.mask != nullptr) {
-      x = V::add(x, lanes.load(row.mask + i));
-      lanes.store(row.scores + i, x);
+  constexpr int64_t kTurns = 4;
+  typename V::Vector max[kTurns] = {V::set1(kLowest), V::set1(kLowest), V::set1(kLowest),
+                                    V::set1(kLowest)};
+  int64_t i = 0;
+  for (; i + kTurns * V::kLanes <= count; i += kTurns * V::kLanes) {
+#pragma GCC unroll 4
+    for (int64_t turn = 0; turn < kTurns; ++turn) {
+      max[turn] = V::max(value(i + turn * V::kLanes, AllLanes<V>{}), max[turn]);
     }
-    // A NaN in x leaves the maximum as it is, and comes out of the exponential.
-    max = V::max(lanes.select(x, V::set1(kLowest)), max);
+  }
+  for_each_vector<V>(count - i, [&](int64_t j, auto lanes) __attribute__((always_inline)) {
+    max[0] = V::max(lanes.select(value(i + j, lanes), V::set1(kLowest)), max[0]);
   });
-  const float largest = largest_lane<V>(max);
-  return largest > row.max ? largest : row.max;
+  return largest_lane<V>(V::max(V::max(max[0], max[1]), V::max(max[2], max[3])));
 }
 
-// Calls write(first element, its lanes, its weights) for each vector, with weight(max - score).
+// Of scale * score + mask. Where there is a mask that is what stands in row.scores afterwards.
+template <typename V>
+CPUACCEL_INLINE float largest_score(const SoftmaxRow& row) {
+  const auto scale = V::set1(row.scale);
+  if (row.mask != nullptr) {
+    return largest<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
+      const auto x = V::fma(scale, lanes.load(row.scores + i), lanes.load(row.mask + i));
+      lanes.store(row.scores + i, x);
+      return x;
+    });
+  }
+  if (row.scale > 0.0f) {
+    return row.scale *
+           largest<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
+             return lanes.load(row.scores + i);
+           });
+  }
+  return largest<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
+    return V::multiply(scale, lanes.load(row.scores + i));
+  });
+}
+
+// Calls write(first element, its lanes, its weights) for each vector, with weight(from, scale)'s
+// function of scores: exp(scale * score - from).
 template <typename V, typename Weight, typename Write>
 CPUACCEL_INLINE SoftmaxResult softmax_to(const SoftmaxRow& row, const Weight& weight,
                                          const Write& write) {
-  const float max = masked_max<V>(row);
+  const float largest = largest_score<V>(row);
+  const float max = largest > row.max ? largest : row.max;
   // Where all is masked, minus infinity less itself would be NaN.
-  const auto from = V::set1(max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
+  const float from = max == -std::numeric_limits<float>::infinity() ? 0.0f : max;
+  const auto weights_of = weight(from, row.mask != nullptr ? 1.0f : row.scale);
   auto sum = V::set1(0.0f);
   for_each_vector<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
-    const auto weights = weight(V::subtract(from, lanes.load(row.scores + i)));
+    const auto weights = weights_of(lanes.load(row.scores + i));
     write(i, lanes, weights);
     sum = V::add(sum, lanes.select(weights, V::set1(0.0f)));
   });
@@ -86,7 +115,12 @@ CPUACCEL_INLINE SoftmaxResult softmax_to(const SoftmaxRow& row, const Weight& we
 
 template <typename V>
 SoftmaxResult softmax_row(const SoftmaxRow& row) {
-  return softmax_to<V>(row, weight_below<V>,
+  const auto weight = [](float from, float scale) __attribute__((always_inline)) {
+    return
+        [from = V::set1(from), scale = V::set1(-scale)](typename V::Vector score)
+            __attribute__((always_inline)) { return weight_below<V>(V::fma(scale, score, from)); };
+  };
+  return softmax_to<V>(row, weight,
                        [&](int64_t i, auto lanes, auto weights) __attribute__((always_inline)) {
                          lanes.store(row.scores + i, weights);
                        });
@@ -94,7 +128,13 @@ SoftmaxResult softmax_row(const SoftmaxRow& row) {
 
 template <typename V>
 SoftmaxResult softmax_row_bf16(const SoftmaxRow& row, uint16_t* dst) {
-  return softmax_to<V>(row, weight_below_bf16<V>,
+  const auto weight = [](float from, float scale) __attribute__((always_inline)) {
+    return [from = V::set1(-from), scale = V::set1(scale)](typename V::Vector score)
+               __attribute__((always_inline)) {
+                 return weight_above_bf16<V>(V::fma(scale, score, from));
+               };
+  };
+  return softmax_to<V>(row, weight,
                        [&](int64_t i, auto lanes, auto weights)
                            __attribute__((always_inline)) { lanes.store_bf16(dst + i, weights); });
 }

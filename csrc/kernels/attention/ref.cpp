@@ -10,9 +10,7 @@ namespace {
 SoftmaxResult softmax(const SoftmaxRow& row) {
   float max = row.max;
   for (int64_t i = 0; i < row.count; ++i) {
-    if (row.mask != nullptr) {
-      row.scores[i] += row.mask[i];
-    }
+    row.scores[i] = row.scale * row.scores[i] + (row.mask != nullptr ? row.mask[i] : 0.0f);
     max = row.scores[i] > max ? row.scores[i] : max;
   }
   const float from = max == -std::numeric_limits<float>::infinity() ? 0.0f : max;

@@ -56,14 +56,14 @@ class AttentionRows {
     std::fill_n(sum_, rows, 0.0f);
   }
 
-  // Of a row's scores with keys s0 and on, their weights; what is summed so far is scaled to them.
-  // If there is `rounded`, weights are bf16 and written there, and zero behind an odd number of
-  // them.
+  // Of a row's products with keys s0 and on, their weights; what is summed so far is scaled to
+  // them. If there is `rounded`, weights are bf16 and written there, and zeros behind them up to a
+  // multiple of `together`.
   void softmax(int64_t row, const AttentionQuery& query, float* scores, int64_t s0, int64_t keys,
-               uint16_t* rounded = nullptr) const {
+               uint16_t* rounded = nullptr, int64_t together = 1) const {
     const int64_t seen = call_.causal ? std::clamp<int64_t>(query.l + 1 - s0, 0, keys) : keys;
     if (rounded != nullptr) {
-      std::fill(rounded + seen, rounded + round_up(keys, 2), uint16_t{0});
+      std::fill(rounded + seen, rounded + round_up(keys, together), uint16_t{0});
     } else {
       std::fill(scores + seen, scores + keys, 0.0f);
     }
@@ -71,7 +71,7 @@ class AttentionRows {
       return;
     }
     const float before = max_[row];
-    const SoftmaxRow of{scores, seen, mask(query, s0, seen), before};
+    const SoftmaxRow of{scores, seen, mask(query, s0, seen), before, call_.scale};
     const auto [max, sum] =
         rounded != nullptr ? kernels_.softmax_bf16(of, rounded) : kernels_.softmax(of);
     max_[row] = max;

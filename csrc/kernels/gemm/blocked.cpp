@@ -144,6 +144,7 @@ class Blocked {
 
   // Rows m0 .. m0 + m of dst, columns n0_ + n0 .. n0_ + n0 + columns.
   void multiply(int64_t m0, int64_t m, int64_t n0, int64_t columns) const {
+    const GemmTiles tiles(kernels_);
     const GemmResult result(call_, kernels_, {g_, m0, m, n0_ + n0, columns});
     const int64_t n1 = n0 + columns;
     bool add = k0_ == 0 ? result.start() : result.resume();
@@ -154,8 +155,19 @@ class Blocked {
       for (int64_t n = n0; n < n1; n += kernels_.nr) {
         const int64_t width = std::min(kernels_.nr, n1 - n);
         const Panel b = panel(k, n, width);
-        kernels_.tile({m, width, kc, a.data, a.stride, b.data, b.type, result.data() + n - n0,
-                       result.stride(), call_.alpha, add, after(k, n, n0, n1, b)});
+        kernels_.tile({.m = m,
+                       .n = width,
+                       .k = kc,
+                       .a = a.data,
+                       .a_stride = a.stride,
+                       .panel = b.data,
+                       .type = b.type,
+                       .c = result.data() + n - n0,
+                       .c_stride = result.stride(),
+                       .alpha = call_.alpha,
+                       .add = add,
+                       .again = n != n0,
+                       .next = after(k, n, n0, n1, b)});
       }
       add = true;
     }

@@ -17,8 +17,9 @@ constexpr int64_t even_part(int64_t total, int64_t largest, int64_t multiple) {
   return round_up(divide_up(total, parts), multiple);
 }
 
-// Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by.
-constexpr int64_t gemm_kc(int64_t K) { return even_part(K, 256, 4); }
+// Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by. Pairs of bf16 may
+// be taken 16 at once, 32 rows.
+constexpr int64_t gemm_kc(int64_t K) { return even_part(K, 256, 32); }
 static_assert(gemm_kc(1000) <= kGemmMaxKc);
 
 // Rows of A: mc * kc floats, 100 to 200 KiB, stay in L2 while the panels pass by.

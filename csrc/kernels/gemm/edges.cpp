@@ -145,19 +145,38 @@ void GemmResult::load_c() const {
 }
 
 void GemmResult::add_bias(bool add) const {
+  if (call_.bias.axis == GemmBiasAxis::m) {
+    add_bias_by_row(add);
+    return;
+  }
   const GemmBias& bias = call_.bias;
-  const bool by_row = bias.axis == GemmBiasAxis::m;
+  constexpr int64_t kAtOnce = 256;
+  float values[kAtOnce];
+  const int64_t size = gemm_type_size(bias.type);
+  for (int64_t n0 = 0; n0 < area_.n; n0 += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, area_.n - n0);
+    const char* src = static_cast<const char*>(bias.data) + (area_.n0 + n0) * size;
+    kernels_.load({src, bias.type, 0, 1, 1, count, values, count});
+    for (int64_t m = 0; m < area_.m; ++m) {
+      float* row = data_ + m * stride_ + n0;
+      if (!add) {
+        std::copy_n(values, count, row);
+        continue;
+      }
+      for (int64_t n = 0; n < count; ++n) {
+        row[n] += values[n];
+      }
+    }
+  }
+}
+
+void GemmResult::add_bias_by_row(bool add) const {
+  const GemmBias& bias = call_.bias;
   for (int64_t m = 0; m < area_.m; ++m) {
     float* row = data_ + m * stride_;
-    if (by_row) {
-      const float value = element_to_float(bias.data, bias.type, area_.m0 + m);
-      for (int64_t n = 0; n < area_.n; ++n) {
-        row[n] = (add ? row[n] : 0.0f) + value;
-      }
-      continue;
-    }
+    const float value = element_to_float(bias.data, bias.type, area_.m0 + m);
     for (int64_t n = 0; n < area_.n; ++n) {
-      row[n] = (add ? row[n] : 0.0f) + element_to_float(bias.data, bias.type, area_.n0 + n);
+      row[n] = (add ? row[n] : 0.0f) + value;
     }
   }
 }

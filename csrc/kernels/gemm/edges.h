@@ -61,6 +61,7 @@ class GemmResult {
  private:
   void load_c() const;
   void add_bias(bool add) const;
+  void add_bias_by_row(bool add) const;
   char* dst_row(int64_t m) const;
 
   const GemmCall& call_;

@@ -21,6 +21,7 @@ struct TileCall {
   int64_t c_stride;
   float alpha;
   bool add;
+  bool again;  // the thread's call before was of as many rows, and nothing but loads came between
   GemmPrefetch next;  // what is wanted after this panel
 };
 using TileFunction = void(const TileCall& call);
@@ -109,6 +110,24 @@ struct GemmKernels {
   PanelsFunction* panels;
   StoreFunction* store;
   PixelsFunction* pixels;
+  // A thread calls it when it is done with tiles for now. Null: there is nothing to give up.
+  void (*release)() = nullptr;
+};
+
+// Calls it at the end of a scope in which a thread multiplies.
+class GemmTiles {
+ public:
+  explicit GemmTiles(const GemmKernels& kernels) : release_(kernels.release) {}
+  ~GemmTiles() {
+    if (release_ != nullptr) {
+      release_();
+    }
+  }
+  GemmTiles(const GemmTiles&) = delete;
+  GemmTiles& operator=(const GemmTiles&) = delete;
+
+ private:
+  void (*release_)();
 };
 
 }  // namespace cpuaccel::kernels

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/amx.h"
 #include "kernels/gemm/edges.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/paths.h"
@@ -88,6 +89,24 @@ bool pairs_in_place(const GemmCall& call) {
          call.b.column_stride % 2 == 0 && call.b.batch_stride % 2 == 0;
 }
 
+// Rows of bf16 that the tile can read as they lie: whole pairs, where a float may be.
+bool rows_in_place(const GemmCall& call, const GemmBf16Kernels& kernels) {
+  const GemmMatrix& a = call.a;
+  return kernels.interleaved == 1 && a.type == GemmType::bf16 && a.column_stride == 1 &&
+         call.K % (2 * kernels.together) == 0 && a.row_stride % 2 == 0 && a.batch_stride % 2 == 0 &&
+         reinterpret_cast<uintptr_t>(a.data) % alignof(float) == 0;
+}
+
+// The rows of `pairs`: as they lie, or as they are written for it.
+void take_rows(GemmCall& pairs, const Operands& operands) {
+  const GemmMatrix& a = operands.call.a;
+  if (rows_in_place(operands.call, operands.kernels)) {
+    pairs.a = {a.data, GemmType::f32, a.row_stride / 2, 1, a.batch_stride / 2};
+  } else {
+    pairs.pack_a = {write_rows, &operands};
+  }
+}
+
 // As a matrix of "floats", for gemm_dot, which reads the right matrix where it lies.
 GemmMatrix in_place(const GemmMatrix& b) {
   return {b.data, GemmType::f32, 1, b.column_stride / 2, b.batch_stride / 2};
@@ -99,7 +118,9 @@ std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels() { return kR
 
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels() {
   const auto rows = all_gemm_bf16_kernels();
-  return has_bf16_arithmetic() ? rows : rows.last(1);
+  return !has_bf16_arithmetic() ? rows.last(1)
+         : amx_tiles_usable()   ? rows
+                                : rows.subspan(kGemmBf16AmxRows);
 }
 
 void gemm_bf16(const GemmCall& call) {
@@ -116,7 +137,7 @@ void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
   Operands operands{call, kernels};
   GemmCall pairs = call;
   pairs.K = kernels.count(call.K);
-  pairs.pack_a = {write_rows, &operands};
+  take_rows(pairs, operands);
   if (call.packed != nullptr) {
     pairs.packed = nullptr;
     pairs.pack_b = {write_packed, packed_source, &operands};
@@ -129,6 +150,7 @@ void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
     dots.b = in_place(call.b);
     if (dots.M > 0 && gemm_path(dots, kernels.pairs()).run == gemm_dot) {
       operands.rows = kernels.rows;
+      dots.pack_a = {write_rows, &operands};
       gemm(dots, kernels.pairs);
       return;
     }
@@ -143,7 +165,7 @@ void gemm_bf16(const GemmCall& call, const GemmBf16Packed& b) {
   GemmCall pairs = call;
   pairs.K = b.pairs().K();
   pairs.b = {};
-  pairs.pack_a = {write_rows, &operands};
+  take_rows(pairs, operands);
   pairs.pack_b = {};
   pairs.packed = &b.pairs();
   gemm(pairs, kernels.pairs);

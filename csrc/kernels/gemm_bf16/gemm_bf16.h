@@ -36,28 +36,33 @@ struct GemmBf16Kernels {
   GemmFunction* pairs;
   // Pairs of successive k that the tile takes at once: zeros fill up what it reads.
   int64_t together;
+  // Pairs of a row, or column, that lie side by side in what the tile reads: 1, or 2, a quad.
+  int64_t interleaved;
   // Those that K elements are for the tile.
   int64_t count(int64_t K) const { return (K + 2 * together - 1) / (2 * together) * together; }
   // dst[i * stride + p] = pair of src(i, 2p) and src(i, 2p + 1), for call.rows x call.columns
   // elements of src, f32 or bf16. dst's floats are pairs.
   LoadFunction* rows;
-  // The same, for the tile instead of dot. With two pairs together, quads: those of two successive
-  // rows lie side by side in the memory of both, and a last row without partner is as above.
+  // The same, for the tile instead of dot. Quads of two successive rows lie side by side in the
+  // memory of both, and a last row without partner is as above.
   LoadFunction* tile_rows;
   // The same of a right matrix of call.rows (k) x call.columns elements, in the panels of
-  // gemm/pack.h. With two pairs together, panels[.. + k * nr + 2 * j] is the quad of column j from
-  // the pair k on.
+  // gemm/pack.h. Of quads, panels[.. + k * nr + 2 * j] is that of column j from the pair k on.
   PanelsFunction* panels;
 };
 using GemmBf16Function = const GemmBf16Kernels&();
 
 #if defined(__x86_64__)
-#define CPUACCEL_GEMM_BF16_KERNELS(row) row(x86_avx512bf16, Isa::avx512_vnni) row(ref, Isa::ref)
+#define CPUACCEL_GEMM_BF16_KERNELS(row) \
+  row(x86_amx, Isa::avx512_vnni) row(x86_avx512bf16, Isa::avx512_vnni) row(ref, Isa::ref)
+inline constexpr size_t kGemmBf16AmxRows = 1;  // the first, of amx_tiles_usable() alone
 #elif defined(__aarch64__)
 #define CPUACCEL_GEMM_BF16_KERNELS(row) \
   row(arm64_sve, Isa::sve) row(arm64_i8mm, Isa::i8mm) row(ref, Isa::ref)
+inline constexpr size_t kGemmBf16AmxRows = 0;
 #else
 #define CPUACCEL_GEMM_BF16_KERNELS(row) row(ref, Isa::ref)
+inline constexpr size_t kGemmBf16AmxRows = 0;
 #endif
 
 #define CPUACCEL_DECLARE(name, isa) GemmBf16Function gemm_bf16_##name;

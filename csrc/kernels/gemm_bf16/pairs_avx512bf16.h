@@ -1,13 +1,16 @@
-// Pairs of bf16 from rows and columns of f32 or bf16. Included by the ISA source only.
+// Pairs of bf16 from rows and columns of f32 or bf16, with zeros up to a multiple of kTogether
+// pairs of a row or column, 1 or a vector. Included by ISA sources only.
 #pragma once
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/gemm/half.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/inline.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -130,14 +133,22 @@ CPUACCEL_INLINE float pair_at(const LoadCall& call, int64_t first, int64_t strid
   return bits_to_float(half(0) | (single ? 0 : half(stride) << 16));
 }
 
-template <typename S>
+// Of `depth` elements, at least 1, the lanes that a vector of their pairs writes.
+template <int64_t kTogether>
+CPUACCEL_INLINE __mmask16 written_lanes(int64_t depth) {
+  static_assert(kTogether == 1 || kTogether == kPairs);
+  return kTogether == kPairs ? __mmask16{0xffff} : first_lanes((depth + 1) / 2);
+}
+
+template <typename S, int64_t kTogether>
 void rows_of(const LoadCall& call) {
   const auto* src = static_cast<const typename S::Element*>(call.src);
   if (call.column_stride == 1) {
     for (int64_t i = 0; i < call.rows; ++i) {
       for (int64_t k = 0; k < call.columns; k += 2 * kPairs) {
         const int64_t count = call.columns - k;
-        _mm512_mask_storeu_epi32(call.dst + i * call.stride + k / 2, first_lanes((count + 1) / 2),
+        _mm512_mask_storeu_epi32(call.dst + i * call.stride + k / 2,
+                                 written_lanes<kTogether>(count),
                                  S::along(src + i * call.row_stride + k, count));
       }
     }
@@ -156,7 +167,7 @@ void rows_of(const LoadCall& call) {
                      : _mm512_setzero_si512();
         }
         transpose(v);
-        const __mmask16 mask = first_lanes((depth + 1) / 2);
+        const __mmask16 mask = written_lanes<kTogether>(depth);
         for (int64_t r = 0; r < count; ++r) {
           _mm512_mask_storeu_epi32(call.dst + (i + r) * call.stride + k / 2, mask, v[r]);
         }
@@ -170,26 +181,28 @@ void rows_of(const LoadCall& call) {
           pair_at<S>(call, i * call.row_stride + k * call.column_stride, call.column_stride,
                      k + 1 == call.columns);
     }
+    const int64_t pairs = (call.columns + 1) / 2;
+    std::fill_n(call.dst + i * call.stride + pairs, round_up(pairs, kTogether) - pairs, 0.0f);
   }
 }
 
-template <typename S>
+template <typename S, int64_t kTogether>
 void panels_of(const LoadCall& call, int64_t nr) {
   const auto* src = static_cast<const typename S::Element*>(call.src);
-  const int64_t pairs = (call.rows + 1) / 2;
+  const int64_t filled = (call.rows + 1) / 2, pairs = round_up(filled, kTogether);
   for (int64_t n = 0; n < call.columns; n += 16) {
     float* dst = call.dst + n / nr * nr * pairs + n % nr;
     const int64_t count = call.columns - n < 16 ? call.columns - n : 16;
     if (call.row_stride == 1) {
       turn_lines<S>(src + n * call.column_stride, count, call.column_stride, call.rows, dst, nr);
     } else if (call.column_stride == 1) {
-      for (int64_t p = 0; p < pairs; ++p) {
+      for (int64_t p = 0; p < filled; ++p) {
         const auto* row = src + 2 * p * call.row_stride + n;
         const auto* next = 2 * p + 1 < call.rows ? row + call.row_stride : nullptr;
         _mm512_storeu_si512(dst + p * nr, S::across(row, next, count));
       }
     } else {
-      for (int64_t p = 0; p < pairs; ++p) {
+      for (int64_t p = 0; p < filled; ++p) {
         for (int64_t j = 0; j < 16; ++j) {
           dst[p * nr + j] =
               j < count ? pair_at<S>(call, 2 * p * call.row_stride + (n + j) * call.column_stride,
@@ -197,6 +210,9 @@ void panels_of(const LoadCall& call, int64_t nr) {
                         : 0.0f;
         }
       }
+    }
+    for (int64_t p = filled; p < pairs; ++p) {
+      _mm512_storeu_si512(dst + p * nr, _mm512_setzero_si512());
     }
   }
   // Panels are nr columns wide, and the last one may have less than half of them.
@@ -208,12 +224,16 @@ void panels_of(const LoadCall& call, int64_t nr) {
   }
 }
 
+template <int64_t kTogether>
 void pair_rows(const LoadCall& call) {
-  call.type == GemmType::f32 ? rows_of<PairsOfF32>(call) : rows_of<PairsOfBf16>(call);
+  call.type == GemmType::f32 ? rows_of<PairsOfF32, kTogether>(call)
+                             : rows_of<PairsOfBf16, kTogether>(call);
 }
 
+template <int64_t kTogether>
 void pair_panels(const LoadCall& call, int64_t nr) {
-  call.type == GemmType::f32 ? panels_of<PairsOfF32>(call, nr) : panels_of<PairsOfBf16>(call, nr);
+  call.type == GemmType::f32 ? panels_of<PairsOfF32, kTogether>(call, nr)
+                             : panels_of<PairsOfBf16, kTogether>(call, nr);
 }
 
 }  // namespace

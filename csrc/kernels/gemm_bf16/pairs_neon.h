@@ -41,6 +41,7 @@ constexpr GemmBf16Kernels quads_with(GemmFunction* pairs) {
   return {
       .pairs = pairs,
       .together = 2,
+      .interleaved = 2,
       .rows = plain_rows,
       .tile_rows = row_quads,
       .panels = panel_quads,

@@ -83,7 +83,12 @@ const GemmKernels& pair_kernels() {
 }  // namespace
 
 const GemmBf16Kernels& gemm_bf16_ref() {
-  static constexpr GemmBf16Kernels kernels{pair_kernels, 1, rows, rows, panels};
+  static constexpr GemmBf16Kernels kernels{.pairs = pair_kernels,
+                                           .together = 1,
+                                           .interleaved = 1,
+                                           .rows = rows,
+                                           .tile_rows = rows,
+                                           .panels = panels};
   return kernels;
 }
 

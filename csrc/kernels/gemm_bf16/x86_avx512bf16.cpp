@@ -15,6 +15,20 @@ struct Avx512Pairs : Avx512Floats {
   }
 };
 
+// Floats to another type; to bf16 by the instruction for it.
+void store_rounded(const float* src, int64_t count, void* dst, GemmType type) {
+  if (type != GemmType::bf16) {
+    store_run<Elements8>(src, count, dst, type);
+    return;
+  }
+  auto* to = static_cast<uint16_t*>(dst);
+  for (int64_t i = 0; i < count; i += 2 * kPairs) {
+    const int64_t left = count - i;
+    const uint32_t mask = left >= 32 ? ~0u : (1u << left) - 1;
+    _mm512_mask_storeu_epi16(to + i, mask, PairsOfF32::along(src + i, left));
+  }
+}
+
 const GemmKernels& pair_kernels() {
   using V = Avx512Pairs;
   static constexpr GemmKernels kernels{
@@ -27,7 +41,7 @@ const GemmKernels& pair_kernels() {
       .rows = nullptr,  // B comes packed, or goes to dot
       .load = load_block<Elements8>,
       .panels = load_panel_block<Elements8>,
-      .store = store_run<Elements8>,
+      .store = store_rounded,
       .pixels = nullptr,  // there are no images of pairs
   };
   return kernels;
@@ -36,7 +50,12 @@ const GemmKernels& pair_kernels() {
 }  // namespace
 
 const GemmBf16Kernels& gemm_bf16_x86_avx512bf16() {
-  static constexpr GemmBf16Kernels kernels{pair_kernels, 1, pair_rows, pair_rows, pair_panels};
+  static constexpr GemmBf16Kernels kernels{.pairs = pair_kernels,
+                                           .together = 1,
+                                           .interleaved = 1,
+                                           .rows = pair_rows<1>,
+                                           .tile_rows = pair_rows<1>,
+                                           .panels = pair_panels<1>};
   return kernels;
 }
 

@@ -1,39 +1,17 @@
-#include <immintrin.h>
-
+#include "kernels/amx_tiles.h"
 #include "kernels/peaks/peak_kernels.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int kRows = 16;
-constexpr int kRowBytes = 64;
 constexpr int kSums = 4;
-
-// Eight full tiles, in the layout of ldtilecfg's palette 1.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-
-  constexpr TileConfig() {
-    for (int tile = 0; tile < 8; ++tile) {
-      row_bytes[tile] = kRowBytes;
-      rows[tile] = kRows;
-    }
-  }
-};
-static_assert(sizeof(TileConfig) == 64);
 constexpr TileConfig kFullTiles;
 
 // The tiles of this thread, all zero; gone with the object.
 class Tiles {
  public:
   Tiles() {
-    // GCC's intrinsic says that it reads eight bytes.
-    CPUACCEL_USED("m", kFullTiles);
-    _tile_loadconfig(&kFullTiles);
+    use_tiles(kFullTiles);
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -58,7 +36,7 @@ int64_t peak_int8_tiles_x86_amx(int64_t iterations) {
     _tile_dpbusd(2, 5, 6);
     _tile_dpbusd(3, 5, 7);
   }
-  return iterations * kSums * kRows * kRows * kRowBytes;
+  return iterations * kSums * kTileRows * kTileRows * kTileBytes;
 }
 
 int64_t peak_bf16_tiles_x86_amx(int64_t iterations) {
@@ -69,7 +47,7 @@ int64_t peak_bf16_tiles_x86_amx(int64_t iterations) {
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }
-  return iterations * kSums * kRows * kRows * kRowBytes / 2;
+  return iterations * kSums * kTileRows * kTileRows * kTileBytes / 2;
 }
 
 }  // namespace cpuaccel::kernels

@@ -16,7 +16,7 @@ namespace cpuaccel::ops {
 // Little-endian, at the beginning of the bytes.
 struct WeightHeader {
   static constexpr std::array<char, 8> kMagic{'c', 'p', 'u', 'a', 'c', 'c', 'W', '\n'};
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
   static constexpr uint32_t kPanels =
       1;  // of gemm: K x panel, one behind the other, block by block
 

@@ -1,0 +1,206 @@
+#include "kernels/amx_tiles.h"
+#include "kernels/gemm/avx512.h"
+#include "kernels/gemm/prefetch.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
+#include "kernels/gemm_bf16/pairs_avx512bf16.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// A tile has 16 rows of 16 pairs, so the panels of AVX512-BF16, whose rows are 32 columns of pairs,
+// are two right operands side by side. Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns:
+//
+//        6 7
+//     4  0 1
+//     5  2 3
+constexpr int64_t kPairsAtOnce = 16;
+constexpr int64_t kColumns = 32;
+constexpr int64_t kRows = 32;
+
+struct Shape {
+  TileConfig config;
+  constexpr Shape(int64_t upper, int64_t lower) {
+    for (const int tile : {0, 1, 4}) {
+      config.rows[tile] = static_cast<uint8_t>(upper);
+    }
+    for (const int tile : {2, 3, 5}) {
+      config.rows[tile] = static_cast<uint8_t>(lower);
+    }
+  }
+};
+
+// For 1 to 32 rows; up to 16 leave tiles 2, 3 and 5 alone.
+struct Shapes {
+  TileConfig of_rows[kRows];
+  constexpr Shapes() : of_rows{} {
+    for (int64_t rows = 1; rows <= kRows; ++rows) {
+      const bool both = rows > kTileRows;
+      of_rows[rows - 1] =
+          Shape(both ? kTileRows : rows, both ? rows - kTileRows : kTileRows).config;
+    }
+  }
+};
+constexpr Shapes kShapes;
+
+// Sums of 32 x 32, where they cannot go straight to where they belong.
+struct alignas(64) Sums {
+  float of[kRows * kColumns];
+};
+
+template <bool kLower, bool kRight>
+CPUACCEL_INLINE void store_sums(float* c, int64_t stride) {
+  const int64_t bytes = stride * int64_t{sizeof(float)};
+  _tile_stored(0, c, bytes);
+  if constexpr (kRight) {
+    _tile_stored(1, c + 16, bytes);
+  }
+  if constexpr (kLower) {
+    _tile_stored(2, c + kTileRows * stride, bytes);
+    if constexpr (kRight) {
+      _tile_stored(3, c + kTileRows * stride + 16, bytes);
+    }
+  }
+}
+
+template <bool kLower, bool kRight>
+CPUACCEL_INLINE void load_sums(const float* c, int64_t stride) {
+  const int64_t bytes = stride * int64_t{sizeof(float)};
+  _tile_loadd(0, c, bytes);
+  if constexpr (kRight) {
+    _tile_loadd(1, c + 16, bytes);
+  }
+  if constexpr (kLower) {
+    _tile_loadd(2, c + kTileRows * stride, bytes);
+    if constexpr (kRight) {
+      _tile_loadd(3, c + kTileRows * stride + 16, bytes);
+    }
+  }
+}
+
+template <bool kLower, bool kRight>
+CPUACCEL_INLINE void zero_sums() {
+  _tile_zero(0);
+  if constexpr (kRight) {
+    _tile_zero(1);
+  }
+  if constexpr (kLower) {
+    _tile_zero(2);
+    if constexpr (kRight) {
+      _tile_zero(3);
+    }
+  }
+}
+
+// c = (add ? c : 0) + alpha * sums
+void scale_sums(const TileCall& call, const Sums& sums, float* c, int64_t rows) {
+  using V = Avx512Floats;
+  const auto alpha = V::set1(call.alpha);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < call.n; j += V::kLanes) {
+      const auto sum = V::load(sums.of + i * kColumns + j);
+      float* to = c + i * call.c_stride + j;
+      const auto mask = first_lanes(call.n - j);
+      V::store(to, V::fma(alpha, sum, call.add ? V::load(to, mask) : V::zero()), mask);
+    }
+  }
+}
+
+template <bool kLower, bool kRight>
+void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& prefetch) {
+  const float* a = call.a + row * call.a_stride;
+  const auto* panel = static_cast<const float*>(call.panel);
+  float* c = call.c + row * call.c_stride;
+  const int64_t a_bytes = call.a_stride * int64_t{sizeof(float)};
+  constexpr int64_t kPanelBytes = kColumns * int64_t{sizeof(float)};
+  const bool direct = call.alpha == 1.0f && call.n % 16 == 0;
+
+  if (direct && call.add) {
+    load_sums<kLower, kRight>(c, call.c_stride);
+  } else {
+    zero_sums<kLower, kRight>();
+  }
+  for (int64_t k = 0; k < call.k; k += kPairsAtOnce) {
+    prefetch();
+    _tile_loadd(6, panel + k * kColumns, kPanelBytes);
+    _tile_loadd(4, a + k, a_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kRight) {
+      _tile_loadd(7, panel + k * kColumns + 16, kPanelBytes);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (kLower) {
+      _tile_loadd(5, a + kTileRows * call.a_stride + k, a_bytes);
+      _tile_dpbf16ps(2, 5, 6);
+      if constexpr (kRight) {
+        _tile_dpbf16ps(3, 5, 7);
+      }
+    }
+  }
+  if (direct) {
+    store_sums<kLower, kRight>(c, call.c_stride);
+  } else {
+    Sums sums;
+    store_sums<kLower, kRight>(sums.of, kColumns);
+    scale_sums(call, sums, c, rows);
+  }
+}
+
+void tiles(const TileCall& call) {
+  // What others wrote is in memory when tiles load it: GCC's intrinsics do not say that they read.
+  asm volatile("" : : : "memory");
+  const int64_t count = (call.m + kRows - 1) / kRows;
+  PrefetchWalk prefetch(call.next, count * ((call.k + kPairsAtOnce - 1) / kPairsAtOnce));
+  const bool right = call.n > 16;
+  for (int64_t row = 0; row < call.m; row += kRows) {
+    const int64_t rows = call.m - row < kRows ? call.m - row : kRows;
+    if (!call.again || (call.m > kRows && call.m % kRows != 0)) {
+      use_tiles(kShapes.of_rows[rows - 1]);
+    }
+    const auto function = rows > kTileRows
+                              ? (right ? multiply<true, true> : multiply<true, false>)
+                              : (right ? multiply<false, true> : multiply<false, false>);
+    function(call, row, rows, prefetch);
+  }
+}
+
+void release() { _tile_release(); }
+
+// What is not of tiles is AVX512-BF16's.
+const GemmKernels& without_tiles() { return gemm_bf16_x86_avx512bf16().pairs(); }
+void dot(const DotCall& call) { without_tiles().dot(call); }
+void load(const LoadCall& call) { without_tiles().load(call); }
+void panels(const LoadCall& call, int64_t nr) { without_tiles().panels(call, nr); }
+void store(const float* src, int64_t count, void* dst, GemmType type) {
+  without_tiles().store(src, count, dst, type);
+}
+
+const GemmKernels& pair_kernels() {
+  using V = Avx512Floats;
+  static constexpr GemmKernels kernels{.mr = kRows,
+                                       .nr = kColumns,
+                                       .dot_rows = V::DotTiles::kRows,
+                                       .dot_most = V::DotTiles::kMost,
+                                       .tile = tiles,
+                                       .dot = dot,
+                                       .rows = nullptr,
+                                       .load = load,
+                                       .panels = panels,
+                                       .store = store,
+                                       .pixels = nullptr,
+                                       .release = release};
+  return kernels;
+}
+
+}  // namespace
+
+const GemmBf16Kernels& gemm_bf16_x86_amx() {
+  static constexpr GemmBf16Kernels kernels{.pairs = pair_kernels,
+                                           .together = kPairsAtOnce,
+                                           .interleaved = 1,
+                                           .rows = pair_rows<1>,
+                                           .tile_rows = pair_rows<kPairsAtOnce>,
+                                           .panels = pair_panels<kPairsAtOnce>};
+  return kernels;
+}
+
+}  // namespace cpuaccel::kernels
