@@ -7,6 +7,7 @@
 
 #include "dnnl/implementations.h"
 #include "graph/engine.h"
+#include "graph/wide_groups.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -72,10 +73,7 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
   }
   shaped.dst = shaped.result = dense(dst, Order::channels_last);
   if (groups > 1) {
-    auto& [sizes, places] = shaped.weights;
-    sizes[0] /= groups;
-    sizes.insert(sizes.begin(), groups);
-    places.insert(places.begin(), sizes[1] * places[0]);
+    shaped.weights = by_group(shaped.weights, groups);
   }
   shaped.operand = [dims = dst.size()](const TensorDesc& desc) {
     return Placed{expanded(desc, dims)};
@@ -97,6 +95,10 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
     };
   };
   shaped.make = shaped.remake(shaped.src, shaped.window, shaped.dst);
+  if (groups > 1 && building.type(src) == DataType::bf16) {
+    shaped.groups_at_once = groups_at_once(building, layer, shaped);
+    shaped.weights = in_wide_groups(shaped.weights, shaped.groups_at_once);
+  }
   return shaped;
 }
 

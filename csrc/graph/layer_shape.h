@@ -32,6 +32,8 @@ struct Shaped {
   std::function<std::optional<Placed>(const TensorDesc&)> operand;
   MakeDesc make;
   TensorDesc result;  // dst as the program has it
+  // Groups of the weights of `layer` that are one of these (graph/wide_groups.h).
+  int64_t groups_at_once = 1;
   // Of convolutions: where the taps lie, and what makes one of another source, window and dst.
   Window window = {};
   std::function<MakeDesc(const TensorDesc& src, const Window& window, const TensorDesc& dst)>

@@ -10,6 +10,7 @@
 #include "dnnl/ranks.h"
 #include "graph/gemm_type.h"
 #include "graph/layer_form.h"
+#include "graph/wide_groups.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -183,6 +184,13 @@ bool add_layer(Building& building, const Layer& layer) {
   }
   if (const void* data =
           building.is_constant(layer.weights) ? building.constant(layer.weights) : nullptr) {
+    std::vector<std::byte> wide;
+    if (const int64_t at_once = whole->shaped.groups_at_once; at_once > 1) {
+      const auto groups = at_once * whole->shaped.weights.sizes[0];
+      wide = in_wide_groups(data, by_group(building.desc(layer.weights), groups),
+                            building.type(layer.weights), at_once);
+      data = wide.data();
+    }
     held.push_back(
         {DNNL_ARG_WEIGHTS, weights, building.packed().get(layer.weights, data, plain, weights)});
   } else {

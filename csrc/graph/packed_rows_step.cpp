@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/amx.h"
 #include "dnnl/ranks.h"
 #include "graph/packed_matrix.h"
 #include "graph/packed_rows_trial.h"
@@ -10,8 +11,9 @@
 namespace cpuaccel::graph {
 namespace {
 
-// With more, oneDNN's products are bound by arithmetic as ours are.
-constexpr int64_t kMostRows = 64;
+// With more, oneDNN's products are bound by arithmetic as ours are: of AMX, which multiplies many
+// times as fast, by memory until then.
+int64_t most_rows(bool bf16) { return bf16 && amx_tiles_usable() ? 4096 : 64; }
 // Of more weights than these a trial would take long.
 constexpr int64_t kMostWeights = int64_t{1} << 24;
 
@@ -51,10 +53,10 @@ std::string problem_of(const RowsCall& rows, bool bf16) {
 
 bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows) {
   const auto& call = rows.call;
-  if (call.M > kMostRows || call.N * call.K > kMostWeights || !dnnl_layer::timing()) {
+  const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
+  if (call.M > most_rows(bf16) || call.N * call.K > kMostWeights || !dnnl_layer::timing()) {
     return false;
   }
-  const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
   const void* const data = building.constant(layer.weights);
   if (data == nullptr || !PackedMatrix::takes(call, bf16)) {
     return false;

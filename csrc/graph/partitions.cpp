@@ -38,8 +38,14 @@ dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operati
   return op;
 }
 
+bool is_convolution(const Operation& operation) {
+  return operation.kind == dnnl::graph::op::kind::Convolution;
+}
+
+// `shown`, if it is given: the only convolution that the library is to see.
 std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* const> operations,
-                                                  const Program& program) {
+                                                  const Program& program,
+                                                  const Operation* shown = nullptr) {
   const auto constants = [&] {
     const auto ids = program.all_constants();
     return std::unordered_set<Id>(ids.begin(), ids.end());
@@ -51,7 +57,8 @@ std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* con
     auto make = [&](dnnl::graph::op::kind kind) {
       return make_op(ops.size(), kind, *operation, program, constants);
     };
-    ops.push_back(make(operation->kind.value()));
+    const bool hidden = shown != nullptr && operation != shown && is_convolution(*operation);
+    ops.push_back(make(hidden ? dnnl::graph::op::kind::Wildcard : operation->kind.value()));
     try {
       graph.add_op(ops.back());
     } catch (const dnnl::error&) {
@@ -74,14 +81,63 @@ std::vector<const Operation*> pointers(std::span<const Partition> partitions) {
   return result;
 }
 
+int64_t convolutions_of(std::span<const Operation* const> operations,
+                        std::span<const size_t> places) {
+  return std::count_if(places.begin(), places.end(),
+                       [&](size_t place) { return is_convolution(*operations[place]); });
+}
+
+// With AMX the library takes whole blocks of ResNets as one, in which it chooses the code of each
+// convolution without timing it: here each is cut out with what follows it, as if it were alone.
+void cut_apart(std::span<const Operation* const> all, std::vector<size_t> left,
+               const Program& program, std::vector<FoundPartition>& result) {
+  // The partition of `shown`; null: all that there are.
+  const auto cut = [&](const Operation* shown) {
+    std::vector<const Operation*> operations;
+    for (const size_t place : left) {
+      operations.push_back(all[place]);
+    }
+    std::vector<size_t> taken;
+    for (const auto& partition : partitions_of(operations, program, shown)) {
+      std::vector<size_t> places;
+      for (const size_t number : partition.get_ops()) {
+        places.push_back(left[number]);
+      }
+      std::sort(places.begin(), places.end());
+      const bool has_it = std::any_of(places.begin(), places.end(),
+                                      [&](size_t place) { return all[place] == shown; });
+      if (has_it || shown == nullptr) {
+        taken.insert(taken.end(), places.begin(), places.end());
+        result.push_back({partition.is_supported(), std::move(places)});
+      }
+    }
+    std::erase_if(left, [&](size_t place) {
+      return std::find(taken.begin(), taken.end(), place) != taken.end();
+    });
+  };
+  for (const size_t place : std::vector<size_t>(left)) {
+    if (is_convolution(*all[place])) {
+      cut(all[place]);
+    }
+  }
+  if (!left.empty()) {
+    cut(nullptr);
+  }
+}
+
 }  // namespace
 
 std::vector<FoundPartition> find_partitions(const Program& program) {
+  const auto operations = pointers(program.partitions);
   std::vector<FoundPartition> result;
-  for (const auto& partition : partitions_of(pointers(program.partitions), program)) {
-    auto operations = partition.get_ops();
-    std::sort(operations.begin(), operations.end());
-    result.push_back({partition.is_supported(), std::move(operations)});
+  for (const auto& partition : partitions_of(operations, program)) {
+    auto places = partition.get_ops();
+    std::sort(places.begin(), places.end());
+    if (partition.is_supported() && convolutions_of(operations, places) > 1) {
+      cut_apart(operations, std::move(places), program, result);
+    } else {
+      result.push_back({partition.is_supported(), std::move(places)});
+    }
   }
   return result;
 }
