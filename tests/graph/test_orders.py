@@ -19,6 +19,7 @@ from cpuaccel.graph import linears, orders
 from cpuaccel.graph.factors import moved
 from graph import _bf16
 from graph._compiled import Lambda, needs_onednn
+from graph._transformers import needs_attention
 
 pytestmark = needs_onednn
 
@@ -127,6 +128,7 @@ def _kinds(model: nn.Module, x: Tensor) -> list[str]:
     return [step.kinds for step in plan.steps]
 
 
+@needs_attention
 @TYPES
 @pytest.mark.usefixtures("bf16_if_asked")
 @pytest.mark.parametrize("batch_first", [True, False])
@@ -137,6 +139,7 @@ def test_attention_copies_nothing(batch_first: bool, dtype: torch.dtype) -> None
     assert not {"copy", "view", "permute"} & set(kinds), kinds
 
 
+@needs_attention
 def test_attention_alone() -> None:
     torch.manual_seed(0)
     kinds = _kinds(Block(residual=False).eval(), torch.randn(3, 9, WIDTH))

@@ -17,6 +17,7 @@ import cpuaccel
 from cpuaccel.graph import report
 from cpuaccel.graph.program import Operation, Output, Program, Value
 from graph._compiled import needs_onednn
+from graph._transformers import needs_attention
 
 pytestmark = needs_onednn
 
@@ -139,6 +140,7 @@ def _fallbacks() -> str:
     return str(cpuaccel.stats()["fallbacks"])
 
 
+@needs_attention
 @WAYS
 @pytest.mark.parametrize("at", [0, 20, LENGTH - 1])
 def test_one_plan_writes(way: Callable[[nn.Module], nn.Module], at: int) -> None:
@@ -147,6 +149,7 @@ def test_one_plan_writes(way: Callable[[nn.Module], nn.Module], at: int) -> None
     assert _kinds().count("slice_scatter") == 2
 
 
+@needs_attention
 @WAYS
 def test_two_threads(way: Callable[[nn.Module], nn.Module]) -> None:
     torch.set_num_threads(2)
@@ -189,6 +192,7 @@ def _with_gaps(model: Layer) -> None:
     model.keys = torch.randn(1, HEADS, 2 * LENGTH, WIDTH // HEADS)[:, :, ::2]
 
 
+@needs_attention
 @pytest.mark.parametrize(
     ("change", "reason"), [(_shared, "shares its memory"), (_with_gaps, "with gaps")]
 )
@@ -204,6 +208,7 @@ def _by_positions(model: Layer) -> None:
     model.keys = torch.randn(1, LENGTH, HEADS, WIDTH // HEADS).transpose(1, 2)
 
 
+@needs_attention
 @WAYS
 def test_a_cache_that_lies_otherwise(way: Callable[[nn.Module], nn.Module]) -> None:
     model = _layer()
@@ -226,6 +231,7 @@ class Given(Layer):
         return self.attended(x, q, given_keys, given_values)
 
 
+@needs_attention
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_cache_of_the_call(is_shared: bool) -> None:
     model = _layer(Given)
@@ -282,6 +288,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
             torch.testing.assert_close(loaded(x), its(x), atol=1e-5, rtol=1e-4)
 
 
+@needs_attention
 @pytest.mark.parametrize("written", [-1, 3])
 def test_writes_that_a_program_does_not_make(written: int) -> None:
     model = _layer()
