@@ -26,6 +26,7 @@ pytestmark = needs_onednn
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
+@needs_attention
 def test_in_a_process_of_its_own() -> None:
     _bf16.in_a_process_of_its_own(__file__)
 
