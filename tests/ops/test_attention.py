@@ -30,7 +30,8 @@ def _measured(isa: str = "") -> bool:
     """Whether 16 queries are ours here, under a cap of `isa`."""
     if _amd():
         return isa != "ref"
-    tiles: bool = torch.cpu._is_amx_tile_supported()
+    # Systems may refuse tiles to a process.
+    tiles: bool = torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()
     return tiles and isa in ("", "avx512_vnni", "avx512_vbmi")
 
 
