@@ -1,5 +1,6 @@
 #include "base/amx.h"
 
+#include "base/cpu.h"
 #include "base/isa.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -24,7 +25,8 @@ bool ask_for_tiles() {
 }  // namespace
 
 bool amx_tiles_usable() {
-  static const bool given = has_amx_arithmetic() && ask_for_tiles();
+  // Whatever max_isa() allows when this is asked first.
+  static const bool given = cpu_has_amx() && ask_for_tiles();
   return given && has_amx_arithmetic();
 }
 
