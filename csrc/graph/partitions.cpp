@@ -81,6 +81,13 @@ std::vector<const Operation*> pointers(std::span<const Partition> partitions) {
   return result;
 }
 
+// Places among the operations that were given, in order.
+std::vector<size_t> places_of(const dnnl::graph::partition& partition) {
+  auto places = partition.get_ops();
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
 int64_t convolutions_of(std::span<const Operation* const> operations,
                         std::span<const size_t> places) {
   return std::count_if(places.begin(), places.end(),
@@ -99,11 +106,10 @@ void cut_apart(std::span<const Operation* const> all, std::vector<size_t> left,
     }
     std::vector<size_t> taken;
     for (const auto& partition : partitions_of(operations, program, shown)) {
-      std::vector<size_t> places;
-      for (const size_t number : partition.get_ops()) {
-        places.push_back(left[number]);
+      auto places = places_of(partition);
+      for (size_t& place : places) {
+        place = left[place];
       }
-      std::sort(places.begin(), places.end());
       const bool has_it = std::any_of(places.begin(), places.end(),
                                       [&](size_t place) { return all[place] == shown; });
       if (has_it || shown == nullptr) {
@@ -131,8 +137,7 @@ std::vector<FoundPartition> find_partitions(const Program& program) {
   const auto operations = pointers(program.partitions);
   std::vector<FoundPartition> result;
   for (const auto& partition : partitions_of(operations, program)) {
-    auto places = partition.get_ops();
-    std::sort(places.begin(), places.end());
+    auto places = places_of(partition);
     if (partition.is_supported() && convolutions_of(operations, places) > 1) {
       cut_apart(operations, std::move(places), program, result);
     } else {

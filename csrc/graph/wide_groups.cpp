@@ -1,17 +1,15 @@
 #include "graph/wide_groups.h"
 
-#include <cstring>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 
 #include "base/amx.h"
 #include "base/race.h"
 #include "dnnl/ranks.h"
-#include "graph/engine.h"
-#include "graph/layer_trial.h"
+#include "graph/names.h"
+#include "graph/strided_copy.h"
 #include "graph/trial_data.h"
 
 namespace cpuaccel::graph {
@@ -48,18 +46,18 @@ struct Candidate {
   std::unique_ptr<Step> step;
 };
 
-dnnl::primitive_desc_base desc_of(const Shaped& shaped, DataType type, int64_t at_once) {
+dnnl::primitive_desc_base desc_of(const Shaped& shaped, int64_t at_once) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto plain = memory_desc(type, in_wide_groups(shaped.weights, at_once));
+  const auto plain = memory_desc(DataType::bf16, in_wide_groups(shaped.weights, at_once));
   return shaped.make({plain.get_dims(), plain.get_data_type(), memory::format_tag::any}, attr, 0);
 }
 
-int64_t fastest(const std::string& problem, const Shaped& shaped, DataType type) {
+int64_t fastest(const std::string& problem, const Shaped& shaped) {
   std::vector<Candidate> found;
   for (const int64_t at_once : candidates(shaped.weights.sizes[0], shaped.weights.sizes[2])) {
     try {
-      const auto desc = desc_of(shaped, type, at_once);
+      const auto desc = desc_of(shaped, at_once);
       TrialData data(desc);
       auto step = data.step({{desc}}, std::nullopt);
       found.push_back({{at_once, std::to_string(at_once) + " at once by " + desc.impl_info_str()},
@@ -105,9 +103,8 @@ int64_t groups_at_once(const Building& building, const Layer& layer, const Shape
     return 1;
   }
   const auto text = problem_of(shaped, layer.bias.has_value());
-  const int found = dnnl_layer::rank_of(text, [&] {
-    return amx_tiles_usable() ? static_cast<int>(fastest(text, shaped, DataType::bf16)) : 1;
-  });
+  const int found = dnnl_layer::rank_of(
+      text, [&] { return amx_tiles_usable() ? static_cast<int>(fastest(text, shaped)) : 1; });
   return found > 0 && groups % found == 0 ? found : 1;  // whatever a file says
 }
 
@@ -132,29 +129,20 @@ TensorDesc in_wide_groups(const TensorDesc& weights, int64_t at_once) {
 
 std::vector<std::byte> in_wide_groups(const void* data, const TensorDesc& weights, DataType type,
                                       int64_t at_once) {
-  const auto& [sizes, strides] = weights;
-  const auto size = memory::data_type_size(memory_desc(type, weights).get_data_type());
-  const int64_t OC = sizes[1], IC = sizes[2];
-  const int64_t taps =
-      std::accumulate(sizes.begin() + 3, sizes.end(), int64_t{1}, std::multiplies<>());
-  std::vector<std::byte> result(static_cast<size_t>(sizes[0] * OC * at_once * IC * taps) * size);
-  const auto* from = static_cast<const std::byte*>(data);
-  std::byte* to = result.data();
-  for (int64_t g = 0; g < sizes[0]; ++g) {
-    for (int64_t oc = 0; oc < OC; ++oc, to += static_cast<size_t>(at_once * IC * taps) * size) {
-      std::byte* own = to + static_cast<size_t>(g % at_once * IC * taps) * size;
-      for (int64_t ic = 0; ic < IC; ++ic) {
-        for (int64_t tap = 0; tap < taps; ++tap, own += size) {
-          int64_t at = g * strides[0] + oc * strides[1] + ic * strides[2];
-          for (int64_t left = tap, dim = std::ssize(sizes) - 1; dim >= 3; --dim) {
-            const auto i = static_cast<size_t>(dim);
-            at += left % sizes[i] * strides[i];
-            left /= sizes[i];
-          }
-          std::memcpy(own, from + static_cast<size_t>(at) * size, size);
-        }
-      }
-    }
+  const auto wide = in_wide_groups(weights, at_once);
+  const auto size = static_cast<int64_t>(bytes_of(type));
+  std::vector<std::byte> result(static_cast<size_t>(count_of(wide.sizes) * size));
+  // Of every wide group the groups of one place in it.
+  TensorDesc from = weights, to = wide;
+  from.sizes[0] = wide.sizes[0];
+  from.strides[0] *= at_once;
+  to.sizes = from.sizes;
+  const StridedCopy copy(from, to, size);
+  for (int64_t place = 0; place < at_once; ++place) {
+    const int64_t OC = weights.sizes[1], IC = weights.sizes[2];
+    const int64_t first = place * (OC * wide.strides[1] + IC * wide.strides[2]);
+    copy.run(static_cast<const std::byte*>(data) + place * weights.strides[0] * size,
+             result.data() + first * size);
   }
   return result;
 }

@@ -40,5 +40,23 @@ CPUACCEL_INLINE void use_tiles(const TileConfig& config) {
   }
 }
 
+// A tile by its number, which intrinsics take as a literal alone. Rows are `stride` bytes apart.
+template <int kNumber>
+struct Tile {
+  CPUACCEL_INLINE static void zero() { asm volatile("tilezero %%tmm%c0" : : "i"(kNumber)); }
+  CPUACCEL_INLINE static void load(const float* src, int64_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2"
+                 :
+                 : "r"(src), "r"(stride), "i"(kNumber)
+                 : "memory");
+  }
+  CPUACCEL_INLINE static void store(float* dst, int64_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                 :
+                 : "r"(dst), "r"(stride), "i"(kNumber)
+                 : "memory");
+  }
+};
+
 }  // namespace
 }  // namespace cpuaccel::kernels

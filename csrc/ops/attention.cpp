@@ -7,6 +7,7 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_native.h>
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -38,6 +39,13 @@ constexpr std::array kMeasured{
     // A Xeon: 1.2 to 3.5 and 1.0 to 1.3 times as fast from there on; of fewer queries 0.4 to 1.6.
     Measured{amx_tiles_usable, 8, 16},
 };
+
+// Null: none of them.
+const Measured* measured_here() {
+  const auto* const found = std::ranges::find_if(
+      kMeasured, [](const Measured& cpu) { return isa_usable(Isa::avx2) && cpu.is_here(); });
+  return found != kMeasured.end() ? found : nullptr;
+}
 
 // Sizes that broadcast to N x H x L x S.
 bool broadcasts(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
@@ -182,17 +190,17 @@ constexpr std::array kOverrides{
 }  // namespace
 
 const char* why_no_attention(int64_t queries, bool bf16) {
-  for (const auto& cpu : kMeasured) {
-    if (isa_usable(Isa::avx2) && cpu.is_here()) {
-      return queries >= (bf16 ? cpu.bf16_queries : cpu.f32_queries)
-                 ? nullptr
-                 : "few queries, of which torch's kernel is faster on this CPU";
-    }
-  }
-  return "not measured on this CPU";
+  const Measured* const cpu = measured_here();
+  return cpu == nullptr ? "not measured on this CPU"
+         : queries < (bf16 ? cpu->bf16_queries : cpu->f32_queries)
+             ? "few queries, of which torch's kernel is faster on this CPU"
+             : nullptr;
 }
 
-bool attention_is_always_own() { return isa_usable(Isa::avx2) && kMeasured[0].is_here(); }
+bool attention_is_always_own() {
+  const Measured* const cpu = measured_here();
+  return cpu != nullptr && cpu->bf16_queries <= 1 && cpu->f32_queries <= 1;
+}
 
 bool attention_in_bf16(kernels::GemmType query) {
   return has_bf16_arithmetic() && (query == kernels::GemmType::bf16 || fastmath_on());

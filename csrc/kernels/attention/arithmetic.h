@@ -49,7 +49,7 @@ class AttentionArithmetic {
   // Whether rows of a left operand are bf16 as they come, with zeros behind them up to a multiple
   // of bf16_together().
   bool takes_rows_of_bf16() const { return pairs_ != nullptr && pairs_->interleaved == 1; }
-  int64_t bf16_together() const { return 2 * pairs_->together; }
+  int64_t bf16_together() const { return pairs_ != nullptr ? 2 * pairs_->together : 1; }
 
   void right(const AttentionBlock& block, float* panels) const {
     const auto function = pairs_ != nullptr ? pairs_->panels : kernels_.panels;

@@ -68,8 +68,7 @@ class Queries {
         score({query.data + i * query.stride, query.stride}, tile);
         for (int64_t row = 0; row < tile.rows; ++row) {
           rows_.softmax(i + row, {n_, h_, l0_ + i + row}, scores_ + row * score_stride_, s0, keys,
-                        rounds_ ? weights(row, keys) : nullptr,
-                        rounds_ ? arithmetic_.bf16_together() : 1);
+                        rounds_ ? weights(row, keys) : nullptr, arithmetic_.bf16_together());
         }
         add_values(tile);
       }

@@ -94,19 +94,18 @@ CPUACCEL_INLINE float largest_score(const SoftmaxRow& row) {
   });
 }
 
-// Calls write(first element, its lanes, its weights) for each vector, with weight(from, scale)'s
-// function of scores: exp(scale * score - from).
+// Calls write(first element, its lanes, its weights) for each vector, with weight(max - score).
 template <typename V, typename Weight, typename Write>
 CPUACCEL_INLINE SoftmaxResult softmax_to(const SoftmaxRow& row, const Weight& weight,
                                          const Write& write) {
   const float largest = largest_score<V>(row);
   const float max = largest > row.max ? largest : row.max;
   // Where all is masked, minus infinity less itself would be NaN.
-  const float from = max == -std::numeric_limits<float>::infinity() ? 0.0f : max;
-  const auto weights_of = weight(from, row.mask != nullptr ? 1.0f : row.scale);
+  const auto from = V::set1(max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
+  const auto scale = V::set1(row.mask != nullptr ? -1.0f : -row.scale);
   auto sum = V::set1(0.0f);
   for_each_vector<V>(row.count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
-    const auto weights = weights_of(lanes.load(row.scores + i));
+    const auto weights = weight(V::fma(scale, lanes.load(row.scores + i), from));
     write(i, lanes, weights);
     sum = V::add(sum, lanes.select(weights, V::set1(0.0f)));
   });
@@ -115,12 +114,7 @@ CPUACCEL_INLINE SoftmaxResult softmax_to(const SoftmaxRow& row, const Weight& we
 
 template <typename V>
 SoftmaxResult softmax_row(const SoftmaxRow& row) {
-  const auto weight = [](float from, float scale) __attribute__((always_inline)) {
-    return
-        [from = V::set1(from), scale = V::set1(-scale)](typename V::Vector score)
-            __attribute__((always_inline)) { return weight_below<V>(V::fma(scale, score, from)); };
-  };
-  return softmax_to<V>(row, weight,
+  return softmax_to<V>(row, weight_below<V>,
                        [&](int64_t i, auto lanes, auto weights) __attribute__((always_inline)) {
                          lanes.store(row.scores + i, weights);
                        });
@@ -128,13 +122,7 @@ SoftmaxResult softmax_row(const SoftmaxRow& row) {
 
 template <typename V>
 SoftmaxResult softmax_row_bf16(const SoftmaxRow& row, uint16_t* dst) {
-  const auto weight = [](float from, float scale) __attribute__((always_inline)) {
-    return [from = V::set1(-from), scale = V::set1(scale)](typename V::Vector score)
-               __attribute__((always_inline)) {
-                 return weight_above_bf16<V>(V::fma(scale, score, from));
-               };
-  };
-  return softmax_to<V>(row, weight,
+  return softmax_to<V>(row, weight_below_bf16<V>,
                        [&](int64_t i, auto lanes, auto weights)
                            __attribute__((always_inline)) { lanes.store_bf16(dst + i, weights); });
 }

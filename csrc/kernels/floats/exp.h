@@ -9,15 +9,13 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr float kLog2E = 1.44269504f;
-
 // exp(-x). What is beyond the limits gives 0 (up to 2^-125) or infinity all the same; NaN stays.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector exp_negative(typename V::Vector x) {
   auto t = V::negative(x);
   // A NaN comes out of min and max where it is their second operand.
   t = V::min(V::set1(89.0f), V::max(V::set1(-87.0f), t));
-  const auto n = V::round(V::multiply(t, V::set1(kLog2E)));
+  const auto n = V::round(V::multiply(t, V::set1(1.44269504f)));
   // ln 2 in two parts: n times the first has no rounding.
   auto r = V::fma(n, V::set1(-0.693359375f), t);
   r = V::fma(n, V::set1(2.12194440e-4f), r);
@@ -34,17 +32,16 @@ constexpr float kMostBelow = 87.0f;
 template <typename V>
 CPUACCEL_INLINE typename V::Vector weight_below(typename V::Vector x) {
   if constexpr (requires { V::power_up_to(x, x, kMostBelow); }) {
-    return V::power_up_to(V::multiply(x, V::set1(-kLog2E)), x, kMostBelow);
+    return V::power_up_to(V::multiply(x, V::set1(-1.44269504f)), x, kMostBelow);
   } else {
     return V::zero_above(exp_negative<V>(x), x, V::set1(kMostBelow));
   }
 }
 
-// exp(x) of x that is at most 0, within 2^-13 of it, for what is rounded to bf16: 0 where
-// weight_below(-x) is. NaN stays.
+// The same, within 2^-13, of what is rounded to bf16.
 template <typename V>
-CPUACCEL_INLINE typename V::Vector weight_above_bf16(typename V::Vector x) {
-  return V::power_bf16_from(V::multiply(x, V::set1(kLog2E)), -kMostBelow * kLog2E);
+CPUACCEL_INLINE typename V::Vector weight_below_bf16(typename V::Vector x) {
+  return V::power_up_to_bf16(V::multiply(x, V::set1(-1.44269504f)), x, kMostBelow);
 }
 
 }  // namespace

@@ -37,15 +37,12 @@ struct ExpFloats16 : Floats16 {
   CPUACCEL_INLINE static Vector power(Vector t) { return _mm512_scalef_ps(of_rest(t), t); }
   // The same, 0 where x > most.
   CPUACCEL_INLINE static Vector power_up_to(Vector t, Vector x, float most) {
-    const Mask within = _mm512_cmp_ps_mask(x, set1(most), _CMP_NGT_UQ);
-    return _mm512_maskz_scalef_ps(within, of_rest(t), t);
+    return scaled_up_to(of_rest(t), t, x, most);
   }
-  // Within 2^-13 of it, for what is rounded to bf16: the best of degree 3, relative to 2^r; 0 where
-  // t < least.
-  CPUACCEL_INLINE static Vector power_bf16_from(Vector t, float least) {
+  // Within 2^-13 of it, for what is rounded to bf16: the best of degree 3, relative to 2^r.
+  CPUACCEL_INLINE static Vector power_up_to_bf16(Vector t, Vector x, float most) {
     const Vector rest = of_rest(t, 0.0780245302f, {0.226067146f, 0.695833543f, 0.999925219f});
-    const Mask within = _mm512_cmp_ps_mask(t, set1(least), _CMP_NLT_UQ);
-    return _mm512_maskz_scalef_ps(within, rest, t);
+    return scaled_up_to(rest, t, x, most);
   }
   // table[the lowest four bits of each lane]
   CPUACCEL_INLINE static Vector pick16(Vector table, Vector lanes) {
@@ -59,6 +56,10 @@ struct ExpFloats16 : Floats16 {
   }
 
  private:
+  CPUACCEL_INLINE static Vector scaled_up_to(Vector rest, Vector t, Vector x, float most) {
+    const Mask within = _mm512_cmp_ps_mask(x, set1(most), _CMP_NGT_UQ);
+    return _mm512_maskz_scalef_ps(within, rest, t);
+  }
   CPUACCEL_INLINE static Vector of_rest(Vector t, float highest,
                                         std::initializer_list<float> others) {
     constexpr int kLessFloor = 0x09;

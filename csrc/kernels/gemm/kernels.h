@@ -110,11 +110,11 @@ struct GemmKernels {
   PanelsFunction* panels;
   StoreFunction* store;
   PixelsFunction* pixels;
-  // A thread calls it when it is done with tiles for now. Null: there is nothing to give up.
+  // Gives up what a thread's tiles hold between calls: see GemmTiles. Null: nothing.
   void (*release)() = nullptr;
 };
 
-// Calls it at the end of a scope in which a thread multiplies.
+// Gives it up at the end of a scope in which a thread multiplies.
 class GemmTiles {
  public:
   explicit GemmTiles(const GemmKernels& kernels) : release_(kernels.release) {}

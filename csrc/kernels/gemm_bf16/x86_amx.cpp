@@ -17,26 +17,18 @@ constexpr int64_t kPairsAtOnce = 16;
 constexpr int64_t kColumns = 32;
 constexpr int64_t kRows = 32;
 
-struct Shape {
-  TileConfig config;
-  constexpr Shape(int64_t upper, int64_t lower) {
-    for (const int tile : {0, 1, 4}) {
-      config.rows[tile] = static_cast<uint8_t>(upper);
-    }
-    for (const int tile : {2, 3, 5}) {
-      config.rows[tile] = static_cast<uint8_t>(lower);
-    }
-  }
-};
-
 // For 1 to 32 rows; up to 16 leave tiles 2, 3 and 5 alone.
 struct Shapes {
   TileConfig of_rows[kRows];
   constexpr Shapes() : of_rows{} {
-    for (int64_t rows = 1; rows <= kRows; ++rows) {
+    for (int rows = 1; rows <= kRows; ++rows) {
       const bool both = rows > kTileRows;
-      of_rows[rows - 1] =
-          Shape(both ? kTileRows : rows, both ? rows - kTileRows : kTileRows).config;
+      for (const int tile : {0, 1, 4}) {
+        of_rows[rows - 1].rows[tile] = static_cast<uint8_t>(both ? kTileRows : rows);
+      }
+      for (const int tile : {2, 3, 5}) {
+        of_rows[rows - 1].rows[tile] = static_cast<uint8_t>(both ? rows - kTileRows : kTileRows);
+      }
     }
   }
 };
@@ -47,48 +39,26 @@ struct alignas(64) Sums {
   float of[kRows * kColumns];
 };
 
+// Calls apply(its tile, its first row, its first column) for all sums that are used.
+template <bool kLower, bool kRight, typename Apply>
+CPUACCEL_INLINE void for_each_sum(const Apply& apply) {
+  apply(Tile<0>{}, 0, 0);
+  if constexpr (kRight) {
+    apply(Tile<1>{}, 0, 16);
+  }
+  if constexpr (kLower) {
+    apply(Tile<2>{}, kTileRows, 0);
+  }
+  if constexpr (kLower && kRight) {
+    apply(Tile<3>{}, kTileRows, 16);
+  }
+}
+
 template <bool kLower, bool kRight>
 CPUACCEL_INLINE void store_sums(float* c, int64_t stride) {
-  const int64_t bytes = stride * int64_t{sizeof(float)};
-  _tile_stored(0, c, bytes);
-  if constexpr (kRight) {
-    _tile_stored(1, c + 16, bytes);
-  }
-  if constexpr (kLower) {
-    _tile_stored(2, c + kTileRows * stride, bytes);
-    if constexpr (kRight) {
-      _tile_stored(3, c + kTileRows * stride + 16, bytes);
-    }
-  }
-}
-
-template <bool kLower, bool kRight>
-CPUACCEL_INLINE void load_sums(const float* c, int64_t stride) {
-  const int64_t bytes = stride * int64_t{sizeof(float)};
-  _tile_loadd(0, c, bytes);
-  if constexpr (kRight) {
-    _tile_loadd(1, c + 16, bytes);
-  }
-  if constexpr (kLower) {
-    _tile_loadd(2, c + kTileRows * stride, bytes);
-    if constexpr (kRight) {
-      _tile_loadd(3, c + kTileRows * stride + 16, bytes);
-    }
-  }
-}
-
-template <bool kLower, bool kRight>
-CPUACCEL_INLINE void zero_sums() {
-  _tile_zero(0);
-  if constexpr (kRight) {
-    _tile_zero(1);
-  }
-  if constexpr (kLower) {
-    _tile_zero(2);
-    if constexpr (kRight) {
-      _tile_zero(3);
-    }
-  }
+  for_each_sum<kLower, kRight>([&](auto tile, int64_t row, int64_t column) {
+    tile.store(c + row * stride + column, stride * int64_t{sizeof(float)});
+  });
 }
 
 // c = (add ? c : 0) + alpha * sums
@@ -115,9 +85,11 @@ void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& pre
   const bool direct = call.alpha == 1.0f && call.n % 16 == 0;
 
   if (direct && call.add) {
-    load_sums<kLower, kRight>(c, call.c_stride);
+    for_each_sum<kLower, kRight>([&](auto tile, int64_t at_row, int64_t at_column) {
+      tile.load(c + at_row * call.c_stride + at_column, call.c_stride * int64_t{sizeof(float)});
+    });
   } else {
-    zero_sums<kLower, kRight>();
+    for_each_sum<kLower, kRight>([](auto tile, int64_t, int64_t) { tile.zero(); });
   }
   for (int64_t k = 0; k < call.k; k += kPairsAtOnce) {
     prefetch();
