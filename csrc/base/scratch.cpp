@@ -4,6 +4,8 @@
 #include <array>
 #include <new>
 
+#include "base/kept_block.h"
+
 namespace cpuaccel {
 namespace {
 
@@ -16,7 +18,13 @@ struct Slot {
 
 }  // namespace
 
-void AlignedDelete::operator()(std::byte* block) const { ::operator delete(block, kAlignment); }
+void AlignedDelete::operator()(std::byte* block) const {
+  if (kept != 0) {
+    give_back_kept(block, kept);
+  } else {
+    ::operator delete(block, kAlignment);
+  }
+}
 
 AlignedBlock aligned_block(size_t bytes) {
   return AlignedBlock(

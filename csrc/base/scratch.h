@@ -21,6 +21,7 @@ enum class ScratchSlot {
   gemm_a,
   gemm_b,
   gemm_dst,
+  gemm_bias,
   count_
 };
 
@@ -28,6 +29,7 @@ void* scratch(ScratchSlot slot, size_t bytes);
 
 // An aligned block that owns its memory.
 struct AlignedDelete {
+  size_t kept = 0;  // bytes, of memory that base/kept_block.h gave
   void operator()(std::byte* block) const;
 };
 using AlignedBlock = std::unique_ptr<std::byte[], AlignedDelete>;

@@ -1,6 +1,7 @@
 #include "graph/packed_matrix.h"
 
 #include "base/isa.h"
+#include "base/kept_block.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -24,7 +25,7 @@ PackedMatrix::PackedMatrix(const kernels::GemmMatrix& b, int64_t K, int64_t N, b
     return;
   }
   const auto row = pairs_row().function;
-  memory_ = aligned_block(GemmBf16Packed(nullptr, K, N, row).bytes());
+  memory_ = kept_block(GemmBf16Packed(nullptr, K, N, row).bytes());
   packed_.emplace<GemmBf16Packed>(memory_.get(), K, N, row).pack(b);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/kept_block.h"
 #include "graph/engine.h"
 
 namespace cpuaccel::graph {
@@ -20,7 +21,7 @@ std::shared_ptr<const std::byte[]> PackedWeights::get(Id id, const void* data,
   if (found != layouts.end()) {
     return found->block;
   }
-  std::shared_ptr<std::byte[]> block(aligned_block(wanted.get_size()));
+  std::shared_ptr<std::byte[]> block(kept_block(wanted.get_size()));
   // oneDNN's handles are not const; the source is only read.
   dnnl::memory from(plain, engine(), const_cast<void*>(data));
   dnnl::memory to(wanted, engine(), block.get());

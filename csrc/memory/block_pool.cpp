@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "memory/pages.h"
+#include "base/pages.h"
 
 namespace cpuaccel::memory {
 namespace {

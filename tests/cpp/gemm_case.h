@@ -105,6 +105,7 @@ struct GemmOptions {
   Layout a_layout = Layout::rows, b_layout = Layout::rows;
   float alpha = 1.0f, beta = 0.0f;
   GemmBiasAxis bias = GemmBiasAxis::none;
+  GemmType bias_type = GemmType::f32;
   bool bf16_arithmetic = false;  // of family gemm_bf16
 };
 
@@ -124,7 +125,7 @@ class GemmCase {
         a(shape.batch, shape.M, shape.K, options.a, options.a_layout),
         b(shape.batch, shape.K, shape.N, options.b, options.b_layout),
         dst(shape.batch, shape.M, shape.N, options.dst, Layout::rows),
-        bias(1, 1, options.bias == GemmBiasAxis::m ? shape.M : shape.N, GemmType::f32,
+        bias(1, 1, options.bias == GemmBiasAxis::m ? shape.M : shape.N, options.bias_type,
              Layout::rows) {
     std::mt19937 generator(1);
     a.fill(generator);
@@ -149,16 +150,18 @@ class GemmCase {
     result.dst = dst.dst();
     result.alpha = options.alpha;
     result.beta = options.beta;
-    result.bias = {bias.matrix().data, GemmType::f32, options.bias};
+    result.bias = {bias.matrix().data, options.bias_type, options.bias};
     return result;
   }
 
   // Checks every element against sums in double and the bound of gemm.h.
   void check() const {
     for (int64_t g = 0; g < shape.batch; ++g) {
+      const auto rows = operands(shape.M, [&](int64_t m, int64_t k) { return a.at(g, m, k); });
+      const auto columns = operands(shape.N, [&](int64_t n, int64_t k) { return b.at(g, k, n); });
       for (int64_t m = 0; m < shape.M; ++m) {
         for (int64_t n = 0; n < shape.N; ++n) {
-          check(g, m, n);
+          check(g, m, n, rows.data() + m * shape.K, columns.data() + n * shape.K);
           if (testing::Test::HasFailure()) {
             return;
           }
@@ -173,11 +176,22 @@ class GemmCase {
   TestMatrix before = dst;
 
  private:
-  double operand(float value) const {
-    return options.bf16_arithmetic ? bf16_to_float(float_to_bf16(value)) : value;
+  // `count` runs of K, as they are multiplied: an emulated CPU would take minutes to look each of
+  // them up for each result.
+  template <typename At>
+  std::vector<double> operands(int64_t count, const At& at) const {
+    std::vector<double> values;
+    values.reserve(static_cast<size_t>(count * shape.K));
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t k = 0; k < shape.K; ++k) {
+        const float value = at(i, k);
+        values.push_back(options.bf16_arithmetic ? bf16_to_float(float_to_bf16(value)) : value);
+      }
+    }
+    return values;
   }
 
-  void check(int64_t g, int64_t m, int64_t n) const {
+  void check(int64_t g, int64_t m, int64_t n, const double* row, const double* column) const {
     double sum = 0, magnitude = 0;
     const auto add = [&](double term) {
       sum += term;
@@ -190,7 +204,7 @@ class GemmCase {
       add(bias.at(0, 0, options.bias == GemmBiasAxis::m ? m : n));
     }
     for (int64_t k = 0; k < shape.K && options.alpha != 0.0f; ++k) {
-      add(static_cast<double>(options.alpha) * operand(a.at(g, m, k)) * operand(b.at(g, k, n)));
+      add(static_cast<double>(options.alpha) * row[k] * column[k]);
     }
     // Half a unit of the last place of what was rounded to: 2^-8 for bf16, 2^-11 for f16.
     const double rounding = options.dst == GemmType::f32    ? 0

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/pages.h"
 #include "memory/block_pool.h"
-#include "memory/pages.h"
 
 namespace cpuaccel::memory {
 namespace {

@@ -84,8 +84,28 @@ def test_the_steps_of_both(
             assert all(each.endswith(":packed") == bool(rank) for each in steps.values()), steps
 
 
+needs_avx512 = pytest.mark.skipif(
+    not _native.load().isa().startswith("avx512"), reason="more than 64 rows of floats: AVX-512"
+)
+
+
+@needs_avx512
+@pytest.mark.parametrize("rows", [(65,), (3, 111)])
+@pytest.mark.parametrize("function", [F.relu, F.gelu])
+def test_many_rows(rows: tuple[int, ...], function: Callable[[Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    model, x = Chain(function, True), torch.randn(*rows, WIDTH)
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        for rank, kernel in ((OURS, "cpuaccel gemm"), (ONEDNNS, "onednn")):
+            _with_ranks(rank)
+            _is_exact(optimized(x), model, x, 1e-5)
+            steps = _steps(optimized, x)
+            assert all(each.startswith(kernel) for each in steps.values()), steps
+
+
 def test_more_rows_are_onednns() -> None:
-    model, x = Chain(F.relu, True), torch.randn(65, WIDTH)
+    model, x = Chain(F.relu, True), torch.randn(4097, WIDTH)
     with torch.no_grad():
         steps = _steps(_optimized(model, x), x)
     assert not _problems()

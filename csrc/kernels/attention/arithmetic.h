@@ -80,7 +80,8 @@ class AttentionArithmetic {
                     .c = p.c + n,
                     .c_stride = p.c_stride,
                     .alpha = 1.0f,
-                    .add = p.add,
+                    .from = p.add ? p.c + n : nullptr,
+                    .from_stride = p.c_stride,
                     .again = n != 0,
                     .next = {}});
     }

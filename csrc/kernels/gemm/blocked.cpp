@@ -147,7 +147,7 @@ class Blocked {
     const GemmTiles tiles(kernels_);
     const GemmResult result(call_, kernels_, {g_, m0, m, n0_ + n0, columns});
     const int64_t n1 = n0 + columns;
-    bool add = k0_ == 0 ? result.start() : result.resume();
+    GemmStart start = k0_ == 0 ? result.tile_start() : result.resume();
     for (int64_t k = 0; k < k_; k += kc_) {
       const int64_t kc = std::min(kc_, k_ - k);
       const bool reused = m > 2 * kernels_.mr && columns >= 64;
@@ -165,11 +165,12 @@ class Blocked {
                        .c = result.data() + n - n0,
                        .c_stride = result.stride(),
                        .alpha = call_.alpha,
-                       .add = add,
+                       .from = start.data != nullptr ? start.data + n - n0 : nullptr,
+                       .from_stride = start.stride,
                        .again = n != n0,
                        .next = after(k, n, n0, n1, b)});
       }
-      add = true;
+      start = result.start_of_dst();
     }
     result.finish(k0_ + k_ == call_.K);
   }

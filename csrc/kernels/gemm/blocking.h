@@ -22,8 +22,9 @@ constexpr int64_t even_part(int64_t total, int64_t largest, int64_t multiple) {
 constexpr int64_t gemm_kc(int64_t K) { return even_part(K, 256, 32); }
 static_assert(gemm_kc(1000) <= kGemmMaxKc);
 
-// Rows of A: mc * kc floats, 100 to 200 KiB, stay in L2 while the panels pass by.
-constexpr int64_t gemm_mc(int64_t M, int64_t mr) { return even_part(M, 16 * mr, mr); }
+// Rows of A: mc * kc floats, 70 to 150 KiB, stay in L2 while the panels pass by, beside what they
+// write and the panels that come.
+constexpr int64_t gemm_mc(int64_t M, int64_t mr) { return even_part(M, 12 * mr, mr); }
 
 // B as it is packed at a time: nc columns, all of K unless that is in the hundred thousands.
 inline constexpr int64_t kPackedFloats = (8 << 20) / 4;

@@ -17,8 +17,9 @@ float* floats(ScratchSlot slot, int64_t count) {
   return static_cast<float*>(scratch(slot, static_cast<size_t>(count) * sizeof(float)));
 }
 
-// Rows at a multiple of this share their sets of L1 (4 KiB, or every second one).
-constexpr int64_t kAliasing = 512;
+// Rows at a multiple of this share their sets of L1 (4 KiB). At half of it a tile's rows are in
+// two, which have room for them, and a copy would cost more.
+constexpr int64_t kAliasing = 1024;
 
 }  // namespace
 
@@ -181,12 +182,36 @@ void GemmResult::add_bias_by_row(bool add) const {
   }
 }
 
-bool GemmResult::resume() const {
+const float* GemmResult::bias_by_column() const {
+  const auto& [data, type, axis] = call_.bias;
+  const char* src = static_cast<const char*>(data) + area_.n0 * gemm_type_size(type);
+  if (type == GemmType::f32) {
+    return reinterpret_cast<const float*>(src);
+  }
+  float* copy = floats(ScratchSlot::gemm_bias, area_.n);
+  kernels_.load({src, type, 0, 1, 1, area_.n, copy, area_.n});
+  return copy;
+}
+
+GemmStart GemmResult::tile_start() const {
+  const GemmMatrix& c = call_.c;
+  if (call_.beta == 0.0f && call_.bias.axis == GemmBiasAxis::n) {
+    return {bias_by_column(), 0};
+  }
+  if (call_.beta == 1.0f && call_.bias.axis == GemmBiasAxis::none && c.data != nullptr &&
+      c.type == GemmType::f32 && c.column_stride == 1) {
+    return {reinterpret_cast<const float*>(matrix_at(c, area_.g, area_.m0, area_.n0)),
+            c.row_stride};
+  }
+  return start() ? start_of_dst() : GemmStart{nullptr, 0};
+}
+
+GemmStart GemmResult::resume() const {
   if (call_.dst.type != GemmType::f32) {
     kernels_.load(
         {dst_row(0), call_.dst.type, call_.dst.row_stride, 1, area_.m, area_.n, data_, stride_});
   }
-  return true;
+  return start_of_dst();
 }
 
 void GemmResult::clear() const {

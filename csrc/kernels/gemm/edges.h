@@ -38,6 +38,12 @@ struct GemmArea {
   int64_t n0, n;
 };
 
+// What sums of tiles are added to, null for zeros: see TileCall.
+struct GemmStart {
+  const float* data;
+  int64_t stride;
+};
+
 // An area of dst as floats: dst itself, or scratch memory of the thread.
 class GemmResult {
  public:
@@ -49,8 +55,14 @@ class GemmResult {
   // Writes beta * c + bias. False: that is zero, and nothing is written.
   bool start() const;
 
-  // Goes on with what an earlier finish() left in dst. Always true.
-  bool resume() const;
+  // The same for tiles, without writing it where it lies somewhere as they read it.
+  GemmStart tile_start() const;
+
+  // Goes on with what an earlier finish() left in dst.
+  GemmStart resume() const;
+
+  // dst as it is.
+  GemmStart start_of_dst() const { return {data_, stride_}; }
 
   // Writes zeros.
   void clear() const;
@@ -60,6 +72,7 @@ class GemmResult {
 
  private:
   void load_c() const;
+  const float* bias_by_column() const;
   void add_bias(bool add) const;
   void add_bias_by_row(bool add) const;
   char* dst_row(int64_t m) const;

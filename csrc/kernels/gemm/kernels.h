@@ -8,9 +8,9 @@
 
 namespace cpuaccel::kernels {
 
-// c[i * c_stride + j] = (add ? the same : 0)
+// c[i * c_stride + j] = from[i * from_stride + j]
 //                     + alpha * sum over k of a[i * a_stride + k] * panel[k * nr + j]
-// for j < n, n <= nr, and any m and k.
+// for j < n, n <= nr, and any m and k. from null: zeros; it may be c.
 struct TileCall {
   int64_t m, n, k;
   const float* a;
@@ -20,7 +20,8 @@ struct TileCall {
   float* c;
   int64_t c_stride;
   float alpha;
-  bool add;
+  const float* from;
+  int64_t from_stride;
   bool again;  // the thread's call before was of as many rows, and nothing but loads came between
   GemmPrefetch next;  // what is wanted after this panel
 };

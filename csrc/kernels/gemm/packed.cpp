@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/kept_block.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/pieces.h"
@@ -18,7 +19,7 @@ GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N)
 
 GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row)
     : GemmPacked(nullptr, b.type, K, N, for_row) {
-  owned_ = aligned_block(bytes());
+  owned_ = kept_block(bytes());
   data_ = reinterpret_cast<char*>(owned_.get());
   pack(b);
 }

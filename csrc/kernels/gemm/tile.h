@@ -7,6 +7,7 @@
 #include "kernels/ahead_lines.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/prefetch.h"
+#include "kernels/gemm/start.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 
@@ -19,7 +20,7 @@ constexpr int kSteps = 4;  // of k in a turn of the loop
 // strides, where registers are few and an address may be that much.
 template <typename V, typename E, int kRows, int kVectors, int kBases>
 CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
-                               const float* (&a)[kBases], int64_t a_stride,
+                               const float* (&a)[kBases], int64_t& a_stride,
                                const typename E::Element*& panel, int k, AheadLines& ahead) {
   ahead.ask();
   typename V::Vector b[kVectors];
@@ -35,9 +36,9 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
       V::accumulate(sums[i][j], value, b[j]);
     }
   }
-  // The compiler may think that these change here. Else it loads ahead for several steps, and has
-  // not the registers for it.
-  asm volatile("" : "+r"(panel));
+  // The compiler may think that these change here. Else it loads ahead for several steps and keeps
+  // a sum of strides for each row and step, and has not the registers for it.
+  asm volatile("" : "+r"(panel), "+r"(a_stride));
   CPUACCEL_UNROLL
   for (int i = 0; i < kBases; ++i) {
     asm volatile("" : "+r"(a[i]));
@@ -47,25 +48,26 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
 // Each of kSets sums of an element takes every kSets-th step: with few rows and one sum, a step
 // would wait for the one before it.
 template <typename V, typename E, int kRows, int kVectors>
-void tile(const TileCall& call, int64_t row, AheadLines ahead) {
+void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
   using Vector = typename V::Vector;
   constexpr int kBases = (kRows + V::kRowsToBase - 1) / V::kRowsToBase;
   constexpr int kSets = V::template kSets<kRows>;
   static_assert(kSteps % kSets == 0);
+  AheadLines ahead = asked;
   Vector sums[kSets][kRows][kVectors];
   float* c = call.c + row * call.c_stride;
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
-    __builtin_prefetch(c + i * call.c_stride, 1);
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
+      __builtin_prefetch(c + i * call.c_stride + j * V::kLanes, 1);
       CPUACCEL_UNROLL
       for (int s = 0; s < kSets; ++s) {
         sums[s][i][j] = V::zero();
       }
     }
   }
-  const int64_t a_stride = call.a_stride;
+  int64_t a_stride = call.a_stride;
   const float* a[kBases];
   CPUACCEL_UNROLL
   for (int i = 0; i < kBases; ++i) {
@@ -94,6 +96,7 @@ void tile(const TileCall& call, int64_t row, AheadLines ahead) {
   const Vector alpha = V::set1(call.alpha);
   const bool whole = call.n == kVectors * V::kLanes;
   const auto mask = V::mask(call.n - (kVectors - 1) * V::kLanes);
+  const float* from = call.from != nullptr ? call.from + row * call.from_stride : nullptr;
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
     CPUACCEL_UNROLL
@@ -105,16 +108,17 @@ void tile(const TileCall& call, int64_t row, AheadLines ahead) {
       }
       float* to = c + j * V::kLanes;
       if (whole || j < kVectors - 1) {
-        V::store(to, V::fma(alpha, sum, call.add ? V::load(to) : V::zero()));
+        V::store(to, V::fma(alpha, sum, start_of<V>(from, j * V::kLanes)));
       } else {
-        V::store(to, V::fma(alpha, sum, call.add ? V::load(to, mask) : V::zero()), mask);
+        V::store(to, V::fma(alpha, sum, start_of<V>(from, j * V::kLanes, mask)), mask);
       }
     }
     c += call.c_stride;
+    from = from != nullptr ? from + call.from_stride : nullptr;
   }
 }
 
-using TileRows = void(const TileCall& call, int64_t row, AheadLines ahead);
+using TileRows = void(const TileCall& call, int64_t row, const AheadLines& asked);
 
 template <typename V, typename E, int kVectors, int kRows>
 CPUACCEL_INLINE TileRows* rows_function(int64_t rows) {

@@ -9,6 +9,7 @@
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/neon.h"
 #include "kernels/gemm/prefetch.h"
+#include "kernels/gemm/start.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 
@@ -106,11 +107,13 @@ void quad_tile(const TileCall& call, int64_t row) {
         const float64x2_t high = vreinterpretq_f64_f32(sums[i][2 * j + 1]);
         const float32x4_t sum =
             vreinterpretq_f32_f64(r == 0 ? vzip1q_f64(low, high) : vzip2q_f64(low, high));
-        float* to = call.c + (row + 2 * i + r) * call.c_stride + j * V::kLanes;
+        const int64_t at = row + 2 * i + r;
+        float* to = call.c + at * call.c_stride + j * V::kLanes;
+        const int64_t start = at * call.from_stride + j * V::kLanes;
         if (j < kVectors - 1) {
-          V::store(to, V::fma(alpha, sum, call.add ? V::load(to) : V::zero()));
+          V::store(to, V::fma(alpha, sum, start_of<V>(call.from, start)));
         } else {
-          V::store(to, V::fma(alpha, sum, call.add ? V::load(to, mask) : V::zero()), mask);
+          V::store(to, V::fma(alpha, sum, start_of<V>(call.from, start, mask)), mask);
         }
       }
     }

@@ -16,8 +16,8 @@ void tile(const TileCall& call) {
         sum += half_of(call.a + i * call.a_stride, k) *
                half_of(static_cast<const float*>(call.panel) + k / 2 * nr + j, k % 2);
       }
-      float& c = call.c[i * call.c_stride + j];
-      c = (call.add ? c : 0.0f) + call.alpha * sum;
+      const float before = call.from != nullptr ? call.from[i * call.from_stride + j] : 0.0f;
+      call.c[i * call.c_stride + j] = before + call.alpha * sum;
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "kernels/amx_tiles.h"
 #include "kernels/gemm/avx512.h"
 #include "kernels/gemm/prefetch.h"
+#include "kernels/gemm/start.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 #include "kernels/gemm_bf16/pairs_avx512bf16.h"
 
@@ -61,16 +62,16 @@ CPUACCEL_INLINE void store_sums(float* c, int64_t stride) {
   });
 }
 
-// c = (add ? c : 0) + alpha * sums
-void scale_sums(const TileCall& call, const Sums& sums, float* c, int64_t rows) {
+// c = from + alpha * sums
+void scale_sums(const TileCall& call, const Sums& sums, const float* from, float* c, int64_t rows) {
   using V = Avx512Floats;
   const auto alpha = V::set1(call.alpha);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < call.n; j += V::kLanes) {
       const auto sum = V::load(sums.of + i * kColumns + j);
-      float* to = c + i * call.c_stride + j;
       const auto mask = first_lanes(call.n - j);
-      V::store(to, V::fma(alpha, sum, call.add ? V::load(to, mask) : V::zero()), mask);
+      const auto start = start_of<V>(from, i * call.from_stride + j, mask);
+      V::store(c + i * call.c_stride + j, V::fma(alpha, sum, start), mask);
     }
   }
 }
@@ -80,13 +81,15 @@ void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& pre
   const float* a = call.a + row * call.a_stride;
   const auto* panel = static_cast<const float*>(call.panel);
   float* c = call.c + row * call.c_stride;
+  const float* from = call.from != nullptr ? call.from + row * call.from_stride : nullptr;
   const int64_t a_bytes = call.a_stride * int64_t{sizeof(float)};
   constexpr int64_t kPanelBytes = kColumns * int64_t{sizeof(float)};
   const bool direct = call.alpha == 1.0f && call.n % 16 == 0;
 
-  if (direct && call.add) {
+  if (direct && from != nullptr) {
     for_each_sum<kLower, kRight>([&](auto tile, int64_t at_row, int64_t at_column) {
-      tile.load(c + at_row * call.c_stride + at_column, call.c_stride * int64_t{sizeof(float)});
+      tile.load(from + at_row * call.from_stride + at_column,
+                call.from_stride * int64_t{sizeof(float)});
     });
   } else {
     for_each_sum<kLower, kRight>([](auto tile, int64_t, int64_t) { tile.zero(); });
@@ -113,7 +116,7 @@ void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& pre
   } else {
     Sums sums;
     store_sums<kLower, kRight>(sums.of, kColumns);
-    scale_sums(call, sums, c, rows);
+    scale_sums(call, sums, from, c, rows);
   }
 }
 

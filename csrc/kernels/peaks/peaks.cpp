@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/amx.h"
+#include "base/kept_block.h"
 #include "base/parallel.h"
-#include "base/scratch.h"
 #include "kernels/peaks/peak_kernels.h"
 
 namespace cpuaccel::kernels {
@@ -107,7 +107,7 @@ using Memory = std::vector<AlignedBlock>;
 std::shared_ptr<Memory> memory(int threads, int64_t bytes) {
   auto blocks = std::make_shared<Memory>();
   for (int thread = 0; thread < threads; ++thread) {
-    blocks->push_back(aligned_block(static_cast<size_t>(bytes)));
+    blocks->push_back(kept_block(static_cast<size_t>(bytes)));
     std::memset(blocks->back().get(), 1, static_cast<size_t>(bytes));
   }
   return blocks;

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace cpuaccel::memory {
+namespace cpuaccel {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
@@ -14,4 +14,4 @@ void* map_pages(size_t bytes);
 
 void unmap_pages(void* data, size_t bytes);
 
-}  // namespace cpuaccel::memory
+}  // namespace cpuaccel

@@ -1,10 +1,10 @@
-#include "memory/pages.h"
+#include "base/pages.h"
 
 #include <sys/mman.h>
 
 #include <cstdint>
 
-namespace cpuaccel::memory {
+namespace cpuaccel {
 namespace {
 
 void* map_anywhere(size_t bytes) {
@@ -35,4 +35,4 @@ void* map_pages(size_t bytes) {
 
 void unmap_pages(void* data, size_t bytes) { munmap(data, bytes); }
 
-}  // namespace cpuaccel::memory
+}  // namespace cpuaccel

@@ -1,0 +1,31 @@
+// Emulated CPUs (CPUACCEL_TEST_EMULATED is set) take a hundred times as long: there, tests of every
+// size go through some of them. Where the CPU is real, all of them run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <vector>
+
+namespace cpuaccel {
+
+inline bool is_emulated() {
+  static const bool emulated = std::getenv("CPUACCEL_TEST_EMULATED") != nullptr;
+  return emulated;
+}
+
+// The step of a loop over sizes. Widths of vectors are powers of two: an odd step meets all tails.
+inline int64_t every(int64_t step) { return is_emulated() ? step : 1; }
+
+// The first of `values` and each `step`-th after it.
+template <typename T>
+std::vector<T> some_of(std::initializer_list<T> values, size_t step) {
+  std::vector<T> some;
+  for (size_t i = 0; i < values.size(); i += is_emulated() ? step : 1) {
+    some.push_back(values.begin()[i]);
+  }
+  return some;
+}
+
+}  // namespace cpuaccel
