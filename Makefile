@@ -38,7 +38,7 @@ test-kernels: kernels-sanitized
 EMULATED ?= sapphire_rapids:avx512_vbmi corei7_skylake_x:avx512 arrow_lake:avx_vnni
 test-avx512: kernels-sanitized
 	set -e; for machine in $(EMULATED); do echo "== $$machine"; \
-	  CPUACCEL_TEST_ISA=$${machine#*:} $(PYTHON) tools/emulator --cpu $${machine%:*} \
+	  CPUACCEL_TEST_EMULATED=1 CPUACCEL_TEST_ISA=$${machine#*:} $(PYTHON) tools/emulator --cpu $${machine%:*} \
 	    build/kernels-sanitized/tests/cpp/cpuaccel_kernel_tests; done
 
 # Cross-built for Arm and run by qemu-user, each row on a core that has nothing newer: on one like
@@ -48,7 +48,7 @@ ARM_CORE ?= max,sme=off,sve256=on:sve256
 ARM_CORES ?= max,sme=off,sve128=on:sve max,sme=off,sve512=on:sve max,sme=off,sve=off:i8mm \
   neoverse-n1:dotprod cortex-a72:neon
 ARM_OTHERS = */ref:*/arm64_neon:*/arm64_dotprod:*/arm64_i8mm
-ARM_RUN = qemu-aarch64 -cpu $${core%:*} -E CPUACCEL_TEST_ISA=$${core\#\#*:} \
+ARM_RUN = qemu-aarch64 -cpu $${core%:*} -E CPUACCEL_TEST_ISA=$${core\#\#*:} -E CPUACCEL_TEST_EMULATED=1 \
   -L $(ARM_ROOT) build/aarch64-kernels/tests/cpp/cpuaccel_kernel_tests --gtest_brief=1
 # What the emulated programs see as /: with an empty /proc/cpuinfo, as containers may have it.
 ARM_ROOT = build/aarch64-kernels/root

@@ -20,7 +20,7 @@ from benchmarks.gnn._graphs import (
     small_graphs,
 )
 
-_LITTLE = ("--scale", "6", "--edges", "300", "--rounds", "1")
+_LITTLE = ("--scale", "6", "--edges", "300", "--rounds", "1", "--budget", "0.02")
 _SMALL = (*_LITTLE, "--no-peaks")
 _OURS = {"torch"} if _plugin.missing() else {"torch", "cpuaccel"}
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "conv_f32_case.h"
+#include "emulated.h"
 #include "kernel_rows.h"
 #include "kernels/conv_f32/conv_f32.h"
 #include "kernels/conv_f32/packed.h"
@@ -65,7 +66,7 @@ Conv2dShape square(int64_t C, int64_t OC, int64_t size, int64_t K, int64_t S, in
 
 TEST_P(ConvF32Test, EverySize) {
   std::mt19937 random(1);
-  for (int64_t size = 1; size <= 36; ++size) {
+  for (int64_t size = 1; size <= 36; size += every(3)) {
     for (const int64_t S : {1, 2, 3}) {
       check(square(2, 5, size, 3, S, 1), GetParam().function, random);
     }
@@ -78,7 +79,9 @@ TEST_P(ConvF32Test, MoreTermsThanABlock) {
   check(square(67, 9, 7, 3, 1, 1), GetParam().function, random);
   check(square(3, 7, 33, 7, 2, 3), GetParam().function, random);
   check(square(600, 7, 5, 1, 1, 0), GetParam().function, random);
-  check(square(1, 3, 40, 31, 1, 15), GetParam().function, random);
+  if (!is_emulated()) {
+    check(square(1, 3, 40, 31, 1, 15), GetParam().function, random);
+  }
 }
 
 TEST_P(ConvF32Test, RandomShapes) {
@@ -86,8 +89,8 @@ TEST_P(ConvF32Test, RandomShapes) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
-  for (int i = 0; i < 300; ++i) {
-    const int64_t groups = i % 3 == 0 ? pick(2, 4) : 1;
+  for (int64_t i = 0; i < 300; i += every(3)) {
+    const int64_t groups = i / every(3) % 3 == 0 ? pick(2, 4) : 1;
     check({.N = pick(1, 3),
            .C = groups * pick(1, 9),
            .IH = pick(1, 12),

@@ -1,15 +1,22 @@
-"""Runs in a process of its own: `python -m quant._child COMMAND ARGUMENTS`, in the folder tests.
+"""Runs in a process of its own: `python -m quant._child COMMAND FOLDER KIND:FORM...`, in tests.
 
-build KIND MODEL OUTPUT FORMAT   makes, runs and saves a model
-load MODEL INPUT OUTPUT FORMAT   loads and runs one; prints the plugin's counters as JSON
+build   makes, runs and saves models
+load    loads and runs them
+Both leave what the models returned in the folder, and print the plugin's counters as JSON.
 """
 
 import json
 import sys
+from pathlib import Path
 
 import torch
 
 from quant import _models as m
+
+
+def paths(folder: Path, kind: str, form: str) -> tuple[str, str]:
+    """Where a saved model is, and what it returned."""
+    return str(folder / f"{kind}-{form}.model"), str(folder / f"{kind}-{form}.output")
 
 
 def save(model: torch.nn.Module, x: torch.Tensor, path: str, form: str) -> None:
@@ -41,18 +48,24 @@ def counters() -> dict:
     return {"enabled": cpuaccel.is_enabled(), **cpuaccel.stats()}
 
 
-def main(command: str, kind: str, model_path: str, output_path: str, form: str) -> None:
-    torch.backends.quantized.engine = "x86"
-    torch.set_num_threads(1)
+def run(command: str, folder: Path, kind: str, form: str) -> None:
+    model_path, output_path = paths(folder, kind, form)
     torch.manual_seed(1)
+    model, x = m.build(kind)
     if command == "build":
-        model, x = m.build(kind)
         save(model, x, model_path, form)
     else:
-        _, x = m.build(kind)
         model = load(model_path, kind, form)
     with torch.no_grad():
         torch.save(m.first(model(x)), output_path)
+
+
+def main(command: str, folder: str, *cases: str) -> None:
+    torch.backends.quantized.engine = "x86"
+    torch.set_num_threads(1)
+    for case in cases:
+        kind, form = case.split(":")
+        run(command, Path(folder), kind, form)
     print(json.dumps(counters()))
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -213,7 +214,8 @@ def _assert_same_state(torchs: object, own: object) -> None:
         assert torchs == own
 
 
-def _child_run(plugin: bool, *arguments: str) -> dict:
+def _child_run(plugin: bool, command: str, folder: Path, *cases: tuple[str, str]) -> dict:
+    arguments = (command, str(folder), *(":".join(case) for case in cases))
     environment = {**os.environ, "CPUACCEL": "1" if plugin else "0"}
     process = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "quant._child", *arguments],
@@ -237,27 +239,43 @@ _CROSSING = [
     ("lstm", "script"),
 ]
 crossing = pytest.mark.parametrize(("kind", "form"), _CROSSING)
+# A process for all cases: importing torch takes most of its time.
+
+
+@pytest.fixture(scope="module")
+def saved_here(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict, Path]:
+    """What models returned that were saved here, and a folder where torch alone ran them."""
+    folder, expected = tmp_path_factory.mktemp("here"), {}
+    with running("auto"), m.quiet(), torch.no_grad():
+        for kind, form in _CROSSING:
+            model, x = m.build(kind)
+            expected[kind, form] = m.first(model(x))
+            _child.save(model, x, _child.paths(folder, kind, form)[0], form)
+    return _child_run(False, "load", folder, *_CROSSING), expected, folder
+
+
+@pytest.fixture(scope="module")
+def saved_by_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("torch")
+    _child_run(False, "build", folder, *_CROSSING)
+    return folder
 
 
 @needs_plugin
 @crossing
-def test_saved_here_loads_in_torch_without_the_plugin(tmp_path: Path, kind: str, form: str) -> None:
-    model_path, output_path = str(tmp_path / "model"), str(tmp_path / "output")
-    with running("auto"), m.quiet(), torch.no_grad():
-        model, x = m.build(kind)
-        expected = m.first(model(x))
-        _child.save(model, x, model_path, form)
-    counters = _child_run(False, "load", kind, model_path, output_path, form)
+def test_saved_here_loads_in_torch_without_the_plugin(
+    saved_here: tuple[dict, dict, Path], kind: str, form: str
+) -> None:
+    counters, expected, folder = saved_here
     assert not counters.get("enabled")
     assert not counters.get("calls")
-    _assert_close(torch.load(output_path), expected)
+    _assert_close(torch.load(_child.paths(folder, kind, form)[1]), expected[kind, form])
 
 
 @needs_plugin
 @crossing
-def test_saved_by_torch_runs_here(tmp_path: Path, kind: str, form: str) -> None:
-    model_path, output_path = str(tmp_path / "model"), str(tmp_path / "output")
-    _child_run(False, "build", kind, model_path, output_path, form)
+def test_saved_by_torch_runs_here(saved_by_torch: Path, kind: str, form: str) -> None:
+    model_path, output_path = _child.paths(saved_by_torch, kind, form)
     with running("auto"), m.quiet(), torch.no_grad():
         x = m.build(kind)[1]
         model = _child.load(model_path, kind, form)
@@ -268,15 +286,15 @@ def test_saved_by_torch_runs_here(tmp_path: Path, kind: str, form: str) -> None:
 
 
 @needs_plugin
-def test_saved_by_torch_runs_in_a_fresh_process(tmp_path: Path) -> None:
+def test_saved_by_torch_runs_in_a_fresh_process(saved_by_torch: Path, tmp_path: Path) -> None:
     """Nothing but `import torch` puts the engine there before the file is read."""
-    arguments = ("lstm", str(tmp_path / "model"), str(tmp_path / "output"), "module")
-    _child_run(False, "build", *arguments)
-    expected = torch.load(tmp_path / "output")
-    counters = _child_run(True, "load", *arguments)
+    case = ("lstm", "module")
+    model_path, output_path = _child.paths(saved_by_torch, *case)
+    shutil.copy(model_path, tmp_path)
+    counters = _child_run(True, "load", tmp_path, case)
     assert counters["enabled"]
     assert any(name.startswith("linear_dynamic.") for name in counters["calls"])
-    _assert_close(torch.load(tmp_path / "output"), expected)
+    _assert_close(torch.load(_child.paths(tmp_path, *case)[1]), torch.load(output_path))
 
 
 def _assert_close(actual: Tensor, expected: Tensor) -> None:
