@@ -22,7 +22,7 @@ class Blocked {
       : call_(call),
         kernels_(kernels),
         g_(g),
-        kc_(gemm_kc(call.K)),
+        kc_(call.packed != nullptr ? call.packed->kc() : gemm_kc(call.K)),
         mc_(gemm_mc(call.M, kernels.mr)) {}
 
   void run() {

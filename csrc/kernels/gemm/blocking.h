@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/gemm/kernels.h"
 #include "kernels/gemm/pack.h"
 #include "kernels/round_up.h"
 
@@ -19,7 +20,7 @@ constexpr int64_t even_part(int64_t total, int64_t largest, int64_t multiple) {
 
 // Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by. Pairs of bf16 may
 // be taken 16 at once, 32 rows.
-constexpr int64_t gemm_kc(int64_t K) { return even_part(K, 256, 32); }
+constexpr int64_t gemm_kc(int64_t K, int64_t most = kGemmKc) { return even_part(K, most, 32); }
 static_assert(gemm_kc(1000) <= kGemmMaxKc);
 
 // Rows of A: mc * kc floats, 70 to 150 KiB, stay in L2 while the panels pass by, beside what they

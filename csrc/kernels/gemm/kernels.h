@@ -100,6 +100,9 @@ struct DotLimits {
   int64_t floats, halves;
 };
 
+// Most rows of a panel.
+inline constexpr int64_t kGemmKc = 256;
+
 struct GemmKernels {
   int64_t mr, nr;    // of the largest tile
   int64_t dot_rows;  // of dot's largest tile
@@ -113,6 +116,7 @@ struct GemmKernels {
   PixelsFunction* pixels;
   // Gives up what a thread's tiles hold between calls: see GemmTiles. Null: nothing.
   void (*release)() = nullptr;
+  int64_t packed_kc = kGemmKc;  // most rows of a panel of a GemmPacked that owns its memory
 };
 
 // Gives it up at the end of a scope in which a thread multiplies.

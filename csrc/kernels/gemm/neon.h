@@ -17,6 +17,7 @@ namespace {
 struct NeonFloats : Floats4 {
   static constexpr int kVectors = 3;
   static constexpr int kRows = 8;  // 24 accumulators, 3 vectors of B: five are left for A
+  static constexpr int64_t kPackedKc = kGemmKc;
   static constexpr int kPixels = 8;
   static constexpr int kRowsToBase = 1;
   using DotTiles = DotTiles6x4;

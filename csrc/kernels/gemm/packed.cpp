@@ -18,7 +18,8 @@ GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N)
     : GemmPacked(b, K, N, first_usable(gemm_kernels()).function) {}
 
 GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row)
-    : GemmPacked(nullptr, b.type, K, N, for_row) {
+    : GemmPacked(nullptr, b.type, K, N, for_row().nr, for_row().packed_kc) {
+  row_ = for_row;
   owned_ = kept_block(bytes());
   data_ = reinterpret_cast<char*>(owned_.get());
   pack(b);
@@ -30,9 +31,13 @@ GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFu
 }
 
 GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr)
+    : GemmPacked(memory, type, K, N, nr, kGemmKc) {}
+
+GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr,
+                       int64_t most_kc)
     : K_(K),
       N_(N),
-      kc_(K == 0 ? 1 : gemm_kc(K)),
+      kc_(K == 0 ? 1 : gemm_kc(K, most_kc)),
       nr_(nr),
       padded_(round_up(N, nr_)),
       type_(type),

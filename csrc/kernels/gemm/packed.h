@@ -15,7 +15,8 @@ namespace cpuaccel::kernels {
 // such calls run on.
 class GemmPacked {
  public:
-  // Element 0 of b's batch, for the best usable row or a given one.
+  // Element 0 of b's batch, for the best usable row or a given one, in blocks of that row's
+  // packed_kc; what others' memory holds has blocks of kGemmKc.
   GemmPacked(const GemmMatrix& b, int64_t K, int64_t N);
   GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row);
 
@@ -45,6 +46,7 @@ class GemmPacked {
   const char* panel(int64_t k, int64_t n) const;
 
  private:
+  GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr, int64_t most_kc);
   template <typename Write>
   void for_each_panel(const Write& write);
   void pack_floats(const GemmMatrix& b);

@@ -24,6 +24,7 @@ constexpr GemmKernels kGemmKernels{
     .panels = load_panel_block<Elements>,
     .store = store_run<Elements>,
     .pixels = pixels<V>,
+    .packed_kc = V::kPackedKc,
 };
 
 }  // namespace
