@@ -38,7 +38,10 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
   }
   // The compiler may think that these change here. Else it loads ahead for several steps and keeps
   // a sum of strides for each row and step, and has not the registers for it.
-  asm volatile("" : "+r"(panel), "+r"(a_stride));
+  asm volatile("" : "+r"(panel));
+  if constexpr (V::kRowsToBase > 1) {
+    asm volatile("" : "+r"(a_stride));
+  }
   CPUACCEL_UNROLL
   for (int i = 0; i < kBases; ++i) {
     asm volatile("" : "+r"(a[i]));
@@ -108,13 +111,14 @@ void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
       }
       float* to = c + j * V::kLanes;
       if (whole || j < kVectors - 1) {
-        V::store(to, V::fma(alpha, sum, start_of<V>(from, j * V::kLanes)));
+        V::store(to, V::fma(alpha, sum, start_of<V>(from, i * call.from_stride + j * V::kLanes)));
       } else {
-        V::store(to, V::fma(alpha, sum, start_of<V>(from, j * V::kLanes, mask)), mask);
+        V::store(to,
+                 V::fma(alpha, sum, start_of<V>(from, i * call.from_stride + j * V::kLanes, mask)),
+                 mask);
       }
     }
     c += call.c_stride;
-    from = from != nullptr ? from + call.from_stride : nullptr;
   }
 }
 
