@@ -50,10 +50,9 @@ KeptMemory::KeptMemory() : mutex_(fork_safe_mutex(ForkLevel::memory, this)) {}
 
 std::byte* KeptMemory::take(size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  const auto fits = [&](const auto& run) { return run.second >= bytes; };
-  auto best = std::find_if(free_.begin(), free_.end(), fits);
-  for (auto run = best; run != free_.end(); ++run) {
-    if (fits(*run) && run->second < best->second) {
+  auto best = free_.end();
+  for (auto run = free_.begin(); run != free_.end(); ++run) {
+    if (run->second >= bytes && (best == free_.end() || run->second < best->second)) {
       best = run;
     }
   }

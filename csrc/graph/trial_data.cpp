@@ -5,8 +5,8 @@
 #include <random>
 #include <utility>
 
+#include "base/kept_block.h"
 #include "base/race.h"
-#include "base/scratch.h"
 #include "graph/build.h"
 #include "graph/engine.h"
 #include "graph/tensor_desc.h"
@@ -45,9 +45,8 @@ TrialBlock block_of(const memory::desc& desc) {
   return aligned_block(std::max<size_t>(desc.get_size(), 1));
 }
 
-// Memory as `desc` says, with `floats`, in order.
-TrialBlock filled_block(const memory::desc& desc, std::vector<float>& floats) {
-  auto block = block_of(desc);
+// `block`, as `desc` says, with `floats`, in order.
+TrialBlock filled(TrialBlock block, const memory::desc& desc, std::vector<float>& floats) {
   reorder(floats_of(desc), floats.data(), desc, block.get());
   return block;
 }
@@ -56,7 +55,7 @@ TrialBlock filled_block(const memory::desc& desc, std::vector<float>& floats) {
 
 TrialBlock random_block(const memory::desc& desc) {
   auto floats = random_floats(desc);
-  return filled_block(desc, floats);
+  return filled(block_of(desc), desc, floats);
 }
 
 TrialData::TrialData(const dnnl::primitive_desc_base& desc)
@@ -72,8 +71,9 @@ TrialData::TrialData(const dnnl::primitive_desc_base& desc)
 std::unique_ptr<Step> TrialData::step(const std::vector<LayerDesc>& layer,
                                       std::optional<kernels::FloatFunction> behind) {
   const auto weights = layer.front().desc.query_md(dnnl::query::weights_md);
-  auto step =
-      step_of(layer, {}, {{DNNL_ARG_WEIGHTS, weights, filled_block(weights, weights_)}}, behind);
+  // Where a plan has them.
+  auto packed = filled(kept_block(weights.get_size()), weights, weights_);
+  auto step = step_of(layer, {}, {{DNNL_ARG_WEIGHTS, weights, std::move(packed)}}, behind);
   step->prepare();
   return step;
 }

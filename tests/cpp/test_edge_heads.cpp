@@ -1,4 +1,3 @@
-#include "emulated.h"
 #include "kernels/edge_heads/edge_heads.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "emulated.h"
 #include "kernel_rows.h"
 #include "spmm_case.h"
 #include "threads.h"

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -111,6 +112,9 @@ TEST_P(GemmPackedTest, InMemoryOfTheCaller) {
   std::fill(back.begin(), back.end(), 0.0f);
   owner.unpack(back.data(), kN, 1);
   EXPECT_EQ(back, b);
+  if (owner.kc() == reader.kc()) {
+    EXPECT_EQ(std::memcmp(memory.data(), owner.panel(0, 0), owner.bytes()), 0);
+  }
 }
 
 // Panels of every width come out as they went in, whatever this CPU's own are.

@@ -239,12 +239,14 @@ _CROSSING = [
     ("lstm", "script"),
 ]
 crossing = pytest.mark.parametrize(("kind", "form"), _CROSSING)
-# A process for all cases: importing torch takes most of its time.
 
 
 @pytest.fixture(scope="module")
 def saved_here(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict, Path]:
-    """What models returned that were saved here, and a folder where torch alone ran them."""
+    """Counters of a process of torch alone, what models returned here, and its folder.
+
+    One process for all cases: importing torch takes most of its time.
+    """
     folder, expected = tmp_path_factory.mktemp("here"), {}
     with running("auto"), m.quiet(), torch.no_grad():
         for kind, form in _CROSSING:
@@ -256,6 +258,7 @@ def saved_here(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict, Pa
 
 @pytest.fixture(scope="module")
 def saved_by_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where such a process saved models, and what they returned."""
     folder = tmp_path_factory.mktemp("torch")
     _child_run(False, "build", folder, *_CROSSING)
     return folder
