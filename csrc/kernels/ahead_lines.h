@@ -11,45 +11,40 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 
-// Lines that a loop asks for, none if `step` is 0: two a step, of which the second is the next
-// step's first where those are a line apart. It costs less than the register for what lies between.
+// What a loop asks for: at each turn so many lines, from one that is `step` bytes behind the last
+// turn's.
 struct AheadLines {
   const char* at = nullptr;
-  int64_t step = 0;  // bytes from a step's first line to the next's
+  int64_t step = 0, lines = 0;
 
   CPUACCEL_INLINE void ask() {
-    if (step != 0) {
-      __builtin_prefetch(at, 0, 2);
-      __builtin_prefetch(at + kCacheLine, 0, 2);
-      at += step;
+    for (int64_t i = 0; i < lines; ++i) {
+      __builtin_prefetch(at + i * kCacheLine, 0, 2);
     }
+    at += step;
   }
 };
 
-// `bytes` from `wanted` on, shared out over the first of some loops of `steps` steps: a line a
-// step, or two where that would leave some.
+// `bytes` from `wanted` on, shared out evenly over some loops of `turns` turns: where the first
+// ones ask for all of it, they wait for it, as lines of their own do behind those.
 class AheadWalk {
  public:
-  AheadWalk(const void* wanted, int64_t bytes, int64_t steps, int64_t loops)
+  AheadWalk(const void* wanted, int64_t bytes, int64_t turns, int64_t loops)
       : at_(static_cast<const char*>(wanted)),
-        left_(bytes),
-        step_(bytes <= loops * steps * kCacheLine ? kCacheLine : 2 * kCacheLine),
-        loop_(steps * step_) {}
+        step_(bytes > 0 && turns > 0 ? bytes / (turns * loops) + 1 : 0),
+        lines_((step_ + kCacheLine - 1) / kCacheLine),
+        loop_(turns * step_) {}
 
   // What the next loop asks for.
   CPUACCEL_INLINE AheadLines next() {
-    if (left_ <= 0) {
-      return {};
-    }
-    const AheadLines lines{at_, step_};
+    const AheadLines lines{at_, step_, lines_};
     at_ += loop_;
-    left_ -= loop_;
     return lines;
   }
 
  private:
   const char* at_;
-  int64_t left_, step_, loop_;
+  int64_t step_, lines_, loop_;
 };
 
 }  // namespace

@@ -80,8 +80,7 @@ class AttentionArithmetic {
                     .c = p.c + n,
                     .c_stride = p.c_stride,
                     .alpha = 1.0f,
-                    .from = p.add ? p.c + n : nullptr,
-                    .from_stride = p.c_stride,
+                    .from = {p.add ? p.c + n : nullptr, p.c_stride},
                     .again = n != 0,
                     .next = {}});
     }

@@ -18,8 +18,9 @@ struct Avx512Floats : Floats16 {
   static constexpr int kVectors = 2;
   // 14 would fit the registers, but so many rows of A leave no room for the panel in L1.
   static constexpr int kRows = 12;
-  // Longer than L1 has room for: L2 is fast enough, and sums are read and written less often.
-  static constexpr int64_t kPackedKc = 384;
+  // Longer than L1 has room for: L2 is fast enough, and sums are read and written less often. Rows
+  // of BERT-base are one panel.
+  static constexpr int64_t kPackedKc = 768;
   static constexpr int kPixels = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
   static constexpr int kRowsToBase = 3;
   using DotTiles = DotTiles4x3;

@@ -165,8 +165,7 @@ class Blocked {
                        .c = result.data() + n - n0,
                        .c_stride = result.stride(),
                        .alpha = call_.alpha,
-                       .from = start.data != nullptr ? start.data + n - n0 : nullptr,
-                       .from_stride = start.stride,
+                       .from = start.at_column(n - n0),
                        .again = n != n0,
                        .next = after(k, n, n0, n1, b)});
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cache.h"
 #include "base/scratch.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/half.h"
@@ -20,6 +21,11 @@ float* floats(ScratchSlot slot, int64_t count) {
 // Rows at a multiple of this share their sets of L1 (4 KiB). At half of it a tile's rows are in
 // two, which have room for them, and a copy would cost more.
 constexpr int64_t kAliasing = 1024;
+
+// Whether a tile's rows push each other out of L1.
+bool push_each_other_out(const GemmKernels& kernels, int64_t stride) {
+  return stride % kAliasing == 0 && kernels.mr > l1_ways();
+}
 
 }  // namespace
 
@@ -66,7 +72,7 @@ GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& 
   const GemmMatrix& a = call.a;
   const bool other = call.pack_a.write != nullptr;
   if (!other && a.type == GemmType::f32 && a.column_stride == 1 &&
-      (!reused || a.row_stride % kAliasing != 0)) {
+      (!reused || !push_each_other_out(kernels, a.row_stride))) {
     return {reinterpret_cast<const float*>(matrix_at(a, block.g, block.m0, block.k0)),
             a.row_stride};
   }
@@ -195,15 +201,23 @@ const float* GemmResult::bias_by_column() const {
 
 GemmStart GemmResult::tile_start() const {
   const GemmMatrix& c = call_.c;
-  if (call_.beta == 0.0f && call_.bias.axis == GemmBiasAxis::n) {
-    return {bias_by_column(), 0};
+  const bool is_rows = c.data != nullptr && c.type == GemmType::f32 && c.column_stride == 1;
+  const bool is_dst = c.data == nullptr && call_.dst.type == GemmType::f32;
+  const bool is_read = call_.beta == 1.0f && (is_rows || is_dst);
+  if ((call_.beta != 0.0f && !is_read) || call_.bias.axis == GemmBiasAxis::m) {
+    return start() ? start_of_dst() : GemmStart{};
   }
-  if (call_.beta == 1.0f && call_.bias.axis == GemmBiasAxis::none && c.data != nullptr &&
-      c.type == GemmType::f32 && c.column_stride == 1) {
-    return {reinterpret_cast<const float*>(matrix_at(c, area_.g, area_.m0, area_.n0)),
+  GemmStart from;
+  if (is_read && is_dst) {
+    from = start_of_dst();
+  } else if (is_read) {
+    from = {reinterpret_cast<const float*>(matrix_at(c, area_.g, area_.m0, area_.n0)),
             c.row_stride};
   }
-  return start() ? start_of_dst() : GemmStart{nullptr, 0};
+  if (call_.bias.axis == GemmBiasAxis::n) {
+    from.bias = bias_by_column();
+  }
+  return from;
 }
 
 GemmStart GemmResult::resume() const {

@@ -22,7 +22,7 @@ const char* matrix_at(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t 
 
 // Rows of A as floats: A itself where it is that, else a copy in the thread's scratch memory, good
 // until the next call. block.rows and block.stride are not read. If they are read often (`reused`),
-// rows whose distance puts them all into the same sets of L1 are copied too.
+// rows whose distance puts more of them into a set of L1 than it holds are copied too.
 struct GemmRows {
   const float* data;
   int64_t stride;
@@ -36,12 +36,6 @@ struct GemmArea {
   int64_t g;
   int64_t m0, m;
   int64_t n0, n;
-};
-
-// What sums of tiles are added to, null for zeros: see TileCall.
-struct GemmStart {
-  const float* data;
-  int64_t stride;
 };
 
 // An area of dst as floats: dst itself, or scratch memory of the thread.
@@ -62,7 +56,7 @@ class GemmResult {
   GemmStart resume() const;
 
   // dst as it is.
-  GemmStart start_of_dst() const { return {data_, stride_}; }
+  GemmStart start_of_dst() const { return {data_, stride_, nullptr}; }
 
   // Writes zeros.
   void clear() const;

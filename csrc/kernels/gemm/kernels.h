@@ -8,9 +8,23 @@
 
 namespace cpuaccel::kernels {
 
-// c[i * c_stride + j] = from[i * from_stride + j]
+// What sums of a tile are added to: data[i * stride + j] + bias[j]. Null: zeros.
+struct GemmStart {
+  const float* data = nullptr;
+  int64_t stride = 0;
+  const float* bias = nullptr;
+
+  float at(int64_t i, int64_t j) const {
+    return (data != nullptr ? data[i * stride + j] : 0.0f) + (bias != nullptr ? bias[j] : 0.0f);
+  }
+  GemmStart at_column(int64_t n) const {
+    return {data != nullptr ? data + n : nullptr, stride, bias != nullptr ? bias + n : nullptr};
+  }
+};
+
+// c[i * c_stride + j] = from.data[i * from.stride + j] + from.bias[j]
 //                     + alpha * sum over k of a[i * a_stride + k] * panel[k * nr + j]
-// for j < n, n <= nr, and any m and k. from null: zeros; it may be c.
+// for j < n, n <= nr, and any m and k. from.data may be c.
 struct TileCall {
   int64_t m, n, k;
   const float* a;
@@ -20,8 +34,7 @@ struct TileCall {
   float* c;
   int64_t c_stride;
   float alpha;
-  const float* from;
-  int64_t from_stride;
+  GemmStart from;
   bool again;  // the thread's call before was of as many rows, and nothing but loads came between
   GemmPrefetch next;  // what is wanted after this panel
 };

@@ -19,7 +19,7 @@ void tile(const TileCall& call) {
     }
     float* c = call.c + i * call.c_stride;
     for (int64_t j = 0; j < call.n; ++j) {
-      const float before = call.from != nullptr ? call.from[i * call.from_stride + j] : 0.0f;
+      const float before = call.from.at(i, j);
       c[j] = before + call.alpha * sums[j];
     }
   }

@@ -3,16 +3,26 @@
 
 #include <cstdint>
 
+#include "kernels/gemm/kernels.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-// The vector at from[index], of those of its lanes that a mask says; null: zeros. A function, not a
-// lambda: that would have the loop's index in memory, and the sums with it.
+alignas(64) inline constexpr float kNoStart[kGemmMaxNr] = {};
+
+// Zeros in the place of what there is not. Branches at each sum instead would be so much code that
+// GCC does not unroll it, and keeps the sums in memory.
+CPUACCEL_INLINE GemmStart with_zeros(const GemmStart& from) {
+  return {from.data != nullptr ? from.data : kNoStart, from.data != nullptr ? from.stride : 0,
+          from.bias != nullptr ? from.bias : kNoStart};
+}
+
+// The vector of with_zeros() from row i, column j on, of those of its lanes that a mask says.
 template <typename V, typename... Mask>
-CPUACCEL_INLINE typename V::Vector start_of(const float* from, int64_t index, Mask... mask) {
-  return from != nullptr ? V::load(from + index, mask...) : V::zero();
+CPUACCEL_INLINE typename V::Vector start_of(const GemmStart& from, int64_t i, int64_t j,
+                                            Mask... mask) {
+  return V::add(V::load(from.data + i * from.stride + j, mask...), V::load(from.bias + j, mask...));
 }
 
 }  // namespace

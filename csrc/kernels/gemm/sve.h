@@ -85,9 +85,14 @@ CPUACCEL_INLINE void sve_store_sum(const TileCall& call, int64_t row, svfloat32_
   const svbool_t all = svptrue_b32();
   const svbool_t mask = kVector == kVectors - 1 ? svwhilelt_b32(column, call.n) : all;
   float* to = call.c + row * call.c_stride + column;
-  const svfloat32_t before = call.from != nullptr
-                                 ? svld1_f32(mask, call.from + row * call.from_stride + column)
-                                 : svdup_n_f32(0.0f);
+  const GemmStart& from = call.from;
+  svfloat32_t before = svdup_n_f32(0.0f);
+  if (from.data != nullptr) {
+    before = svld1_f32(mask, from.data + row * from.stride + column);
+  }
+  if (from.bias != nullptr) {
+    before = svadd_f32_x(mask, before, svld1_f32(mask, from.bias + column));
+  }
   svst1_f32(mask, to, svmla_n_f32_x(all, before, sum, call.alpha));
 }
 

@@ -21,8 +21,7 @@ constexpr int kSteps = 4;  // of k in a turn of the loop
 template <typename V, typename E, int kRows, int kVectors, int kBases>
 CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
                                const float* (&a)[kBases], int64_t& a_stride,
-                               const typename E::Element*& panel, int k, AheadLines& ahead) {
-  ahead.ask();
+                               const typename E::Element*& panel, int k) {
   typename V::Vector b[kVectors];
   CPUACCEL_UNROLL
   for (int j = 0; j < kVectors; ++j) {
@@ -78,9 +77,10 @@ void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
   }
   const auto* panel = static_cast<const typename E::Element*>(call.panel);
   for (int64_t left = call.k / kSteps; left > 0; --left) {
+    ahead.ask();
     CPUACCEL_UNROLL
     for (int k = 0; k < kSteps; ++k) {
-      tile_step<V, E, kRows, kVectors, kBases>(sums[k % kSets], a, a_stride, panel, k, ahead);
+      tile_step<V, E, kRows, kVectors, kBases>(sums[k % kSets], a, a_stride, panel, k);
     }
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
@@ -89,7 +89,7 @@ void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
     panel += kSteps * V::kVectors * V::kLanes;
   }
   for (int64_t left = call.k % kSteps; left > 0; --left) {
-    tile_step<V, E, kRows, kVectors, kBases>(sums[0], a, a_stride, panel, 0, ahead);
+    tile_step<V, E, kRows, kVectors, kBases>(sums[0], a, a_stride, panel, 0);
     CPUACCEL_UNROLL
     for (int i = 0; i < kBases; ++i) {
       ++a[i];
@@ -99,7 +99,7 @@ void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
   const Vector alpha = V::set1(call.alpha);
   const bool whole = call.n == kVectors * V::kLanes;
   const auto mask = V::mask(call.n - (kVectors - 1) * V::kLanes);
-  const float* from = call.from != nullptr ? call.from + row * call.from_stride : nullptr;
+  const GemmStart from = with_zeros(call.from);
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows; ++i) {
     CPUACCEL_UNROLL
@@ -111,11 +111,9 @@ void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
       }
       float* to = c + j * V::kLanes;
       if (whole || j < kVectors - 1) {
-        V::store(to, V::fma(alpha, sum, start_of<V>(from, i * call.from_stride + j * V::kLanes)));
+        V::store(to, V::fma(alpha, sum, start_of<V>(from, row + i, j * V::kLanes)));
       } else {
-        V::store(to,
-                 V::fma(alpha, sum, start_of<V>(from, i * call.from_stride + j * V::kLanes, mask)),
-                 mask);
+        V::store(to, V::fma(alpha, sum, start_of<V>(from, row + i, j * V::kLanes, mask)), mask);
       }
     }
     c += call.c_stride;
@@ -159,7 +157,7 @@ void tiles_of(const TileCall& call) {
   // One run of lines is asked for within tiles.
   const bool is_run = call.next.rows == 1;
   PrefetchWalk prefetch(is_run ? GemmPrefetch{} : call.next, count);
-  AheadWalk ahead(call.next.data, is_run ? call.next.bytes : 0, call.k, count);
+  AheadWalk ahead(call.next.data, is_run ? call.next.bytes : 0, call.k / kSteps, count);
   int64_t row = 0;
   for (int64_t i = 0; i < count; ++i) {
     prefetch();

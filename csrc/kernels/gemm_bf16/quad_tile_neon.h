@@ -96,6 +96,7 @@ void quad_tile(const TileCall& call, int64_t row) {
   }
   const float32x4_t alpha = V::set1(call.alpha);
   const auto mask = V::mask(call.n - (kVectors - 1) * V::kLanes);
+  const GemmStart from = with_zeros(call.from);
   CPUACCEL_UNROLL
   for (int i = 0; i < kPairs; ++i) {
     CPUACCEL_UNROLL
@@ -109,11 +110,10 @@ void quad_tile(const TileCall& call, int64_t row) {
             vreinterpretq_f32_f64(r == 0 ? vzip1q_f64(low, high) : vzip2q_f64(low, high));
         const int64_t at = row + 2 * i + r;
         float* to = call.c + at * call.c_stride + j * V::kLanes;
-        const int64_t start = at * call.from_stride + j * V::kLanes;
         if (j < kVectors - 1) {
-          V::store(to, V::fma(alpha, sum, start_of<V>(call.from, start)));
+          V::store(to, V::fma(alpha, sum, start_of<V>(from, at, j * V::kLanes)));
         } else {
-          V::store(to, V::fma(alpha, sum, start_of<V>(call.from, start, mask)), mask);
+          V::store(to, V::fma(alpha, sum, start_of<V>(from, at, j * V::kLanes, mask)), mask);
         }
       }
     }

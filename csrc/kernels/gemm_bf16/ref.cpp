@@ -16,7 +16,7 @@ void tile(const TileCall& call) {
         sum += half_of(call.a + i * call.a_stride, k) *
                half_of(static_cast<const float*>(call.panel) + k / 2 * nr + j, k % 2);
       }
-      const float before = call.from != nullptr ? call.from[i * call.from_stride + j] : 0.0f;
+      const float before = call.from.at(i, j);
       call.c[i * call.c_stride + j] = before + call.alpha * sum;
     }
   }

@@ -62,15 +62,17 @@ CPUACCEL_INLINE void store_sums(float* c, int64_t stride) {
   });
 }
 
-// c = from + alpha * sums
-void scale_sums(const TileCall& call, const Sums& sums, const float* from, float* c, int64_t rows) {
+// As TileCall says.
+void scale_sums(const TileCall& call, const Sums& sums, int64_t row, int64_t rows) {
   using V = Avx512Floats;
   const auto alpha = V::set1(call.alpha);
+  const GemmStart from = with_zeros(call.from);
+  float* c = call.c + row * call.c_stride;
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < call.n; j += V::kLanes) {
       const auto sum = V::load(sums.of + i * kColumns + j);
       const auto mask = first_lanes(call.n - j);
-      const auto start = start_of<V>(from, i * call.from_stride + j, mask);
+      const auto start = start_of<V>(from, row + i, j, mask);
       V::store(c + i * call.c_stride + j, V::fma(alpha, sum, start), mask);
     }
   }
@@ -81,15 +83,18 @@ void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& pre
   const float* a = call.a + row * call.a_stride;
   const auto* panel = static_cast<const float*>(call.panel);
   float* c = call.c + row * call.c_stride;
-  const float* from = call.from != nullptr ? call.from + row * call.from_stride : nullptr;
+  const GemmStart& from = call.from;
   const int64_t a_bytes = call.a_stride * int64_t{sizeof(float)};
   constexpr int64_t kPanelBytes = kColumns * int64_t{sizeof(float)};
-  const bool direct = call.alpha == 1.0f && call.n % 16 == 0;
+  const bool is_one_start = from.data == nullptr || from.bias == nullptr;
+  const bool direct = call.alpha == 1.0f && call.n % 16 == 0 && is_one_start;
 
-  if (direct && from != nullptr) {
+  if (direct && (from.data != nullptr || from.bias != nullptr)) {
+    // A bias is a matrix whose rows are one.
+    const int64_t stride = from.data != nullptr ? from.stride : 0;
+    const float* start = from.data != nullptr ? from.data + row * stride : from.bias;
     for_each_sum<kLower, kRight>([&](auto tile, int64_t at_row, int64_t at_column) {
-      tile.load(from + at_row * call.from_stride + at_column,
-                call.from_stride * int64_t{sizeof(float)});
+      tile.load(start + at_row * stride + at_column, stride * int64_t{sizeof(float)});
     });
   } else {
     for_each_sum<kLower, kRight>([](auto tile, int64_t, int64_t) { tile.zero(); });
@@ -116,7 +121,7 @@ void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& pre
   } else {
     Sums sums;
     store_sums<kLower, kRight>(sums.of, kColumns);
-    scale_sums(call, sums, from, c, rows);
+    scale_sums(call, sums, row, rows);
   }
 }
 
