@@ -43,8 +43,19 @@ def convert(prepared: GraphModule, engine: str, *, plugin: bool = False) -> nn.M
     """
     with quantized_engine(engine), _plugin.enabled(plugin), quiet():
         converted = convert_fx(copy.deepcopy(prepared))
+        _allocate_buffers(converted)
     _forget_models()
     return converted
+
+
+def _allocate_buffers(model: nn.Module) -> None:
+    """Gives buffers memory as new tensors get it: deepcopy takes torch's own allocator's, whichever
+    is set, where a program that begins with an empty cache has that of the one that is.
+    """
+    with torch.no_grad():
+        for buffer in model.buffers():
+            if buffer.is_floating_point():
+                buffer.set_(buffer.clone())
 
 
 def prepare_dynamic(model: nn.Module, x: Tensor, whole: Sequence[type[nn.Module]]) -> GraphModule:

@@ -1,4 +1,4 @@
-"""The CPU allocator's cache: freed blocks of a megabyte and more are kept for the next tensors.
+"""The CPU allocator's cache: freed blocks of 512 KiB and more are kept for the next tensors.
 
 torch gives large tensors back to the system at once, which maps and zeroes fresh pages for the next
 ones: work that takes longer than many an operator. The allocator is on where cpuaccel is, but for
@@ -18,7 +18,7 @@ _refusal = ""
 
 
 def stats() -> dict[str, int]:
-    """Return what the allocator holds and did. Tensors below 1 MiB are not counted.
+    """Return what the allocator holds and did. Tensors below 512 KiB are not counted.
 
     Keys: `allocated` (bytes of tensors), `reserved` (the same and what is kept), `peak_allocated`,
     `peak_reserved`, `hits` and `misses` (tensors that got a kept block, or a fresh one), `trims`

@@ -3,8 +3,8 @@
 Four columns: torch alone; torch with cpuaccel's allocator, all else off, so that its share is not
 counted twice; cpuaccel with no line of the model changed; and after `cpuaccel.gnn.accelerate`. Each
 trains a model of its own, of the same weights, two layers, on the same graph (R-MAT, ids shuffled).
-The peaks are of tensors of a megabyte and more, in one step, above what was there before it. Needs
-torch_geometric. Run as `python -m benchmarks.gnn.training` from a checkout's root.
+The peaks are of tensors of half a megabyte and more, in one step, above what was there before it.
+Needs torch_geometric. Run as `python -m benchmarks.gnn.training` from a checkout's root.
 """
 
 import argparse

@@ -14,13 +14,20 @@ from benchmarks.models._job import Job
 
 
 def time_job(
-    name: str, job: Job, columns: list[Column], *, rounds: int, budget: float
+    name: str,
+    job: Job,
+    columns: list[Column],
+    *,
+    rounds: int,
+    budget: float,
+    beside: Mapping[str, Contender] | None = None,
 ) -> tuple[Row, list[str]]:
     """A row of times for `job`, and notes on what a reader of them must know.
 
-    `budget` is the time to spend on the rounds, seconds; preparing comes on top. The row's extra
-    figures are what the plugin's providers ran in one call, the signal over the error of each
-    column against fp32, dB, and why each peer that does not take the model does not.
+    `budget` is the time to spend on the rounds, seconds; preparing comes on top. What is `beside`
+    the columns is timed in turns with them, and has no results. The row's extra figures are what
+    the plugin's providers ran in one call, the signal over the error of each column against fp32,
+    dB, and why each peer that does not take the model does not.
     """
     # Models of one class share their code, of which Dynamo keeps some compiled forms only.
     torch._dynamo.reset()
@@ -39,7 +46,8 @@ def time_job(
             if not _plugin.engine_ran(calls)
         ]
         sqnr = _sqnr(job, contenders)
-        samples = side_by_side(contenders, rounds=rounds, budget=budget)
+        timed = {**contenders, **(beside or {})}
+        samples = side_by_side(timed, rounds=rounds, budget=budget)
     return Row(name, samples, {"calls": providers, "sqnr_db": sqnr, "failed": failed}), notes
 
 

@@ -7,7 +7,7 @@
 namespace cpuaccel {
 
 // Order in which locks nest, outermost first; two of one level are never held together.
-enum class ForkLevel : int { params, layer, kernel, leaf, memory, count_ };
+enum class ForkLevel : int { params, layer, kernel, leaf, memory, pages, count_ };
 
 // The mutex for `owner` at `level`. It lives as long as the process and may be shared by several
 // owners. The thread that forks holds all of them, in the order of their levels.

@@ -1,4 +1,4 @@
-// Pages from the system, for blocks of a megabyte and more.
+// Pages from the system.
 #pragma once
 
 #include <cstddef>

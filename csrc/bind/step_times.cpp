@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <string>
 
 #include "base/isa.h"
 #include "kernels/peaks/peaks.h"
@@ -88,12 +89,24 @@ py::dict machine_peaks(double footprint) {
   return result;
 }
 
+// A function that reads the same `bytes` of memory, filled before, on all threads at each call.
+py::cpp_function reading(int64_t bytes) {
+  if (bytes < 1) {
+    throw py::value_error("bytes: expected at least 1, got " + std::to_string(bytes));
+  }
+  return py::cpp_function([run = kernels::reading_run(at::get_num_threads(), bytes).run] {
+    const py::gil_scoped_release release;
+    run();
+  });
+}
+
 }  // namespace
 
 void bind_step_times(py::module_& module) {
   module.def("time_steps", &time_steps, py::arg("on"));
   module.def("step_times", &step_times);
   module.def("machine_peaks", &machine_peaks, py::arg("footprint"));
+  module.def("reading", &reading, py::arg("bytes"));
 }
 
 }  // namespace cpuaccel

@@ -12,10 +12,17 @@ bool is_zen4() {
   return ask_vendor() == "AuthenticAMD" && ask_family() == kFamily && ask_cpu(Isa::avx512);
 }
 
+bool is_intel() { return ask_vendor() == "GenuineIntel"; }
+
 }  // namespace
 
+const ReadAhead& read_ahead_of_lines() {
+  static const ReadAhead& way = is_intel() ? kReadAheadIntoL2 : kReadAheadOfLines;
+  return way;
+}
+
 const ReadAhead& read_ahead() {
-  static const ReadAhead& way = is_zen4() ? kReadAheadOfPages : kReadAheadOfLines;
+  static const ReadAhead& way = is_zen4() ? kReadAheadOfPages : read_ahead_of_lines();
   return way;
 }
 

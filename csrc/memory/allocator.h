@@ -1,4 +1,5 @@
-// torch's CPU allocator with a cache: blocks of a megabyte and more are kept when they are freed.
+// torch's CPU allocator with a cache: blocks of half a megabyte and more are kept when they are
+// freed.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 namespace cpuaccel::memory {
 
 // Smaller tensors are torch's own allocator's: the C library reuses those itself.
-inline constexpr size_t kLeastCached = size_t{1} << 20;
+inline constexpr size_t kLeastCached = size_t{1} << 19;
 
 // Puts ours over torch's. Returns why it does not, empty if it does: another malloc than the C
 // library's is loaded (jemalloc, tcmalloc, a sanitizer's), or another allocator than torch's is

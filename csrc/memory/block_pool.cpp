@@ -48,10 +48,10 @@ void* BlockPool::allocate(size_t bytes) {
     const auto most = static_cast<int64_t>(kSlack * static_cast<double>(most_allocated_));
     shrink_to(under_pressure(size) ? 0 : most - stats_.allocated - wanted);
   }
-  void* data = map_pages(size);
+  void* data = pages_.take(size);
   if (data == nullptr && kept() > 0) {
     shrink_to(0);
-    data = map_pages(size);
+    data = pages_.take(size);
   }
   if (data != nullptr) {
     stats_.reserved += wanted;
@@ -137,7 +137,7 @@ void BlockPool::shrink_to(int64_t bytes) {
     // Blocks that were joined may be far more than what is too much.
     const auto excess = static_cast<size_t>(kept() - std::max<int64_t>(bytes, 0));
     const size_t part = std::min(block.bytes, (excess + kHugePage - 1) / kHugePage * kHugePage);
-    unmap_pages(block.data + block.bytes - part, part);
+    pages_.give_back(block.data + block.bytes - part, part);
     stats_.reserved -= static_cast<int64_t>(part);
     ++stats_.trims;
     if (part < block.bytes) {

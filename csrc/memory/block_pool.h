@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/fork.h"
+#include "base/page_runs.h"
 #include "memory/machine.h"
 
 namespace cpuaccel::memory {
@@ -72,6 +73,7 @@ class BlockPool {
 
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::memory, this);  // guards all that follows
   Machine machine_;
+  PageRuns pages_;
   int64_t capacity_ = 0;
   int64_t most_allocated_ = 0;  // peak_allocated that is never reset
   PoolStats stats_;

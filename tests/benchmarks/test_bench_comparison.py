@@ -1,10 +1,12 @@
 """The comparison in one table: its cases and columns, its file, its figures, and a run of it."""
 
+import importlib
 import io
 import itertools
 import json
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -14,7 +16,7 @@ from rich.console import Console
 from benchmarks import _gpt, _plot, _plugin
 from benchmarks.models.comparison import __main__ as comparison
 from benchmarks.models.comparison import cases, child, run, table
-from benchmarks.models.comparison.bound import Bound
+from benchmarks.models.comparison.bound import bytes_of
 from benchmarks.models.comparison.cases import AIMS, BF16, DECODER, FP32, INT8, Aim, Case
 from benchmarks.models.comparison.columns import PEERS, columns
 from benchmarks.models.comparison.jobs import job
@@ -112,22 +114,23 @@ def test_a_step_attends_to_its_cache():
         assert torch.allclose(result, attention.c_proj(attended))
 
 
-def test_the_bound_is_bytes_at_the_fastest_reading(monkeypatch):
+def test_a_step_reads_weights_and_caches_once():
+    config = _gpt.CONFIGS["gpt2-tiny"]
+    width, caches = config.width, 2 * config.layers * 16 * config.width
+    weights = config.layers * 12 * width**2 + config.vocabulary * width
+    others = config.layers * (9 + 4) * width + 2 * width
+    assert bytes_of(replace(_STEP, type="bf16")) == 2 * (weights + caches + others)
+    assert bytes_of(replace(_STEP, type="int8")) == weights + 4 * (caches + others)
+
+
+def test_reading_takes_what_is_there():
     if _plugin.missing():
         pytest.skip("cpuaccel is not installed")
-    from cpuaccel import _native
-
-    found = iter([3e-10, 1e-10, 2e-10])
-
-    class Native:
-        def machine_peaks(self, footprint):
-            assert footprint == bound.bytes
-            return {"seconds_to_read": next(found)}
-
-    bound = Bound(_STEP)
-    monkeypatch.setattr(_native, "load", Native)
-    bound.measure()
-    assert bound.seconds == pytest.approx(bound.bytes * 1e-10)
+    native = importlib.import_module("cpuaccel._native").load()
+    for size in (1, 1000, 1 << 20):
+        assert native.reading(size)() is None
+    with pytest.raises(ValueError, match="bytes: expected at least 1, got 0"):
+        native.reading(0)
 
 
 # The file

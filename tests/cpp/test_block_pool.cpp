@@ -66,14 +66,16 @@ TEST(BlockPool, OfALargeBlockAPartIsGivenBack) {
   pool.release(block);
 }
 
-TEST(BlockPool, LargeBlocksBeginAtAHugePage) {
+// For a block of less than a huge page has none to itself.
+TEST(BlockPool, BlocksLieSideBySideInHugePages) {
   BlockPool pool(plenty);
-  for (const size_t bytes : {2 * kMiB, 3 * kMiB + 5, 64 * kMiB}) {
-    void* block = pool.allocate(bytes);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % kHugePage, 0u);
-    std::memset(block, 1, bytes);
-    pool.release(block);
-  }
+  auto* first = static_cast<std::byte*>(pool.allocate(kMiB));
+  auto* second = static_cast<std::byte*>(pool.allocate(3 * kMiB));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % kHugePage, 0u);
+  EXPECT_EQ(second, first + kMiB);
+  std::memset(first, 1, 4 * kMiB);
+  pool.release(first);
+  pool.release(second);
 }
 
 TEST(BlockPool, TogetherTheyStayNearTheMostThatWasAllocated) {

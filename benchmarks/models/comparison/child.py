@@ -21,8 +21,8 @@ from benchmarks._timing import Runner
 from benchmarks.models._columns import Column
 from benchmarks.models._job import Job
 from benchmarks.models._run import time_job
-from benchmarks.models.comparison.bound import Bound
-from benchmarks.models.comparison.cases import DECODER, Case
+from benchmarks.models.comparison.bound import reading
+from benchmarks.models.comparison.cases import BOUND, DECODER, Case
 from benchmarks.models.comparison.columns import PEERS, columns
 from benchmarks.models.comparison.jobs import job, notes
 
@@ -52,17 +52,16 @@ def measure(
     """
     reasons = {each.name: each.missing() for each in wanted}
     chosen = [_announced(each, status) for each in wanted if not reasons[each.name]]
-    bound = Bound(case) if case.kind == DECODER and not _plugin.missing() else None
-    if bound:
-        bound.measure()
-    row, _ = time_job(str(case), _prepared(case, status), chosen, rounds=rounds, budget=budget)
-    if bound:
-        bound.measure()
+    beside = {BOUND: reading(case)} if case.kind == DECODER and not _plugin.missing() else {}
+    row, _ = time_job(
+        str(case), _prepared(case, status), chosen, rounds=rounds, budget=budget, beside=beside
+    )
+    bound = row.samples.pop(BOUND, None)
     return {
         "case": case.to_dict(),
         "times": {name: each.to_dict() for name, each in row.samples.items()},
         **row.extra,
-        "bound_ms": bound.seconds * 1e3 if bound else None,
+        "bound_ms": bound.median * 1e3 if bound else None,
         "notes": [
             *notes(case),
             *(each.note() for each in chosen if each.note()),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -114,9 +115,8 @@ std::shared_ptr<Memory> memory(int threads, int64_t bytes) {
 }
 
 // `bytes` are those of one thread; a copy reads one half of its block and writes the other.
-PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes,
+PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes, int64_t times,
                   const std::shared_ptr<Memory>& blocks) {
-  const auto times = std::max<int64_t>(1, static_cast<int64_t>(kBytesOfACall) / bytes);
   const int64_t part = row.rate == Rate::copy ? bytes / 2 : bytes;
   PeakRun run{std::string(row.name), row.isa, row.rate, 0, {}, {}};
   run.work = static_cast<double>(threads * times * bytes);
@@ -132,6 +132,18 @@ PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes,
     peaks.set_bytes(rate, work / seconds);
   };
   return run;
+}
+
+// The part of `footprint` bytes that is each thread's, rounded up to what loops read at a time.
+int64_t bytes_of_thread(double footprint, int threads) {
+  const auto steps = static_cast<int64_t>(std::ceil(footprint / threads / (2 * kStep)));
+  return std::max<int64_t>(steps, 1) * 2 * kStep;
+}
+
+const PeakRow<BytesPeak>& best_row(Rate rate) {
+  return *std::find_if(kBytesRows.begin(), kBytesRows.end(), [rate](const auto& each) {
+    return each.rate == rate && isa_usable(each.isa);
+  });
 }
 
 // What no rung says.
@@ -185,17 +197,19 @@ std::vector<PeakRun> operations_runs(int threads) {
 }
 
 std::vector<PeakRun> bytes_runs(int threads, double footprint) {
-  const int64_t steps = static_cast<int64_t>(footprint) / threads / (2 * kStep);
-  const int64_t bytes = std::max<int64_t>(steps, 1) * 2 * kStep;
+  const int64_t bytes = bytes_of_thread(footprint, threads);
+  const auto times = std::max<int64_t>(1, static_cast<int64_t>(kBytesOfACall) / bytes);
   const auto blocks = memory(threads, bytes);
   std::vector<PeakRun> runs;
   for (const Rate rate : {Rate::read, Rate::copy}) {
-    const auto row = std::find_if(kBytesRows.begin(), kBytesRows.end(), [rate](const auto& each) {
-      return each.rate == rate && isa_usable(each.isa);
-    });
-    runs.push_back(bytes_run(*row, threads, bytes, blocks));
+    runs.push_back(bytes_run(best_row(rate), threads, bytes, times, blocks));
   }
   return runs;
+}
+
+PeakRun reading_run(int threads, int64_t footprint) {
+  const int64_t bytes = bytes_of_thread(static_cast<double>(footprint), threads);
+  return bytes_run(best_row(Rate::read), threads, bytes, 1, memory(threads, bytes));
 }
 
 std::vector<std::pair<std::string, double>> typical_footprints(int threads) {

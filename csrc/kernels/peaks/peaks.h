@@ -59,6 +59,9 @@ struct PeakRun {
 // Every peak of operations that this machine can run.
 std::vector<PeakRun> operations_runs(int threads);
 
+// Reading `footprint` bytes, at least, those of all threads together, once.
+PeakRun reading_run(int threads, int64_t footprint);
+
 // Reading and copying within `footprint` bytes, those of all threads together.
 std::vector<PeakRun> bytes_runs(int threads, double footprint);
 

@@ -65,13 +65,16 @@ int64_t peak_fp32_x86_avx512(int64_t iterations) {
 
 void peak_read_x86_avx512(const std::byte* src, std::byte* /*dst*/, int64_t bytes) {
   const ReadAhead ahead = read_ahead();
-  const bool asks = ahead.mask == kReadAheadOfPages.mask;  // for lines, loads do themselves
+  const bool asks_for_pages = ahead.mask == kReadAheadOfPages.mask;
   for (int64_t i = 0; i < bytes; i += 512) {
-    if (asks) {
+    if (asks_for_pages) {
       ahead.ask(src + i);
     }
 #pragma GCC unroll 8
     for (int64_t part = 0; part < 512; part += 64) {
+      if (ahead.into_l2) {  // for lines of L1 loads ask themselves
+        ahead.ask(src + i + part);
+      }
       const __m512i value = _mm512_load_si512(src + i + part);
       CPUACCEL_USED("v", value);
     }

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "base/page_runs.h"
+#include "base/pages.h"
+
+namespace cpuaccel {
+namespace {
+
+constexpr size_t kGrain = PageRuns::kGrain;
+
+TEST(PageRuns, GivesMemoryThatCanBeWritten) {
+  PageRuns runs;
+  for (const size_t bytes : {kGrain, 3 * kGrain, kHugePage, size_t{33} << 20}) {
+    std::byte* data = runs.take(bytes);
+    ASSERT_NE(data, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % kGrain, 0u);
+    std::memset(data, 1, bytes);
+    runs.give_back(data, bytes);
+    EXPECT_EQ(runs.free_bytes() / kHugePage, 0u);
+  }
+}
+
+TEST(PageRuns, LiesSideBySide) {
+  PageRuns runs;
+  std::byte* first = runs.take(5 * kGrain);
+  std::byte* second = runs.take(7 * kGrain);
+  EXPECT_EQ(second, first + 5 * kGrain);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % kHugePage, 0u);
+  runs.give_back(first, 5 * kGrain);
+  runs.give_back(second, 7 * kGrain);
+}
+
+// What is free goes to those that fit in it best.
+TEST(PageRuns, TakesTheSmallestRunThatFits) {
+  PageRuns runs;
+  std::vector<std::byte*> blocks;
+  const std::vector<size_t> grains = {8, 1, 3, 1, 5, 1};
+  for (const size_t count : grains) {
+    blocks.push_back(runs.take(count * kGrain));
+  }
+  for (const size_t i : {0, 2, 4}) {
+    runs.give_back(blocks[i], grains[i] * kGrain);
+  }
+  EXPECT_EQ(runs.take(4 * kGrain), blocks[4]);
+  EXPECT_EQ(runs.take(3 * kGrain), blocks[2]);
+  EXPECT_EQ(runs.take(8 * kGrain), blocks[0]);
+}
+
+// Blocks of any sizes, given back in any order: none overlap, and in the end the system has all.
+TEST(PageRuns, KeepsNothingInTheEnd) {
+  PageRuns runs;
+  std::mt19937 generator(1);
+  std::vector<std::pair<std::byte*, size_t>> blocks;
+  const auto expect_own = [](const std::pair<std::byte*, size_t>& block) {
+    uint64_t first = 0, last = 0;
+    std::memcpy(&first, block.first, sizeof(first));
+    std::memcpy(&last, block.first + block.second - sizeof(last), sizeof(last));
+    ASSERT_EQ(first, reinterpret_cast<uintptr_t>(block.first));
+    ASSERT_EQ(last, first);
+  };
+  const auto give_back = [&](size_t i) {
+    expect_own(blocks[i]);
+    runs.give_back(blocks[i].first, blocks[i].second);
+    blocks[i] = blocks.back();
+    blocks.pop_back();
+  };
+  for (int turn = 0; turn < 600; ++turn) {
+    if (generator() % 5 < 3) {
+      const size_t bytes = (1 + generator() % (turn % 7 == 0 ? 9000 : 700)) * kGrain;
+      std::byte* data = runs.take(bytes);
+      ASSERT_NE(data, nullptr);
+      const auto mark = uint64_t{reinterpret_cast<uintptr_t>(data)};
+      std::memcpy(data, &mark, sizeof(mark));
+      std::memcpy(data + bytes - sizeof(mark), &mark, sizeof(mark));
+      blocks.emplace_back(data, bytes);
+    } else if (!blocks.empty()) {
+      give_back(generator() % blocks.size());
+    }
+  }
+  while (!blocks.empty()) {
+    give_back(blocks.size() - 1);
+  }
+  EXPECT_EQ(runs.free_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace cpuaccel
