@@ -26,7 +26,7 @@ PageRuns& runs() {
 
 AlignedBlock kept_block(size_t bytes) {
   if (bytes >= kLeast && !kHeapAlone) {
-    const size_t taken = (bytes + PageRuns::kGrain - 1) / PageRuns::kGrain * PageRuns::kGrain;
+    const size_t taken = PageRuns::rounded(bytes);
     if (std::byte* data = runs().take(taken); data != nullptr) {
       return AlignedBlock(data, AlignedDelete{taken});
     }

@@ -36,8 +36,12 @@ std::byte* PageRuns::take(size_t bytes) {
     }
   }
   if (best == free_.end()) {
-    const size_t size = rounded_up(std::max(bytes, kRun), kHugePage);
+    size_t size = rounded_up(std::max(bytes, kRun), kHugePage);
     auto* mapped = static_cast<std::byte*>(map_pages(size));
+    if (mapped == nullptr) {
+      size = rounded_up(bytes, kHugePage);
+      mapped = static_cast<std::byte*>(map_pages(size));
+    }
     if (mapped == nullptr) {
       return nullptr;
     }
@@ -80,6 +84,13 @@ void PageRuns::give_back(std::byte* data, size_t bytes) {
   }
   if (const size_t tail = bytes - head - pages; tail > 0) {
     free_.emplace(data + head + pages, tail);
+  }
+}
+
+void PageRuns::drop_free() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [data, size] : free_) {
+    drop_pages(data, size);
   }
 }
 

@@ -1,6 +1,6 @@
-// Memory of huge pages, where the system gives them, for blocks of any size side by side. A CPU has to
-// look up where each page lies, and of small ones more than it remembers: reading 160 MB took a Xeon
-// with AMX a quarter longer.
+// Memory of huge pages, where the system gives them, for blocks of any size side by side. A CPU has
+// to look up where each page lies, and of small ones more than it remembers: reading 160 MB took a
+// Xeon with AMX a quarter longer.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace cpuaccel {
 
 // Memory is mapped in large runs, cut up, and what is given back is joined with what is free beside
-// it. Huge pages that are wholly free then go back to the system, so no more stays than the ends of
-// two pages for each run of blocks. Thread-safe, fork-safe.
+// it. Huge pages that are wholly free then go back to the system; what is free of others stays for
+// blocks to come. Thread-safe, fork-safe.
 class PageRuns {
  public:
   PageRuns();
@@ -20,12 +20,17 @@ class PageRuns {
   PageRuns(const PageRuns&) = delete;
   PageRuns& operator=(const PageRuns&) = delete;
 
-  // A multiple of kGrain bytes, undefined contents; null if the system has none.
+  // A multiple of kGrain bytes, see rounded(), undefined contents; null if the system has none.
   std::byte* take(size_t bytes);
   // A block of take(), or a part of one.
   void give_back(std::byte* data, size_t bytes);
 
   static constexpr size_t kGrain = 4096;
+
+  // Gives the memory of what is free to the system too, at the cost of huge pages around it.
+  void drop_free();
+
+  static constexpr size_t rounded(size_t bytes) { return (bytes + kGrain - 1) / kGrain * kGrain; }
 
   // Bytes that are mapped and not taken.
   size_t free_bytes() const;

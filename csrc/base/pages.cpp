@@ -35,4 +35,8 @@ void* map_pages(size_t bytes) {
 
 void unmap_pages(void* data, size_t bytes) { munmap(data, bytes); }
 
+void drop_pages(void* data, size_t bytes) {
+  static_cast<void>(madvise(data, bytes, MADV_DONTNEED));
+}
+
 }  // namespace cpuaccel

@@ -14,4 +14,7 @@ void* map_pages(size_t bytes);
 
 void unmap_pages(void* data, size_t bytes);
 
+// Gives their memory back; they stay mapped, with zeros.
+void drop_pages(void* data, size_t bytes);
+
 }  // namespace cpuaccel

@@ -144,6 +144,9 @@ void BlockPool::shrink_to(int64_t bytes) {
       keep({block.data, block.bytes - part});
     }
   }
+  if (bytes <= 0) {
+    pages_.drop_free();
+  }
 }
 
 bool BlockPool::under_pressure(size_t bytes) {

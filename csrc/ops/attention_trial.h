@@ -17,8 +17,8 @@ struct AttentionTrial {
   double own = 0, torchs = 0;
 };
 
-// Runs both on operands of their own, heads side by side as linear layers leave them: some
-// milliseconds.
+// Runs both on operands of their own, heads side by side as linear layers leave them, or keys and
+// values of few queries as a decoder's caches have them: some dozens of milliseconds.
 AttentionTrial try_attention(const AttentionProblem& problem);
 
 // Why a plan leaves attention of these sizes to torch; empty: it does not. Where nobody measured

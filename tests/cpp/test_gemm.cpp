@@ -190,6 +190,12 @@ TEST_P(GemmTest, OtherAddend) {
   }
 }
 
+// Rows of A that share the sets of L1: they are copied where a tile has more than L1 has ways.
+TEST_P(GemmTest, RowsAPowerOfTwoApart) {
+  run({30, 70, 1024}, {});
+  run({50, 66, 2048}, {});
+}
+
 TEST_P(GemmTest, BiasOfHalves) {
   for (const GemmShape& shape : {GemmShape{3, 33, 10}, GemmShape{61, 70, 300}}) {
     for (const GemmBiasAxis axis : {GemmBiasAxis::n, GemmBiasAxis::m}) {

@@ -94,6 +94,30 @@ TEST_P(GemmBf16Test, TypesAndAddends) {
   }
 }
 
+// c apart from dst, with a bias and without: tiles begin at both.
+TEST_P(GemmBf16Test, OtherAddend) {
+  for (const GemmShape& shape : {GemmShape{9, 48, 12}, GemmShape{40, 37, 34}}) {
+    for (const float alpha : {1.0f, -2.5f}) {
+      for (const GemmBiasAxis bias : {GemmBiasAxis::none, GemmBiasAxis::n}) {
+        GemmOptions options;
+        options.a = options.b = GemmType::bf16;
+        options.alpha = alpha;
+        options.beta = 1.0f;
+        options.bias = bias;
+        options.bf16_arithmetic = true;
+        GemmCase item(shape, options);
+        const TestMatrix c = item.before;
+        item.dst.fill(std::nanf(""));
+        GemmCall call = item.call();
+        call.c = c.matrix();
+        gemm_bf16(call, GetParam().function);
+        item.check();
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
 // More than one block of each kind.
 TEST_P(GemmBf16Test, Blocks) {
   for (const Layout layout : some_of({Layout::rows, Layout::columns}, 2)) {

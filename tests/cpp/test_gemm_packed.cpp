@@ -25,8 +25,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, GemmPackedTest, testing::ValuesIn(usable_rows(gem
 // B packed beforehand gives the results of B, and comes back bit for bit.
 TEST_P(GemmPackedTest, ResultsOfB) {
   for (const GemmShape& shape :
-       {GemmShape{1, 33, 50}, GemmShape{7, 21, 300}, GemmShape{150, 70, 600}, GemmShape{3, 5, 4, 2},
-        GemmShape{2, 3, 0}}) {
+       {GemmShape{1, 33, 50}, GemmShape{7, 21, 300}, GemmShape{150, 70, 600},
+        GemmShape{20, 70, 1700}, GemmShape{3, 5, 4, 2}, GemmShape{2, 3, 0}}) {
     for (const GemmType type : kTypes) {
       for (const Layout layout : some_of({Layout::rows, Layout::columns, Layout::spread}, 3)) {
         GemmOptions options;

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -50,6 +52,38 @@ TEST(PageRuns, TakesTheSmallestRunThatFits) {
   EXPECT_EQ(runs.take(4 * kGrain), blocks[4]);
   EXPECT_EQ(runs.take(3 * kGrain), blocks[2]);
   EXPECT_EQ(runs.take(8 * kGrain), blocks[0]);
+}
+
+size_t resident(std::byte* data, size_t bytes) {
+  std::vector<unsigned char> pages(bytes / kGrain);
+  EXPECT_EQ(mincore(data, bytes, pages.data()), 0);
+  return static_cast<size_t>(
+      std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return page % 2 != 0; }));
+}
+
+// What is free of a huge page that others use stays until it is dropped.
+TEST(PageRuns, DropsWhatIsFree) {
+  PageRuns runs;
+  constexpr size_t kBytes = 64 * kGrain;
+  std::vector<std::byte*> blocks(64);
+  for (auto& block : blocks) {
+    block = runs.take(kBytes);
+    std::memset(block, 1, kBytes);
+  }
+  for (size_t i = 0; i < blocks.size(); i += 2) {
+    runs.give_back(blocks[i], kBytes);
+  }
+  runs.drop_free();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(resident(blocks[i], kBytes), i % 2 == 0 ? 0 : kBytes / kGrain);
+  }
+  EXPECT_EQ(runs.take(kBytes), blocks[0]);
+  EXPECT_EQ(blocks[1][kBytes - 1], std::byte{1});
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 2 != 0 || i == 0) {
+      runs.give_back(blocks[i], kBytes);
+    }
+  }
 }
 
 // Blocks of any sizes, given back in any order: none overlap, and in the end the system has all.

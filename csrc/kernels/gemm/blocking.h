@@ -18,13 +18,13 @@ constexpr int64_t even_part(int64_t total, int64_t largest, int64_t multiple) {
   return round_up(divide_up(total, parts), multiple);
 }
 
-// Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by. Pairs of bf16 may
-// be taken 16 at once, 32 rows.
+// Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by; `most` may say
+// that L2 is near enough. Pairs of bf16 may be taken 16 at once, 32 rows.
 constexpr int64_t gemm_kc(int64_t K, int64_t most = kGemmKc) { return even_part(K, most, 32); }
 static_assert(gemm_kc(1000) <= kGemmMaxKc);
 
-// Rows of A: mc * kc floats, 70 to 150 KiB, stay in L2 while the panels pass by, beside what they
-// write and the panels that come.
+// Rows of A: mc * kc floats, 70 to 150 KiB and three times that of the longest panels, stay in L2
+// while the panels pass by, beside what they write and the panels that come.
 constexpr int64_t gemm_mc(int64_t M, int64_t mr) { return even_part(M, 12 * mr, mr); }
 
 // B as it is packed at a time: nc columns, all of K unless that is in the hundred thousands.

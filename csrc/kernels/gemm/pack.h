@@ -14,8 +14,8 @@ namespace cpuaccel::kernels {
 //   panels[p * kc * nr + k * nr + j] = B[k0 + k, n0 + p * nr + j]      0 <= k < kc, 0 <= j < nr
 //
 // for p < ceil(nc / nr). Columns of the last panel past nc are 0. n0 is a multiple of nr; nr is the
-// kernel's, a multiple of 4 that is kGemmMaxNr at most; kc is at most kGemmMaxKc. panels is 64-byte
-// aligned.
+// kernel's, a multiple of 4 that is kGemmMaxNr at most; kc is at most kGemmMaxKc, which a panel of
+// a GemmPacked may be longer than. panels is 64-byte aligned.
 struct PanelBlock {
   int64_t g;
   int64_t k0, kc;
