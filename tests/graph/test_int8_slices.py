@@ -18,7 +18,7 @@ pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("ranks_file")]
 ONEDNN = 1
 """As csrc/base/counters.h numbers providers."""
 IMAGE = (1, 8, 11, 13)
-# Of as many rows in each slice: with AMX oneDNN runs few pixels by another implementation than more.
+# Of as many rows in each slice: with AMX oneDNN runs few pixels by another implementation.
 EVEN = (1, 8, 12, 13)
 
 
