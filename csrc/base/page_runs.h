@@ -20,17 +20,16 @@ class PageRuns {
   PageRuns(const PageRuns&) = delete;
   PageRuns& operator=(const PageRuns&) = delete;
 
-  // A multiple of kGrain bytes, see rounded(), undefined contents; null if the system has none.
+  static constexpr size_t kGrain = 4096;
+  static constexpr size_t rounded(size_t bytes) { return (bytes + kGrain - 1) / kGrain * kGrain; }
+
+  // A multiple of kGrain bytes, undefined contents; null if the system has none.
   std::byte* take(size_t bytes);
   // A block of take(), or a part of one.
   void give_back(std::byte* data, size_t bytes);
 
-  static constexpr size_t kGrain = 4096;
-
   // Gives the memory of what is free to the system too, at the cost of huge pages around it.
   void drop_free();
-
-  static constexpr size_t rounded(size_t bytes) { return (bytes + kGrain - 1) / kGrain * kGrain; }
 
   // Bytes that are mapped and not taken.
   size_t free_bytes() const;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -19,6 +20,11 @@ namespace cpuaccel {
 // In a model what a layer keeps was not read since its last call. So many bytes of other memory,
 // read between two runs, make weights leave L2 and what translates addresses of pages.
 inline constexpr int64_t kReadBetween = int64_t{16} << 20;
+
+// How many things of `bytes` a trial takes in turns for that, at most `most`.
+inline size_t copies_to_read(int64_t bytes, size_t most) {
+  return bytes > 0 ? std::min(static_cast<size_t>((kReadBetween - 1) / bytes + 1), most) : most;
+}
 
 // What run() takes.
 template <typename Run>

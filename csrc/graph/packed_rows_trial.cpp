@@ -62,8 +62,8 @@ class Ways {
     const auto type = type_of(rows, bf16);
     const auto plain = matrix(type, call.K, call.N);
     const auto weights = random_block(plain);
-    const auto bytes = static_cast<int64_t>(plain.get_size());
-    for (int64_t read = 0; read < kReadBetween && own_.size() < kMostCopies; read += bytes) {
+    const auto copies = copies_to_read(static_cast<int64_t>(plain.get_size()), kMostCopies);
+    for (size_t copy = 0; copy < copies; ++copy) {
       onednn_.push_back(data_.step({{desc}}, std::nullopt));
       own_.push_back(std::make_unique<PackedMatrix>(
           kernels::GemmMatrix{weights.get(), type, call.N, 1, 0}, call.K, call.N, bf16));

@@ -46,11 +46,15 @@ void* BlockPool::allocate(size_t bytes) {
   const auto wanted = static_cast<int64_t>(size);
   if (kept() > 0) {
     const auto most = static_cast<int64_t>(kSlack * static_cast<double>(most_allocated_));
-    shrink_to(under_pressure(size) ? 0 : most - stats_.allocated - wanted);
+    if (under_pressure(size)) {
+      give_all_back();
+    } else {
+      shrink_to(most - stats_.allocated - wanted);
+    }
   }
   void* data = pages_.take(size);
   if (data == nullptr && kept() > 0) {
-    shrink_to(0);
+    give_all_back();
     data = pages_.take(size);
   }
   if (data != nullptr) {
@@ -127,7 +131,11 @@ void BlockPool::release(void* data) {
   used_.erase(found);
   stats_.allocated -= static_cast<int64_t>(bytes);
   keep({static_cast<std::byte*>(data), bytes});
-  shrink_to(under_pressure(0) ? 0 : capacity_);
+  if (under_pressure(0)) {
+    give_all_back();
+  } else {
+    shrink_to(capacity_);
+  }
 }
 
 void BlockPool::shrink_to(int64_t bytes) {
@@ -144,9 +152,11 @@ void BlockPool::shrink_to(int64_t bytes) {
       keep({block.data, block.bytes - part});
     }
   }
-  if (bytes <= 0) {
-    pages_.drop_free();
-  }
+}
+
+void BlockPool::give_all_back() {
+  shrink_to(0);
+  pages_.drop_free();
 }
 
 bool BlockPool::under_pressure(size_t bytes) {
@@ -161,7 +171,7 @@ bool BlockPool::under_pressure(size_t bytes) {
 int64_t BlockPool::empty() {
   const std::scoped_lock lock(mutex_);
   const int64_t before = kept();
-  shrink_to(0);
+  give_all_back();
   return before;
 }
 

@@ -68,6 +68,8 @@ class BlockPool {
   void use(void* data, size_t bytes);
   // Unmaps of the longest kept blocks what is too much for no more than `bytes` to be kept.
   void shrink_to(int64_t bytes);
+  // Unmaps all of them, and what is free of huge pages that blocks in use have a part of.
+  void give_all_back();
   int64_t kept() const { return stats_.reserved - stats_.allocated; }
   bool under_pressure(size_t bytes);
 

@@ -70,8 +70,8 @@ AttentionTrial try_attention(const AttentionProblem& p) {
   std::vector<std::pair<at::Tensor, at::Tensor>> keys_and_values;
   if (are_few(p)) {
     const int64_t bytes = 2 * p.N * p.H * p.S * p.E * static_cast<int64_t>(c10::elementSize(type));
-    for (int64_t read = 0; read < kReadBetween && keys_and_values.size() < kMostCopies;
-         read += bytes) {
+    const auto copies = copies_to_read(bytes, kMostCopies);
+    for (size_t copy = 0; copy < copies; ++copy) {
       keys_and_values.emplace_back(cached(), cached());
     }
   } else {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/gemm/kernels.h"
+#include "kernels/gemm/start.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
@@ -85,14 +86,10 @@ CPUACCEL_INLINE void sve_store_sum(const TileCall& call, int64_t row, svfloat32_
   const svbool_t all = svptrue_b32();
   const svbool_t mask = kVector == kVectors - 1 ? svwhilelt_b32(column, call.n) : all;
   float* to = call.c + row * call.c_stride + column;
-  const GemmStart& from = call.from;
-  svfloat32_t before = svdup_n_f32(0.0f);
-  if (from.data != nullptr) {
-    before = svld1_f32(mask, from.data + row * from.stride + column);
-  }
-  if (from.bias != nullptr) {
-    before = svadd_f32_x(mask, before, svld1_f32(mask, from.bias + column));
-  }
+  const GemmStart from = with_zeros(call.from);
+  const svfloat32_t before =
+      svadd_f32_x(mask, svld1_f32(mask, from.data + row * from.stride + column),
+                  svld1_f32(mask, from.bias + column));
   svst1_f32(mask, to, svmla_n_f32_x(all, before, sum, call.alpha));
 }
 

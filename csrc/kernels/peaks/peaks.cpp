@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "base/kept_block.h"
 #include "base/parallel.h"
 #include "kernels/peaks/peak_kernels.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -134,10 +134,9 @@ PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes, int
   return run;
 }
 
-// The part of `footprint` bytes that is each thread's, rounded up to what loops read at a time.
-int64_t bytes_of_thread(double footprint, int threads) {
-  const auto steps = static_cast<int64_t>(std::ceil(footprint / threads / (2 * kStep)));
-  return std::max<int64_t>(steps, 1) * 2 * kStep;
+// The part of `footprint` bytes that is each thread's, whole steps of a copy.
+int64_t bytes_of_thread(int64_t footprint, int threads) {
+  return std::max<int64_t>(footprint / threads / (2 * kStep), 1) * 2 * kStep;
 }
 
 const PeakRow<BytesPeak>& best_row(Rate rate) {
@@ -197,7 +196,7 @@ std::vector<PeakRun> operations_runs(int threads) {
 }
 
 std::vector<PeakRun> bytes_runs(int threads, double footprint) {
-  const int64_t bytes = bytes_of_thread(footprint, threads);
+  const int64_t bytes = bytes_of_thread(static_cast<int64_t>(footprint), threads);
   const auto times = std::max<int64_t>(1, static_cast<int64_t>(kBytesOfACall) / bytes);
   const auto blocks = memory(threads, bytes);
   std::vector<PeakRun> runs;
@@ -208,7 +207,7 @@ std::vector<PeakRun> bytes_runs(int threads, double footprint) {
 }
 
 PeakRun reading_run(int threads, int64_t footprint) {
-  const int64_t bytes = bytes_of_thread(static_cast<double>(footprint), threads);
+  const int64_t bytes = bytes_of_thread(round_up(footprint, threads * 2 * kStep), threads);
   return bytes_run(best_row(Rate::read), threads, bytes, 1, memory(threads, bytes));
 }
 
