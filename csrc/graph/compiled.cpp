@@ -10,10 +10,12 @@
 #include "base/parallel.h"
 #include "base/team.h"
 #include "graph/arena.h"
+#include "graph/batch_norm_step.h"
 #include "graph/build.h"
 #include "graph/facts.h"
 #include "graph/few_rows_step.h"
 #include "graph/gate_step.h"
+#include "graph/grown_concat.h"
 #include "graph/layer.h"
 #include "graph/layer_norm_step.h"
 #include "graph/layer_step.h"
@@ -31,7 +33,11 @@ class CompiledProgram::Builder : public Building {
   Builder(const Program& program, std::span<const TensorDesc> inputs,
           std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
           PackedWeights& packed, bool fast_math, size_t written)
-      : program_(program), packed_(packed), fast_math_(fast_math), written_(written) {
+      : program_(program),
+        packed_(packed),
+        fast_math_(fast_math),
+        written_(written),
+        grown_concats_(program) {
     for (size_t i = 0; i < program.inputs.size(); ++i) {
       places_.emplace(program.inputs[i], Slot{Place::input, i});
       descs_.emplace(program.inputs[i], inputs[i]);
@@ -88,7 +94,8 @@ class CompiledProgram::Builder : public Building {
       }
     } else if (!first.kind) {
       find_own(first.name)(*this, program_, first);
-    } else if (!add_as_sum(partition) && !add_as_layer(partition)) {
+    } else if (!grown_concats_.add(*this, current_) && !add_batch_norm(*this, partition) &&
+               !add_as_sum(partition) && !add_as_layer(partition)) {
       steps_.resize(before);
       add_partition(*this, program_, partition);
     }
@@ -151,6 +158,8 @@ class CompiledProgram::Builder : public Building {
     const auto say = [&](Step& step, auto behind) {
       step.facts = facts_of(*this, Partition{{begin, behind}}, step);
       step.facts.type = step.arithmetic.value_or(step.facts.type);
+      step.facts.bytes_read = step.moved_bytes.value_or(step.facts.bytes_read);
+      step.facts.bytes_written = step.moved_bytes.value_or(step.facts.bytes_written);
       begin = behind;
     };
     for (; first + 1 < steps_.size(); ++first) {
@@ -361,7 +370,7 @@ class CompiledProgram::Builder : public Building {
       const auto& outputs = steps_[step]->outputs;
       for (size_t i = 0; i < outputs.size(); ++i) {
         const Id id = outputs[i];
-        if (places_.contains(id)) {
+        if (places_.contains(id) || aliases_.contains(id)) {
           continue;
         }
         const auto last = last_read.find(id);
@@ -388,6 +397,7 @@ class CompiledProgram::Builder : public Building {
   PackedWeights& packed_;
   bool fast_math_;
   size_t written_;
+  GrownConcats grown_concats_;
   std::unordered_map<Id, Slot> places_;
   std::unordered_map<Id, TensorDesc> descs_;
   std::unordered_map<Id, const void*> constants_;

@@ -10,6 +10,7 @@
 #include "dnnl/ranks.h"
 #include "graph/gemm_type.h"
 #include "graph/layer_form.h"
+#include "graph/rehearsal.h"
 #include "graph/wide_groups.h"
 
 namespace cpuaccel::graph {
@@ -135,9 +136,15 @@ LayerWay way_of(const Building& building, const Layer& layer, const Form& whole,
                      });
 }
 
-}  // namespace
+struct Prepared {
+  Form whole;
+  LayerWay way;
+  std::vector<LayerDesc> descs;
+  DataType weights_type;
+};
 
-bool add_layer(Building& building, const Layer& layer) {
+// The layer's primitives, by the fastest way; steps are added that bring its source in order.
+std::optional<Prepared> prepare(Building& building, const Layer& layer) {
   Id src = layer.src;
   const bool fast = multiplies_in_bf16(building, layer);
   if (fast) {
@@ -147,11 +154,11 @@ bool add_layer(Building& building, const Layer& layer) {
   }
   auto shaped = shape_layer(building, layer, src);
   if (!shaped) {
-    return false;
+    return std::nullopt;
   }
-  const auto whole = form_of(building, layer, src, std::move(*shaped));
+  auto whole = form_of(building, layer, src, std::move(*shaped));
   if (!whole) {
-    return false;
+    return std::nullopt;
   }
   const auto slices = slices_of(building, layer, *whole);
   const auto weights_type = fast ? DataType::bf16 : building.type(layer.weights);
@@ -172,21 +179,48 @@ bool add_layer(Building& building, const Layer& layer) {
     descs = described();
   }
   if (is_slow(descs.front().desc)) {
+    return std::nullopt;
+  }
+  return Prepared{std::move(*whole), way, std::move(descs), weights_type};
+}
+
+std::optional<kernels::FloatFunction> behind(const Building& building, const Layer& layer,
+                                             LayerWay way) {
+  return way.function_behind ? function_at_end(building, layer) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LayerPrimitives> primitives_of(Building& building, const Layer& layer) {
+  Rehearsal rehearsal(building);
+  auto prepared = prepare(rehearsal, layer);
+  if (!prepared) {
+    return std::nullopt;
+  }
+  const auto& [whole, way, descs, weights_type] = *prepared;
+  const auto weights = weights_of(building, layer, whole.shaped, weights_type);
+  return LayerPrimitives{descs, behind(building, layer, way), whole.desc({}, weights).desc};
+}
+
+bool add_layer(Building& building, const Layer& layer) {
+  const auto prepared = prepare(building, layer);
+  if (!prepared) {
     return false;
   }
+  const auto& [whole, way, descs, weights_type] = *prepared;
   const auto weights = descs.front().desc.query_md(dnnl::query::weights_md);
-  const auto plain = memory_desc(building.type(layer.weights), whole->shaped.weights);
+  const auto plain = memory_desc(building.type(layer.weights), whole.shaped.weights);
   std::vector<Argument> held;  // by the step
   std::vector<Argument> more;
   std::vector<Id> ids;
   for (const auto& input : inputs_of(descs.front())) {
-    ids.push_back(whole->ids.at(input.argument));
+    ids.push_back(whole.ids.at(input.argument));
   }
   if (const void* data =
           building.is_constant(layer.weights) ? building.constant(layer.weights) : nullptr) {
     std::vector<std::byte> wide;
-    if (const int64_t at_once = whole->shaped.groups_at_once; at_once > 1) {
-      const auto groups = at_once * whole->shaped.weights.sizes[0];
+    if (const int64_t at_once = whole.shaped.groups_at_once; at_once > 1) {
+      const auto groups = at_once * whole.shaped.weights.sizes[0];
       wide = in_wide_groups(data, by_group(building.desc(layer.weights), groups),
                             building.type(layer.weights), at_once);
       data = wide.data();
@@ -197,16 +231,15 @@ bool add_layer(Building& building, const Layer& layer) {
     more.push_back({DNNL_ARG_WEIGHTS, weights});
     ids.push_back(layer.weights);
   }
-  if (whole->over) {
-    ids.push_back(*whole->over);
+  if (whole.over) {
+    ids.push_back(*whole.over);
   }
-  auto step = step_of(descs, more, held,
-                      way.function_behind ? function_at_end(building, layer) : std::nullopt);
+  auto step = step_of(descs, more, held, behind(building, layer, way));
   step->inputs = std::move(ids);
   step->outputs = {layer.dst};
-  step->output_descs = {whole->shaped.result};
-  step->over = whole->over;
-  if (fast) {
+  step->output_descs = {whole.shaped.result};
+  step->over = whole.over;
+  if (multiplies_in_bf16(building, layer)) {
     step->arithmetic = DataType::bf16;
   }
   building.add(std::move(step));

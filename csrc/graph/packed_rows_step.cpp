@@ -1,6 +1,7 @@
 #include "graph/packed_rows_step.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/amx.h"
@@ -15,7 +16,7 @@ namespace {
 // With more, oneDNN's products are bound by arithmetic as ours are: of AMX, which multiplies many
 // times as fast, by memory until then. In floats ours are nearer to the peak on AVX-512.
 int64_t most_rows(bool bf16) {
-  constexpr int64_t kFew = 64, kMany = 4096;
+  constexpr int64_t kFew = 64, kMany = int64_t{1} << 18;
   const bool many = bf16 ? amx_tiles_usable() : isa_usable(Isa::avx512);
   return many ? kMany : kFew;
 }
@@ -41,7 +42,7 @@ class PackedRowsStep : public Step {
 // All that decides which is faster.
 std::string problem_of(const RowsCall& rows, bool bf16) {
   const auto& call = rows.call;
-  std::string text = "rows";
+  std::string text = rows.is_of_pixels ? "pixels" : "rows";
   for (const int64_t number : {call.M, call.N, call.K, int64_t{bf16}}) {
     text += " " + std::to_string(number);
   }
@@ -52,6 +53,13 @@ std::string problem_of(const RowsCall& rows, bool bf16) {
   text += rows.addend ? " sum" : "";
   text += rows.function ? " function" + std::to_string(static_cast<int>(*rows.function)) : "";
   return text + " " + dnnl_layer::conditions();
+}
+
+// Nothing where others judge what oneDNN cannot run.
+std::optional<LayerPrimitives> onednn_of(Building& building, const Layer& layer) try {
+  return primitives_of(building, layer);
+} catch (const dnnl::error&) {
+  return std::nullopt;
 }
 
 }  // namespace
@@ -67,8 +75,11 @@ bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& row
     return false;
   }
   const auto text = problem_of(rows, bf16);
-  if (dnnl_layer::rank_of(text, [&] { return own_is_faster(text, layer, rows, bf16) ? 1 : 0; }) ==
-      0) {
+  const auto rank = dnnl_layer::rank_of(text, [&] {
+    const auto onednn = onednn_of(building, layer);
+    return onednn && own_is_faster(text, *onednn, rows, bf16) ? 1 : 0;
+  });
+  if (rank == 0) {
     return false;
   }
   auto weights = building.packed().kept<PackedMatrix>(layer.dst, [&] {

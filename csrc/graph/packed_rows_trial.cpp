@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "base/race.h"
-#include "graph/engine.h"
-#include "graph/layer_trial.h"
 #include "graph/packed_matrix.h"
 #include "graph/trial_data.h"
 
@@ -20,69 +18,61 @@ using kernels::GemmType;
 constexpr double kSeconds = 0.002;  // of all rounds, about, each of which is several runs
 constexpr size_t kMostCopies = 32;  // each has to be packed
 
-memory::desc matrix(GemmType type, int64_t rows, int64_t columns) {
-  return memory_desc(type == GemmType::bf16 ? DataType::bf16 : DataType::f32,
-                     dense({rows, columns}, Order::contiguous));
-}
-
-// oneDNN's primitive for `rows`, its source and its weights of `type`. Throws dnnl::error where
-// there is nothing but a reference.
-dnnl::primitive_desc_base desc_of(const Layer& layer, const RowsCall& rows, GemmType type) {
-  const auto& call = rows.call;
-  dnnl::post_ops post_ops;
-  if (rows.addend) {
-    post_ops.append_binary(dnnl::algorithm::binary_add, matrix(call.c.type, call.M, call.N));
-  } else if (rows.function) {
-    const auto& [algorithm, alpha, beta, operand] = layer.post_ops.front();
-    post_ops.append_eltwise(algorithm, alpha, beta);
-  }
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attr.set_post_ops(post_ops);
-  const auto plain = matrix(type, call.K, call.N);
-  const dnnl::matmul::primitive_desc desc(
-      engine(), matrix(type, call.M, call.K),
-      {plain.get_dims(), plain.get_data_type(), memory::format_tag::any},
-      rows.bias ? matrix(call.bias.type, 1, call.N) : memory::desc(),
-      matrix(call.dst.type, call.M, call.N), attr);
-  if (is_slow(desc)) {
-    throw dnnl::error(dnnl_unimplemented, "oneDNN has a reference alone");
-  }
-  return desc;
+DataType data_type(GemmType type) {
+  return type == GemmType::bf16 ? DataType::bf16 : DataType::f32;
 }
 
 // Both ways, each in copies that have weights of their own.
 class Ways {
  public:
-  Ways(const RowsCall& rows, bool bf16, const dnnl::primitive_desc_base& desc)
-      : rows_(rows),
-        data_(desc),
-        src_(random_block(matrix(rows.call.a.type, rows.call.M, rows.call.K))) {
+  Ways(const RowsCall& rows, bool bf16, const LayerPrimitives& onednn)
+      : rows_(rows), data_(onednn.whole) {
     const auto& call = rows.call;
-    const auto type = type_of(rows, bf16);
-    const auto plain = matrix(type, call.K, call.N);
-    const auto weights = random_block(plain);
-    const auto copies = copies_to_read(static_cast<int64_t>(plain.get_size()), kMostCopies);
+    const auto md = [&](dnnl::query what) { return onednn.whole.query_md(what); };
+    const auto src = md(dnnl::query::src_md), dst = md(dnnl::query::dst_md);
+    const auto packed = md(dnnl::query::weights_md);
+    // Rounded before for oneDNN, which is not timed.
+    src_ = random_block(memory_desc(data_type(call.a.type), {src.get_dims(), src.get_strides()}));
+    addend_ = random_block(dst);
+    const auto type = bf16 ? GemmType::bf16 : call.a.type;
+    const auto plain = dense(packed.get_dims(), Order::contiguous);
+    const auto weights = random_block(memory_desc(data_type(type), plain));
+    const size_t k = rows.is_of_pixels ? 1 : 0;
+    const kernels::GemmMatrix b{weights.get(), type, plain.strides[k], plain.strides[1 - k], 0};
+    // Images make weights leave the cache themselves.
+    const size_t image = rows.is_of_pixels ? src.get_size() + dst.get_size() : 0;
+    const auto copies =
+        copies_to_read(static_cast<int64_t>(packed.get_size() + image), kMostCopies);
     for (size_t copy = 0; copy < copies; ++copy) {
-      onednn_.push_back(data_.step({{desc}}, std::nullopt));
-      own_.push_back(std::make_unique<PackedMatrix>(
-          kernels::GemmMatrix{weights.get(), type, call.N, 1, 0}, call.K, call.N, bf16));
+      onednn_.push_back(data_.step(onednn.descs, onednn.behind));
+      own_.push_back(std::make_unique<PackedMatrix>(b, call.K, call.N, bf16));
     }
-  }
-
-  // Of oneDNN's source and weights: the source is rounded before, which is not timed.
-  static GemmType type_of(const RowsCall& rows, bool bf16) {
-    return bf16 ? GemmType::bf16 : rows.call.a.type;
   }
 
   std::string name(bool own) const { return own ? own_[0]->kernel() : onednn_[0]->kernel(); }
 
-  // Seconds of one run, whose results then stand in data().
-  double run(bool own) {
-    const double seconds = data_.run([&](std::span<void* const> in, std::span<void* const> out) {
+  // Seconds of one run.
+  double run(bool own) { return run(own, own_.size()) / static_cast<double>(own_.size()); }
+
+  // The results of one run.
+  std::vector<float> results(bool own) {
+    run(own, 1);
+    return data_.results();
+  }
+  bool is_same(const std::vector<float>& expected) {
+    run(true, 1);
+    return data_.are_near(expected);
+  }
+
+ private:
+  double run(bool own, size_t copies) {
+    return data_.run([&](std::span<void* const> in, std::span<void* const> out) {
       std::vector<void*> of_own(in.begin(), in.end());
       of_own[0] = src_.get();
-      for (size_t i = 0; i < own_.size(); ++i) {
+      if (of_own.size() < rows_.inputs()) {
+        of_own.push_back(addend_.get());  // oneDNN's sum is over what dst has
+      }
+      for (size_t i = 0; i < copies; ++i) {
         if (own) {
           own_[i]->multiply(rows_.on(of_own, 1, out[0]));
         } else {
@@ -90,14 +80,11 @@ class Ways {
         }
       }
     });
-    return seconds / static_cast<double>(own_.size());
   }
-  const TrialData& data() const { return data_; }
 
- private:
   const RowsCall& rows_;
   TrialData data_;
-  TrialBlock src_;
+  TrialBlock src_, addend_;
   std::vector<std::unique_ptr<Step>> onednn_;
   std::vector<std::unique_ptr<PackedMatrix>> own_;
 };
@@ -110,20 +97,15 @@ struct Trial {
 
 }  // namespace
 
-bool own_is_faster(const std::string& problem, const Layer& layer, const RowsCall& rows,
-                   bool bf16) try {
-  Ways ways(rows, bf16, desc_of(layer, rows, Ways::type_of(rows, bf16)));
+bool own_is_faster(const std::string& problem, const LayerPrimitives& onednn, const RowsCall& rows,
+                   bool bf16) {
+  Ways ways(rows, bf16, onednn);
   std::vector<Trial> trials{{false}, {true}};
-  ways.run(false);
-  const auto expected = ways.data().results();
-  ways.run(true);
-  trials[1].is_same = ways.data().are_near(expected);
+  trials[1].is_same = ways.is_same(ways.results(false));
   race(trials, std::identity{}, kSeconds, [&](const Trial& trial) { return ways.run(trial.own); });
   const auto& best = winner_of(trials);
   log_race(problem, trials, best, [&](const Trial& trial) { return ways.name(trial.own); });
   return best.own;
-} catch (const dnnl::error&) {
-  return false;  // others judge what oneDNN cannot run
 }
 
 }  // namespace cpuaccel::graph

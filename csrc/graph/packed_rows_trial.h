@@ -3,12 +3,13 @@
 
 #include <string>
 
-#include "graph/layer.h"
+#include "graph/layer_step.h"
 #include "graph/rows_call.h"
 
 namespace cpuaccel::graph {
 
 // Runs both on data of its own, some milliseconds. `problem` is what the log calls it.
-bool own_is_faster(const std::string& problem, const Layer& layer, const RowsCall& rows, bool bf16);
+bool own_is_faster(const std::string& problem, const LayerPrimitives& onednn, const RowsCall& rows,
+                   bool bf16);
 
 }  // namespace cpuaccel::graph

@@ -1,5 +1,6 @@
 #include "graph/rows_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "graph/gemm_type.h"
@@ -9,36 +10,82 @@ namespace {
 
 using kernels::GemmType;
 
-// In memory as torch's matrices are; the rows of all dimensions but the last.
+// In memory as torch's matrices are, or as `order` says: the rows are all that is not a column, of
+// a matrix its last dimension, of pixels the channels.
 struct Rows {
   GemmType type;
   int64_t rows, columns;
 };
-std::optional<Rows> dense_rows(const Building& building, Id id) {
+std::optional<Rows> dense_rows(const Building& building, Id id, Order order = Order::contiguous) {
   const auto& desc = building.desc(id);
   const auto type = gemm_type(building.type(id));
-  if (!type || desc.sizes.empty() || desc.sizes.back() == 0 ||
-      !same_places(desc, dense(desc.sizes, Order::contiguous))) {
+  if (!type || desc.sizes.empty() || !same_places(desc, dense(desc.sizes, order))) {
     return std::nullopt;
   }
-  return Rows{*type, count_of(desc.sizes) / desc.sizes.back(), desc.sizes.back()};
+  const int64_t columns = order == Order::channels_last ? desc.sizes[1] : desc.sizes.back();
+  if (columns == 0) {
+    return std::nullopt;
+  }
+  return Rows{*type, count_of(desc.sizes) / columns, columns};
 }
 
-// What follows the product; false if that is not all of it.
-bool takes(RowsCall& rows, const Building& building, const PostOp& post_op) {
-  if (!post_op.operand) {
-    rows.function = function_of(post_op);
-    return rows.function.has_value();
+// Takes what follows the product: a sum, a function, or a function of a sum; false if that is not
+// all of it.
+bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& post_ops,
+           Order order) {
+  auto next = post_ops.begin();
+  if (next != post_ops.end() && next->operand) {
+    const auto addend = dense_rows(building, *next->operand, order);
+    if (next->algorithm != dnnl::algorithm::binary_add || !addend ||
+        building.desc(*next->operand).sizes != rows.dst.sizes) {
+      return false;
+    }
+    rows.addend = *next->operand;
+    rows.call.c = {nullptr, addend->type, rows.call.N, 1, 0};
+    rows.call.beta = 1.0f;
+    ++next;
   }
-  const auto addend = dense_rows(building, *post_op.operand);
-  if (post_op.algorithm != dnnl::algorithm::binary_add || !addend ||
-      building.desc(*post_op.operand).sizes != rows.dst.sizes) {
-    return false;
+  if (next != post_ops.end()) {
+    rows.function = function_of(*next);
+    if (!rows.function) {
+      return false;
+    }
+    ++next;
   }
-  rows.addend = *post_op.operand;
-  rows.call.c = {nullptr, addend->type, rows.call.N, 1, 0};
-  rows.call.beta = 1.0f;
-  return true;
+  return next == post_ops.end();
+}
+
+// Whether a convolution reads one pixel for each that it writes.
+bool is_of_pixels(const Building& building, const Layer& layer) {
+  const auto& attributes = layer.operation->attributes;
+  const auto all = [](const Sizes& numbers, int64_t number) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](int64_t each) { return each == number; });
+  };
+  const Sizes& weights = building.desc(layer.weights).sizes;
+  return layer.kind == Layer::Kind::convolution && weights.size() > 2 &&
+         all({weights.begin() + 2, weights.end()}, 1) &&
+         all(attribute(attributes, "strides", Sizes{}), 1) &&
+         all(attribute(attributes, "pads_begin", Sizes{}), 0) &&
+         all(attribute(attributes, "pads_end", Sizes{}), 0) &&
+         attribute(attributes, "groups", int64_t{1}) == 1;
+}
+
+// Which dimensions of weights are K and N; nothing where a layer is no product of rows.
+struct Axes {
+  size_t k, n;
+};
+std::optional<Axes> axes_of(const Building& building, const Layer& layer) {
+  if (is_of_pixels(building, layer)) {
+    return Axes{1, 0};
+  }
+  const auto& attributes = layer.operation->attributes;
+  if (layer.kind != Layer::Kind::matmul || building.desc(layer.weights).sizes.size() != 2 ||
+      attribute(attributes, "transpose_a", false)) {
+    return std::nullopt;
+  }
+  const size_t k = attribute(attributes, "transpose_b", false) ? 1 : 0;
+  return Axes{k, 1 - k};
 }
 
 }  // namespace
@@ -67,33 +114,32 @@ void RowsCall::connect(Step& step, std::vector<Id> first, Id to) const {
 }
 
 std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
-  const auto& attributes = layer.operation->attributes;
-  if (layer.kind != Layer::Kind::matmul || !building.is_constant(layer.weights) ||
-      attribute(attributes, "transpose_a", false) || layer.post_ops.size() > 1) {
+  const auto axes = axes_of(building, layer);
+  if (!axes || !building.is_constant(layer.weights)) {
     return std::nullopt;
   }
-  const auto src = dense_rows(building, layer.src);
+  const bool pixels = layer.kind == Layer::Kind::convolution;
+  const Order order = pixels ? Order::channels_last : Order::contiguous;
+  const auto src = dense_rows(building, layer.src, order);
   const auto& weights = building.desc(layer.weights);
   const auto weights_type = gemm_type(building.type(layer.weights));
   const auto dst_type = gemm_type(building.type(layer.dst));
-  if (!src || !weights_type || !dst_type || weights.sizes.size() != 2) {
+  if (!src || !weights_type || !dst_type || weights.sizes[axes->k] != src->columns) {
     return std::nullopt;
   }
-  const size_t k = attribute(attributes, "transpose_b", false) ? 1 : 0;
   RowsCall rows;
+  rows.is_of_pixels = pixels;
+  rows.src = building.desc(layer.src);
   auto& call = rows.call;
   call.M = src->rows;
   call.K = src->columns;
-  call.N = weights.sizes[1 - k];
-  if (weights.sizes[k] != call.K) {
-    return std::nullopt;
-  }
+  call.N = weights.sizes[axes->n];
   call.a = {nullptr, src->type, call.K, 1, 0};
-  call.b = {nullptr, *weights_type, weights.strides[k], weights.strides[1 - k], 0};
+  call.b = {nullptr, *weights_type, weights.strides[axes->k], weights.strides[axes->n], 0};
   call.dst = {nullptr, *dst_type, call.N, 0};
-  Sizes sizes = building.desc(layer.src).sizes;
-  sizes.back() = call.N;
-  rows.dst = dense(sizes, Order::contiguous);
+  Sizes sizes = rows.src.sizes;
+  (pixels ? sizes[1] : sizes.back()) = call.N;
+  rows.dst = dense(sizes, order);
   if (layer.bias) {
     const auto bias = dense_rows(building, *layer.bias);
     if (!bias || bias->rows != 1 || bias->columns != call.N) {
@@ -102,10 +148,7 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
     rows.bias = *layer.bias;
     call.bias = {nullptr, bias->type, kernels::GemmBiasAxis::n};
   }
-  if (!layer.post_ops.empty() && !takes(rows, building, layer.post_ops.front())) {
-    return std::nullopt;
-  }
-  return rows;
+  return takes(rows, building, layer.post_ops, order) ? std::optional(rows) : std::nullopt;
 }
 
 }  // namespace cpuaccel::graph

@@ -24,6 +24,8 @@ class Step {
   // The input over which the first output is written: both get the same memory.
   std::optional<Id> over;
   StepFacts facts;
+  // How many bytes it reads and writes, where that is less than all of its values.
+  std::optional<double> moved_bytes;
   // What it multiplies in, where that is not its source's type.
   std::optional<DataType> arithmetic;
 

@@ -29,8 +29,8 @@ def test_in_a_process_of_its_own() -> None:
     _bf16.in_a_process_of_its_own(__file__)
 
 
-def _problems() -> list[str]:
-    return [each for each in _native.load().known_ranks() if each.startswith("rows ")]
+def _problems(kind: str = "rows") -> list[str]:
+    return [each for each in _native.load().known_ranks() if each.startswith(f"{kind} ")]
 
 
 def _is_exact(found: Tensor, model: nn.Module, x: Tensor, tolerance: float) -> None:
@@ -108,7 +108,7 @@ def test_many_rows(rows: tuple[int, ...], function: Callable[[Tensor], Tensor]) 
 
 
 def test_more_rows_are_onednns() -> None:
-    most = 4096 if _has_avx512 else 64
+    most = 1 << 18 if _has_avx512 else 64
     model, x = Chain(F.relu, True), torch.randn(most + 1, WIDTH)
     with torch.no_grad():
         steps = _steps(_optimized(model, x), x)
@@ -141,6 +141,76 @@ def test_fast_math(bf16: None) -> None:
         _with_ranks(OURS)
         optimized(x)
         assert all("gemm_bf16" in kernel for kernel in _steps(optimized, x).values())
+
+
+class Block(nn.Module):
+    """Convolutions that read each pixel alone: with a function, with a sum, with both."""
+
+    def __init__(self, bias: bool, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.narrow = nn.Conv2d(40, 24, 1, bias=bias)
+        self.wide = nn.Conv2d(24, 40, 1, bias=bias)
+        self.last = nn.Conv2d(40, 40, 1, bias=bias)
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.function(self.wide(self.function(self.narrow(x))) + x)
+        return self.last(x) + x
+
+
+@TYPES
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 7, 7), (3, 2, 5)])
+@pytest.mark.parametrize("function", [F.relu, F.silu, F.hardswish])
+def test_convolutions_of_pixels(
+    dtype: torch.dtype,
+    bias: bool,
+    sizes: tuple[int, int, int],
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    torch.manual_seed(0)
+    N, H, W = sizes
+    model = Block(bias, function).eval().to(dtype)
+    x = torch.randn(N, 40, H, W).to(dtype, memory_format=torch.channels_last)
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        optimized(x)
+        assert _problems("pixels")
+        for rank, kernel in ((OURS, "cpuaccel gemm"), (ONEDNNS, "onednn")):
+            _with_ranks(rank)
+            _is_exact(optimized(x), model, x, 1e-5 if dtype == torch.float32 else 3e-2)
+            steps = _steps(optimized, x)
+            assert all(each.startswith(kernel) for each in steps.values()), steps
+            assert all(each.endswith(":packed") == bool(rank) for each in steps.values()), steps
+
+
+@TYPES
+def test_convolutions_of_one_pixel(dtype: torch.dtype) -> None:
+    """As of squeeze-and-excite: weights are read where they lie."""
+    torch.manual_seed(0)
+    model, x = Block(True, F.silu).eval().to(dtype), torch.randn(1, 40, 1, 1).to(dtype)
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        _is_exact(optimized(x), model, x, 1e-5 if dtype == torch.float32 else 3e-2)
+        steps = _steps(optimized, x)
+    assert not _problems("pixels")
+    assert all(each.startswith("cpuaccel gemm") for each in steps.values()), steps
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.Conv2d(8, 8, 1, stride=2),
+        nn.Conv2d(8, 8, 1, padding=1),
+        nn.Conv2d(8, 8, 1, groups=2),
+    ],
+)
+def test_other_convolutions_are_no_products(layer: nn.Module) -> None:
+    x = torch.randn(1, 8, 6, 6).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        _optimized(layer.eval(), x)(x)
+    assert not _problems("pixels")
 
 
 def test_what_is_not_timed_is_onednns() -> None:

@@ -1,0 +1,80 @@
+// Family column_affine: each column of a matrix by a factor and an offset of its own, as channels
+// are by batch norms.
+//
+//   dst[r,c] = max(scale[c] * src[r,c] + shift[c], lowest)
+//
+// for r < rows, c < columns; columns lie side by side, rows `stride` numbers apart. src and dst are
+// both f32 or both bf16, scale and shift f32. The product and the sum are one operation (fma), so
+// that every row of the list gives the same bits; bf16 is rounded once, as torch does it. A NaN
+// gives a NaN. dst may be src. Bound: each number read once and written once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+template <typename T>
+struct ColumnAffineRows {
+  const T* src;
+  T* dst;
+  int64_t rows, src_stride, dst_stride;
+};
+
+struct ColumnAffineNumbers {
+  int64_t columns = 0;
+  const float* scale = nullptr;  // as arranged_for_pairs() has them where src is of bf16
+  const float* shift = nullptr;
+  float lowest = 0;
+};
+
+struct ColumnAffineKernels {
+  int64_t lanes;  // of a vector of floats
+  void (*f32)(const ColumnAffineNumbers& numbers, const ColumnAffineRows<float>& rows);
+  void (*bf16)(const ColumnAffineNumbers& numbers, const ColumnAffineRows<uint16_t>& rows);
+};
+
+using ColumnAffineFunction = const ColumnAffineKernels&();
+
+#if defined(__x86_64__)
+#define CPUACCEL_COLUMN_AFFINE_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#elif defined(__aarch64__)
+#define CPUACCEL_COLUMN_AFFINE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
+#else
+#define CPUACCEL_COLUMN_AFFINE_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) ColumnAffineFunction column_affine_##name;
+CPUACCEL_COLUMN_AFFINE_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<ColumnAffineFunction>> column_affine_kernels();
+
+// Of each 2 * lanes numbers those of even places, then those of odd ones, as vectors of pairs of
+// bf16 are taken apart; zeros behind the last.
+std::vector<float> arranged_for_pairs(std::span<const float> numbers, int64_t lanes);
+
+// Columns' factors and offsets, ready for the best usable row.
+class ColumnAffine {
+ public:
+  // `lowest`: 0 for a ReLU behind it, -infinity for none.
+  ColumnAffine(std::span<const float> scale, std::span<const float> shift, float lowest, bool bf16);
+
+  // On all of torch's threads. Of what the constructor's `bf16` says.
+  void run(const ColumnAffineRows<float>& rows) const;
+  void run(const ColumnAffineRows<uint16_t>& rows) const;
+
+ private:
+  ColumnAffineNumbers numbers() const;
+
+  const ColumnAffineKernels& kernels_;
+  int64_t columns_;
+  std::vector<float> scale_, shift_;
+  float lowest_;
+};
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,176 @@
+"""Concatenations that take up the one before them, and batch norms of what they make."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cpuaccel
+from graph import _bf16
+from graph._compiled import needs_onednn
+
+pytestmark = [needs_onednn, pytest.mark.usefixtures("bf16_if_asked")]
+
+TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    norm = nn.BatchNorm2d(channels)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    nn.init.normal_(norm.running_mean)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    return norm
+
+
+class Dense(nn.Module):
+    """A block of a DenseNet, whose layers read all that came before them."""
+
+    def __init__(
+        self, first: int = 12, grows_by: int = 5, layers: int = 4, keeps: int | None = None
+    ) -> None:
+        super().__init__()
+        widths = [first + i * grows_by for i in range(layers + 1)]
+        self.norms = nn.ModuleList(_norm(width) for width in widths)
+        self.layers = nn.ModuleList(nn.Conv2d(width, grows_by, 3, padding=1) for width in widths)
+        self.keeps = keeps
+        """The number of a concatenation that is a result as well."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        parts, kept = [x], []
+        for number, (norm, layer) in enumerate(zip(self.norms, self.layers, strict=True)):
+            whole = torch.cat(parts, 1)
+            if number == self.keeps:
+                kept.append(whole)
+            parts.append(layer(F.relu(norm(whole))))
+        return (parts[-1], *kept)
+
+
+def test_in_a_process_of_its_own() -> None:
+    _bf16.in_a_process_of_its_own(__file__)
+
+
+def _plan(model: nn.Module, x: Tensor) -> list[tuple[str, str]]:
+    (plan,) = cpuaccel.explain(model, (x,)).plans
+    return [(step.kinds, step.kernel) for step in plan.steps]
+
+
+def _image(dtype: torch.dtype, *sizes: int) -> Tensor:
+    return torch.randn(*sizes).to(dtype, memory_format=torch.channels_last)
+
+
+def _check(model: nn.Module, optimized: nn.Module, x: Tensor) -> None:
+    exact = copy.deepcopy(model).double()(x.double())
+    for found, expected in zip(optimized(x), exact, strict=True):
+        tolerance = TOLERANCE[x.dtype] * float(expected.abs().max())
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)
+
+
+@TYPES
+@pytest.mark.parametrize("sizes", [(1, 6, 7), (3, 4, 5), (2, 1, 1), (1, 1, 9)])
+@pytest.mark.parametrize(("first", "grows_by"), [(12, 5), (32, 16), (1, 1)])
+def test_blocks(dtype: torch.dtype, sizes: tuple[int, int, int], first: int, grows_by: int) -> None:
+    torch.manual_seed(0)
+    N, H, W = sizes
+    model = Dense(first, grows_by).eval().to(dtype)
+    x = _image(dtype, N, first, H, W)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        for _ in range(2):
+            _check(model, optimized, x)
+
+
+@TYPES
+def test_the_steps(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model, x = Dense().eval().to(dtype), _image(dtype, 1, 12, 6, 7)
+    with torch.no_grad():
+        steps = _plan(cpuaccel.optimize(model, (x,), time_budget=0), x)
+    concats = [kernel for kinds, kernel in steps if kinds == "Concat"]
+    norms = [kernel for kinds, kernel in steps if kinds == "BatchNormInference+ReLU"]
+    assert len(concats) >= 4, steps
+    assert set(concats) == {"cpuaccel"}, steps
+    assert len(norms) == 5, steps
+    assert all(kernel.startswith("cpuaccel column_affine:") for kernel in norms), steps
+
+
+def test_only_what_is_new_is_copied() -> None:
+    """By the bytes that `explain` says: 5 channels behind the first, which has 17."""
+    model, x = Dense().eval(), _image(torch.float32, 1, 12, 6, 7)
+    with torch.no_grad():
+        (plan,) = cpuaccel.explain(cpuaccel.optimize(model, (x,), time_budget=0), (x,)).plans
+    moved = [
+        step.gigabytes * step.microseconds * 1e3 for step in plan.steps if step.kinds == "Concat"
+    ]
+    pixel = 2 * 4 * 6 * 7  # read and written
+    expected = [5 * pixel] * len(moved[1:])
+    assert moved[1:] == pytest.approx(expected, rel=1e-3)
+
+
+@TYPES
+@pytest.mark.parametrize("keeps", range(5))
+def test_one_of_them_is_a_result(dtype: torch.dtype, keeps: int) -> None:
+    """It is memory of its own: those behind it begin anew."""
+    torch.manual_seed(0)
+    model, x = Dense(keeps=keeps).eval().to(dtype), _image(dtype, 2, 12, 6, 7)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        first = optimized(x)
+        kept = [each.clone() for each in first]
+        _check(model, optimized, x)
+        for found, expected in zip(first, kept, strict=True):
+            assert torch.equal(found, expected)  # not written to by a later call
+
+
+def test_other_sizes() -> None:
+    """Other batches, images and orders than a plan was made for."""
+    torch.manual_seed(0)
+    model = Dense().eval()
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (_image(torch.float32, 1, 12, 6, 7),), time_budget=0)
+        for sizes in ((2, 12, 6, 7), (1, 12, 9, 4), (3, 12, 1, 1)):
+            _check(model, optimized, _image(torch.float32, *sizes))
+            _check(model, optimized, torch.randn(*sizes))
+
+
+def test_dynamic_sizes() -> None:
+    torch.manual_seed(0)
+    model = Dense().eval()
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="cpuaccel", dynamic=True)
+        for sizes in ((2, 12, 6, 7), (3, 12, 9, 4)):
+            _check(model, compiled, _image(torch.float32, *sizes))
+
+
+@TYPES
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d])
+def test_norms(dtype: torch.dtype, relu: bool, norm: type[nn.Module]) -> None:
+    """In front of a layer, where none takes it; a NaN and infinities stay."""
+    torch.manual_seed(0)
+    sizes = {
+        nn.BatchNorm1d: (3, 19),
+        nn.BatchNorm2d: (3, 19, 4, 5),
+        nn.BatchNorm3d: (2, 19, 3, 2, 4),
+    }
+    model = nn.Sequential(norm(19), nn.ReLU() if relu else nn.Identity()).eval()
+    x = torch.randn(*sizes[norm])
+    x[0, 3], x[0, 4], x[0, 5] = float("nan"), float("inf"), -float("inf")
+    model, x = model.to(dtype), x.to(dtype)
+    with torch.no_grad():
+        found = cpuaccel.optimize(model, (x,), time_budget=0)(x)
+        exact = copy.deepcopy(model).double()(x.double())
+    torch.testing.assert_close(
+        found.double(),
+        exact,
+        rtol=1e-5 if dtype == torch.float32 else 1e-2,
+        atol=1e-5,
+        equal_nan=True,
+    )
