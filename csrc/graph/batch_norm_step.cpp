@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,14 +49,17 @@ class BatchNormStep : public Step {
   int64_t pixels_, src_stride_, dst_stride_;
 };
 
-// The channels' numbers of a constant, ones where steps are only tried; nothing of what is none, or
-// of another type.
-std::optional<std::vector<float>> floats_of(const Building& building, Id id, int64_t channels) {
-  if (!building.is_constant(id) || building.type(id) != DataType::f32 ||
-      !same_places(building.desc(id), {{channels}, {1}})) {
-    return std::nullopt;
-  }
-  std::vector<float> floats(static_cast<size_t>(channels), 1.0f);
+// Whether a value is a constant with a number for each channel, as many as `channels`'s has.
+bool is_of_channels(const Building& building, Id id, Id channels) {
+  return building.is_constant(id) && building.type(id) == DataType::f32 &&
+         building.desc(id).sizes.size() == 1 &&
+         building.desc(id).sizes == building.desc(channels).sizes &&
+         same_places(building.desc(id), dense(building.desc(id).sizes, Order::contiguous));
+}
+
+// The channels' numbers of a constant, ones where steps are only tried.
+std::vector<float> channel_floats(const Building& building, Id id) {
+  std::vector<float> floats(static_cast<size_t>(building.desc(id).sizes[0]), 1.0f);
   if (const auto* const data = static_cast<const float*>(building.constant(id))) {
     std::copy_n(data, floats.size(), floats.begin());
   }
@@ -65,23 +67,14 @@ std::optional<std::vector<float>> floats_of(const Building& building, Id id, int
 }
 
 // (x - mean) / sqrt(variance + epsilon) * gamma + beta, as x * scale + shift.
-std::optional<ColumnAffine> affine_of(const Building& building, const Operation& norm, bool relu,
-                                      int64_t channels, bool bf16) {
-  std::vector<std::vector<float>> numbers;
-  for (size_t i = 1; i < norm.inputs.size(); ++i) {
-    auto found = floats_of(building, norm.inputs[i], channels);
-    if (!found) {
-      return std::nullopt;
-    }
-    numbers.push_back(std::move(*found));
-  }
-  if (numbers.size() != 4) {
-    return std::nullopt;
-  }
-  const auto &gamma = numbers[0], &beta = numbers[1], &mean = numbers[2], &variance = numbers[3];
+ColumnAffine affine_of(const Building& building, const Operation& norm, bool relu, bool bf16) {
+  const auto gamma = channel_floats(building, norm.inputs[1]);
+  const auto beta = channel_floats(building, norm.inputs[2]);
+  const auto mean = channel_floats(building, norm.inputs[3]);
+  const auto variance = channel_floats(building, norm.inputs[4]);
   const double epsilon = attribute(norm.attributes, "epsilon", 0.0f);
   std::vector<float> scale, shift;
-  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+  for (size_t c = 0; c < gamma.size(); ++c) {
     const double factor = gamma[c] / std::sqrt(variance[c] + epsilon);
     scale.push_back(static_cast<float>(factor));
     shift.push_back(static_cast<float>(beta[c] - mean[c] * factor));
@@ -92,29 +85,39 @@ std::optional<ColumnAffine> affine_of(const Building& building, const Operation&
 
 }  // namespace
 
-bool add_batch_norm(Building& building, const Partition& partition) {
+bool is_own_batch_norm(const Building& building, const Partition& partition) {
   const auto& operations = partition.operations;
   const auto& norm = operations[0];
   const bool relu = operations.size() == 2 && operations[1].kind == Kind::ReLU;
   if (norm.kind != Kind::BatchNormInference || (operations.size() > 1 && !relu) ||
+      norm.inputs.size() != 5 ||
       attribute(norm.attributes, "data_format", std::string("NXC")) != "NCX") {
     return false;
   }
+  const auto type = building.type(norm.inputs[0]);
+  return gemm_type(type) && building.type(operations.back().outputs[0]) == type &&
+         std::all_of(norm.inputs.begin() + 1, norm.inputs.end(),
+                     [&](Id id) { return is_of_channels(building, id, norm.inputs[1]); });
+}
+
+bool add_batch_norm(Building& building, const Partition& partition) {
+  if (!is_own_batch_norm(building, partition)) {
+    return false;
+  }
+  const auto& operations = partition.operations;
+  const auto& norm = operations[0];
   const Id src = norm.inputs[0], dst = operations.back().outputs[0];
-  const auto type = building.type(src);
   const auto& desc = building.desc(src);
   const auto stride = pixel_stride(desc);
-  if (!stride || !gemm_type(type) || building.type(dst) != type) {
+  if (!stride || desc.sizes[1] != building.desc(norm.inputs[1]).sizes[0]) {
     return false;
   }
+  const auto type = building.type(src);
   const int64_t channels = desc.sizes[1];
-  auto affine = affine_of(building, norm, relu, channels, type == DataType::bf16);
-  if (!affine) {
-    return false;
-  }
   const auto result = dense(desc.sizes, Order::channels_last);
   auto step = std::make_unique<BatchNormStep>(
-      std::move(*affine), type, count_of(desc.sizes) / channels, *stride, channels);
+      affine_of(building, norm, operations.size() > 1, type == DataType::bf16), type,
+      count_of(desc.sizes) / channels, *stride, channels);
   step->inputs = {src};
   step->outputs = {dst};
   step->output_descs = {result};

@@ -10,4 +10,7 @@ namespace cpuaccel::graph {
 // side by side; pixels may have others between them. False, and nothing added, if not.
 bool add_batch_norm(Building& building, const Partition& partition);
 
+// Whether that is so of `partition` but for how its source lies, which need not be known yet.
+bool is_own_batch_norm(const Building& building, const Partition& partition);
+
 }  // namespace cpuaccel::graph

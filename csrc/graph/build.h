@@ -30,7 +30,8 @@ class Building {
   virtual bool fast_math() const = 0;
 
   // Says that `to`, which lies as `desc` says from `offset` numbers on, is the memory of `from`, if
-  // that may be: false, and nothing said, of what the program has to write elsewhere.
+  // that may be: false, and nothing said, of what the program has to write elsewhere. Steps may
+  // write to it.
   virtual bool alias(Id to, Id from, const TensorDesc& desc, int64_t offset) = 0;
   // A value that the program does not name.
   virtual Id new_value(DataType type) = 0;

@@ -7,8 +7,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/parallel.h"
-#include "base/team.h"
 #include "graph/arena.h"
 #include "graph/batch_norm_step.h"
 #include "graph/build.h"
@@ -157,9 +155,6 @@ class CompiledProgram::Builder : public Building {
     const auto end = partition.operations.end();
     const auto say = [&](Step& step, auto behind) {
       step.facts = facts_of(*this, Partition{{begin, behind}}, step);
-      step.facts.type = step.arithmetic.value_or(step.facts.type);
-      step.facts.bytes_read = step.moved_bytes.value_or(step.facts.bytes_read);
-      step.facts.bytes_written = step.moved_bytes.value_or(step.facts.bytes_written);
       begin = behind;
     };
     for (; first + 1 < steps_.size(); ++first) {
@@ -181,12 +176,10 @@ class CompiledProgram::Builder : public Building {
   }
   // Whether anything but a partition reads a value.
   bool is_read_beside(Id id, size_t partition) const {
-    const auto reads = [&](const Operation& operation) {
-      return std::count(operation.inputs.begin(), operation.inputs.end(), id) > 0;
-    };
+    const auto reads_it = [&](const Operation& operation) { return reads(operation, id); };
     for (size_t i = 0; i < program_.partitions.size(); ++i) {
       const auto& operations = program_.partitions[i].operations;
-      if (i != partition && std::any_of(operations.begin(), operations.end(), reads)) {
+      if (i != partition && std::any_of(operations.begin(), operations.end(), reads_it)) {
         return true;
       }
     }
@@ -362,6 +355,11 @@ class CompiledProgram::Builder : public Building {
       for (const Id id : steps_[step]->inputs) {
         last_read.insert_or_assign(root_of(id).id, step);
       }
+      for (const Id id : steps_[step]->outputs) {
+        if (aliases_.contains(id)) {
+          last_read.insert_or_assign(root_of(id).id, step);  // written then, at least
+        }
+      }
     }
     std::vector<Id> ids;
     std::vector<Lifetime> lifetimes;
@@ -422,53 +420,6 @@ CompiledProgram::CompiledProgram(const Program& program, std::span<const TensorD
   }
   builder.finish(*this);
   teams_ = StepTeams(steps_.size());
-}
-
-void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> constants,
-                          std::span<void* const> outputs, std::byte* arena,
-                          StepWatch* watch) const {
-  auto pointer = [&](const Slot& slot) -> void* {
-    switch (slot.place) {
-      case Place::input:
-        return static_cast<std::byte*>(inputs[slot.at]) + slot.offset;
-      case Place::constant:
-        return static_cast<std::byte*>(constants[slot.at]) + slot.offset;
-      case Place::output:
-        return static_cast<std::byte*>(outputs[slot.at]) + slot.offset;
-      default:
-        return arena + slot.at + slot.offset;
-    }
-  };
-  std::vector<void*> in, out;
-  auto run_step = [&](size_t number) {
-    const auto& placed = steps_[number];
-    in.clear();
-    out.clear();
-    std::transform(placed.inputs.begin(), placed.inputs.end(), std::back_inserter(in), pointer);
-    std::transform(placed.outputs.begin(), placed.outputs.end(), std::back_inserter(out), pointer);
-    if (watch != nullptr) {
-      watch->begin(number, *placed.step);
-    }
-    placed.step->run(in, out);
-    if (watch != nullptr) {
-      watch->end(number);
-    }
-  };
-  for (size_t number = 0; number < steps_.size();) {
-    const size_t end = teams_.end_of(number);
-    if (end > number + 1) {
-      in_team([&] {
-        for (; number < end; ++number) {
-          run_step(number);
-        }
-      });
-      continue;
-    }
-    const int64_t splits = parallel_splits();
-    run_step(number);
-    teams_.learn(number, *steps_[number].step, parallel_splits() > splits);
-    ++number;
-  }
 }
 
 std::vector<std::string> why_not_compiled(const Program& program) {

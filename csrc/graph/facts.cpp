@@ -123,6 +123,9 @@ StepFacts facts_of(const Building& building, const Partition& partition, const S
         {building.desc(src).sizes, second, building.desc(dst).sizes, first.attributes});
   }
   facts.sizes += " -> " + text_of(building.desc(dst).sizes);
+  facts.type = step.arithmetic.value_or(facts.type);
+  facts.bytes_read = step.moved_bytes.value_or(facts.bytes_read);
+  facts.bytes_written = step.moved_bytes.value_or(facts.bytes_written);
   return facts;
 }
 

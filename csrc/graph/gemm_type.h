@@ -20,4 +20,8 @@ inline std::optional<kernels::GemmType> gemm_type(DataType type) {
   }
 }
 
+inline DataType data_type(kernels::GemmType type) {
+  return type == kernels::GemmType::bf16 ? DataType::bf16 : DataType::f32;
+}
+
 }  // namespace cpuaccel::graph

@@ -5,36 +5,20 @@
 #include <span>
 #include <utility>
 
+#include "graph/batch_norm_step.h"
 #include "graph/function_step.h"
 #include "graph/names.h"
-#include "graph/pixel_rows.h"
 #include "graph/strided_copy.h"
 
 namespace cpuaccel::graph {
 namespace {
 
-// Whether all that reads a value is batch norms, which take pixels that have others between them.
-bool is_read_by_norms(const Program& program, Id id) {
-  const auto reads = [&](const Operation& operation) {
-    return std::count(operation.inputs.begin(), operation.inputs.end(), id) > 0;
-  };
-  return std::all_of(
-      program.partitions.begin(), program.partitions.end(), [&](const Partition& partition) {
-        const auto& operations = partition.operations;
-        return operations[0].kind == dnnl::graph::op::kind::BatchNormInference
-                   ? std::none_of(operations.begin() + 1, operations.end(), reads)
-                   : std::none_of(operations.begin(), operations.end(), reads);
-      });
-}
-
 // Of channels, in a partition of its own.
 const Operation* concat_of(const Program& program, const Partition& partition) {
   const auto& operation = partition.operations[0];
-  if (partition.operations.size() != 1 ||
-      operation.kind != dnnl::graph::op::kind::Concat ||
+  if (partition.operations.size() != 1 || operation.kind != dnnl::graph::op::kind::Concat ||
       attribute(operation.attributes, "axis", int64_t{0}) != 1 ||
-      program.value(operation.outputs[0]).sizes.size() < 3 ||
-      !is_read_by_norms(program, operation.outputs[0])) {
+      program.value(operation.outputs[0]).sizes.size() < 3) {
     return nullptr;
   }
   return &operation;
@@ -45,17 +29,13 @@ bool begins_with(const std::vector<Id>& longer, const std::vector<Id>& beginning
          std::equal(beginning.begin(), beginning.end(), longer.begin());
 }
 
-// Whether `sizes` are `traced` but for the number of channels, which is at most as large.
-bool is_part_of(const Sizes& sizes, const Sizes& traced) {
-  if (sizes.size() != traced.size() || sizes[1] > traced[1]) {
+// Whether sizes are the same but for the number of channels.
+bool are_side_by_side(Sizes a, const Sizes& b) {
+  if (a.size() != b.size()) {
     return false;
   }
-  for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    if (dim != 1 && sizes[dim] != traced[dim]) {
-      return false;
-    }
-  }
-  return true;
+  a[1] = b[1];
+  return a == b;
 }
 
 // Copies of the inputs side by side, `channels` being what lies before them.
@@ -78,25 +58,42 @@ FunctionStep::Function copies(const Building& building, std::span<const Id> inpu
 }  // namespace
 
 GrownConcats::GrownConcats(const Program& program) : program_(program) {
-  std::vector<std::pair<size_t, const Operation*>> row;
-  const auto end_row = [&] {
-    for (size_t i = 0; row.size() > 1 && i < row.size(); ++i) {
-      grown_.emplace(row[i].first, Grown{row[i].second, i == 0 ? nullptr : row[i - 1].second,
-                                         program.value(row.back().second->outputs[0]).sizes});
-    }
-    row.clear();
+  // Several may grow in turns, as those of branches do.
+  std::vector<std::vector<size_t>> rows;
+  const auto concat = [&](size_t partition) {
+    return concat_of(program, program.partitions[partition]);
   };
   for (size_t i = 0; i < program.partitions.size(); ++i) {
-    const auto* const concat = concat_of(program, program.partitions[i]);
-    if (concat == nullptr) {
+    if (concat(i) == nullptr) {
       continue;
     }
-    if (!row.empty() && !begins_with(concat->inputs, row.back().second->inputs)) {
-      end_row();
+    const auto row = std::find_if(rows.rbegin(), rows.rend(), [&](const auto& each) {
+      return begins_with(concat(i)->inputs, concat(each.back())->inputs);
+    });
+    if (row == rows.rend()) {
+      rows.push_back({i});
+    } else {
+      row->push_back(i);
     }
-    row.emplace_back(i, concat);
   }
-  end_row();
+  for (const auto& row : rows) {
+    const auto channels = program.value(concat(row.back())->outputs[0]).sizes[1];
+    for (size_t i = 0; row.size() > 1 && i < row.size(); ++i) {
+      grown_.emplace(row[i],
+                     Grown{concat(row[i]), i == 0 ? nullptr : concat(row[i - 1]), channels});
+    }
+  }
+}
+
+// Batch norms of ours take pixels that have others' channels between them.
+bool GrownConcats::is_read_by_norms(const Building& building, Id id) const {
+  const auto is_read = [&](const Operation& operation) { return reads(operation, id); };
+  return std::all_of(program_.partitions.begin(), program_.partitions.end(),
+                     [&](const Partition& partition) {
+                       const auto& operations = partition.operations;
+                       return std::none_of(operations.begin(), operations.end(), is_read) ||
+                              is_own_batch_norm(building, partition);
+                     });
 }
 
 bool GrownConcats::add(Building& building, size_t partition) {
@@ -104,26 +101,27 @@ bool GrownConcats::add(Building& building, size_t partition) {
   if (found == grown_.end()) {
     return false;
   }
-  const auto& [operation, before, traced] = found->second;
+  const auto& [operation, before, most] = found->second;
   const Id dst = operation->outputs[0];
   const auto type = building.type(dst);
+  auto sizes = building.desc(operation->inputs[0]).sizes;
   int64_t channels = 0;
   for (const Id id : operation->inputs) {
-    const auto& sizes = building.desc(id).sizes;
-    if (!is_part_of(sizes, traced) || building.type(id) != type) {
+    const auto& each = building.desc(id).sizes;
+    if (!are_side_by_side(each, sizes) || count_of(each) == 0 || building.type(id) != type) {
       return false;
     }
-    channels += sizes[1];
+    channels += each[1];
   }
-  auto sizes = traced;
-  sizes[1] = channels;
-  if (channels > traced[1]) {
+  if (channels > most || !is_read_by_norms(building, dst)) {
     return false;
   }
-  const auto whole = dense(traced, Order::channels_last);
+  sizes[1] = most;
+  const auto whole = dense(sizes, Order::channels_last);
   const auto known = before != nullptr ? memory_.find(before->outputs[0]) : memory_.end();
   const bool goes_on = known != memory_.end();
   const Id memory = goes_on ? known->second : building.new_value(type);
+  sizes[1] = channels;
   if (!building.alias(dst, memory, {sizes, whole.strides}, 0)) {
     return false;  // the program's own result is memory of its own
   }
@@ -140,9 +138,9 @@ bool GrownConcats::add(Building& building, size_t partition) {
   if (goes_on) {
     inputs.push_back(memory);
   }
-  auto step = std::make_unique<FunctionStep>(
-      std::move(inputs), goes_on ? dst : memory, goes_on ? building.desc(dst) : whole,
-      copies(building, fresh, whole, channels - copied));
+  auto step = std::make_unique<FunctionStep>(std::move(inputs), goes_on ? dst : memory,
+                                             goes_on ? building.desc(dst) : whole,
+                                             copies(building, fresh, whole, channels - copied));
   sizes[1] = copied;
   step->moved_bytes = static_cast<double>(count_of(sizes)) * static_cast<double>(bytes_of(type));
   building.add(std::move(step));

@@ -15,7 +15,8 @@ class GrownConcats {
   explicit GrownConcats(const Program& program);
 
   // Adds the step of `partition`, the one with that number; false, and nothing added, where it is
-  // none of these, or sizes are not those that the program was traced with.
+  // none of these, something other than batch norms of ours reads it, or its channels are not those
+  // that the program was traced with.
   bool add(Building& building, size_t partition);
 
  private:
@@ -23,8 +24,10 @@ class GrownConcats {
   struct Grown {
     const Operation* operation;
     const Operation* before;  // the one whose channels this one begins with; null of the first
-    Sizes whole;              // of the last one, as traced
+    int64_t channels;         // of the last one
   };
+
+  bool is_read_by_norms(const Building& building, Id id) const;
 
   const Program& program_;
   std::unordered_map<size_t, Grown> grown_;  // by partition

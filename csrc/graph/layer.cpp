@@ -68,10 +68,6 @@ float number(const Operation& operation, std::string_view name, float otherwise)
   return attribute(operation.attributes, name, otherwise);
 }
 
-bool reads(const Operation& operation, Id id) {
-  return std::count(operation.inputs.begin(), operation.inputs.end(), id) > 0;
-}
-
 // x * sigmoid(x), where `first` is the sigmoid.
 bool is_swish(const Operation& first, const Operation& second, Id x) {
   return first.kind == Kind::Sigmoid && second.kind == Kind::Multiply &&

@@ -1,7 +1,7 @@
 #include "graph/packed_rows_step.h"
 
 #include <memory>
-#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/amx.h"
@@ -13,15 +13,23 @@
 namespace cpuaccel::graph {
 namespace {
 
-// With more, oneDNN's products are bound by arithmetic as ours are: of AMX, which multiplies many
-// times as fast, by memory until then. In floats ours are nearer to the peak on AVX-512.
+// With more, oneDNN's products are bound by arithmetic as ours are; of AMX, which multiplies many
+// times as fast, by memory still. In floats ours are nearer to the peak on AVX-512.
 int64_t most_rows(bool bf16) {
   constexpr int64_t kFew = 64, kMany = int64_t{1} << 18;
   const bool many = bf16 ? amx_tiles_usable() : isa_usable(Isa::avx512);
   return many ? kMany : kFew;
 }
-// Of more weights than these a trial would take long.
-constexpr int64_t kMostWeights = int64_t{1} << 24;
+// Of more a trial would take long: weights, numbers of rows, and products, some tenths of a second.
+constexpr int64_t kMostWeights = int64_t{1} << 24, kMostNumbers = int64_t{1} << 26,
+                  kMostProducts = int64_t{1} << 34;
+
+bool is_tried(const kernels::GemmCall& call, bool bf16) {
+  // M is bounded first, and weights before products: none of these leaves int64.
+  return call.M <= most_rows(bf16) && call.N <= kMostWeights && call.K <= kMostWeights &&
+         call.N * call.K <= kMostWeights && call.M * (call.N + call.K) <= kMostNumbers &&
+         call.M * call.N * call.K <= kMostProducts;
+}
 
 class PackedRowsStep : public Step {
  public:
@@ -39,10 +47,14 @@ class PackedRowsStep : public Step {
   std::shared_ptr<const PackedMatrix> weights_;
 };
 
-// All that decides which is faster.
-std::string problem_of(const RowsCall& rows, bool bf16) {
+// All that decides which is faster; `over`: whether oneDNN's sum is written over its addend.
+std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
   const auto& call = rows.call;
-  std::string text = rows.is_of_pixels ? "pixels" : "rows";
+  std::string text = rows.is_of_pixels ? "pixels of" : "rows of";
+  for (const int64_t size : rows.src.sizes) {
+    text += " " + std::to_string(size);
+  }
+  text += ":";
   for (const int64_t number : {call.M, call.N, call.K, int64_t{bf16}}) {
     text += " " + std::to_string(number);
   }
@@ -50,16 +62,20 @@ std::string problem_of(const RowsCall& rows, bool bf16) {
     text += " " + std::to_string(static_cast<int>(type));
   }
   text += rows.bias ? " bias" : "";
-  text += rows.addend ? " sum" : "";
+  if (rows.addend) {
+    text += " sum" + std::to_string(static_cast<int>(call.c.type)) + (over ? " over" : "");
+  }
   text += rows.function ? " function" + std::to_string(static_cast<int>(*rows.function)) : "";
   return text + " " + dnnl_layer::conditions();
 }
 
-// Nothing where others judge what oneDNN cannot run.
-std::optional<LayerPrimitives> onednn_of(Building& building, const Layer& layer) try {
-  return primitives_of(building, layer);
+// 1 where ours is faster.
+int tried(Building& building, const Layer& layer, const RowsCall& rows, const std::string& problem,
+          bool bf16) try {
+  const auto onednn = primitives_of(building, layer);
+  return onednn && own_is_faster(problem, *onednn, rows, bf16) ? 1 : 0;
 } catch (const dnnl::error&) {
-  return std::nullopt;
+  return 0;  // others judge what oneDNN cannot run
 }
 
 }  // namespace
@@ -67,19 +83,16 @@ std::optional<LayerPrimitives> onednn_of(Building& building, const Layer& layer)
 bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows) {
   const auto& call = rows.call;
   const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
-  if (call.M > most_rows(bf16) || call.N * call.K > kMostWeights || !dnnl_layer::timing()) {
+  if (!is_tried(call, bf16) || !dnnl_layer::timing()) {
     return false;
   }
   const void* const data = building.constant(layer.weights);
   if (data == nullptr || !PackedMatrix::takes(call, bf16)) {
     return false;
   }
-  const auto text = problem_of(rows, bf16);
-  const auto rank = dnnl_layer::rank_of(text, [&] {
-    const auto onednn = onednn_of(building, layer);
-    return onednn && own_is_faster(text, *onednn, rows, bf16) ? 1 : 0;
-  });
-  if (rank == 0) {
+  const auto text =
+      problem_of(rows, bf16, rows.addend && building.may_be_over(layer.dst, *rows.addend));
+  if (dnnl_layer::rank_of(text, [&] { return tried(building, layer, rows, text, bf16); }) == 0) {
     return false;
   }
   auto weights = building.packed().kept<PackedMatrix>(layer.dst, [&] {

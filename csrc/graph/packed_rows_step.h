@@ -1,8 +1,8 @@
-// Products of some rows with weights: by families gemm and gemm_bf16 from weights that are packed
-// once, where a trial on this machine says that they are faster than oneDNN.
+// Products of rows with weights: by families gemm and gemm_bf16 from weights that are packed once,
+// where a trial on this machine says that they are faster than oneDNN.
 //
-// Of so few rows a weight is used a few times only, and the next panel has to come from L3 or
-// memory meanwhile: our tiles ask for it while they multiply.
+// Of few rows a weight is used a few times only, and the next panel has to come from L3 or memory
+// meanwhile: our tiles ask for it while they multiply.
 #pragma once
 
 #include "graph/build.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/race.h"
+#include "graph/gemm_type.h"
 #include "graph/packed_matrix.h"
 #include "graph/trial_data.h"
 
@@ -18,10 +19,6 @@ using kernels::GemmType;
 constexpr double kSeconds = 0.002;  // of all rounds, about, each of which is several runs
 constexpr size_t kMostCopies = 32;  // each has to be packed
 
-DataType data_type(GemmType type) {
-  return type == GemmType::bf16 ? DataType::bf16 : DataType::f32;
-}
-
 // Both ways, each in copies that have weights of their own.
 class Ways {
  public:
@@ -33,16 +30,16 @@ class Ways {
     const auto packed = md(dnnl::query::weights_md);
     // Rounded before for oneDNN, which is not timed.
     src_ = random_block(memory_desc(data_type(call.a.type), {src.get_dims(), src.get_strides()}));
-    addend_ = random_block(dst);
+    if (inputs_of({onednn.whole}).size() < rows.inputs()) {
+      addend_ = random_block(dst);  // oneDNN's sum is over what dst has
+    }
     const auto type = bf16 ? GemmType::bf16 : call.a.type;
     const auto plain = dense(packed.get_dims(), Order::contiguous);
     const auto weights = random_block(memory_desc(data_type(type), plain));
     const size_t k = rows.is_of_pixels ? 1 : 0;
     const kernels::GemmMatrix b{weights.get(), type, plain.strides[k], plain.strides[1 - k], 0};
-    // Images make weights leave the cache themselves.
-    const size_t image = rows.is_of_pixels ? src.get_size() + dst.get_size() : 0;
-    const auto copies =
-        copies_to_read(static_cast<int64_t>(packed.get_size() + image), kMostCopies);
+    const auto bytes = packed.get_size() + src.get_size() + dst.get_size();
+    const auto copies = copies_to_read(static_cast<int64_t>(bytes), kMostCopies);
     for (size_t copy = 0; copy < copies; ++copy) {
       onednn_.push_back(data_.step(onednn.descs, onednn.behind));
       own_.push_back(std::make_unique<PackedMatrix>(b, call.K, call.N, bf16));
@@ -69,8 +66,8 @@ class Ways {
     return data_.run([&](std::span<void* const> in, std::span<void* const> out) {
       std::vector<void*> of_own(in.begin(), in.end());
       of_own[0] = src_.get();
-      if (of_own.size() < rows_.inputs()) {
-        of_own.push_back(addend_.get());  // oneDNN's sum is over what dst has
+      if (addend_) {
+        of_own.push_back(addend_.get());
       }
       for (size_t i = 0; i < copies; ++i) {
         if (own) {

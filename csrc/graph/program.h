@@ -16,6 +16,7 @@
 // it reads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -57,6 +58,10 @@ struct Operation {
   std::vector<Id> inputs, outputs;
   Attributes attributes;
 };
+
+inline bool reads(const Operation& operation, Id id) {
+  return std::find(operation.inputs.begin(), operation.inputs.end(), id) != operation.inputs.end();
+}
 
 // Constants made of constants, before anything is run, by who knows `name`.
 struct Preparation {

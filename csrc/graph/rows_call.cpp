@@ -22,7 +22,8 @@ std::optional<Rows> dense_rows(const Building& building, Id id, Order order = Or
   if (!type || desc.sizes.empty() || !same_places(desc, dense(desc.sizes, order))) {
     return std::nullopt;
   }
-  const int64_t columns = order == Order::channels_last ? desc.sizes[1] : desc.sizes.back();
+  const bool pixels = order == Order::channels_last && desc.sizes.size() > 2;
+  const int64_t columns = pixels ? desc.sizes[1] : desc.sizes.back();
   if (columns == 0) {
     return std::nullopt;
   }
@@ -35,9 +36,12 @@ bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& 
            Order order) {
   auto next = post_ops.begin();
   if (next != post_ops.end() && next->operand) {
-    const auto addend = dense_rows(building, *next->operand, order);
-    if (next->algorithm != dnnl::algorithm::binary_add || !addend ||
+    if (next->algorithm != dnnl::algorithm::binary_add ||
         building.desc(*next->operand).sizes != rows.dst.sizes) {
+      return false;
+    }
+    const auto addend = dense_rows(building, *next->operand, order);
+    if (!addend) {
       return false;
     }
     rows.addend = *next->operand;

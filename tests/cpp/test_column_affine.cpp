@@ -51,9 +51,9 @@ std::vector<T> numbers(int64_t count, float by) {
 // The fused operation rounds once, and a sum of a product in float64 may round twice: the float
 // beside it is as right where the sum lies in the middle of two.
 void expect_near(float found, float src, float scale, float shift, float lowest) {
-  const double exact = std::max(
-      static_cast<double>(src) * static_cast<double>(scale) + static_cast<double>(shift),
-      static_cast<double>(lowest));
+  const double exact =
+      std::max(static_cast<double>(src) * static_cast<double>(scale) + static_cast<double>(shift),
+               static_cast<double>(lowest));
   EXPECT_LE(std::fabs(static_cast<double>(found) - exact), std::fabs(exact) * 0x1p-24 + 1e-45);
 }
 void expect_near(uint16_t found, uint16_t src, float scale, float shift, float lowest) {
@@ -125,7 +125,8 @@ TEST_P(ColumnAffineTest, WhatIsNotFinite) {
   for (const float value : src) {
     halved.push_back(float_to_bf16(value));
   }
-  run<float>(GetParam().function(), {5, scale.data(), shift.data(), 0}, {src.data(), dst.data(), 1, 5, 5});
+  run<float>(GetParam().function(), {5, scale.data(), shift.data(), 0},
+             {src.data(), dst.data(), 1, 5, 5});
   run<uint16_t>(GetParam().function(), {5, scale.data(), shift.data(), 0},
                 {halved.data(), halves_of_dst.data(), 1, 5, 5});
   for (size_t i = 0; i < 5; ++i) {

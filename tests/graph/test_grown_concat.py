@@ -87,6 +87,22 @@ def test_blocks(dtype: torch.dtype, sizes: tuple[int, int, int], first: int, gro
             _check(model, optimized, x)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("grows_by", [16, 128, 136])
+def test_many_pixels(grows_by: int, threads: int) -> None:
+    """Copies of short and long runs that are shared out, where threads begin within a row."""
+    torch.manual_seed(0)
+    model, x = Dense(9, grows_by, 2).eval(), _image(torch.float32, 2, 9, 31, 29)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.no_grad():
+            optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+            _check(model, optimized, x)
+    finally:
+        torch.set_num_threads(before)
+
+
 @TYPES
 def test_the_steps(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
@@ -110,6 +126,7 @@ def test_only_what_is_new_is_copied() -> None:
         step.gigabytes * step.microseconds * 1e3 for step in plan.steps if step.kinds == "Concat"
     ]
     pixel = 2 * 4 * 6 * 7  # read and written
+    assert len(moved) >= 4
     expected = [5 * pixel] * len(moved[1:])
     assert moved[1:] == pytest.approx(expected, rel=1e-3)
 
@@ -127,6 +144,88 @@ def test_one_of_them_is_a_result(dtype: torch.dtype, keeps: int) -> None:
         _check(model, optimized, x)
         for found, expected in zip(first, kept, strict=True):
             assert torch.equal(found, expected)  # not written to by a later call
+
+
+class Branches(nn.Module):
+    """Two that grow in turns, from views, and with a value twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Dense(6, 4, 2), Dense(6, 4, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        parts = [[x[:, :6]], [x[:, 6:]]]
+        for i in range(3):
+            for dense, of in ((self.first, parts[0]), (self.second, parts[1])):
+                whole = torch.cat(of, 1)
+                of.append(dense.layers[i](F.relu(dense.norms[i](whole))))
+        return parts[0][-1], parts[1][-1]
+
+
+@TYPES
+def test_branches_in_turns(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model, x = Branches().eval().to(dtype), _image(dtype, 2, 12, 5, 3)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        for _ in range(2):
+            _check(model, optimized, x)
+        concats = [kernel for kinds, kernel in _plan(optimized, x) if kinds == "Concat"]
+    assert len(concats) >= 4
+    assert set(concats) == {"cpuaccel"}
+
+
+class Twice(nn.Module):
+    """The same value twice, and a reader that is no norm."""
+
+    def __init__(self, reader: nn.Module) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([_norm(8), _norm(12)])
+        self.layers = nn.ModuleList([nn.Conv2d(8, 4, 1), nn.Conv2d(12, 4, 1)])
+        self.reader = reader
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        whole = torch.cat([x, x], 1)
+        y = self.layers[0](F.relu(self.norms[0](whole)))
+        whole = torch.cat([x, x, y], 1)
+        return self.layers[1](F.relu(self.norms[1](whole))), self.reader(whole)
+
+
+@pytest.mark.parametrize(
+    "reader", [nn.Conv2d(12, 3, 1), nn.AvgPool2d(2), nn.ReLU(), nn.Identity()], ids=repr
+)
+def test_other_readers(reader: nn.Module) -> None:
+    torch.manual_seed(0)
+    model, x = Twice(reader).eval(), _image(torch.float32, 2, 4, 6, 4)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        for _ in range(2):
+            _check(model, optimized, x)
+
+
+class Computed(nn.Module):
+    """Norms whose numbers are computed: oneDNN Graph's, which read what has no gaps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Conv2d(4, 4, 1), nn.Conv2d(8, 4, 1)])
+
+    def forward(self, x: Tensor, numbers: Tensor) -> Tensor:
+        parts = [x]
+        for layer in self.layers:
+            whole = torch.cat(parts, 1)
+            some = numbers[: whole.shape[1]] * 2
+            parts.append(layer(F.relu(F.batch_norm(whole, some, some, some, some))))
+        return torch.cat(parts, 1)
+
+
+def test_norms_of_numbers_that_are_computed() -> None:
+    torch.manual_seed(0)
+    model, x, numbers = Computed().eval(), _image(torch.float32, 2, 4, 5, 3), torch.rand(8) + 1
+    with torch.no_grad():
+        found = cpuaccel.optimize(model, (x, numbers), time_budget=0)(x, numbers)
+        exact = copy.deepcopy(model).double()(x.double(), numbers.double())
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5 * float(exact.abs().max()))
 
 
 def test_other_sizes() -> None:

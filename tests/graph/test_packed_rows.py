@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import cpuaccel
 from cpuaccel import _native, config
 from graph import _bf16
-from graph._compiled import needs_onednn
+from graph._compiled import Lambda, needs_onednn
 from graph.test_few_rows import Chain, _optimized, _steps, _tanh_gelu
 from graph.test_float_trial import _with_ranks
 
@@ -182,6 +182,71 @@ def test_convolutions_of_pixels(
             steps = _steps(optimized, x)
             assert all(each.startswith(kernel) for each in steps.values()), steps
             assert all(each.endswith(":packed") == bool(rank) for each in steps.values()), steps
+
+
+@TYPES
+@pytest.mark.parametrize(
+    ("conv", "sizes"), [(nn.Conv1d, (2, 24, 9)), (nn.Conv3d, (1, 24, 2, 3, 4))]
+)
+def test_convolutions_of_other_ranks(
+    dtype: torch.dtype, conv: type[nn.Module], sizes: tuple[int, ...]
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(conv(24, 24, 1), nn.ReLU(), conv(24, 8, 1)).eval().to(dtype)
+    x = torch.randn(*sizes).to(dtype)
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        optimized(x)
+        for rank in (OURS, ONEDNNS):
+            _with_ranks(rank)
+            _is_exact(optimized(x), model, x, 1e-5 if dtype == torch.float32 else 3e-2)
+
+
+class Residual(nn.Module):
+    """An addend that nothing reads afterwards: oneDNN's sum is written over it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (
+            nn.Conv2d(16, 16, 3, padding=1),
+            nn.Conv2d(16, 16, 1),
+            nn.Conv2d(16, 16, 1),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.a(x)
+        y = F.relu(self.b(F.relu(x)) + x)
+        return self.c(y)
+
+
+@TYPES
+def test_a_sum_over_its_addend(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = Residual().eval().to(dtype)
+    x = torch.randn(1, 16, 6, 5).to(dtype, memory_format=torch.channels_last)
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        optimized(x)
+        assert any(each.split(" function")[0].endswith(" over") for each in _problems("pixels"))
+        for rank in (OURS, ONEDNNS):
+            _with_ranks(rank)
+            _is_exact(optimized(x), model, x, 1e-5 if dtype == torch.float32 else 3e-2)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (5,), (1, 1, 5), (8, 1, 1)])
+@pytest.mark.parametrize("times", [False, True])
+def test_operands_of_other_sizes(sizes: tuple[int, ...], times: bool) -> None:
+    """As a scale that is learnt: no product of rows, and right."""
+    torch.manual_seed(0)
+    layer, other = nn.Conv2d(8, 8, 1).eval(), nn.Parameter(torch.randn(*sizes))
+    model = Lambda(lambda self, x: self.layer(x) * other if times else self.layer(x) + other)
+    model.add_module("layer", layer)
+    x = torch.randn(1, 8, 6, 5).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        found = _optimized(model, x)(x)
+        result = layer.double()(x.double())
+        exact = result * other.double() if times else result + other.double()
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-5)
 
 
 @TYPES

@@ -12,8 +12,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) \
-  KernelRow<ColumnAffineFunction>{#name, isa, column_affine_##name},
+#define CPUACCEL_ROW(name, isa) KernelRow<ColumnAffineFunction>{#name, isa, column_affine_##name},
 constexpr std::array kRows{CPUACCEL_COLUMN_AFFINE_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
