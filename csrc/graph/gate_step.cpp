@@ -1,20 +1,16 @@
 #include "graph/gate_step.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "graph/function_step.h"
 #include "graph/gemm_type.h"
 #include "graph/layer_step.h"
+#include "graph/pixel_rows.h"
 #include "kernels/row_scale/row_scale.h"
 
 namespace cpuaccel::graph {
 namespace {
-
-bool is_pixel(const Sizes& sizes) {
-  return std::all_of(sizes.begin() + 2, sizes.end(), [](int64_t size) { return size == 1; });
-}
 
 // The image that is multiplied, in memory as images are computed; nothing where there is none.
 std::optional<Id> image_of(const Building& building, const Layer& layer) {

@@ -24,28 +24,6 @@ TensorDesc expanded(TensorDesc desc, size_t dims) {
   return desc;
 }
 
-// The dimensions before `from_end` as one; nothing where they are not one run of numbers.
-std::optional<TensorDesc> flattened(const TensorDesc& desc, size_t from_end) {
-  const size_t keep = desc.sizes.size() - from_end;
-  int64_t size = desc.sizes[keep - 1], stride = desc.strides[keep - 1];
-  for (size_t dim = keep - 1; dim-- > 0;) {
-    if (desc.sizes[dim] == 1) {
-      continue;
-    }
-    if (size != 1 && desc.strides[dim] != size * stride) {
-      return std::nullopt;
-    }
-    stride = size == 1 ? desc.strides[dim] : stride;
-    size *= desc.sizes[dim];
-  }
-  TensorDesc result{{size}, {stride}};
-  result.sizes.insert(result.sizes.end(), desc.sizes.end() - static_cast<ptrdiff_t>(from_end),
-                      desc.sizes.end());
-  result.strides.insert(result.strides.end(), desc.strides.end() - static_cast<ptrdiff_t>(from_end),
-                        desc.strides.end());
-  return result;
-}
-
 void swap_last_two(TensorDesc& desc) {
   const size_t dims = desc.sizes.size();
   std::swap(desc.sizes[dims - 1], desc.sizes[dims - 2]);

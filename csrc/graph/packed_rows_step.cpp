@@ -55,7 +55,7 @@ std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
     text += " " + std::to_string(size);
   }
   text += ":";
-  for (const int64_t number : {call.M, call.N, call.K, int64_t{bf16}}) {
+  for (const int64_t number : {call.N, int64_t{bf16}}) {
     text += " " + std::to_string(number);
   }
   for (const auto type : {call.a.type, call.b.type, call.dst.type}) {

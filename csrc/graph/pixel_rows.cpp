@@ -1,25 +1,27 @@
 #include "graph/pixel_rows.h"
 
+#include <algorithm>
+
 namespace cpuaccel::graph {
 
+bool is_pixel(const Sizes& sizes) {
+  return std::all_of(sizes.begin() + 2, sizes.end(), [](int64_t size) { return size == 1; });
+}
+
 std::optional<int64_t> pixel_stride(const TensorDesc& desc) {
-  const auto& [sizes, strides] = desc;
+  auto [sizes, strides] = desc;
   if (sizes.size() < 2 || count_of(sizes) == 0 || (sizes[1] != 1 && strides[1] != 1)) {
     return std::nullopt;
   }
-  int64_t stride = sizes[1], pixels = 1;
-  for (size_t dim = sizes.size(); dim-- > 0;) {
-    if (dim == 1 || sizes[dim] == 1) {
-      continue;
-    }
-    if (pixels == 1) {
-      stride = strides[dim];
-    } else if (strides[dim] != pixels * stride) {
-      return std::nullopt;
-    }
-    pixels *= sizes[dim];
+  const int64_t channels = sizes[1];
+  std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
+  std::rotate(strides.begin() + 1, strides.begin() + 2, strides.end());
+  const auto rows = flattened({sizes, strides}, 1);
+  if (!rows) {
+    return std::nullopt;
   }
-  return stride >= sizes[1] ? std::optional(stride) : std::nullopt;
+  const int64_t stride = rows->sizes[0] == 1 ? channels : rows->strides[0];
+  return stride >= channels ? std::optional(stride) : std::nullopt;
 }
 
 }  // namespace cpuaccel::graph

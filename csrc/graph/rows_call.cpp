@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/gemm_type.h"
+#include "graph/pixel_rows.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -67,8 +68,7 @@ bool is_of_pixels(const Building& building, const Layer& layer) {
                        [&](int64_t each) { return each == number; });
   };
   const Sizes& weights = building.desc(layer.weights).sizes;
-  return layer.kind == Layer::Kind::convolution && weights.size() > 2 &&
-         all({weights.begin() + 2, weights.end()}, 1) &&
+  return layer.kind == Layer::Kind::convolution && weights.size() > 2 && is_pixel(weights) &&
          all(attribute(attributes, "strides", Sizes{}), 1) &&
          all(attribute(attributes, "pads_begin", Sizes{}), 0) &&
          all(attribute(attributes, "pads_end", Sizes{}), 0) &&

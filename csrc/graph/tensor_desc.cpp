@@ -7,6 +7,27 @@
 
 namespace cpuaccel::graph {
 
+std::optional<TensorDesc> flattened(const TensorDesc& desc, size_t from_end) {
+  const size_t keep = desc.sizes.size() - from_end;
+  int64_t size = desc.sizes[keep - 1], stride = desc.strides[keep - 1];
+  for (size_t dim = keep - 1; dim-- > 0;) {
+    if (desc.sizes[dim] == 1) {
+      continue;
+    }
+    if (size != 1 && desc.strides[dim] != size * stride) {
+      return std::nullopt;
+    }
+    stride = size == 1 ? desc.strides[dim] : stride;
+    size *= desc.sizes[dim];
+  }
+  TensorDesc result{{size}, {stride}};
+  result.sizes.insert(result.sizes.end(), desc.sizes.end() - static_cast<ptrdiff_t>(from_end),
+                      desc.sizes.end());
+  result.strides.insert(result.strides.end(), desc.strides.end() - static_cast<ptrdiff_t>(from_end),
+                        desc.strides.end());
+  return result;
+}
+
 int64_t count_of(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }

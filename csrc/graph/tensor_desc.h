@@ -30,6 +30,9 @@ std::optional<Order> order_of(const TensorDesc& desc);
 // oneDNN 3.2 takes numbers from wrong places where they are others.
 TensorDesc with_usual_ones(const TensorDesc& desc);
 
+// The dimensions before the last `from_end` as one; nothing where they are not one run of numbers.
+std::optional<TensorDesc> flattened(const TensorDesc& desc, size_t from_end);
+
 // How many numbers there are.
 int64_t count_of(const Sizes& sizes);
 

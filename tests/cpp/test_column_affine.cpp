@@ -11,6 +11,7 @@
 #include "kernel_rows.h"
 #include "kernels/column_affine/column_affine.h"
 #include "kernels/gemm/half.h"
+#include "sines.h"
 #include "threads.h"
 
 namespace cpuaccel::kernels {
@@ -22,22 +23,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, ColumnAffineTest,
                          testing::ValuesIn(usable_rows(column_affine_kernels())), RowName());
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
-
-std::vector<float> floats(int64_t count, float by) {
-  std::vector<float> result(static_cast<size_t>(count));
-  for (size_t i = 0; i < result.size(); ++i) {
-    result[i] = std::sin(static_cast<float>(i + 1) * by) * 3.0f;
-  }
-  return result;
-}
-
-std::vector<uint16_t> halves(int64_t count, float by) {
-  std::vector<uint16_t> result;
-  for (const float value : floats(count, by)) {
-    result.push_back(float_to_bf16(value));
-  }
-  return result;
-}
 
 template <typename T>
 std::vector<T> numbers(int64_t count, float by) {

@@ -7,6 +7,7 @@
 #include "kernel_rows.h"
 #include "kernels/gemm/half.h"
 #include "kernels/row_scale/row_scale.h"
+#include "sines.h"
 #include "threads.h"
 
 namespace cpuaccel::kernels {
@@ -16,22 +17,6 @@ class RowScaleTest : public testing::TestWithParam<KernelRow<RowScaleFunction>> 
 
 INSTANTIATE_TEST_SUITE_P(Rows, RowScaleTest, testing::ValuesIn(usable_rows(row_scale_kernels())),
                          RowName());
-
-std::vector<float> floats(int64_t count, float by) {
-  std::vector<float> result(static_cast<size_t>(count));
-  for (size_t i = 0; i < result.size(); ++i) {
-    result[i] = std::sin(static_cast<float>(i) * by) * 3.0f;
-  }
-  return result;
-}
-
-std::vector<uint16_t> halves(int64_t count, float by) {
-  std::vector<uint16_t> result;
-  for (const float value : floats(count, by)) {
-    result.push_back(float_to_bf16(value));
-  }
-  return result;
-}
 
 // One product is exact in float64, and rounded once as IEEE 754 and torch round.
 float exact(float a, float b) {

@@ -207,11 +207,9 @@ class Residual(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.b, self.c = (
-            nn.Conv2d(16, 16, 3, padding=1),
-            nn.Conv2d(16, 16, 1),
-            nn.Conv2d(16, 16, 1),
-        )
+        self.a = nn.Conv2d(16, 16, 3, padding=1)
+        self.b = nn.Conv2d(16, 16, 1)
+        self.c = nn.Conv2d(16, 16, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.a(x)
