@@ -22,7 +22,7 @@ std::optional<Id> image_of(const Building& building, const Layer& layer) {
   const auto& sizes = building.desc(image).sizes;
   const auto &src = building.desc(layer.src).sizes, &weights = building.desc(layer.weights).sizes;
   const bool fits = sizes.size() > 2 && !is_pixel(sizes) && src.size() == sizes.size() &&
-                    is_pixel(src) && is_pixel(weights) && src[0] == sizes[0] &&
+                    is_pixel(src) && is_pixelwise(layer, weights) && src[0] == sizes[0] &&
                     weights[0] == sizes[1] && building.type(image) == building.type(layer.dst) &&
                     gemm_type(building.type(image));
   return fits ? std::optional(image) : std::nullopt;

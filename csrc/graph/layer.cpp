@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
+
+#include "dnnl/sliced_by.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -91,6 +94,15 @@ std::optional<PostOp> post_op(const Operation& operation, Id x) {
 }  // namespace
 
 bool is_binary(const Operation& operation) { return binary_row(operation) != nullptr; }
+
+bool is_pixelwise(const Layer& layer, const Sizes& sizes) {
+  const auto numbers = [&](std::string_view name) {
+    return attribute(layer.operation->attributes, name, Sizes{});
+  };
+  const Sizes strides = numbers("strides"), before = numbers("pads_begin"),
+              behind = numbers("pads_end");
+  return dnnl_layer::Taps{std::span(sizes).subspan(2), strides, before, behind}.are_pixelwise();
+}
 
 std::optional<Layer> as_layer(const Partition& partition) {
   const auto& operations = partition.operations;

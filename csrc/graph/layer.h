@@ -27,6 +27,9 @@ struct Layer {
 // Whether it combines two values number by number.
 bool is_binary(const Operation& operation);
 
+// Whether a convolution reads one pixel for each that it writes; its weights have `sizes`.
+bool is_pixelwise(const Layer& layer, const Sizes& sizes);
+
 // `partition` as a layer; nothing if it is something else, or has what no primitive can do.
 std::optional<Layer> as_layer(const Partition& partition);
 

@@ -83,6 +83,11 @@ std::string problem_of(const Building& building, const Layer& layer, const Form&
 // Of more weights than these a trial would take long, and win little: they are read from memory.
 constexpr int64_t kMostTriedWeights = int64_t{1} << 24;
 
+// How a layer's weights lie.
+memory::desc plain_weights(const Building& building, const Layer& layer, const Shaped& shaped) {
+  return memory_desc(building.type(layer.weights), shaped.weights);
+}
+
 // How a layer's primitives get their weights: in the layout of their choice where they are packed.
 memory::desc weights_of(const Building& building, const Layer& layer, const Shaped& shaped,
                         DataType type) {
@@ -100,7 +105,8 @@ std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
   auto best = descs_of(forms, way, weights);
   const auto wanted = best.front().desc.query_md(dnnl::query::weights_md);
   const std::string name = best.front().desc.impl_info_str();
-  for (const auto& layout : building.packed().layouts(layer.weights)) {
+  const auto plain = plain_weights(building, layer, forms.front().shaped);
+  for (const auto& layout : building.packed().layouts(layer.weights, plain)) {
     if (layout == wanted) {
       break;
     }
@@ -209,7 +215,7 @@ bool add_layer(Building& building, const Layer& layer) {
   }
   const auto& [whole, way, descs, weights_type] = *prepared;
   const auto weights = descs.front().desc.query_md(dnnl::query::weights_md);
-  const auto plain = memory_desc(building.type(layer.weights), whole.shaped.weights);
+  const auto plain = plain_weights(building, layer, whole.shaped);
   std::vector<Argument> held;  // by the step
   std::vector<Argument> more;
   std::vector<Id> ids;

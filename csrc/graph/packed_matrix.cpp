@@ -38,6 +38,11 @@ void PackedMatrix::multiply(kernels::GemmCall call) const {
   gemm(call);
 }
 
+size_t PackedMatrix::bytes() const {
+  const auto* pairs = std::get_if<GemmBf16Packed>(&packed_);
+  return pairs != nullptr ? pairs->bytes() : std::get<GemmPacked>(packed_).bytes();
+}
+
 std::string PackedMatrix::kernel() const {
   return std::holds_alternative<GemmBf16Packed>(packed_)
              ? std::string("gemm_bf16:") + pairs_row().name

@@ -1,6 +1,7 @@
 // A matrix of weights packed for family gemm, or in pairs of bf16 for gemm_bf16.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <variant>
@@ -22,6 +23,7 @@ class PackedMatrix {
 
   // `call`, whose right matrix is this one.
   void multiply(kernels::GemmCall call) const;
+  size_t bytes() const;
   // Family and row.
   std::string kernel() const;
 

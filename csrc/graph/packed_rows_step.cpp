@@ -95,7 +95,8 @@ bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& row
   if (dnnl_layer::rank_of(text, [&] { return tried(building, layer, rows, text, bf16); }) == 0) {
     return false;
   }
-  auto weights = building.packed().kept<PackedMatrix>(layer.dst, [&] {
+  const auto type = bf16 ? DataType::bf16 : DataType::f32;
+  auto weights = building.packed().kept<PackedMatrix>(layer.dst, type, [&] {
     auto b = call.b;
     b.data = data;
     return std::make_shared<PackedMatrix>(b, call.K, call.N, bf16);

@@ -16,8 +16,9 @@ std::shared_ptr<const std::byte[]> PackedWeights::get(Id id, const void* data,
                                                       const dnnl::memory::desc& wanted) {
   const std::scoped_lock lock(mutex_);
   auto& layouts = packed_[id];
-  const auto found = std::find_if(layouts.begin(), layouts.end(),
-                                  [&](const Packed& packed) { return packed.layout == wanted; });
+  const auto found = std::find_if(layouts.begin(), layouts.end(), [&](const Packed& packed) {
+    return packed.plain == plain && packed.layout == wanted;
+  });
   if (found != layouts.end()) {
     return found->block;
   }
@@ -27,16 +28,19 @@ std::shared_ptr<const std::byte[]> PackedWeights::get(Id id, const void* data,
   dnnl::memory to(wanted, engine(), block.get());
   dnnl::reorder(from, to).execute(stream(), from, to);
   bytes_ += wanted.get_size();
-  layouts.push_back({wanted, block});
+  layouts.push_back({plain, wanted, block});
   return block;
 }
 
-std::vector<dnnl::memory::desc> PackedWeights::layouts(Id id) const {
+std::vector<dnnl::memory::desc> PackedWeights::layouts(Id id,
+                                                       const dnnl::memory::desc& plain) const {
   const std::scoped_lock lock(mutex_);
   std::vector<dnnl::memory::desc> result;
   if (const auto found = packed_.find(id); found != packed_.end()) {
     for (const auto& packed : found->second) {
-      result.push_back(packed.layout);
+      if (packed.plain == plain) {
+        result.push_back(packed.layout);
+      }
     }
   }
   return result;

@@ -1,10 +1,8 @@
 #include "graph/rows_call.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "graph/gemm_type.h"
-#include "graph/pixel_rows.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -60,19 +58,11 @@ bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& 
   return next == post_ops.end();
 }
 
-// Whether a convolution reads one pixel for each that it writes.
+// Whether a convolution is a product of pixels.
 bool is_of_pixels(const Building& building, const Layer& layer) {
-  const auto& attributes = layer.operation->attributes;
-  const auto all = [](const Sizes& numbers, int64_t number) {
-    return std::all_of(numbers.begin(), numbers.end(),
-                       [&](int64_t each) { return each == number; });
-  };
-  const Sizes& weights = building.desc(layer.weights).sizes;
-  return layer.kind == Layer::Kind::convolution && weights.size() > 2 && is_pixel(weights) &&
-         all(attribute(attributes, "strides", Sizes{}), 1) &&
-         all(attribute(attributes, "pads_begin", Sizes{}), 0) &&
-         all(attribute(attributes, "pads_end", Sizes{}), 0) &&
-         attribute(attributes, "groups", int64_t{1}) == 1;
+  return layer.kind == Layer::Kind::convolution &&
+         is_pixelwise(layer, building.desc(layer.weights).sizes) &&
+         attribute(layer.operation->attributes, "groups", int64_t{1}) == 1;
 }
 
 // Which dimensions of weights are K and N; nothing where a layer is no product of rows.

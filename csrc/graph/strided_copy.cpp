@@ -15,10 +15,10 @@ namespace {
 constexpr int64_t kGrainBytes = 65536;
 
 // Runs of whole pieces up to that many bytes are copied in place of a call of memcpy.
-constexpr size_t kPiece = 32, kMostPieces = 512;
+constexpr size_t kPiece = 32, kMostBytes = 512;
 
 void copy_run(std::byte* dst, const std::byte* src, size_t bytes) {
-  if (bytes % kPiece != 0 || bytes > kMostPieces) {
+  if (bytes % kPiece != 0 || bytes > kMostBytes) {
     std::memcpy(dst, src, bytes);
     return;
   }

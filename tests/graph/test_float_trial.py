@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import cpuaccel
 from cpuaccel import _native, config
 from graph import _bf16
-from graph._compiled import needs_onednn
+from graph._compiled import Lambda, needs_onednn
 
 pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
 
@@ -197,6 +197,20 @@ def test_gates(dtype: torch.dtype, function: Callable[[Tensor], Tensor], batch: 
         text = str(cpuaccel.explain(optimized, (x,)))
     assert re.search(r"^Multiply +cpuaccel +\d+x24x15x13 ", text, flags=re.MULTILINE), text
     assert re.search(r"^Convolution\+(Hard)?Sigmoid +onednn ", text, flags=re.MULTILINE), text
+
+
+def test_what_is_padded_is_no_gate() -> None:
+    torch.manual_seed(0)
+    model = Lambda(
+        lambda self, x: self.padded(x.mean((2, 3), keepdim=True)) * x,
+        padded=nn.Conv2d(8, 8, 1, padding=1),
+    ).eval()
+    x = torch.randn(2, 8, 3, 3)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        assert optimized.verdict is not None
+        assert optimized.verdict.runs == "plan", optimized.verdict
+        _is_exact(optimized(x), model, x)
 
 
 @TYPES

@@ -143,6 +143,24 @@ def test_fast_math(bf16: None) -> None:
         assert all("gemm_bf16" in kernel for kernel in _steps(optimized, x).values())
 
 
+@pytest.mark.parametrize("fast_first", [False, True])
+def test_fast_math_has_weights_of_its_own(fast_first: bool, bf16: None) -> None:
+    torch.manual_seed(0)
+    model, x = Chain(F.gelu, True), torch.randn(16, WIDTH)
+    with torch.no_grad():
+        optimized = _optimized(model, x)
+        optimized(x)
+        with cpuaccel.fastmath():
+            optimized(x)
+        _with_ranks(OURS)
+        found = {}
+        for fast in (fast_first, not fast_first):
+            with cpuaccel.fastmath(fast):
+                found[fast] = optimized(x)
+        _is_exact(found[False], model, x, 1e-5)
+        assert 1e-4 < (found[True] - found[False]).norm() / found[False].norm() < 2e-2
+
+
 class Block(nn.Module):
     """Convolutions that read each pixel alone: with a function, with a sum, with both."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -79,3 +80,21 @@ def test_what_onednn_refused_is_not_tried_again() -> None:
         tried.append(stats["graph_cache"]["misses"])
         assert any("graph_region" in reason for reason in stats["fallbacks"])
     assert tried == [1, 0, 0]
+
+
+def test_a_program_that_is_none_is_none_the_next_time_too() -> None:
+    inputs, constants, program, torch_program = _arguments()
+    head, *rest = program.splitlines()
+    text = "\n".join([f"{head} again", "op no_such_kind", *rest])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no_such_kind"):
+            _OPS.graph_region(inputs, constants, text, torch_program)
+
+
+def test_as_many_tensors_as_it_reads() -> None:
+    inputs, constants, program, torch_program = _arguments()
+    expected = f"expected 1 inputs and {len(constants)} constants, got "
+    with pytest.raises(ValueError, match=f"{expected}2 and {len(constants)}"):
+        _OPS.graph_region([*inputs, *inputs], constants, program, torch_program)
+    with pytest.raises(ValueError, match=f"{expected}1 and 0"):
+        _OPS.graph_region(inputs, [], program, torch_program)

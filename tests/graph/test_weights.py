@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
-from graph._compiled import needs_onednn, normed
+from graph._compiled import Lambda, needs_onednn, normed
 
 pytestmark = needs_onednn
 
@@ -123,6 +124,28 @@ def test_layers_of_one_shape_have_their_own_weights() -> None:
         torch.testing.assert_close(
             torch.compile(model, backend="cpuaccel")(x), model(x), atol=1e-5, rtol=1e-4
         )
+
+
+@pytest.mark.parametrize("rows", [1, 32, 200])
+def test_one_weight_read_both_ways(rows: int) -> None:
+    torch.manual_seed(0)
+    model = Lambda(
+        lambda self, x: torch.tanh(torch.tanh(F.linear(x, self.last.weight)) @ self.last.weight),
+        last=nn.Linear(96, 96),
+    ).eval()
+    x = torch.randn(rows, 96)
+    with torch.no_grad():
+        torch._dynamo.reset()
+        expected = model(x)
+        for run in (torch.compile(model, backend="cpuaccel"), _optimized(model, x)):
+            torch.testing.assert_close(run(x), expected, atol=1e-5, rtol=1e-4)
+
+
+def _optimized(model: nn.Module, x: Tensor) -> nn.Module:
+    optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+    assert optimized.verdict is not None
+    assert optimized.verdict.runs == "plan", optimized.verdict
+    return optimized
 
 
 def test_the_cache_is_bounded_and_counted() -> None:

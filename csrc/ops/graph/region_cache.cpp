@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 
@@ -48,6 +49,15 @@ std::vector<bool> kept(const graph::Program& program, const graph::CompiledProgr
     result[i] = result[i] || prepared.contains(program.constants[i]);
   }
   return result;
+}
+
+void check_counts(const graph::Program& program, size_t inputs, size_t constants) {
+  if (inputs != program.inputs.size() || constants != program.constants.size()) {
+    throw std::invalid_argument("graph: expected " + std::to_string(program.inputs.size()) +
+                                " inputs and " + std::to_string(program.constants.size()) +
+                                " constants, got " + std::to_string(inputs) + " and " +
+                                std::to_string(constants));
+  }
 }
 
 bool shares_memory(const at::Tensor& tensor, const std::vector<at::Tensor>& others) {
@@ -98,7 +108,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
   std::shared_ptr<const ReadyProgram> ready;
   {
     const std::scoped_lock lock(mutex_);
-    weights = find_weights(region_of(text), constants);
+    const auto& region = region_of(text);
+    check_counts(region.program, inputs.size(), constants.size());
+    weights = find_weights(region, constants);
     ready = find(weights.get(), shape);
   }
   // Weights are read without the lock: other threads run meanwhile.
@@ -158,12 +170,14 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
 }
 
 RegionCache::Region& RegionCache::region_of(std::string_view text) {
-  auto& region = regions_[std::string(first_line(text))];
-  if (!region) {
-    region = std::make_unique<Region>();
-    region->program = graph::parse_program(text);
+  std::string key(first_line(text));
+  auto found = regions_.find(key);
+  if (found == regions_.end()) {
+    auto region = std::make_unique<Region>();
+    region->program = graph::parse_program(text);  // or nothing is kept
+    found = regions_.emplace(std::move(key), std::move(region)).first;
   }
-  return *region;
+  return *found->second;
 }
 
 std::shared_ptr<RegionCache::Weights> RegionCache::find_weights(

@@ -309,7 +309,7 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
   // What is only tried has no weights, and leaves nothing behind.
   step->layer = building.constant(operands.weights) == nullptr
                     ? make()
-                    : building.packed().kept<Layer>(dst, make);
+                    : building.packed().kept<Layer>(dst, graph::DataType::s8, make);
   step->call.timed = true;
   step->dynamic = operation.name == "q_linear_dynamic";
   step->reduce_range = attribute(operation.attributes, "reduce_range", false);
