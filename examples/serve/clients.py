@@ -111,7 +111,7 @@ class _Client(threading.Thread):
             if response is None:
                 time.sleep(0.05)  # nobody answers: ask again, but not all the time
             elif response.status == 503:
-                time.sleep(min(float(response.retry_after), self._end - now))
+                time.sleep(max(0.0, min(float(response.retry_after), self._end - now)))
             turn += 1
         for connection in self._connections.values():
             connection.close()

@@ -5,9 +5,13 @@ import io
 import itertools
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -286,6 +290,23 @@ def test_a_case_that_takes_too_long_is_ended():
 def test_a_process_that_fails_says_why(program, why):
     found = run._why_not([sys.executable, "-S", "-c", program], threads=1, patience=60.0)
     assert found.endswith(why) if why else found == ""
+
+
+def test_a_case_ends_with_who_measures_it(tmp_path):
+    flags = ("--models", "bert-tiny", "--rounds", "1", "--results", str(tmp_path / "out.jsonl"))
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.models.comparison", *flags], stderr=subprocess.PIPE
+    ) as measuring:
+        children = Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children")
+        while not children.read_text():
+            time.sleep(0.01)
+        case = Path("/proc", children.read_text().strip())
+        while "libtorch" not in (case / "maps").read_text():
+            time.sleep(0.01)
+        measuring.send_signal(signal.SIGTERM)
+        _, said = measuring.communicate(timeout=60)
+    assert b"interrupted; --resume goes on with" in said
+    assert not case.exists()
 
 
 def test_end_to_end(tmp_path, monkeypatch, capsys):

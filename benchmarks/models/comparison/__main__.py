@@ -10,6 +10,7 @@ Run as `python -m benchmarks.models.comparison` from a checkout's root; the peer
 
 import argparse
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -162,4 +163,6 @@ def _numbers(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: a case that goes on alone would take its cores from what is measured next.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()
