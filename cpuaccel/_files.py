@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tempfile
 from pathlib import Path
 
 
@@ -14,14 +15,11 @@ def write_whole(path: Path, text: str) -> None:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Of this process: two may write the same file.
-    partial = path.with_suffix(f".{os.getpid()}")
-    try:
+    # Two threads may write the same file, and two processes of one number in containers.
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
+        partial = Path(folder) / path.name
         partial.write_text(text, encoding="utf-8", newline="")
         partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def user_folder(variable: str, otherwise: str) -> Path:

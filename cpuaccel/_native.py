@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import platform
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import torch
@@ -41,6 +41,7 @@ class Native(Protocol):
         end: object,
         versions: bytearray,
     ) -> bool: ...
+    def WatchedNumbers(self, tensors: Sequence[Any]) -> Any: ...
     def time_steps(self, on: bool) -> None: ...
     def step_times(self) -> list[dict[str, Any]]: ...
     def machine_peaks(self, footprint: float) -> dict[str, float]: ...

@@ -19,7 +19,7 @@ from cpuaccel._printing import table
 from cpuaccel.graph import loading
 from cpuaccel.graph.calls import Call, dtype_of
 from cpuaccel.graph.outline import GETITEM, INPUT
-from cpuaccel.graph.report import Partition
+from cpuaccel.graph.report import Partition, Report
 
 _MADE_BY = {loading.PROGRAM: "cpuaccel.save", loading.PACKAGE: "cpuaccel.aot_compile"}
 _OTHERWISE = {loading.PROGRAM: "torch", loading.PACKAGE: "inductor"}
@@ -76,7 +76,7 @@ def _about(file: Path, facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _print_report(console: Console, facts: dict[str, Any]) -> None:
-    report = loading.report_of(facts["report"])
+    report = Report.from_facts(facts["report"])
     others = list(report.regions)
     for node in facts["outline"]["nodes"]:
         if "program" not in node:

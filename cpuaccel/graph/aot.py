@@ -19,6 +19,7 @@ from cpuaccel._arguments import checked_inputs
 from cpuaccel._prepack import matrix
 from cpuaccel.graph import archive, capture, choice, exporting, kept_linears, modes, report
 from cpuaccel.graph.calls import Call
+from cpuaccel.graph.held import attribute_of
 from cpuaccel.graph.loading import PACKAGE
 from cpuaccel.graph.saving import checked_path
 from cpuaccel.quant import engine
@@ -118,7 +119,7 @@ def _pack_linears(captured: GraphModule) -> tuple[tuple[report.Partition, ...], 
 
 def _suits(captured: GraphModule, node: Node) -> bool:
     """Say whether a weight is to be packed: one that has to stay plain too would be there twice."""
-    weight = exporting.weight_of(captured, node)
+    weight = attribute_of(captured, node)
     if weight.dim() != 2 or not weight.numel() or not _for_products_alone(captured.graph, node):
         return False
     parameter = nn.Parameter(weight.detach(), requires_grad=False)
@@ -143,7 +144,7 @@ def _put(captured: GraphModule, node: Node, packed: dict[str, str]) -> None:
     source, weight_node, bias, function = node.args
     assert isinstance(weight_node, Node)
     plain = str(weight_node.target)
-    weight = exporting.weight_of(captured, weight_node)
+    weight = attribute_of(captured, weight_node)
     if plain not in packed:
         packed[plain] = f"cpuaccel_packed_{len(packed)}"
         captured.register_buffer(packed[plain], _bytes_of(weight))

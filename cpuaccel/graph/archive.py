@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-FORMAT = 1
+FORMAT = 2
 """Of our facts. What is written in another is not read."""
 
 _NAME = "extra/cpuaccel.json"
@@ -81,7 +81,7 @@ def _facts(archive: zipfile.ZipFile) -> dict[str, Any]:
             " if torch.export.save wrote it, torch.export.load reads it"
         )
     try:
-        facts = json.loads(archive.read(names[0]))
+        facts = json.loads(_content(archive, archive.getinfo(names[0])))
         version = facts["format"]
         digest = facts.pop("digest")
     except (ValueError, KeyError, TypeError, AttributeError) as error:

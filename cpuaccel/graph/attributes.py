@@ -1,15 +1,18 @@
-"""What a module holds, to tell whether something in it was replaced since."""
+"""What a module holds, to tell whether something in it was replaced since, and to put it back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules import module as _global
 
 from cpuaccel import _native
 
 _OWN = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+_GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
 class Tables:
@@ -27,41 +30,73 @@ class Tables:
 
 
 class Attributes:
-    """The parameters, buffers, layers and other attributes of a module and its layers.
+    """The attributes of a module and its layers: parameters, buffers, layers, hooks and all others.
 
-    Of attributes that are named, these and the layers alone. Tensors are not read: what is written
-    in place is for others to notice.
+    Tensors are not read: what is written in place is for others to notice, but for `numbers`, small
+    tensors that something was made of the values of.
     """
 
-    def __init__(self, model: nn.Module, *only: str) -> None:
-        modules = list(model.modules())
-        whole = [
-            names for module in modules for names in ([module._modules] if only else _names(module))
+    def __init__(self, model: nn.Module, numbers: Sequence[Tensor] = ()) -> None:
+        named = [
+            (f"{path}." if path else "", table)
+            for path, module in model.named_modules()
+            for table in _tables(module)
         ]
-        named = [vars(module) for module in modules if any(name in vars(module) for name in only)]
-        self._sizes = [(names, len(names)) for names in whole]
-        self._held = [(names, name, value) for names in whole for name, value in names.items()]
-        self._held += [
-            (names, name, names[name]) for names in named for name in only if name in names
-        ]
-        self._tables = Tables([*whole, *named])
+        named += [("torch.nn.", getattr(_global, name)) for name in _GLOBAL_HOOKS]
+        self._held = [(path, table, dict(table)) for path, table in named]
+        self._numbers = _native.load().WatchedNumbers(numbers) if numbers else None
+        self._tables = Tables([table for _, table in named])
 
     def are_as_before(self) -> bool:
         """Whether each is the very object that it was."""
-        if self._tables.are_as_before():
-            return True
-        # Perhaps in another order, or something else that does not count.
-        return all(names.get(name) is value for names, name, value in self._held) and all(
-            len(names) == size for names, size in self._sizes
-        )
+        if self._numbers is not None and not self._numbers.are_as_before():
+            return False
+        # Perhaps in another order, which does not count.
+        return self._tables.are_as_before() or not self.changes()
+
+    def changes(self) -> list[str]:
+        """Return the names of what is another object now, is new or is gone."""
+        return [
+            f"{path}{name}"
+            for path, table, held in self._held
+            for name in {**held, **table}
+            if not _is_same(table, held, name)
+        ]
+
+    def put_back(self) -> None:
+        """Let each be the object that it was."""
+        for _, table, held in self._held:
+            for name in {**held, **table}:
+                if name not in held:
+                    del table[name]
+                elif not _is_same(table, held, name):
+                    table[name] = held[name]
 
 
-def _names(module: nn.Module) -> Iterator[dict[str, Any]]:
-    for own in _OWN:
-        yield module.__dict__[own]
-    # What torch's own layers have beside these are numbers that nobody changes.
-    if not type(module).__module__.startswith("torch.nn."):
-        yield module.__dict__
+def hooked(model: nn.Module) -> str:
+    """Return the path of the first layer with forward hooks of others than torch; or ""."""
+    for path, module in model.named_modules():
+        if any(_are_others(vars(module).get(name, {})) for name in _HOOKS):
+            return path or type(module).__name__
+    return "torch.nn" if any(_are_others(getattr(_global, name)) for name in _GLOBAL_HOOKS) else ""
+
+
+def _are_others(hooks: dict[int, Any]) -> bool:
+    # torch.export checks inputs by one, parametrizations of old make a weight by one.
+    return any(
+        not (getattr(hook, "__module__", None) or "").startswith("torch.")
+        for hook in hooks.values()
+    )
+
+
+def _tables(module: nn.Module) -> Iterator[dict[str, Any]]:
+    for table in (*(vars(module).get(name) for name in (*_OWN, *_HOOKS)), vars(module)):
+        if isinstance(table, dict):  # TorchScript's are its own
+            yield table
+
+
+def _is_same(table: dict[str, Any], held: dict[str, Any], name: str) -> bool:
+    return name in table and name in held and table[name] is held[name]
 
 
 def _objects(tables: tuple[dict[str, Any], ...], end: object) -> Iterator[object]:

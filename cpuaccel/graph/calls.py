@@ -193,13 +193,34 @@ class _Shown(str):
 
 
 def laid_out(leaves: list[Any], call: Call) -> list[Any]:
-    """Return `leaves` with tensors in the layout that `call` has; others are copied."""
-    return [
-        torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype).copy_(each)
-        if isinstance(kind, TensorKind) and _laid_otherwise(each, kind)
-        else each
-        for each, kind in zip(leaves, call.leaves, strict=True)
-    ]
+    """Return `leaves` with tensors in the layout that `call` has; others are copied.
+
+    Raises:
+        ValueError: numbers of a tensor of the call share memory, as those of an expanded one do,
+            and those of the leaf have places of their own.
+    """
+    found = list(leaves)
+    for number, (each, kind) in enumerate(zip(leaves, call.leaves, strict=True)):
+        if isinstance(kind, TensorKind) and _laid_otherwise(each, kind):
+            if _shares_places(kind):
+                raise ValueError(
+                    f"argument {number}: expected strides {list(kind.stride)}, got"
+                    f" {list(each.stride())}"
+                )
+            copy = torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype)
+            found[number] = copy.copy_(each)
+    return found
+
+
+def _shares_places(kind: TensorKind) -> bool:
+    """Say whether two numbers may lie in one place."""
+    behind = 0
+    for stride, size in sorted(zip(kind.stride, kind.shape, strict=True)):
+        if size > 1:
+            if stride <= behind:
+                return True
+            behind += stride * (size - 1)
+    return False
 
 
 def _laid_otherwise(tensor: Tensor, kind: TensorKind) -> bool:

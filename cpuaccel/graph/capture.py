@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable
@@ -26,9 +25,11 @@ from cpuaccel.graph import (
     rewriting,
     running,
     torch_program,
+    tracing,
 )
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.calls import Call
+from cpuaccel.graph.held import attribute_of, written_by
 from cpuaccel.quant import lower
 
 _aten: Any = torch.ops.aten
@@ -50,9 +51,6 @@ _TAKEN_APART = (
 
 _HALVES = (torch.bfloat16, torch.float16)
 
-# torch.export patches torch itself while it traces: one thread at a time.
-_exporting = threading.RLock()
-
 
 @dataclass(frozen=True)
 class Capture:
@@ -71,6 +69,11 @@ class Capture:
     writes_inputs: bool
     """Whether it writes to what it is called with."""
 
+    @property
+    def writes(self) -> bool:
+        """Whether a call writes to anything."""
+        return self.writes_inputs or bool(self.buffers)
+
 
 def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
     """Trace `model` and put regions in. Its weights are shared; the model itself is not touched.
@@ -86,7 +89,7 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         arithmetic = "int8"
     else:
         arithmetic = "bf16" if _has_halves(model, graph.graph) else "fp32"
-    written = _written_by(graph.graph)
+    written = written_by(graph.graph)
     run = running.runner(graph, args, kwargs)
     return Capture(
         graph,
@@ -94,7 +97,7 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         _without_autocast(run) if torch.is_autocast_enabled("cpu") else run,
         made,
         arithmetic,
-        _attributes(graph, written),
+        tuple(attribute_of(graph, node) for node in written if node.op == "get_attr"),
         any(node.op == "placeholder" for node in written),
     )
 
@@ -117,8 +120,8 @@ def graph_of(
     """
     table = torch.export.default_decompositions()
     table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
-    with _exporting, torch.no_grad(), _autocast_for(model):
-        program = exported(model, args, kwargs).run_decompositions(table_of)
+    with tracing.lock, torch.no_grad(), _autocast_for(model):
+        program = program_of(model, args, kwargs).run_decompositions(table_of)
         captured: Any = program.module(check_guards=False)
     graph = captured.graph
     if not against_eager and not hasattr(_native.load(), "find_partitions"):
@@ -137,7 +140,7 @@ def graph_of(
     return captured, made
 
 
-def exported(
+def program_of(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.export.ExportedProgram:
     """Return what torch.export makes of a model, or of its lowered form if it is convert_fx's.
@@ -145,9 +148,8 @@ def exported(
     Raises:
         Exception: what torch.export raises.
     """
-    with _exporting, torch.no_grad():
-        traced = structure_of(_lowered(model) if converted.is_converted(model) else model)
-        return torch.export.export(traced, args, kwargs, strict=False)
+    traced = structure_of(_lowered(model) if converted.is_converted(model) else model)
+    return tracing.exported(traced, args, kwargs)
 
 
 def _lowered(model: nn.Module) -> nn.Module:
@@ -166,14 +168,7 @@ def _lowered(model: nn.Module) -> nn.Module:
 
 def weights_of(graph: Graph) -> set[Node]:
     """Return what a graph of `graph_of` holds and does not write to."""
-    return set(graph.find_nodes(op="get_attr")) - _written_by(graph)
-
-
-def _written_by(graph: Graph) -> set[Node]:
-    copies = graph.find_nodes(op="call_function", target=torch_program.COPY)
-    regions = graph.find_nodes(op="call_function", target=torch.ops.cpuaccel.graph_region_.default)
-    written: list[Any] = [node.args[0] for node in copies]
-    return {*written, *(each for node in regions for each in node.args[0])}
+    return set(graph.find_nodes(op="get_attr")) - written_by(graph)
 
 
 def _autocast_for(model: nn.Module) -> AbstractContextManager[Any]:
@@ -288,12 +283,3 @@ def _has_halves(model: nn.Module, graph: Graph) -> bool:
     held = (*model.parameters(), *model.buffers())
     values = [leaf for node in graph.nodes for leaf in tree_leaves(node.meta.get("val"))]
     return any(isinstance(each, Tensor) and each.dtype in _HALVES for each in (*held, *values))
-
-
-def _attributes(captured: GraphModule, nodes: set[Node]) -> tuple[Tensor, ...]:
-    found = []
-    for node in nodes:
-        if node.op == "get_attr":
-            owner, _, name = str(node.target).rpartition(".")
-            found.append(getattr(captured.get_submodule(owner), name))
-    return tuple(found)

@@ -10,17 +10,19 @@ from __future__ import annotations
 import functools
 import operator
 import threading
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from cpuaccel import _log
 from cpuaccel.graph.attributes import Attributes
+from cpuaccel.graph.held import attribute_of
 from cpuaccel.quant import engine
 
 BACKEND = "cpuaccel"
@@ -87,6 +89,17 @@ def _calls_quantized(part: GraphModule) -> bool:
     )
 
 
+def numbers_of(model: nn.Module) -> list[Tensor]:
+    """Return the tensors that lowering reads the values of: scales, zero points."""
+    return [
+        value
+        for part in model.modules()
+        if isinstance(part, GraphModule) and not part.training and _calls_quantized(part)
+        for node in part.graph.find_nodes(op="get_attr")
+        if isinstance(value := attribute_of(part, node), Tensor) and value.numel() == 1
+    ]
+
+
 def has_float_layers(model: nn.Module) -> bool:
     """Say whether autocast would change what a layer of the model computes."""
     return any(isinstance(module, _FLOAT_LAYERS) for module in model.modules()) or any(
@@ -112,8 +125,19 @@ def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "mode": None, "options": {**given, "guard_filter_fn": skip}}
 
 
-# What a quantized layer has beside its layers. All others are numbers that nobody changes.
-_QUANTIZED = ("_packed_params", "scale", "zero_point")
+def _give_own_code(lowered: nn.Module) -> None:
+    """Let a module run code that no other one has, as graphs do.
+
+    Dynamo finds what it compiled by the code of a forward. As it looks at no module then, another
+    one of the class would get the graph of the first, with the scales of that.
+    """
+    otherwise = lowered.forward
+
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return otherwise(*args, **kwargs)
+
+    forward.__code__ = forward.__code__.replace()
+    lowered.forward = types.MethodType(forward, lowered)
 
 
 @dataclass(frozen=True)
@@ -170,7 +194,7 @@ class _Lowering:
                 ready = self._compiled
                 if ready is None or not ready.made_of.are_as_before():
                     ready = self._compiled = _Ready(
-                        Attributes(self._model, *_QUANTIZED),
+                        Attributes(self._model, numbers_of(self._model)),
                         self._compile(),
                         has_float_layers(self._model),
                     )
@@ -186,6 +210,8 @@ class _Lowering:
             report.say_left("graph", f"not lowered: {error}")
             _log.logger.warning("a quantized model is compiled as it is: %s", error)
             return self._otherwise
+        if not isinstance(lowered, GraphModule):
+            _give_own_code(lowered)
         compiled: Callable[..., Any] = self._torch_compile(lowered, **_unguarded(self._options))
         return compiled
 

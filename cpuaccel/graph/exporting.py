@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule
 
 import cpuaccel
 from cpuaccel import _native
 from cpuaccel._ops import kept_linear, prepack, region, saved_linear  # noqa: F401  fake kernels
-from cpuaccel.graph import report
+from cpuaccel.graph import report, tracing
 from cpuaccel.graph.calls import Call
+from cpuaccel.graph.held import written_by
 from cpuaccel.graph.outline import outline
 from cpuaccel.graph.schemas import schema_of
 
@@ -27,8 +28,8 @@ def exported(captured: GraphModule, call: Call) -> ExportedProgram:
     _forget_unread(captured)
     args, kwargs = call.example()
     # What autocast casts is cast in the graph.
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        program = torch.export.export(captured, args, kwargs, strict=False)
+    with torch.autocast("cpu", enabled=False):
+        program = tracing.exported(captured, args, kwargs)
     program.example_inputs = None  # which would be kept in the file, pickled
     return program
 
@@ -46,10 +47,19 @@ def facts_of(program: ExportedProgram, call: Call, made: report.Report) -> dict[
             "features": sorted(native.cpu_features()),
         },
         "call": call.facts(),
+        "written": _written_inputs(program),
         "ops": {name: schema_of(name) for name in sorted(_our_ops(program.graph))},
         "report": asdict(made),
         "outline": outline(program),
     }
+
+
+def _written_inputs(program: ExportedProgram) -> list[int]:
+    """Return which of what a call brings the program writes to."""
+    written = {node.name for node in written_by(program.graph)}
+    return [
+        number for number, name in enumerate(program.graph_signature.user_inputs) if name in written
+    ]
 
 
 def _our_ops(graph: Graph) -> Iterable[str]:
@@ -70,10 +80,3 @@ def _forget_unread(captured: GraphModule) -> None:
         if name not in read:
             owner, _, attribute = name.rpartition(".")
             delattr(captured.get_submodule(owner), attribute)
-
-
-def weight_of(captured: GraphModule, node: Node) -> torch.Tensor:
-    """Return the tensor that a get_attr node reads."""
-    owner, _, attribute = str(node.target).rpartition(".")
-    found: torch.Tensor = getattr(captured.get_submodule(owner), attribute)
-    return found

@@ -17,6 +17,7 @@ from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import kept_linear as _kept_linear_op  # noqa: F401  the fake kernel
 from cpuaccel.graph import report
 from cpuaccel.graph.bridge._arguments import bound
+from cpuaccel.graph.bridge.shapes import VIEWS
 
 _aten: Any = torch.ops.aten
 _prims: Any = torch.ops.prims
@@ -26,7 +27,6 @@ KIND = "KeptLinear"
 
 _REASON = "built without oneDNN: ours pack the weight once"
 _TYPES = (torch.float32, torch.bfloat16)
-_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 _CASTS = (_prims.convert_element_type.default, _aten._to_copy.default)
 _FUNCTIONS: dict[Any, str] = {
     _aten.relu.default: "relu",
@@ -117,7 +117,7 @@ def _function_behind(node: Node) -> Node | None:
         (user,) = node.users
         if user.target in _FUNCTIONS:
             return user
-        if user.target not in _VIEWS:
+        if user.target not in VIEWS:
             return None
         node = user
     return None

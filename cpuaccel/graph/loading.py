@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import platform
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -21,6 +22,7 @@ from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its
 from cpuaccel.graph import archive, known_ranks, report
 from cpuaccel.graph.calls import Call, dtype_of, laid_out
 from cpuaccel.graph.flat import FlatProgram
+from cpuaccel.graph.kinds import share_memory
 from cpuaccel.graph.schemas import REGION, check_ops, check_region
 
 PROGRAM, PACKAGE = "program", "package"
@@ -44,8 +46,9 @@ class Loaded(nn.Module):
         self.kind = kind
         self._path = path
         self._call = Call.from_facts(facts["call"])
+        self._written: list[int] = facts["written"]
         self._run = run
-        self.reports = [report_of(facts["report"])]
+        self.reports = [report.Report.from_facts(facts["report"])]
         """What became of the graph, where the file was made."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -53,13 +56,17 @@ class Loaded(nn.Module):
 
         Raises:
             ValueError: sizes, types, devices or the structure of the arguments, or autocast, are
-                others than those that the file was made for.
+                others than those that the file was made for; or it writes to an argument that
+                shares memory with another.
             RuntimeError: gradients are asked for.
         """
         if not self._call.is_of(args, kwargs):
             got = Call.of(args, kwargs)
             if got != self._call:
-                args, kwargs = self._fitted(got, args, kwargs)
+                return self._called_otherwise(got, args, kwargs)
+        return self._checked(args, kwargs)
+
+    def _checked(self, args: Any, kwargs: Any) -> Any:
         if torch.is_grad_enabled() and any(
             isinstance(each, Tensor) and each.requires_grad
             for each in tree_flatten((args, kwargs))[0]
@@ -67,6 +74,8 @@ class Loaded(nn.Module):
             raise RuntimeError(
                 f"{self._path}: a loaded model has no gradients: call it under torch.no_grad()"
             )
+        if self._written:
+            self._check_apart(args, kwargs)
         if self._call.autocast is None:
             with torch.no_grad():
                 return self._run(*args, **kwargs)
@@ -99,17 +108,34 @@ class Loaded(nn.Module):
     def __reduce__(self) -> Any:
         raise TypeError(f"{self._path}: a loaded model is in its file: send that, not a pickle")
 
-    def _fitted(self, got: Call, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Return the arguments as the program wants them laid out."""
+    def _called_otherwise(self, got: Call, args: Any, kwargs: Any) -> Any:
+        """Run on arguments laid out as the program wants them; what it writes comes back."""
         reason = self._call.why_not(got)
         if reason:
             raise ValueError(f"{self._path}: {reason}")
         leaves, spec = tree_flatten((args, kwargs))
-        fitting = laid_out(leaves, self._call)
+        try:
+            fitting = laid_out(leaves, self._call)
+        except ValueError as error:
+            raise ValueError(f"{self._path}: {error}") from None
         if any(new is not old for new, old in zip(fitting, leaves, strict=True)):
             _native.load().count_fallback("load", "an input is laid out otherwise: it is copied")
-        found: tuple[Any, Any] = tree_unflatten(fitting, spec)
-        return found
+        args, kwargs = tree_unflatten(fitting, spec)
+        result = self._checked(args, kwargs)
+        for number in self._written:
+            if fitting[number] is not leaves[number]:
+                leaves[number].copy_(fitting[number])
+        return result
+
+    def _check_apart(self, args: Any, kwargs: Any) -> None:
+        leaves = tree_flatten((args, kwargs))[0]
+        inputs = [each for each in leaves if isinstance(each, Tensor)]
+        if share_memory(inputs, (), written=True):
+            numbers = ", ".join(map(str, self._written))
+            raise ValueError(
+                f"{self._path}: it writes to argument {numbers}: expected arguments that share no"
+                " memory"
+            )
 
 
 def load(path: Path_) -> Loaded:
@@ -129,7 +155,7 @@ def load(path: Path_) -> Loaded:
         if kind not in (PROGRAM, PACKAGE):
             raise ValueError(f"holds {kind!r}, expected {PROGRAM!r} or {PACKAGE!r}")
         check_ops(facts["ops"], f"cpuaccel {facts['cpuaccel']}")
-        run = _program(stream, facts, parts) if kind == PROGRAM else _package(file, facts)
+        run = _program(stream, facts, parts) if kind == PROGRAM else _package(stream, facts)
         loaded = Loaded(run, facts, file, kind)
     for each in loaded.reports:
         report.keep(each)
@@ -225,7 +251,7 @@ def _by_torch(stream: IO[bytes], facts: dict[str, Any]) -> nn.Module:
     return module.requires_grad_(False)
 
 
-def _package(path: Path, facts: dict[str, Any]) -> Callable[..., Any]:
+def _package(stream: IO[bytes], facts: dict[str, Any]) -> Callable[..., Any]:
     cpu = facts["cpu"]
     missing = sorted(set(cpu["features"]) - set(_native.load().cpu_features()))
     if cpu["machine"] != platform.machine() or missing:
@@ -241,7 +267,11 @@ def _package(path: Path, facts: dict[str, Any]) -> Callable[..., Any]:
         )
     from torch._inductor import aoti_load_package
 
-    found: Callable[..., Any] = aoti_load_package(str(path))
+    # What was checked, even if another file has its name by now; torch wants one that ends so.
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "model.pt2"
+        package.symlink_to(f"/proc/self/fd/{stream.fileno()}")
+        found: Callable[..., Any] = aoti_load_package(str(package))
     return found
 
 
@@ -251,15 +281,3 @@ def _minor(version: str) -> str:
 
 def _silent(record: logging.LogRecord) -> bool:
     return "error when deserializing" not in str(record.msg)
-
-
-def report_of(facts: dict[str, Any]) -> report.Report:
-    """Return the report in the facts of a file, those of which are under `report`."""
-    return report.Report(
-        facts["compile_id"],
-        tuple(
-            tuple(report.Partition(**{**part, "kinds": tuple(part["kinds"])}) for part in region)
-            for region in facts["regions"]
-        ),
-        tuple(report.Left(**each) for each in facts["left"]),
-    )

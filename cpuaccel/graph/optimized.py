@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _log, _native, config
-from cpuaccel.graph import kinds, known_ranks, modes, report, trial
-from cpuaccel.graph.attributes import Attributes
+from cpuaccel.graph import converted, kinds, known_ranks, modes, report, trial
+from cpuaccel.graph.attributes import Attributes, hooked
 from cpuaccel.graph.capture import Capture, capture
 from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
 from cpuaccel.quant import engine
@@ -23,6 +25,12 @@ KEPT_KINDS = 16
 
 _KEPT_REFUSALS = 64
 """Kinds of inputs that something was tried for in vain; nothing is tried after them."""
+
+_MOST_CHANGES = 32
+"""Changes of the model's attributes, behind each of which all is captured anew."""
+
+_SHOWN = 3
+"""Names of attributes that a message has."""
 
 TIME_BUDGET = 1.0
 """Seconds in which the plan and the model take turns."""
@@ -60,6 +68,10 @@ class Optimized(nn.Module):
         self._is_slower = False
         self._said_full = False
         self._attributes: Attributes | None = None
+        self._of: tuple[nn.Module, ...] = ()  # the model that all this was found out of
+        self._changes = 0
+        self._never = ""  # why nothing is captured of it any more
+        self._said_never = False
         self._ran: list[_Captured] = []  # what ran last, at most one
         self._lock = threading.Lock()
         self._capturing = threading.RLock()
@@ -99,10 +111,9 @@ class Optimized(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
-        # While something else is traced it is to see the model.
-        if torch.compiler.is_dynamo_compiling() or torch._C._len_torch_dispatch_stack():
+        if _is_transformed():
             return self.model(*args, **kwargs)
-        reason = self._why_not()
+        reason = self._why_not(args, kwargs)
         try:
             if not reason:
                 captured = self._captured_for(args, kwargs)
@@ -142,23 +153,32 @@ class Optimized(nn.Module):
         Raises:
             Exception: what the model raises.
         """
-        reason = self._why_not()
+        reason = self._why_not(args, kwargs)
         if reason:
             self._first = Verdict(kinds.describe(args, kwargs), MODEL, reason)
             return None
         captured = self._captured_for(args, kwargs)
         self._ran[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
-            self.model(*args, **kwargs)  # so that what is wrong with the inputs shows now
+            # So that what is wrong with the inputs shows now.
+            trial.Trial(self.model, None, args, kwargs).assigned()
         return captured.capture if captured.run is not None else None
 
-    def _why_not(self) -> str:
+    def _why_not(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        if not self._of or self._of[0] is not self.model:
+            self._begin_anew()
         if not engine.is_enabled():
             return "cpuaccel is off"
         if self.training or modes.in_training(self.model):
             return "training mode"
-        if torch.is_grad_enabled() and any(each.requires_grad for each in self.parameters()):
+        if torch.is_grad_enabled() and any(
+            isinstance(each, Tensor) and each.requires_grad
+            for each in (*self.parameters(), *tree_leaves((args, kwargs)))
+        ):
             return "gradients may be asked for: call it under torch.no_grad()"
+        if self._never:
+            self._say_never()
+            return self._never
         if self._is_slower:
             return "slower than the model for the example inputs"
         return ""
@@ -174,29 +194,68 @@ class Optimized(nn.Module):
             # Calls for which there is something do not wait for this.
             with self._capturing:
                 found = self._find(key) or self._make(key, args, kwargs)
+        if found.run is not None and found.capture is not None and found.capture.writes:
+            return self._apart(found, args, kwargs)
+        return found
+
+    def _apart(self, found: _Captured, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+        """Return `found`, which writes to something, unless an input shares memory with it."""
+        made = found.capture
+        assert made is not None
+        inputs = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        if kinds.share_memory(inputs, made.buffers, written=made.writes_inputs):
+            return self._by_model(args, kwargs, "inputs share memory with what is written to")
         return found
 
     def _find(self, key: Hashable) -> _Captured | None:
         with self._lock:
             if self._attributes is not None and not self._attributes.are_as_before():
-                self._captured.clear()
-                self._refused.clear()
-                self._ran.clear()
-                self._attributes = None
-                self._has_tried = False
+                self._count_change(self._attributes)
+                self._forget()
             return self._captured.get(key) or self._refused.get(key)
+
+    def _forget(self) -> None:
+        self._captured.clear()
+        self._refused.clear()
+        self._ran.clear()
+        self._attributes = None
+        self._has_tried = False
+
+    def _begin_anew(self) -> None:
+        with self._lock:
+            self._forget()
+            self._of, self._changes = (self.model,), 0
+            self._never, self._said_never = "", False
+
+    def _count_change(self, attributes: Attributes) -> None:
+        self._changes += 1
+        if self._changes > _MOST_CHANGES:
+            names = ", ".join(attributes.changes()[:_SHOWN])
+            self._never = f"the model has changed {self._changes} times, in the last {names}"
+
+    def _say_never(self) -> None:
+        with self._lock:
+            is_new, self._said_never = not self._said_never, True
+        if is_new:
+            _log.logger.warning("optimize: the model runs as it is from now on: %s", self._never)
 
     def _make(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
         with self._lock:
             is_full = len(self._captured) >= KEPT_KINDS or len(self._refused) >= _KEPT_REFUSALS
-            attributes = self._attributes or Attributes(self.model)
         if is_full:
             return self._say_full(args, kwargs)
+        self._look_at_what_it_assigns(args, kwargs)
+        if self._never:
+            self._say_never()
+            made = self._by_model(args, kwargs, self._never)
+            self._first, self._has_tried = made.verdict, True
+            return made
+        attributes = Attributes(self.model, converted.numbers_of(self.model))
         known_ranks.recall()
         made = self._made(args, kwargs)
         known_ranks.keep()
         with self._lock:
-            self._attributes = attributes
+            self._attributes = self._attributes or attributes
             if made.capture is not None:
                 self._captured[key] = made
             else:
@@ -209,8 +268,18 @@ class Optimized(nn.Module):
             _log.logger.info("optimize: %s", made.verdict)
         return made
 
+    def _look_at_what_it_assigns(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._never or hooked(self.model):
+            return  # nothing is captured, and nobody's hooks are called once more
+        with torch.no_grad():
+            assigned = trial.Trial(self.model, None, args, kwargs).assigned()
+        if assigned:
+            self._never = f"each call assigns {', '.join(assigned[:_SHOWN])} of the model"
+
     def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
         inputs = kinds.describe(args, kwargs)
+        if where := hooked(self.model):
+            return self._by_model(args, kwargs, f"{where} has forward hooks")
         try:
             made = capture(self.model, args, kwargs)
         except Exception as error:
@@ -282,3 +351,13 @@ class Optimized(nn.Module):
         given = kinds.describe(args, kwargs)
         if expected not in ("", given) and hasattr(error, "add_note"):  # Python 3.11
             error.add_note(f"cpuaccel.optimize: called with {given}, optimized for {expected}")
+
+
+def _is_transformed() -> bool:
+    """Say whether something traces or differentiates forward: it is to see the model."""
+    return (
+        torch.compiler.is_dynamo_compiling()
+        or torch._C._len_torch_dispatch_stack() != 0
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or forward_ad._current_level >= 0
+    )

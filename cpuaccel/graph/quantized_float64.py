@@ -26,7 +26,7 @@ def result(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     Raises:
         Exception: what torch.export raises, or an op that does not take float64.
     """
-    traced: Any = capture.exported(model, args, kwargs).module(check_guards=False)
+    traced: Any = capture.program_of(model, args, kwargs).module(check_guards=False)
     leaves, _ = tree_flatten((args, kwargs))
     found = _Float64(traced).run(*leaves, enable_io_processing=False)
     info = traced.graph._codegen.pytree_info

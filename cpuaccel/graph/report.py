@@ -6,7 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch._guards import CompileContext
@@ -49,6 +49,18 @@ class Report:
     """What one call each runs."""
     left: tuple[Left, ...]
 
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Report:
+        """Return the report that `dataclasses.asdict` made these of, in JSON's types."""
+        return cls(
+            facts["compile_id"],
+            tuple(
+                tuple(Partition(**{**part, "kinds": tuple(part["kinds"])}) for part in region)
+                for region in facts["regions"]
+            ),
+            tuple(Left(**each) for each in facts["left"]),
+        )
+
     def kinds(self) -> list[tuple[str, ...]]:
         """Return the kinds of each partition."""
         return [part.kinds for region in self.regions for part in region]
@@ -59,13 +71,15 @@ _reports: deque[tuple[Report, tuple[weakref.ref[Tensor], ...]]] = deque(maxlen=_
 
 def reports() -> list[Report]:
     """Return what became of the last graphs that were compiled in this process, oldest first."""
-    return [report for report, _ in _reports]
+    return [report for report, _ in list(_reports)]
 
 
 def reports_of(module: nn.Module) -> list[Report]:
     """Return those of `reports()` whose weights, as far as they are known, are the module's."""
     own = {id(each) for each in module.parameters()}
-    return [report for report, weights in _reports if {id(weight()) for weight in weights} <= own]
+    return [
+        report for report, weights in list(_reports) if {id(weight()) for weight in weights} <= own
+    ]
 
 
 def clear() -> None:

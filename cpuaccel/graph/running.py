@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from cpuaccel.graph.held import attribute_of
+
 _torch: Any = torch  # whose annotations do not know what is used here
 
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -94,10 +96,10 @@ def _straight(captured: GraphModule) -> Callable[..., Any] | None:
     copies: dict[Node, Node] = {}
     for node in captured.graph.nodes:
         if node.op == "get_attr":
-            copies[node] = _hold(graph, held, _attribute(captured, node))
+            copies[node] = _hold(graph, held, attribute_of(captured, node))
         elif node.op == "call_function" and _is_bindable(node):
             *given, constants, program, text = node.args
-            weights = [_attribute(captured, each) for each in constants]
+            weights = [attribute_of(captured, each) for each in constants]
             region = bound_region(weights, program, text, len(given[0]) if given[1:] else 0)
             inputs = [copies[each] for some in given for each in some]
             copies[node] = graph.call_function(region, (inputs,))
@@ -119,11 +121,6 @@ def _is_bindable(node: Node) -> bool:
         return False
     arguments: Any = node.args
     return all(each.op == "get_attr" for each in arguments[-3])
-
-
-def _attribute(captured: GraphModule, node: Node) -> Any:
-    owner, _, name = str(node.target).rpartition(".")
-    return getattr(captured.get_submodule(owner), name)
 
 
 def _hold(graph: Graph, held: types.SimpleNamespace, value: Any) -> Node:

@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from cpuaccel import _log
 from cpuaccel._files import write_whole
-from cpuaccel.graph.report import Left, Partition, Report
+from cpuaccel.graph.report import Report
 
 
 def key_of(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
@@ -43,12 +43,7 @@ def load(key: str, compile_id: str) -> Report | None:
     """Return what was kept, under `compile_id`; None if there is nothing that can be read."""
     try:
         kept = json.loads(_path(key).read_text(encoding="utf-8"))
-        regions = tuple(
-            tuple(Partition(**{**part, "kinds": tuple(part["kinds"])}) for part in region)
-            for region in kept.pop("regions")
-        )
-        left = tuple(Left(**each) for each in kept.pop("left"))
-        return replace(Report(**kept, regions=regions, left=left), compile_id=compile_id)
+        return replace(Report.from_facts(kept), compile_id=compile_id)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

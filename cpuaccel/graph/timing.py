@@ -24,13 +24,13 @@ from cpuaccel._turns import medians
 from cpuaccel.graph import torch_program
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.choice import Choice
+from cpuaccel.graph.verdict import NOISE, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cpuaccel.graph.regions import Region
 
-_NOISE = 1.03
 _ROUNDS = 7
 _LEAST_SECONDS = 2e-3
 """Of one round: as many calls as take that long."""
@@ -59,7 +59,7 @@ class Race:
             reason = _log.first_line(error)
             _log.logger.warning("max-autotune: a region is not timed: %s", reason)
             return Choice(True, f"not timed: {reason}")
-        return Choice(times.region <= _NOISE * times.inductor, f"timed: {times}")
+        return Choice(times.region <= NOISE * times.inductor, f"timed: {times}")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Times:
     inductor: float
 
     def __str__(self) -> str:
-        return f"{_text(self.region)} here, {_text(self.inductor)} in Inductor"
+        return f"{in_words(self.region)} here, {in_words(self.inductor)} in Inductor"
 
 
 def time_region(region: Region, patches: dict[str, Any]) -> Times:
@@ -145,7 +145,3 @@ def _take_turns(region: Callable[[], Any], inductor: Callable[[], Any]) -> Times
         call()
         repeats[name] = max(1, int(_LEAST_SECONDS / max(time.perf_counter() - start, 1e-9)))
     return Times(**medians(calls, repeats, _ROUNDS))
-
-
-def _text(seconds: float) -> str:
-    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from cpuaccel import _log, _native, _turns
+from cpuaccel._modules import tensors_of
+from cpuaccel.graph.attributes import Attributes
 from cpuaccel.graph.capture import Capture
 from cpuaccel.graph.comparison import Difference, compare
 from cpuaccel.graph.verdict import MODEL, PLAN
@@ -36,8 +38,32 @@ class Trial:
         self._model = model
         self._capture = capture
         self._args, self._kwargs = args, kwargs
-        self._buffers = capture.buffers if capture is not None else ()
-        self._writes = bool(self._buffers) or (capture is not None and capture.writes_inputs)
+        # Of a model alone nobody knows what it writes to.
+        self._buffers = capture.buffers if capture is not None else _state_of(model)
+        self._writes = capture is None or capture.writes
+
+    def assigned(self) -> list[str]:
+        """Run the model; return the names of what each call puts something new in the place of.
+
+        What the first call makes and the next leaves as it is, such as a table of sines, stays.
+
+        Raises:
+            Exception: what the model raises.
+        """
+        before = Attributes(self._model)
+        try:
+            self.results()
+            if before.are_as_before():
+                return []
+            once = Attributes(self._model)
+            self.results()
+        except Exception:
+            before.put_back()
+            raise
+        names = once.changes()
+        if names:
+            before.put_back()
+        return names
 
     def difference(self) -> tuple[Difference, str]:
         """Return how far the capture's results are from the model's, and what to know of it.
@@ -106,7 +132,7 @@ class Trial:
         return cloned
 
     def _own_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if self._capture is None or not self._capture.writes_inputs:
+        if self._capture is not None and not self._capture.writes_inputs:
             return self._args, self._kwargs
         args: tuple[Any, ...] = tree_map(_cloned, self._args)
         kwargs: dict[str, Any] = tree_map(_cloned, self._kwargs)
@@ -115,12 +141,15 @@ class Trial:
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         numbers = self._numbers = torch.get_rng_state()
-        before = [each.clone() for each in self._buffers]
+        before = [(each, _version(each), each.clone()) for each in self._buffers]
         try:
             yield
         finally:
-            for buffer, value in zip(self._buffers, before, strict=True):
-                buffer.copy_(value)
+            for buffer, version, value in before:
+                if version is None:
+                    _put_back_uncounted(buffer, value)
+                elif buffer._version != version:
+                    buffer.copy_(value)
             if self._drew():
                 torch.set_rng_state(numbers)
 
@@ -196,6 +225,22 @@ def _all_undisturbed(trials: list[Trial]) -> Iterator[None]:
 def _failed(error: Exception) -> Difference:
     problem = f"the plan raises {type(error).__name__}: {_log.first_line(error)}"
     return Difference(float("inf"), 0.0, problem=problem)
+
+
+def _version(tensor: Tensor) -> int | None:
+    """Return how often it was written to; None of tensors of inference mode, which do not count."""
+    return None if tensor.is_inference() else tensor._version
+
+
+def _put_back_uncounted(buffer: Tensor, value: Tensor) -> None:
+    if not torch.equal(buffer, value):
+        with torch.inference_mode():
+            buffer.copy_(value)
+
+
+def _state_of(model: nn.Module) -> tuple[Tensor, ...]:
+    parameters = {id(each) for each in model.parameters()}
+    return tuple(each for each in tensors_of(model) if id(each) not in parameters)
 
 
 def _cloned(leaf: Any) -> Any:

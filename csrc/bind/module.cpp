@@ -24,6 +24,7 @@
 #include "bind/same_objects.h"
 #include "bind/settings.h"
 #include "bind/step_times.h"
+#include "bind/watched_numbers.h"
 #include "memory/allocator.h"
 #include "memory/machine.h"
 #include "ops/conv_choice.h"
@@ -395,6 +396,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("cpu_features", &cpu_features);
   module.def("isa", [] { return isa_name(best_isa()); });
   bind_same_objects(module);
+  bind_watched_numbers(module);
   bind_step_times(module);
   module.def("torch_engine", &torch_engine,
              "The quantized engine of torch's that ours stands in for.");

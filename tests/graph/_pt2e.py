@@ -29,7 +29,7 @@ class _Values:
         self._codes: list[tuple[Tensor, Tensor]] = []
         self._done: list[Tensor] = []
 
-    def forget(self, *_: Any) -> None:
+    def forget(self) -> None:
         """Begin another call."""
         self._codes.clear()
         self._done.clear()
@@ -104,7 +104,7 @@ def quantized(model: nn.Module, *args: Any) -> nn.Module:
     model = copy.deepcopy(model).eval()
     made = []
     values = _Values()
-    model.register_forward_pre_hook(values.forget)
+    _forget_in_each_call(model, values)
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, (*_Layer.__args__, nn.Identity)):
@@ -114,3 +114,14 @@ def quantized(model: nn.Module, *args: Any) -> nn.Module:
     for each in made:
         each.seeing = False
     return model
+
+
+def _forget_in_each_call(model: nn.Module, values: _Values) -> None:
+    kind: Any = type(model)
+
+    def forward(self: Any, *args: Any) -> Any:
+        self.values.forget()
+        return kind.forward(self, *args)
+
+    model.values = values  # type: ignore[assignment]
+    model.__class__ = type(kind.__name__, (kind,), {"forward": forward})

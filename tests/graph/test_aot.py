@@ -82,6 +82,22 @@ def package(folder: Path, products_are_left: None) -> Path:
     return Path(shutil.copy(made, folder / "net.pt2"))
 
 
+def test_what_was_checked_is_what_runs(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = archive.checked
+
+    def checked(*arguments: Any) -> Any:
+        found = check(*arguments)
+        other = package.with_suffix(".new")
+        other.write_bytes(b"another file")
+        other.replace(package)
+        return found
+
+    monkeypatch.setattr(archive, "checked", checked)
+    loaded = cpuaccel.load(package)
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(_x())["scores"], _net()(_x())["scores"])
+
+
 def test_a_package_runs_and_our_ops_in_it(package: Path) -> None:
     loaded = cpuaccel.load(package)
     cpuaccel.reset_stats()

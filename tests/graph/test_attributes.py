@@ -38,6 +38,10 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "another attribute": lambda net: setattr(net, "more", None),
     "attribute that is gone": lambda net: delattr(net, "scale"),
     "renamed": _rename,
+    "mode of a layer": lambda net: net.layers[1].train(not net.training),
+    "number of a layer of torch's": lambda net: setattr(net.layers[1], "inplace", True),
+    "hook": lambda net: net.layers[0].register_forward_hook(print),
+    "hook in front": lambda net: net.layers[0].register_forward_pre_hook(print),
 }
 
 
@@ -67,14 +71,36 @@ def test_what_is_written_in_place_is_for_others() -> None:
     assert attributes.are_as_before()
 
 
-def test_of_named_attributes_others_do_not_count() -> None:
+def test_numbers_are_read() -> None:
     net = _Net()
-    attributes = Attributes(net, "scale")
-    net.more = 1
-    net.shift = torch.ones(1)
+    attributes = Attributes(net, [net.shift])
     assert attributes.are_as_before()
-    net.scale = 2.0
+    net.shift.add_(1)
     assert not attributes.are_as_before()
+
+
+def test_numbers_written_without_a_trace_are_found_in_64_looks() -> None:
+    net, numbers = _Net(), [torch.tensor(float(each)) for each in range(70)]
+    attributes = Attributes(net, numbers)
+    assert all(attributes.are_as_before() for _ in range(100))
+    numbers[37].data.fill_(0.5)
+    assert not all(attributes.are_as_before() for _ in range(64))
+
+
+def test_numbers_of_inference_mode_do_not_count_their_writes() -> None:
+    with torch.inference_mode():
+        number = torch.ones(1)
+    attributes = Attributes(_Net(), [number])
+    assert attributes.are_as_before()
+    with torch.inference_mode():
+        number.add_(1)
+    assert not all(attributes.are_as_before() for _ in range(64))
+
+
+def test_numbers_are_tensors() -> None:
+    wrong: Any = [torch.ones(1), 1.0]
+    with pytest.raises(TypeError, match="tensors: expected tensors, got <class 'float'>"):
+        Attributes(_Net(), wrong)
 
 
 def test_what_moves_to_the_next_table_is_seen() -> None:

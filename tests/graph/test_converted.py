@@ -83,6 +83,61 @@ def test_a_part_of_a_model() -> None:
     assert _is_integers()
 
 
+def _scale(model: Any) -> None:
+    model[0].get_buffer("_scale_0").mul_(8)
+
+
+@pytest.mark.parametrize("optimized", [False, True], ids=["compile", "optimize"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model[1].weight.mul_(2),
+        lambda model: setattr(model[1], "weight", nn.Parameter(torch.ones(4, 8))),
+        _scale,
+        lambda model: model[0].register_forward_hook(lambda *of: of[-1] + 1),
+        lambda model: model[1].register_forward_hook(lambda *of: of[-1] + 1),
+        lambda model: model[2].train(),
+    ],
+    ids=["in place", "replaced", "scale", "hook", "hook of floats", "mode"],
+)
+@torch.no_grad()
+def test_what_is_beside_a_part_is_followed(change: Any, optimized: bool) -> None:
+    net = Net(
+        lambda self, x: torch.add(self.conv(x), x).mean((2, 3)), conv=nn.Conv2d(8, 8, 3, padding=1)
+    )
+    model = nn.Sequential(converted(net, _x()), nn.Linear(8, 4), nn.Dropout(1.0)).eval()
+    x = _x()
+    run = (
+        cpuaccel.optimize(model, (x,), time_budget=0)
+        if optimized
+        else torch.compile(model, backend="cpuaccel")
+    )
+    before = model(x)
+    torch.testing.assert_close(run(x), before, atol=0.1, rtol=0.05)
+    change(model)
+    after = model(x)
+    assert (after - before).abs().max() > 0.05
+    torch.testing.assert_close(run(x), after, atol=0.02, rtol=0.05)
+
+
+def test_two_of_a_class_have_their_own_scales() -> None:
+    class Whole(nn.Module):
+        def __init__(self, by: float) -> None:
+            super().__init__()
+            net = Net(lambda self, x: torch.add(self.conv(x), x), conv=nn.Conv2d(8, 8, 1))
+            self.part = converted(net, by * _x())
+
+        def forward(self, x: Tensor) -> Any:
+            return self.part(2 * x)
+
+    x = _x()
+    with torch.no_grad():
+        for by in (1.0, 8.0):
+            model = Whole(by).eval()
+            compiled = torch.compile(model, backend="cpuaccel")
+            torch.testing.assert_close(compiled(x), model(x))
+
+
 def test_what_is_replaced_is_followed() -> None:
     model, other, x = _quantized(), _quantized(), _x()
     compiled = torch.compile(model, backend="cpuaccel")

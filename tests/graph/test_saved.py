@@ -200,6 +200,44 @@ def test_another_layout_is_copied(saved: Path) -> None:
     assert any("laid out otherwise" in reason for reason in cpuaccel.stats()["fallbacks"])
 
 
+@pytest.fixture
+def writing(tmp_path: Path) -> Path:
+    """A program that writes to the first of its two inputs."""
+    net = Lambda(
+        lambda self, x, y: F.relu(self.conv(x.add_(1))) + y.mean(), conv=nn.Conv2d(3, 4, 3)
+    )
+    path = tmp_path / "writes.pt2"
+    cpuaccel.save(cpuaccel.optimize(net.eval(), (_x(), _x()), time_budget=0), path)
+    return path
+
+
+def test_what_it_writes_comes_back(writing: Path) -> None:
+    loaded, x, y = cpuaccel.load(writing), _x(), _x() + 1
+    other = x.to(memory_format=torch.channels_last)
+    expected = loaded(x, y)
+    assert torch.equal(x, _x() + 1)
+    assert torch.equal(loaded(other, y), expected)
+    assert torch.equal(other, x)
+
+
+def test_what_it_writes_lies_apart(writing: Path) -> None:
+    loaded, x = cpuaccel.load(writing), _x()
+    with pytest.raises(ValueError, match=r"writes\.pt2: it writes to argument 0: .*no memory"):
+        loaded(x, x)
+    assert torch.equal(x, _x())
+
+
+def test_numbers_that_share_memory(tmp_path: Path) -> None:
+    net = Net(lambda self, x: F.relu(self.conv(x)), conv=nn.Conv2d(3, 4, 3)).eval()
+    x = torch.randn(1, 3, 12, 12).expand(2, 3, 12, 12)
+    cpuaccel.save(cpuaccel.optimize(net, (x,), time_budget=0), tmp_path / "net.pt2")
+    loaded = cpuaccel.load(tmp_path / "net.pt2")
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(x), net(x))
+    with pytest.raises(ValueError, match=r"net\.pt2: argument 0: expected strides \[0, 144, "):
+        loaded(x.contiguous())
+
+
 def test_autocast_is_part_of_the_call(tmp_path: Path) -> None:
     net = _net()
     with torch.autocast("cpu", torch.bfloat16):
@@ -362,6 +400,19 @@ def test_a_bit_anywhere(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused > 20
 
 
+@pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 8), (10, 14)])
+def test_facts_that_say_they_are_packed(saved: Path, offset: int, value: int) -> None:
+    """Encrypted, or compressed by bz2 or LZMA, in the list of parts."""
+    whole = bytearray(saved.read_bytes())
+    entry = whole.rindex(b"PK\1\2", 0, whole.rindex(_FACTS.encode()))
+    whole[entry + offset] = value
+    saved.write_bytes(whole)
+    if offset == 10:
+        _refused(saved, "damaged or truncated: .*compressed")
+    else:  # what is there is as it was
+        assert cpuaccel.load(saved)(_x())
+
+
 def test_nothing_is_read_by_torch_before_all_of_it_is_known(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,8 +466,8 @@ def test_facts_that_were_changed(saved: Path) -> None:
 
 
 def test_of_another_format(saved: Path) -> None:
-    _with_facts(saved, format=2, cpuaccel="9.9")
-    _refused(saved, r"format 2 of cpuaccel 9\.9, this cpuaccel reads format 1: write it again")
+    _with_facts(saved, format=3, cpuaccel="9.9")
+    _refused(saved, r"format 3 of cpuaccel 9\.9, this cpuaccel reads format 2: write it again")
 
 
 def test_of_a_version_whose_ops_take_something_else(saved: Path) -> None:
@@ -436,7 +487,7 @@ def test_of_another_kind(saved: Path) -> None:
 
 def test_a_fact_is_missing(saved: Path) -> None:
     _with_facts(saved, call={"leaves": []})
-    _refused(saved, "its facts are not of format 1: KeyError")
+    _refused(saved, "its facts are not of format 2: KeyError")
 
 
 def test_weights_beyond_their_memory(saved: Path) -> None:
@@ -448,7 +499,7 @@ def test_weights_beyond_their_memory(saved: Path) -> None:
     _refused(saved, "weight linear.weight: ")
     del weights["linear.weight"]
     _with_facts(saved, weights=weights)
-    _refused(saved, "its facts are not of format 1: KeyError")
+    _refused(saved, "its facts are not of format 2: KeyError")
 
 
 def test_what_torch_cannot_read(saved: Path) -> None:

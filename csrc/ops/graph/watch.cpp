@@ -15,13 +15,6 @@ constexpr size_t kFarthest = 65536;
 // Lines that are asked for before they are read.
 constexpr size_t kAhead = 16;
 
-int64_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference()
-             ? -1
-             : static_cast<int64_t>(
-                   tensor.unsafeGetTensorImpl()->version_counter().current_version());
-}
-
 // A sum of bytes, of which their order is a part: FNV-1a's multiplier behind each word. Eight of
 // them side by side, so that none waits for the multiplication before.
 class Sum {
@@ -86,6 +79,13 @@ void prefetch(const std::byte* data, size_t bytes, size_t begin, size_t stride) 
 }
 
 }  // namespace
+
+int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference()
+             ? -1
+             : static_cast<int64_t>(
+                   tensor.unsafeGetTensorImpl()->version_counter().current_version());
+}
 
 WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
     : sums_(tensors.size()), looked_at_(tensors.size()) {

@@ -13,6 +13,9 @@
 
 namespace cpuaccel::ops {
 
+// How often a tensor was written to; -1 of those of inference mode, which do not count.
+int64_t version_of(const at::Tensor& tensor);
+
 // Notices, for a fraction of what reading all bytes costs, that one of some tensors is another or
 // was written to. Another storage, offset, type, size, stride or version: at the next look. A write
 // that leaves no version (through `.data` or numpy, and any to a tensor of inference mode) at the
