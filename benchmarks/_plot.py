@@ -37,6 +37,7 @@ def write_plot(report: Report, path: Path, base: str, *, mean: bool = True) -> N
     axes.axvline(1.0, color="black", linewidth=0.8)
     middle = height * (len(columns) - 1) / 2
     axes.set_yticks([place + middle for place in range(len(names))], names)
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlabel(f"times as fast as {base}")
     facts = ", ".join(f"{key} {value}" for key, value in report.facts.items() if key != "isa")
