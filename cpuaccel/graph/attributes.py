@@ -32,18 +32,29 @@ class Tables:
 class Attributes:
     """The attributes of a module and its layers: parameters, buffers, layers, hooks and all others.
 
+    With `containers` also what dictionaries and lists among them hold. What a hook of torch's makes
+    in each call, a weight of its parts, does not count.
+
     Tensors are not read: what is written in place is for others to notice, but for `numbers`, small
     tensors that something was made of the values of.
     """
 
-    def __init__(self, model: nn.Module, numbers: Sequence[Tensor] = ()) -> None:
+    def __init__(
+        self, model: nn.Module, numbers: Sequence[Tensor] = (), *, containers: bool = False
+    ) -> None:
         named = [
             (f"{path}." if path else "", table)
             for path, module in model.named_modules()
             for table in _tables(module)
         ]
         named += [("torch.nn.", getattr(_global, name)) for name in _GLOBAL_HOOKS]
+        inside = [(f"{path}{name}", each) for path, of in named for name, each in of.items()]
+        if not containers:
+            inside = []
+        named += [(f"{path}.", each) for path, each in inside if type(each) is dict]
+        self._lists = [(path, each, [*each]) for path, each in inside if type(each) is list]
         self._held = [(path, table, dict(table)) for path, table in named]
+        self._made = {id(vars(module)): _made_by_hooks(module) for module in model.modules()}
         self._numbers = _native.load().WatchedNumbers(numbers) if numbers else None
         self._tables = Tables([table for _, table in named])
 
@@ -51,16 +62,26 @@ class Attributes:
         """Whether each is the very object that it was."""
         if self._numbers is not None and not self._numbers.are_as_before():
             return False
-        # Perhaps in another order, which does not count.
-        return self._tables.are_as_before() or not self.changes()
+        if not self._lists and self._tables.are_as_before():
+            return True
+        if self.changes():
+            return False
+        # In another order, or something that does not count: the next look is quick again.
+        self._tables = Tables([table for _, table, _ in self._held])
+        return True
 
     def changes(self) -> list[str]:
         """Return the names of what is another object now, is new or is gone."""
-        return [
+        found = [
             f"{path}{name}"
             for path, table, held in self._held
             for name in {**held, **table}
-            if not _is_same(table, held, name)
+            if not _is_same(table, held, name) and name not in self._made.get(id(table), ())
+        ]
+        return found + [
+            path
+            for path, each, held in self._lists
+            if len(each) != len(held) or any(a is not b for a, b in zip(each, held, strict=True))
         ]
 
     def put_back(self) -> None:
@@ -71,6 +92,29 @@ class Attributes:
                     del table[name]
                 elif not _is_same(table, held, name):
                     table[name] = held[name]
+        for _, values, before in self._lists:
+            values[:] = before
+
+
+class Changes:
+    """Counts changes, behind each of which something is made anew that then serves some calls."""
+
+    MOST = 32
+    """That come one behind the other, before what was made has served _ENOUGH calls."""
+    _ENOUGH = 8
+
+    def __init__(self) -> None:
+        self.count = self._served = 0
+
+    def serve(self) -> None:
+        """Count a call."""
+        self._served += 1
+
+    def are_too_many(self) -> bool:
+        """Count a change; whether nothing is to be made any more."""
+        self.count = 1 if self._served >= self._ENOUGH else self.count + 1
+        self._served = 0
+        return self.count > self.MOST
 
 
 def hooked(model: nn.Module) -> str:
@@ -82,11 +126,18 @@ def hooked(model: nn.Module) -> str:
 
 
 def _are_others(hooks: dict[int, Any]) -> bool:
-    # torch.export checks inputs by one, parametrizations of old make a weight by one.
-    return any(
-        not (getattr(hook, "__module__", None) or "").startswith("torch.")
-        for hook in hooks.values()
-    )
+    return not all(_is_torchs(hook) for hook in hooks.values())
+
+
+def _is_torchs(hook: Any) -> bool:
+    # torch.export checks inputs by one; weight_norm, spectral_norm, pruning make a weight by one.
+    return (getattr(hook, "__module__", None) or "").startswith("torch.")
+
+
+def _made_by_hooks(module: nn.Module) -> set[str]:
+    hooks = filter(_is_torchs, vars(module).get("_forward_pre_hooks", {}).values())
+    named = (getattr(hook, "name", getattr(hook, "_tensor_name", None)) for hook in hooks)
+    return {name for name in named if isinstance(name, str)}
 
 
 def _tables(module: nn.Module) -> Iterator[dict[str, Any]]:

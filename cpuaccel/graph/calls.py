@@ -16,6 +16,8 @@ from torch.utils._pytree import (
     treespec_loads,
 )
 
+from cpuaccel.graph.overlap import shares_places
+
 _WRITTEN = (bool, int, float, str, type(None))
 """Types of arguments that a file can say."""
 
@@ -202,7 +204,7 @@ def laid_out(leaves: list[Any], call: Call) -> list[Any]:
     found = list(leaves)
     for number, (each, kind) in enumerate(zip(leaves, call.leaves, strict=True)):
         if isinstance(kind, TensorKind) and _laid_otherwise(each, kind):
-            if _shares_places(kind):
+            if shares_places(kind.shape, kind.stride):
                 raise ValueError(
                     f"argument {number}: expected strides {list(kind.stride)}, got"
                     f" {list(each.stride())}"
@@ -210,17 +212,6 @@ def laid_out(leaves: list[Any], call: Call) -> list[Any]:
             copy = torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype)
             found[number] = copy.copy_(each)
     return found
-
-
-def _shares_places(kind: TensorKind) -> bool:
-    """Say whether two numbers may lie in one place."""
-    behind = 0
-    for stride, size in sorted(zip(kind.stride, kind.shape, strict=True)):
-        if size > 1:
-            if stride <= behind:
-                return True
-            behind += stride * (size - 1)
-    return False
 
 
 def _laid_otherwise(tensor: Tensor, kind: TensorKind) -> bool:

@@ -66,13 +66,13 @@ class Capture:
     """fp32, bf16 or int8: by which bound it is judged."""
     buffers: tuple[Tensor, ...]
     """The model's tensors that a call writes to."""
-    writes_inputs: bool
-    """Whether it writes to what it is called with."""
+    written: tuple[int, ...]
+    """Which of what it is called with it writes to, by the numbers of the leaves."""
 
     @property
     def writes(self) -> bool:
         """Whether a call writes to anything."""
-        return self.writes_inputs or bool(self.buffers)
+        return bool(self.written or self.buffers)
 
 
 def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
@@ -98,7 +98,11 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         made,
         arithmetic,
         tuple(attribute_of(graph, node) for node in written if node.op == "get_attr"),
-        any(node.op == "placeholder" for node in written),
+        tuple(
+            number
+            for number, node in enumerate(graph.graph.find_nodes(op="placeholder"))
+            if node in written
+        ),
     )
 
 

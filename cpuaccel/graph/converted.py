@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from cpuaccel import _log
-from cpuaccel.graph.attributes import Attributes
+from cpuaccel.graph.attributes import Attributes, Changes
 from cpuaccel.graph.held import attribute_of
 from cpuaccel.quant import engine
 
@@ -165,6 +165,7 @@ class _Lowering:
         self._otherwise = otherwise
         self._lock = threading.Lock()
         self._compiled: _Ready | None = None
+        self._changes = Changes()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not engine.is_enabled():
@@ -195,10 +196,23 @@ class _Lowering:
                 if ready is None or not ready.made_of.are_as_before():
                     ready = self._compiled = _Ready(
                         Attributes(self._model, numbers_of(self._model)),
-                        self._compile(),
+                        self._otherwise if self._changes_too_often(ready) else self._compile(),
                         has_float_layers(self._model),
                     )
+        self._changes.serve()
         return ready
+
+    def _changes_too_often(self, ready: _Ready | None) -> bool:
+        if ready is None or not self._changes.are_too_many():
+            return False
+        if self._changes.count == Changes.MOST + 1:
+            _log.logger.warning(
+                "a quantized model is compiled as it is from now on: it has changed %d times,"
+                " in the last %s",
+                self._changes.count,
+                ", ".join(ready.made_of.changes()[:3]),
+            )
+        return True
 
     def _compile(self) -> Callable[..., Any]:
         from cpuaccel.graph import report

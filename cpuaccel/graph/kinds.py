@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -63,31 +63,6 @@ def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]
                 kind = type(leaf).__name__
                 return where, f"expected tensors, numbers or what has a hash, got {kind}"
     return "", ""
-
-
-def share_memory(inputs: list[Tensor], held: Sequence[Tensor], *, written: bool) -> bool:
-    """Say whether an input may lie where one of `held` does or, if inputs are `written`, another.
-
-    Tensors may, whose memory from the first number to the last has some in common.
-    """
-    spans = sorted(
-        [*((*_span(each), False) for each in inputs), *((*_span(each), True) for each in held)]
-    )
-    ends = {False: 0, True: 0}
-    for begin, end, is_held in spans:
-        if begin < ends[not is_held] or (written and not is_held and begin < ends[False]):
-            return True
-        ends[is_held] = max(ends[is_held], end)
-    return False
-
-
-def _span(tensor: Tensor) -> tuple[int, int]:
-    begin = tensor.data_ptr()
-    if tensor.numel() == 0:
-        return begin, begin
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    last = sum((size - 1) * stride for size, stride in steps)
-    return begin, begin + (1 + last) * tensor.element_size()
 
 
 def describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

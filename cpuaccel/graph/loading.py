@@ -22,7 +22,7 @@ from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its
 from cpuaccel.graph import archive, known_ranks, report
 from cpuaccel.graph.calls import Call, dtype_of, laid_out
 from cpuaccel.graph.flat import FlatProgram
-from cpuaccel.graph.kinds import share_memory
+from cpuaccel.graph.overlap import is_shared
 from cpuaccel.graph.schemas import REGION, check_ops, check_region
 
 PROGRAM, PACKAGE = "program", "package"
@@ -64,9 +64,10 @@ class Loaded(nn.Module):
             got = Call.of(args, kwargs)
             if got != self._call:
                 return self._called_otherwise(got, args, kwargs)
-        return self._checked(args, kwargs)
+        self._check_apart(args, kwargs)
+        return self._called(args, kwargs)
 
-    def _checked(self, args: Any, kwargs: Any) -> Any:
+    def _called(self, args: Any, kwargs: Any) -> Any:
         if torch.is_grad_enabled() and any(
             isinstance(each, Tensor) and each.requires_grad
             for each in tree_flatten((args, kwargs))[0]
@@ -74,8 +75,6 @@ class Loaded(nn.Module):
             raise RuntimeError(
                 f"{self._path}: a loaded model has no gradients: call it under torch.no_grad()"
             )
-        if self._written:
-            self._check_apart(args, kwargs)
         if self._call.autocast is None:
             with torch.no_grad():
                 return self._run(*args, **kwargs)
@@ -113,6 +112,7 @@ class Loaded(nn.Module):
         reason = self._call.why_not(got)
         if reason:
             raise ValueError(f"{self._path}: {reason}")
+        self._check_apart(args, kwargs)
         leaves, spec = tree_flatten((args, kwargs))
         try:
             fitting = laid_out(leaves, self._call)
@@ -121,20 +121,18 @@ class Loaded(nn.Module):
         if any(new is not old for new, old in zip(fitting, leaves, strict=True)):
             _native.load().count_fallback("load", "an input is laid out otherwise: it is copied")
         args, kwargs = tree_unflatten(fitting, spec)
-        result = self._checked(args, kwargs)
+        result = self._called(args, kwargs)
         for number in self._written:
             if fitting[number] is not leaves[number]:
                 leaves[number].copy_(fitting[number])
         return result
 
     def _check_apart(self, args: Any, kwargs: Any) -> None:
-        leaves = tree_flatten((args, kwargs))[0]
-        inputs = [each for each in leaves if isinstance(each, Tensor)]
-        if share_memory(inputs, (), written=True):
+        if self._written and is_shared(tree_flatten((args, kwargs))[0], self._written):
             numbers = ", ".join(map(str, self._written))
             raise ValueError(
-                f"{self._path}: it writes to argument {numbers}: expected arguments that share no"
-                " memory"
+                f"{self._path}: it writes to argument {numbers}: expected others that share no"
+                " memory with it"
             )
 
 

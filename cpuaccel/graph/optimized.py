@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _log, _native, config
 from cpuaccel.graph import converted, kinds, known_ranks, modes, report, trial
-from cpuaccel.graph.attributes import Attributes, hooked
+from cpuaccel.graph.attributes import Attributes, Changes, hooked
 from cpuaccel.graph.capture import Capture, capture
+from cpuaccel.graph.overlap import is_shared
 from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
 from cpuaccel.quant import engine
 
@@ -25,9 +27,6 @@ KEPT_KINDS = 16
 
 _KEPT_REFUSALS = 64
 """Kinds of inputs that something was tried for in vain; nothing is tried after them."""
-
-_MOST_CHANGES = 32
-"""Changes of the model's attributes, behind each of which all is captured anew."""
 
 _SHOWN = 3
 """Names of attributes that a message has."""
@@ -69,7 +68,7 @@ class Optimized(nn.Module):
         self._said_full = False
         self._attributes: Attributes | None = None
         self._of: tuple[nn.Module, ...] = ()  # the model that all this was found out of
-        self._changes = 0
+        self._changes = Changes()
         self._never = ""  # why nothing is captured of it any more
         self._said_never = False
         self._ran: list[_Captured] = []  # what ran last, at most one
@@ -161,7 +160,7 @@ class Optimized(nn.Module):
         self._ran[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
             # So that what is wrong with the inputs shows now.
-            trial.Trial(self.model, None, args, kwargs).assigned()
+            trial.Trial(self.model, None, args, kwargs).results()
         return captured.capture if captured.run is not None else None
 
     def _why_not(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -173,7 +172,7 @@ class Optimized(nn.Module):
             return "training mode"
         if torch.is_grad_enabled() and any(
             isinstance(each, Tensor) and each.requires_grad
-            for each in (*self.parameters(), *tree_leaves((args, kwargs)))
+            for each in itertools.chain(tree_leaves((args, kwargs)), self.parameters())
         ):
             return "gradients may be asked for: call it under torch.no_grad()"
         if self._never:
@@ -190,7 +189,9 @@ class Optimized(nn.Module):
             like = f", as in {self._first.inputs}" if self._first is not None else ""
             return self._by_model(args, kwargs, f"input {where}: {problem}{like}")
         found = self._find(key)
-        if found is None:
+        if found is not None:
+            self._changes.serve()
+        else:
             # Calls for which there is something do not wait for this.
             with self._capturing:
                 found = self._find(key) or self._make(key, args, kwargs)
@@ -202,8 +203,7 @@ class Optimized(nn.Module):
         """Return `found`, which writes to something, unless an input shares memory with it."""
         made = found.capture
         assert made is not None
-        inputs = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        if kinds.share_memory(inputs, made.buffers, written=made.writes_inputs):
+        if is_shared(tree_leaves((args, kwargs)), made.written, made.buffers):
             return self._by_model(args, kwargs, "inputs share memory with what is written to")
         return found
 
@@ -224,14 +224,14 @@ class Optimized(nn.Module):
     def _begin_anew(self) -> None:
         with self._lock:
             self._forget()
-            self._of, self._changes = (self.model,), 0
+            self._of, self._changes = (self.model,), Changes()
             self._never, self._said_never = "", False
+            self._is_slower = self._was_timed = False
 
     def _count_change(self, attributes: Attributes) -> None:
-        self._changes += 1
-        if self._changes > _MOST_CHANGES:
+        if self._changes.are_too_many():
             names = ", ".join(attributes.changes()[:_SHOWN])
-            self._never = f"the model has changed {self._changes} times, in the last {names}"
+            self._never = f"the model has changed {self._changes.count} times, in the last {names}"
 
     def _say_never(self) -> None:
         with self._lock:
@@ -244,17 +244,12 @@ class Optimized(nn.Module):
             is_full = len(self._captured) >= KEPT_KINDS or len(self._refused) >= _KEPT_REFUSALS
         if is_full:
             return self._say_full(args, kwargs)
-        self._look_at_what_it_assigns(args, kwargs)
-        if self._never:
-            self._say_never()
-            made = self._by_model(args, kwargs, self._never)
-            self._first, self._has_tried = made.verdict, True
-            return made
-        attributes = Attributes(self.model, converted.numbers_of(self.model))
         known_ranks.recall()
-        made = self._made(args, kwargs)
+        made, attributes = self._made(args, kwargs)
         known_ranks.keep()
         with self._lock:
+            if self._attributes is not None and not self._attributes.are_as_before():
+                self._forget()  # of others than the model's first call here left
             self._attributes = self._attributes or attributes
             if made.capture is not None:
                 self._captured[key] = made
@@ -262,24 +257,33 @@ class Optimized(nn.Module):
                 self._refused[key] = made
             if not self._has_tried:
                 self._first, self._has_tried = made.verdict, True
-        if self._is_slower or (made.run is None and made.verdict.difference is not None):
+        if self._never:
+            self._say_never()
+        elif self._is_slower or (made.run is None and made.verdict.difference is not None):
             _log.logger.warning("optimize: %s", made.verdict)
         else:
             _log.logger.info("optimize: %s", made.verdict)
         return made
 
-    def _look_at_what_it_assigns(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._never or hooked(self.model):
-            return  # nothing is captured, and nobody's hooks are called once more
-        with torch.no_grad():
-            assigned = trial.Trial(self.model, None, args, kwargs).assigned()
-        if assigned:
-            self._never = f"each call assigns {', '.join(assigned[:_SHOWN])} of the model"
-
-    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
-        inputs = kinds.describe(args, kwargs)
+    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Captured, Attributes]:
+        """Return what is made for such inputs, and what the model's attributes were meanwhile."""
+        attributes = Attributes(self.model, converted.numbers_of(self.model))
+        if self._never:
+            return self._by_model(args, kwargs, self._never), attributes
         if where := hooked(self.model):
-            return self._by_model(args, kwargs, f"{where} has forward hooks")
+            return self._by_model(args, kwargs, f"{where} has forward hooks"), attributes
+        found = self._captured_and_tried(args, kwargs, attributes)
+        if found is None:
+            attributes = Attributes(self.model, converted.numbers_of(self.model))
+            found = self._captured_and_tried(args, kwargs, None)
+            assert found is not None
+        return found, attributes
+
+    def _captured_and_tried(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], attributes: Attributes | None
+    ) -> _Captured | None:
+        """Return what became of it; None if the model made something that its next calls read."""
+        inputs = kinds.describe(args, kwargs)
         try:
             made = capture(self.model, args, kwargs)
         except Exception as error:
@@ -290,8 +294,15 @@ class Optimized(nn.Module):
             reason = "nothing of it is taken"
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
             return _Captured(None, made.report, verdict, reason, made)
+        tried = trial.Trial(self.model, made, args, kwargs)
         with torch.no_grad():
-            return self._tried(made, trial.Trial(self.model, made, args, kwargs), inputs)
+            assigned = tried.assigned()
+            if assigned:
+                self._never = f"each call assigns {', '.join(assigned[:_SHOWN])} of the model"
+                return self._by_model(args, kwargs, self._never)
+            if attributes is not None and not attributes.are_as_before():
+                return None
+            return self._tried(made, tried, inputs)
 
     def _tried(self, made: Capture, tried: trial.Trial, inputs: str) -> _Captured:
         difference, remark = tried.difference()

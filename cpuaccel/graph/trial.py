@@ -20,6 +20,7 @@ from cpuaccel._modules import tensors_of
 from cpuaccel.graph.attributes import Attributes
 from cpuaccel.graph.capture import Capture
 from cpuaccel.graph.comparison import Difference, compare
+from cpuaccel.graph.overlap import shares_places
 from cpuaccel.graph.verdict import MODEL, PLAN
 
 Run = Callable[..., Any]
@@ -50,13 +51,13 @@ class Trial:
         Raises:
             Exception: what the model raises.
         """
-        before = Attributes(self._model)
+        before = Attributes(self._model, containers=True)
         try:
-            self.results()
+            self._run_undisturbed()
             if before.are_as_before():
                 return []
-            once = Attributes(self._model)
-            self.results()
+            once = Attributes(self._model, containers=True)
+            self._run_undisturbed()
         except Exception:
             before.put_back()
             raise
@@ -64,6 +65,11 @@ class Trial:
         if names:
             before.put_back()
         return names
+
+    def _run_undisturbed(self) -> None:
+        args, kwargs = self._own_inputs()
+        with self._undisturbed():
+            self._model(*args, **kwargs)
 
     def difference(self) -> tuple[Difference, str]:
         """Return how far the capture's results are from the model's, and what to know of it.
@@ -111,8 +117,11 @@ class Trial:
 
     def results(self) -> dict[str, Any]:
         """Return what the model returns, as "output"."""
+        args, kwargs = self._own_inputs()
         with self._undisturbed():
-            return {"output": self._outputs(self._model)["output"]}
+            output = self._model(*args, **kwargs)
+            # It may be a view of what is put back.
+            return {"output": tree_map(_cloned, output) if self._writes else output}
 
     def _call(self, run: Run) -> Any:
         if torch.is_autocast_enabled("cpu"):
@@ -132,7 +141,7 @@ class Trial:
         return cloned
 
     def _own_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if self._capture is not None and not self._capture.writes_inputs:
+        if self._capture is not None and not self._capture.written:
             return self._args, self._kwargs
         args: tuple[Any, ...] = tree_map(_cloned, self._args)
         kwargs: dict[str, Any] = tree_map(_cloned, self._kwargs)
@@ -141,15 +150,15 @@ class Trial:
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         numbers = self._numbers = torch.get_rng_state()
-        before = [(each, _version(each), each.clone()) for each in self._buffers]
+        attributes = Attributes(self._model, containers=True) if self._capture is None else None
+        before = [each.clone() for each in self._buffers]
         try:
             yield
         finally:
-            for buffer, version, value in before:
-                if version is None:
-                    _put_back_uncounted(buffer, value)
-                elif buffer._version != version:
-                    buffer.copy_(value)
+            for buffer, value in zip(self._buffers, before, strict=True):
+                buffer.copy_(value)
+            if attributes is not None:
+                attributes.put_back()
             if self._drew():
                 torch.set_rng_state(numbers)
 
@@ -227,20 +236,19 @@ def _failed(error: Exception) -> Difference:
     return Difference(float("inf"), 0.0, problem=problem)
 
 
-def _version(tensor: Tensor) -> int | None:
-    """Return how often it was written to; None of tensors of inference mode, which do not count."""
-    return None if tensor.is_inference() else tensor._version
-
-
-def _put_back_uncounted(buffer: Tensor, value: Tensor) -> None:
-    if not torch.equal(buffer, value):
-        with torch.inference_mode():
-            buffer.copy_(value)
-
-
 def _state_of(model: nn.Module) -> tuple[Tensor, ...]:
+    """Return what of a model is a tensor and no parameter, if it can be cloned and put back."""
     parameters = {id(each) for each in model.parameters()}
-    return tuple(each for each in tensors_of(model) if id(each) not in parameters)
+    return tuple(
+        each
+        for each in tensors_of(model)
+        if id(each) not in parameters
+        and type(each) is Tensor
+        and each.layout is torch.strided
+        and each.is_cpu
+        and not each.is_inference()
+        and not shares_places(each.shape, each.stride())
+    )
 
 
 def _cloned(leaf: Any) -> Any:

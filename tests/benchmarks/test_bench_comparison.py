@@ -298,10 +298,15 @@ def test_a_case_ends_with_who_measures_it(tmp_path):
         [sys.executable, "-m", "benchmarks.models.comparison", *flags], stderr=subprocess.PIPE
     ) as measuring:
         children = Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children")
+        deadline = time.monotonic() + 120
         while not children.read_text():
+            assert measuring.poll() is None
+            assert time.monotonic() < deadline
             time.sleep(0.01)
         case = Path("/proc", children.read_text().strip())
         while "libtorch" not in (case / "maps").read_text():
+            assert measuring.poll() is None
+            assert time.monotonic() < deadline
             time.sleep(0.01)
         measuring.send_signal(signal.SIGTERM)
         _, said = measuring.communicate(timeout=60)

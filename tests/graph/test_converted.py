@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import cpuaccel
 from cpuaccel.graph import converted as converted_models
 from cpuaccel.graph import report
+from cpuaccel.graph.attributes import Changes
 from graph._compiled import Net, needs_onednn
 from graph.test_int8 import converted
 
@@ -118,6 +119,22 @@ def test_what_is_beside_a_part_is_followed(change: Any, optimized: bool) -> None
     after = model(x)
     assert (after - before).abs().max() > 0.05
     torch.testing.assert_close(run(x), after, atol=0.02, rtol=0.05)
+
+
+def test_one_that_changes_before_each_call_is_compiled_as_it_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lowered = []
+    monkeypatch.setattr(
+        converted_models._Lowering, "_compile", lambda self: lowered.append(1) or self._model
+    )
+    model, x = _quantized(), _x()
+    compiled = torch.compile(model, backend="cpuaccel")
+    for step in range(Changes.MOST + 5):
+        model.step = 1000 + step
+        compiled(x)
+    assert len(lowered) == Changes.MOST + 1
+    assert sum("from now on: it has changed" in each for each in caplog.messages) == 1
 
 
 def test_two_of_a_class_have_their_own_scales() -> None:

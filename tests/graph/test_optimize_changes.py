@@ -9,11 +9,12 @@ import pytest
 import torch
 import torch.autograd.forward_ad as fwAD
 import torch.nn.functional as F
+import torch.nn.utils.prune as prune
 from torch import Tensor, nn
 
 import cpuaccel
-from cpuaccel.graph import optimized as optimized_module
-from cpuaccel.graph.attributes import Attributes
+from cpuaccel.graph.attributes import Attributes, Changes
+from cpuaccel.graph.overlap import is_shared
 from graph._compiled import needs_onednn
 
 pytestmark = needs_onednn
@@ -112,7 +113,7 @@ def test_another_model_in_its_place() -> None:
 def test_one_that_changes_before_each_call_runs_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     model = _Net()
     made = _plan(model)
-    for step in range(optimized_module._MOST_CHANGES + 2):
+    for step in range(Changes.MOST + 2):
         model.step = 1000 + step
         with torch.no_grad():
             made(_x())
@@ -163,7 +164,27 @@ class _MakesATable(_Net):
         return super().forward(x) + self.table
 
 
-@pytest.mark.parametrize("kind", [_Counts, _Notes, _Remembers])
+class _RemembersByName(_Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = {"h": torch.zeros(2, 8)}
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state["h"] = super().forward(x) + 0.5 * self.state["h"]
+        return self.state["h"]
+
+
+class _Lists(_Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append(x.shape)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("kind", [_Counts, _Notes, _Remembers, _RemembersByName, _Lists])
 def test_one_that_assigns_in_each_call_runs_as_it_is(kind: type[_Net]) -> None:
     model, its = kind(), kind().eval()
     made = _plan(model)
@@ -174,6 +195,87 @@ def test_one_that_assigns_in_each_call_runs_as_it_is(kind: type[_Net]) -> None:
         for seed in range(3):
             torch.testing.assert_close(made(_x(seed)), its(_x(seed)))
     assert len(made.verdicts) == 1
+    if isinstance(model, _Lists):
+        assert len(model.seen) == 3
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        nn.utils.weight_norm,
+        nn.utils.spectral_norm,
+        lambda conv: prune.l1_unstructured(conv, "weight", 0.5),
+    ],
+    ids=["weight_norm", "spectral_norm", "pruned"],
+)
+def test_weights_that_torch_makes_in_each_call(of: Callable[[nn.Module], nn.Module]) -> None:
+    model = _Net()
+    of(model.conv)
+    made = _plan(model)
+    assert _runs(made)[0] == "plan"
+    _like_the_model(made, model, _x(1))
+    _like_the_model(made, model, _x(2))
+    assert len(made.reports) == 1
+
+
+def test_a_table_that_grows_is_made_once_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Grows(_Net):
+        table = torch.zeros(0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            if len(self.table) < x.shape[-1]:
+                self.table = torch.arange(float(x.shape[-1]))
+            return super().forward(x) + self.table[: x.shape[-1]].sum()
+
+    model, sizes = Grows(), (9, 11, 13)
+    made = _plan(model)
+    for size in (*sizes, *sizes):
+        _like_the_model(made, model, torch.randn(2, 3, size, size))
+    assert len(made.reports) == len(sizes)
+    assert made._changes.count < len(sizes)
+
+
+def test_a_call_that_cannot_be_captured_is_made_once() -> None:
+    class Cache:
+        def __init__(self) -> None:
+            self.seen: list[Tensor] = []
+
+    class Appends(_Net):
+        def forward(self, x: Tensor, cache: Any = None) -> Tensor:
+            if cache is not None:
+                cache.seen.append(x)
+            return super().forward(x)
+
+    model, cache = Appends(), Cache()
+    made = _plan(model)
+    with torch.no_grad():
+        made(_x(), cache)
+    assert len(cache.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        lambda: torch.eye(3).to_sparse(),
+        lambda: torch.eye(3).to_sparse_csr(),
+        lambda: torch.ones(2, device="meta"),
+        lambda: torch.ones(1).expand(4),
+        lambda: nn.parameter.UninitializedBuffer(),
+    ],
+    ids=["sparse", "csr", "meta", "expanded", "uninitialized"],
+)
+def test_tensors_that_nothing_reads_are_left_alone(held: Callable[[], Tensor]) -> None:
+    class Branches(_Net):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) if x.sum() > 0 else x
+
+    for kind in (_Net, Branches):
+        model = kind()
+        model.held = held()
+        _plan(model)
+        with torch.inference_mode():
+            model.more = held()
+        _plan(model)
 
 
 def test_what_is_made_once_is_kept() -> None:
@@ -255,6 +357,32 @@ def test_inputs_that_share_memory_with_one_that_is_written() -> None:
         torch.testing.assert_close(mine, its)
     with torch.no_grad():
         torch.testing.assert_close(*(run(*torch.ones(2, 4, 8)) for run in (made, model)))
+
+
+@pytest.mark.parametrize(
+    ("of", "written", "shared"),
+    [
+        (lambda x: (x, x.clone(), x), [0], True),
+        (lambda x: (x, x[2:], x.clone()), [1], True),
+        (lambda x: (x.clone(), x, x), [0], False),
+        (lambda x: (x[:, 0], x[:, 1]), [0], False),
+        (lambda x: (x[:, 0], x[:, 1, :3]), [0], False),
+        (lambda x: (x[:, 0], x[:, 0, 5:]), [0], True),
+        (lambda x: (x[:, :, :3], x[:, :, 3:6]), [0, 1], False),
+        (lambda x: (x[:, :, :3], x[:, :, 2:5]), [0], True),
+        (lambda x: (x[:2], 3, x[2:]), [2], False),
+        (lambda x: (x[:0], x), [0], False),
+        (lambda x: (x[0, 0, 0], x), [0], True),
+    ],
+)
+def test_what_shares_memory(
+    of: Callable[[Tensor], tuple[Any, ...]], written: list[int], shared: bool
+) -> None:
+    leaves = of(torch.zeros(4, 2, 8))
+    assert is_shared(leaves, written) == shared
+    held = [leaves[number] for number in written]
+    others = [each for number, each in enumerate(leaves) if number not in written]
+    assert is_shared(others, [], held) == shared or len(written) > 1
 
 
 def test_gradients_by_an_input() -> None:

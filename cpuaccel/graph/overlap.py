@@ -1,0 +1,68 @@
+"""Whether what a call writes to shares memory with what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from torch import Tensor
+
+
+def is_shared(leaves: Sequence[Any], written: Collection[int], held: Sequence[Tensor] = ()) -> bool:
+    """Say whether an input, by its number `written` to, or one of `held`, lies where another does.
+
+    `leaves` are all arguments of a call; `held` are written to as well, and no arguments. What
+    cannot be told apart without looking at every number counts as shared.
+    """
+    inputs = [(number, each) for number, each in enumerate(leaves) if isinstance(each, Tensor)]
+    targets = [(number, leaves[number]) for number in written] + [(-1, each) for each in held]
+    return any(
+        number != target and _may_overlap(each, other)
+        for target, other in targets
+        for number, each in inputs
+    )
+
+
+def _may_overlap(a: Tensor, b: Tensor) -> bool:
+    begin, other = a.data_ptr(), b.data_ptr()
+    if begin >= other + _reach(b) or other >= begin + _reach(a):
+        return False
+    return not _are_interleaved(a, b, other - begin)
+
+
+def _reach(tensor: Tensor) -> int:
+    """Bytes from the first number to behind the last."""
+    if tensor.numel() == 0:
+        return 0
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.element_size() * (1 + sum((size - 1) * stride for size, stride in steps))
+
+
+def _are_interleaved(a: Tensor, b: Tensor, distance: int) -> bool:
+    """Say whether they are as `whole[:, 0]` and `whole[:, 1]`: runs of one in gaps of the other."""
+    strides, unit = a.stride(), a.element_size()
+    if strides != b.stride() or unit != b.element_size() or distance % unit:
+        return False
+    for step in strides:
+        if step and all(each % step == 0 for each in strides if each > step):
+            runs = [_run(each, step) for each in (a, b)]
+            if runs[0] <= distance // unit % step <= step - runs[1]:
+                return True
+    return False
+
+
+def _run(tensor: Tensor, step: int) -> int:
+    """Numbers from the first to behind the last of those that no stride of `step` or more is to."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return 1 + sum((size - 1) * stride for size, stride in steps if stride < step)
+
+
+def shares_places(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Say whether two numbers of one tensor may lie in one place, as of an expanded one."""
+    behind = 0
+    for step, size in sorted(zip(stride, shape, strict=True)):
+        if size > 1:
+            if step <= behind:
+                return True
+            behind += step * (size - 1)
+    return False
