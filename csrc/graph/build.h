@@ -18,7 +18,8 @@ class Building {
   // How a value that is there already lies.
   virtual const TensorDesc& desc(Id id) const = 0;
   virtual bool is_constant(Id id) const = 0;
-  // The bytes of a constant; null where steps are only tried.
+  // The bytes of a constant, of which something is kept from now on, so that calls look whether it
+  // changed; null where steps are only tried.
   virtual const void* constant(Id id) const = 0;
   // Whether `to` may be written where `from` lies: nobody needs that after the partition that steps
   // are made of, and the memory of both is the program's own.

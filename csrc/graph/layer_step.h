@@ -10,8 +10,8 @@
 
 namespace cpuaccel::graph {
 
-// Adds the steps that compute layer.dst. False, and nothing added, where oneDNN has nothing fast
-// for it.
+// Adds the steps that compute layer.dst. False where oneDNN has nothing fast for it; what was added
+// by then, copies of its source, is the caller's to take back.
 bool add_layer(Building& building, const Layer& layer);
 
 // The primitives that add_layer() takes.
