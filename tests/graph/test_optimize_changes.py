@@ -110,7 +110,10 @@ def test_another_model_in_its_place() -> None:
     _like_the_model(made, other, _x())
 
 
-def test_one_that_changes_before_each_call_runs_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_changes_before_each_call_runs_as_it_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Changes, "MOST", 3)
     model = _Net()
     made = _plan(model)
     for step in range(Changes.MOST + 2):
