@@ -5,21 +5,37 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file, and its folder if there is none; one that is there is replaced at once or not.
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """Give a path to write to; what is there takes the place of `path` at once, or not at all.
+
+    Its folder is made if there is none.
 
     Raises:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two threads may write the same file, and two processes of one number in containers.
+    # In a folder of its own, for two threads may write the same file, and two processes of one
+    # number in containers; under its own name, which torch writes into archives.
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
         partial = Path(folder) / path.name
-        partial.write_text(text, encoding="utf-8", newline="")
+        yield partial
         partial.replace(path)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file as `written` does.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with written(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
 
 
 def user_folder(variable: str, otherwise: str) -> Path:

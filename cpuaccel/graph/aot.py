@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
 from cpuaccel._arguments import checked_inputs
+from cpuaccel._files import written
 from cpuaccel._prepack import matrix
 from cpuaccel.graph import archive, capture, choice, exporting, kept_linears, modes, report
 from cpuaccel.graph.calls import Call
@@ -69,7 +70,7 @@ def aot_compile(
     except ValueError as error:
         raise ValueError(f"cpuaccel.aot_compile: {error}") from error
     report.keep(made)
-    with archive.written(target) as partial:
+    with written(target) as partial:
         _compile(program, partial, freeze, facts, inductor_configs or {})
         archive.seal(partial, {"kind": PACKAGE, **facts})
 

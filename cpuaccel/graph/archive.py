@@ -10,10 +10,8 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,17 +30,6 @@ def seal(path: Path, facts: dict[str, Any]) -> None:
         sealed = {"format": FORMAT, **facts, "digests": _digests(archive)}
         sealed["digest"] = _digest_of(sealed)
         archive.writestr(f"{root}/{_NAME}", json.dumps(sealed))
-
-
-@contextmanager
-def written(path: Path) -> Iterator[Path]:
-    """Give a path to write to; what is there takes the place of `path` at once, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Under its own name, which torch writes into the archive.
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
-        partial = Path(folder) / path.name
-        yield partial
-        partial.replace(path)
 
 
 def checked(

@@ -10,6 +10,8 @@ from torch.nn.modules import module as _global
 
 from cpuaccel import _native
 
+_SHOWN = 3
+
 _OWN = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
@@ -48,11 +50,11 @@ class Attributes:
             for table in _tables(module)
         ]
         named += [("torch.nn.", getattr(_global, name)) for name in _GLOBAL_HOOKS]
-        inside = [(f"{path}{name}", each) for path, of in named for name, each in of.items()]
-        if not containers:
-            inside = []
-        named += [(f"{path}.", each) for path, each in inside if type(each) is dict]
-        self._lists = [(path, each, [*each]) for path, each in inside if type(each) is list]
+        self._lists: list[tuple[str, list[Any], list[Any]]] = []
+        if containers:
+            inside = [(f"{path}{name}", each) for path, of in named for name, each in of.items()]
+            named += [(f"{path}.", each) for path, each in inside if type(each) is dict]
+            self._lists = [(path, each, [*each]) for path, each in inside if type(each) is list]
         self._held = [(path, table, dict(table)) for path, table in named]
         self._made = {id(vars(module)): _made_by_hooks(module) for module in model.modules()}
         self._numbers = _native.load().WatchedNumbers(numbers) if numbers else None
@@ -110,11 +112,18 @@ class Changes:
         """Count a call."""
         self._served += 1
 
-    def are_too_many(self) -> bool:
-        """Count a change; whether nothing is to be made any more."""
+    def too_many(self, attributes: Attributes) -> str:
+        """Count a change of `attributes`; how often something did if that is too often, or ""."""
         self.count = 1 if self._served >= self._ENOUGH else self.count + 1
         self._served = 0
-        return self.count > self.MOST
+        if self.count <= self.MOST:
+            return ""
+        return f"has changed {self.count} times, in the last {shown(attributes.changes())}"
+
+
+def shown(names: list[str]) -> str:
+    """Return the first of them, for a message."""
+    return ", ".join(names[:_SHOWN])
 
 
 def hooked(model: nn.Module) -> str:

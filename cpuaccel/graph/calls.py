@@ -16,7 +16,7 @@ from torch.utils._pytree import (
     treespec_loads,
 )
 
-from cpuaccel.graph.overlap import shares_places
+from cpuaccel.graph.overlap import shares_places, span
 
 _WRITTEN = (bool, int, float, str, type(None))
 """Types of arguments that a file can say."""
@@ -179,9 +179,7 @@ class Call:
 
 def _random(kind: TensorKind) -> Tensor:
     # Elements may share memory, as those of an expanded tensor do.
-    steps = ((size - 1) * stride for size, stride in zip(kind.shape, kind.stride, strict=True))
-    span = 0 if 0 in kind.shape else 1 + sum(steps)
-    memory = torch.empty(span, dtype=kind.dtype, device=kind.device)
+    memory = torch.empty(span(kind.shape, kind.stride), dtype=kind.dtype, device=kind.device)
     drawn = memory.is_floating_point() or memory.is_complex()
     memory = memory.normal_() if drawn else memory.random_(0, 2)
     return memory.as_strided(kind.shape, kind.stride)

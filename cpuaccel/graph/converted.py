@@ -89,15 +89,17 @@ def _calls_quantized(part: GraphModule) -> bool:
     )
 
 
-def numbers_of(model: nn.Module) -> list[Tensor]:
-    """Return the tensors that lowering reads the values of: scales, zero points."""
-    return [
+def watch(model: nn.Module) -> Attributes:
+    """Return what is to stay as it is where something was made of a model, lowered or not."""
+    # Lowering reads the values of tensors of one number: scales, zero points.
+    numbers = [
         value
         for part in model.modules()
         if isinstance(part, GraphModule) and not part.training and _calls_quantized(part)
         for node in part.graph.find_nodes(op="get_attr")
         if isinstance(value := attribute_of(part, node), Tensor) and value.numel() == 1
     ]
+    return Attributes(model, numbers)
 
 
 def has_float_layers(model: nn.Module) -> bool:
@@ -166,11 +168,12 @@ class _Lowering:
         self._lock = threading.Lock()
         self._compiled: _Ready | None = None
         self._changes = Changes()
+        self._never = ""  # why nothing is lowered any more
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not engine.is_enabled():
+        ready = self._ready() if engine.is_enabled() else None
+        if ready is None:
             return self._otherwise(*args, **kwargs)
-        ready = self._ready()
         if not torch.is_autocast_enabled("cpu"):
             return ready.run(*args, **kwargs)
         # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
@@ -188,31 +191,25 @@ class _Lowering:
         compiled = self._compiled.run if self._compiled is not None else None
         return None if compiled is self._otherwise else compiled
 
-    def _ready(self) -> _Ready:
+    def _ready(self) -> _Ready | None:
+        """Return the model as it is to be called; None if it changes too often for that."""
         ready = self._compiled
-        if ready is None or not ready.made_of.are_as_before():
+        if not self._never and (ready is None or not ready.made_of.are_as_before()):
             with self._lock:
-                ready = self._compiled
-                if ready is None or not ready.made_of.are_as_before():
-                    ready = self._compiled = _Ready(
-                        Attributes(self._model, numbers_of(self._model)),
-                        self._otherwise if self._changes_too_often(ready) else self._compile(),
-                        has_float_layers(self._model),
-                    )
+                ready = self._compiled = self._anew(self._compiled)
         self._changes.serve()
         return ready
 
-    def _changes_too_often(self, ready: _Ready | None) -> bool:
-        if ready is None or not self._changes.are_too_many():
-            return False
-        if self._changes.count == Changes.MOST + 1:
+    def _anew(self, ready: _Ready | None) -> _Ready | None:
+        if self._never or (ready is not None and ready.made_of.are_as_before()):
+            return ready
+        if ready is not None and (many := self._changes.too_many(ready.made_of)):
+            self._never = f"it {many}"
             _log.logger.warning(
-                "a quantized model is compiled as it is from now on: it has changed %d times,"
-                " in the last %s",
-                self._changes.count,
-                ", ".join(ready.made_of.changes()[:3]),
+                "a quantized model is compiled as it is from now on: %s", self._never
             )
-        return True
+            return None
+        return _Ready(watch(self._model), self._compile(), has_float_layers(self._model))
 
     def _compile(self) -> Callable[..., Any]:
         from cpuaccel.graph import report

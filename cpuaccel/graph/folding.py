@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from cpuaccel.graph.held import aliased_by
 from cpuaccel.graph.torch_program import VIEWS
 
 MOST_BYTES = 1 << 20
@@ -69,13 +70,7 @@ def _given_away(output: Node) -> set[Node]:
         if node.target in VIEWS or not isinstance(node.target, torch._ops.OpOverload):
             left += node.all_input_nodes
         else:
-            left += [
-                leaf
-                for argument, value in zip(node.target._schema.arguments, node.args, strict=False)
-                if argument.alias_info is not None
-                for leaf in tree_leaves(value)
-                if isinstance(leaf, Node)
-            ]
+            left += aliased_by(node)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Tensors that a captured graph holds, and what it writes to."""
+"""What a captured graph holds, and what its ops write to or return views of."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ def attribute_of(captured: GraphModule, node: Node) -> Any:
 
 
 def written_by(graph: Graph) -> set[Node]:
-    """Return what ops of a graph write to, by their schemas."""
-    written: set[Node] = set()
-    for node in graph.nodes:
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-            continue
-        for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                written.update(each for each in tree_leaves(value) if isinstance(each, Node))
-    return written
+    """Return what ops of a graph write to."""
+    ops = (node for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload))
+    return {each for node in ops for each in aliased_by(node, written=True)}
+
+
+def aliased_by(node: Node, *, written: bool = False) -> list[Node]:
+    """Return what an op's results may be views of, or of that what it writes to: by its schema."""
+    op: Any = node.target
+    return [
+        leaf
+        for argument, value in zip(op._schema.arguments, node.args, strict=False)
+        if argument.alias_info is not None and (argument.alias_info.is_write or not written)
+        for leaf in tree_leaves(value)
+        if isinstance(leaf, Node)
+    ]

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _log, _native, config
 from cpuaccel.graph import converted, kinds, known_ranks, modes, report, trial
-from cpuaccel.graph.attributes import Attributes, Changes, hooked
+from cpuaccel.graph.attributes import Attributes, Changes, hooked, shown
 from cpuaccel.graph.capture import Capture, capture
 from cpuaccel.graph.overlap import is_shared
 from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
@@ -27,9 +27,6 @@ KEPT_KINDS = 16
 
 _KEPT_REFUSALS = 64
 """Kinds of inputs that something was tried for in vain; nothing is tried after them."""
-
-_SHOWN = 3
-"""Names of attributes that a message has."""
 
 TIME_BUDGET = 1.0
 """Seconds in which the plan and the model take turns."""
@@ -210,7 +207,8 @@ class Optimized(nn.Module):
     def _find(self, key: Hashable) -> _Captured | None:
         with self._lock:
             if self._attributes is not None and not self._attributes.are_as_before():
-                self._count_change(self._attributes)
+                if many := self._changes.too_many(self._attributes):
+                    self._never = f"the model {many}"
                 self._forget()
             return self._captured.get(key) or self._refused.get(key)
 
@@ -227,11 +225,6 @@ class Optimized(nn.Module):
             self._of, self._changes = (self.model,), Changes()
             self._never, self._said_never = "", False
             self._is_slower = self._was_timed = False
-
-    def _count_change(self, attributes: Attributes) -> None:
-        if self._changes.are_too_many():
-            names = ", ".join(attributes.changes()[:_SHOWN])
-            self._never = f"the model has changed {self._changes.count} times, in the last {names}"
 
     def _say_never(self) -> None:
         with self._lock:
@@ -267,14 +260,14 @@ class Optimized(nn.Module):
 
     def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Captured, Attributes]:
         """Return what is made for such inputs, and what the model's attributes were meanwhile."""
-        attributes = Attributes(self.model, converted.numbers_of(self.model))
+        attributes = converted.watch(self.model)
         if self._never:
             return self._by_model(args, kwargs, self._never), attributes
         if where := hooked(self.model):
             return self._by_model(args, kwargs, f"{where} has forward hooks"), attributes
         found = self._captured_and_tried(args, kwargs, attributes)
         if found is None:
-            attributes = Attributes(self.model, converted.numbers_of(self.model))
+            attributes = converted.watch(self.model)
             found = self._captured_and_tried(args, kwargs, None)
             assert found is not None
         return found, attributes
@@ -298,7 +291,7 @@ class Optimized(nn.Module):
         with torch.no_grad():
             assigned = tried.assigned()
             if assigned:
-                self._never = f"each call assigns {', '.join(assigned[:_SHOWN])} of the model"
+                self._never = f"each call assigns {shown(assigned)} of the model"
                 return self._by_model(args, kwargs, self._never)
             if attributes is not None and not attributes.are_as_before():
                 return None

@@ -25,17 +25,17 @@ def is_shared(leaves: Sequence[Any], written: Collection[int], held: Sequence[Te
 
 def _may_overlap(a: Tensor, b: Tensor) -> bool:
     begin, other = a.data_ptr(), b.data_ptr()
-    if begin >= other + _reach(b) or other >= begin + _reach(a):
+    reach, its_reach = (span(each.shape, each.stride()) * each.element_size() for each in (a, b))
+    if begin + reach <= other or other + its_reach <= begin:
         return False
     return not _are_interleaved(a, b, other - begin)
 
 
-def _reach(tensor: Tensor) -> int:
-    """Bytes from the first number to behind the last."""
-    if tensor.numel() == 0:
+def span(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Return how many numbers there are from the first of a tensor to behind its last."""
+    if 0 in shape:
         return 0
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return tensor.element_size() * (1 + sum((size - 1) * stride for size, stride in steps))
+    return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
 
 
 def _are_interleaved(a: Tensor, b: Tensor, distance: int) -> bool:
@@ -52,9 +52,9 @@ def _are_interleaved(a: Tensor, b: Tensor, distance: int) -> bool:
 
 
 def _run(tensor: Tensor, step: int) -> int:
-    """Numbers from the first to behind the last of those that no stride of `step` or more is to."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return 1 + sum((size - 1) * stride for size, stride in steps if stride < step)
+    """The span of its dimensions of smaller strides."""
+    dims = [dim for dim, stride in enumerate(tensor.stride()) if stride < step]
+    return span([tensor.size(dim) for dim in dims], [tensor.stride(dim) for dim in dims])
 
 
 def shares_places(shape: Sequence[int], stride: Sequence[int]) -> bool:

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as places
 
 from cpuaccel import _log
+from cpuaccel._files import written
 from cpuaccel.graph import archive, exporting, flat
 from cpuaccel.graph.loading import PROGRAM, Path_
 from cpuaccel.graph.optimized import Optimized
@@ -52,7 +53,7 @@ def save(optimized: Optimized, path: Path_) -> None:
         facts = exporting.facts_of(program, captured.call, captured.report)
     except ValueError as error:
         raise ValueError(f"cpuaccel.save: {error}") from error
-    with archive.written(path) as partial:
+    with written(path) as partial:
         torch.export.save(program, partial)
         archive.seal(partial, {"kind": PROGRAM, **facts, **_flat(program, partial)})
 

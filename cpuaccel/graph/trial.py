@@ -53,11 +53,11 @@ class Trial:
         """
         before = Attributes(self._model, containers=True)
         try:
-            self._run_undisturbed()
+            self.results()
             if before.are_as_before():
                 return []
             once = Attributes(self._model, containers=True)
-            self._run_undisturbed()
+            self.results()
         except Exception:
             before.put_back()
             raise
@@ -65,11 +65,6 @@ class Trial:
         if names:
             before.put_back()
         return names
-
-    def _run_undisturbed(self) -> None:
-        args, kwargs = self._own_inputs()
-        with self._undisturbed():
-            self._model(*args, **kwargs)
 
     def difference(self) -> tuple[Difference, str]:
         """Return how far the capture's results are from the model's, and what to know of it.

@@ -15,9 +15,11 @@ import pytest
 import torch
 from torch._inductor import config as inductor
 
+import cpuaccel
 from cpuaccel import _native, config
 from cpuaccel.graph import choice_table, known_ranks
 from graph import _bf16
+from graph._structured import image, net
 
 _WINS = (
     ("convolution", choice_table.ANY),
@@ -105,3 +107,11 @@ def _a_table_of_tests(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
             for family, place in _WINS
         )
         monkeypatch.setattr(choice_table, "_rows", lambda: rows)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A file, and nothing else in its folder."""
+    path = tmp_path / "net.pt2"
+    cpuaccel.save(cpuaccel.optimize(net(), (image(),), time_budget=0), path)
+    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -136,3 +137,16 @@ def test_tables_are_dictionaries() -> None:
 def test_each_table_has_a_version() -> None:
     with pytest.raises(ValueError, match="versions: expected 8 bytes, got 7"):
         _native.load().same_objects(({},), (), None, bytearray(7))
+
+
+def test_what_was_changed_can_be_named_and_put_back() -> None:
+    model: Any = nn.Sequential(OrderedDict(norm=nn.BatchNorm2d(8), linear=nn.Linear(8, 8)))
+    attributes = Attributes(model)
+    model.norm.eps, model.more = 0.5, 1
+    del model.linear.bias
+    assert set(attributes.changes()) == {"norm.eps", "more", "linear.bias"}
+    attributes.put_back()
+    assert attributes.are_as_before()
+    assert model.norm.eps == 1e-5
+    assert not hasattr(model, "more")
+    assert model.linear.bias is not None

@@ -13,8 +13,7 @@ import torch.nn.utils.prune as prune
 from torch import Tensor, nn
 
 import cpuaccel
-from cpuaccel.graph.attributes import Attributes, Changes
-from cpuaccel.graph.overlap import is_shared
+from cpuaccel.graph.attributes import Changes
 from graph._compiled import needs_onednn
 
 pytestmark = needs_onednn
@@ -221,7 +220,7 @@ def test_weights_that_torch_makes_in_each_call(of: Callable[[nn.Module], nn.Modu
     assert len(made.reports) == 1
 
 
-def test_a_table_that_grows_is_made_once_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_grows_is_made_once_for_each_size() -> None:
     class Grows(_Net):
         table = torch.zeros(0)
 
@@ -362,32 +361,6 @@ def test_inputs_that_share_memory_with_one_that_is_written() -> None:
         torch.testing.assert_close(*(run(*torch.ones(2, 4, 8)) for run in (made, model)))
 
 
-@pytest.mark.parametrize(
-    ("of", "written", "shared"),
-    [
-        (lambda x: (x, x.clone(), x), [0], True),
-        (lambda x: (x, x[2:], x.clone()), [1], True),
-        (lambda x: (x.clone(), x, x), [0], False),
-        (lambda x: (x[:, 0], x[:, 1]), [0], False),
-        (lambda x: (x[:, 0], x[:, 1, :3]), [0], False),
-        (lambda x: (x[:, 0], x[:, 0, 5:]), [0], True),
-        (lambda x: (x[:, :, :3], x[:, :, 3:6]), [0, 1], False),
-        (lambda x: (x[:, :, :3], x[:, :, 2:5]), [0], True),
-        (lambda x: (x[:2], 3, x[2:]), [2], False),
-        (lambda x: (x[:0], x), [0], False),
-        (lambda x: (x[0, 0, 0], x), [0], True),
-    ],
-)
-def test_what_shares_memory(
-    of: Callable[[Tensor], tuple[Any, ...]], written: list[int], shared: bool
-) -> None:
-    leaves = of(torch.zeros(4, 2, 8))
-    assert is_shared(leaves, written) == shared
-    held = [leaves[number] for number in written]
-    others = [each for number, each in enumerate(leaves) if number not in written]
-    assert is_shared(others, [], held) == shared or len(written) > 1
-
-
 def test_gradients_by_an_input() -> None:
     model = _Two().requires_grad_(False)
     made = _plan(model, torch.ones(4, 8), torch.ones(4, 8))
@@ -406,16 +379,3 @@ def test_transforms_see_the_model() -> None:
         dual = fwAD.make_dual(x[0], torch.ones(4, 8))
         tangents = [fwAD.unpack_dual(each(dual, x[1])).tangent for each in (made, model)]
     torch.testing.assert_close(*tangents)
-
-
-def test_what_was_changed_can_be_named_and_put_back() -> None:
-    model = _Net()
-    attributes = Attributes(model)
-    model.norm.eps, model.more = 0.5, 1
-    del model.linear.bias
-    assert set(attributes.changes()) == {"norm.eps", "more", "linear.bias"}
-    attributes.put_back()
-    assert attributes.are_as_before()
-    assert model.norm.eps == 1e-5
-    assert not hasattr(model, "more")
-    assert model.linear.bias is not None

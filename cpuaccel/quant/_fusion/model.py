@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from cpuaccel.quant._fusion import elementwise
 _HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
     *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs"),
+    "_forward_hooks_always_called",
 )
 
 
@@ -126,7 +128,12 @@ def check_converted(function: str, model: GraphModule) -> None:
 
 def watched(module: nn.Module | None) -> bool:
     """Return whether `module` has hooks: they would no longer be called, so it stays as it is."""
-    return any(getattr(module, name, None) for name in _HOOKS)
+    return module is not None and any(hooks_of(module).values())
+
+
+def hooks_of(module: nn.Module) -> dict[str, Any]:
+    """Return what `module` keeps its hooks in, by name."""
+    return {name: vars(module)[name] for name in _HOOKS if name in vars(module)}
 
 
 def _holds(path: str, paths: Iterable[str]) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import nn
 from torch.fx import GraphModule
 
 from cpuaccel._modules import tensors_of
-from cpuaccel.quant._fusion.model import check_converted
+from cpuaccel.quant._fusion.model import check_converted, hooks_of
 from cpuaccel.quant._lowering.walk import LEFT, lower_module
 
 __all__ = ["LEFT", "lower_model"]
@@ -38,7 +37,7 @@ def _with_lowered_parts(model: nn.Module) -> nn.Module:
         )
     # The parts that are replaced are not copied first, nor is what is shared.
     memo: dict[int, object] = {id(part): _lowered(part) for part in outermost}
-    hooks = [table for module in model.modules() for table in _hooks(module).values()]
+    hooks = [table for module in model.modules() for table in hooks_of(module).values()]
     memo |= {id(each): each for each in (*tensors_of(model), *hooks)}
     return copy.deepcopy(model, memo)
 
@@ -46,10 +45,5 @@ def _with_lowered_parts(model: nn.Module) -> nn.Module:
 def _lowered(model: GraphModule) -> GraphModule:
     check_converted("cpuaccel.quant.lower", model)
     lowered = lower_module(model)
-    vars(lowered).update(_hooks(model))
+    vars(lowered).update(hooks_of(model))
     return lowered
-
-
-def _hooks(module: nn.Module) -> dict[str, Any]:
-    kinds = ("_forward_", "_backward_")
-    return {name: each for name, each in vars(module).items() if name.startswith(kinds)}
