@@ -25,6 +25,14 @@ def dynamic_symbols(nm: str, library: pathlib.Path) -> list[str]:
     return sorted({name for name in names if "dnnl" in name and "@" not in name})
 
 
+def write_if_changed(path: pathlib.Path, text: str) -> bool:
+    """Writes `text` unless the file has it. A newer header recompiles all files that include it."""
+    if path.exists() and path.read_text() == text:
+        return False
+    path.write_text(text)
+    return True
+
+
 def main() -> None:
     """Entry point; arguments are documented by --help."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -37,17 +45,22 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     symbols = dynamic_symbols(arguments.nm, arguments.library)
     names = arguments.output / "symbols.map"
-    names.write_text("".join(f"{name} {PREFIX}{name}\n" for name in symbols))
+    renamed = write_if_changed(names, "".join(f"{name} {PREFIX}{name}\n" for name in symbols))
     bundled = arguments.output / SONAME
-    shutil.copyfile(arguments.library, bundled)
-    bundled.chmod(0o755)
-    subprocess.run(
-        [arguments.patchelf, "--set-soname", SONAME, "--rename-dynamic-symbols", names, bundled],
-        check=True,
-    )
+    stale = not bundled.exists() or bundled.stat().st_mtime < arguments.library.stat().st_mtime
+    if renamed or stale:
+        # Under another name until it is whole: a run that failed here is not taken for done.
+        copy = bundled.with_name(f"{SONAME}.new")
+        shutil.copyfile(arguments.library, copy)
+        copy.chmod(0o755)
+        subprocess.run(
+            [arguments.patchelf, "--set-soname", SONAME, "--rename-dynamic-symbols", names, copy],
+            check=True,
+        )
+        copy.replace(bundled)
     functions = (name for name in symbols if name.startswith("dnnl_"))
     header = "".join(f"#define {name} {PREFIX}{name}\n" for name in functions)
-    (arguments.output / "cpuaccel_dnnl_symbols.h").write_text(f"#pragma once\n{header}")
+    write_if_changed(arguments.output / "cpuaccel_dnnl_symbols.h", f"#pragma once\n{header}")
 
 
 if __name__ == "__main__":
