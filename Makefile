@@ -1,5 +1,6 @@
 # make demo    the main job, on this machine: train, quantize, run on cpuaccel, compare
 # make test    kernels and engine tests
+# make test-full   the same, with each op called in each way (tests/calls), not a sample of them
 # make test-avx512   the kernel tests on emulated CPUs (GTEST_FILTER=... for some of them)
 # make aarch64-kernels   the kernel tests cross-built for Arm, on emulated cores
 # make aarch64   the wheel cross-built for Arm, and tests/aarch64 on emulated cores (build/aarch64)
@@ -17,12 +18,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers clean
+.PHONY: demo test test-full test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits_int8/demo.py
 
 test: test-kernels test-python
+
+test-full: export CPUACCEL_TEST_CALLS = whole
+test-full: test
 
 # A process for each core. Each may use all threads: what is shared between threads is tested too.
 test-python: $(VENV)/.installed

@@ -333,6 +333,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));
   module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &quant::overridden_ops);
+  module.def("overridden_kernels", &quant::overridden_kernels);
   module.def("set_deterministic", &set_deterministic, py::arg("on"));
   module.def("set_teams", &set_teams, py::arg("on"));
   module.def("teams_opened", &teams_opened);

@@ -17,13 +17,24 @@ bool ours(const at::Tensor& x) {
          x.is_non_overlapping_and_dense();
 }
 
+// Of the strides that TensorIterator gives a result: where a dimension has one element, x's own may
+// be any number.
+at::Tensor empty_result(const at::Tensor& x) {
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    if (x.is_contiguous(format)) {
+      return at::detail::empty_cpu(x.sizes(), at::kFloat, /*pin_memory=*/false, format);
+    }
+  }
+  return at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat);
+}
+
 template <OpName kName>
 at::Tensor silu(const at::Tensor& x) {
   if (!ours(x)) {
     return at::cpu::silu(x);
   }
   CPUACCEL_OWN_CALL(silu);
-  auto result = at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat);
+  auto result = empty_result(x);
   kernels::silu_f32(x.const_data_ptr<float>(), result.mutable_data_ptr<float>(), x.numel());
   return result;
 }

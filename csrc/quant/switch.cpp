@@ -73,13 +73,20 @@ void register_override(Libraries& libraries, const ops::Override& row) {
 
 }  // namespace
 
-std::vector<std::string> overridden_ops() {
-  std::vector<std::string> names;
+std::vector<OverriddenKernel> overridden_kernels() {
+  std::vector<OverriddenKernel> kernels;
   for (const auto& list : all_overrides()) {
     for (const auto& row : list) {
-      const std::string name(row.name);
-      names.push_back(name.substr(0, name.find('.')));
+      kernels.emplace_back(row.name, c10::toString(row.key));
     }
+  }
+  return kernels;
+}
+
+std::vector<std::string> overridden_ops() {
+  std::vector<std::string> names;
+  for (const auto& [name, key] : overridden_kernels()) {
+    names.push_back(name.substr(0, name.find('.')));
   }
   return names;
 }

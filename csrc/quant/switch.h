@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cpuaccel::quant {
@@ -9,6 +10,12 @@ namespace cpuaccel::quant {
 // Puts our prepack ops and __setstate__ over torch's, or gives torch's back. Idempotent.
 void switch_on();
 void switch_off();
+
+// An op with its overload, and the dispatch key of the kernel: "aten::mean.dim", "QuantizedCPU".
+using OverriddenKernel = std::pair<std::string, std::string>;
+
+// Every kernel of torch that a kernel of cpuaccel replaces.
+std::vector<OverriddenKernel> overridden_kernels();
 
 // The ops our kernels stand in for, without overloads: "quantized::add", "aten::relu".
 std::vector<std::string> overridden_ops();

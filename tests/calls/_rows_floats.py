@@ -1,0 +1,146 @@
+"""Rows of products of matrices, convolutions, pools, activations and attention of plain tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from calls._row import FLOATS, PLAIN, Row, Sample
+from calls._values import values
+
+
+def _mm(dtype: torch.dtype) -> list[Sample]:
+    return [
+        Sample((values(5, 5, dtype=dtype), values(5, 5, dtype=dtype, seed=1))),
+        Sample((values(33, 40, dtype=dtype), values(40, 24, dtype=dtype, seed=1))),
+        Sample((values(3, 0, dtype=dtype), values(0, 2, dtype=dtype)), kind="empty"),
+        Sample((values(0, 3, dtype=dtype), values(3, 2, dtype=dtype)), kind="empty"),
+        Sample((values(3, 4, dtype=dtype), values(3, 2, dtype=dtype)), kind="bad"),
+    ]
+
+
+def _addmm(dtype: torch.dtype) -> list[Sample]:
+    scaled = {"beta": 2, "alpha": 3}
+    return [
+        Sample(tuple(values(5, 5, dtype=dtype, seed=seed) for seed in range(3)), scaled),
+        Sample((values(24, dtype=dtype, seed=3), *_mm(dtype)[1].args)),
+        Sample((values(2, dtype=dtype), *_mm(dtype)[2].args), scaled, "empty"),
+        Sample((values(0, 2, dtype=dtype), *_mm(dtype)[3].args), kind="empty"),
+        Sample((values(3, dtype=dtype), *_mm(dtype)[0].args), kind="bad"),
+    ]
+
+
+def _bmm(dtype: torch.dtype) -> list[Sample]:
+    return [
+        Sample((values(3, 5, 5, dtype=dtype), values(3, 5, 5, dtype=dtype, seed=1))),
+        Sample((values(2, 17, 40, dtype=dtype), values(2, 40, 24, dtype=dtype, seed=1))),
+        Sample((values(2, 3, 0, dtype=dtype), values(2, 0, 4, dtype=dtype)), kind="empty"),
+        Sample((values(0, 3, 5, dtype=dtype), values(0, 5, 4, dtype=dtype)), kind="empty"),
+        Sample((values(2, 3, 5, dtype=dtype), values(3, 5, 4, dtype=dtype)), kind="bad"),
+    ]
+
+
+def _baddbmm(dtype: torch.dtype) -> list[Sample]:
+    scaled = {"beta": 2, "alpha": 3}
+    return [
+        Sample(tuple(values(3, 5, 5, dtype=dtype, seed=seed) for seed in range(3)), scaled),
+        Sample((values(2, 17, 24, dtype=dtype, seed=3), *_bmm(dtype)[1].args)),
+        Sample((values(2, 3, 4, dtype=dtype), *_bmm(dtype)[2].args), scaled, "empty"),
+        Sample((values(0, 3, 4, dtype=dtype), *_bmm(dtype)[3].args), kind="empty"),
+        Sample((values(2, 2, 2, dtype=dtype), *_bmm(dtype)[0].args), kind="bad"),
+    ]
+
+
+def _int_mm(dtype: torch.dtype) -> list[Sample]:
+    return [
+        Sample((values(18, 16, dtype=dtype), values(16, 24, dtype=dtype, seed=1))),
+        Sample((values(40, 64, dtype=dtype), values(64, 32, dtype=dtype, seed=1))),
+        Sample((values(0, 16, dtype=dtype), values(16, 24, dtype=dtype)), kind="empty"),
+        Sample((values(18, 16, dtype=dtype), values(17, 24, dtype=dtype)), kind="bad"),
+    ]
+
+
+def _linear(dtype: torch.dtype) -> list[Sample]:
+    weight, bias = values(24, 40, dtype=dtype, seed=1), values(24, dtype=dtype, seed=2)
+    return [
+        Sample((values(17, 40, dtype=dtype), weight, bias)),
+        Sample((values(2, 3, 40, dtype=dtype), weight)),
+        Sample((values(0, 40, dtype=dtype), weight, bias), kind="empty"),
+        Sample((values(17, 41, dtype=dtype), weight, bias), kind="bad"),
+    ]
+
+
+def _convolution(dims: int, transposed: bool, groups: int = 1):
+    def samples(dtype: torch.dtype) -> list[Sample]:
+        ones, zeros = [1] * dims, [0] * dims
+        rest = (ones, ones, ones, transposed, zeros, groups)
+        weight = values(8, 8 // groups, *[3] * dims, dtype=dtype, seed=1)
+        bias = values(8, dtype=dtype, seed=2)
+        return [
+            Sample((values(2, 8, *[7] * dims, dtype=dtype), weight, bias, *rest)),
+            Sample((values(1, 8, *[6] * dims, dtype=dtype), weight, None, *rest)),
+            Sample((values(0, 8, *[6] * dims, dtype=dtype), weight, bias, *rest), kind="empty"),
+            Sample((values(1, 7, *[6] * dims, dtype=dtype), weight, bias, *rest), kind="bad"),
+        ]
+
+    return samples
+
+
+def _max_pool(dtype: torch.dtype) -> list[Sample]:
+    return [
+        Sample((values(2, 16, 9, 9, dtype=dtype), [3, 3], [2, 2], [1, 1])),
+        Sample((values(2, 16, 8, 8, dtype=dtype), [2, 2])),
+        Sample((values(0, 16, 8, 8, dtype=dtype), [2, 2]), kind="empty"),
+        Sample((values(2, 16, 8, 8, dtype=dtype), [2, 2], [2, 2], [2, 2]), kind="bad"),
+    ]
+
+
+def _silu(dtype: torch.dtype) -> list[Sample]:
+    return [
+        Sample((values(7, 33, dtype=dtype),)),
+        Sample((values(1, 8, 40, 40, dtype=dtype),)),
+        Sample((values(0, 3, dtype=dtype),), kind="empty"),
+    ]
+
+
+def _attention(dtype: torch.dtype) -> list[Sample]:
+    q, k, v = (values(2, 3, 12, 16, dtype=dtype, seed=seed) for seed in range(3))
+    mask = values(2, 1, 12, 12, dtype=dtype, seed=3)
+    empty = values(0, 3, 12, 16, dtype=dtype)
+    return [
+        Sample((q, k, v)),
+        Sample((q, k, v), {"is_causal": True}),
+        Sample((q, k, v), {"attn_mask": mask}),
+        Sample((empty, empty, empty), kind="empty"),
+        Sample((q, k[..., :8], v), kind="bad"),
+    ]
+
+
+ROWS = (
+    Row("mm", _mm, "aten::mm", provider="cpuaccel"),
+    Row("addmm", _addmm, "aten::addmm", provider="cpuaccel"),
+    Row("bmm", _bmm, "aten::bmm", provider="cpuaccel"),
+    Row("baddbmm", _baddbmm, "aten::baddbmm", provider="cpuaccel"),
+    Row("int_mm", _int_mm, "aten::_int_mm", dtypes=(torch.int8, torch.uint8, torch.int32)),
+    Row("linear", _linear, "aten::linear", keys=("AutocastCPU",), provider="cpuaccel"),
+    *(
+        Row(
+            f"conv{'_transpose' if transposed else ''}{dims}d",
+            _convolution(dims, transposed),
+            "aten::convolution",
+            covers=("aten::_convolution",),
+        )
+        for transposed in (False, True)
+        for dims in (1, 2, 3)
+    ),
+    Row("conv2d_depthwise", _convolution(2, False, groups=8), "aten::convolution"),
+    Row("max_pool2d", _max_pool, "aten::max_pool2d_with_indices", dtypes=(*FLOATS, torch.int64)),
+    Row("silu", _silu, "aten::silu", dtypes=PLAIN),
+    Row(
+        "attention",
+        _attention,
+        call=F.scaled_dot_product_attention,
+        covers=("aten::_scaled_dot_product_flash_attention_for_cpu",),
+        dtypes=FLOATS,
+    ),
+)

@@ -1,0 +1,34 @@
+"""Faults of torch's own kernels that the table has found, with their reports.
+
+docs/known-faults.md says the same for readers; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What torch gets wrong, with the plugin off."""
+
+    cells: str
+    """A pattern of cells' ids."""
+    report: str
+    """Such as "pytorch/pytorch#12345", or "none found"."""
+    mended: bool
+    """Whether the plugin gives the right result."""
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("mm-out_is_input-*", "pytorch/pytorch#85852", mended=True),
+    Fault("bmm-out_is_input-*", "pytorch/pytorch#85852", mended=True),
+    Fault("addmm-out_is_input-*", "pytorch/pytorch#48900", mended=True),
+    Fault("baddbmm-out_is_input-*", "pytorch/pytorch#48900", mended=True),
+)
+
+
+def fault_of(cell: str) -> Fault | None:
+    """The fault that a cell of this id shows."""
+    return next((fault for fault in FAULTS if fnmatch.fnmatch(cell, fault.cells)), None)

@@ -1,0 +1,44 @@
+"""The table of ops: each op that cpuaccel overrides, and each function of its API that runs ops.
+
+`COMPILED_ALONE` lists the ops of cpuaccel that no public function calls eagerly.
+"""
+
+from __future__ import annotations
+
+from calls import (
+    _rows_api,
+    _rows_floats,
+    _rows_fused,
+    _rows_gnn,
+    _rows_packed,
+    _rows_quantized,
+)
+from calls._row import Row
+
+ROWS: tuple[Row, ...] = (
+    *_rows_floats.ROWS,
+    *_rows_gnn.ROWS,
+    *_rows_quantized.ROWS,
+    *_rows_packed.ROWS,
+    *_rows_fused.ROWS,
+    *_rows_api.ROWS,
+)
+
+BY_NAME = {row.name: row for row in ROWS}
+
+COMPILED_ALONE = {
+    "graph_region": "a plan's partition; tests/graph/test_region_op.py",
+    "graph_region_": "a plan's partition that writes inputs; tests/graph/test_region_op.py",
+    "graph_region_by_torch": "graph_region in torch's ops; tests/graph",
+    "resize": "a step of compiled graphs; tests/graph/test_resizing.py",
+    "keep_private": "a mark in compiled graphs; tests/graph",
+    "kept_linear": "a layer of compiled graphs; tests/ops/test_kept_linear.py",
+    "shuffle_channels": "a step of fused models; tests/ops/test_channel_shuffle.py",
+    "weight_to_bytes": "what cpuaccel.save writes; tests/prepack/test_weight_bytes.py",
+    "weight_from_bytes": "what cpuaccel.load reads; tests/prepack/test_weight_bytes.py",
+    "saved_linear": "a layer that cpuaccel.load reads; tests/prepack/test_weight_bytes.py",
+    "neighbor_sample": "random; tests/gnn/test_neighbor_sample.py",
+    "describe_linear": "text for explain(); tests/test_explain.py",
+    "describe_conv2d": "text for explain(); tests/test_explain.py",
+    "describe_conv3d": "text for explain(); tests/test_explain.py",
+}

@@ -1,0 +1,59 @@
+"""Each op that cpuaccel overrides, called in each way: torch's result in float64, or torch's error.
+
+`make test` runs a sample of the cells, `make test-full` (CPUACCEL_TEST_CALLS=whole) all of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from quant._engine import needs_plugin
+
+from cpuaccel import _native
+
+pytestmark = [
+    needs_plugin,
+    pytest.mark.filterwarnings("ignore"),
+]
+
+from calls._child import problems  # noqa: E402
+from calls.cells import Cell, check, selected  # noqa: E402
+from calls.ops import COMPILED_ALONE, ROWS  # noqa: E402
+
+
+@pytest.mark.parametrize("cell", selected(), ids=str)
+def test_cell(cell: Cell) -> None:
+    wrong = problems(cell.way.child)[str(cell)] if cell.way.child else check(cell)
+    assert not wrong, f"{cell}: {wrong}"
+
+
+def test_every_overridden_kernel_has_a_row() -> None:
+    rows = {(name, key) for row in ROWS for key in row.keys for name in _called(row)}
+    missing = sorted(
+        f"{name} ({key})"
+        for name, key in _native.load().overridden_kernels()
+        if (name, key) not in rows
+    )
+    assert not missing, f"tests/calls/ops.py has no row for {', '.join(missing)}"
+
+
+def test_every_op_of_cpuaccel_has_a_row() -> None:
+    _native.load()
+    covered = {name for row in ROWS for name in row.covers}
+    ours = {
+        schema.name
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith("cpuaccel::")
+    }
+    compiled = {f"cpuaccel::{name}" for name in COMPILED_ALONE}
+    missing = sorted(ours - covered - compiled)
+    assert not missing, f"tests/calls/ops.py has no row for {', '.join(missing)}"
+
+
+def test_names_are_unique() -> None:
+    names = [row.name for row in ROWS]
+    assert sorted(set(names)) == sorted(names)
+
+
+def _called(row) -> set[str]:
+    return {op.name() for op in row.forms.ops} | set(row.covers)
