@@ -6,7 +6,6 @@
 //
 // self counts even where it is not included, and NaN is equal to nothing: both are torch's.
 
-#include <ATen/FuncTorchTLS.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_like.h>
@@ -32,27 +31,13 @@
 #include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Within torch.func's transforms, at any level of them. What torch keeps for them stays after the
-// first use, so that there is something says nothing; its own check of C++ functions asks for more.
-bool in_a_transform() {
-  const auto& state = at::functorch::functorchTLSAccessor();
-  if (state == nullptr) {
-    return false;
-  }
-  try {
-    state->checkSupportsCppAutogradFunction();
-    return false;
-  } catch (const c10::Error&) {
-    return true;
-  }
-}
 
 // Tensors of memory, that nobody looks over the shoulder of: no subclass, no transformation.
 bool plain(std::initializer_list<const at::Tensor*> tensors) {
@@ -68,8 +53,6 @@ bool plain(std::initializer_list<const at::Tensor*> tensors) {
          });
 }
 
-bool has_tangent(const at::Tensor& tensor) { return tensor._fw_grad(0).defined(); }
-
 struct Call {
   Op op;
   const at::Tensor& self;
@@ -84,7 +67,7 @@ struct Call {
   }
   bool in_no_graph() const { return !learns() && !has_tangent(self) && !has_tangent(src); }
 
-  // Whether the gradients are ours.
+  // Whether the gradients are ours. The tensors have memory then.
   bool ours() const {
     const auto reduction = reduction_of(reduce);
     if (!learns() || !reduction || !reduction->takes_one() || !plain({&self, &index, &src}) ||
@@ -261,7 +244,7 @@ at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t 
   }
   // Of leaves that learn and of views torch has more to say.
   const bool simple = !self.is_view() && !(self.is_leaf() && self.requires_grad());
-  if (simple && apart(self, src) && call.ours()) {
+  if (simple && call.ours() && apart(self, src)) {
     LargestOfRows::apply(self, src, index, &call, true);
   } else {
     by_torch(kName.text, keys, call);
