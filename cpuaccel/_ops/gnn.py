@@ -8,34 +8,20 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
+from cpuaccel._ops import edge_formulas as formulas
+from cpuaccel._ops.derivatives import differentiable
+from cpuaccel._ops.edge_formulas import edges_count as edges_count
 
 _native.load()  # has the ops
 
 _torch: Any = torch  # whose annotations do not know what is used here
 ops: Any = torch.ops.cpuaccel
 _fake: Any = _torch.library.register_fake
-_autograd: Any = _torch.library.register_autograd
-
-
-def edges_count(edges: Tensor, num_dst: int) -> int:
-    """Return of how many edges `edges` is: an edge_index, or sorted for `num_dst` nodes."""
-    if edges.dim() == 2:
-        return edges.shape[1]
-    return (edges.shape[0] - num_dst - 1) // 2
 
 
 def edge_order(edges: Tensor, num_dst: int) -> Tensor:
     """Return the numbers of the edges in the order in which `edges` has them."""
     return edges[num_dst + 1 + edges_count(edges, num_dst) :]
-
-
-def first_derivatives_only(name: str) -> None:
-    """Let whoever derives the op `name` once more get an error, not a wrong answer."""
-
-    def backward(ctx: Any, *grads: Tensor) -> None:
-        raise RuntimeError(f"{name} has no derivative: second derivatives are not implemented")
-
-    _autograd(name, backward)
 
 
 @_fake("cpuaccel::sort_edges")  # type: ignore[untyped-decorator]
@@ -81,7 +67,7 @@ def _edge_sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return of_x, None, of_weight, None, None, None
 
 
-_autograd("cpuaccel::edge_sum", _edge_sum_backward, setup_context=_edge_sum_setup)
+differentiable(formulas.edge_sum, _edge_sum_backward, _edge_sum_setup)
 
 
 @_fake("cpuaccel::edge_dot")  # type: ignore[untyped-decorator]
@@ -104,7 +90,7 @@ def _edge_dot_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return of_a, of_b, None, None
 
 
-_autograd("cpuaccel::edge_dot", _edge_dot_backward, setup_context=_edge_dot_setup)
+differentiable(formulas.edge_dot, _edge_dot_backward, _edge_dot_setup)
 
 
 @_fake("cpuaccel::edge_extreme")  # type: ignore[untyped-decorator]
@@ -141,8 +127,8 @@ def _edge_extreme_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return of_x, None, of_weight, None, None
 
 
-_autograd("cpuaccel::edge_extreme", _edge_extreme_backward, setup_context=_edge_extreme_setup)
-first_derivatives_only("cpuaccel::edge_extreme_backward")
+differentiable(formulas.edge_extreme, _edge_extreme_backward, _edge_extreme_setup)
+differentiable(formulas.edge_extreme_backward)
 
 
 @_fake("cpuaccel::edge_stats")  # type: ignore[untyped-decorator]
@@ -179,8 +165,8 @@ def _edge_stats_backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None
     return of_x, None, of_shift, None, None
 
 
-_autograd("cpuaccel::edge_stats", _edge_stats_backward, setup_context=_edge_stats_setup)
-first_derivatives_only("cpuaccel::edge_stats_backward")
+differentiable(formulas.edge_stats, _edge_stats_backward, _edge_stats_setup)
+differentiable(formulas.edge_stats_backward)
 
 
 @_fake("cpuaccel::edge_sum_heads")  # type: ignore[untyped-decorator]
@@ -214,7 +200,7 @@ def _dot_of(grad: Tensor, x: Tensor, edges: Tensor, heads: int, transposed: bool
     return dot
 
 
-_autograd("cpuaccel::edge_sum_heads", _edge_sum_heads_backward, setup_context=_edge_sum_heads_setup)
+differentiable(formulas.edge_sum_heads, _edge_sum_heads_backward, _edge_sum_heads_setup)
 
 
 @_fake("cpuaccel::edge_sum_heads_backward")  # type: ignore[untyped-decorator]
@@ -242,10 +228,10 @@ def _edge_sum_heads_gradients_backward(
     return by_grad, by_x, None, by_weight, None
 
 
-_autograd(
-    "cpuaccel::edge_sum_heads_backward",
+differentiable(
+    formulas.edge_sum_heads_backward,
     _edge_sum_heads_gradients_backward,
-    setup_context=_edge_sum_heads_gradients_setup,
+    _edge_sum_heads_gradients_setup,
 )
 
 
@@ -269,7 +255,7 @@ def _edge_dot_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...
     return of_a, of_b, None, None
 
 
-_autograd("cpuaccel::edge_dot_heads", _edge_dot_heads_backward, setup_context=_edge_dot_heads_setup)
+differentiable(formulas.edge_dot_heads, _edge_dot_heads_backward, _edge_dot_heads_setup)
 
 
 @_fake("cpuaccel::edge_softmax")  # type: ignore[untyped-decorator]
@@ -294,8 +280,8 @@ def _edge_softmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return ops.edge_softmax_backward(grad, alpha, edges, *ctx.nodes), None, None, None
 
 
-_autograd("cpuaccel::edge_softmax", _edge_softmax_backward, setup_context=_edge_softmax_setup)
-first_derivatives_only("cpuaccel::edge_softmax_backward")
+differentiable(formulas.edge_softmax, _edge_softmax_backward, _edge_softmax_setup)
+differentiable(formulas.edge_softmax_backward)
 
 
 @_fake("cpuaccel::gat_alpha")  # type: ignore[untyped-decorator]
@@ -320,8 +306,8 @@ def _gat_alpha_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return of_src, of_dst, None, None
 
 
-_autograd("cpuaccel::gat_alpha", _gat_alpha_backward, setup_context=_gat_alpha_setup)
-first_derivatives_only("cpuaccel::gat_alpha_backward")
+differentiable(formulas.gat_alpha, _gat_alpha_backward, _gat_alpha_setup)
+differentiable(formulas.gat_alpha_backward)
 
 
 @_fake("cpuaccel::gatv2_scores")  # type: ignore[untyped-decorator]
@@ -346,5 +332,5 @@ def _gatv2_scores_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return *found, None, None
 
 
-_autograd("cpuaccel::gatv2_scores", _gatv2_scores_backward, setup_context=_gatv2_scores_setup)
-first_derivatives_only("cpuaccel::gatv2_scores_backward")
+differentiable(formulas.gatv2_scores, _gatv2_scores_backward, _gatv2_scores_setup)
+differentiable(formulas.gatv2_scores_backward)

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cpuaccel._ops.gnn import first_derivatives_only, ops
+from cpuaccel._ops import graph_formulas as formulas
+from cpuaccel._ops.derivatives import differentiable
+from cpuaccel._ops.gnn import ops
 
 _torch: Any = torch  # whose annotations do not know what is used here
 _fake: Any = _torch.library.register_fake
-_autograd: Any = _torch.library.register_autograd
 
 
 @_fake("cpuaccel::index_sum")  # type: ignore[untyped-decorator]
@@ -24,8 +25,7 @@ def _index_sum(x: Tensor, src: Tensor, dst: Tensor, weight: Tensor | None, rows:
     return x.new_empty([rows, x.shape[1]])
 
 
-# It is put into graphs that have their derivatives.
-first_derivatives_only("cpuaccel::index_sum")
+differentiable(formulas.index_sum)
 
 
 @_fake("cpuaccel::edge_values")  # type: ignore[untyped-decorator]
@@ -45,7 +45,7 @@ def _edge_values_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return ops.edge_values(grad, edge_index, *ctx.nodes, not ctx.back), None, None, None, None
 
 
-_autograd("cpuaccel::edge_values", _edge_values_backward, setup_context=_edge_values_setup)
+differentiable(formulas.edge_values, _edge_values_backward, _edge_values_setup)
 
 
 @_fake("cpuaccel::gcn_sum")  # type: ignore[untyped-decorator]
@@ -74,7 +74,7 @@ def _gcn_sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return of_x, None, None, None, None, None, None
 
 
-_autograd("cpuaccel::gcn_sum", _gcn_sum_backward, setup_context=_gcn_sum_setup)
+differentiable(formulas.gcn_sum, _gcn_sum_backward, _gcn_sum_setup)
 
 
 def most_edges(edge_index: Tensor, num_src: int, num_dst: int, loops: bool) -> int:
@@ -133,10 +133,10 @@ def _attention_backward(op: Any) -> Any:
 
 
 for _name in ("gat_sum", "gatv2_sum"):
-    _autograd(
-        f"cpuaccel::{_name}",
+    differentiable(
+        getattr(formulas, _name),
         _attention_backward(getattr(ops, f"{_name}_backward")),
-        setup_context=_attention_setup,
+        _attention_setup,
     )
     _fake(f"cpuaccel::{_name}_backward", _attention_gradients)
-    first_derivatives_only(f"cpuaccel::{_name}_backward")
+    differentiable(getattr(formulas, f"{_name}_backward"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cpuaccel import _transforms
 from cpuaccel.quant import engine
 
 try:
@@ -18,17 +19,25 @@ except RuntimeError:  # the compiled module cannot run here; everything is torch
 _TYPES = (torch.float32, torch.float64)
 
 
-def takes(*tensors: Tensor | None) -> bool:
-    """Return whether the kernels run on such tensors: cpuaccel on, the CPU, float32 or float64."""
-    on = engine.on if torch.compiler.is_compiling() else engine.is_enabled()
-    return (
-        on
-        and _HAS_OPS
-        and all(
+def why_not(*tensors: Tensor | None) -> str:
+    """Return why the kernels do not run on such tensors, or ""."""
+    compiling = torch.compiler.is_compiling()
+    if (
+        not (engine.on if compiling else engine.is_enabled())
+        or not _HAS_OPS
+        or not all(
             tensor is None or (tensor.dtype in _TYPES and tensor.device.type == "cpu")
             for tensor in tensors
         )
-    )
+    ):
+        return "cpuaccel is off, or not float32 or float64 on the CPU"
+    # What is compiled has the ops, which ask themselves (`_ops.derivatives`).
+    return "" if compiling or not _transforms.transformed() else _transforms.REASON
+
+
+def takes(*tensors: Tensor | None) -> bool:
+    """Return whether the kernels run on such tensors."""
+    return not why_not(*tensors)
 
 
 def in_eager(tensor: Tensor) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cpuaccel._ops import edge_formulas
+
 
 def gather_scale_reduce(
     x: Tensor, edge_index: Tensor, weight: Tensor | None, num_nodes: int, reduce: str
@@ -28,14 +30,7 @@ def gather_scale_reduce(
 
 def edge_softmax(scores: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
     """Return what cpuaccel.gnn.edge_softmax does, of [E, H]."""
-    end = edge_index[1].long()
-    index = end[:, None].expand_as(scores)
-    most = scores.new_zeros(num_nodes, scores.shape[1]).scatter_reduce(
-        0, index, scores.detach(), "amax", include_self=False
-    )
-    powers = (scores - most.index_select(0, end)).exp()
-    total = scores.new_zeros(num_nodes, scores.shape[1]).index_add(0, end, powers) + 1e-16
-    return powers / total.index_select(0, end)
+    return edge_formulas.softmax(scores, edge_index[1].long(), num_nodes)
 
 
 def gat_attention(

@@ -32,7 +32,8 @@ def accelerate(model: Model) -> Model:
     fused ops have not: hooks within propagation (and on linear layers that are taken apart),
     explanations, edge features in GATConv and GATv2Conv, attention weights to be returned, indices
     as features of RGCNConv, sparse matrices, an EdgeIndex, other dtypes than float32 and float64,
-    autocast; PNAConv, RGCNConv and EdgeConv in compiled code. `cpuaccel.explain(model)` says which
+    autocast, torch.func and forward-mode derivatives; PNAConv, RGCNConv and EdgeConv in compiled
+    code. `cpuaccel.explain(model)` says which
     layers were taken and why others were not. Layers of classes derived from these are left alone.
 
     Args:

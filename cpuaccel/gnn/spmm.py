@@ -23,10 +23,10 @@ def gather_scale_reduce(
 
     with 0 for nodes in which no edge ends. No tensor of edges times features is made. Gradients are
     those of torch's index_add and, for amax and amin, of scatter_reduce over zeros with
-    include_self=False: equal messages share one, and a result of 0 counts for one more. Those of
-    sum and mean have gradients again. Results are the same bits on any number of threads. With
-    cpuaccel off, on another device and in other dtypes than float32 and float64, torch's own ops
-    do it.
+    include_self=False: equal messages share one, and a result of 0 counts for one more. Gradients
+    have gradients again. Results are the same bits on any number of threads. With cpuaccel off, on
+    another device, in other dtypes than float32 and float64, and under torch.func or forward-mode
+    derivatives, torch's own ops do it.
 
     Args:
         x: features of the source nodes, shape [N, K], floats.

@@ -90,8 +90,8 @@ class FastLayer(nn.Module):
     def _refusal(self, edge_index: object, *tensors: Tensor | None) -> str:
         """Return why a call goes torch_geometric's way, or ""."""
         me: Any = self
-        if not _graph.takes(*tensors):
-            return "cpuaccel is off, or not float32 or float64 on the CPU"
+        if why := _graph.why_not(*tensors):
+            return why
         if torch.is_autocast_enabled("cpu"):
             return "autocast"
         if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,8 +21,9 @@ _LEAST_VARIANCE = 1e-5
 
 
 def _std(found: Stats, degree: Tensor) -> Tensor:
-    # The derivative of the root at 0 does not get through.
-    return functional.threshold(found.var, _LEAST_VARIANCE, 0.0).sqrt()
+    # No root is taken of 0, where it has no derivative: of less than the least, then set to 0.
+    root = functional.threshold(found.var, _LEAST_VARIANCE, _LEAST_VARIANCE / 4).sqrt()
+    return functional.threshold(root, 0.75 * math.sqrt(_LEAST_VARIANCE), 0.0)
 
 
 _AGGREGATIONS: dict[type, Callable[[Stats, Tensor], Tensor]] = {

@@ -1,0 +1,51 @@
+"""How torch differentiates an op: by a backward of cpuaccel's kernels, or through torch's own ops.
+
+Each op has a formula: a function of the same name and arguments that is composed of torch's ops. It
+runs where the kernels have no rule: under torch.func, in forward mode, and, for an op without a
+backward (such as the backward of another, whose derivative is a second one), wherever gradients are
+asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._library.autograd import Info, make_autograd_impl
+
+from cpuaccel._transforms import transformed
+
+_torch: Any = torch  # whose annotations do not know what is used here
+_library = _torch.library.Library("cpuaccel", "FRAGMENT")
+
+registered: set[str] = set()
+"""Names of the ops that `differentiable` was called for."""
+
+
+def differentiable(
+    formula: Callable[..., Any],
+    backward: Callable[..., Any] | None = None,
+    setup_context: Callable[..., None] | None = None,
+) -> None:
+    """Register how the op of cpuaccel with the name of `formula` is differentiated.
+
+    Args:
+        formula: takes the op's arguments (with the schema's defaults) and returns what it returns.
+        backward: as torch.library.register_autograd has it; None: `formula` is differentiated.
+        setup_context: likewise.
+    """
+    name = formula.__name__
+    op = getattr(_torch.ops.cpuaccel, name).default
+    by_kernels = make_autograd_impl(op, Info(backward, setup_context))
+    c = _torch._C
+
+    def kernel(keyset: Any, *inputs: Any) -> Any:
+        if transformed() or (
+            backward is None and c.is_grad_enabled() and c._any_requires_grad(*inputs)
+        ):
+            return formula(*inputs)
+        return by_kernels(keyset, *inputs)
+
+    registered.add(name)
+    _library.impl(name, kernel, "Autograd", with_keyset=True)

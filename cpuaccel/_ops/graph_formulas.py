@@ -1,0 +1,186 @@
+"""The ops of compiled graphs on an edge_index, composed of torch's own ops: `derivatives.py`.
+
+Each function has the arguments of the op that it is named after. Loops that an op leaves out have
+a weight of 0 here, because no size may depend on which edges are loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+class _Edges(NamedTuple):
+    begin: Tensor
+    end: Tensor
+    used: Tensor
+    """Whether the op has such an edge: all but the loops that it replaces."""
+    place: Tensor
+    """Where the op has what there is one of for each edge, before it sorts: [edges]."""
+
+
+def index_sum(x: Tensor, src: Tensor, dst: Tensor, weight: Tensor | None, rows: int) -> Tensor:
+    messages = x.index_select(0, src)
+    if weight is not None and weight.dim() == 2:
+        heads = weight.shape[1]
+        messages = torch.unflatten(messages, 1, (heads, x.shape[1] // heads)) * weight[:, :, None]
+        messages = messages.flatten(1)
+    elif weight is not None:
+        messages = messages * weight[:, None]
+    return _sum(messages, dst, rows)
+
+
+def edge_values(
+    values: Tensor, edge_index: Tensor, num_src: int, num_dst: int, back: bool = False
+) -> Tensor:
+    order = edge_index[1].argsort(stable=True)
+    return values.index_select(0, order.argsort() if back else order)
+
+
+def gcn_sum(
+    x: Tensor,
+    edge_index: Tensor,
+    weight: Tensor | None,
+    loops: bool,
+    fill: float,
+    transposed: bool = False,
+    mean: bool = False,
+) -> Tensor:
+    nodes = x.shape[0]
+    edges = _edges(edge_index, nodes, loops)
+    count = edge_index.shape[1]
+    values = x.new_ones(count) if weight is None else weight
+    if loops:
+        # The last loop of a node gives its weight; what is no loop writes to a place behind them.
+        own = x.new_full([nodes + 1], fill)
+        if weight is not None:
+            begin = edges.begin[:count]
+            own = own.scatter(0, torch.where(edges.used[:count], nodes, begin), weight)
+        values = torch.cat([values, own[:nodes]])
+    values = torch.where(edges.used, values, 0.0)
+    root = _sum(values, edges.end, nodes).pow(-0.5)
+    root = root.masked_fill(root == float("inf"), 0.0)
+    values = root.index_select(0, edges.begin) * values * root.index_select(0, edges.end)
+    if mean:
+        degrees = _sum(edges.used.to(x.dtype), edges.end, nodes).clamp(min=1)
+        values = values / degrees.index_select(0, edges.end)
+    source, to = (edges.end, edges.begin) if transposed else (edges.begin, edges.end)
+    return _sum(x.index_select(0, source) * values[:, None], to, nodes)
+
+
+def gat_sum(
+    x: Tensor,
+    score_src: Tensor,
+    score_dst: Tensor,
+    edge_index: Tensor,
+    loops: bool,
+    slope: float,
+    kept: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    rows = score_dst.shape[0]
+    edges = _edges(edge_index, min(x.shape[0], rows), loops)
+    sums = score_src.index_select(0, edges.begin) + score_dst.index_select(0, edges.end)
+    return _attention(x, functional.leaky_relu(sums, slope), edges, rows, kept)
+
+
+def gatv2_sum(
+    x_src: Tensor,
+    x_dst: Tensor,
+    att: Tensor,
+    edge_index: Tensor,
+    loops: bool,
+    slope: float,
+    kept: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    rows = x_dst.shape[0]
+    edges = _edges(edge_index, min(x_src.shape[0], rows), loops)
+    sums = x_src.index_select(0, edges.begin) + x_dst.index_select(0, edges.end)
+    scores = (functional.leaky_relu(sums, slope) * att).sum(-1)
+    return _attention(x_src, scores, edges, rows, kept)
+
+
+def gat_sum_backward(
+    grad: Tensor,
+    x: Tensor,
+    score_src: Tensor,
+    score_dst: Tensor,
+    edge_index: Tensor,
+    alpha: Tensor,
+    loops: bool,
+    slope: float,
+    kept: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    def forward(x: Tensor, src: Tensor, dst: Tensor) -> Tensor:
+        return gat_sum(x, src, dst, edge_index, loops, slope, kept)[0]
+
+    return _derived(forward, (x, score_src, score_dst), grad)
+
+
+def gatv2_sum_backward(
+    grad: Tensor,
+    x_src: Tensor,
+    x_dst: Tensor,
+    att: Tensor,
+    edge_index: Tensor,
+    alpha: Tensor,
+    loops: bool,
+    slope: float,
+    kept: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    def forward(src: Tensor, dst: Tensor, att: Tensor) -> Tensor:
+        return gatv2_sum(src, dst, att, edge_index, loops, slope, kept)[0]
+
+    return _derived(forward, (x_src, x_dst, att), grad)
+
+
+def _derived(
+    forward: Callable[..., Tensor], inputs: tuple[Tensor, ...], grad: Tensor
+) -> tuple[Tensor, ...]:
+    """Return the gradients of `inputs`, which have derivatives by them and by `grad`."""
+    with torch.enable_grad():
+        # Aliases: each gets its own gradient, where one tensor is given twice.
+        own = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in inputs]
+        return torch.autograd.grad(forward(*own), own, grad, create_graph=True)
+
+
+def _edges(edge_index: Tensor, nodes: int, loops: bool) -> _Edges:
+    """Return the edges, and behind them, if `loops`, a loop at each of the first `nodes`."""
+    begin, end = edge_index.long().unbind()
+    used = begin != end if loops else torch.ones_like(begin, dtype=torch.bool)
+    if not loops:
+        return _Edges(begin, end, used, torch.arange(len(begin), device=begin.device))
+    each = torch.arange(nodes, device=begin.device)
+    before = used.long().cumsum(0)
+    count = before[-1:] if len(begin) else before.new_zeros(1)
+    return _Edges(
+        torch.cat([begin, each]),
+        torch.cat([end, each]),
+        torch.cat([used, torch.ones_like(each, dtype=torch.bool)]),
+        torch.cat([(before - 1).clamp(min=0), count + each]),
+    )
+
+
+def _attention(
+    x: Tensor, scores: Tensor, edges: _Edges, rows: int, kept: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    scores = scores.masked_fill(~edges.used[:, None], float("-inf"))
+    index = edges.end[:, None].expand_as(scores)
+    most = scores.new_zeros(rows, scores.shape[1]).scatter_reduce(
+        0, index, scores.detach(), "amax", include_self=False
+    )
+    powers = (scores - most.index_select(0, edges.end)).exp()
+    total = _sum(powers, edges.end, rows) + 1e-16
+    alpha = powers / total.index_select(0, edges.end)
+    factors = alpha if kept is None else alpha * kept.index_select(0, edges.place)
+    messages = factors[:, :, None] * x.index_select(0, edges.begin)
+    # As the op has it: by destination, zeros for what is not used at the end.
+    order = torch.where(edges.used, edges.end, rows).argsort(stable=True)
+    return _sum(messages, edges.end, rows), alpha.detach().index_select(0, order)
+
+
+def _sum(values: Tensor, to: Tensor, rows: int) -> Tensor:
+    return values.new_zeros([rows, *values.shape[1:]]).index_add(0, to, values)

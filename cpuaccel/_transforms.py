@@ -1,0 +1,43 @@
+"""Whether torch transforms the calls that are made now: torch.func, and forward-mode derivatives.
+
+cpuaccel's kernels have no rules for them. Whatever asks here and gets True leaves the call to
+torch's own ops, which have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+_torch: Any = torch  # whose annotations do not know what is used here
+_interpreter = _torch._C._functorch.peek_interpreter_stack
+_forward: Any = forward_ad
+
+REASON = "torch.func or forward-mode derivatives"
+
+
+def transformed() -> bool:
+    """Return whether torch.func transforms a call, or tensors may carry tangents."""
+    return _interpreter() is not None or _forward._current_level >= 0
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Run what outlives the transforms and dispatch modes that are active now, without them."""
+    if torch.compiler.is_compiling() or (
+        _interpreter() is None and not _torch._C._len_torch_dispatch_stack()
+    ):
+        yield
+        return
+    from torch._functorch import pyfunctorch
+    from torch.utils import _python_dispatch
+
+    with (
+        pyfunctorch.temporarily_clear_interpreter_stack(),
+        _python_dispatch._disable_current_modes(),
+    ):
+        yield
