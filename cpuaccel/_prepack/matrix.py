@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cpuaccel import _native
 from cpuaccel._prepack.weight import PackedWeight
+from cpuaccel._transforms import suspended
 
 MOST = 1.1
 """Memory of packed weights, at most this many times that of the plain ones."""
@@ -32,7 +33,7 @@ class PackedMatrix(PackedWeight):
         self.panel = panel_for(parameter.dtype, rows)
         """Rows in a panel."""
         # Outside of inference mode: what is made in it could not be used where gradients are.
-        with torch.inference_mode(False), torch.no_grad():
+        with suspended(), torch.inference_mode(False), torch.no_grad():
             pack = torch.ops.cpuaccel.pack_linear.default
             parts = torch.split(parameter.detach().flatten(1), list(rows))
             self.parts: tuple[Tensor, ...] = tuple(pack(part, self.panel, pairs) for part in parts)
@@ -53,7 +54,7 @@ class PackedMatrix(PackedWeight):
         return matrix.view(self.shape)
 
     def copy_values(self) -> None:
-        with torch.inference_mode(False), torch.no_grad():
+        with suspended(), torch.inference_mode(False), torch.no_grad():
             self.parts = tuple(part.clone() for part in self.parts)
         self._count_bytes()
 

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from cpuaccel._transforms import suspended
+
 
 class PackedWeight(ABC):
     """What replaces a parameter: its values in another order, all else it had, and whose it is.
@@ -46,7 +48,7 @@ class PackedWeight(ABC):
 
     def unpack(self) -> Tensor:
         """Return the values as they were, in memory too, in a tensor of their own."""
-        with torch.inference_mode(self.inference), torch.no_grad():
+        with suspended(), torch.inference_mode(self.inference), torch.no_grad():
             values = self.values()
             if values.stride() != self.strides:
                 plain = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
@@ -57,7 +59,8 @@ class PackedWeight(ABC):
         """Return the parameter as it was. The same one while somebody holds it."""
         parameter = self._given() if self._given is not None else None
         if parameter is None:
-            with torch.inference_mode(self.inference):
+            # The module keeps it: it must not be what a transform or a mode makes of it.
+            with suspended(), torch.inference_mode(self.inference):
                 parameter = nn.Parameter(self.unpack(), requires_grad=self.requires_grad)
             parameter.__dict__.update(self.attributes)
             self._given = weakref.ref(parameter)

@@ -19,6 +19,7 @@
 #include "ops/matmul/run.h"
 #include "ops/tensor_cache.h"
 #include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -29,12 +30,15 @@ bool dense_cpu(const at::Tensor& x) {
   return x.layout() == at::kStrided && x.device().is_cpu() && !at::isTensorSubclassLike(x);
 }
 
-bool recorded(const at::Tensor& x) { return c10::GradMode::is_enabled() && x.requires_grad(); }
+bool recorded(const at::Tensor& x) {
+  return (c10::GradMode::is_enabled() && x.requires_grad()) || has_tangent(x);
+}
 
-// A gradient has to find its way through the cast, so training keeps torch's.
+// A gradient has to find its way through the cast, so training keeps torch's. What torch.func's
+// transforms cast is of no use after them.
 bool keeps_cast(const at::Tensor& weight) {
   return weight.scalar_type() == at::kFloat && dense_cpu(weight) && !recorded(weight) &&
-         at::autocast::is_autocast_cache_enabled();
+         !in_a_transform() && at::autocast::is_autocast_cache_enabled();
 }
 
 // Nobody is looking on who would miss the ops that linear is made of.

@@ -6,6 +6,8 @@
 // where the weight is float32: it is rounded while it is packed. f is "" (nothing) or one of
 // following.cpp. The weight is packed once (kept_weights.h). What is unusual goes to torch's ops.
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <torch/library.h>
 
@@ -19,6 +21,7 @@
 #include "ops/matmul/fastmath.h"
 #include "ops/prepack/linear.h"
 #include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -69,6 +72,20 @@ at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
   return run_torch(input, weight, bias, following);
 }
 
+// Compiled graphs have their gradients in them; a tangent of an input is the linear's to pass on.
+at::Tensor autograd(const at::Tensor& input, const at::Tensor& weight,
+                    const std::optional<at::Tensor>& bias, const std::string& function) {
+  if (is_transformed({&input, &weight, pointer_to(bias)})) {
+    count_refusal("kept_linear", kTransformed);
+    return run_torch(input, weight, bias, find_following(kOp, function));
+  }
+  using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
+                               const std::optional<at::Tensor>&, const std::string&);
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kOp, "").typed<Signature>();
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return op.call(input, weight, bias, function);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
@@ -76,5 +93,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("kept_linear", kept_linear); }
+
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("kept_linear", autograd); }
 
 }  // namespace cpuaccel::ops

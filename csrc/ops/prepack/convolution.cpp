@@ -41,12 +41,6 @@ kernels::ImageLayout layout_of(const at::Tensor& input, bool weight_last) {
   return last ? kernels::ImageLayout::channels_last : kernels::ImageLayout::channels_first;
 }
 
-at::Tensor run_torch(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
-  const at::Tensor plain = unpack_convolution(packed, panel, weight, channels_last);
-  return plain.dim() == 3 ? at::conv1d(input, plain, bias, stride, padding, dilation, groups)
-                          : at::conv2d(input, plain, bias, stride, padding, dilation, groups);
-}
-
 const char* why_torch(const std::vector<PackedView>& views, bool usual) {
   if (const char* why = views.front().why_refused()) {
     return why;
@@ -69,8 +63,8 @@ at::Tensor packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
   const auto shape = conv_shape(input, weight, bias, {stride, padding, dilation, groups});
   if (const char* why = why_torch(views, shape.has_value())) {
     count_refusal("packed_convolution", why);
-    return run_torch(input, packed, panel, weight, bias, stride, padding, dilation, groups,
-                     channels_last);
+    return convolution_by_torch(input, packed, panel, weight, bias, stride, padding, dilation,
+                                groups, channels_last);
   }
   CPUACCEL_OWN_CALL(packed_convolution);
   const auto layout = layout_of(input, channels_last);
@@ -107,6 +101,12 @@ at::Tensor unpack_convolution(at::TensorList packed, int64_t panel, at::IntArray
   const at::Tensor plain = all.view(weight);
   return channels_last && plain.dim() == 4 ? plain.contiguous(at::MemoryFormat::ChannelsLast)
                                            : plain;
+}
+
+at::Tensor convolution_by_torch(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
+  const at::Tensor plain = unpack_convolution(packed, panel, weight, channels_last);
+  return plain.dim() == 3 ? at::conv1d(input, plain, bias, stride, padding, dilation, groups)
+                          : at::conv2d(input, plain, bias, stride, padding, dilation, groups);
 }
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {

@@ -16,4 +16,7 @@ namespace cpuaccel::ops {
 at::Tensor unpack_convolution(at::TensorList packed, int64_t panel, at::IntArrayRef weight,
                               bool channels_last);
 
+// torch's convolution on the unpacked weight, by ops that torch can differentiate and transform.
+at::Tensor convolution_by_torch(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS);
+
 }  // namespace cpuaccel::ops

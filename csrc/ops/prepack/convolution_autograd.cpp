@@ -1,5 +1,6 @@
 // Gradients of packed_convolution: those of the input and of the bias are torch's, on the weight
-// unpacked for the time of the backward. Packed weights have none.
+// unpacked for the time of the backward. Packed weights have none. Calls that torch.func transforms
+// or differentiates forward are torch's convolution on the unpacked weight.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/convolution_backward.h>
 #include <c10/core/GradMode.h>
@@ -11,6 +12,8 @@
 
 #include "ops/conv_shape.h"
 #include "ops/prepack/convolution.h"
+#include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -22,6 +25,12 @@ at::Tensor dispatch(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
                              .typed<Signature>();
   return op.call(input, packed, panel, weight, bias, stride, padding, dilation, groups,
                  channels_last);
+}
+
+at::Tensor composed(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
+  count_refusal("packed_convolution", kTransformed);
+  return convolution_by_torch(input, packed, panel, weight, bias, stride, padding, dilation, groups,
+                              channels_last);
 }
 
 // All but the tensors that may learn. One object: torch counts the elements of lists.
@@ -79,6 +88,10 @@ class PackedConvolution : public torch::autograd::Function<PackedConvolution> {
 };
 
 at::Tensor autograd(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
+  if (is_transformed({&input, pointer_to(bias)})) {
+    return composed(input, packed, panel, weight, bias, stride, padding, dilation, groups,
+                    channels_last);
+  }
   const bool bias_learns = has_bias(bias) && bias->requires_grad();
   if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
     const Rest rest{packed.vec(),  panel,          weight.vec(), stride.vec(),
@@ -93,5 +106,9 @@ at::Tensor autograd(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("packed_convolution", autograd); }
+
+TORCH_LIBRARY_IMPL(cpuaccel, FuncTorchBatched, library) {
+  library.impl("packed_convolution", composed);
+}
 
 }  // namespace cpuaccel::ops

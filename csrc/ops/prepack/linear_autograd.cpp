@@ -1,16 +1,21 @@
-// What lies above the kernel of packed_linear: gradients and autocast.
+// What lies above the kernel of packed_linear: gradients, transforms and autocast.
 //
 // Packed weights have no gradient; whoever wants one unpacks them first. That of the input and of
-// the bias is torch's, on the weight unpacked for the time of the backward.
+// the bias is torch's, on the weight unpacked for the time of the backward. Calls that torch.func
+// transforms or differentiates forward are torch's linear on the unpacked weight.
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <optional>
+
+#include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -36,6 +41,19 @@ at::Tensor dispatch_unpack(const at::Tensor& packed, int64_t panel, int64_t out_
                              .findSchemaOrThrow("cpuaccel::unpack_linear", "")
                              .typed<Signature>();
   return op.call(packed, panel, out_features, in_features);
+}
+
+at::Tensor composed_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
+                           int64_t out_features, int64_t in_features, const OptionalTensor& bias,
+                           OptionalType dtype) {
+  count_refusal("packed_linear", kTransformed);
+  const at::Tensor weight = dispatch_unpack(packed, panel, out_features, in_features);
+  if (!dtype) {
+    return at::linear(input, weight, bias);
+  }
+  const bool biased = bias && bias->defined();
+  return at::linear(input, weight.to(*dtype),
+                    biased ? OptionalTensor(bias->to(*dtype)) : std::nullopt);
 }
 
 class PackedLinear : public torch::autograd::Function<PackedLinear> {
@@ -81,6 +99,9 @@ class PackedLinear : public torch::autograd::Function<PackedLinear> {
 at::Tensor autograd_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
                            int64_t out_features, int64_t in_features, const OptionalTensor& bias,
                            OptionalType dtype) {
+  if (is_transformed({&input, pointer_to(bias)})) {
+    return composed_linear(input, packed, panel, out_features, in_features, bias, dtype);
+  }
   const bool bias_learns = bias && bias->defined() && bias->requires_grad();
   if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
     return PackedLinear::apply(input, packed, panel, out_features, in_features, bias, dtype);
@@ -107,6 +128,10 @@ at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& packed, in
 
 TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
   library.impl("packed_linear", autograd_linear);
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, FuncTorchBatched, library) {
+  library.impl("packed_linear", composed_linear);
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, AutocastCPU, library) {

@@ -4,13 +4,19 @@
 //
 // input: time x batch x features; h and c: batch x hidden; all float32. `reverse` goes through time
 // from its end. Returns (the h of each step, the last h, the last c). The products of all inputs
-// are one, before the first step; that of a step reads W_hh once.
+// are one, before the first step; that of a step reads W_hh once. It has no derivative: calls that
+// need one are torch's LSTM on the unpacked weights.
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/lstm.h>
+#include <c10/core/GradMode.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -20,6 +26,7 @@
 #include "ops/own_call.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -114,6 +121,34 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   return {output, output.select(0, reverse ? 0 : T - 1).clone(), c};
 }
 
+Results autograd(const at::Tensor& input, const at::Tensor& packed_ih, const at::Tensor& packed_hh,
+                 int64_t panel, const OptionalTensor& bias_ih, const OptionalTensor& bias_hh,
+                 const at::Tensor& h, const at::Tensor& c, bool reverse) {
+  const auto* ih = pointer_to(bias_ih);
+  const auto* hh = pointer_to(bias_hh);
+  const bool learns =
+      c10::GradMode::is_enabled() &&
+      std::ranges::any_of(std::array{&input, &h, &c, ih, hh}, [](const at::Tensor* each) {
+        return each != nullptr && each->requires_grad();
+      });
+  if (!learns && !is_transformed({&input, &h, &c, ih, hh})) {
+    using Signature = Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t,
+                              const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
+                              const at::Tensor&, bool);
+    static const auto op =
+        c10::Dispatcher::singleton().findSchemaOrThrow(kOp, "").typed<Signature>();
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return op.call(input, packed_ih, packed_hh, panel, bias_ih, bias_hh, h, c, reverse);
+  }
+  count_refusal("packed_lstm", learns ? "gradients" : kTransformed);
+  using Unpack = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
+  static const auto unpack =
+      c10::Dispatcher::singleton().findSchemaOrThrow("cpuaccel::unpack_linear", "").typed<Unpack>();
+  const int64_t H = h.size(-1);
+  return run_torch(input, unpack.call(packed_ih, panel, 4 * H, input.size(-1)),
+                   unpack.call(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h, c, reverse);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
@@ -123,5 +158,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("packed_lstm", packed_lstm); }
+
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("packed_lstm", autograd); }
 
 }  // namespace cpuaccel::ops

@@ -7,6 +7,8 @@
 // too). Result and bias are of input's type, which may be bfloat16 where the weight is float32. f
 // is "" (nothing) or one of following.cpp. What is unusual goes to torch's ops.
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <torch/library.h>
 
@@ -20,6 +22,7 @@
 #include "ops/prepack/linear.h"
 #include "ops/prepack/weight_bytes.h"
 #include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -36,6 +39,13 @@ const char* why_torch(const at::Tensor& input, const WeightHeader& header) {
     return "an input of another type";
   }
   return header.out_features == 0 || header.in_features == 0 ? "an empty weight" : nullptr;
+}
+
+at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,
+                     const std::optional<at::Tensor>& bias, const FollowingFunction* following) {
+  const at::Tensor weight = weight_from_bytes(bytes).to(input.scalar_type());
+  const at::Tensor result = at::linear(input, weight, bias);
+  return following == nullptr ? result : following->by_torch(result);
 }
 
 at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
@@ -59,9 +69,22 @@ at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_
     }
   }
   count_refusal("saved_linear", why);
-  const at::Tensor weight = weight_from_bytes(bytes).to(input.scalar_type());
-  const at::Tensor result = at::linear(input, weight, bias);
-  return following == nullptr ? result : following->by_torch(result);
+  return run_torch(input, bytes, bias, following);
+}
+
+// The weight has no derivative; a tangent of input or bias is the linear's to pass on.
+at::Tensor autograd(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
+                    int64_t in_features, const std::optional<at::Tensor>& bias,
+                    const std::string& function) {
+  if (is_transformed({&input, pointer_to(bias)})) {
+    count_refusal("saved_linear", kTransformed);
+    return run_torch(input, bytes, bias, find_following(kOp, function));
+  }
+  using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t,
+                               const std::optional<at::Tensor>&, const std::string&);
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kOp, "").typed<Signature>();
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return op.call(input, bytes, out_features, in_features, bias, function);
 }
 
 }  // namespace
@@ -73,5 +96,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("saved_linear", saved_linear); }
+
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("saved_linear", autograd); }
 
 }  // namespace cpuaccel::ops
