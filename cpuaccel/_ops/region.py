@@ -62,4 +62,6 @@ if hasattr(_native.load(), "find_partitions"):  # built with oneDNN: has the ops
     _torch.library.register_fake("cpuaccel::graph_region")(_graph_region)
     _torch.library.register_fake("cpuaccel::graph_region_")(_in_place)
     _torch.ops.cpuaccel.graph_region_.default.py_functionalize_impl(_functional)
-    _torch.library.impl("cpuaccel::graph_region_by_torch", "CPU")(_by_torch)
+    # It is composed of torch's ops, which have all derivatives and batching rules.
+    for key in ("CPU", "Autograd", "FuncTorchBatched"):
+        _torch.library.impl("cpuaccel::graph_region_by_torch", key)(_by_torch)

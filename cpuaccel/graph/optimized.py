@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves
 
-from cpuaccel import _log, _native, config
+from cpuaccel import _log, _native, _transforms, config
 from cpuaccel.graph import converted, kinds, known_ranks, modes, report, trial
 from cpuaccel.graph.attributes import Attributes, Changes, hooked, shown
 from cpuaccel.graph.capture import Capture, capture
@@ -362,6 +361,5 @@ def _is_transformed() -> bool:
     return (
         torch.compiler.is_dynamo_compiling()
         or torch._C._len_torch_dispatch_stack() != 0
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or forward_ad._current_level >= 0
+        or _transforms.transformed()
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -131,10 +132,24 @@ def test_who_looks_on_sees_the_region() -> None:
         torch.testing.assert_close(traced(_x(1)), made.run(_x(1)))
 
 
-def test_transforms_are_not_passed_by() -> None:
-    made = _captured(_net(), _x())
-    with torch.no_grad(), pytest.raises(RuntimeError, match="Batching rule not implemented"):
-        torch.func.vmap(made.run)(torch.stack([_x(1), _x(2)]))
+def test_transforms_and_tangents_are_not_passed_by() -> None:
+    made = _captured(_net().requires_grad_(False), _x())
+    x, direction = _x(1), _x(2)
+    with torch.no_grad():
+        both = torch.func.vmap(made.run)(torch.stack([x, direction]))
+        for found, each in zip(both, (x, direction), strict=True):
+            torch.testing.assert_close(found, made.run(each))
+        _, expected = torch.func.jvp(made.graph, (x,), (direction,))
+        assert expected.abs().max() > 0
+        torch.testing.assert_close(torch.func.jvp(made.run, (x,), (direction,))[1], expected)
+        with forward_ad.dual_level():
+            result = made.run(forward_ad.make_dual(x, direction))
+            torch.testing.assert_close(forward_ad.unpack_dual(result).tangent, expected)
+
+    def squares(run: Any) -> Any:
+        return torch.func.grad(lambda z: run(z).square().sum())(x)
+
+    torch.testing.assert_close(squares(made.run), squares(made.graph), rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_are_not_lost_in_silence() -> None:

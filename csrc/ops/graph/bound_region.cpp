@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ops/graph/region.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -76,7 +77,9 @@ class BoundRegion final : public torch::CustomClassHolder {
     const auto modes = c10::impl::tls_local_dispatch_key_set();
     keys = ((keys | modes.included_) - modes.excluded_) - kFallThrough;
     return keys.highestPriorityTypeId() == c10::DispatchKey::CPU &&
-           !(at::GradMode::is_enabled() && (needs_gradient(inputs) || needs_gradient(constants_)));
+           !(at::GradMode::is_enabled() &&
+             (needs_gradient(inputs) || needs_gradient(constants_))) &&
+           !is_transformed(inputs) && !is_transformed(constants_);
   }
 
   c10::OperatorHandle op_;

@@ -13,6 +13,7 @@
 #include "ops/graph/region.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 #include <torch/library.h>
@@ -27,6 +28,7 @@
 #include "ops/graph/region_cache.h"
 #include "ops/own_call.h"
 #include "ops/torch_kernel.h"
+#include "ops/transforms.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -194,12 +196,53 @@ Tensors in_place(const Tensors& written, const Tensors& others, const Tensors& c
   return graph_region(inputs, constants, program, torch_program, written.size());
 }
 
+// Of both ops. Under torch.func and forward-mode derivatives torch's ops run, which pass tangents
+// on.
+void autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  constexpr size_t kTexts = 2;  // the last arguments; the others are lists of tensors
+  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  const auto lists = arguments.slice(0, arguments.size() - kTexts);
+  const bool is_left =
+      in_a_transform() || std::ranges::any_of(lists, [](const c10::IValue& list) {
+        return std::ranges::any_of(list.toListRef(), [](const c10::IValue& tensor) {
+          return has_tangent(tensor.toTensor());
+        });
+      });
+  if (!is_left) {
+    const at::AutoDispatchBelowAutograd below;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+    return;
+  }
+  count_refusal("graph_region", kTransformed);
+  Tensors inputs;
+  for (const auto& list : lists.slice(0, lists.size() - 1)) {
+    const auto tensors = list.toTensorVector();
+    inputs.insert(inputs.end(), tensors.begin(), tensors.end());
+  }
+  const size_t written = lists.size() > 2 ? lists[0].toListRef().size() : 0;
+  auto results =
+      run_torch(inputs, lists.back().toTensorVector(), arguments.back().toStringRef(), written);
+  torch::jit::drop(*stack, arguments.size());
+  torch::jit::push(*stack, std::move(results));
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
   library.impl("graph_region", functional);
   library.impl("graph_region_", in_place);
   library.impl("keep_private", keep_private);
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
+  library.impl("graph_region", torch::CppFunction::makeFromBoxedFunction<&autograd>());
+  library.impl("graph_region_", torch::CppFunction::makeFromBoxedFunction<&autograd>());
+}
+
+// There every call is within a transform.
+TORCH_LIBRARY_IMPL(cpuaccel, FuncTorchBatched, library) {
+  library.impl("graph_region", torch::CppFunction::makeFromBoxedFunction<&autograd>());
+  library.impl("graph_region_", torch::CppFunction::makeFromBoxedFunction<&autograd>());
 }
 
 }  // namespace cpuaccel::ops
