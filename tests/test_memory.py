@@ -205,6 +205,39 @@ def test_capacity() -> None:
         cpuaccel.config.set("memory_cache_mib", -1)
 
 
+LIMITED = """
+import resource, numpy, torch
+name, field = NAME, FIELD
+mapped = int(open("/proc/self/statm").read().split()[field]) * 4096
+limit = mapped + 2 * 2**30
+resource.setrlimit(getattr(resource, name), (limit, limit))
+torch.empty(1536 * 2**20, dtype=torch.uint8)
+print(len(numpy.empty(1434 * 2**20, dtype=numpy.uint8)) // 2**20)
+"""
+
+
+@pytest.mark.parametrize(("name", "field"), [("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)])
+def test_others_get_the_address_space_that_a_tensor_had(name: str, field: int) -> None:
+    code = LIMITED.replace("NAME, FIELD", f"{name!r}, {field}")
+    assert run_python(code) == "1434"
+
+
+def test_small_tensors_age_what_is_kept() -> None:
+    """No large tensor comes or goes any more, and what was kept goes back to the system."""
+    code = """
+import time, torch, cpuaccel.memory as memory
+torch.empty(64 * 2**20, dtype=torch.uint8)
+torch.empty(2 * 2**20, dtype=torch.uint8)
+kept = [memory.stats()["reserved"] >= 64 * 2**20]
+for _ in range(2):
+    time.sleep(4.2)
+    for _ in range(512):
+        torch.empty(8)
+print(*kept, memory.stats()["reserved"])
+"""
+    assert run_python(code) == "True 0"
+
+
 def test_many_threads() -> None:
     """10,000 allocations in random order, each tensor full of its own number."""
     allocated, wrong = memory.stats()["allocated"], []

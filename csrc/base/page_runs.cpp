@@ -22,8 +22,8 @@ constexpr size_t rounded_up(size_t bytes, size_t multiple) {
 PageRuns::PageRuns() : mutex_(fork_safe_mutex(ForkLevel::pages, this)) {}
 
 PageRuns::~PageRuns() {
-  for (const auto& [data, size] : free_) {
-    unmap_pages(data, size);
+  for (const auto& [data, run] : free_) {
+    unmap_pages(data, run.bytes);
   }
 }
 
@@ -31,7 +31,8 @@ std::byte* PageRuns::take(size_t bytes) {
   const std::scoped_lock lock(mutex_);
   auto best = free_.end();
   for (auto run = free_.begin(); run != free_.end(); ++run) {
-    if (run->second >= bytes && (best == free_.end() || run->second < best->second)) {
+    if (run->second.bytes >= bytes &&
+        (best == free_.end() || run->second.bytes < best->second.bytes)) {
       best = run;
     }
   }
@@ -45,28 +46,31 @@ std::byte* PageRuns::take(size_t bytes) {
     if (mapped == nullptr) {
       return nullptr;
     }
-    best = free_.emplace(mapped, size).first;
+    best = free_.emplace(mapped, Free{size, 0}).first;
   }
-  const auto [data, size] = *best;
+  const auto [data, run] = *best;
   free_.erase(best);
-  if (size > bytes) {
-    free_.emplace(data + bytes, size - bytes);
+  if (run.bytes > bytes) {
+    free_.emplace(data + bytes, Free{run.bytes - bytes, run.used - std::min(run.used, bytes)});
   }
   return data;
 }
 
 void PageRuns::give_back(std::byte* data, size_t bytes) {
   const std::scoped_lock lock(mutex_);
+  size_t used = bytes;
   const auto after = free_.lower_bound(data);
   if (after != free_.end() && after->first == data + bytes) {
-    bytes += after->second;
+    bytes += after->second.bytes;
+    used += after->second.used;
     free_.erase(after);
   }
   if (const auto next = free_.lower_bound(data); next != free_.begin()) {
     const auto before = std::prev(next);
-    if (before->first + before->second == data) {
+    if (before->first + before->second.bytes == data) {
       data = before->first;
-      bytes += before->second;
+      bytes += before->second.bytes;
+      used += before->second.used;
       free_.erase(before);
     }
   }
@@ -75,30 +79,50 @@ void PageRuns::give_back(std::byte* data, size_t bytes) {
   const size_t head = rounded_up(begin, kHugePage) - begin;
   const size_t pages = bytes > head ? (bytes - head) / kHugePage * kHugePage : 0;
   if (pages == 0) {
-    free_.emplace(data, bytes);
+    free_.emplace(data, Free{bytes, used});
     return;
   }
   unmap_pages(data + head, pages);
   if (head > 0) {
-    free_.emplace(data, head);
+    free_.emplace(data, Free{head, std::min(head, used)});
   }
   if (const size_t tail = bytes - head - pages; tail > 0) {
-    free_.emplace(data + head + pages, tail);
+    free_.emplace(data + head + pages, Free{tail, std::min(tail, used)});
   }
 }
 
 void PageRuns::drop_free() {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [data, size] : free_) {
-    drop_pages(data, size);
+  for (auto& [data, run] : free_) {
+    if (run.used > 0) {
+      drop_pages(data, run.bytes);
+      run.used = 0;
+    }
   }
+}
+
+void PageRuns::unmap_free() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [data, run] : free_) {
+    unmap_pages(data, run.bytes);
+  }
+  free_.clear();
 }
 
 size_t PageRuns::free_bytes() const {
   const std::scoped_lock lock(mutex_);
   size_t bytes = 0;
-  for (const auto& [data, size] : free_) {
-    bytes += size;
+  for (const auto& [data, run] : free_) {
+    bytes += run.bytes;
+  }
+  return bytes;
+}
+
+size_t PageRuns::used_free_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  size_t bytes = 0;
+  for (const auto& [data, run] : free_) {
+    bytes += run.used;
   }
   return bytes;
 }

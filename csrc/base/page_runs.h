@@ -31,12 +31,23 @@ class PageRuns {
   // Gives the memory of what is free to the system too, at the cost of huge pages around it.
   void drop_free();
 
+  // The same, and its addresses.
+  void unmap_free();
+
   // Bytes that are mapped and not taken.
   size_t free_bytes() const;
 
+  // Of these, the bytes that were written to and may be resident.
+  size_t used_free_bytes() const;
+
  private:
+  struct Free {
+    size_t bytes;
+    size_t used;  // bytes of it that may be resident
+  };
+
   std::mutex& mutex_;
-  std::map<std::byte*, size_t> free_;
+  std::map<std::byte*, Free> free_;
 };
 
 }  // namespace cpuaccel

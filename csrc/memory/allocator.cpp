@@ -36,6 +36,7 @@ class CachingAllocator final : public c10::Allocator {
         return {data, data, &release, c10::Device(c10::kCPU)};
       }
     }
+    age_sometimes();
     // Raises torch's own error if there is no memory.
     void* data = torch_allocator()->raw_allocate(bytes);
     return {data, data, &release, c10::Device(c10::kCPU)};
@@ -48,6 +49,15 @@ class CachingAllocator final : public c10::Allocator {
   }
 
  private:
+  // A program that has no more large tensors, but small ones, still gives idle blocks back.
+  static void age_sometimes() {
+    constexpr unsigned kTensors = 256;
+    static thread_local unsigned tensors = 0;
+    if (++tensors % kTensors == 0) {
+      block_pool().age();
+    }
+  }
+
   static void release(void* data) {
     if (data == nullptr) {
       return;

@@ -10,26 +10,45 @@
 namespace cpuaccel::memory {
 namespace {
 
-// Sizes are rounded up to sixteenths of a power of two, so that a block serves sizes near its own.
-constexpr size_t kLeastStep = size_t{64} << 10;
+// Sizes are rounded up to 32nds of a power of two, so that a block serves sizes near its own.
+constexpr size_t kLeastStep = size_t{16} << 10;
 size_t rounded(size_t bytes) {
-  const size_t step = std::max(kLeastStep, std::bit_floor(bytes) / 16);
+  const size_t step = std::max(kLeastStep, std::bit_floor(bytes) / 32);
   return (bytes + step - 1) / step * step;
 }
 
 // What a kept block is larger than what is asked for stays with it up to here, else it is kept on.
-size_t largest_rest(size_t bytes) { return bytes / 8; }
+size_t largest_rest(size_t bytes) { return bytes / 16; }
 
-// Allocated and kept blocks together over the most that was ever allocated.
+// Allocated and kept blocks together over the most that was ever asked for.
 constexpr double kSlack = 1.1;
 
 // Less than this part of the memory left is pressure.
 constexpr int64_t kLeastAvailable = 16;
 constexpr auto kAskAgain = std::chrono::milliseconds(100);  // reading /proc takes some 50 us
 
+// Others (numpy, malloc) get no memory that is kept here, and where the address space is limited
+// they cannot ask for it back: so only this part of what they could map is kept.
+constexpr int64_t kAddressShare = 16;
+
+// Memory that was kept for a window and that no allocation needed is idle. A window is longer where
+// idle memory was soon mapped again: steps of training may take longer than one.
+constexpr auto kShortestWindow = std::chrono::seconds(4);
+constexpr auto kLongestWindow = std::chrono::seconds(64);
+
+// Resident fragments of huge pages go back once they are this part of the most that was asked for.
+constexpr int64_t kFragments = 32;
+
 }  // namespace
 
-BlockPool::BlockPool(Machine machine) : machine_(std::move(machine)) { set_capacity(-1); }
+BlockPool::BlockPool(Machine machine, Address address, Clock clock)
+    : machine_(std::move(machine)),
+      address_(std::move(address)),
+      clock_(std::move(clock)),
+      window_began_(clock_()),
+      window_(kShortestWindow) {
+  set_capacity(-1);
+}
 
 BlockPool::~BlockPool() { empty(); }
 
@@ -39,32 +58,37 @@ void* BlockPool::allocate(size_t bytes) {
     return nullptr;
   }
   const std::scoped_lock lock(mutex_);
-  if (void* data = take_kept(size)) {
+  if (void* data = take_kept(size, bytes)) {
     return data;
   }
   ++stats_.misses;
   const auto wanted = static_cast<int64_t>(size);
+  const auto most = static_cast<int64_t>(kSlack * static_cast<double>(most_wanted_));
   if (kept() > 0) {
-    const auto most = static_cast<int64_t>(kSlack * static_cast<double>(most_allocated_));
     if (under_pressure(size)) {
       give_all_back();
     } else {
       shrink_to(most - stats_.allocated - wanted);
     }
   }
+  drop_fragments(most - wanted);
   void* data = pages_.take(size);
-  if (data == nullptr && kept() > 0) {
+  if (data == nullptr) {
     give_all_back();
+    pages_.unmap_free();
     data = pages_.take(size);
   }
   if (data != nullptr) {
+    const int64_t again = std::min(wanted, idle_given_);
+    idle_given_ -= again;
+    regretted_ += again;
     stats_.reserved += wanted;
-    use(data, size);
+    use(data, size, bytes);
   }
   return data;
 }
 
-void* BlockPool::take_kept(size_t bytes) {
+void* BlockPool::take_kept(size_t bytes, size_t wanted) {
   const auto found = by_size_.lower_bound(bytes);
   if (found == by_size_.end()) {
     return nullptr;
@@ -76,7 +100,7 @@ void* BlockPool::take_kept(size_t bytes) {
     block.bytes = bytes;
   }
   ++stats_.hits;
-  use(block.data, block.bytes);
+  use(block.data, block.bytes, wanted);
   return block.data;
 }
 
@@ -108,12 +132,14 @@ void BlockPool::forget(Order::iterator place) {
   order_.erase(place);
 }
 
-void BlockPool::use(void* data, size_t bytes) {
-  used_.emplace(data, bytes);
+void BlockPool::use(void* data, size_t bytes, size_t wanted) {
+  used_.emplace(data, Used{bytes, wanted});
+  wanted_ += static_cast<int64_t>(wanted);
+  most_wanted_ = std::max(most_wanted_, wanted_);
   stats_.allocated += static_cast<int64_t>(bytes);
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-  most_allocated_ = std::max(most_allocated_, stats_.allocated);
+  note_least_kept();
 }
 
 bool BlockPool::owns(void* data) const {
@@ -127,14 +153,63 @@ void BlockPool::release(void* data) {
   if (found == used_.end()) {
     return;
   }
-  const size_t bytes = found->second;
+  const auto [bytes, wanted] = found->second;
   used_.erase(found);
   stats_.allocated -= static_cast<int64_t>(bytes);
+  wanted_ -= static_cast<int64_t>(wanted);
   keep({static_cast<std::byte*>(data), bytes});
+  trim();
+}
+
+void BlockPool::age() {
+  const std::scoped_lock lock(mutex_);
+  if (kept() > 0) {
+    trim();
+  }
+}
+
+void BlockPool::trim() {
   if (under_pressure(0)) {
     give_all_back();
-  } else {
-    shrink_to(capacity_);
+    return;
+  }
+  give_idle_back();
+  shrink_to(capacity_);
+  if (const int64_t allowed = address_allowance(); kept() > allowed) {
+    shrink_to(allowed);
+    pages_.unmap_free();
+  }
+}
+
+int64_t BlockPool::address_allowance() const {
+  const AddressSpace space = address_();
+  if (space.limit == AddressSpace::kUnlimited) {
+    return AddressSpace::kUnlimited;
+  }
+  return (space.available + kept()) / kAddressShare;
+}
+
+void BlockPool::give_idle_back() {
+  const auto now = clock_();
+  if (now - window_began_ < window_) {
+    return;
+  }
+  if (regretted_ > idle_given_) {
+    window_ = std::min(2 * window_, std::chrono::seconds(kLongestWindow));
+    idle_given_ = 0;
+  }
+  regretted_ = 0;
+  const int64_t before = kept();
+  shrink_to(before - least_kept_);
+  idle_given_ = idle_given_ / 2 + before - kept();
+  window_began_ = now;
+  least_kept_ = kept();
+}
+
+void BlockPool::drop_fragments(int64_t limit) {
+  const auto fragments = static_cast<int64_t>(pages_.used_free_bytes());
+  if (fragments > most_wanted_ / kFragments && stats_.reserved + fragments > limit) {
+    pages_.drop_free();
   }
 }
 
@@ -152,6 +227,7 @@ void BlockPool::shrink_to(int64_t bytes) {
       keep({block.data, block.bytes - part});
     }
   }
+  note_least_kept();
 }
 
 void BlockPool::give_all_back() {
@@ -160,7 +236,7 @@ void BlockPool::give_all_back() {
 }
 
 bool BlockPool::under_pressure(size_t bytes) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = clock_();
   if (now - asked_ >= kAskAgain) {
     asked_ = now;
     answer_ = machine_();

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -107,6 +109,110 @@ TEST(BlockPool, KeepsNothingUnderPressure) {
   BlockPool pool([] { return MachineMemory{8 * kGiB, kGiB / 4}; });
   pool.release(pool.allocate(8 * kMiB));
   EXPECT_EQ(pool.stats().reserved, 0);
+}
+
+// What a test gives the pool in place of the machine's clock and address space.
+struct Surroundings {
+  BlockPool::Time now{};
+  AddressSpace space;
+
+  BlockPool pool() {
+    return BlockPool(plenty, [this] { return space; }, [this] { return now; });
+  }
+};
+
+// Others cannot ask the pool for the address space that it keeps.
+TEST(BlockPool, KeepsLittleOfALimitedAddressSpace) {
+  Surroundings around;
+  auto pool = around.pool();
+  const auto megabyte = static_cast<int64_t>(kMiB);
+  around.space = {64 * megabyte, 16 * megabyte};
+  pool.release(pool.allocate(48 * kMiB));
+  EXPECT_LE(pool.stats().reserved, 4 * megabyte);  // a sixteenth of 48 + 16
+  EXPECT_GT(pool.stats().reserved, 0);
+  around.space.available = 0;
+  pool.release(pool.allocate(kMiB));
+  EXPECT_EQ(pool.stats().reserved, 0);
+}
+
+TEST(BlockPool, WhatNoAllocationNeedsGoesBackAfterAWhile) {
+  Surroundings around;
+  auto pool = around.pool();
+  void* large = pool.allocate(40 * kMiB);
+  void* small = pool.allocate(4 * kMiB);
+  pool.release(large);
+  pool.release(small);
+  EXPECT_EQ(pool.stats().reserved, 44 * static_cast<int64_t>(kMiB));
+  // The small one is in use again and again, the rest is not.
+  for (int second = 0; second < 20; ++second) {
+    around.now += std::chrono::seconds(1);
+    pool.release(pool.allocate(4 * kMiB));
+  }
+  EXPECT_LE(pool.stats().reserved, 6 * static_cast<int64_t>(kMiB));
+  EXPECT_GE(pool.stats().reserved, 4 * static_cast<int64_t>(kMiB));
+  EXPECT_EQ(pool.stats().misses, 2);
+  // And without an allocation, once somebody asks.
+  around.now += std::chrono::minutes(5);
+  pool.age();
+  around.now += std::chrono::minutes(5);
+  pool.age();
+  EXPECT_EQ(pool.stats().reserved, 0);
+}
+
+// A step of training that takes longer than memory is kept idle: after a few, it is kept.
+TEST(BlockPool, MemoryThatEachLongStepNeedsIsKept) {
+  Surroundings around;
+  auto pool = around.pool();
+  const auto step = [&] {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 16; ++i) {
+      blocks.push_back(pool.allocate(2 * kMiB));
+      around.now += std::chrono::seconds(1);
+    }
+    for (void* block : blocks) {
+      pool.release(block);
+      around.now += std::chrono::seconds(1);
+    }
+  };
+  for (int i = 0; i < 5; ++i) {
+    step();
+  }
+  const int64_t misses = pool.stats().misses;
+  step();
+  EXPECT_EQ(pool.stats().misses, misses);
+}
+
+// The parts of huge pages that are free stay resident unless they are dropped.
+TEST(BlockPool, HolesBetweenBlocksCountToo) {
+  BlockPool pool(plenty);
+  size_t used = 0;
+  std::vector<void*> blocks;
+  const auto fill = [&](size_t bytes, size_t total) {
+    for (; used + bytes <= total; used += bytes) {
+      blocks.push_back(pool.allocate(bytes));
+      std::memset(blocks.back(), 1, bytes);
+    }
+  };
+  const auto resident = [] {
+    size_t all = 0, pages = 0;
+    std::ifstream("/proc/self/statm") >> all >> pages;
+    return static_cast<double>(pages) * 4096;
+  };
+  constexpr size_t kTotal = 192 * kMiB;
+  const double before = resident();
+  fill(kMiB, kTotal);
+  for (size_t i = 0; i < blocks.size(); i += 2) {
+    pool.release(blocks[i]);
+    blocks[i] = nullptr;
+    used -= kMiB;
+  }
+  fill(3 * kMiB, kTotal);  // fits in none of the holes
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LE(resident() - before, 1.15 * static_cast<double>(kTotal));
+#endif
+  for (void* block : blocks) {
+    pool.release(block);
+  }
 }
 
 TEST(BlockPool, EmptyGivesItsBytesBack) {
@@ -227,6 +333,46 @@ TEST_F(Machine, VersionOneCountsToo) {
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(memory().limit, 400000);
   EXPECT_EQ(memory().available, 300000);
+}
+
+// In a child, for a limit stays.
+template <class Check>
+bool holds_in_child(Check check) {
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(check() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(AddressSpace, WithoutALimitIsUnlimited) {
+  EXPECT_TRUE(holds_in_child([] {
+    const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+    rlimit now{};
+    getrlimit(RLIMIT_AS, &now);
+    return now.rlim_cur != RLIM_INFINITY || setrlimit(RLIMIT_DATA, &none) != 0 ||
+           address_space().limit == AddressSpace::kUnlimited;
+  }));
+}
+
+TEST(AddressSpace, OfEachLimitWhatIsMappedIsGone) {
+  std::ifstream statm("/proc/self/statm");
+  int64_t all = 0, other = 0, data = 0;
+  statm >> all >> other >> other >> other >> other >> data;
+  for (const auto& [resource, pages] : {std::pair{RLIMIT_AS, all}, {RLIMIT_DATA, data}}) {
+    EXPECT_TRUE(holds_in_child([resource = resource, pages = pages] {
+      const auto limit = static_cast<rlim_t>(pages * 4096 + kGiB);
+      const rlimit limits{limit, limit};
+      if (setrlimit(resource, &limits) != 0) {
+        return false;
+      }
+      const auto space = address_space();
+      return space.limit == static_cast<int64_t>(limit) && space.available > kGiB / 2 &&
+             space.available <= kGiB + kGiB / 2 && address_space("/nowhere").available == 0;
+    }));
+  }
 }
 
 TEST(MachineMemory, OfThisMachineIsThere) {

@@ -86,6 +86,21 @@ TEST(PageRuns, DropsWhatIsFree) {
   }
 }
 
+TEST(PageRuns, UnmapsWhatIsFree) {
+  PageRuns runs;
+  std::byte* data = runs.take(8 * kGrain);
+  EXPECT_GT(runs.free_bytes(), 0u);
+  EXPECT_EQ(runs.used_free_bytes(), 0u) << "nobody wrote to it";
+  runs.give_back(data + kGrain, kGrain);
+  EXPECT_EQ(runs.used_free_bytes(), kGrain);
+  data[0] = std::byte{1};
+  runs.unmap_free();
+  EXPECT_EQ(runs.free_bytes(), 0u);
+  EXPECT_EQ(data[0], std::byte{1});
+  runs.give_back(data, kGrain);
+  runs.give_back(data + 2 * kGrain, 6 * kGrain);
+}
+
 // Blocks of any sizes, given back in any order: none overlap, and in the end the system has all.
 TEST(PageRuns, KeepsNothingInTheEnd) {
   PageRuns runs;
