@@ -1,0 +1,88 @@
+"""Checks of the build: compilers and extensions that would break `import torch` are refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CMAKE = Path(__file__).resolve().parents[1] / "cmake"
+
+PROJECT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(checked LANGUAGES CXX)
+list(APPEND CMAKE_MODULE_PATH "{CMAKE}")
+include(SharedRuntime)
+"""
+
+# A compiler's driver that links libstdc++ statically whenever it links.
+DRIVER = """#!/bin/sh
+case " $* " in *" -c "*|*" -E "*) exec c++ "$@" ;; esac
+exec c++ "$@" -static-libstdc++
+"""
+
+needs_cmake = pytest.mark.skipif(
+    shutil.which("cmake") is None or shutil.which("c++") is None, reason="no cmake, or no c++"
+)
+
+
+def _configured(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    folder.joinpath("CMakeLists.txt").write_text(PROJECT)
+    return subprocess.run(
+        ["cmake", "-S", folder, "-B", folder / "build", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@needs_cmake
+def test_a_compiler_that_links_the_shared_library_is_taken(tmp_path: Path) -> None:
+    done = _configured(tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_cmake
+@pytest.mark.parametrize("how", ["driver", "linker flags", "compiler flags"])
+def test_a_compiler_that_links_libstdcxx_statically_is_refused(tmp_path: Path, how: str) -> None:
+    driver = tmp_path / "static-c++"
+    driver.write_text(DRIVER)
+    driver.chmod(0o755)
+    option = {
+        "driver": f"-DCMAKE_CXX_COMPILER={driver}",
+        "linker flags": "-DCMAKE_MODULE_LINKER_FLAGS=-static-libstdc++",
+        "compiler flags": "-DCMAKE_CXX_FLAGS=-static-libstdc++",
+    }[how]
+    done = _configured(tmp_path, option)
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert "links the C++ library (libstdc++) statically" in said
+    assert "`import torch` ends in a segmentation fault" in said
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no cc")
+def test_an_extension_that_crashes_on_import_fails_the_build(tmp_path: Path) -> None:
+    source, library = tmp_path / "crash.c", tmp_path / "_C.so"
+    source.write_text(
+        "__attribute__((constructor)) static void crash(void) { *(volatile int *)0 = 1; }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    done = subprocess.run(
+        [sys.executable, CMAKE / "import_extension.py", library],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "ends in signal SIGSEGV" in done.stderr
+
+
+def test_the_installed_extension_imports() -> None:
+    import cpuaccel
+
+    extension = Path(cpuaccel._C.__file__)
+    bundled = sorted(extension.parent.glob("lib/libcpuaccel_dnnl.so*"))
+    subprocess.run([sys.executable, CMAKE / "import_extension.py", extension, *bundled], check=True)
