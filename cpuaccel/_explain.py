@@ -224,9 +224,9 @@ def _footer() -> Iterator[str]:
     yield f"Left to torch's kernels: {_counts(stats['fallbacks'])}."
     if native.isa() in _SATURATING and "avx2" in ISAS:
         yield (
-            "This CPU, or CPUACCEL_MAX_ISA, gives no VNNI: FBGEMM and oneDNN may saturate when they"
-            " add pairs of products, if activations use all 8 bits. reduce_range=True, the default"
-            " of the x86 engine, avoids it."
+            "This CPU, or CPUACCEL_MAX_ISA, gives no VNNI: calls whose activations use all 8 bits"
+            " run on cpuaccel's kernels, because FBGEMM's and oneDNN's are not exact then."
+            " reduce_range=True, the default of the x86 engine, leaves nearly all calls to them."
         )
 
 

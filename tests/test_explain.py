@@ -135,7 +135,7 @@ def test_kernels_for_quint8_count_where_something_is_quantized(net: nn.Module) -
 
 
 @pytest.mark.parametrize("provider", ["fbgemm", "onednn", "cpuaccel"])
-def test_saturation_is_noted_where_it_may_happen(provider: str) -> None:
+def test_kernels_that_are_not_exact_for_all_sources_are_noted(provider: str) -> None:
     cpuaccel.config.set("max_isa", "avx2")
     cpuaccel.config.set("provider", provider)
     try:
@@ -144,7 +144,7 @@ def test_saturation_is_noted_where_it_may_happen(provider: str) -> None:
         converted(_image())
         row = _rows(converted)["conv2"]
         assert row.provider == provider
-        assert ("may saturate" in row.note) == (provider != "cpuaccel")
+        assert ("exact kernel" in row.note) == (provider != "cpuaccel")
     finally:
         cpuaccel.config.set("max_isa", "auto")
         cpuaccel.config.set("provider", "auto")

@@ -1,11 +1,18 @@
-// _int_mm: products of int8 into int32, for which torch has no kernel but loops on Arm.
+// _int_mm: products of int8 into int32. On Arm torch has loops alone for them. On an x86 CPU
+// without VNNI its oneDNN adds pairs of products in 16 bits, of sources that are 128 more: results
+// there are wrong for nearly all operands.
 
 #include "kernels/qgemm/qgemm.h"
 
 #include <ATen/EmptyTensor.h>
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
+#include "base/isa.h"
+#include "base/parallel.h"
+#include "kernels/qconv/qconv.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
 #include "ops/torch_kernel.h"
@@ -37,10 +44,52 @@ const char* refuses_out(const at::Tensor& self, const at::Tensor& mat2, const at
                                                         : nullptr;
 }
 
+bool has_qgemm() { return kernels::qgemm_kernels().size() > 1; }
+
+// Terms whose sum is a number that floats have exactly: 1024 * 128 * 128 = 2^24.
+constexpr int64_t kTermsInFloat = 1024;
+
+// out += columns [first, first + K) of self times these rows of mat2, by family qconv: floats of
+// exact sums. It takes u8, so sources are 128 more, and so is their zero point.
+void add_product(const at::Tensor& self, const at::Tensor& mat2, int64_t first, int64_t K,
+                 const at::Tensor& out) {
+  const int64_t M = self.size(0), N = mat2.size(1);
+  const at::Tensor columns = mat2.narrow(0, first, K).t().contiguous();
+  const auto weights = kernels::qconv_pack({.IC = K, .OC = N}, columns.const_data_ptr<int8_t>());
+  const at::Tensor rows = self.narrow(1, first, K).contiguous();
+  std::vector<uint8_t> src(static_cast<size_t>(M * K));
+  std::ranges::transform(std::span(rows.const_data_ptr<int8_t>(), src.size()), src.begin(),
+                         [](int8_t value) { return static_cast<uint8_t>(value + 128); });
+  const std::vector<float> ones(static_cast<size_t>(N), 1.0f), zeros(static_cast<size_t>(N));
+  std::vector<float> sums(static_cast<size_t>(M * N));
+  kernels::QconvCall call;
+  call.weights = &weights;
+  call.N = M;
+  call.src = src.data();
+  call.src_zero_point = 128;
+  call.dst.data = sums.data();
+  call.dst.type = kernels::DstType::f32;
+  call.dst.scales = ones.data();
+  call.dst.bias = zeros.data();
+  kernels::qconv(call);
+  auto* to = out.data_ptr<int32_t>();
+  std::ranges::transform(sums, std::span(to, sums.size()), to, [](float sum, int32_t before) {
+    return static_cast<int32_t>(static_cast<uint32_t>(before) +
+                                static_cast<uint32_t>(static_cast<int32_t>(sum)));
+  });
+}
+
 // mat2 is packed in every call: whose it is, and whether it will come again, nobody says. Reading
 // it to see whether it is the same would take as long.
 void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
   CPUACCEL_OWN_CALL(int_mm);
+  if (!has_qgemm()) {
+    out.zero_();
+    for (int64_t first = 0; first < self.size(1); first += kTermsInFloat) {
+      add_product(self, mat2, first, std::min(kTermsInFloat, self.size(1) - first), out);
+    }
+    return;
+  }
   const at::Tensor rows = self.stride(1) == 1 || self.size(1) == 1 ? self : self.contiguous();
   const auto weights = kernels::qgemm_pack({.data = mat2.const_data_ptr<int8_t>(),
                                             .K = mat2.size(0),
@@ -93,8 +142,8 @@ constexpr std::array kOverrides{
 }  // namespace
 
 std::span<const Override> int_mm_overrides() {
-  // Where the family has the reference alone, on x86, torch's is oneDNN.
-  return kernels::qgemm_kernels().size() > 1 ? kOverrides : std::span<const Override>();
+  // On x86 torch's is oneDNN, which is right with VNNI.
+  return has_qgemm() || !has_vnni() ? kOverrides : std::span<const Override>();
 }
 
 }  // namespace cpuaccel::ops

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/scratch.h"
+#include "quant/fbgemm_kernel.h"
 #include "quant/folded.h"
 #include "quant/kernel.h"
 

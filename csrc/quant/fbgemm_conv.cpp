@@ -1,4 +1,5 @@
 #include "quant/fbgemm_common.h"
+#include "quant/pair_sums.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -32,6 +33,8 @@ class FbgemmConv final : public Kernel {
             layer.requantized(int8_values), std::nullopt, list_of(shape.stride, kSpatial),
             list_of(shape.padding, kSpatial), list_of(shape.output_padding, kSpatial),
             list_of(shape.dilation, kSpatial), shape.groups, transposed()));
+    const bool vnni = fbgemm_has_vnni() && !packed_->w->getPackedWForDepthwise();
+    largest_source_ = vnni ? 255 : largest_exact_source(layer, int8_values);
     packed_weight_bytes() += bytes();
   }
   ~FbgemmConv() override { packed_weight_bytes() -= bytes(); }
@@ -41,6 +44,8 @@ class FbgemmConv final : public Kernel {
   const char* refuses(const QuantCall& call) override {
     return call.f32_dst ? "FBGEMM's convolutions have no float result" : fbgemm_refuses_call(call);
   }
+
+  uint8_t largest_source() const override { return largest_source_; }
 
   const char* run(const QuantCall& call) override {
     if (const char* why = refuses(call)) {
@@ -115,6 +120,7 @@ class FbgemmConv final : public Kernel {
   const LayerWeight& layer_;
   FoldedCache folded_;
   c10::intrusive_ptr<PackedConvWeight<kSpatial>> packed_;
+  uint8_t largest_source_ = 255;
 };
 
 }  // namespace

@@ -21,6 +21,12 @@ bool fbgemm_gets_wrong(const LayerShape& shape) {
   return fbgemm::ConvFastPath(of_one_pixel) == fbgemm::optimized_conv_t::directconv;
 }
 
+bool fbgemm_has_vnni() {
+  const auto isa = fbgemm::fbgemmInstructionSet();
+  return has_vnni() &&
+         (isa == fbgemm::inst_set_t::avx512_vnni || isa == fbgemm::inst_set_t::avx512_vnni_ymm);
+}
+
 const char* fbgemm_refuses(const LayerWeight& layer) {
   if (!isa_usable(Isa::avx2) || !fbgemm::fbgemmSupportedCPU()) {
     return "FBGEMM needs AVX2";

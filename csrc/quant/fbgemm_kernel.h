@@ -13,6 +13,10 @@ namespace cpuaccel::quant {
 // other images' column sums, and writes behind them for an empty batch.
 bool fbgemm_gets_wrong(const LayerShape& shape);
 
+// Whether FBGEMM multiplies by VNNI here, in all kernels but those of depthwise layers. It has none
+// for AVX-VNNI.
+bool fbgemm_has_vnni();
+
 // Null if FBGEMM can take the layer, else why not.
 const char* fbgemm_refuses(const LayerWeight& layer);
 

@@ -1,4 +1,5 @@
 #include "quant/fbgemm_common.h"
+#include "quant/pair_sums.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -11,6 +12,7 @@ class FbgemmLinear final : public Kernel {
       : layer_(layer),
         packed_(c10::dynamic_intrusive_pointer_cast<PackedLinearWeight>(
             PackedLinearWeight::prepack(layer.requantized(int8_values), std::nullopt))) {
+    largest_source_ = fbgemm_has_vnni() ? 255 : largest_exact_source(layer, int8_values);
     packed_weight_bytes() += bytes();
   }
   ~FbgemmLinear() override { packed_weight_bytes() -= bytes(); }
@@ -18,6 +20,8 @@ class FbgemmLinear final : public Kernel {
   Provider provider() const override { return Provider::fbgemm; }
 
   const char* refuses(const QuantCall& call) override { return fbgemm_refuses_call(call); }
+
+  uint8_t largest_source() const override { return largest_source_; }
 
   const char* run(const QuantCall& call) override {
     if (const char* why = refuses(call)) {
@@ -106,6 +110,7 @@ class FbgemmLinear final : public Kernel {
   const LayerWeight& layer_;
   FoldedCache folded_;
   c10::intrusive_ptr<PackedLinearWeight> packed_;
+  uint8_t largest_source_ = 255;
 };
 
 }  // namespace

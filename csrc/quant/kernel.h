@@ -89,6 +89,9 @@ class Kernel {
   virtual int64_t bytes() = 0;
   // The library's name for what ran last, empty before the first call.
   virtual std::string implementation() = 0;
+
+  // Sums are exact where no source byte is above this: see quant/pair_sums.h.
+  virtual uint8_t largest_source() const { return 255; }
 };
 
 // Kernel::run() with the call's epilogue, done after it where the kernel does not fuse it.

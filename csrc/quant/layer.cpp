@@ -1,22 +1,29 @@
 #include "quant/layer.h"
 
+#include <ATen/Functions.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "kernels/minmax/minmax.h"
+#include "kernels/quantize/quantize.h"
 #include "ops/engine.h"
 #include "quant/activations.h"
+#include "quant/own_kernel.h"
+#include "quant/pair_sums.h"
 #include "quant/providers.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
 #include "quant/fbgemm_kernel.h"
 #endif
 #ifdef CPUACCEL_HAS_ONEDNN
+#include "quant/onednn_kernel.h"
 #include "quant/provider_trial.h"
 #endif
 
@@ -49,6 +56,31 @@ const char* profiler_name(Op op, Provider provider) {
   return names[static_cast<size_t>(op) * kProviders + static_cast<size_t>(provider)].c_str();
 }
 
+// Whether no library adds pairs of products in 16 bits for a layer. FBGEMM's depthwise kernels do
+// on every CPU.
+bool libraries_are_exact(const LayerShape& shape) {
+  bool exact = has_vnni();
+#ifdef CPUACCEL_HAS_FBGEMM
+  exact = exact && fbgemm_has_vnni() && shape.groups == 1;
+#endif
+#ifdef CPUACCEL_HAS_ONEDNN
+  exact = exact && onednn_has_vnni();
+#endif
+  return exact;
+}
+
+// An upper bound of the layer's results over the source's scale, without bias.
+double largest_real(const LayerWeight& layer) {
+  const LayerShape& shape = layer.shape;
+  const int64_t terms = shape.IC / shape.groups * shape.taps();
+  const int64_t accumulator = 255 * (layer.symmetric() ? 128 : 255) * terms;
+  float largest = 0.0f;
+  for (const float scale : layer.scales) {
+    largest = std::max(largest, std::abs(scale));
+  }
+  return static_cast<double>(largest) * static_cast<double>(accumulator);
+}
+
 }  // namespace
 
 Op Layer::op() const {
@@ -64,27 +96,39 @@ Op Layer::op() const {
   return Op::linear;
 }
 
-std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason, Sums sums) {
+std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
+                                     WithoutVnni without_vnni) {
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
-  layer->only_forced_ = sums == Sums::exact && !has_vnni();
-  layer->forced_ = layer->only_forced_ ? std::optional(Provider::own) : forced_provider();
-  const bool torchs = torch_takes(layer->weight_);
-  const char* why = all_refuse(layer->weight_, {layer->forced_, std::nullopt});
+  const bool own_only = without_vnni == WithoutVnni::own_kernel && !has_vnni() &&
+                        own_refuses(layer->weight_) == nullptr;
+  layer->forced_ = own_only ? std::optional(Provider::own) : forced_provider();
+  const LayerWeight& taken = layer->weight_;
+  const bool torchs = torch_takes(taken);
+  const at::Tensor plain = taken.tensor.int_repr().contiguous();
+  const auto has_exact = [&] { return exact_refuses(taken, plain) == nullptr; };
+  const char* why = all_refuse(taken, {layer->forced_, std::nullopt});
+  why = why == nullptr ? all_refuse_values(taken, plain) : why;
+  if (why != nullptr && !layer->forced_ && has_exact()) {
+    why = nullptr;
+  }
   if (why != nullptr && torchs) {
     reason = why;
     return nullptr;
   }
-  const at::Tensor plain = layer->weight_.tensor.int_repr().contiguous();
-  if (!sums_fit_int32(layer->weight_, plain)) {
+  layer->only_forced_ = own_only && own_refuses(taken, plain) == nullptr;
+  if (!layer->only_forced_) {
+    layer->forced_ = forced_provider();
+  }
+  layer->largest_real_ = largest_real(taken);
+  if (!sums_fit_int32(taken, plain)) {
     layer->in_float_ = "sums could leave int32; computed in float";
-  } else if (why != nullptr || (why = all_refuse_values(layer->weight_, plain)) != nullptr) {
-    if (torchs) {
-      reason = why;
-      return nullptr;
-    }
-    layer->in_float_ = layer->weight_.shape.kind == LayerKind::conv_transpose
+  } else if (why != nullptr) {
+    layer->in_float_ = taken.shape.kind == LayerKind::conv_transpose
                            ? "a transposed convolution that torch gets wrong; computed in float"
                            : "weights with zero points that no kernel takes; computed in float";
+  } else if (without_vnni == WithoutVnni::own_kernel && !libraries_are_exact(taken.shape) &&
+             !has_exact()) {
+    layer->in_float_ = "weights that no exact kernel takes; computed in float";
   }
   layer->plain_ = plain;
   layer->weight_.tensor.reset();
@@ -109,6 +153,10 @@ bool Layer::torch_takes(const LayerWeight& weight) {
          (engine.transposed_convolutions || weight.shape.kind != LayerKind::conv_transpose);
 }
 
+bool Layer::torch_takes() const {
+  return in_float_ == nullptr && torch_takes(weight_) && libraries_are_exact(weight_.shape);
+}
+
 bool Layer::run(Op op, const QuantCall& call) {
   if (in_float_ != nullptr) {
     return false;
@@ -118,19 +166,105 @@ bool Layer::run(Op op, const QuantCall& call) {
     kernel = pack(nullptr, call, nullptr);
   }
   while (kernel) {
-    const char* why = nullptr;
-    {
-      RECORD_FUNCTION(profiler_name(op, kernel->provider()), c10::ArrayRef<const c10::IValue>{});
-      why = run_with_epilogue(*kernel, weight_.shape, call);
+    if (!results_fit_int32(call)) {
+      return run_through_floats(op, call, kernel);
     }
+    if (sources_above(weight_.shape, call, kernel->largest_source())) {
+      const auto exact = exact_kernel();
+      return exact && run_kernel(op, call, *exact) == nullptr;
+    }
+    const char* why = run_kernel(op, call, *kernel);
     if (why == nullptr) {
-      calls().add(op, kernel->provider());
-      runs_.fetch_add(1, std::memory_order_relaxed);
       return true;
     }
     kernel = pack(kernel, call, why);
   }
   return false;
+}
+
+const char* Layer::run_kernel(Op op, const QuantCall& call, Kernel& kernel) {
+  const char* why = nullptr;
+  {
+    RECORD_FUNCTION(profiler_name(op, kernel.provider()), c10::ArrayRef<const c10::IValue>{});
+    why = run_with_epilogue(kernel, weight_.shape, call);
+  }
+  if (why == nullptr) {
+    calls().add(op, kernel.provider());
+    runs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return why;
+}
+
+bool Layer::results_fit_int32(const QuantCall& call) const {
+  if (call.f32_dst) {
+    return true;
+  }
+  float largest_bias = 0.0f;
+  if (const float* bias = weight_.bias_data()) {
+    const auto [low, high] = kernels::minmax(bias, weight_.shape.OC);
+    largest_bias = std::max(-low, high);
+  }
+  const bool adds = call.post == PostOp::sum || call.post == PostOp::sum_relu;
+  const double real = static_cast<double>(call.src_scale) * largest_real_ + largest_bias +
+                      (adds ? 255.0 * static_cast<double>(call.sum_scale) : 0.0);
+  // Half of what int32 has: far from where kernels round another way.
+  return real < static_cast<double>(1 << 30) * static_cast<double>(call.dst_scale);
+}
+
+bool Layer::run_through_floats(Op op, const QuantCall& call,
+                               const std::shared_ptr<Kernel>& kernel) {
+  const auto exact = kernel->provider() == Provider::own ? kernel : exact_kernel();
+  if (!exact) {
+    return false;
+  }
+  const int64_t count = dst_count(weight_.shape, call);
+  const at::Tensor real = at::empty({count}, at::kFloat);
+  QuantCall to_floats = call;
+  to_floats.dst = real.data_ptr<float>();
+  to_floats.f32_dst = true;
+  to_floats.epilogue = nullptr;
+  if (run_kernel(op, to_floats, *exact) != nullptr) {
+    return false;
+  }
+  const auto* from = real.const_data_ptr<float>();
+  if (call.s8) {
+    kernels::quantize_s8(from, static_cast<int8_t*>(call.dst), count, call.dst_scale,
+                         call.dst_zero_point);
+  } else {
+    kernels::quantize_u8(from, static_cast<uint8_t*>(call.dst), count, call.dst_scale,
+                         call.dst_zero_point);
+  }
+  if (call.epilogue != nullptr) {
+    apply_epilogue(*call.epilogue, static_cast<uint8_t*>(call.dst), count);
+  }
+  return true;
+}
+
+std::shared_ptr<Kernel> Layer::exact_kernel() {
+  if (auto exact = exact_.load(std::memory_order_acquire)) {
+    return exact;
+  }
+  if (no_exact_.load(std::memory_order_relaxed)) {
+    return nullptr;
+  }
+  const DeferredLogs deferred;  // ends after the lock
+  const std::scoped_lock lock(mutex_);
+  if (auto exact = exact_.load()) {
+    return exact;  // another thread was faster
+  }
+  const at::Tensor plain = kernel_.load()->unpack();
+  if (exact_refuses(weight_, plain) != nullptr) {
+    no_exact_.store(true, std::memory_order_relaxed);
+    return nullptr;
+  }
+  const std::shared_ptr<Kernel> exact = make_exact_kernel(weight_, plain);
+  exact_.store(exact, std::memory_order_release);
+  prepacks().add(op(), exact->provider());
+  if (log_enabled()) {
+    log_decision(weight_.shape.to_string() + " -> " + provider_name(exact->provider()) +
+                 ": calls that the chosen kernel could get wrong");
+  }
+  return exact;
 }
 
 bool Layer::run_slices(const char* title, Op op, QuantCall call, int64_t N) {
@@ -233,10 +367,14 @@ bool Layer::fits_team() const {
 std::string Layer::describe() const {
   const std::scoped_lock lock(mutex_);
   const auto kernel = kernel_.load();
-  const bool saturates = kernel && kernel->provider() != Provider::own && !has_vnni();
-  const char* note =
-      saturates ? "may saturate if activations use all 8 bits (no VNNI; reduce_range avoids it)"
-                : "";
+  const int largest = kernel ? kernel->largest_source() : 255;
+  const auto exact = exact_.load();
+  std::string note;
+  if (largest < 255) {
+    note = "calls with activations above " + std::to_string(largest) +
+           " run on an exact kernel of cpuaccel's (no VNNI)";
+    note += exact ? ": " + exact->implementation() : "";
+  }
   const char* provider = in_float_ != nullptr ? "torch"
                          : kernel             ? provider_name(kernel->provider())
                                               : "pending";
@@ -246,7 +384,9 @@ std::string Layer::describe() const {
          ", \"problem\": " +
          json_string(weight_.shape.to_string() +
                      (weight_.per_channel ? " per_channel" : " per_tensor")) +
-         ", \"packed_bytes\": " + std::to_string(kernel ? kernel->bytes() : plain_.numel()) +
+         ", \"packed_bytes\": " +
+         std::to_string((kernel ? kernel->bytes() : plain_.numel()) +
+                        (exact ? exact->bytes() : 0)) +
          ", \"calls\": " + std::to_string(runs_.load()) + ", \"note\": " + json_string(note) + "}";
 }
 

@@ -13,8 +13,10 @@
 namespace cpuaccel::quant {
 
 // Without VNNI the libraries multiply by an instruction that limits the sum of two products to 16
-// bits, which full ranges of both operands leave: as torch does it, or by exact kernels alone.
-enum class Sums : uint8_t { as_torch, exact };
+// bits (quant/pair_sums.h). Calls that could leave these run on an exact kernel of our own either
+// way; `own_kernel` has all calls do so where we have a kernel for the layer, which spares them the
+// look at their sources and rounds alike in all of them.
+enum class WithoutVnni : uint8_t { by_list, own_kernel };
 
 // Which library runs it is decided at its first call, when the size of its images is known; until
 // then the plain int8 weights are kept, afterwards only the packed ones.
@@ -22,7 +24,7 @@ class Layer {
  public:
   // Null, with the reason, if no provider takes the layer.
   static std::unique_ptr<Layer> create(LayerWeight weight, std::string& reason,
-                                       Sums sums = Sums::as_torch);
+                                       WithoutVnni without_vnni = WithoutVnni::by_list);
 
   ~Layer();
   Layer(const Layer&) = delete;
@@ -39,10 +41,14 @@ class Layer {
   // Weight as torch had it (same values, same quantiser) and bias.
   std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() const;
 
+  // Whether results can be rounded to int32 before they are limited to bytes, as kernels do it; by
+  // scales, bias and post-op alone.
+  bool results_fit_int32(const QuantCall& call) const;
+
   // Why no kernel of bytes runs any call of the layer, and float has to; null where some can.
   const char* needs_float() const { return in_float_; }
-  // Whether torch's engine is right about these weights.
-  bool torch_takes() const { return in_float_ == nullptr && torch_takes(weight_); }
+  // Whether torch's engine is right about these weights, whatever the source.
+  bool torch_takes() const;
 
   const LayerShape& shape() const { return weight_.shape; }
   // Whether its weights' zero points are 0.
@@ -66,12 +72,21 @@ class Layer {
   // says what it said). Null if there is none.
   std::shared_ptr<Kernel> pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
                                const char* why);
+  // The kernel that is exact for all sources, packed when it is first needed, beside the one of the
+  // list. Null if there is none.
+  std::shared_ptr<Kernel> exact_kernel();
+  // Null if it ran, else the kernel's reason.
+  const char* run_kernel(Op op, const QuantCall& call, Kernel& kernel);
+  // By way of real numbers, which are limited before they are rounded.
+  bool run_through_floats(Op op, const QuantCall& call, const std::shared_ptr<Kernel>& kernel);
 
   LayerWeight weight_;
   std::optional<Provider> forced_;
   bool only_forced_ = false;
   const char* in_float_ = nullptr;  // needs_float()
-  std::atomic<std::shared_ptr<Kernel>> kernel_;
+  double largest_real_ = 0.0;
+  std::atomic<std::shared_ptr<Kernel>> kernel_, exact_;
+  std::atomic<bool> no_exact_{false};
   std::atomic<int64_t> runs_{0};
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::layer, this);  // guards what follows, and packing
   at::Tensor plain_;                                             // int8, until the first call

@@ -140,12 +140,6 @@ at::Tensor& LinearParams::run_static_out(const at::Tensor& input, double output_
 at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_t zero_point,
                                    PostOp post) {
   const at::Tensor src = input.contiguous();
-  if (const char* why = layer_->needs_float()) {
-    count_fallback(op_name(Op::linear_dynamic), why);
-    const auto [weight, bias] = layer_->unpack();
-    const at::Tensor quantized = at::quantize_per_tensor(src, scale, zero_point, at::kQUInt8);
-    return real_in_float(layer_->shape(), weight, bias, quantized, {}, post, 0.0);
-  }
   at::Tensor dst = at::empty(output_sizes(input, layer_->shape().OC), input.options());
   QuantCall call;
   call.src_f32 = src.const_data_ptr<float>();
@@ -154,9 +148,14 @@ at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_
   call.dst = dst.data_ptr<float>();
   call.f32_dst = true;
   call.post = post;
-  const bool done = layer_->run_slices(kOp, Op::linear_dynamic, call, rows_of(input));
-  TORCH_INTERNAL_ASSERT(done, "a provider that took the weight refuses a dynamic linear");
-  return dst;
+  if (layer_->run_slices(kOp, Op::linear_dynamic, call, rows_of(input))) {
+    return dst;
+  }
+  const char* why = layer_->needs_float();
+  count_fallback(op_name(Op::linear_dynamic), why != nullptr ? why : "no provider runs this call");
+  const auto [weight, bias] = layer_->unpack();
+  const at::Tensor quantized = at::quantize_per_tensor(src, scale, zero_point, at::kQUInt8);
+  return real_in_float(layer_->shape(), weight, bias, quantized, {}, post, 0.0);
 }
 
 at::Tensor LinearParams::run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post) {

@@ -18,6 +18,7 @@
 #include "dnnl/weights.h"
 #include "kernels/quantize/quantize.h"
 #include "quant/folded.h"
+#include "quant/pair_sums.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -118,13 +119,18 @@ struct Bound {
 class OnednnKernel final : public Kernel {
  public:
   OnednnKernel(const LayerWeight& layer, const at::Tensor& int8_values)
-      : layer_(layer), plain_(int8_values.contiguous()) {
+      : layer_(layer),
+        largest_source_(onednn_has_vnni() ? uint8_t{255}
+                                          : largest_exact_source(layer, int8_values)),
+        plain_(int8_values.contiguous()) {
     packed_weight_bytes() += plain_.numel();
   }
 
   ~OnednnKernel() override { packed_weight_bytes() -= bytes(); }
 
   Provider provider() const override { return Provider::onednn; }
+
+  uint8_t largest_source() const override { return largest_source_; }
 
   const char* refuses(const QuantCall& call) override {
     if (wrong_compensation(call)) {
@@ -300,6 +306,7 @@ class OnednnKernel final : public Kernel {
   }
 
   const LayerWeight& layer_;
+  const uint8_t largest_source_;
   FoldedCache folded_;
   std::atomic<std::shared_ptr<const Bound>> last_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::kernel, this);
@@ -309,6 +316,13 @@ class OnednnKernel final : public Kernel {
 };
 
 }  // namespace
+
+bool onednn_has_vnni() {
+  const auto isa = dnnl::get_effective_cpu_isa();
+  const bool none = isa == dnnl::cpu_isa::sse41 || isa == dnnl::cpu_isa::avx ||
+                    isa == dnnl::cpu_isa::avx2 || isa == dnnl::cpu_isa::avx512_core;
+  return has_vnni() && !none;
+}
 
 const char* onednn_refuses(const LayerWeight& layer) {
   if (!layer.symmetric()) {

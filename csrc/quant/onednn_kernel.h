@@ -7,6 +7,9 @@
 
 namespace cpuaccel::quant {
 
+// Whether oneDNN multiplies by VNNI here: it has limits of its own on instruction sets.
+bool onednn_has_vnni();
+
 // Null if oneDNN can take the layer, else why not.
 const char* onednn_refuses(const LayerWeight& layer);
 

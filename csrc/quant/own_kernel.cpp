@@ -13,6 +13,7 @@
 #include "kernels/table/table.h"
 #include "quant/own_base.h"
 #include "quant/own_product.h"
+#include "quant/rows_kernel.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -199,6 +200,19 @@ std::unique_ptr<Kernel> make_own_kernel(const LayerWeight& layer, const at::Tens
     return std::make_unique<OwnKernel<Dwconv>>(layer, int8_values);
   }
   return std::make_unique<OwnKernel<Qconv>>(layer, int8_values);
+}
+
+const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
+  if (layer.int8_bytes() == 0) {
+    return "empty weight";
+  }
+  return own_refuses(layer) == nullptr ? own_refuses(layer, int8_values)
+                                       : rows_refuse(layer, int8_values);
+}
+
+std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {
+  return own_refuses(layer) == nullptr ? make_own_kernel(layer, int8_values)
+                                       : make_rows_kernel(layer, int8_values);
 }
 
 }  // namespace cpuaccel::quant

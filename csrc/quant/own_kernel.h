@@ -11,6 +11,12 @@ namespace cpuaccel::quant {
 const char* own_refuses(const LayerWeight& layer);
 const char* own_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
 
+// Null if a kernel that is exact on every CPU can take the layer, else why not: those above, and
+// for what they have no family for, quant/rows_kernel.h.
+const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
+// `layer` outlives the kernel.
+std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
+
 // `layer` outlives the kernel.
 std::unique_ptr<Kernel> make_own_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
 

@@ -106,6 +106,13 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
     refusal = why;
     refused = row.provider;
   }
+  if (!limits.only && limits.except != Provider::own &&
+      exact_refuses(layer, int8_values) == nullptr) {
+    auto kernel = make_exact_kernel(layer, int8_values);
+    if (kernel->refuses(call) == nullptr) {
+      return {std::move(kernel), "no library runs it"};
+    }
+  }
   return {nullptr, refusal};
 }
 

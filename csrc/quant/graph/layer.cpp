@@ -24,13 +24,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/isa.h"
 #include "graph/own.h"
 #include "quant/activations.h"
 #include "quant/epilogue.h"
 #include "quant/graph/float_sum.h"
 #include "quant/graph/values.h"
 #include "quant/layer.h"
+#include "quant/onednn_kernel.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -127,11 +127,11 @@ std::shared_ptr<Layer> make_layer(const Building& building, const Operation& ope
     layer = Layer::create(
         conv_weight(weight_tensor(building, operands, operation, transposed, dims == 1), bias,
                     parameters, static_cast<int>(std::max<size_t>(dims, 2))),
-        reason, Sums::exact);
+        reason, WithoutVnni::own_kernel);
   } else {
     layer = Layer::create(
         linear_weight(weight_tensor(building, operands, operation, false, false), bias), reason,
-        Sums::exact);
+        WithoutVnni::own_kernel);
   }
   if (!layer) {
     throw std::runtime_error(reason);
@@ -272,7 +272,7 @@ PostOp function_of(const Operation& operation) {
 
 // Our kernels add nothing before they round, and FBGEMM does not either; oneDNN is exact with VNNI
 // only, and needs weights with zero points of 0.
-bool sums_in_onednn(const Layer& layer) { return has_vnni() && layer.symmetric(); }
+bool sums_in_onednn(const Layer& layer) { return onednn_has_vnni() && layer.symmetric(); }
 
 void set_quantizers(LayerStep& step, const Operation& operation) {
   auto& call = step.call;
@@ -324,7 +324,8 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
     }
     const Id other = in_order(building, *operands.other, order);
     step->inputs.push_back(other);
-    if (step->sum && !sums_in_onednn(*step->layer)) {
+    if (step->sum &&
+        !(sums_in_onednn(*step->layer) && step->layer->results_fit_int32(step->call))) {
       step->float_sum = float_sum_of(step->call);
       step->sum = false;
       step->call.post = PostOp::none;

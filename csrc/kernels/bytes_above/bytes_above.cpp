@@ -1,0 +1,36 @@
+#include "kernels/bytes_above/bytes_above.h"
+
+#include <array>
+#include <atomic>
+
+#include "base/parallel.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+#define CPUACCEL_ROW(name, isa) KernelRow<BytesAboveFunction>{#name, isa, bytes_above_##name},
+constexpr std::array kRows{CPUACCEL_BYTES_ABOVE_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
+// Waking a thread costs more than a pass over fewer bytes.
+constexpr int64_t kGrain = 128 * 1024;
+
+}  // namespace
+
+std::span<const KernelRow<BytesAboveFunction>> bytes_above_kernels() { return kRows; }
+
+bool bytes_above(const uint8_t* src, int64_t count, uint8_t limit) {
+  const auto function = first_usable(bytes_above_kernels()).function;
+  if (count <= kGrain) {
+    return function(src, count, limit);
+  }
+  std::atomic<bool> any{false};
+  parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
+    if (!any.load(std::memory_order_relaxed) && function(src + begin, end - begin, limit)) {
+      any.store(true, std::memory_order_relaxed);
+    }
+  });
+  return any.load(std::memory_order_relaxed);
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,200 @@
+#include "quant/rows_kernel.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "base/parallel.h"
+#include "base/scratch.h"
+#include "kernels/qconv/qconv.h"
+#include "ops/engine.h"
+#include "quant/own_base.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using Dims = std::array<int64_t, 3>;
+
+kernels::QconvShape rows_shape(const LayerShape& s) { return {s.IC * s.taps(), s.OC, s.groups}; }
+
+// Calls body(place in torch's layout, place in a row's layout, output channel) for each weight. A
+// row's layout: output channel, tap, source channel of its group.
+template <typename Body>
+void for_each_weight(const LayerShape& s, const Body& body) {
+  const int64_t inputs = s.IC / s.groups, outputs = s.OC / s.groups, taps = s.taps();
+  const bool transposed = s.kind == LayerKind::conv_transpose;
+  for (int64_t oc = 0; oc < s.OC; ++oc) {
+    for (int64_t c = 0; c < inputs; ++c) {
+      const int64_t plane =
+          transposed ? (oc / outputs * inputs + c) * outputs + oc % outputs : oc * inputs + c;
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        body(plane * taps + tap, (oc * taps + tap) * inputs + c, static_cast<size_t>(oc));
+      }
+    }
+  }
+}
+
+// Weights less their zero points as rows; nothing if one of them leaves int8.
+std::optional<std::vector<int8_t>> as_rows(const LayerWeight& layer, const at::Tensor& values) {
+  const auto* from = values.const_data_ptr<int8_t>();
+  std::vector<int8_t> rows(static_cast<size_t>(values.numel()));
+  bool fits = true;
+  for_each_weight(layer.shape, [&](int64_t plain, int64_t at, size_t oc) {
+    const int32_t value = from[plain] - layer.zero_points[oc];
+    fits = fits && value >= std::numeric_limits<int8_t>::min() &&
+           value <= std::numeric_limits<int8_t>::max();
+    rows[static_cast<size_t>(at)] = static_cast<int8_t>(value);
+  });
+  return fits ? std::optional(std::move(rows)) : std::nullopt;
+}
+
+// The place in the source that an output place reads by a tap, or -1: in none of its pixels.
+int64_t source_of(const LayerShape& s, size_t dim, int64_t dst, int64_t tap, int64_t src_size) {
+  const int64_t reach = tap * s.dilation[dim];
+  int64_t src = dst * s.stride[dim] - s.padding[dim] + reach;
+  if (s.kind == LayerKind::conv_transpose) {
+    const int64_t strided = dst + s.padding[dim] - reach;
+    src = strided % s.stride[dim] == 0 ? strided / s.stride[dim] : -1;
+  }
+  return src < 0 || src >= src_size ? -1 : src;
+}
+
+class RowsKernel final : public OwnBase {
+ public:
+  RowsKernel(const LayerWeight& layer, const std::vector<int8_t>& rows)
+      : OwnBase(layer),
+        packed_(kernels::qconv_pack(rows_shape(layer.shape), rows.data(), kernels::qconv_form())) {
+    packed_weight_bytes() += packed_.bytes;
+  }
+
+  ~RowsKernel() override { packed_weight_bytes() -= packed_.bytes; }
+
+  bool fuses_epilogue(const QuantCall& /*call*/) override { return false; }
+
+  const char* run(const QuantCall& call) override {
+    if (const char* why = refuses(call)) {
+      return why;
+    }
+    const auto result = result_of(call, packed_.magnitude);
+    if (!result) {
+      return kResultsLeaveInt32;
+    }
+    constexpr int64_t kBytesAtOnce = 1 << 20, kLeastRows = 64;
+    const int64_t pixels = call.N * volume(call.dst_dims), width = packed_.shape.IC;
+    const int64_t most = std::max(kLeastRows, kBytesAtOnce / width);
+    auto* rows = static_cast<uint8_t*>(
+        scratch(ScratchSlot::quantized_src, static_cast<size_t>(std::min(most, pixels) * width)));
+    kernels::QconvCall product;
+    product.weights = &packed_;
+    product.src = rows;
+    product.src_zero_point = call.src_zero_point;
+    product.dst.type = call.f32_dst ? kernels::DstType::f32 : kernels::DstType::u8;
+    result->fill(product.dst);
+    for (int64_t first = 0; first < pixels; first += most) {
+      product.N = std::min(most, pixels - first);
+      fill(call, first, product.N, rows);
+      product.dst.data =
+          static_cast<std::byte*>(call.dst) + first * packed_.shape.OC * product.dst.element_size();
+      kernels::qconv(product);
+    }
+    return nullptr;
+  }
+
+  at::Tensor unpack() override {
+    const auto& s = layer_.shape;
+    const bool transposed = s.kind == LayerKind::conv_transpose;
+    at::DimVector sizes{transposed ? s.IC : s.OC, (transposed ? s.OC : s.IC) / s.groups};
+    sizes.append(s.kernel.begin(), s.kernel.begin() + s.spatial);
+    const at::Tensor values = at::empty(sizes, at::kChar);
+    std::vector<int8_t> rows(static_cast<size_t>(values.numel()));
+    kernels::qconv_unpack(packed_, rows.data());
+    auto* to = values.data_ptr<int8_t>();
+    for_each_weight(s, [&](int64_t plain, int64_t at, size_t oc) {
+      to[plain] = static_cast<int8_t>(rows[static_cast<size_t>(at)] + layer_.zero_points[oc]);
+    });
+    return values;
+  }
+
+  int64_t bytes() override { return packed_.bytes; }
+
+  std::string implementation() override {
+    return std::string("qconv:") + kernels::first_usable(kernels::qconv_kernels()).name +
+           " of copied rows";
+  }
+
+ private:
+  // A row: group, tap, source channel.
+  void fill(const QuantCall& call, int64_t first, int64_t count, uint8_t* rows) const {
+    constexpr int64_t kGrainBytes = 64 * 1024;
+    const int64_t width = packed_.shape.IC;
+    parallel_for(0, count, std::max<int64_t>(1, kGrainBytes / width),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     fill_row(call, first + i, rows + i * width);
+                   }
+                 });
+  }
+
+  void fill_row(const QuantCall& call, int64_t pixel, uint8_t* row) const {
+    const auto& s = layer_.shape;
+    const auto& [dst0, dst1, dst2] = call.dst_dims;
+    const auto& [src0, src1, src2] = call.src_dims;
+    const int64_t image = pixel / (dst0 * dst1 * dst2);
+    const Dims place{pixel / (dst1 * dst2) % dst0, pixel / dst2 % dst1, pixel % dst2};
+    int64_t tap = 0;
+    for (int64_t k0 = 0; k0 < s.kernel[0]; ++k0) {
+      const int64_t at0 = source_of(s, 0, place[0], k0, src0);
+      for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
+        const int64_t at1 = source_of(s, 1, place[1], k1, src1);
+        for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2, ++tap) {
+          const int64_t at2 = source_of(s, 2, place[2], k2, src2);
+          const bool inside = at0 >= 0 && at1 >= 0 && at2 >= 0;
+          copy_tap(inside ? call.src + (((image * src0 + at0) * src1 + at1) * src2 + at2) * s.IC
+                          : nullptr,
+                   call.src_zero_point, tap, row);
+        }
+      }
+    }
+  }
+
+  void copy_tap(const uint8_t* src, int32_t zero_point, int64_t tap, uint8_t* row) const {
+    const auto& s = layer_.shape;
+    const int64_t inputs = s.IC / s.groups, taps = s.taps();
+    for (int64_t group = 0; group < s.groups; ++group) {
+      uint8_t* to = row + (group * taps + tap) * inputs;
+      if (src != nullptr) {
+        std::memcpy(to, src + group * inputs, static_cast<size_t>(inputs));
+      } else {
+        std::memset(to, zero_point, static_cast<size_t>(inputs));
+      }
+    }
+  }
+
+  const kernels::QconvWeights packed_;
+};
+
+}  // namespace
+
+const char* rows_refuse(const LayerWeight& layer, const at::Tensor& int8_values) {
+  if (ops::kOurEngine.qint8) {
+    return "our kernels copy rows of u8 sources alone";
+  }
+  const auto rows = as_rows(layer, int8_values);
+  if (!rows) {
+    return "our kernels need weights that are int8 less their zero points";
+  }
+  return kernels::qconv_fits(rows_shape(layer.shape), rows->data())
+             ? nullptr
+             : "sums of these weights could leave int32";
+}
+
+std::unique_ptr<Kernel> make_rows_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {
+  return std::make_unique<RowsKernel>(layer, *as_rows(layer, int8_values));
+}
+
+}  // namespace cpuaccel::quant
