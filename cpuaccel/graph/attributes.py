@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 from torch import Tensor, nn
+from torch.fx import GraphModule
 from torch.nn.modules import module as _global
 
 from cpuaccel import _native
+from cpuaccel.quant._eager_modules import is_quantized_module
 
 _SHOWN = 3
 
 _OWN = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
+
+
+_WRITTEN = frozenset(["_code", "_lineno_map", "_prologue_start"])
+"""What GraphModule.recompile() assigns. Pickling a GraphModule calls it."""
 
 
 class Tables:
@@ -57,6 +64,13 @@ class Attributes:
             self._lists = [(path, each, [*each]) for path, each in inside if type(each) is list]
         self._held = [(path, table, dict(table)) for path, table in named]
         self._made = {id(vars(module)): _made_by_hooks(module) for module in model.modules()}
+        # torch.ao's layers do the same in both modes. convert_fx leaves them in training mode.
+        self._modeless = {id(vars(m)) for m in model.modules() if is_quantized_module(m)}
+        self._forwards = {
+            id(vars(module)): _Forward(type(module))
+            for module in model.modules()
+            if isinstance(module, GraphModule)
+        }
         self._numbers = _native.load().WatchedNumbers(numbers) if numbers else None
         self._tables = Tables([table for _, table in named])
 
@@ -78,13 +92,20 @@ class Attributes:
             f"{path}{name}"
             for path, table, held in self._held
             for name in {**held, **table}
-            if not _is_same(table, held, name) and name not in self._made.get(id(table), ())
+            if not _is_same(table, held, name) and not self._does_not_count(table, name)
         ]
         return found + [
             path
             for path, each, held in self._lists
             if len(each) != len(held) or any(a is not b for a, b in zip(each, held, strict=True))
         ]
+
+    def _does_not_count(self, table: dict[str, Any], name: str) -> bool:
+        if name in _WRITTEN and (forward := self._forwards.get(id(table))) is not None:
+            return name in table and forward.is_as_before()
+        if name == "training" and id(table) in self._modeless:
+            return True
+        return name in self._made.get(id(table), ())
 
     def put_back(self) -> None:
         """Let each be the object that it was."""
@@ -119,6 +140,35 @@ class Changes:
         if self.count <= self.MOST:
             return ""
         return f"has changed {self.count} times, in the last {shown(attributes.changes())}"
+
+
+class _Forward:
+    """The forward that a GraphModule generated: recompile() generates another, often an equal one.
+
+    Equal are functions of the same code that call the very same objects.
+    """
+
+    def __init__(self, cls: type[GraphModule]) -> None:
+        self._class = cls
+        self._held = vars(cls).get("forward")
+
+    def is_as_before(self) -> bool:
+        now: Any = vars(self._class).get("forward")
+        held: Any = self._held
+        if now is held:
+            return True
+        if not (isinstance(now, FunctionType) and isinstance(held, FunctionType)):
+            return False
+        before, after = (_named(function.__globals__) for function in (held, now))
+        return (
+            now.__code__ == held.__code__
+            and before.keys() == after.keys()
+            and all(after[name] is value for name, value in before.items())
+        )
+
+
+def _named(scope: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in scope.items() if name != "__builtins__"}
 
 
 def shown(names: list[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +15,7 @@ from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from cpuaccel import _native
+from cpuaccel._modules import structure_of
 from cpuaccel.graph import (
     choice,
     converted,
@@ -26,6 +26,7 @@ from cpuaccel.graph import (
     running,
     torch_program,
     tracing,
+    transformers,
 )
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.calls import Call
@@ -153,7 +154,10 @@ def program_of(
         Exception: what torch.export raises.
     """
     traced = structure_of(_lowered(model) if converted.is_converted(model) else model)
-    return tracing.exported(traced, args, kwargs)
+    if traced is not model:
+        transformers.zero_padding(traced)
+    with tracing.lock, transformers.masks_taken_as_they_are():
+        return tracing.exported(traced, args, kwargs)
 
 
 def _lowered(model: nn.Module) -> nn.Module:
@@ -193,40 +197,6 @@ def _without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
             return run(*args, **kwargs)
 
     return without_autocast
-
-
-def structure_of(model: nn.Module) -> nn.Module:
-    """Return modules of the same structure that hold the very tensors of `model`.
-
-    While torch.export traces a module, its parameters are fake ones: in these, and not under the
-    hands of other threads that call the model.
-    """
-    # Without __new__: that of a GraphModule makes a class.
-    mirrors: dict[int, Any] = {
-        id(module): object.__new__(type(module))
-        for module in model.modules()
-        if not isinstance(module, torch.jit.ScriptModule)
-    }
-    for module in model.modules():
-        mirror = mirrors.get(id(module))
-        if mirror is not None:
-            attributes = {name: _mirrored(each, mirrors) for name, each in vars(module).items()}
-            mirror.__dict__.update(attributes)
-    mirrored: nn.Module = mirrors.get(id(model), model)
-    return mirrored
-
-
-def _mirrored(value: Any, mirrors: dict[int, Any]) -> Any:
-    """Return an attribute with the mirrors of modules in it; containers of torch's own are new."""
-    if id(value) in mirrors:
-        return mirrors[id(value)]
-    if isinstance(value, types.MethodType) and id(value.__self__) in mirrors:
-        return types.MethodType(value.__func__, mirrors[id(value.__self__)])
-    if type(value) in (list, tuple, set):
-        return type(value)(_mirrored(each, mirrors) for each in value)
-    if type(value) is dict:
-        return {name: _mirrored(each, mirrors) for name, each in value.items()}
-    return value
 
 
 def _casts(graph: Graph) -> None:

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cpuaccel import _log, config, matmul, memory
+from cpuaccel import _encoder_padding, _log, _openmp_fork, config, matmul, memory
 from cpuaccel._inductor import hook
 from cpuaccel._native import failure, load, native
+from cpuaccel.quant import _conv_modules, _sent_tensors
 
 _lock = threading.RLock()
 _refusal = ""
@@ -37,6 +38,8 @@ def enable() -> None:
         matmul.install(module)
         memory.install(module)
         hook.install()
+        for mend in (_conv_modules, _sent_tensors, _encoder_padding, _openmp_fork):
+            mend.install()
         _disabled, _refusal, on = False, "", True
         _log.logger.info("the engine is on (%s)", module.isa())
 
@@ -49,6 +52,8 @@ def disable() -> None:
         if module is not None:
             module.uninstall()
             memory.uninstall(module)
+            for mend in (_conv_modules, _sent_tensors, _encoder_padding):
+                mend.uninstall()
         _disabled, on = True, False
         _log.logger.info("the engine is off")
 

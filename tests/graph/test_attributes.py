@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.ao.nn.quantized as nnq
 from torch import nn
 
 from cpuaccel import _native
@@ -150,3 +152,55 @@ def test_what_was_changed_can_be_named_and_put_back() -> None:
     assert model.norm.eps == 1e-5
     assert not hasattr(model, "more")
     assert model.linear.bias is not None
+
+
+def _traced() -> Any:
+    return torch.fx.symbolic_trace(_Net().layers)
+
+
+def test_the_same_code_generated_again_is_no_change() -> None:
+    traced = _traced()
+    attributes = Attributes(traced)
+    traced.recompile()
+    pickle.dumps(traced)
+    assert not attributes._tables.are_as_before()
+    assert attributes.are_as_before()
+    assert attributes._tables.are_as_before()
+
+
+def test_other_code_is_a_change() -> None:
+    traced = _traced()
+    attributes = Attributes(traced)
+    traced.graph.find_nodes(op="call_module")[0].target = "1"
+    traced.recompile()
+    assert not attributes.are_as_before()
+
+
+def test_the_same_code_that_calls_another_function_is_a_change() -> None:
+    def made(by: float) -> Any:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return x * by
+
+        return function
+
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    call = graph.call_function(made(2.0), (x,))
+    graph.output(call)
+    module = torch.fx.GraphModule(nn.Module(), graph)
+    attributes = Attributes(module)
+    before = module.code
+    call.target = made(3.0)
+    module.recompile()
+    assert module.code == before
+    assert not attributes.are_as_before()
+
+
+def test_the_mode_of_quantized_layers_is_no_change() -> None:
+    model = nn.Sequential(nnq.Conv2d(1, 1, 1), nnq.Linear(1, 1), nn.Dropout()).eval()
+    attributes = Attributes(model)
+    model[0].train()
+    model[1].train()
+    assert attributes.are_as_before()
+    model[2].train()
+    assert attributes.changes() == ["2.training"]

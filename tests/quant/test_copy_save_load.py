@@ -71,16 +71,23 @@ _PATHS: dict[str, Callable[[nn.Module, Tensor, str], nn.Module]] = {
         torch.jit.trace(model, x, check_trace=False)
     ),
 }
-# torch's quantized convolution modules come out of a pickle without nn.Module's attributes
-# (_ConvNd.__setstate__ does not call its __init__), with the plugin or without.
+# torch's quantized convolution modules come out of a pickle without nn.Module's attributes:
+# _ConvNd.__setstate__ does not call its __init__. The plugin mends that.
 _TORCH_CANNOT = {
-    (kind, path) for kind in ("conv1d", "conv2d", "conv3d") for path in ("pickle", "torch.save")
+    (INTREE, kind, path)
+    for kind in ("conv1d", "conv2d", "conv3d")
+    for path in ("pickle", "torch.save")
 }
-_COMBINATIONS = [(k, p) for k in m.KINDS for p in _PATHS if (k, p) not in _TORCH_CANNOT]
+_COMBINATIONS = [
+    pytest.param(backend, kind, path, id=f"{kind}-{path}-{name}", marks=marks)
+    for backend, name, marks in ((INTREE, "intree", ()), ("auto", "ours", needs_plugin))
+    for kind in m.KINDS
+    for path in _PATHS
+    if (backend, kind, path) not in _TORCH_CANNOT
+]
 
 
-@backends
-@pytest.mark.parametrize(("kind", "path"), _COMBINATIONS, ids=lambda value: value)
+@pytest.mark.parametrize(("backend", "kind", "path"), _COMBINATIONS)
 def test_the_same_output_on_the_same_engine(backend: str, kind: str, path: str) -> None:
     with running(backend), m.quiet(), torch.no_grad():
         model, x = _built(backend, kind)

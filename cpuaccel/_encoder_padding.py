@@ -1,0 +1,93 @@
+"""nn.TransformerEncoder with a padding mask of floats.
+
+In eval mode torch's encoder drops what `src_key_padding_mask` masks, by nested tensors. It takes
+each number other than 0 for a mask, also finite ones, which are to be added to the scores: the
+result is wrong, or an error. While cpuaccel is on, a mask with such numbers takes torch's path
+without nested tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_torchs: Any = nn.TransformerEncoder.forward
+
+
+def _checking_first() -> Any:
+    """Return torch's forward with a check before it.
+
+    TorchScript compiles the source of torch's forward, which `wraps` names, with the globals of
+    this function: so these are those of torch's module.
+    """
+    cpuaccel_torchs, cpuaccel_is_added, cpuaccel_zeros = _torchs, _is_added, _zeros
+
+    def forward(
+        self: Any,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Any:
+        if mask is None and cpuaccel_is_added(self, src, src_key_padding_mask):
+            # An encoder makes no nested tensors beside an attention mask, and zeros mask nothing.
+            mask = cpuaccel_zeros(src)
+        return cpuaccel_torchs(self, src, mask, src_key_padding_mask, is_causal)
+
+    made = types.FunctionType(
+        *(forward.__code__, _torchs.__globals__, forward.__name__),
+        *(forward.__defaults__, forward.__closure__),
+    )
+    return functools.wraps(_torchs)(made)
+
+
+def _is_added(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:
+    """Say whether `padding` has numbers to add, where torch would take them for masks."""
+    return (
+        isinstance(padding, Tensor)
+        and padding.is_floating_point()
+        and not torch.compiler.is_compiling()
+        and may_nest(encoder, src, padding)
+        and not bool(((padding == 0) | (padding == -math.inf)).all())
+    )
+
+
+def _zeros(src: Tensor) -> Tensor:
+    length = src.shape[1]
+    return torch.zeros(length, length, dtype=src.dtype, device=src.device)
+
+
+_forward = _checking_first()
+
+
+def install() -> None:
+    """Put the check before the forward of torch's class."""
+    cls: Any = nn.TransformerEncoder
+    if cls.forward is _torchs:
+        cls.forward = _forward
+
+
+def uninstall() -> None:
+    """Restore torch's forward."""
+    cls: Any = nn.TransformerEncoder
+    if cls.forward is _forward:
+        cls.forward = _torchs
+
+
+def may_nest(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:
+    """Say whether torch's encoder makes nested tensors, if the values of `padding` allow it."""
+    return bool(
+        torch.backends.mha.get_fastpath_enabled()
+        and getattr(encoder, "use_nested_tensor", False)
+        and not encoder.layers[0].training
+        and src.dim() == 3
+        and not src.is_nested
+        and padding is not None
+        and padding.dim() == 2
+        and not torch.is_autocast_enabled()
+    )

@@ -1,0 +1,48 @@
+"""Ends the threads of libgomp before a fork, so that the child starts its own.
+
+libgomp keeps the threads of a parallel region for the next one. The child of a fork has none of
+them, but libgomp still waits for them there: every operator on several threads hangs in the child
+if its parent ran one before, with torch alone too. `omp_pause_resource_all` ends the threads of the
+calling thread; the next parallel region starts them again, in the parent as in the child.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from typing import Any
+
+from cpuaccel._native import native
+
+_SOFT = 1  # omp_pause_soft: what the program set, such as the number of threads, stays
+
+_is_registered = False
+
+
+def install() -> None:
+    """Register with os.fork, once. The hook does nothing while cpuaccel is off."""
+    global _is_registered
+    if not _is_registered and hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork)
+        _is_registered = True
+
+
+def _before_fork() -> None:
+    module = native()
+    if module is None or not module.is_installed():
+        return
+    for pause in _pauses():
+        pause(_SOFT)  # fails inside of a parallel region, where nothing can be done
+
+
+@cache
+def _pauses() -> list[Any]:
+    """Return omp_pause_resource_all of each libgomp that is loaded."""
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "libgomp" in line}
+        libraries = [ctypes.CDLL(path) for path in sorted(paths)]
+        return [library.omp_pause_resource_all for library in libraries]
+    except (OSError, AttributeError):  # another system, or a libgomp before OpenMP 5.0
+        return []

@@ -1,0 +1,78 @@
+"""torch.nn's transformer modules with masks, where torch.export traces them.
+
+Two of their decisions read the values of masks, which a trace does not have. Both are taken apart
+here so that one graph holds for all values.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules import transformer
+
+from cpuaccel._encoder_padding import may_nest
+
+
+@contextmanager
+def masks_taken_as_they_are() -> Iterator[None]:
+    """Let encoders and decoders not look for causal masks: these are masks like any other.
+
+    `is_causal` only hints at what the mask says. torch.nn is changed for all threads meanwhile;
+    others compute the same, by the mask.
+    """
+    torchs: Any = transformer._detect_is_causal_mask
+    module: Any = transformer
+    module._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = torchs
+
+
+def zero_padding(model: nn.Module) -> None:
+    """Let the encoders in `model`, which nobody else has, return for padding what torch's do.
+
+    In eval mode torch's encoder drops padding by nested tensors and returns zeros for it, if the
+    padding is at the end of each sequence. torch.export takes another path, which computes it.
+    """
+    for module in model.modules():
+        is_encoder = isinstance(module, nn.TransformerEncoder)
+        if is_encoder and type(module).forward is nn.TransformerEncoder.forward:
+            module.forward = types.MethodType(_encode, module)
+
+
+def _encode(
+    self: Any,
+    src: Tensor,
+    mask: Tensor | None = None,
+    src_key_padding_mask: Tensor | None = None,
+    is_causal: bool | None = None,
+) -> Tensor:
+    if mask is not None or not may_nest(self, src, src_key_padding_mask):
+        found: Tensor = nn.TransformerEncoder.forward(
+            self, src, mask, src_key_padding_mask, is_causal
+        )
+        return found
+    padding: Any = F._canonical_mask(
+        src_key_padding_mask, "src_key_padding_mask", None, "mask", src.dtype
+    )
+    output = src
+    for layer in self.layers:
+        output = layer(output, src_key_padding_mask=padding, is_causal=is_causal is True)
+    output = output.masked_fill(_dropped(self, padding).unsqueeze(-1), 0.0)
+    return output if self.norm is None else self.norm(output)
+
+
+def _dropped(encoder: Any, padding: Tensor) -> Tensor:
+    """Return which positions a nested tensor drops, none unless it would be made."""
+    masked = padding == -math.inf
+    drops = (masked | (padding == 0)).all()  # cpuaccel._encoder_padding sees to other numbers
+    if getattr(encoder, "mask_check", True):
+        drops = drops & (masked[:, 1:] | ~masked[:, :-1]).all()
+    return masked & drops

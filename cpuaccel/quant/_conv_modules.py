@@ -1,0 +1,47 @@
+"""Pickling of torch.ao's quantized convolution modules.
+
+`_ConvNd.__setstate__` of torch 2.13 does not call `nn.Module.__init__`, so a loaded convolution
+lacks `_modules`, and neither it nor a model that contains it runs. While cpuaccel is on,
+`__setstate__` makes these attributes first, and pickles name the class's constructor, so that a
+model saved with cpuaccel also loads in a process without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.ao.nn.quantized.modules.conv import _ConvNd
+
+_SMALLEST = (1, 1, 1)
+"""in_channels, out_channels and kernel_size of the module that `__setstate__` then overwrites."""
+
+_set_state: Any = _ConvNd.__setstate__
+_reduce: Any = _ConvNd.__reduce_ex__
+
+
+def install() -> None:
+    """Replace the two methods of all quantized convolution modules."""
+    cls: Any = _ConvNd
+    cls.__setstate__, cls.__reduce_ex__ = _initialized_first, _by_constructor
+
+
+def uninstall() -> None:
+    """Restore torch's methods."""
+    cls: Any = _ConvNd
+    if vars(cls).get("__reduce_ex__") is _by_constructor:
+        cls.__setstate__ = _set_state
+        del cls.__reduce_ex__
+
+
+def _initialized_first(self: nn.Module, state: Any) -> None:
+    if "_modules" not in vars(self):
+        nn.Module.__init__(self)
+    _set_state(self, state)
+
+
+def _by_constructor(self: Any, protocol: int) -> Any:
+    cls = type(self)
+    if not cls.__module__.startswith("torch.ao."):  # its constructor may take other arguments
+        return _reduce(self, protocol)
+    return cls, _SMALLEST, self.__getstate__()
