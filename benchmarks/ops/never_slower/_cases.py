@@ -1,0 +1,26 @@
+"""All cases, and the overrides that none of them calls."""
+
+import importlib
+from typing import Any
+
+from benchmarks.ops.never_slower import _images, _layers, _products, _quantized, _rows, _sparse
+from benchmarks.ops.never_slower._case import Case
+
+_FAMILIES = (_products, _images, _quantized, _rows, _sparse, _layers)
+
+
+def all_cases() -> list[Case]:
+    """Every case, by family."""
+    return [case for family in _FAMILIES for case in family.cases()]
+
+
+def overrides() -> list[tuple[str, str]]:
+    """The ops that cpuaccel registers kernels for, with their dispatch keys."""
+    native: Any = importlib.import_module("cpuaccel._native").load()
+    return [(str(name), str(key)) for name, key in native.overridden_kernels()]
+
+
+def without_case(registered: list[tuple[str, str]], cases: list[Case]) -> list[str]:
+    """Which overrides of `registered` none of `cases` calls."""
+    known = {(case.op, case.key) for case in cases}
+    return [f"{op} ({key})" for op, key in registered if (op, key) not in known]
