@@ -94,6 +94,42 @@ def _index_add(*more: object, **named: object) -> Samples:
     return samples
 
 
+def _rows_added(dtype: torch.dtype) -> list[Sample]:
+    """Of the calls that Inductor's pass looks for: one index for each row."""
+    x, src = values(9, 20, dtype=dtype), values(14, 20, dtype=dtype, seed=1)
+    return [
+        Sample((x, index(14, below=9), src)),
+        Sample((x, index(0, below=9), src[:0]), kind="empty"),
+        *(Sample((x, torch.tensor([0, at]), src[:2]), kind="bad") for at in (-1, -100, 9)),
+    ]
+
+
+def _messages_added(dtype: torch.dtype) -> list[Sample]:
+    x, weight = values(9, 20, dtype=dtype), values(14, dtype=dtype, seed=1)
+    edges = index(2, 14, below=9)
+    bad = [edges.clone() for _ in range(3)]
+    bad[0][1, 3], bad[1][1, 3], bad[2][0, 3] = -1, -100, 9
+    return [
+        Sample((x, edges, weight)),
+        Sample((x, edges[:, :0], weight[:0]), kind="empty"),
+        *(Sample((x, each, weight), kind="bad") for each in bad),
+    ]
+
+
+def _scatter_add_rows(x: Tensor, rows: Tensor, src: Tensor) -> Tensor:
+    return x.scatter_add(0, rows[:, None].expand_as(src), src)
+
+
+def _scatter_reduce_rows(x: Tensor, rows: Tensor, src: Tensor) -> Tensor:
+    return x.scatter_reduce(0, rows[:, None].expand_as(src), src, "sum")
+
+
+def _add_messages(x: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
+    messages = x.index_select(0, edges[0]) * weight[:, None]
+    to = edges[1][:, None].expand_as(messages)
+    return torch.zeros_like(x).scatter_add(0, to, messages)
+
+
 def _segment_reduce(reduce: str) -> Samples:
     def samples(dtype: torch.dtype) -> list[Sample]:
         x = values(14, 5, dtype=dtype)
@@ -157,6 +193,9 @@ ROWS = (
     Row("index", _index, "aten::index.Tensor"),
     Row("index_put", _index_put, "aten::index_put", covers=("aten::_index_put_impl_",)),
     Row("scatter_add", _scatter(), "aten::scatter_add"),
+    Row("scatter_add_rows", _rows_added, call=_scatter_add_rows),
+    Row("scatter_reduce_rows", _rows_added, call=_scatter_reduce_rows),
+    Row("add_messages", _messages_added, call=_add_messages, covers=("cpuaccel::index_sum",)),
     Row("index_add", _index_add(), "aten::index_add"),
     Row("index_add_scaled", _index_add(alpha=2), "aten::index_add"),
     *(

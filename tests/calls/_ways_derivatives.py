@@ -104,7 +104,7 @@ def _of(floats: list[Tensor]) -> torch.dtype:
 
 
 def _batched(wanted: Callable[[Any], bool], of: Callable[[Call, int], Call]) -> tuple[_Of, _Of]:
-    """`of` the function of some arguments over a batch of three of each: by vmap, and one by one."""
+    """`of` the call over a batch of three of each wanted argument: by vmap, and one by one."""
 
     def by_vmap(call: Call, sample: Sample) -> Any:
         function, tensors = parts(call, sample, wanted)
