@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "kernels/qconv/qconv.h"
 #include "ops/lists.h"
+#include "ops/overlap.h"
 #include "ops/own_call.h"
 #include "ops/torch_kernel.h"
 
@@ -40,8 +41,7 @@ const char* refuses_out(const at::Tensor& self, const at::Tensor& mat2, const at
       out.sizes() != at::IntArrayRef{self.size(0), mat2.size(1)}) {
     return "out that is no contiguous int32 of the result's shape";
   }
-  return out.is_alias_of(self) || out.is_alias_of(mat2) ? "out that shares memory with an operand"
-                                                        : nullptr;
+  return nullptr;
 }
 
 bool has_qgemm() { return kernels::qgemm_kernels().size() > 1; }
@@ -122,7 +122,8 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 }
 
 template <OpName kName>
-at::Tensor& int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
+  const at::Tensor self = apart_from(self_, out, true), mat2 = apart_from(mat2_, out, true);
   const char* why = refuses(self, mat2);
   why = why == nullptr ? refuses_out(self, mat2, out) : why;
   if (why == nullptr) {

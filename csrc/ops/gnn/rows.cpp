@@ -1,7 +1,5 @@
 #include "ops/gnn/rows.h"
 
-#include <ATen/MemoryOverlap.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -71,10 +69,6 @@ bool strided_on_cpu(const at::Tensor& tensor) {
 
 bool is_row_dimension(const at::Tensor& tensor, int64_t dim) {
   return tensor.dim() > 0 && (dim == 0 || dim == -tensor.dim());
-}
-
-bool apart(const at::Tensor& a, const at::Tensor& b) {
-  return !a.is_alias_of(b) || at::get_overlap_status(a, b) == at::MemOverlapStatus::No;
 }
 
 }  // namespace cpuaccel::ops

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/overlap.h"
+
 namespace cpuaccel::ops {
 
 // How a tensor's rows lie: each is `columns` elements side by side.
@@ -41,9 +43,5 @@ bool strided_on_cpu(const at::Tensor& tensor);
 
 // Whether `dim` names dimension 0 of a tensor that has one.
 bool is_row_dimension(const at::Tensor& tensor, int64_t dim);
-
-// No byte of one is a byte of the other. Expanded tensors are too hard for torch to tell, but where
-// the memory is another there is nothing to tell.
-bool apart(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace cpuaccel::ops

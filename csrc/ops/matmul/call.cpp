@@ -1,9 +1,9 @@
 #include "ops/matmul/call.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/MemoryOverlap.h>
 
 #include "ops/gemm_type.h"
+#include "ops/overlap.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -56,8 +56,7 @@ bool set_dst(MatmulCall& call, const at::Tensor& out, const at::Tensor& src,
   if (out.dim() != dims || out.scalar_type() != call.type || !plain(out) ||
       out.size(dims - 2) != call.M || out.size(dims - 1) != call.N ||
       (dims == 3 && out.size(0) != call.batch) || !out.is_non_overlapping_and_dense() ||
-      at::get_overlap_status(out, src) != at::MemOverlapStatus::No ||
-      at::get_overlap_status(out, weights) != at::MemOverlapStatus::No) {
+      !apart(out, src) || !apart(out, weights)) {
     return false;
   }
   call.dst_strides = operand(out).strides;

@@ -19,6 +19,7 @@
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
 #include "ops/matmul/run.h"
+#include "ops/overlap.h"
 #include "ops/override.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/tensor_cache.h"
@@ -136,8 +137,19 @@ at::Tensor product(const at::Tensor& src, const at::Tensor& weights) {
   return kOp == Op::mm ? at::cpu::mm(src, weights) : at::cpu::bmm(src, weights);
 }
 
+// Whether torch gives `out` another size, which is that of the product.
+bool resizes(const at::Tensor& src, const at::Tensor& weights, const at::Tensor& out) {
+  const int64_t dims = src.dim();
+  return dims < 2 || weights.dim() != dims || out.dim() != dims ||
+         out.size(dims - 2) != src.size(dims - 2) || out.size(dims - 1) != weights.size(dims - 1) ||
+         (dims == 3 && out.size(0) != src.size(0));
+}
+
 template <Op kOp>
-at::Tensor& product_out(const at::Tensor& src, const at::Tensor& weights, at::Tensor& out) {
+at::Tensor& product_out(const at::Tensor& src_, const at::Tensor& weights_, at::Tensor& out) {
+  const bool resized = resizes(src_, weights_, out);
+  const at::Tensor src = apart_from(src_, out, resized);
+  const at::Tensor weights = apart_from(weights_, out, resized);
   if (auto taken = take(kOp, src, weights)) {
     if (set_dst(*taken.call, out, src, weights) && ran(kOp, taken)) {
       return out;
@@ -203,8 +215,12 @@ bool sum_into(const at::Tensor& self, const at::Tensor& src, const at::Tensor& w
 }
 
 template <Op kOp>
-at::Tensor& sum_out(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+at::Tensor& sum_out(const at::Tensor& self_, const at::Tensor& src_, const at::Tensor& weights_,
                     const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  const bool resized = resizes(src_, weights_, out);
+  const at::Tensor src = apart_from(src_, out, resized);
+  const at::Tensor weights = apart_from(weights_, out, resized);
+  const at::Tensor self = addend_apart_from(self_, out);
   if (sum_into<kOp>(self, src, weights, beta, alpha, out)) {
     return out;
   }
@@ -218,8 +234,10 @@ at::Tensor& sum_out(const at::Tensor& self, const at::Tensor& src, const at::Ten
 }
 
 template <Op kOp>
-at::Tensor& sum_in_place(at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+at::Tensor& sum_in_place(at::Tensor& self, const at::Tensor& src_, const at::Tensor& weights_,
                          const at::Scalar& beta, const at::Scalar& alpha) {
+  const at::Tensor src = apart_from(src_, self, false);
+  const at::Tensor weights = apart_from(weights_, self, false);
   if (sum_into<kOp>(self, src, weights, beta, alpha, self)) {
     return self;
   }
