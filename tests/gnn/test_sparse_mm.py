@@ -183,7 +183,10 @@ def test_more_places_than_2_to_the_31() -> None:
         lambda a, x: torch.ops.aten._sparse_mm_reduce_impl(a.t(), x.new_ones(3, 2), "sum"),
         lambda a, x: a @ x[:-1],
         lambda a, x: a @ x.double(),
-        lambda a, x: a.bfloat16() @ x.bfloat16(),
+        lambda a, x: a.to(torch.complex64) @ x,
+        lambda a, x: torch.addmv(x[:2, 0], a, x[:, 0]),
+        lambda a, x: a @ x[:-1, 0],
+        lambda a, x: a @ x[:, 0].double(),
         lambda a, x: torch.addmm(x.new_ones(3), a, x),
         lambda a, x: torch.mm(a, x, out=x.new_ones(3, 2, dtype=torch.float64)),
     ],
@@ -195,10 +198,116 @@ def test_torch_says_what_is_wrong(call: Callable[[Tensor, Tensor], Tensor]) -> N
     assert not counts.calls
 
 
-def test_what_is_added_is_left_to_torch() -> None:
-    matrix, x, c = csr(torch.tensor([2, 0, 3]), 4), torch.randn(4, 2), torch.randn(3, 2)
-    with counted() as counts:
-        ours = torch.addmm(c, matrix, x, beta=2, alpha=0.5)
-    assert set(counts.fallbacks) == {"sparse_mm: something is added"}
-    assert not counts.calls
-    torch.testing.assert_close(ours.double(), 2 * c.double() + 0.5 * dense(matrix) @ x.double())
+_SUMS: dict[str, Callable[..., Tensor]] = {
+    "addmm": lambda c, a, x, **scales: torch.addmm(c, a, x, **scales),
+    "addmm_": lambda c, a, x, **scales: c.clone().addmm_(a, x, **scales),
+    "addmm.out": lambda c, a, x, **scales: torch.addmm(
+        c, a, x, **scales, out=x.new_full((a.shape[0], x.shape[1]), float("nan"))
+    ),
+    "sparse.addmm": lambda c, a, x, **scales: torch.sparse.addmm(c, a, x, **scales),
+}
+
+
+@pytest.mark.parametrize("way", _SUMS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_sums_of_a_product_and_a_matrix(way: str, transposed: bool, dtype: torch.dtype) -> None:
+    matrix = csr(torch.tensor([2, 0, 3]), 4, dtype)
+    whole = dense(matrix).t() if transposed else dense(matrix)
+    operand = matrix.t() if transposed else matrix
+    x = torch.randn(whole.shape[1], 2, dtype=dtype)
+    for size in ((whole.shape[0], 2), (1, 2), (2,)):
+        c = torch.randn(size, dtype=dtype)
+        if way == "addmm_":
+            c = c.expand(whole.shape[0], 2).contiguous()
+        with counted() as counts:
+            got = _SUMS[way](c, operand, x, beta=2, alpha=0.5)
+        assert counts.calls == {"sparse_mm.cpuaccel": 1}
+        exact = 2 * c.double() + 0.5 * whole @ x.double()
+        torch.testing.assert_close(got.double(), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_what_is_added() -> None:
+    matrix = csr(torch.tensor([2, 0, 3]), 4, torch.float64)
+    c = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    run = lambda c, x: torch.addmm(c, matrix, x, beta=2, alpha=0.5)  # noqa: E731
+    assert torch.autograd.gradcheck(run, (c, x))
+
+
+_VECTORS: dict[str, tuple[Callable[[Tensor, Tensor, Tensor], Tensor], float, float]] = {
+    "A @ v": (lambda a, v, c: a @ v, 0, 1),
+    "mv": (lambda a, v, c: torch.mv(a, v), 0, 1),
+    "addmv": (lambda a, v, c: torch.addmv(c, a, v, beta=2, alpha=0.5), 2, 0.5),
+    "addmv of nan": (lambda a, v, c: torch.addmv(c * float("nan"), a, v, beta=0), 0, 1),
+    "addmv of a number": (lambda a, v, c: torch.addmv(c[:1], a, v), 1, 1),
+    "addmv_": (lambda a, v, c: c.clone().addmv_(a, v, beta=2), 2, 1),
+    "out": (lambda a, v, c: torch.addmv(c, a, v, out=torch.empty(2 * len(c)).to(c)[::2]), 1, 1),
+}
+
+
+@pytest.mark.parametrize("way", _VECTORS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str
+)
+def test_products_of_vectors(way: str, transposed: bool, dtype: torch.dtype) -> None:
+    matrix = csr(torch.tensor([2, 0, 30, 1]), 7, dtype)
+    whole = dense(matrix).t() if transposed else dense(matrix)
+    operand = matrix.t() if transposed else matrix
+    for v in (
+        torch.randn(whole.shape[1]).to(dtype),
+        torch.randn(2 * whole.shape[1]).to(dtype)[::2],
+        torch.randn(1).to(dtype).expand(whole.shape[1]),
+    ):
+        c = torch.randn(whole.shape[0]).to(dtype)
+        run, beta, alpha = _VECTORS[way]
+        with counted() as counts:
+            got = run(operand, v, c)
+        assert counts.calls == {"sparse_mm.cpuaccel": 1}
+        added = c[:1].expand_as(c) if way == "addmv of a number" else c
+        exact = beta * added.double() + alpha * whole @ v.double()
+        bound = {torch.bfloat16: 3e-2, torch.float16: 4e-3}.get(dtype, 1e-5)
+        torch.testing.assert_close(got.double(), exact, rtol=bound, atol=bound * 10)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("way", [*_PRODUCTS, "beta"])
+@pytest.mark.parametrize("columns", [1, 3, 20])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_16_bits(way: str, dtype: torch.dtype, columns: int, transposed: bool) -> None:
+    """torch has no kernel for them but for torch.sparse.mm(A, x, reduce)."""
+    matrix = csr(torch.tensor([2, 0, 40, 1, 9]), 30, dtype)
+    whole = dense(matrix).t() if transposed else dense(matrix)
+    operand = matrix.t() if transposed else matrix
+    x = torch.randn(whole.shape[1], columns).to(dtype)
+    exact = whole @ x.double()
+    if way == "beta":
+        got = torch.addmm(x[:1], operand, x, beta=2)
+        exact = exact + 2 * x[:1].double()
+    else:
+        got = _PRODUCTS[way](operand, x)
+    assert got.dtype == dtype
+    bound = 2e-2 if dtype == torch.bfloat16 else 3e-3
+    torch.testing.assert_close(got.double(), exact, rtol=bound, atol=bound)
+    if way == "matmul" and not transposed:
+        assert torch.equal(got, torch.sparse.mm(matrix, x, "sum"))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_gradients_of_16_bits(dtype: torch.dtype) -> None:
+    matrix = csr(torch.tensor([2, 0, 40, 1, 9]), 30, dtype)
+    x = torch.randn(30, 8).to(dtype).requires_grad_()
+    grad = torch.randn(5, 8).to(dtype)
+    (got,) = torch.autograd.grad(matrix @ x, x, grad)
+    exact = dense(matrix).t() @ grad.double()
+    torch.testing.assert_close(got.double(), exact, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_products_of_nothing(dtype: torch.dtype) -> None:
+    empty = csr(torch.zeros(3, dtype=torch.int64), 4, dtype)
+    assert torch.equal(empty @ torch.ones(4, 2, dtype=dtype), torch.zeros(3, 2, dtype=dtype))
+    assert torch.equal(empty @ torch.ones(4, dtype=dtype), torch.zeros(3, dtype=dtype))
+    got = torch.addmv(torch.ones(3, dtype=dtype), empty, torch.ones(4, dtype=dtype), beta=2)
+    assert torch.equal(got, torch.full((3,), 2, dtype=dtype))

@@ -26,4 +26,9 @@ kernels::GraphType graph_type(at::ScalarType type);  // of a type that is one
 // Throws what torch's checks of invariants throw, if there is a fault.
 void check_fault(kernels::CsrFault fault, const CsrOperand& operand, const char* op);
 
+// Reads the indices of a tensor of layout CSR, CSC, BSR or BSC before one of torch's kernels, which
+// check none, and throws if they would lead outside of it. Takes tensors of other layouts as they
+// are.
+void check_compressed(const at::Tensor& matrix, const char* op);
+
 }  // namespace cpuaccel::ops

@@ -1,5 +1,7 @@
-// mm, addmm and their out= of a sparse CSR or CSC matrix and a dense one: `A @ x`,
+// mm, addmm, addmv and their out= of a sparse CSR or CSC matrix and a dense one: `A @ x`, `A @ v`,
 // torch.sparse.mm(A, x), and their derivatives by x, for which torch transposes A.
+//
+// torch's kernels check no index. What is left to them has its indices read first.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
@@ -11,6 +13,7 @@
 #include "ops/gnn/rows.h"
 #include "ops/gnn/transposed.h"
 #include "ops/lists.h"
+#include "ops/overlap.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/torch_kernel.h"
@@ -21,7 +24,7 @@ namespace {
 constexpr const char* kName = "sparse_mm";
 constexpr auto kKey = c10::DispatchKey::SparseCsrCPU;
 
-// Nothing, and `why`, where torch has to judge or compute. 16 bits are errors of torch's.
+// Nothing, and `why`, where torch has to judge or compute.
 std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor& dense,
                                      const char*& why) {
   auto operand = csr_operand(sparse, why);
@@ -29,9 +32,9 @@ std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor&
     return std::nullopt;
   }
   const auto type = dense.scalar_type();
-  if (dense.layout() != at::kStrided || !dense.device().is_cpu() || dense.is_neg()) {
+  if (!strided_on_cpu(dense) || dense.is_neg()) {
     why = "layout";
-  } else if ((type != at::kFloat && type != at::kDouble) || operand->values.scalar_type() != type) {
+  } else if (!is_graph_type(type) || operand->values.scalar_type() != type) {
     why = "type";
   } else if (dense.dim() != 2 || dense.size(0) != sparse.size(1)) {
     why = "shape";
@@ -64,6 +67,7 @@ void run(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& 
   const auto values = transposed_values(operand, rows, false, sparse.requires_grad());
   call.csr = rows.csr;
   call.values = values.const_data_ptr();
+  call.wide_values = values.scalar_type() != src.scalar_type();
   check_fault(kernels::spmm(call), operand, kName);
 }
 
@@ -73,21 +77,52 @@ at::Tensor product(const CsrOperand& operand, const at::Tensor& sparse, const at
   return out;
 }
 
-// What is added counts for nothing, but has to be such that torch takes it.
-bool adds_nothing(const at::Tensor& self, const at::Tensor& sparse, const at::Tensor& dense,
-                  const at::Scalar& beta, const at::Scalar& alpha) {
-  const std::array sizes{sparse.size(0), dense.size(1)};
-  return !beta.isSymbolic() && !alpha.isSymbolic() && beta.equal(0) && alpha.equal(1) &&
-         self.layout() == at::kStrided && self.scalar_type() == dense.scalar_type() &&
-         at::is_expandable_to(self.sizes(), sizes);
+// beta * self + alpha * product, of which self may be anything that broadcasts to the product.
+struct Sum {
+  const at::Tensor& self;
+  const at::Scalar& beta;
+  const at::Scalar& alpha;
+
+  // Null, or why torch has to judge or compute.
+  const char* refusal(at::IntArrayRef sizes, at::ScalarType type) const {
+    const auto plain = [](const at::Scalar& x) { return !x.isSymbolic() && !x.isComplex(); };
+    if (!plain(beta) || !plain(alpha) || alpha.equal(0)) {
+      return "beta or alpha";
+    }
+    return strided_on_cpu(self) && self.scalar_type() == type &&
+                   at::is_expandable_to(self.sizes(), sizes)
+               ? nullptr
+               : "what is added";
+  }
+  bool is_product() const { return beta.equal(0) && alpha.equal(1); }
+  void add_to(at::Tensor& product) const {
+    if (!alpha.equal(1)) {
+      product.mul_(alpha);
+    }
+    if (!beta.equal(0)) {
+      product.add_(self, beta);
+    }
+  }
+};
+
+// Whether the kernel may write to `out` itself.
+bool takes_result(const at::Tensor& out, at::IntArrayRef sizes, const at::Tensor& dense,
+                  const CsrOperand& operand) {
+  return out.is_contiguous() && out.sizes() == sizes && apart(out, dense) &&
+         apart(out, operand.values) && apart(out, operand.crow) && apart(out, operand.col);
 }
 
-bool takes_result(const at::Tensor& out, const at::Tensor& sparse, const at::Tensor& dense,
-                  const CsrOperand& operand) {
-  return out.layout() == at::kStrided && out.dim() == 2 && out.size(0) == sparse.size(0) &&
-         out.size(1) == dense.size(1) && out.is_contiguous() && !out.is_neg() &&
-         out.scalar_type() == dense.scalar_type() && apart(out, dense) &&
-         apart(out, operand.values) && apart(out, operand.crow) && apart(out, operand.col);
+const char* out_refusal(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
+  return strided_on_cpu(out) && out.sizes() == sizes && out.scalar_type() == type && !out.is_neg()
+             ? nullptr
+             : "result";
+}
+
+// Counts why a call is left to torch, and reads the indices that torch's kernels trust.
+template <typename... Tensors>
+void leave(const char* why, const Tensors&... tensors) {
+  count_refusal(kName, why);
+  (check_compressed(tensors, kName), ...);
 }
 
 template <OpName kOp>
@@ -96,7 +131,7 @@ at::Tensor mm(const at::Tensor& self, const at::Tensor& mat2) {
   if (const auto operand = operand_of(self, mat2, why)) {
     return product(*operand, self, mat2);
   }
-  count_refusal(kName, why);
+  leave(why, self, mat2);
   return call_torch_under(kKey, kOp.text, self, mat2).toTensor();
 }
 
@@ -105,12 +140,16 @@ at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
                  const at::Scalar& beta, const at::Scalar& alpha) {
   const char* why = "";
   if (const auto operand = operand_of(mat1, mat2, why)) {
-    if (adds_nothing(self, mat1, mat2, beta, alpha)) {
-      return product(*operand, mat1, mat2);
+    const Sum sum{self, beta, alpha};
+    const std::array sizes{mat1.size(0), mat2.size(1)};
+    why = sum.refusal(sizes, mat2.scalar_type());
+    if (why == nullptr) {
+      auto result = product(*operand, mat1, mat2);
+      sum.add_to(result);
+      return result;
     }
-    why = "something is added";
   }
-  count_refusal(kName, why);
+  leave(why, self, mat1, mat2);
   return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
 }
 
@@ -118,14 +157,19 @@ template <OpName kOp>
 at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
   const char* why = "";
   if (const auto operand = operand_of(self, mat2, why)) {
-    if (takes_result(out, self, mat2, *operand)) {
+    const std::array sizes{self.size(0), mat2.size(1)};
+    why = out_refusal(out, sizes, mat2.scalar_type());
+    if (why == nullptr && takes_result(out, sizes, mat2, *operand)) {
       run(*operand, self, mat2, out);
       return out;
     }
-    why = "result";
+    if (why == nullptr) {
+      out.copy_(product(*operand, self, mat2));
+      return out;
+    }
   }
-  count_refusal(kName, why);
-  call_torch_under(kKey, kOp.text, self, mat2, out);
+  leave(why, self, mat2);
+  call_torch_under(kKey, kOp.text, self, apart_from(mat2, out, true), out);
   return out;
 }
 
@@ -134,17 +178,51 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   const char* why = "";
   if (const auto operand = operand_of(mat1, mat2, why)) {
-    if (!adds_nothing(self, mat1, mat2, beta, alpha)) {
-      why = "something is added";
-    } else if (!takes_result(out, mat1, mat2, *operand)) {
-      why = "result";
-    } else {
+    const Sum sum{self, beta, alpha};
+    const std::array sizes{mat1.size(0), mat2.size(1)};
+    why = sum.refusal(sizes, mat2.scalar_type());
+    why = why == nullptr ? out_refusal(out, sizes, mat2.scalar_type()) : why;
+    if (why == nullptr && sum.is_product() && takes_result(out, sizes, mat2, *operand)) {
       run(*operand, mat1, mat2, out);
       return out;
     }
+    if (why == nullptr) {
+      auto result = product(*operand, mat1, mat2);
+      sum.add_to(result);
+      out.copy_(result);
+      return out;
+    }
   }
-  count_refusal(kName, why);
-  call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha, out);
+  leave(why, self, mat1, mat2);
+  call_torch_under(kKey, kOp.text, self, mat1, apart_from(mat2, out, true), beta, alpha, out);
+  return out;
+}
+
+// mv and addmv of all forms come here.
+template <OpName kOp>
+at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec,
+                      const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  const char* why = "shape";
+  const auto operand =
+      vec.dim() == 1 && mat.dim() == 2 ? operand_of(mat, vec.unsqueeze(1), why) : std::nullopt;
+  if (operand) {
+    const Sum sum{self, beta, alpha};
+    const std::array sizes{mat.size(0)};
+    why = sum.refusal(sizes, vec.scalar_type());
+    why = why == nullptr ? out_refusal(out, sizes, vec.scalar_type()) : why;
+    if (why == nullptr && sum.is_product() && takes_result(out, sizes, vec, *operand)) {
+      run(*operand, mat, vec.unsqueeze(1), out);
+      return out;
+    }
+    if (why == nullptr) {
+      auto result = product(*operand, mat, vec.unsqueeze(1)).squeeze(1);
+      sum.add_to(result);
+      out.copy_(result);
+      return out;
+    }
+  }
+  leave(why, mat);
+  call_torch_under(kKey, kOp.text, self, mat, apart_from(vec, out, true), beta, alpha, out);
   return out;
 }
 
@@ -153,6 +231,7 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::mm.out", kKey, mm_out),
     CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm),
     CPUACCEL_OVERRIDE("aten::addmm.out", kKey, addmm_out),
+    CPUACCEL_OVERRIDE("aten::addmv.out", kKey, addmv_out),
 };
 
 }  // namespace

@@ -79,6 +79,7 @@ Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view r
   const auto operand = kind ? operand_of(self, other, why) : std::nullopt;
   if (!operand) {
     count_refusal(kForward, why);
+    check_compressed(self, kForward);
     torch::jit::Stack stack;
     torch::jit::push(stack, self, other, std::string(reduce));
     torch_kernel(kName.text).call(stack);
@@ -182,6 +183,7 @@ Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tens
   }
   if (!operand) {
     count_refusal(kBackward, why);
+    check_compressed(self, kBackward);
     torch::jit::Stack stack;
     torch::jit::push(stack, self, grad_out, weight, std::string(reduce), arg_out,
                      c10::List<bool>({mask[0], mask[1]}));
