@@ -144,6 +144,89 @@ def test_bad_offsets_and_lengths_are_an_error(bad: list[int], index: torch.dtype
         _reduced(x, "sum", offsets, unsafe=True)
 
 
+_FAR = 900_000_000
+_BAD: dict[str, Callable[[], Tensor]] = {
+    "offsets of a vector": lambda: _of_offsets(torch.randn(5), [0, 3, _FAR]),
+    "negative offsets of a vector": lambda: _of_offsets(torch.randn(5), [-_FAR, 3, 5]),
+    "offsets of one column": lambda: _of_offsets(torch.randn(5, 1), [0, 3, _FAR]),
+    "offsets of other types": lambda: _of_offsets(torch.randn(5, 3).half(), [0, 3, _FAR]),
+    "offsets of two dimensions": lambda: _of_offsets(
+        torch.randn(2, 5, 3), [[0, 3, 5], [0, _FAR, 5]], axis=1
+    ),
+    "offsets of the second axis": lambda: _of_offsets(
+        torch.randn(2, 5), [[0, 3, 5], [0, 4, _FAR]], axis=1
+    ),
+    "offsets of more rows than there are": lambda: _of_offsets(
+        torch.randn(2, 5), [[0, 3, 5]] * 900, axis=1
+    ),
+    "no offset": lambda: _of_offsets(torch.randn(5), []),
+    "lengths of a vector": lambda: _of_lengths(torch.randn(5), [3, _FAR], unsafe=True),
+    "negative lengths": lambda: _of_lengths(torch.randn(5), [_FAR, -_FAR, 5], unsafe=True),
+    "lengths of one column": lambda: _of_lengths(torch.randn(5, 1), [3, _FAR], unsafe=True),
+    "lengths of the second axis": lambda: _of_lengths(
+        torch.randn(2, 5), [[3, 2], [_FAR, 5]], axis=1, unsafe=True
+    ),
+    "lengths of more rows than there are": lambda: _of_lengths(
+        torch.randn(2, 5), [[3, 2]] * 900, axis=1
+    ),
+    # Their sum is 5 modulo 2^64.
+    "lengths that wrap": lambda: _of_lengths(torch.randn(5), [2**62] * 4 + [5]),
+    "lengths of rows that wrap": lambda: _of_lengths(torch.randn(5, 3), [2**62] * 4 + [5]),
+}
+
+
+def _of_offsets(data: Tensor, offsets: list[object], **options: object) -> Tensor:
+    result: Tensor = torch._segment_reduce(  # type: ignore[attr-defined]
+        data, "sum", offsets=torch.tensor(offsets, dtype=torch.int64), **options
+    )
+    return result
+
+
+def _of_lengths(data: Tensor, lengths: list[object], **options: object) -> Tensor:
+    result: Tensor = torch._segment_reduce(  # type: ignore[attr-defined]
+        data, "sum", lengths=torch.tensor(lengths, dtype=torch.int64), **options
+    )
+    return result
+
+
+@pytest.mark.parametrize("case", _BAD)
+def test_what_would_leave_the_memory_is_an_error(case: str) -> None:
+    with pytest.raises(RuntimeError, match=r"segment_reduce: expected (offsets|lengths|the sizes)"):
+        _BAD[case]()
+
+
+def _backward(
+    data: Tensor, rows: int, axis: int = 0, reduce: str = "max", **segments: Tensor
+) -> Tensor:
+    sizes = [*data.shape]
+    sizes[axis] = rows
+    grad = torch.randn(sizes)
+    result: Tensor = torch.ops.aten._segment_reduce_backward(
+        grad, grad.clone(), data, reduce, axis=axis, **segments
+    )
+    return result
+
+
+@reductions
+@pytest.mark.parametrize(
+    ("data", "axis", "rows", "offsets"),
+    [
+        (torch.randn(5), 0, 2, [0, 3, _FAR]),
+        (torch.randn(5, 3), 0, 2, [0, 3, _FAR]),
+        (torch.randn(5), 0, 900, [0, 3, 5]),
+        (torch.randn(2, 5), 1, 2, [[0, 3, 5], [0, 4, _FAR]]),
+    ],
+)
+def test_gradients_that_would_leave_the_memory_are_an_error(
+    reduce: str, data: Tensor, axis: int, rows: int, offsets: list[int]
+) -> None:
+    ends = torch.tensor(offsets)
+    with pytest.raises(RuntimeError, match=r"segment_reduce(_backward)?: expected"):
+        _backward(data, rows, axis, reduce, offsets=ends)
+    with pytest.raises(RuntimeError, match=r"segment_reduce(_backward)?: expected"):
+        _backward(data, rows if rows > 2 else 2, axis, reduce, lengths=ends.diff())
+
+
 _LEFT: dict[str, Callable[[], Tensor]] = {
     "prod": lambda: _reduced(rows(4, 2), "prod", torch.tensor([1, 3])),
     "no reduction": lambda: _reduced(rows(4, 2), "amax", torch.tensor([1, 3])),

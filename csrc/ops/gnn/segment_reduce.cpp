@@ -25,6 +25,7 @@
 #include "kernels/segment/segment.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
+#include "ops/gnn/segment_check.h"
 #include "ops/gnn/ties.h"
 #include "ops/lists.h"
 #include "ops/override.h"
@@ -186,6 +187,7 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
     return run(data, *kind, segments, initial);
   }
   count_refusal(op_name(Op::segment_reduce), why);
+  check_segments(data, lengths, offsets, axis, unsafe);
   return at::cpu::segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial);
 }
 
@@ -260,6 +262,8 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
   }
   if (why != nullptr) {
     count_refusal(op_name(Op::segment_reduce_backward), why);
+    check_segments(data, lengths, offsets, axis, true);
+    check_segment_results(grad, output, data, lengths, offsets);
     return at::cpu::_segment_reduce_backward(grad, output, data, reduce, lengths, offsets, axis,
                                              initial);
   }
