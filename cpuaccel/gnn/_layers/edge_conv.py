@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from cpuaccel.gnn import _graph
 from cpuaccel.gnn._layers.base import FastLayer
+from cpuaccel.gnn._layers.contrast import working_dtype
 from cpuaccel.gnn._layers.linear import Apart, is_plain, taken_apart
 from cpuaccel.gnn._stats import extreme
 from cpuaccel.gnn.spmm import reduce_sorted
@@ -21,7 +22,8 @@ class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
 
     W [x_i, x_j - x_i] = (A - B) x_i + B x_j with W = [A, B]: one row for each node and end. If
     nothing follows, or what follows may as well come after the reduction, no edge has a message;
-    else the rest of the network gets them, by destination unless it may mind their order.
+    else the rest of the network gets them, by destination unless it may mind their order. Features
+    that are large beside their differences are computed in float64 (contrast.py).
     """
 
     plain_class = pyg.EdgeConv
@@ -41,19 +43,26 @@ class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
         src, dst = pair
         apart: Any = taken_apart(me.nn)
         own, other = apart.first.weight.split(src.shape[1], dim=1)
-        of_src = functional.linear(src, other)
-        of_dst = functional.linear(dst, own - other, apart.first.bias)
+        edges = _graph.sorted_edges(edge_index, src.shape[0], dst.shape[0])
+        dtype = working_dtype(src, dst, edges, own, other)
+        if dtype is None:
+            self._taken("features far larger than their differences, or not finite")
+            return super().forward(x, edge_index)
+        bias = apart.first.bias
+        of_src = functional.linear(src.to(dtype), other.to(dtype))
+        of_dst = functional.linear(
+            dst.to(dtype), own.to(dtype) - other.to(dtype), None if bias is None else bias.to(dtype)
+        )
         if (slopes := self._slopes(apart)) is not None:
-            out = self._reduced(of_src, of_dst, edge_index)
+            out = self._reduced(of_src, of_dst, edges).to(src.dtype)
             for slope in slopes:
                 out = functional.leaky_relu(out, slope)
             return out
         begin, end = edge_index[0], edge_index[1]
         if not apart.ordered:
-            edges = _graph.sorted_edges(edge_index, src.shape[0], dst.shape[0])
             begin = _graph.begins(edges, dst.shape[0])
             end = _graph.sorted_weight(end, edges, src.shape[0], dst.shape[0])
-        messages = of_src.index_select(0, begin).add_(of_dst.index_select(0, end))
+        messages = of_src.index_select(0, begin).add_(of_dst.index_select(0, end)).to(src.dtype)
         return me.aggregate(apart.rest(messages), end.long(), None, dst.shape[0])
 
     def _slopes(self, apart: Apart) -> list[float] | None:
@@ -69,9 +78,8 @@ class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
         slopes = [_slope(module) for module in apart.modules]
         return [slope for slope in slopes if slope is not None] if None not in slopes else None
 
-    def _reduced(self, of_src: Tensor, of_dst: Tensor, edge_index: Tensor) -> Tensor:
+    def _reduced(self, of_src: Tensor, of_dst: Tensor, edges: Tensor) -> Tensor:
         rows, reduce = of_dst.shape[0], self._reduction()
-        edges = _graph.sorted_edges(edge_index, of_src.shape[0], rows)
         if reduce in ("amax", "amin"):
             return extreme(of_src, edges, of_dst, rows, reduce)
         times = _graph.degrees(edges, rows, of_dst.dtype)

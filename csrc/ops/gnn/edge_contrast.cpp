@@ -1,0 +1,211 @@
+// cpuaccel::edge_contrast: how much larger features are than their differences along edges.
+//
+// EdgeConv's W [y_m, x_n - y_m] = A y_m + B (x_n - y_m) is computed as (A - B) y_m + B x_n, whose
+// rounding errors are those of |B| |y_m|, where the first form has those of |B| |x_n - y_m|. This
+// op returns two ratios, which say by how much the bound of the error grows:
+//
+//   nodes    = max over m of by_other . |y_m| / mean over the edges n -> m of by_other . |x_n -
+//   y_m| features = max over k of sum over m of |y_mk| / sum over m of mean over n -> m of |x_nk -
+//   y_mk|
+//
+// by_other and by_own: the sums of |B| and |A| over the outputs, one number for each feature. A
+// node whose differences are all 0 counts by_other . |y_m| / by_own . |y_m|. A node is looked at
+// until its ratio is known to be `most` or less, after one edge as a rule; such a node counts 0.
+// features is of the edges that were looked at; a feature without differences is compared with the
+// mean of the other features' differences. NaN if a number is not finite.
+//
+// Bound: a row of x and one of y for each node.
+
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "kernels/csr/cut.h"
+#include "ops/gnn/edges.h"
+#include "ops/gnn/rows.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr const char* kOp = "cpuaccel::edge_contrast";
+constexpr int64_t kBlock = 256;  // nodes whose numbers are added up before those of other blocks
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+template <typename Number>
+struct Features {
+  const Number *x, *y, *by_other, *by_own;
+  int64_t K;
+};
+
+struct Block {
+  double nodes = 0;  // NaN once one was not finite
+  std::vector<double> sizes, differences;
+  bool good = true;
+};
+
+// Sum of weight[k] * |value(k)|, in lanes that compilers turn into vectors.
+template <typename Number, typename Value>
+Number weighted(const Number* weight, int64_t K, const Value& value) {
+  constexpr int64_t kLanes = 8;
+  std::array<Number, kLanes> sums{};
+  int64_t k = 0;
+  for (; k + kLanes <= K; k += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      sums[static_cast<size_t>(lane)] += weight[k + lane] * std::abs(value(k + lane));
+    }
+  }
+  Number rest = 0;
+  for (; k < K; ++k) {
+    rest += weight[k] * std::abs(value(k));
+  }
+  for (const Number sum : sums) {
+    rest += sum;
+  }
+  return rest;
+}
+
+template <typename Number, typename Index>
+Block contrast_of(const kernels::Csr& csr, const Features<Number>& rows, double most, int64_t begin,
+                  int64_t end) {
+  const int64_t K = rows.K;
+  const auto size = static_cast<size_t>(K);
+  std::vector<Number> sizes(size), differences(size), of_node(size);
+  Block block;
+  for (int64_t m = begin; m < end; ++m) {
+    const int64_t first = csr.crow_as<Index>()[m], last = csr.crow_as<Index>()[m + 1];
+    const Number* y = rows.y + m * K;
+    const double own = weighted(rows.by_other, K, [&](int64_t k) { return y[k]; });
+    if (first == last) {
+      // Sums multiply what its row comes to by 0.
+      block.nodes = std::isfinite(own) ? block.nodes : kNan;
+      continue;
+    }
+    const double enough = own * static_cast<double>(last - first) / most;
+    double found = 0;
+    int64_t e = first;
+    std::ranges::fill(of_node, Number{0});
+    // The first edge is looked at in any case, for the features.
+    do {
+      const int64_t n = csr.col_as<Index>()[e];
+      if (n < 0 || n >= csr.N) {
+        block.good = false;
+        return block;
+      }
+      const Number* x = rows.x + n * K;
+      found += weighted(rows.by_other, K, [&](int64_t k) { return x[k] - y[k]; });
+      for (int64_t k = 0; k < K; ++k) {
+        of_node[static_cast<size_t>(k)] += std::abs(x[k] - y[k]);
+      }
+    } while (++e < last && !(found >= enough));
+    const auto share = static_cast<Number>(1.0 / static_cast<double>(e - first));
+    for (int64_t k = 0; k < K; ++k) {
+      sizes[static_cast<size_t>(k)] += std::abs(y[k]);
+      differences[static_cast<size_t>(k)] += share * of_node[static_cast<size_t>(k)];
+    }
+    double ratio = found >= enough ? 0 : own * static_cast<double>(last - first) / found;
+    if (found == 0 && own > 0) {
+      ratio = own / weighted(rows.by_own, K, [&](int64_t k) { return y[k]; });
+    }
+    if (!std::isfinite(own) || !std::isfinite(found)) {
+      ratio = kNan;
+    }
+    // Keeps NaN.
+    block.nodes = block.nodes >= ratio || std::isnan(block.nodes) ? block.nodes : ratio;
+  }
+  block.sizes.assign(sizes.begin(), sizes.end());
+  block.differences.assign(differences.begin(), differences.end());
+  return block;
+}
+
+double of_features(const std::vector<double>& sizes, const std::vector<double>& differences) {
+  double mean = 0;
+  for (const double each : differences) {
+    mean += each / static_cast<double>(differences.size());
+  }
+  double largest = 0;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    const double difference = differences[k] > 0 ? differences[k] : mean;
+    if (!std::isfinite(sizes[k]) || !std::isfinite(difference)) {
+      return kNan;
+    }
+    if (sizes[k] > 0) {
+      largest = std::max(largest, sizes[k] / difference);
+    }
+  }
+  return largest;
+}
+
+template <typename Number, typename Index>
+std::tuple<double, double> contrast(const kernels::Csr& csr, const Features<Number>& rows,
+                                    double most) {
+  const int64_t blocks = (csr.M + kBlock - 1) / kBlock;
+  std::vector<Block> found(static_cast<size_t>(blocks));
+  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      found[static_cast<size_t>(b)] = contrast_of<Number, Index>(csr, rows, most, b * kBlock,
+                                                                 std::min(csr.M, (b + 1) * kBlock));
+    }
+  });
+  double nodes = 0;
+  std::vector<double> sizes(static_cast<size_t>(rows.K)), differences(sizes.size());
+  for (const auto& block : found) {
+    TORCH_CHECK(block.good, kOp,
+                ": edges are none that sort_edges returned for these numbers of nodes");
+    nodes = std::isnan(block.nodes) || block.nodes > nodes ? block.nodes : nodes;
+    for (size_t k = 0; k < block.sizes.size(); ++k) {
+      sizes[k] += block.sizes[k];
+      differences[k] += block.differences[k];
+    }
+    if (std::isnan(nodes)) {
+      break;
+    }
+  }
+  return {nodes, of_features(sizes, differences)};
+}
+
+template <typename Number>
+std::tuple<double, double> contrast(const Edges& graph, const Features<Number>& rows, double most) {
+  return graph.csr.wide ? contrast<Number, int64_t>(graph.csr, rows, most)
+                        : contrast<Number, int32_t>(graph.csr, rows, most);
+}
+
+std::tuple<double, double> edge_contrast(const at::Tensor& x, const at::Tensor& y,
+                                         const at::Tensor& edges, const at::Tensor& by_other,
+                                         const at::Tensor& by_own, double most) {
+  check_rows(kOp, "x", x, x.scalar_type());
+  check_dense(kOp, "y", y, x.scalar_type(), {y.size(0), x.size(1)});
+  check_dense(kOp, "by_other", by_other, x.scalar_type(), {x.size(1)});
+  check_dense(kOp, "by_own", by_own, x.scalar_type(), {x.size(1)});
+  TORCH_CHECK(most > 0, kOp, ": expected most of more than 0, but got ", most);
+  const auto graph = edges_in(kOp, edges, x.size(0), y.size(0));
+  TORCH_CHECK(kernels::csr_ascends(graph.csr), kOp,
+              ": edges are none that sort_edges returned for these numbers of nodes");
+  const at::Tensor src = x.contiguous(), dst = y.contiguous(), other = by_other.contiguous(),
+                   own = by_own.contiguous();
+  const auto run = [&]<typename Number>(Number /*type*/) {
+    return contrast<Number>(
+        graph,
+        {src.const_data_ptr<Number>(), dst.const_data_ptr<Number>(), other.const_data_ptr<Number>(),
+         own.const_data_ptr<Number>(), src.size(1)},
+        most);
+  };
+  return x.scalar_type() == at::kDouble ? run(double{}) : run(float{});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def(
+      "edge_contrast(Tensor x, Tensor y, Tensor edges, Tensor by_other, Tensor by_own, float most) "
+      "-> (float, float)");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("edge_contrast", edge_contrast); }
+
+}  // namespace cpuaccel::ops
