@@ -25,6 +25,7 @@ std::span<const Override> max_pool_overrides();
 std::span<const Override> max_pool_f32_overrides();
 std::span<const Override> mkldnn_linear_overrides();
 std::span<const Override> mha_overrides();
+std::span<const Override> mkldnn_lstm_overrides();
 std::span<const Override> quantize_overrides();
 std::span<const Override> scatter_add_overrides();
 std::span<const Override> scatter_gradient_overrides();

@@ -37,6 +37,7 @@ std::span<const std::span<const Override>> op_overrides() {
       table_overrides(),
       upsample_overrides(),
       mha_overrides(),
+      mkldnn_lstm_overrides(),
   };
   return lists;
 }
