@@ -6,6 +6,11 @@ Inductor makes loops of compare-and-swap of them. Here they become
   by a number each at most: message passing, forward and backward, without the messages;
 - torch's op itself in all other cases in which our eager kernel takes it.
 
+Which numbers an index may have is the rule of the op in the graph: index and index_put take
+negative ones, gather and the scatters refuse them. index_sum gets the names of these ops. Inductor
+decomposes index_select and index_add to index and index_put before this pass, as without cpuaccel,
+and so gives up their rule.
+
 scatter_reduce with mean, amax and amin needs nothing: Inductor calls torch's op.
 """
 
@@ -41,8 +46,8 @@ class RowSum:
     index: Node
     """One number for each row of `terms`; of one dimension, but of index_put."""
     terms: Node
-    may_wrap: bool
-    """Whether negative numbers count from the end."""
+    added: str
+    """The op that took the index, a name that csrc/ops/gnn/index_rule.cpp knows."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Messages:
     index: Node
     weight: Node | None
     """Shape [E, 1] or [E, heads, 1]."""
+    read: str
+    """The op that took the index, a name that csrc/ops/gnn/index_rule.cpp knows."""
 
 
 def rewrite(graph: Graph) -> None:
@@ -84,7 +91,7 @@ def rewrite(graph: Graph) -> None:
 
 def _of_scatter_add(node: Node) -> RowSum | str:
     base, dim, index, terms = node.args
-    return _row_sum(base, dim, _rows_index(index), terms, may_wrap=False)
+    return _row_sum(base, dim, _rows_index(index), terms, "scatter_add")
 
 
 def _of_scatter_reduce(node: Node) -> RowSum | str:
@@ -93,7 +100,7 @@ def _of_scatter_reduce(node: Node) -> RowSum | str:
         return ""
     if not node.kwargs.get("include_self", True):
         return "without self"
-    return _row_sum(base, dim, _rows_index(index), terms, may_wrap=False)
+    return _row_sum(base, dim, _rows_index(index), terms, "scatter_reduce")
 
 
 def _of_index_put(node: Node) -> RowSum | str:
@@ -102,7 +109,7 @@ def _of_index_put(node: Node) -> RowSum | str:
         return ""
     if len(indices) != 1:  # type: ignore[arg-type]
         return "indices"
-    return _row_sum(base, 0, indices[0], terms, may_wrap=True)  # type: ignore[index]
+    return _row_sum(base, 0, indices[0], terms, "index_put")  # type: ignore[index]
 
 
 _MATCHES: dict[Any, Callable[[Node], RowSum | str]] = {
@@ -113,7 +120,7 @@ _MATCHES: dict[Any, Callable[[Node], RowSum | str]] = {
 }
 
 
-def _row_sum(base: Any, dim: Any, index: Any, terms: Any, may_wrap: bool) -> RowSum | str:
+def _row_sum(base: Any, dim: Any, index: Any, terms: Any, op: str) -> RowSum | str:
     to, numbers, added = _tensor(base), _tensor(index), _tensor(terms)
     if to is None or added is None:
         return "layout"
@@ -125,7 +132,7 @@ def _row_sum(base: Any, dim: Any, index: Any, terms: Any, may_wrap: bool) -> Row
         return "type"
     if numbers.dim() == 0 or not _same(added.shape, (*numbers.shape, *to.shape[1:])):
         return "shape"
-    return RowSum(base, index, terms, may_wrap)
+    return RowSum(base, index, terms, op)
 
 
 def _rows_index(node: Any) -> Any:
@@ -160,18 +167,20 @@ def _messages(row_sum: RowSum) -> Messages | None:
         return None
     gathered = _gathered(terms, x)
     if gathered is not None:
-        return Messages(*gathered, None)
+        x, index, read = gathered
+        return Messages(x, index, None, read)
     if terms.target is not _aten.mul.Tensor:
         return None
     for rows, weight in (terms.args, terms.args[::-1]):
         gathered = _gathered(rows, x)
         if gathered is not None and _is_column(weight, x):
-            return Messages(*gathered, weight)  # type: ignore[arg-type]
+            x, index, read = gathered
+            return Messages(x, index, weight, read)  # type: ignore[arg-type]
     return None
 
 
-def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node] | None:
-    """Return x and the index of one dimension where `node` is rows of x, as `terms` are."""
+def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node, str] | None:
+    """Return x, the index of one dimension, and the op, if `node` is rows of x like `terms`."""
     rows = _tensor(node)
     if rows is None or rows.dtype != terms.dtype or not _same(rows.shape, terms.shape):
         return None
@@ -179,11 +188,13 @@ def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node] | None:
     if node.target in (_aten.index.Tensor, _aten._unsafe_index.Tensor):
         x, indices = node.args
         index = indices[0] if len(indices) == 1 else None
+        op = "index"
     elif node.target in (_aten.gather.default, _aten.index_select.default):
         x, dim, index = node.args[:3]
         if dim not in (0, -rows.dim()):
             return None
         index = _rows_index(index)
+        op = node.target.overloadpacket.__name__
         read = _tensor(x)
         if read is None or not _same(read.shape[1:], rows.shape[1:]):
             return None
@@ -192,7 +203,7 @@ def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node] | None:
     read, numbers = _tensor(x), _tensor(index)
     if read is None or numbers is None or read.dim() != rows.dim() or numbers.dim() != 1:
         return None
-    return (x, index) if numbers.dtype in _INDICES else None  # type: ignore[return-value]
+    return (x, index, op) if numbers.dtype in _INDICES else None  # type: ignore[return-value]
 
 
 def _unexpanded(node: Node) -> Node:
@@ -251,6 +262,8 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
             row_sum.index,
             weight,
             _size(graph, row_sum.base),
+            messages.read,
+            row_sum.added,
         )
         if len(sizes) == 2:
             total = call(graph, _aten.reshape.default, total, [-1, *sizes])
@@ -260,7 +273,7 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
 
 
 def _call_torch(node: Node, row_sum: RowSum) -> None:
-    if row_sum.may_wrap:
+    if row_sum.added == "index_put":
         node.meta["should_fallback"] = True
         return
     graph = node.graph

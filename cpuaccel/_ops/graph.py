@@ -21,7 +21,15 @@ _fake: Any = _torch.library.register_fake
 
 
 @_fake("cpuaccel::index_sum")  # type: ignore[untyped-decorator]
-def _index_sum(x: Tensor, src: Tensor, dst: Tensor, weight: Tensor | None, rows: int) -> Tensor:
+def _index_sum(
+    x: Tensor,
+    src: Tensor,
+    dst: Tensor,
+    weight: Tensor | None,
+    rows: int,
+    read: str = "index_select",
+    added: str = "index_add",
+) -> Tensor:
     return x.new_empty([rows, x.shape[1]])
 
 

@@ -96,5 +96,33 @@ def test_left_to_torch(case: str) -> None:
 def test_out_of_range_is_an_error() -> None:
     indices = torch.tensor([[0, 3], [1, 2]])
     matrix = torch.sparse_coo_tensor(indices, torch.ones(2), (3, 4), check_invariants=False)
-    with pytest.raises(IndexError, match="at least 0 and below 3"):
+    with pytest.raises(
+        IndexError, match=r"row indices of the sparse matrix to be at least 0 and below 3, .* got 3"
+    ):
         matrix @ torch.ones(4, 2)
+
+
+_CALLS: dict[str, Callable[[Tensor], Tensor]] = {
+    "product": lambda a: a @ torch.ones(4, 2),
+    "vector": lambda a: a @ torch.ones(4),
+    "addmm": lambda a: torch.addmm(torch.ones(3, 2), a, torch.ones(4, 2), beta=2, alpha=3),
+    "addmm_": lambda a: torch.ones(3, 2).addmm_(a, torch.ones(4, 2)),
+    "transposed": lambda a: a.t() @ torch.ones(3, 2),
+    "16 bits": lambda a: a.bfloat16() @ torch.ones(4, 2, dtype=torch.bfloat16),
+    "gradient": lambda a: torch.autograd.grad(
+        torch.sparse.mm(a.requires_grad_(), torch.ones(4, 2)).sum(), a
+    )[0],
+}
+
+
+@pytest.mark.parametrize("call", _CALLS)
+@pytest.mark.parametrize("place", [(0, 1), (1, 0)], ids=["row", "column"])
+@pytest.mark.parametrize("index", [-1, 4, 900_000_000])
+def test_every_product_refuses_an_index_out_of_range(
+    call: str, place: tuple[int, int], index: int
+) -> None:
+    indices = torch.tensor([[0, 2], [1, 2]])
+    indices[place] = index
+    matrix = torch.sparse_coo_tensor(indices, torch.ones(2), (3, 4), check_invariants=False)
+    with pytest.raises((IndexError, RuntimeError)):
+        _CALLS[call](matrix)

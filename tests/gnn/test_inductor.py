@@ -198,21 +198,91 @@ def _targets(graph: Graph) -> list[str]:
     return [name for name in names if any(kind in name for kind in kinds)]
 
 
-@pytest.mark.parametrize(
-    ("index", "error"), [(_N, "below 30"), (-_N - 1, "at least 0 and below 30")]
-)
-def test_index_sum_checks_its_indices(index: int, error: str) -> None:
+_READ = {"index": True, "index_select": False, "gather": False}
+_ADDED = {"index_put": True, "index_add": False, "scatter_add": False, "scatter_reduce": False}
+"""Whether each op takes negative numbers."""
+
+
+@pytest.mark.parametrize("read", _READ)
+@pytest.mark.parametrize("added", _ADDED)
+@pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
+def test_index_sum_takes_what_the_named_ops_take(read: str, added: str, index: torch.dtype) -> None:
     x, src, dst, w = _data()
+    src, dst = src.to(index), dst.to(index)
     op = torch.ops.cpuaccel.index_sum
-    good = op(x, src, dst, w, _N)
-    src[3] = index
-    with pytest.raises(IndexError, match=error):
-        op(x, src, dst, w, _N)
-    src[3] = -1
-    last = src.clone()
-    last[3] = _N - 1
-    assert torch.equal(op(x, src, dst, w, _N), op(x, last, dst, w, _N))
-    assert good.shape == (_N, _K)
+    good = op(x, src, dst, w, _N, read, added)
+    kinds = (IndexError, RuntimeError)
+    for numbers, name, wraps in ((src, read, _READ[read]), (dst, added, _ADDED[added])):
+        kept = int(numbers[3])
+        for bad in (_N, -_N - 1, -100, *([] if wraps else [-1])):
+            numbers[3] = bad
+            low = -_N if wraps else 0
+            message = f"{name}: expected index to be at least {low} and below 30, .* got {bad}$"
+            with pytest.raises(kinds, match=message):
+                op(x, src, dst, w, _N, read, added)
+        numbers[3] = kept - _N if wraps else kept
+        # Not what is kept of numbers that the other rule takes.
+        assert torch.equal(op(x, src, dst, w, _N, read, added), good)
+        numbers[3] = kept
+
+
+def test_numbers_kept_for_one_rule_are_an_error_by_another() -> None:
+    x, src, dst, w = _data()
+    src[3], dst[5] = -1, -2
+    op = torch.ops.cpuaccel.index_sum
+    op(x, src, dst, w, _N, "index", "index_put")
+    for read, added in (("index", "scatter_add"), ("gather", "index_put")):
+        with pytest.raises(RuntimeError, match=r"expected index to be at least 0 .* got -[12]$"):
+            op(x, src, dst, w, _N, read, added)
+    with pytest.raises(RuntimeError, match=r"the name of an op .* but got nothing"):
+        op(x, src, dst, w, _N, "nothing")
+
+
+def _by_scatter_add(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
+    index = dst[:, None].expand(-1, _K)
+    return torch.zeros_like(x).scatter_add(0, index, x[src] * w[:, None])
+
+
+def _by_scatter_reduce(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
+    index = dst[:, None].expand(-1, _K)
+    return torch.zeros_like(x).scatter_reduce(0, index, x[src] * w[:, None], "sum")
+
+
+def _by_gather(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
+    rows = x.gather(0, src[:, None].expand(-1, _K))
+    return torch.zeros_like(x).index_put((dst,), rows * w[:, None], accumulate=True)
+
+
+def _by_index_put(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
+    return torch.zeros_like(x).index_put((dst,), x[src] * w[:, None], accumulate=True)
+
+
+def _not_fused(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
+    index = dst[:, None].expand(-1, _K)
+    return torch.zeros_like(x).scatter_add(0, index, (x[src] * w[:, None]).exp())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_by_scatter_add, _by_scatter_reduce, _by_gather, _by_index_put, _not_fused],
+)
+def test_compiled_graphs_take_the_negative_numbers_that_eager_takes(function: Function) -> None:
+    torch._dynamo.reset()
+    with torch._inductor.config.patch({"cpp.simdlen": 1}):
+        compiled = torch.compile(function, fullgraph=True)
+        # Loops of Inductor's own that find such a number end the process if they have threads.
+        for which in (2,) if function is _not_fused else (1, 2):
+            for bad in (-1, -_N, -100, _N):
+                data = _data()
+                data[which][3] = bad
+                try:
+                    expected = function(*data)
+                except (IndexError, RuntimeError):
+                    with pytest.raises((IndexError, RuntimeError)) as error:
+                        compiled(*data)
+                    assert "edge_index" not in str(error.value)
+                else:
+                    torch.testing.assert_close(compiled(*data), expected)
 
 
 def test_index_sum_keeps_the_order_of_an_index() -> None:

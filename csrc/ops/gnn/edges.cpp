@@ -12,7 +12,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 #include <array>
@@ -85,13 +84,6 @@ at::Tensor kept_weight(const at::Tensor& weight, const at::Tensor& edges, int64_
   return weight_in_order("cpuaccel::kept_weight", weight, edges, num_dst, true);
 }
 
-// The numbers in [0, size), where they are in [-size, size).
-at::Tensor from_start(const at::Tensor& index, int64_t size) {
-  const at::Tensor numbers = index.to(at::kLong).contiguous();
-  return numbers_within(numbers, 0, size) ? numbers
-                                          : at::where(numbers < 0, numbers + size, numbers);
-}
-
 }  // namespace
 
 int64_t edges_count(const at::Tensor& edges, int64_t num_dst) {
@@ -144,20 +136,22 @@ at::Tensor sorted_edges(const char* op, const at::Tensor& edge_index, int64_t nu
   return sorted(op, edge_index, num_src, num_dst);
 }
 
-at::Tensor kept_pair(const char* op, const at::Tensor& src, const at::Tensor& dst, int64_t num_src,
-                     int64_t num_dst) {
+at::Tensor kept_pair(const IndexRule& src_rule, const at::Tensor& src, const IndexRule& dst_rule,
+                     const at::Tensor& dst, int64_t num_src, int64_t num_dst) {
   const auto make = [&] {
-    return sort_by_destination(op, from_start(src, num_src), from_start(dst, num_dst), num_src,
-                               num_dst);
+    return sort_by_destination(src_rule.op, from_start(src_rule, src, num_src),
+                               from_start(dst_rule, dst, num_dst), num_src, num_dst);
   };
   constexpr int64_t kMost = int64_t{1} << 30;
   if (num_src >= kMost || num_dst >= kMost) {
     return make();
   }
   const std::array sources{&src, &dst};
-  // Of another form than the two index tensors of a sparse matrix.
+  // Of another form than the two index tensors of a sparse matrix. Numbers that one rule accepts
+  // may be an error by another one.
   constexpr int64_t kPair = int64_t{1} << 62;
-  return index_cache().get(sources, kPair | num_src << 31 | num_dst, make);
+  const int64_t rules = int64_t{src_rule.wraps} << 61 | int64_t{dst_rule.wraps} << 30;
+  return index_cache().get(sources, kPair | rules | num_src << 31 | num_dst, make);
 }
 
 at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::Tensor& edges,

@@ -7,6 +7,7 @@
 
 #include "kernels/csr/csr.h"
 #include "kernels/csr/transpose.h"
+#include "ops/gnn/index_rule.h"
 
 namespace cpuaccel::ops {
 
@@ -42,10 +43,9 @@ at::Tensor sort_by_destination(const char* op, const at::Tensor& src, const at::
 at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
                       int64_t num_dst, std::optional<int64_t> loops);
 
-// The same of ends that are tensors of their own, of int32 or int64, where a negative one counts
-// from behind.
-at::Tensor kept_pair(const char* op, const at::Tensor& src, const at::Tensor& dst, int64_t num_src,
-                     int64_t num_dst);
+// The same of ends that are tensors of their own, each with the rule of the op that it belongs to.
+at::Tensor kept_pair(const IndexRule& src_rule, const at::Tensor& src, const IndexRule& dst_rule,
+                     const at::Tensor& dst, int64_t num_src, int64_t num_dst);
 
 // A weight for each edge in the order of such a tensor; kept in the index cache if it `keeps`.
 at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::Tensor& edges,

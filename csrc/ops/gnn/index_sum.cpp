@@ -1,19 +1,25 @@
-// cpuaccel::index_sum: index_add of rows that index_select reads, without a tensor of them.
+// cpuaccel::index_sum: a sum of rows by an index, of rows that are read by another index, without a
+// tensor of them.
 //
 //   index_sum(x, src, dst, weight, rows)[m] = sum over e with dst[e] = m of weight[e] * x[src[e]]
 //
 // which is what compiled graphs have in the place of x[src], mul and scatter_add, forward and
-// backward. The order of src and dst by dst is kept in the index cache. Negative numbers count from
-// the end. weight: one for each entry of src, or, of shape [E, heads], one for each head, which are
-// columns of x side by side; without it they are ones. x is float32 or float64 of two dimensions.
+// backward. The order of src and dst by dst is kept in the index cache. weight: one for each entry
+// of src, or, of shape [E, heads], one for each head, which are columns of x side by side; without
+// it they are ones. x is float32 or float64 of two dimensions.
+//
+// `read` and `added` name the ops of torch that took src and dst in the graph: their rules say
+// whether a negative number counts from the end, and errors are in their names.
 
 #include <torch/library.h>
 
 #include <array>
 #include <optional>
+#include <string_view>
 
 #include "ops/gnn/edge_calls.h"
 #include "ops/gnn/edges.h"
+#include "ops/gnn/index_rule.h"
 #include "ops/gnn/rows.h"
 
 namespace cpuaccel::ops {
@@ -24,7 +30,8 @@ constexpr const char* kOp = "cpuaccel::index_sum";
 using OptionalTensor = std::optional<at::Tensor>;
 
 at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tensor& dst,
-                     const OptionalTensor& weight, int64_t rows) {
+                     const OptionalTensor& weight, int64_t rows, std::string_view read,
+                     std::string_view added) {
   check_rows(kOp, "x", x, x.scalar_type());
   TORCH_CHECK(strided_on_cpu(src) && strided_on_cpu(dst) && is_index_type(src.scalar_type()) &&
                   is_index_type(dst.scalar_type()) && src.dim() == 1 && dst.sizes() == src.sizes(),
@@ -35,7 +42,8 @@ at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tenso
               " of shape ", dst.sizes());
   TORCH_CHECK(rows >= 0, kOp, ": expected rows of 0 or more, but got ", rows);
   const int64_t count = src.numel();
-  const at::Tensor edges = kept_pair(kOp, src, dst, x.size(0), rows);
+  const at::Tensor edges =
+      kept_pair(index_rule_of(kOp, read), src, index_rule_of(kOp, added), dst, x.size(0), rows);
   OptionalTensor in_order;
   if (weight && weight->defined()) {
     TORCH_CHECK(weight->dim() == 1 || weight->dim() == 2, kOp,
@@ -60,7 +68,9 @@ at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tenso
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
-  library.def("index_sum(Tensor x, Tensor src, Tensor dst, Tensor? weight, SymInt rows) -> Tensor");
+  library.def(
+      "index_sum(Tensor x, Tensor src, Tensor dst, Tensor? weight, SymInt rows, "
+      "str read='index_select', str added='index_add') -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("index_sum", index_sum); }
