@@ -167,15 +167,15 @@ def _messages(row_sum: RowSum) -> Messages | None:
         return None
     gathered = _gathered(terms, x)
     if gathered is not None:
-        x, index, read = gathered
-        return Messages(x, index, None, read)
+        source, numbers, read = gathered
+        return Messages(source, numbers, None, read)
     if terms.target is not _aten.mul.Tensor:
         return None
     for rows, weight in (terms.args, terms.args[::-1]):
         gathered = _gathered(rows, x)
         if gathered is not None and _is_column(weight, x):
-            x, index, read = gathered
-            return Messages(x, index, weight, read)  # type: ignore[arg-type]
+            source, numbers, read = gathered
+            return Messages(source, numbers, weight, read)  # type: ignore[arg-type]
     return None
 
 
