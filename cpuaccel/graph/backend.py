@@ -8,8 +8,10 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
+from cpuaccel import _native
 from cpuaccel import config as settings
 from cpuaccel.graph import graph_pass, kept, known_ranks, report, saved_reports, whole
+from cpuaccel.quant import engine
 
 
 def compile(
@@ -34,6 +36,8 @@ def compile(
         return compile_fx(gm, example_inputs, config_patches=patches)
     # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
     patches.setdefault("size_asserts", False)
+    if patches.get("freezing", config.freezing) and _packs_what_is_frozen(gm):
+        patches["freezing"] = False
     whole.keep(gm)
     known_ranks.recall()
     asked = patches.get("max_autotune", config.max_autotune)
@@ -63,6 +67,26 @@ def _account(ours: graph_pass.GraphPass, key: str, weights: list[torch.nn.Parame
 
 def _needs_gradients(inputs: Sequence[Any]) -> bool:
     return any(isinstance(each, torch.Tensor) and each.requires_grad for each in inputs)
+
+
+_EIGHT_BITS = (torch.int8, torch.uint8)
+
+
+def _packs_what_is_frozen(gm: GraphModule) -> bool:
+    """Say whether cpuaccel does itself what Inductor freezes weights for.
+
+    Inductor packs frozen weights for its own layers before the pass sees the graph, which then has
+    no layer that a region could take: a CNN needed twice Inductor's time to compile and ran no
+    faster. Regions fold and pack weights themselves. Weights of 8 bits stay frozen: Inductor's
+    patterns for them need constants.
+    """
+    if not (engine.is_enabled() and hasattr(_native.load(), "find_partitions")):
+        return False
+    weights = [*gm.parameters(), *gm.buffers()]
+    for node in gm.graph.find_nodes(op="placeholder"):
+        if "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}):
+            weights.append(node.meta["example_value"])
+    return not any(weight.dtype in _EIGHT_BITS for weight in weights)
 
 
 def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
