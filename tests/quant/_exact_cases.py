@@ -22,7 +22,13 @@ from _reference import (
 )
 from _strategies import ConvCase, LinearCase, Values
 from torch import Tensor, nn
-from torch.ao.quantization import get_default_qconfig_mapping
+from torch.ao.quantization import (
+    MinMaxObserver,
+    QConfig,
+    QConfigMapping,
+    default_per_channel_weight_observer,
+    default_weight_observer,
+)
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 from quant._engine import counted, running
@@ -185,14 +191,13 @@ Way = Callable[[nn.Module, tuple[Tensor, ...]], nn.Module]
 
 
 def check_models(ways: dict[str, Way]) -> list[str]:
-    """Layers by the qconfig whose activations have eight bits, one model of all."""
+    """One model of layers whose activations and weights have eight bits."""
     wrong = []
     names, layers, shapes = zip(*_layers(), strict=True)
     generator = torch.Generator().manual_seed(1)
     with running("auto"), torch.no_grad():
         xs = tuple((torch.rand(shape, generator=generator) > 0.2).float() for shape in shapes)
-        mapping = get_default_qconfig_mapping("onednn")
-        prepared = prepare_fx(Layers(list(layers)).eval(), mapping, xs)
+        prepared = prepare_fx(Layers(list(layers)).eval(), _mapping(), xs)
         prepared(*xs)
         model = convert_fx(prepared)
         for way, make in ways.items():
@@ -203,6 +208,15 @@ def check_models(ways: dict[str, Way]) -> list[str]:
                 if not error < 1.01:
                     wrong.append(f"{way}: {name} is off by {error:.0f} quanta")
     return wrong
+
+
+def _mapping() -> QConfigMapping:
+    """Eight bits of activations and weights."""
+    activation = MinMaxObserver.with_args(dtype=torch.quint8)
+    mapping = QConfigMapping().set_global(QConfig(activation, default_per_channel_weight_observer))
+    for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d):
+        mapping.set_object_type(kind, QConfig(activation, default_weight_observer))
+    return mapping
 
 
 def _layers() -> Iterator[tuple[str, nn.Module, tuple[int, ...]]]:
@@ -231,8 +245,7 @@ def _signs(layer: nn.Module) -> nn.Module:
 
 def _expected(model: nn.Module, i: int, x: Tensor) -> Tensor:
     layer, buffers = model.get_submodule(f"layer{i}"), dict(model.named_buffers())
-    scale = float(buffers[f"layer{i}_input_scale_0"])
-    zero_point = int(buffers[f"layer{i}_input_zero_point_0"])
+    scale, zero_point = float(buffers[f"_scale_{i}"]), int(buffers[f"_zero_point_{i}"])
     quantized = torch.quantize_per_tensor(x, scale, zero_point, torch.quint8)
     weight, bias = layer.weight(), layer.bias()
     if weight.dim() == 2:
