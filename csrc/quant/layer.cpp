@@ -169,9 +169,11 @@ bool Layer::run(Op op, const QuantCall& call) {
     if (!results_fit_int32(call)) {
       return run_through_floats(op, call, kernel);
     }
-    if (sources_above(weight_.shape, call, kernel->largest_source())) {
-      const auto exact = exact_kernel();
-      return exact && run_kernel(op, call, *exact) == nullptr;
+    if (const uint8_t largest = kernel->largest_source(); largest < 255) {
+      if (sources_above(weight_.shape, call, largest)) {
+        return run_exactly(op, call, kernel);
+      }
+      calls_above_.store(0, std::memory_order_relaxed);
     }
     const char* why = run_kernel(op, call, *kernel);
     if (why == nullptr) {
@@ -193,6 +195,24 @@ const char* Layer::run_kernel(Op op, const QuantCall& call, Kernel& kernel) {
     runs_.fetch_add(1, std::memory_order_relaxed);
   }
   return why;
+}
+
+bool Layer::run_exactly(Op op, const QuantCall& call, const std::shared_ptr<Kernel>& kernel) {
+  const auto exact = exact_kernel();
+  if (!exact || run_kernel(op, call, *exact) != nullptr) {
+    return false;
+  }
+  // A model of 8-bit activations: the packed weights of the other kernel would never be read.
+  constexpr int kCallsInARow = 16;
+  if (calls_above_.fetch_add(1, std::memory_order_relaxed) + 1 == kCallsInARow && !forced_) {
+    const std::scoped_lock lock(mutex_);
+    if (kernel_.load() == kernel) {
+      kernel_.store(exact);
+      exact_.store(nullptr);
+      reason_ = "activations of 8 bits, no VNNI: exact";
+    }
+  }
+  return true;
 }
 
 bool Layer::results_fit_int32(const QuantCall& call) const {
@@ -252,7 +272,11 @@ std::shared_ptr<Kernel> Layer::exact_kernel() {
   if (auto exact = exact_.load()) {
     return exact;  // another thread was faster
   }
-  const at::Tensor plain = kernel_.load()->unpack();
+  const auto current = kernel_.load();
+  if (current->provider() == Provider::own) {
+    return current;  // what another thread left alone
+  }
+  const at::Tensor plain = current->unpack();
   if (exact_refuses(weight_, plain) != nullptr) {
     no_exact_.store(true, std::memory_order_relaxed);
     return nullptr;

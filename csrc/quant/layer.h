@@ -77,6 +77,8 @@ class Layer {
   std::shared_ptr<Kernel> exact_kernel();
   // Null if it ran, else the kernel's reason.
   const char* run_kernel(Op op, const QuantCall& call, Kernel& kernel);
+  // By the exact kernel, which stays alone where all calls need it.
+  bool run_exactly(Op op, const QuantCall& call, const std::shared_ptr<Kernel>& kernel);
   // By way of real numbers, which are limited before they are rounded.
   bool run_through_floats(Op op, const QuantCall& call, const std::shared_ptr<Kernel>& kernel);
 
@@ -87,6 +89,7 @@ class Layer {
   double largest_real_ = 0.0;
   std::atomic<std::shared_ptr<Kernel>> kernel_, exact_;
   std::atomic<bool> no_exact_{false};
+  std::atomic<int> calls_above_{0};  // in a row that ran on exact_
   std::atomic<int64_t> runs_{0};
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::layer, this);  // guards what follows, and packing
   at::Tensor plain_;                                             // int8, until the first call

@@ -49,9 +49,6 @@ uint8_t largest_exact_source(const LayerWeight& layer, const at::Tensor& int8_va
 }
 
 bool sources_above(const LayerShape& shape, const QuantCall& call, uint8_t limit) {
-  if (limit == 255) {
-    return false;
-  }
   if (call.src_zero_point > limit) {
     return true;
   }

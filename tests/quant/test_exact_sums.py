@@ -159,3 +159,26 @@ def test_quantize_beyond_int32(isa: str, dtype: torch.dtype) -> None:
     with running("auto"), capped(isa):
         y = torch.quantize_per_tensor(x, 1.0, 3, dtype).int_repr().tolist()
     assert y == [high, low, high, low, high, low, 4] * 20
+
+
+def test_where_all_calls_need_the_exact_kernel_it_stays_alone() -> None:
+    import cpuaccel
+
+    w = _quantized(torch.full((128, 256), -128), 0.1, torch.int8)
+    high = _quantized(torch.full((64, 256), 255), 0.1, torch.uint8)
+    low = _quantized(torch.full((64, 256), 3), 0.1, torch.uint8)
+    with running("auto"), capped("avx2"):
+        before = cpuaccel.stats()["memory"]["packed_weight_bytes"]
+        packed = Q.linear_prepack(w, None)
+        held = []
+        for _ in range(40):
+            Q.linear(high, packed, 1.0, 255)
+            held.append(cpuaccel.stats()["memory"]["packed_weight_bytes"] - before)
+        with counted() as counts:
+            result = Q.linear(low, packed, 100.0, 255)
+        weight = packed.unpack()[0]
+    assert held[-1] < held[0]
+    assert held[-1] < 1.5 * w.numel()
+    assert counts.calls == {"linear.cpuaccel": 1}
+    assert bool((result.int_repr() == 255 - round(3 * 128 * 256 * 0.01 / 100)).all())
+    assert torch.equal(weight.int_repr(), w.int_repr())
