@@ -8,23 +8,19 @@ without nested tensors.
 
 from __future__ import annotations
 
-import functools
 import math
-import types
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cpuaccel._modules import over
+
 _torchs: Any = nn.TransformerEncoder.forward
 
 
 def _checking_first() -> Any:
-    """Return torch's forward with a check before it.
-
-    TorchScript compiles the source of torch's forward, which `wraps` names, with the globals of
-    this function: so these are those of torch's module.
-    """
+    """Return torch's forward with a check before it."""
     cpuaccel_torchs, cpuaccel_is_added, cpuaccel_zeros = _torchs, _is_added, _zeros
 
     def forward(
@@ -39,11 +35,7 @@ def _checking_first() -> Any:
             mask = cpuaccel_zeros(src)
         return cpuaccel_torchs(self, src, mask, src_key_padding_mask, is_causal)
 
-    made = types.FunctionType(
-        *(forward.__code__, _torchs.__globals__, forward.__name__),
-        *(forward.__defaults__, forward.__closure__),
-    )
-    return functools.wraps(_torchs)(made)
+    return over(_torchs, forward)
 
 
 def _is_added(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:

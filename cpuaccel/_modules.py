@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -17,6 +18,20 @@ def tensors_of(model: nn.Module) -> list[Tensor]:
         named = [*module._parameters.values(), *module._buffers.values()]
         found.update((id(each), each) for each in (*named, *plain) if each is not None)
     return list(found.values())
+
+
+def over(torchs: Any, function: Any) -> Any:
+    """Return `function`, which calls torch's function `torchs`, to be put in its place.
+
+    TorchScript compiles the source of `torchs`, which `wraps` names, with the globals of what it
+    finds: so the result has those of torch's module, and `function` reaches what it needs by its
+    closure.
+    """
+    made = types.FunctionType(
+        *(function.__code__, torchs.__globals__, function.__name__),
+        *(function.__defaults__, function.__closure__),
+    )
+    return functools.wraps(torchs)(made)
 
 
 def structure_of(model: nn.Module) -> nn.Module:

@@ -1,4 +1,4 @@
-"""`torch.compile(model, backend="cpuaccel")` where the model, or a part of it, is convert_fx's.
+"""`torch.compile(model, backend="cpuaccel")` of int8 models of convert_fx and of eager mode.
 
 Dynamo cannot trace torch's quantized tensors: it would break the graph at each op. So what
 torch.compile returns for such a model compiles, at its first call, the model in quantize/dequantize
@@ -19,15 +19,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx import GraphModule
+from torch.utils._pytree import tree_map
 
 from cpuaccel import _log
 from cpuaccel.graph.attributes import Attributes, Changes
+from cpuaccel.graph.comparison import compare
 from cpuaccel.graph.held import attribute_of
 from cpuaccel.quant import engine
+from cpuaccel.quant._eager_modules import holds_quantized, scales_of
 
 BACKEND = "cpuaccel"
 
 _TO_QUANTIZED = (torch.quantize_per_tensor, torch.quantize_per_channel)
+
+_TENSORS = (Tensor, nn.Parameter)
 
 _FLOAT_LAYERS = (
     *(nn.Linear, nn.Bilinear, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention),
@@ -71,7 +76,9 @@ def _owner(model: Any) -> nn.Module | None:
 
 
 def is_converted(model: nn.Module) -> bool:
-    """Say whether a model, or a part of it, is what convert_fx returns, in eval mode."""
+    """Say whether a model, or a part of it, was quantized by torch.ao and is in eval mode."""
+    if not model.training and holds_quantized(model):
+        return True
     parts = [part for part in model.modules() if isinstance(part, GraphModule)]
     return any(not part.training and _calls_quantized(part) for part in parts)
 
@@ -99,11 +106,13 @@ def watch(model: nn.Module) -> Attributes:
         for node in part.graph.find_nodes(op="get_attr")
         if isinstance(value := attribute_of(part, node), Tensor) and value.numel() == 1
     ]
-    return Attributes(model, numbers)
+    return Attributes(model, [*numbers, *scales_of(model)])
 
 
 def has_float_layers(model: nn.Module) -> bool:
     """Say whether autocast would change what a layer of the model computes."""
+    if holds_quantized(model):  # whose forward may multiply floats
+        return True
     return any(isinstance(module, _FLOAT_LAYERS) for module in model.modules()) or any(
         node.target in _FLOAT_PRODUCTS
         for part in model.modules()
@@ -142,13 +151,32 @@ def _give_own_code(lowered: nn.Module) -> None:
     lowered.forward = types.MethodType(forward, lowered)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Ready:
     """A model as it is called, while what it was made of is as before."""
 
     made_of: Attributes
     run: Callable[..., Any]
     has_float_layers: bool
+    unchecked: nn.Module | None = None
+    """The lowered form of an eager-mode model until a call has compared it: torch.fx traced it
+    without arguments."""
+    takes: int | None = None
+    """How many tensors such a graph takes; None: whatever the model takes."""
+
+    def is_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether it holds for such a call: a forward may branch by the types of its arguments."""
+        if self.takes is None:
+            return True
+        return not kwargs and len(args) == self.takes and all(type(x) in _TENSORS for x in args)
+
+
+def _called(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {"output": module(*tree_map(_copied, args), **tree_map(_copied, kwargs))}
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 class _Lowering:
@@ -172,9 +200,11 @@ class _Lowering:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         ready = self._ready() if engine.is_enabled() else None
-        if ready is None:
+        if ready is None or not ready.is_for(args, kwargs):
             return self._otherwise(*args, **kwargs)
         if not torch.is_autocast_enabled("cpu"):
+            if ready.unchecked is not None:
+                self._check(ready, args, kwargs)
             return ready.run(*args, **kwargs)
         # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
         if ready.has_float_layers:
@@ -209,22 +239,54 @@ class _Lowering:
                 "a quantized model is compiled as it is from now on: %s", self._never
             )
             return None
-        return _Ready(watch(self._model), self._compile(), has_float_layers(self._model))
+        made_of = watch(self._model)
+        lowered = self._lower()
+        made = _Ready(made_of, self._compile(lowered), has_float_layers(self._model))
+        if lowered is not None and holds_quantized(self._model):
+            made.unchecked = lowered
+            if isinstance(lowered, GraphModule):
+                made.takes = len(lowered.graph.find_nodes(op="placeholder"))
+        return made
 
-    def _compile(self) -> Callable[..., Any]:
-        from cpuaccel.graph import report
+    def _lower(self) -> nn.Module | None:
         from cpuaccel.quant import lower
 
         try:
-            lowered = lower(self._model)
+            return lower(self._model)
         except Exception as error:
-            report.say_left("graph", f"not lowered: {error}")
-            _log.logger.warning("a quantized model is compiled as it is: %s", error)
+            self._say_not_lowered(str(error))
+            return None
+
+    def _compile(self, lowered: nn.Module | None) -> Callable[..., Any]:
+        if lowered is None:
             return self._otherwise
         if not isinstance(lowered, GraphModule):
             _give_own_code(lowered)
         compiled: Callable[..., Any] = self._torch_compile(lowered, **_unguarded(self._options))
         return compiled
+
+    def _check(self, ready: _Ready, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Compare the lowered form with the model; if it is off, run what there would be else."""
+        with self._lock, torch.no_grad():
+            lowered = ready.unchecked
+            if lowered is None:  # another thread was first
+                return
+            expected = _called(self._model, args, kwargs)
+            try:
+                difference = compare(_called(lowered, args, kwargs), expected, "int8", lambda: None)
+                problem = "" if difference.is_within else str(difference)
+            except Exception as error:
+                problem = _log.first_line(error)
+            if problem:
+                self._say_not_lowered(f"a trace of it is not what it does: {problem}")
+                ready.run, ready.takes = self._otherwise, None
+            ready.unchecked = None
+
+    def _say_not_lowered(self, why: str) -> None:
+        from cpuaccel.graph import report
+
+        report.say_left("graph", f"not lowered: {why}")
+        _log.logger.warning("a quantized model is compiled as it is: %s", why)
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError(

@@ -44,7 +44,7 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
 
 
 def lower(model: torch.nn.Module) -> torch.nn.Module:
-    """Rewrite a convert_fx model to plain tensors, for `torch.compile` and `torch.export`.
+    """Rewrite an int8 model to plain tensors, for `torch.compile` and `torch.export`.
 
     What is quantized becomes uint8 and int8 tensors between `quantize_per_tensor` and
     `dequantize_per_tensor`, the form that PT2E models have, with ops of floats between them. There
@@ -54,19 +54,24 @@ def lower(model: torch.nn.Module) -> torch.nn.Module:
     torch's. Anything else stays on torch's quantized tensors, in a logged warning each, and is
     named in `meta["cpuaccel_left"]`.
 
+    Of an eager-mode model (`torch.ao.quantization.convert`, `quantize_dynamic`) torch.fx makes a
+    graph first, of calls that bring the required arguments of its forward alone. If torch.fx cannot
+    trace the model, each part is lowered that it can trace and that takes and returns floats.
+
     Each op gives the integers of `model` but for sums of floats that lie within their rounding of
     the border between two; what follows may make more of that, up to the error of quantization.
     Eager, a lowered model is slow: compile it.
 
     Args:
-        model: what `convert_fx` returned, before `fuse`, in evaluation mode; or a module with such
-            parts. It is not changed; what is not quantized in it is shared with the result.
+        model: what `convert_fx` returned, before `fuse`, or `torch.ao.quantization.convert`, in
+            evaluation mode; or a module with such parts. It is not changed; what is not quantized
+            in it is shared with the result.
 
     Returns:
-        The lowered model: a GraphModule for a GraphModule.
+        The lowered model: a GraphModule for a GraphModule or for a model that torch.fx traced.
 
     Raises:
-        TypeError: `model` is no module, or has no part that convert_fx returned.
+        TypeError: `model` is no module, or has no part that can be lowered; the message says why.
         ValueError: `model` is in training mode, or prepared but not converted.
     """
     from cpuaccel.quant._lowering import lower_model

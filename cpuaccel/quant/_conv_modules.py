@@ -13,11 +13,27 @@ from typing import Any
 from torch import nn
 from torch.ao.nn.quantized.modules.conv import _ConvNd
 
+from cpuaccel._modules import over
+
 _SMALLEST = (1, 1, 1)
 """in_channels, out_channels and kernel_size of the module that `__setstate__` then overwrites."""
 
 _set_state: Any = _ConvNd.__setstate__
 _reduce: Any = _ConvNd.__reduce_ex__
+
+
+def _initializing_first() -> Any:
+    cpuaccel_initialize, cpuaccel_torchs = nn.Module.__init__, _set_state
+
+    def __setstate__(self: Any, state: Any) -> None:
+        if "_modules" not in self.__dict__:
+            cpuaccel_initialize(self)
+        cpuaccel_torchs(self, state)
+
+    return over(_set_state, __setstate__)
+
+
+_initialized_first = _initializing_first()
 
 
 def install() -> None:
@@ -32,12 +48,6 @@ def uninstall() -> None:
     if vars(cls).get("__reduce_ex__") is _by_constructor:
         cls.__setstate__ = _set_state
         del cls.__reduce_ex__
-
-
-def _initialized_first(self: nn.Module, state: Any) -> None:
-    if "_modules" not in vars(self):
-        nn.Module.__init__(self)
-    _set_state(self, state)
 
 
 def _by_constructor(self: Any, protocol: int) -> Any:

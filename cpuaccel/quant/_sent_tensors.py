@@ -40,7 +40,8 @@ def uninstall() -> None:
 def _with_quantizer(reduction: Any) -> Any:
     def reduce(tensor: Tensor) -> Any:
         if tensor.is_quantized and tensor.device.type == "cpu":
-            return tensor.__reduce_ex__(_PROTOCOL)
+            quantized: Any = tensor
+            return quantized.__reduce_ex__(_PROTOCOL)
         return reduction(tensor)
 
     return reduce

@@ -126,7 +126,7 @@ def test_one_that_changes_before_each_call_is_compiled_as_it_is(
 ) -> None:
     lowered = []
     monkeypatch.setattr(
-        converted_models._Lowering, "_compile", lambda self: lowered.append(1) or self._model
+        converted_models._Lowering, "_compile", lambda self, _: lowered.append(1) or self._model
     )
     model, x = _quantized(), _x()
     compiled = torch.compile(model, backend="cpuaccel")

@@ -149,3 +149,8 @@ def test_a_subclass_with_another_constructor() -> None:
             torch.quantize_per_tensor(torch.ones(2, 1, 3, 3), 0.02, 0, torch.qint8), None
         )
         assert torch.equal(_unpickled(layer)(x).int_repr(), layer(x).int_repr())
+
+
+def test_scripted_modules_are_saved_as_torch_saves_them() -> None:
+    layer = torch.jit.script(nnq.Conv2d(1, 1, 1))
+    assert all(layer._c._has_method(name) for name in ("__getstate__", "__setstate__"))

@@ -1,4 +1,4 @@
-"""Rewrites convert_fx models to plain tensors: `lower_model` is `cpuaccel.quant.lower`."""
+"""Rewrites int8 models to plain tensors: `lower_model` is `cpuaccel.quant.lower`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch.fx import GraphModule
 
 from cpuaccel._modules import tensors_of
 from cpuaccel.quant._fusion.model import check_converted, hooks_of
+from cpuaccel.quant._lowering import eager
 from cpuaccel.quant._lowering.walk import LEFT, lower_module
 
 __all__ = ["LEFT", "lower_model"]
@@ -28,18 +29,36 @@ def lower_model(model: nn.Module) -> nn.Module:
 
 
 def _with_lowered_parts(model: nn.Module) -> nn.Module:
-    parts = {n: part for n, part in model.named_modules() if isinstance(part, GraphModule)}
-    outermost = [part for n, part in parts.items() if not any(n.startswith(f"{p}.") for p in parts)]
+    traced = eager.parts_of(model)
+    if model in traced:
+        lowered = _lowered(traced[model])
+        vars(lowered).update(hooks_of(model))
+        return lowered
+    converted = [module for module in model.modules() if isinstance(module, GraphModule)]
+    parts: dict[nn.Module, GraphModule] = {module: module for module in converted}
+    parts |= traced
+    paths = {path: module for path, module in model.named_modules() if module in parts}
+    outermost = [part for n, part in paths.items() if not any(n.startswith(f"{p}.") for p in paths)]
     if not outermost:
         raise TypeError(
-            "cpuaccel.quant.lower: model: expected what convert_fx returns, or a module with such "
-            f"parts, got {type(model).__name__} with none"
+            "cpuaccel.quant.lower: model: expected what convert_fx or torch.ao.quantization.convert"
+            f" returns, or a module with such parts, got {type(model).__name__} with none"
         )
     # The parts that are replaced are not copied first, nor is what is shared.
-    memo: dict[int, object] = {id(part): _lowered(part) for part in outermost}
+    memo: dict[int, object] = {id(part): _part(part, parts[part]) for part in outermost}
     hooks = [table for module in model.modules() for table in hooks_of(module).values()]
     memo |= {id(each): each for each in (*tensors_of(model), *hooks)}
     return copy.deepcopy(model, memo)
+
+
+def _part(part: nn.Module, graph: GraphModule) -> GraphModule:
+    """Return the lowered form of a part of a model, with hooks and plain attributes of its own."""
+    lowered = _lowered(graph)
+    vars(lowered).update(hooks_of(part))
+    for name, value in vars(part).items():
+        if isinstance(value, (bool, int, float, str)) and not hasattr(lowered, name):
+            setattr(lowered, name, value)
+    return lowered
 
 
 def _lowered(model: GraphModule) -> GraphModule:

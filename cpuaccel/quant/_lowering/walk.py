@@ -93,7 +93,7 @@ def _by_module(low: Lowering, node: Node, module: Any) -> bool:
 
 
 def _by_op(low: Lowering, node: Node, name: str) -> bool:
-    if name in ops.SCALARS and len(node.args) == ops.OPERANDS_ONLY:
+    if name in ops.SCALARS and len(node.args) == ops.OPERANDS_ONLY and not node.kwargs:
         ops.lower_scalar(low, node, name)
     elif name in layers.KINDS:
         layers.lower_op(low, node, name, _arguments(node))
