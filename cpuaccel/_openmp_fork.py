@@ -13,24 +13,29 @@ import os
 from functools import cache
 from typing import Any
 
-from cpuaccel._native import native
-
 _SOFT = 1  # omp_pause_soft: what the program set, such as the number of threads, stays
 
+_is_on = False
 _is_registered = False
 
 
 def install() -> None:
-    """Register with os.fork, once. The hook does nothing while cpuaccel is off."""
-    global _is_registered
+    """Register with os.fork, once. Python cannot take that back."""
+    global _is_on, _is_registered
+    _is_on = True
     if not _is_registered and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_before_fork)
         _is_registered = True
 
 
+def uninstall() -> None:
+    """Let forks be as they are in torch."""
+    global _is_on
+    _is_on = False
+
+
 def _before_fork() -> None:
-    module = native()
-    if module is None or not module.is_installed():
+    if not _is_on:
         return
     for pause in _pauses():
         pause(_SOFT)  # fails inside of a parallel region, where nothing can be done

@@ -6,11 +6,11 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from cpuaccel import _encoder_padding, _log, _openmp_fork, config, matmul, memory
+from cpuaccel import _log, config, matmul, memory
 from cpuaccel._inductor import hook
 from cpuaccel._native import failure, load, native
-from cpuaccel.quant import _conv_modules, _sent_tensors
 
 _lock = threading.RLock()
 _refusal = ""
@@ -38,7 +38,7 @@ def enable() -> None:
         matmul.install(module)
         memory.install(module)
         hook.install()
-        for mend in (_conv_modules, _sent_tensors, _encoder_padding, _openmp_fork):
+        for mend in _mends():
             mend.install()
         _disabled, _refusal, on = False, "", True
         _log.logger.info("the engine is on (%s)", module.isa())
@@ -52,7 +52,7 @@ def disable() -> None:
         if module is not None:
             module.uninstall()
             memory.uninstall(module)
-            for mend in (_conv_modules, _sent_tensors, _encoder_padding):
+            for mend in _mends():
                 mend.uninstall()
         _disabled, on = True, False
         _log.logger.info("the engine is off")
@@ -92,6 +92,15 @@ def why_off() -> str:
     if _disabled:
         return "cpuaccel.disable() was called"
     return "torch did not load it: the package is not installed; call cpuaccel.enable()"
+
+
+def _mends() -> tuple[Any, ...]:
+    """Return what stands over Python functions of torch while the engine is on."""
+    # Another torch than this build's may lack what these import, and `enable` refuses it first.
+    from cpuaccel import _encoder_padding, _openmp_fork
+    from cpuaccel.quant import _conv_modules, _sent_tensors
+
+    return _conv_modules, _sent_tensors, _encoder_padding, _openmp_fork
 
 
 def _switch(flag: bool) -> None:

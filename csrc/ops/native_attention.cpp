@@ -51,14 +51,13 @@ at::Tensor stored(at::Tensor mask) {
 
 template <typename T>
 bool is_boolean(const T* row, int64_t size) {
-  bool others = false, any_open = false;
+  int64_t open = 0, masked = 0;
   for (int64_t i = 0; i < size; ++i) {
     const auto value = static_cast<float>(row[i]);
-    const bool open = value == 0.0f;
-    any_open |= open;
-    others |= !open && value != -std::numeric_limits<float>::infinity();
+    open += value == 0.0f ? 1 : 0;
+    masked += value == -std::numeric_limits<float>::infinity() ? 1 : 0;
   }
-  return any_open && !others;
+  return open > 0 && open + masked == size;
 }
 
 // Whether each row has a 0 and otherwise only -inf.

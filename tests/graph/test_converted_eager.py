@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,12 +80,14 @@ def test_compiled_it_is_one_graph_of_integers() -> None:
     assert compiled._orig_mod is model
 
 
-def test_optimized_it_is_one_graph_of_integers() -> None:
+def test_optimized_it_is_one_graph_of_integers(tmp_path: Path) -> None:
     model, x = _model(), _x()
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     torch.testing.assert_close(optimized(x), model(x))
     assert optimized.verdict.runs == "plan"
     assert _is_integers()
+    cpuaccel.save(optimized, tmp_path / "model.pt2")
+    torch.testing.assert_close(cpuaccel.load(tmp_path / "model.pt2")(x), model(x))
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["optimize", "compile"])
@@ -105,7 +108,7 @@ def test_changes_are_followed(compiled: bool) -> None:
 
 
 def test_a_part_of_a_model_of_floats() -> None:
-    model, x = nn.Sequential(nn.Conv2d(3, 3, 1), _model(), nn.Softmax(1)).eval(), _x()
+    model, x = nn.Sequential(_model(), nn.Linear(4, 4)).eval(), _x()
     compiled = torch.compile(model, backend="cpuaccel", fullgraph=True)
     torch.testing.assert_close(compiled(x), model(x), atol=1e-2, rtol=0)
     assert _is_integers()
@@ -125,14 +128,13 @@ class _Branching(nn.Module):
         return 2 * x if twice else x
 
 
-@pytest.mark.parametrize("twice", [False, True])
-def test_a_model_that_torch_fx_cannot_trace(twice: bool) -> None:
+def test_a_model_that_torch_fx_cannot_trace() -> None:
     model, x = _Branching(_model()).eval(), _x()
-    expected = model(x, twice=twice)
+    expected = model(x, twice=True)
     compiled = torch.compile(model, backend="cpuaccel", fullgraph=True)
-    torch.testing.assert_close(compiled(x, twice=twice), expected)
-    optimized = cpuaccel.optimize(model, (x,), {"twice": twice}, time_budget=0)
-    torch.testing.assert_close(optimized(x, twice=twice), expected)
+    torch.testing.assert_close(compiled(x, twice=True), expected)
+    optimized = cpuaccel.optimize(model, (x,), {"twice": True}, time_budget=0)
+    torch.testing.assert_close(optimized(x, twice=True), expected)
     assert optimized.verdict.runs == "plan"
 
 
