@@ -1,4 +1,5 @@
 #include "kernels/csr/sve256.h"
+#include "kernels/spmm/few_columns.h"
 #include "kernels/spmm/impl.h"
 
 namespace cpuaccel::kernels {
@@ -6,9 +7,11 @@ namespace cpuaccel::kernels {
 bool spmm_arm64_sve256(const SpmmCall& call, const SpmmWork& work) {
   switch (call.type) {
     case GraphType::f32:
-      return by_width<SveF32x8>(call, work);
+      return suits_few_columns(call) ? few_columns<float>(call, work)
+                                     : by_width<SveF32x8>(call, work);
     case GraphType::f64:
-      return by_width<SveF64x4>(call, work);
+      return suits_few_columns(call) ? few_columns<double>(call, work)
+                                     : by_width<SveF64x4>(call, work);
     case GraphType::bf16:
       return by_width<SveBf16x8>(call, work);
     case GraphType::f16:

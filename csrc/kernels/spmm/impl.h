@@ -82,6 +82,9 @@ struct SpmmRun {
   using Vector = typename V::Vector;
   // Several entries side by side where one would wait for the one before.
   static constexpr int kChains = kVectors > 2 ? 1 : kVectors == 2 ? 2 : 4;
+  // Shorter rows are one chain: the ends of two loops, and of the joining, are three branches that
+  // nobody foresees where a row has a few entries, and each costs as much as several entries.
+  static constexpr int64_t kLongRow = 16;
 
   Vector results[kChains][kVectors];
   Vector places[kChains][kVectors];  // entries since the first; -1: none
@@ -134,8 +137,9 @@ struct SpmmRun {
         places[chain][j] = V::set1(-1);
       }
     }
+    const bool chained = kChains > 1 && end - begin >= kLongRow;
     int64_t e = begin;
-    for (; kChains > 1 && e + kChains <= end; e += kChains) {
+    for (; chained && e + kChains <= end; e += kChains) {
 #pragma GCC unroll 4
       for (int chain = 0; chain < kChains; ++chain) {
         if (!add(tile, e + chain, begin, chain)) {
@@ -149,7 +153,7 @@ struct SpmmRun {
       }
     }
     if constexpr (kChains > 1) {
-      if (end - begin >= kChains) {
+      if (chained) {
 #pragma GCC unroll 2
         for (int chain = kChains / 2; chain < kChains; ++chain) {
 #pragma GCC unroll 2
@@ -157,9 +161,12 @@ struct SpmmRun {
             join(chain - kChains / 2, chain, j);
           }
         }
-      }
-      if (kChains == 4 && end - begin >= kChains) {
-        join(0, 1, 0);
+        if constexpr (kChains == 4) {
+#pragma GCC unroll 2
+          for (int j = 0; j < kVectors; ++j) {
+            join(0, 1, j);
+          }
+        }
       }
     }
     return true;

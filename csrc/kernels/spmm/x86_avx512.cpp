@@ -1,4 +1,5 @@
 #include "kernels/csr/avx512.h"
+#include "kernels/spmm/few_columns.h"
 #include "kernels/spmm/impl.h"
 
 namespace cpuaccel::kernels {
@@ -6,9 +7,13 @@ namespace cpuaccel::kernels {
 bool spmm_x86_avx512(const SpmmCall& call, const SpmmWork& work) {
   switch (call.type) {
     case GraphType::f32:
-      return by_width<GraphF32x16, GraphBesideWider<GraphF32x8>, GraphF32x4>(call, work);
+      return suits_few_columns(call)
+                 ? few_columns<float>(call, work)
+                 : by_width<GraphF32x16, GraphBesideWider<GraphF32x8>, GraphF32x4>(call, work);
     case GraphType::f64:
-      return by_width<GraphF64x8, GraphBesideWider<GraphF64x4>, GraphF64x2>(call, work);
+      return suits_few_columns(call)
+                 ? few_columns<double>(call, work)
+                 : by_width<GraphF64x8, GraphBesideWider<GraphF64x4>, GraphF64x2>(call, work);
     case GraphType::bf16:
       return by_width<GraphBf16x16>(call, work);
     case GraphType::f16:
