@@ -5,24 +5,55 @@
 namespace cpuaccel::kernels {
 namespace {
 
+constexpr int64_t kLanes = 16;
+constexpr int64_t kBytes = 4 * kLanes;
+
+struct Quantizer {
+  __m512 inverse_scale, zero_point;
+  __m512i offset;   // 32 bits each
+  __m512i flipped;  // of bytes
+
+  Quantizer(float to_scale, float to_zero_point, uint8_t shift)
+      : inverse_scale(_mm512_set1_ps(to_scale)),
+        zero_point(_mm512_set1_ps(to_zero_point)),
+        offset(_mm512_set1_epi32(shift)),
+        flipped(_mm512_set1_epi8(static_cast<char>(shift))) {}
+
+  // Limited so that nothing overflows upwards; downwards int32's least number is small enough.
+  __m512i rounded(__m512 real) const {
+    __m512 value = _mm512_fmadd_ps(real, inverse_scale, zero_point);
+    value = _mm512_min_ps(value, _mm512_set1_ps(1.0e9f));  // of a NaN: the limit
+    return _mm512_add_epi32(_mm512_cvtps_epi32(value), offset);
+  }
+
+  // The packs interleave the 128-bit lanes; the permutation puts the groups of four bytes back.
+  __m512i operator()(__m512 a, __m512 b, __m512 c, __m512 d) const {
+    const __m512i low = _mm512_packs_epi32(rounded(a), rounded(b));
+    const __m512i high = _mm512_packs_epi32(rounded(c), rounded(d));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+    return _mm512_xor_si512(bytes, flipped);
+  }
+};
+
 // `read` gives sixteen floats from an index on, those of a mask.
 template <typename Read>
 [[gnu::always_inline]] inline void quantize(Read read, uint8_t* dst, int64_t count,
                                             float inverse_scale, float zero_point, uint8_t offset) {
-  const __m512 scale = _mm512_set1_ps(inverse_scale);
-  const __m512 added = _mm512_set1_ps(zero_point);
-  const __m512 limit = _mm512_set1_ps(1.0e9f);
-  const __m512 lower = _mm512_set1_ps(-1.0e9f);
-  const __m512i shift = _mm512_set1_epi32(offset);
-  const __m128i flipped = _mm_set1_epi8(static_cast<char>(offset));
-  for (int64_t i = 0; i < count; i += 16) {
+  const Quantizer quantizer(inverse_scale, zero_point, offset);
+  constexpr __mmask16 kAll = 0xffff;
+  int64_t i = 0;
+  for (; i + kBytes <= count; i += kBytes) {
+    const __m512i bytes = quantizer(read(i, kAll), read(i + kLanes, kAll),
+                                    read(i + 2 * kLanes, kAll), read(i + 3 * kLanes, kAll));
+    _mm512_storeu_si512(dst + i, bytes);
+  }
+  for (; i < count; i += kLanes) {
     const int64_t left = count - i;
-    const auto mask = static_cast<__mmask16>(left >= 16 ? 0xffff : (1u << left) - 1u);
-    __m512 value = _mm512_fmadd_ps(read(i, mask), scale, added);
-    value = _mm512_max_ps(_mm512_min_ps(value, limit), lower);  // a NaN: the limit
-    const __m512i sum = _mm512_add_epi32(_mm512_cvtps_epi32(value), shift);
-    const __m512i floored = _mm512_max_epi32(sum, _mm512_setzero_si512());
-    _mm_mask_storeu_epi8(dst + i, mask, _mm_xor_si128(_mm512_cvtusepi32_epi8(floored), flipped));
+    const auto mask = static_cast<__mmask16>(left >= kLanes ? 0xffff : (1u << left) - 1u);
+    const __m512 none = _mm512_setzero_ps();
+    const __m512i bytes = quantizer(read(i, mask), none, none, none);
+    _mm_mask_storeu_epi8(dst + i, mask, _mm512_castsi512_si128(bytes));
   }
 }
 
