@@ -24,9 +24,15 @@ const char* why_not_this_cpu() {
                                           : "";
 }
 
+bool first(ImageLayout layout) { return !last(layout); }
+bool one_tap(const Conv2dShape& s) { return s.groups == 1 && s.taps() == 1; }
+bool many_taps(const Conv2dShape& s) { return s.groups == 1 && s.taps() > 1 && s.C > 4; }
+
 // Measured on a core of Zen 3, and where AVX-512 is named on one of Zen 4, by
 // benchmarks/ops/conv_providers.py, at batch 1: how many times as fast as torch's kernels, which
-// are oneDNN's, or im2col and MKL. Not measured on Intel.
+// are oneDNN's, or im2col and MKL. Not measured on Intel. "By CPU time" are ratios of process time
+// on Zen 4, all shapes of benchmarks/shapes/qconv.csv; without AVX-512 in its AVX2 instructions,
+// where Zen 3 agrees.
 constexpr std::array kChoices{
     ConvChoice{
         .name = "a CPU without AVX2, or not AMD's",
@@ -73,6 +79,54 @@ constexpr std::array kChoices{
                      return !avx512() && s.pixels() == 1 && s.taps() == 1 && s.C * s.OC > 32768;
                    },
                .kernel = ConvKernel::torch},
+    // By CPU time 0.6 to 1.1, 0.88 in all: oneDNN multiplies the image where it lies, gemm and the
+    // direct kernel copy it first. Up to 100 pixels 1.0 to 2.1, in between with 65 to 192 channels
+    // 1.0 to 1.5.
+    ConvChoice{.name = "channels first, one tap, not few pixels",
+               .applies =
+                   [](const Conv2dShape& s, ImageLayout layout) {
+                     return !avx512() && first(layout) && one_tap(s) && s.SW == 1 &&
+                            (s.pixels() > 196 || (s.pixels() > 100 && (s.OC <= 64 || s.OC > 192)));
+                   },
+               .kernel = ConvKernel::torch,
+               .images_only = true},
+    // By CPU time 0.8 to 1.2, 0.92 in all
+    ConvChoice{.name = "AVX-512, channels first, one tap, few channels of a large image",
+               .applies =
+                   [](const Conv2dShape& s, ImageLayout layout) {
+                     return avx512() && first(layout) && one_tap(s) && s.SW == 1 && s.C <= 128 &&
+                            s.OC <= 64 && s.pixels() >= 1024;
+                   },
+               .kernel = ConvKernel::torch,
+               .images_only = true},
+    // By CPU time 0.7 to 1.0: the weights are packed in every call and do not stay in L2. With
+    // fewer weights 0.9 to 1.5, with fewer pixels 1.2 to 2.9.
+    ConvChoice{.name = "channels first, many weights, not few pixels",
+               .applies =
+                   [](const Conv2dShape& s, ImageLayout layout) {
+                     return !avx512() && first(layout) && s.groups == 1 && s.pixels() > 100 &&
+                            s.C * s.OC > 1 << 16;
+                   },
+               .kernel = ConvKernel::torch,
+               .images_only = true},
+    // By CPU time 0.7 to 1.1, 0.92 in all; 1.5 with 16 channels, 1.4 with 64 of 50,000 pixels
+    ConvChoice{.name = "channels first, several taps, a large image",
+               .applies =
+                   [](const Conv2dShape& s, ImageLayout layout) {
+                     return !avx512() && first(layout) && many_taps(s) && s.pixels() > 196 &&
+                            s.pixels() < 50000 && !(s.C <= 16 && s.pixels() < 1024);
+                   },
+               .kernel = ConvKernel::torch,
+               .images_only = true},
+    // By CPU time 0.8 to 1.0
+    ConvChoice{.name = "AVX-512, channels first, several taps, many channels of a large image",
+               .applies =
+                   [](const Conv2dShape& s, ImageLayout layout) {
+                     return avx512() && first(layout) && many_taps(s) && s.SW == 1 && s.C >= 128 &&
+                            s.OC >= 128 && s.pixels() >= 784;
+                   },
+               .kernel = ConvKernel::torch,
+               .images_only = true},
     // 0.8 to 1.1: the bytes count there, not the arithmetic. With AVX-512, channels last, 1.1
     // to 1.2
     ConvChoice{.name = "few channels of a large image, one tap",
@@ -112,19 +166,21 @@ constexpr std::array kChoices{
 
 }  // namespace
 
-const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout) {
-  const bool own = own_only.load(std::memory_order_relaxed);
+const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout, bool volume) {
+  const bool own = own_convolutions_only();
   for (const auto& choice : kChoices) {
-    if (!(own && choice.kernel == ConvKernel::torch) && choice.applies(shape, layout)) {
+    const bool left_out =
+        (own && choice.kernel == ConvKernel::torch) || (volume && choice.images_only);
+    if (!left_out && choice.applies(shape, layout)) {
       return choice;
     }
   }
   return kChoices.back();
 }
 
-const char* why_no_own_convolutions() {
-  return own_only.load(std::memory_order_relaxed) ? "" : why_not_this_cpu();
-}
+const char* why_no_own_convolutions() { return own_convolutions_only() ? "" : why_not_this_cpu(); }
+
+bool own_convolutions_only() { return own_only.load(std::memory_order_relaxed); }
 
 void set_own_convolutions_only(bool only) { own_only.store(only, std::memory_order_relaxed); }
 

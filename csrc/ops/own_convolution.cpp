@@ -51,27 +51,28 @@ struct Chosen {
 };
 
 std::optional<Chosen> choose(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
-                             const ConvArguments& arguments) {
+                             const ConvArguments& arguments, bool volume) {
   const auto shape = conv_shape(input, weight.sizes(), bias, arguments);
   if (!shape || !dense_floats(weight)) {
     return std::nullopt;
   }
   const auto layout =
       channels_last(input, weight) ? ImageLayout::channels_last : ImageLayout::channels_first;
-  const ConvKernel kernel = conv_choice(*shape, layout).kernel;
+  const ConvKernel kernel = conv_choice(*shape, layout, volume).kernel;
   return kernel == ConvKernel::torch ? std::nullopt : std::optional(Chosen{*shape, layout, kernel});
 }
 
 }  // namespace
 
 bool takes_own_convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
-                           const ConvArguments& arguments) {
-  return choose(input, weight, bias, arguments).has_value();
+                           const ConvArguments& arguments, bool volume) {
+  return choose(input, weight, bias, arguments, volume).has_value();
 }
 
 std::optional<at::Tensor> own_convolution(const at::Tensor& input, const at::Tensor& weight,
-                                          const Bias& bias, const ConvArguments& arguments) {
-  const auto chosen = choose(input, weight, bias, arguments);
+                                          const Bias& bias, const ConvArguments& arguments,
+                                          bool volume) {
+  const auto chosen = choose(input, weight, bias, arguments, volume);
   if (!chosen) {
     return std::nullopt;
   }

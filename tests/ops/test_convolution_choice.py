@@ -1,0 +1,72 @@
+"""Which float convolutions are left to torch, whose kernels were measured to be faster."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from quant._engine import counted, needs_plugin
+
+from ops._compare import capped
+
+pytestmark = needs_plugin
+
+_CALLS = "fp32_convolution.cpuaccel"
+
+
+def _runs_on_cpuaccel(isa: str, image: tuple[int, ...], channels: int, taps: int) -> bool:
+    x = torch.ones(1, *image)
+    weight = torch.ones(channels, image[0], *[taps] * (len(image) - 1))
+    convolve = F.conv2d if len(image) == 3 else F.conv3d
+    with capped(isa), counted() as counts:
+        convolve(x, weight, padding=taps // 2)
+    return _CALLS in counts.calls
+
+
+@pytest.fixture(autouse=True)
+def amd() -> None:
+    from cpuaccel._native import load
+
+    if load().cpu_vendor() != "AuthenticAMD":
+        pytest.skip("all convolutions are torch's on a CPU that is not AMD's")
+
+
+# Channels first, image by image: a layer that torch runs faster with AVX2.
+@pytest.mark.parametrize(
+    ("image", "channels", "taps"),
+    [
+        ((64, 56, 56), 64, 1),
+        ((64, 56, 56), 256, 1),
+        ((128, 28, 28), 512, 1),
+        ((256, 14, 14), 1024, 1),
+        ((128, 28, 28), 128, 3),
+        ((384, 13, 13), 256, 3),
+    ],
+)
+def test_large_images_are_torchs_with_avx2(
+    image: tuple[int, ...], channels: int, taps: int
+) -> None:
+    assert not _runs_on_cpuaccel("avx2", image, channels, taps)
+
+
+@pytest.mark.parametrize(
+    ("image", "channels", "taps"),
+    [((512, 7, 7), 2048, 1), ((480, 14, 14), 128, 1), ((512, 7, 7), 512, 3), ((16, 28, 28), 32, 3)],
+)
+def test_what_cpuaccel_runs_faster_with_avx2(
+    image: tuple[int, ...], channels: int, taps: int
+) -> None:
+    assert _runs_on_cpuaccel("avx2", image, channels, taps)
+
+
+@pytest.mark.parametrize(
+    ("image", "channels", "taps"), [((1, 4, 4, 4), 2, 3), ((8, 4, 9, 9), 8, 1)]
+)
+def test_small_volumes_and_those_of_one_tap_are_torchs(
+    image: tuple[int, ...], channels: int, taps: int
+) -> None:
+    assert not _runs_on_cpuaccel("avx2", image, channels, taps)
+
+
+def test_planes_of_volumes_are_not_chosen_as_images_are() -> None:
+    assert _runs_on_cpuaccel("avx2", (16, 4, 28, 28), 32, 3)
