@@ -158,3 +158,13 @@ def test_an_index_out_of_range_is_an_error() -> None:
     for network in ("linear", "two"):
         with pytest.raises(IndexError):
             gnn.accelerate(_layer(network))(x, edge_index)
+
+
+def test_a_tiny_graph_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cpuaccel.gnn._layers import edge_conv
+
+    x, edge_index = graph()
+    monkeypatch.setattr(edge_conv, "LEAST_WORK", 8 * edge_index.shape[1] + 1)
+    check_refused(_layer("relu"), edge_conv.TOO_LITTLE, x, edge_index)
+    monkeypatch.setattr(edge_conv, "LEAST_WORK", 8 * edge_index.shape[1])
+    check(_layer("relu"), x, edge_index)

@@ -3,10 +3,18 @@
 import importlib
 from typing import Any
 
-from benchmarks.ops.never_slower import _images, _layers, _products, _quantized, _rows, _sparse
+from benchmarks.ops.never_slower import (
+    _images,
+    _layers,
+    _products,
+    _quantized,
+    _recurrent,
+    _rows,
+    _sparse,
+)
 from benchmarks.ops.never_slower._case import Case
 
-_FAMILIES = (_products, _images, _quantized, _rows, _sparse, _layers)
+_FAMILIES = (_products, _images, _recurrent, _quantized, _rows, _sparse, _layers)
 
 
 def all_cases() -> list[Case]:

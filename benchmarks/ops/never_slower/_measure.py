@@ -13,6 +13,8 @@ from benchmarks.ops.never_slower._case import Case
 
 CLOCKS = {"cpu": time.process_time_ns, "wall": time.perf_counter_ns}
 _WARMUP = 2
+# Of a sample, untimed after each switch of the plugin, which leaves caches cold.
+_WARMUP_PART = 4
 _MIN_ROUNDS = 5
 # A figure is the least of some samples: other processes only ever add to one.
 _SAMPLES = 4
@@ -53,20 +55,17 @@ def measure(case: Case, rounds: int, budget: float) -> Speeds:
     `budget` seconds.
 
     A round times both sides next to each other, and every other one in the other order. A figure
-    is the least of four samples, or two of long calls, after a call that is not timed; a sample
-    is the mean of as many calls as last 0.3 ms. A ratio is that of two figures of one round, so
-    that what slows the machine down for a while slows both.
+    is the least of four samples, or two of long calls, after some calls that are not timed; a
+    sample is the mean of as many calls as last 0.3 ms, the same number on both sides. A ratio is
+    that of two figures of one round, so that what slows the machine down for a while slows both.
     """
     deadline = time.perf_counter() + budget
     calls: dict[bool, Runner] = {}
-    repeats: dict[bool, int] = {}
+    repeats = 1
     for plugin in (False, True):
         with _side(case, plugin):
             calls[plugin] = case.runner(plugin)
-            for _ in range(_WARMUP):
-                calls[plugin]()
-            once = _times(calls[plugin], 1)["wall"]
-            repeats[plugin] = max(1, round(_MIN_SAMPLE_NS / max(once, 1.0)))
+            repeats = max(repeats, _repeats(calls[plugin]))
     found: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     with _uncollected():
         for number in range(max(rounds, _MIN_ROUNDS)):
@@ -74,8 +73,8 @@ def measure(case: Case, rounds: int, budget: float) -> Speeds:
                 break
             for plugin in (False, True) if number % 2 == 0 else (True, False):
                 with _side(case, plugin):
-                    calls[plugin]()
-                    found[plugin].append(_least(calls[plugin], repeats[plugin]))
+                    _times(calls[plugin], 1 + repeats // _WARMUP_PART)
+                    found[plugin].append(_least(calls[plugin], repeats))
     return {clock: _speed(clock, found) for clock in CLOCKS}
 
 
@@ -101,6 +100,18 @@ def _uncollected() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+def _repeats(run: Runner) -> int:
+    """How many calls last `_MIN_SAMPLE_NS`; more are tried until they do."""
+    for _ in range(_WARMUP):
+        run()
+    repeats = 1
+    while True:
+        taken = min(_times(run, repeats)["wall"] for _ in range(2)) * repeats
+        if taken >= _MIN_SAMPLE_NS:
+            return repeats
+        repeats *= 2
 
 
 def _least(run: Runner, repeats: int) -> dict[str, float]:

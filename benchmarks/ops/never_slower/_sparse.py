@@ -71,6 +71,10 @@ def _products(size: tuple[int, ...], dtype: torch.dtype, index: torch.dtype) -> 
         out = torch.zeros_like(x())
         return partial(torch.addmm, x(2), _matrix(size, dtype, index), x(), beta=0, out=out)
 
+    def addmv_out() -> Runner:
+        vector, out = numbers(rows, dtype=dtype), numbers(rows, dtype=dtype)
+        return partial(torch.addmv, out, _matrix(size, dtype, index), vector, beta=0, out=out)
+
     def coo() -> Runner:
         return partial(torch.sparse.mm, _coo(size, dtype), x())
 
@@ -78,6 +82,8 @@ def _products(size: tuple[int, ...], dtype: torch.dtype, index: torch.dtype) -> 
     yield Case("aten::mm.out", _KEY, label, mm_out)
     yield Case("aten::addmm", _KEY, label, addmm)
     yield Case("aten::addmm.out", _KEY, label, addmm_out)
+    if columns == 1:
+        yield Case("aten::addmv.out", _KEY, label, addmv_out)
     if index == torch.int64:
         yield Case("aten::addmm", "SparseCPU", label, coo)
 
