@@ -48,13 +48,22 @@ class Way:
         return has_form and dtype in self.dtypes and dtype in row.dtypes
 
 
+def with_leaves(sample: Sample, change: Callable[[Any], Any]) -> Sample:
+    """The sample with its leaves changed; what is the same object twice is so afterwards."""
+    changed: dict[int, Any] = {}
+
+    def once(leaf: Any) -> Any:
+        if id(leaf) not in changed:
+            changed[id(leaf)] = change(leaf)
+        return changed[id(leaf)]
+
+    args, kwargs = tree_map(once, (sample.args, sample.kwargs))
+    return Sample(args, kwargs, sample.kind)
+
+
 def with_tensors(sample: Sample, change: Callable[[Tensor], Tensor]) -> Sample:
     """The sample with its tensors changed."""
-    args, kwargs = tree_map(
-        lambda leaf: change(leaf) if isinstance(leaf, Tensor) else leaf,
-        (sample.args, sample.kwargs),
-    )
-    return Sample(args, kwargs, sample.kind)
+    return with_leaves(sample, lambda leaf: change(leaf) if isinstance(leaf, Tensor) else leaf)
 
 
 def eager(forms: Forms, sample: Sample) -> Any:

@@ -13,12 +13,11 @@ import torch
 from ops._floats import on
 from quant._engine import off
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from calls import known
 from calls._judge import end, fault_of_torch, problem
 from calls._row import Forms, Row, Sample
-from calls._way import Way
+from calls._way import Way, with_leaves
 from calls.ops import ROWS
 from calls.ways import SAMPLED, SAMPLED_OTHERS, WAYS
 
@@ -110,8 +109,7 @@ def _exact(cell: Cell, sample: Sample) -> Any:
         exact_sample = sample
     else:
         forms = row.plain_forms
-        args, kwargs = tree_map(_exactly, (sample.args, sample.kwargs))
-        exact_sample = Sample(args, kwargs, sample.kind)
+        exact_sample = with_leaves(sample, _exactly)
     if way.exact is None:
         return forms.functional(*exact_sample.args, **exact_sample.kwargs)
     return way.exact(forms, exact_sample)
