@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from quant._engine import needs_plugin
@@ -16,7 +18,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
+from calls import known  # noqa: E402
 from calls._child import problems  # noqa: E402
+from calls._row import Row  # noqa: E402
 from calls.cells import Cell, check, selected  # noqa: E402
 from calls.ops import COMPILED_ALONE, ROWS  # noqa: E402
 
@@ -55,5 +59,13 @@ def test_names_are_unique() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def _called(row) -> set[str]:
+def test_known_faults_are_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "known-faults.md").read_text()
+    mended, _, left = page.partition("## Faults that it leaves")
+    for fault in known.FAULTS:
+        number = fault.report.removeprefix("pytorch/pytorch")
+        assert f"{number} |" in (mended if fault.mended else left), fault
+
+
+def _called(row: Row) -> set[str]:
     return {op.name() for op in row.forms.ops} | set(row.covers)

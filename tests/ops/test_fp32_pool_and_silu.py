@@ -125,6 +125,19 @@ def test_silu_of_any_tensor(x: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 4, 5), (2, 1, 4, 5), (1, 3, 1, 1), (1, 6)])
+def test_silu_of_a_stride_of_zero(shape: tuple[int, ...]) -> None:
+    """The strides are torch's where the input is expanded along dimensions of one element."""
+    x = torch.randn(shape)
+    strides = [0 if size == 1 else stride for size, stride in zip(shape, x.stride(), strict=True)]
+    expanded = x.as_strided(shape, strides)
+    with off():
+        theirs = F.silu(expanded)
+    ours = F.silu(expanded)
+    assert ours.stride() == theirs.stride()
+    torch.testing.assert_close(ours, theirs)
+
+
 def test_silu_of_what_is_not_finite() -> None:
     x = torch.tensor([float("inf"), -float("inf"), float("nan"), -1e30, 1e30, -0.0])
     ours = F.silu(x)
