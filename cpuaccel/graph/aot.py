@@ -18,7 +18,16 @@ from torch.fx import Graph, GraphModule, Node
 from cpuaccel._arguments import checked_inputs
 from cpuaccel._files import written
 from cpuaccel._prepack import matrix
-from cpuaccel.graph import archive, capture, choice, exporting, kept_linears, modes, report
+from cpuaccel.graph import (
+    archive,
+    capture,
+    choice,
+    exporting,
+    kept_linears,
+    modes,
+    report,
+    tracing,
+)
 from cpuaccel.graph.calls import Call
 from cpuaccel.graph.held import attribute_of
 from cpuaccel.graph.loading import PACKAGE
@@ -34,9 +43,12 @@ def aot_compile(
     path: str | os.PathLike[str],
     *,
     freeze: bool = True,
+    dynamic_shapes: Any = None,
     inductor_configs: dict[str, Any] | None = None,
 ) -> None:
     """Compile `model` ahead of time into a `.pt2` package, for calls of the kind of this one.
+
+    Or for those that differ from it in the sizes that are `dynamic_shapes`.
 
     `cpuaccel.load` runs it, and so does a C++ program (examples/aoti_cpp). oneDNN's partitions are
     calls of ours in it; of linear layers that they leave, fp32 weights that nothing else reads are
@@ -48,6 +60,9 @@ def aot_compile(
         path: where to; ends in .pt2. A file that is there is replaced at once, or not at all.
         freeze: make the weights constants, which are folded and packed; they cannot be changed in
             the package then.
+        dynamic_shapes: the sizes that may vary, as torch.export takes it, such as
+            `({0: torch.export.Dim("batch", max=64)},)`; in the example they are 2 or more. The
+            package refuses sizes that are out of range.
         inductor_configs: options of Inductor besides.
 
     Raises:
@@ -59,14 +74,15 @@ def aot_compile(
     target = _check(model, path)
     args = checked_inputs("cpuaccel.aot_compile", example_inputs)
     call = Call.of(args, {})
+    dynamic = () if dynamic_shapes is None else tracing.DynamicShapes(dynamic_shapes)
     with choice.for_packages():
-        captured, made = capture.graph_of(model, args, {}, against_eager=False)
+        captured, made, sizes = capture.graph_of(model, args, {}, dynamic, against_eager=False)
     packed = _pack_linears(captured) if freeze else ()
     made = report.Report(made.compile_id, (*made.regions, *packed), made.left)
-    program = exporting.exported(captured, call)
+    program = exporting.exported(captured, call, sizes)
     program.example_inputs = call.example()  # what AOTInductor compiles for
     try:
-        facts = exporting.facts_of(program, call, made)
+        facts = exporting.facts_of(program, call, made, sizes)
     except ValueError as error:
         raise ValueError(f"cpuaccel.aot_compile: {error}") from error
     report.keep(made)

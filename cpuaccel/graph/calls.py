@@ -112,15 +112,16 @@ class Call:
         args, kwargs = tree_unflatten(leaves, self.spec)
         return args, kwargs
 
-    def why_not(self, other: Call) -> str:
+    def why_not(self, other: Call, *, any_size: bool = False) -> str:
         """Return why what was captured for this call is not for `other`; empty if it is.
 
-        Strides are no reason.
+        Strides are no reason, nor are sizes if they may be of `any_size`.
         """
+        known = _but_for_sizes if any_size else _but_for_strides
         if other.spec != self.spec:
             return f"expected arguments as {self._shown()}, got {other._shown()}"
         for number, (expected, got) in enumerate(zip(self.leaves, other.leaves, strict=True)):
-            if _without_stride(expected) != _without_stride(got):
+            if known(expected) != known(got):
                 return f"argument {number}: expected {expected}, got {got}"
         if self.autocast != other.autocast:
             return f"autocast: expected {_name(self.autocast)}, got {_name(other.autocast)}"
@@ -221,8 +222,12 @@ def _laid_otherwise(tensor: Tensor, kind: TensorKind) -> bool:
     )
 
 
-def _without_stride(each: TensorKind | Value) -> Any:
+def _but_for_strides(each: TensorKind | Value) -> Any:
     return each if isinstance(each, Value) else (each.dtype, each.shape, each.device)
+
+
+def _but_for_sizes(each: TensorKind | Value) -> Any:
+    return each if isinstance(each, Value) else (each.dtype, len(each.shape), each.device)
 
 
 def _name(dtype: torch.dtype | None) -> str:

@@ -25,11 +25,13 @@ from cpuaccel.graph import (
     rewriting,
     running,
     torch_program,
+    traced_sizes,
     tracing,
     transformers,
 )
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.calls import Call
+from cpuaccel.graph.dynamic_sizes import DynamicSizes
 from cpuaccel.graph.held import attribute_of, written_by
 from cpuaccel.quant import lower
 
@@ -69,6 +71,8 @@ class Capture:
     """The model's tensors that a call writes to."""
     written: tuple[int, ...]
     """Which of what it is called with it writes to, by the numbers of the leaves."""
+    sizes: DynamicSizes | None = None
+    """The sizes that it takes; None: those of `call` alone."""
 
     @property
     def writes(self) -> bool:
@@ -76,14 +80,21 @@ class Capture:
         return bool(self.written or self.buffers)
 
 
-def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
+def capture(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: tracing.Dynamic = (),
+) -> Capture:
     """Trace `model` and put regions in. Its weights are shared; the model itself is not touched.
+
+    The sizes that are `dynamic` may vary from call to call, as far as the model lets them.
 
     Raises:
         Exception: what torch.export raises of a model that it cannot trace, or the model itself.
         ValueError: the model has layers of integers and of floats, and is called under autocast.
     """
-    graph, made = graph_of(model, args, kwargs, in_place=True)
+    graph, made, sizes = graph_of(model, args, kwargs, dynamic, in_place=True)
     report.keep(made)
     kinds = {kind for partition in made.kinds() for kind in partition}
     if converted.is_converted(model) or kinds & set(QUANTIZED):
@@ -104,6 +115,7 @@ def capture(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             for number, node in enumerate(graph.graph.find_nodes(op="placeholder"))
             if node in written
         ),
+        sizes,
     )
 
 
@@ -111,11 +123,14 @@ def graph_of(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    dynamic: tracing.Dynamic = (),
     *,
     against_eager: bool = True,
     in_place: bool = False,
-) -> tuple[GraphModule, report.Report]:
+) -> tuple[GraphModule, report.Report, DynamicSizes | None]:
     """Return what `model` does with these arguments, on its own weights, and what became of it.
+
+    Beside it stand the sizes that it takes, if some of them are `dynamic`.
 
     Regions are taken where they win: against torch's ops one by one, or else against Inductor. If
     `in_place`, they write to what the model writes to.
@@ -126,11 +141,13 @@ def graph_of(
     table = torch.export.default_decompositions()
     table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
     with tracing.lock, torch.no_grad(), _autocast_for(model):
-        program = program_of(model, args, kwargs).run_decompositions(table_of)
+        program = program_of(model, args, kwargs, dynamic).run_decompositions(table_of)
         captured: Any = program.module(check_guards=False)
+        names = tracing.names_of(model, args, kwargs, dynamic)
     graph = captured.graph
     if not against_eager and not hasattr(_native.load(), "find_partitions"):
-        return captured, report.Report(report.current_compile_id(), (), ())
+        nothing = report.Report(report.current_compile_id(), (), ())
+        return captured, nothing, _sizes_of(graph, program, names)
     folding.fold(captured)
     _casts(graph)
     with choice.against_eager() if against_eager else nullcontext():
@@ -142,11 +159,22 @@ def graph_of(
     _rows_of_attention(graph)
     graph.eliminate_dead_code()
     captured.recompile()
-    return captured, made
+    # Behind all that may have asked for sizes: what it found is a condition too.
+    return captured, made, _sizes_of(graph, program, names)
+
+
+def _sizes_of(
+    graph: Graph, program: torch.export.ExportedProgram, names: dict[tuple[int, int], str]
+) -> DynamicSizes | None:
+    inputs = graph.find_nodes(op="placeholder")
+    return traced_sizes.sizes_of(inputs, program.range_constraints, names)
 
 
 def program_of(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: tracing.Dynamic = (),
 ) -> torch.export.ExportedProgram:
     """Return what torch.export makes of a model, or of its lowered form if it is convert_fx's.
 
@@ -157,7 +185,7 @@ def program_of(
     if traced is not model:
         transformers.zero_padding(traced)
     with tracing.lock, transformers.masks_taken_as_they_are():
-        return tracing.exported(traced, args, kwargs)
+        return tracing.exported(traced, args, kwargs, dynamic)
 
 
 def _lowered(model: nn.Module) -> nn.Module:

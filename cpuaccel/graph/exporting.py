@@ -14,8 +14,9 @@ from torch.fx import Graph, GraphModule
 import cpuaccel
 from cpuaccel import _native
 from cpuaccel._ops import kept_linear, prepack, region, saved_linear  # noqa: F401  fake kernels
-from cpuaccel.graph import report, tracing
+from cpuaccel.graph import report, traced_sizes, tracing
 from cpuaccel.graph.calls import Call
+from cpuaccel.graph.dynamic_sizes import DynamicSizes
 from cpuaccel.graph.held import written_by
 from cpuaccel.graph.outline import outline
 from cpuaccel.graph.schemas import schema_of
@@ -23,19 +24,34 @@ from cpuaccel.graph.schemas import schema_of
 _OURS = "cpuaccel::"
 
 
-def exported(captured: GraphModule, call: Call) -> ExportedProgram:
-    """Return what `captured` does with such a call, and of its weights those that it reads."""
+def exported(
+    captured: GraphModule, call: Call, sizes: DynamicSizes | None = None
+) -> ExportedProgram:
+    """Return what `captured` does with such a call, and of its weights those that it reads.
+
+    Or with calls of these `sizes`, of which `call` is an example.
+    """
     _forget_unread(captured)
     args, kwargs = call.example()
+    dynamic = () if sizes is None else sizes.dimensions()
     # What autocast casts is cast in the graph.
     with torch.autocast("cpu", enabled=False):
-        program = tracing.exported(captured, args, kwargs)
+        program = tracing.exported(captured, args, kwargs, dynamic)
     program.example_inputs = None  # which would be kept in the file, pickled
     return program
 
 
-def facts_of(program: ExportedProgram, call: Call, made: report.Report) -> dict[str, Any]:
-    """Return what a file says of `program`, which runs such calls."""
+def facts_of(
+    program: ExportedProgram,
+    call: Call,
+    made: report.Report,
+    sizes: DynamicSizes | None = None,
+) -> dict[str, Any]:
+    """Return what a file says of `program`, which runs such calls, or calls of these `sizes`.
+
+    Raises:
+        ValueError: an argument is nothing that a file can say, or fewer sizes vary in `program`.
+    """
     native = _native.load()
     return {
         "cpuaccel": cpuaccel.__version__,
@@ -47,11 +63,24 @@ def facts_of(program: ExportedProgram, call: Call, made: report.Report) -> dict[
             "features": sorted(native.cpu_features()),
         },
         "call": call.facts(),
+        "sizes": [] if sizes is None else [each.facts() for each in _all_sizes(program, sizes)],
         "written": _written_inputs(program),
         "ops": {name: schema_of(name) for name in sorted(_our_ops(program.graph))},
         "report": asdict(made),
         "outline": outline(program),
     }
+
+
+def _all_sizes(program: ExportedProgram, sizes: DynamicSizes) -> list[DynamicSizes]:
+    """Return `sizes`, and those that `program` was traced under: calls have to be of both."""
+    by_name = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    inputs = [by_name[name] for name in program.graph_signature.user_inputs]
+    traced = traced_sizes.sizes_of(inputs, program.range_constraints)
+    fixed = sizes.dimensions() - (set() if traced is None else traced.dimensions())
+    if traced is None or fixed:
+        leaf, dim = min(fixed)
+        raise ValueError(f"argument {leaf}, dimension {dim}: its size became a number")
+    return [sizes, traced.from_zero()]
 
 
 def _written_inputs(program: ExportedProgram) -> list[int]:

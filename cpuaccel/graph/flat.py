@@ -1,7 +1,7 @@
 """A graph as a list of ops in JSON, which runs without what captured it.
 
 torch.export.load takes seconds in a fresh process, most of them to import what it needs. A program
-of straight calls on tensors of fixed sizes needs none of it.
+of straight calls on tensors, and of arithmetic on their sizes, needs none of it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def encode(program: ExportedProgram) -> dict[str, Any]:
 
 
 def _is_op(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) or target is operator.getitem
+    is_op = isinstance(target, torch._ops.OpOverload)
+    return is_op or target is operator.getitem or torch_program.is_of_sizes(target)
 
 
 Read = Callable[[list[Any]], Any]

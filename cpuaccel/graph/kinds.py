@@ -48,6 +48,42 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
     return key
 
 
+def family_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, str]:
+    """Return what calls share that differ in the sizes of tensors alone; None if they have no hash.
+
+    Beside it stands why their sizes cannot be symbols, if they cannot.
+    """
+    why_not = ""
+    leaves, spec = tree_flatten((args, kwargs))
+    parts: list[Any] = []
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            parts.append((type(leaf), leaf))
+            continue
+        layout = _layout_of(leaf)
+        if type(leaf) is not Tensor:
+            why_not = f"a {type(leaf).__name__} among the inputs"
+        elif not any(layout):
+            why_not = "an input that is neither contiguous nor channels_last"
+        parts.append((type(leaf), leaf.dim(), leaf.dtype, layout))
+    key = (spec, tuple(parts), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
+    try:
+        hash(key)
+    except TypeError:
+        return None, why_not
+    return key, why_not
+
+
+_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def _layout_of(tensor: Tensor) -> tuple[bool, bool]:
+    """Return whether a tensor is contiguous, and whether it is channels_last."""
+    memory_format = _FORMATS.get(tensor.dim())
+    is_last = memory_format is not None and tensor.is_contiguous(memory_format=memory_format)
+    return tensor.is_contiguous(), is_last
+
+
 def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
     """Return which input nothing is captured for, such as `[0]` or `['mask']`, and why."""
     for where, leaf in (*named_leaves("", args), *named_leaves("", kwargs)):

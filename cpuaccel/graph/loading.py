@@ -21,9 +21,14 @@ from cpuaccel import _log, _native
 from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
 from cpuaccel.graph import archive, known_ranks, report
 from cpuaccel.graph.calls import Call, dtype_of, laid_out
+from cpuaccel.graph.dynamic_sizes import DynamicSizes
 from cpuaccel.graph.flat import FlatProgram
 from cpuaccel.graph.overlap import is_shared
+from cpuaccel.graph.recent import Recent
 from cpuaccel.graph.schemas import REGION, check_ops, check_region
+
+_KEPT_CALLS = 256
+"""Calls of other sizes or strides than the file's own that are known again at once."""
 
 PROGRAM, PACKAGE = "program", "package"
 """What a file holds: a graph that torch runs op by op, or what AOTInductor compiled."""
@@ -46,6 +51,9 @@ class Loaded(nn.Module):
         self.kind = kind
         self._path = path
         self._call = Call.from_facts(facts["call"])
+        self._sizes = [DynamicSizes.from_facts(each) for each in facts.get("sizes", ())]
+        """All of them have to take a call, if there are any."""
+        self._known: Recent[Call] = Recent(_KEPT_CALLS)
         self._written: list[int] = facts["written"]
         self._run = run
         self.reports = [report.Report.from_facts(facts["report"])]
@@ -109,15 +117,12 @@ class Loaded(nn.Module):
 
     def _called_otherwise(self, got: Call, args: Any, kwargs: Any) -> Any:
         """Run on arguments laid out as the program wants them; what it writes comes back."""
-        reason = self._call.why_not(got)
-        if reason:
-            raise ValueError(f"{self._path}: {reason}")
-        self._check_apart(args, kwargs)
         leaves, spec = tree_flatten((args, kwargs))
         try:
-            fitting = laid_out(leaves, self._call)
+            fitting = laid_out(leaves, self._fitting_for(got))
         except ValueError as error:
             raise ValueError(f"{self._path}: {error}") from None
+        self._check_apart(args, kwargs)
         if any(new is not old for new, old in zip(fitting, leaves, strict=True)):
             _native.load().count_fallback("load", "an input is laid out otherwise: it is copied")
         args, kwargs = tree_unflatten(fitting, spec)
@@ -126,6 +131,22 @@ class Loaded(nn.Module):
             if fitting[number] is not leaves[number]:
                 leaves[number].copy_(fitting[number])
         return result
+
+    def _fitting_for(self, got: Call) -> Call:
+        """Return `got` with the strides that the program wants.
+
+        Raises:
+            ValueError: the program is not for such calls.
+        """
+        expected = self._known.get(got)
+        if expected is None:
+            if reason := self._call.why_not(got, any_size=bool(self._sizes)):
+                raise ValueError(reason)
+            expected = self._call
+            for each in self._sizes:
+                expected = each.fitting(got)
+            self._known.put(got, expected)
+        return expected
 
     def _check_apart(self, args: Any, kwargs: Any) -> None:
         if self._written and is_shared(tree_flatten((args, kwargs))[0], self._written):

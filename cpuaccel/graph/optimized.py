@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -15,8 +14,12 @@ from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _log, _native, _transforms, config
 from cpuaccel.graph import converted, kinds, known_ranks, modes, report, trial
+from cpuaccel.graph.any_size import REJECTED, SPECIALIZED, AnySize, Traced
 from cpuaccel.graph.attributes import Attributes, Changes, hooked, shown
+from cpuaccel.graph.calls import Call
 from cpuaccel.graph.capture import Capture, capture
+from cpuaccel.graph.captured import Captured
+from cpuaccel.graph.dynamic_sizes import shapes_of
 from cpuaccel.graph.overlap import is_shared
 from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
 from cpuaccel.quant import engine
@@ -30,16 +33,8 @@ _KEPT_REFUSALS = 64
 TIME_BUDGET = 1.0
 """Seconds in which the plan and the model take turns."""
 
-
-@dataclass(frozen=True)
-class _Captured:
-    """What was made for inputs of one kind: a graph and what became of it, or why there is none."""
-
-    run: Callable[..., Any] | None
-    report: report.Report | None
-    verdict: Verdict
-    why_not: str = ""
-    capture: Capture | None = None
+_SYMBOLIC_BUDGET = 0.2
+"""The same of a capture of symbolic sizes, at most: some call waits for it."""
 
 
 class Optimized(nn.Module):
@@ -48,6 +43,10 @@ class Optimized(nn.Module):
     It has the model as `model`, whose weights both share. What is captured for inputs of a kind
     (types, sizes, strides, values of what is no tensor) is compared with the model once, by the
     bounds of `cpuaccel.graph.bounds`; the first that is within them is timed against it too.
+
+    The second sizes that come are captured with symbols in the place of the sizes that differ
+    (`cpuaccel.graph.any_size`). That capture is compared and timed once, and serves all sizes that
+    it takes. Where there is none, the model runs for sizes until they have come a few times.
     """
 
     def __init__(self, model: nn.Module, time_budget: float = TIME_BUDGET) -> None:
@@ -55,8 +54,9 @@ class Optimized(nn.Module):
         self.model = model
         self.time_budget = time_budget
         self.training = modes.in_training(model)
-        self._captured: dict[Hashable, _Captured] = {}
-        self._refused: dict[Hashable, _Captured] = {}
+        self._captured: dict[Hashable, Captured] = {}
+        self._refused: dict[Hashable, Captured] = {}
+        self._any_size = AnySize(self._make_for_any_size, self._why_off)
         self._first: Verdict | None = None
         self._has_tried = False
         self._was_timed = False
@@ -67,7 +67,7 @@ class Optimized(nn.Module):
         self._changes = Changes()
         self._never = ""  # why nothing is captured of it any more
         self._said_never = False
-        self._ran: list[_Captured] = []  # what ran last, at most one
+        self._ran: list[Captured] = []  # what ran last, at most one
         self._lock = threading.Lock()
         self._capturing = threading.RLock()
 
@@ -83,7 +83,7 @@ class Optimized(nn.Module):
     def verdicts(self) -> list[Verdict]:
         """What was found out for each kind of inputs that is kept, the example's first."""
         with self._lock:
-            kept = [each.verdict for each in (*self._captured.values(), *self._refused.values())]
+            kept = [each.verdict for each in (*self._all_captured(), *self._refused.values())]
         first = self._first
         if first is None:
             return kept
@@ -93,7 +93,10 @@ class Optimized(nn.Module):
     def reports(self) -> list[report.Report]:
         """What became of each graph that was captured and is kept."""
         with self._lock:
-            return [each.report for each in self._captured.values() if each.report is not None]
+            return [each.report for each in self._all_captured() if each.report is not None]
+
+    def _all_captured(self) -> list[Captured]:
+        return [*self._captured.values(), *self._any_size.captures()]
 
     def last(self) -> tuple[Capture | None, str]:
         """Return what was captured for the last call, or None and why there is nothing."""
@@ -178,7 +181,7 @@ class Optimized(nn.Module):
             return "slower than the model for the example inputs"
         return ""
 
-    def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+    def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
         key = kinds.key_of(args, kwargs)
         if key is None:
             where, problem = kinds.problem_of(args, kwargs)
@@ -195,7 +198,7 @@ class Optimized(nn.Module):
             return self._apart(found, args, kwargs)
         return found
 
-    def _apart(self, found: _Captured, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+    def _apart(self, found: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
         """Return `found`, which writes to something, unless an input shares memory with it."""
         made = found.capture
         assert made is not None
@@ -203,17 +206,19 @@ class Optimized(nn.Module):
             return self._by_model(args, kwargs, "inputs share memory with what is written to")
         return found
 
-    def _find(self, key: Hashable) -> _Captured | None:
+    def _find(self, key: Hashable) -> Captured | None:
         with self._lock:
             if self._attributes is not None and not self._attributes.are_as_before():
                 if many := self._changes.too_many(self._attributes):
                     self._never = f"the model {many}"
                 self._forget()
-            return self._captured.get(key) or self._refused.get(key)
+            found = self._captured.get(key) or self._refused.get(key)
+            return found or self._any_size.find(key)
 
     def _forget(self) -> None:
         self._captured.clear()
         self._refused.clear()
+        self._any_size.clear()
         self._ran.clear()
         self._attributes = None
         self._has_tried = False
@@ -231,61 +236,121 @@ class Optimized(nn.Module):
         if is_new:
             _log.logger.warning("optimize: the model runs as it is from now on: %s", self._never)
 
-    def _make(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+    def _make(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+        served = self._any_size.serve(key, args, kwargs)
+        if served is not None:
+            return served
         with self._lock:
             is_full = len(self._captured) >= KEPT_KINDS or len(self._refused) >= _KEPT_REFUSALS
         if is_full:
             return self._say_full(args, kwargs)
-        known_ranks.recall()
+        if why_not := self._any_size.why_by_model(key, args, kwargs):
+            return self._by_model(args, kwargs, why_not)
         made, attributes = self._made(args, kwargs)
-        known_ranks.keep()
         with self._lock:
-            if self._attributes is not None and not self._attributes.are_as_before():
-                self._forget()  # of others than the model's first call here left
-            self._attributes = self._attributes or attributes
+            self._take(attributes)
             if made.capture is not None:
                 self._captured[key] = made
             else:
                 self._refused[key] = made
             if not self._has_tried:
                 self._first, self._has_tried = made.verdict, True
+            self._any_size.begin(args, kwargs, made)
+        self._say_made(made)
+        return made
+
+    def _make_for_any_size(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced
+    ) -> Captured:
+        made, attributes = self._made(args, kwargs, traced)
+        with self._lock:
+            self._take(attributes)
+        self._say_made(made)
+        return made
+
+    def _why_off(self, captured: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return why a capture is not to be used for other sizes than it was traced with."""
+        with torch.no_grad():
+            tried = trial.Trial(self.model, captured.capture, args, kwargs)
+            difference, remark = tried.difference()
+        if difference.is_within:
+            return ""
+        reason = "the plan's results are off" + (f" ({remark})" if remark else "")
+        inputs, arithmetic = kinds.describe(args, kwargs), captured.verdict.arithmetic
+        _log.logger.warning("optimize: %s", Verdict(inputs, MODEL, reason, arithmetic, difference))
+        return reason
+
+    def _take(self, attributes: Attributes) -> None:
+        """Take what the model's attributes were while something was made of it; under the lock."""
+        if self._attributes is not None and not self._attributes.are_as_before():
+            self._forget()  # of others than the model's first call here left
+        self._attributes = self._attributes or attributes
+
+    def _say_made(self, made: Captured) -> None:
         if self._never:
             self._say_never()
         elif self._is_slower or (made.run is None and made.verdict.difference is not None):
             _log.logger.warning("optimize: %s", made.verdict)
         else:
             _log.logger.info("optimize: %s", made.verdict)
-        return made
 
-    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Captured, Attributes]:
+    def _made(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced | None = None
+    ) -> tuple[Captured, Attributes]:
         """Return what is made for such inputs, and what the model's attributes were meanwhile."""
+        known_ranks.recall()
+        try:
+            return self._made_now(args, kwargs, traced)
+        finally:
+            known_ranks.keep()
+
+    def _made_now(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced | None
+    ) -> tuple[Captured, Attributes]:
         attributes = converted.watch(self.model)
         if self._never:
             return self._by_model(args, kwargs, self._never), attributes
         if where := hooked(self.model):
             return self._by_model(args, kwargs, f"{where} has forward hooks"), attributes
-        found = self._captured_and_tried(args, kwargs, attributes)
+        found = self._captured_and_tried(args, kwargs, traced, attributes)
         if found is None:
             attributes = converted.watch(self.model)
-            found = self._captured_and_tried(args, kwargs, None)
+            found = self._captured_and_tried(args, kwargs, traced, None)
             assert found is not None
         return found, attributes
 
     def _captured_and_tried(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], attributes: Attributes | None
-    ) -> _Captured | None:
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        traced: Traced | None,
+        attributes: Attributes | None,
+    ) -> Captured | None:
         """Return what became of it; None if the model made something that its next calls read."""
         inputs = kinds.describe(args, kwargs)
         try:
-            made = capture(self.model, args, kwargs)
+            if traced is None:
+                made = capture(self.model, args, kwargs)
+            else:
+                made = capture(self.model, *traced.example.example(), traced.dynamic)
         except Exception as error:
             reason = f"not captured: {_log.first_line(error)}"
-            _log.logger.warning("optimize: the model runs as it is: %s", reason)
-            return _Captured(None, None, Verdict(inputs, MODEL, reason), reason)
+            if traced is None:
+                _log.logger.warning("optimize: the model runs as it is: %s", reason)
+            return Captured(None, None, Verdict(inputs, MODEL, reason), reason)
+        if traced is not None:
+            reason = ""
+            if made.sizes is None:
+                reason = SPECIALIZED
+            elif made.sizes.why_not(shapes_of(Call.of(args, kwargs))):
+                reason = REJECTED
+            if reason:
+                return Captured(None, None, Verdict(inputs, MODEL, reason), reason)
+            inputs = f"{inputs} and all sizes of {made.sizes}"
         if not any(made.report.regions):
             reason = "nothing of it is taken"
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
-            return _Captured(None, made.report, verdict, reason, made)
+            return Captured(None, made.report, verdict, reason, made)
         tried = trial.Trial(self.model, made, args, kwargs)
         with torch.no_grad():
             assigned = tried.assigned()
@@ -296,39 +361,45 @@ class Optimized(nn.Module):
                 return None
             return self._tried(made, tried, inputs)
 
-    def _tried(self, made: Capture, tried: trial.Trial, inputs: str) -> _Captured:
+    def _tried(self, made: Capture, tried: trial.Trial, inputs: str) -> Captured:
+        """Return what became of a capture: compared, and if that is due timed."""
         difference, remark = tried.difference()
         behind = f" ({remark})" if remark else ""
         if not difference.is_within:
             reason = "the plan's results are off" + behind
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic, difference)
-            return _Captured(None, None, verdict, reason)
-        untimed, self._was_timed = self._why_untimed(), True
+            return Captured(None, None, verdict, reason)
+        is_first = made.sizes is None
+        untimed = self._why_untimed(is_first)
+        self._was_timed = self._was_timed or is_first
         if untimed:
             reason = f"not timed: {untimed}" + behind
             verdict = Verdict(inputs, PLAN, reason, made.arithmetic, difference)
-            return _Captured(made.run, made.report, verdict, "", made)
-        seconds = trial.times({"": tried}, self.time_budget)
-        self._is_slower = is_slower(seconds[PLAN], seconds[MODEL])
-        runs = MODEL if self._is_slower else PLAN
-        reason = ("the plan is slower" if self._is_slower else "it is not slower") + behind
+            return Captured(made.run, made.report, verdict, "", made)
+        budget = self.time_budget if is_first else min(self.time_budget, _SYMBOLIC_BUDGET)
+        seconds = trial.times({"": tried}, budget)
+        slower = is_slower(seconds[PLAN], seconds[MODEL])
+        self._is_slower = self._is_slower or (slower and is_first)
+        reason = ("the plan is slower" if slower else "it is not slower") + behind
+        runs = MODEL if slower else PLAN
         verdict = Verdict(inputs, runs, reason, made.arithmetic, difference, medians_of(seconds))
-        if self._is_slower:
-            return _Captured(None, None, verdict, "slower than the model for the example inputs")
-        return _Captured(made.run, made.report, verdict, "", made)
+        if slower:
+            of = "the example inputs" if is_first else inputs
+            return Captured(None, None, verdict, f"slower than the model for {of}")
+        return Captured(made.run, made.report, verdict, "", made)
 
-    def _why_untimed(self) -> str:
-        if self._was_timed:
+    def _why_untimed(self, is_first: bool) -> str:
+        if is_first and self._was_timed:
             return "the example inputs were"
         if config.get("deterministic"):
             return "CPUACCEL_DETERMINISTIC"
         return "" if self.time_budget > 0 else "time_budget is 0"
 
-    def _by_model(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> _Captured:
+    def _by_model(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Captured:
         verdict = Verdict(kinds.describe(args, kwargs), MODEL, reason)
-        return _Captured(None, None, verdict, reason)
+        return Captured(None, None, verdict, reason)
 
-    def _say_full(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Captured:
+    def _say_full(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
         with self._lock:
             full = self._captured if len(self._captured) >= KEPT_KINDS else self._refused
             kept = [each.verdict.inputs for each in full.values()]

@@ -15,7 +15,7 @@ from torch.export.pt2_archive import constants as places
 
 from cpuaccel import _log
 from cpuaccel._files import written
-from cpuaccel.graph import archive, exporting, flat
+from cpuaccel.graph import archive, exporting, flat, varying
 from cpuaccel.graph.loading import PROGRAM, Path_
 from cpuaccel.graph.optimized import Optimized
 from cpuaccel.graph.translation import Refused
@@ -24,18 +24,28 @@ _MODEL = "model"
 """What torch.export.save calls a program."""
 
 
-def save(optimized: Optimized, path: Path_) -> None:
+def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> None:
     """Write what `optimized` ran last to a `.pt2` file that `cpuaccel.load` reads.
 
     The file has the graph with our ops in it, and the plain weights: the CPU that runs it packs
-    them as it wants. It holds for inputs of the sizes and types of that call. A file that is there
-    is replaced at once, or not at all.
+    them as it wants. It holds for inputs of the sizes and types of that call; where that call ran a
+    capture of symbolic sizes, for all sizes that it takes. A file that is there is replaced at
+    once, or not at all.
+
+    Args:
+        optimized: what `cpuaccel.optimize` returned, called once at least.
+        path: where to; ends in .pt2.
+        dynamic_shapes: the sizes that may vary, as torch.export takes it, such as
+            `({0: torch.export.Dim("batch", max=64)},)`. The last call is captured anew with them,
+            and compared with the model on random numbers, of its sizes and of others. torch wants
+            2 or more in the call for a size that varies.
 
     Raises:
         TypeError: `optimized` is not what `cpuaccel.optimize` returns.
         ValueError: `path` does not end in .pt2; nothing was captured, its results were off or it
             was slower than the model (`time_budget=0` of optimize asks for the plan all the same);
-            the model has changed since; an argument of the call is nothing that a file can say.
+            the model has changed since; an argument of the call is nothing that a file can say;
+            the model does not take `dynamic_shapes`, or its results are off with them.
         OSError: the file cannot be written.
     """
     if not isinstance(optimized, Optimized):
@@ -47,10 +57,13 @@ def save(optimized: Optimized, path: Path_) -> None:
     captured, why_not = optimized.last()
     if captured is None:
         raise ValueError(f"cpuaccel.save: optimized: nothing to save, {why_not}")
+    if dynamic_shapes is not None:
+        captured = varying.captured(optimized.model, captured.call, dynamic_shapes)
+    sizes = captured.sizes
     # Its weights stay the model's own: what is taken out of the copy stays in it.
-    program = exporting.exported(_with_same_weights(captured.graph), captured.call)
+    program = exporting.exported(_with_same_weights(captured.graph), captured.call, sizes)
     try:
-        facts = exporting.facts_of(program, captured.call, captured.report)
+        facts = exporting.facts_of(program, captured.call, captured.report, sizes)
     except ValueError as error:
         raise ValueError(f"cpuaccel.save: {error}") from error
     with written(path) as partial:

@@ -8,6 +8,7 @@ it is the number of its maker: inputs first, then constants, then one for each o
 from __future__ import annotations
 
 import json
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -22,6 +23,42 @@ from cpuaccel.graph.translation import Refused
 _KINDS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _SIZES = (int, torch.SymInt)
 _GETITEM = "getitem"
+_ON_SIZES: dict[str, Any] = {
+    **{
+        f"operator.{each.__name__}": each
+        for each in (
+            operator.add,
+            operator.sub,
+            operator.mul,
+            operator.floordiv,
+            operator.mod,
+            operator.neg,
+            operator.truediv,
+            operator.pow,
+            operator.eq,
+            operator.ne,
+            operator.lt,
+            operator.le,
+            operator.gt,
+            operator.ge,
+            operator.and_,
+            operator.or_,
+        )
+    },
+    **{
+        f"torch.{each.__name__}": each
+        for each in (
+            torch.sym_max,
+            torch.sym_min,
+            torch.sym_float,
+            torch.sym_int,
+            torch.sym_not,
+        )
+    },
+    **{f"math.{each.__name__}": each for each in (math.ceil, math.floor, math.trunc)},
+}
+"""Functions of sizes, by name."""
+_SIZE_NAMES = {function: name for name, function in _ON_SIZES.items()}
 _aten: Any = torch.ops.aten
 VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 COPY = _aten.copy_.default
@@ -171,11 +208,18 @@ def written(value: Any, numbers: Mapping[Node, int]) -> Any:
     raise Refused(f"an argument of type {type(value).__name__}")
 
 
+def is_of_sizes(target: Any) -> bool:
+    """Say whether a function is one of sizes, which `name_of` knows."""
+    return target in _SIZE_NAMES
+
+
 def name_of(target: Any, as_it_is: bool = False) -> str:
     """Return what `op_of` finds an op by; views are reshapes but `as_it_is`."""
     if target in VIEWS and not as_it_is:
         target = _aten.reshape.default  # what a call brings may lie in another way than was traced
-    return _GETITEM if target is operator.getitem else str(target)
+    if target is operator.getitem:
+        return _GETITEM
+    return _SIZE_NAMES.get(target) or str(target)
 
 
 @cache
@@ -183,6 +227,8 @@ def op_of(name: str) -> Any:
     """Return the op of a name."""
     if name == _GETITEM:
         return operator.getitem
+    if name in _ON_SIZES:
+        return _ON_SIZES[name]
     namespace, op, overload = name.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), op), overload)
 

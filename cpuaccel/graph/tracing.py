@@ -3,28 +3,92 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.export import ExportedProgram
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.export import Dim, ExportedProgram
+from torch.export import dynamic_shapes as _torch_shapes
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from cpuaccel._modules import tensors_of
+
+_torch_export: Any = torch.export
+_shapes: Any = _torch_shapes  # whose annotations do not know what is used here
 
 lock = threading.RLock()
 """torch.export patches torch itself while it traces: one thread at a time."""
 
 
-def exported(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+@dataclass(frozen=True)
+class DynamicShapes:
+    """Which sizes vary, as torch.export's dynamic_shapes says it."""
+
+    shapes: Any
+
+
+Dimensions = Collection[tuple[int, int]]
+"""Dimensions of tensors: the number of a leaf of a call, and that of its dimension."""
+
+Dynamic = Dimensions | DynamicShapes
+"""Which sizes vary."""
+
+
+def exported(
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: Dynamic = (),
+) -> ExportedProgram:
     """Return what torch.export makes of `module` for such a call.
+
+    The dimensions that are `dynamic` stay symbols, unless the module makes numbers of them; or
+    it is torch.export's dynamic_shapes.
 
     Raises:
         Exception: what torch.export raises.
     """
     args, kwargs = _told_apart(module, args, kwargs)
+    if isinstance(dynamic, DynamicShapes):
+        shapes = dynamic.shapes
+    else:
+        shapes = _by_tensor(module, args, kwargs, dynamic) if dynamic else None
     with lock, torch.no_grad():
-        return torch.export.export(module, args, kwargs, strict=False)
+        return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
+
+
+def _by_tensor(module: nn.Module, args: Any, kwargs: Any, dynamic: Dimensions) -> Any:
+    """Return `dynamic` as torch.export takes it."""
+    shapes: Any = _torch_export.ShapesCollection()
+    leaves = tree_leaves((args, kwargs))
+    for leaf in sorted({leaf for leaf, _ in dynamic}):
+        shapes[leaves[leaf]] = {dim: Dim.AUTO for number, dim in dynamic if number == leaf}
+    return shapes.dynamic_shapes(module, args, kwargs)
+
+
+def names_of(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
+) -> dict[tuple[int, int], str]:
+    """Return the names of the sizes in `dynamic`, by leaf and dimension, if it has any."""
+    if not isinstance(dynamic, DynamicShapes):
+        return {}
+    args, kwargs = _told_apart(module, args, kwargs)
+    numbers = {id(leaf): number for number, leaf in enumerate(tree_leaves((args, kwargs)))}
+    names: dict[tuple[int, int], str] = {}
+
+    def see(path: Any, leaf: Any, shape: Any) -> None:
+        sizes = shape if isinstance(shape, Mapping) else dict(enumerate(shape or ()))
+        for dim, size in sizes.items():
+            if isinstance(leaf, Tensor) and isinstance(size, Dim):
+                names[numbers[id(leaf)], dim] = size.__name__
+
+    given: Any = _shapes._combine_args(module, args, kwargs)
+    if isinstance(dynamic.shapes, (tuple, list)):
+        given = type(dynamic.shapes)(given.values())
+    _shapes._tree_map_with_path(see, given, dynamic.shapes, tree_name="inputs")
+    return names
 
 
 def _told_apart(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -1,5 +1,6 @@
 #include "dnnl/ranks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include "base/isa.h"
 #include "base/parallel.h"
 #include "base/race.h"
+#include "dnnl/few_trials.h"
 #include "dnnl/slices.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -19,6 +21,7 @@ std::atomic<bool> g_timing{true};
 struct Known {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
   std::map<std::string, int> ranks;
+  AlikeRanks alike;
 };
 
 Known& known() {
@@ -55,7 +58,9 @@ Problem fastest(Problem problem) {
     return problem;
   }
   const std::string name = name_of(problem);
-  const int rank = rank_of(name, [&] { return timed_rank(problem, name); });
+  // Which implementation has a rank, and whether it is exact, depends on the sizes.
+  const auto sliced_alone = [](int alike) { return alike / kSlicedRank * kSlicedRank; };
+  const int rank = rank_of(name, [&] { return timed_rank(problem, name); }, sliced_alone);
   problem.rank = rank % kSlicedRank;
   return rank < kSlicedRank ? problem : in_slices(problem);
 }
@@ -70,12 +75,36 @@ std::optional<int> known_rank(const std::string& name) {
 int know_rank(const std::string& name, int rank) {
   auto& all = known();
   const std::scoped_lock lock(all.mutex);
-  return all.ranks.emplace(name, rank).first->second;
+  const auto [found, is_new] = all.ranks.emplace(name, rank);
+  if (is_new) {
+    all.alike.add(name, rank);
+  }
+  return found->second;
 }
 
-int rank_of(const std::string& name, const std::function<int()>& timed) {
-  const auto found = known_rank(name);
-  return found ? *found : know_rank(name, timed());
+int rank_of(const std::string& name, const std::function<int()>& timed,
+            const std::function<int(int)>& guess) {
+  if (const auto found = known_rank(name)) {
+    return *found;
+  }
+  if (const auto alike = rank_alike(name)) {
+    const int rank = std::max(*alike, 0);
+    return guess ? guess(rank) : rank;
+  }
+  return know_rank(name, timed());
+}
+
+std::optional<int> rank_alike(const std::string& name) {
+  if (!few_trials()) {
+    return std::nullopt;
+  }
+  auto& all = known();
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.alike.nearest(name);
+  if ((!found || !found->is_near) && take_trial()) {
+    return std::nullopt;
+  }
+  return found ? found->rank : kNoRank;
 }
 
 std::string conditions() {
@@ -89,8 +118,13 @@ std::map<std::string, int> known_ranks() {
 }
 
 void set_known_ranks(std::map<std::string, int> ranks) {
-  const std::scoped_lock lock(known().mutex);
-  known().ranks = std::move(ranks);
+  auto& all = known();
+  const std::scoped_lock lock(all.mutex);
+  all.ranks = std::move(ranks);
+  all.alike.clear();
+  for (const auto& [name, rank] : all.ranks) {
+    all.alike.add(name, rank);
+  }
 }
 
 bool timing() { return g_timing.load(std::memory_order_relaxed); }

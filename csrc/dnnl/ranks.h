@@ -26,7 +26,14 @@ void set_known_ranks(std::map<std::string, int> ranks);
 // another thread has found meanwhile stays); or both, where `timed` finds what is not known.
 std::optional<int> known_rank(const std::string& name);
 int know_rank(const std::string& name, int rank);
-int rank_of(const std::string& name, const std::function<int()>& timed);
+// While few trials are wanted (dnnl/few_trials.h): `guess` of the rank of a problem that is alike.
+int rank_of(const std::string& name, const std::function<int()>& timed,
+            const std::function<int(int)>& guess = {});
+
+// The rank of what is alike where few trials are wanted, kNoRank where nothing is; nothing where
+// `name` is to be timed.
+inline constexpr int kNoRank = -1;
+std::optional<int> rank_alike(const std::string& name);
 
 // What such a text ends in: how many threads, and the best ISA.
 std::string conditions();

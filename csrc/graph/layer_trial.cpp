@@ -112,7 +112,7 @@ LayerWay fastest_way(const std::string& problem, std::optional<kernels::FloatFun
   if (!dnnl_layer::timing()) {
     return {};
   }
-  auto way = way_of(dnnl_layer::rank_of(problem, [&] {
+  const auto timed = [&] {
     const auto trials = try_ways(function, may_be_sliced, descs_of);
     if (trials.empty()) {
       return 0;
@@ -120,7 +120,14 @@ LayerWay fastest_way(const std::string& problem, std::optional<kernels::FloatFun
     const auto& best = winner_of(trials);
     log_race(problem, trials, best, std::mem_fn(&Trial::name));
     return rank_of(best.way);
-  }));
+  };
+  // For other sizes oneDNN has other implementations, which nobody has compared.
+  const auto on_first = [](int alike) {
+    auto way = way_of(alike);
+    way.implementation = 0;
+    return rank_of(way);
+  };
+  auto way = way_of(dnnl_layer::rank_of(problem, timed, on_first));
   way.function_behind = way.function_behind && function;  // whatever a file says
   way.sliced = way.sliced && may_be_sliced;
   return way;

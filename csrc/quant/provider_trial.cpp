@@ -184,7 +184,8 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
     return choice;
   }
   const std::string name = name_of(layer, call);
-  const auto known = dnnl_layer::known_rank(name);
+  auto known = dnnl_layer::known_rank(name);
+  known = known ? known : dnnl_layer::rank_alike(name);
   if (!known) {
     return timed_choice(layer, int8_values, call, std::move(choice), name);
   }

@@ -38,12 +38,12 @@ def numbers(value: Any, count: int) -> list[int]:
     return values * count if len(values) == 1 else values
 
 
-def static_sizes(translation: Translation, node: Any) -> list[int]:
-    """Return the sizes of a tensor, none of which may be dynamic."""
-    sizes = list(translation.tensor(node).shape)
+def image_sizes(translation: Translation, node: Any) -> list[int]:
+    """Return the sizes of a tensor behind batch and channels; of these the batch may be dynamic."""
+    _, *sizes = translation.tensor(node).shape
     if any(not isinstance(size, int) for size in sizes):
         raise Refused("dynamic size")
-    return sizes
+    return sizes[1:]
 
 
 def same_sizes(sizes: Sequence[Any], others: Sequence[Any]) -> bool:

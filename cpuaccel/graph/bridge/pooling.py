@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.graph.bridge._arguments import bound, first_result, floats, numbers, static_sizes
+from cpuaccel.graph.bridge._arguments import bound, first_result, floats, image_sizes, numbers
+from cpuaccel.graph.bridge.shapes import view_attributes
 from cpuaccel.graph.program import Value
-from cpuaccel.graph.translation import Refused, Translation
+from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
@@ -53,7 +54,7 @@ def _window(translation: Translation, given: dict[str, Any], dims: int) -> dict[
         pad + stride > size for size, stride, pad in zip(kernel, strides, padding, strict=True)
     )
     if given["ceil_mode"] and starts_behind:
-        static_sizes(translation, given["self"])
+        image_sizes(translation, given["self"])
     return {
         "kernel": kernel,
         "strides": strides,
@@ -67,7 +68,7 @@ def _window(translation: Translation, given: dict[str, Any], dims: int) -> dict[
 def _adaptive_avg_pool(translation: Translation, node: Node) -> None:
     given = bound(node)
     src = given["self"]
-    image = static_sizes(translation, src)[-2:]
+    image = image_sizes(translation, src)[-2:]
     target = numbers(given["output_size"], 2)
     if any(size % to for size, to in zip(image, target, strict=True)):
         raise Refused("windows of different sizes")
@@ -81,9 +82,9 @@ def mean_of_images(translation: Translation, node: Node) -> None:
     src = given["self"]
     if not is_mean_of_images(translation, given):
         raise Refused("a mean over other dimensions than an image's")
-    sizes = static_sizes(translation, src)
     floats(translation, src)
-    _average(translation, node, src, sizes[2:], node if given["keepdim"] else None)
+    sizes = image_sizes(translation, src)
+    _average(translation, node, src, sizes, node if given["keepdim"] else None)
 
 
 def is_mean_of_images(translation: Translation, given: dict[str, Any]) -> bool:
@@ -97,8 +98,8 @@ def _average(
     translation: Translation, node: Node, src: Any, kernel: list[int], to: Node | None
 ) -> None:
     dtype = floats(translation, src)
-    sizes = static_sizes(translation, src)
-    pooled = [size // window for size, window in zip(sizes[2:], kernel, strict=True)]
+    sizes = image_sizes(translation, src)
+    pooled = [size // window for size, window in zip(sizes, kernel, strict=True)]
     attributes: dict[str, Any] = {
         "kernel": kernel,
         "strides": kernel,
@@ -113,9 +114,11 @@ def _average(
     if to is not None:
         translation.op("AvgPool", [x], to, **attributes)
         return
-    like = Value(dtype, (*sizes[:2], *pooled))
+    source = translation.tensor(src)
+    like = Value(dtype, (*value_of(source).sizes[:2], *pooled))
     kept = translation.op("AvgPool", [x], like=like, **attributes)
-    translation.op("view", [kept], node)
+    view = view_attributes((*source.shape[:2], *pooled), translation.tensor(node).shape)
+    translation.op("view", [kept], node, **view)
 
 
 TRANSLATIONS = {

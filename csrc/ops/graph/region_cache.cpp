@@ -12,6 +12,7 @@
 #include "base/fork.h"
 #include "base/isa.h"
 #include "base/log.h"
+#include "dnnl/few_trials.h"
 #include "ops/graph/prepare.h"
 #include "ops/matmul/fastmath.h"
 
@@ -144,6 +145,8 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
     throw std::runtime_error("weights that are not dense");
   }
   ++misses_;
+  // The same layers were timed for other sizes: a call that brings new ones does not wait.
+  const dnnl_layer::FewTrials few(weights != nullptr || is_known(constants));
   if (!weights) {
     drop_outdated(region, constants);
     weights = region.weights.emplace_front(std::make_shared<Weights>(constants));
@@ -160,7 +163,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
   } catch (const std::runtime_error& error) {
     why_not = error.what();
   }
+  const auto* const compiled_on = weights.get();
   order_.push_front({std::move(weights), std::move(shape), ready, why_not});
+  shrink(compiled_on);
   shrink_to(capacity_);
   drop_unused_regions();
   if (!ready) {
@@ -242,6 +247,12 @@ std::shared_ptr<const ReadyProgram> RegionCache::compile(
   return ready;
 }
 
+bool RegionCache::is_known(const std::vector<at::Tensor>& constants) const {
+  return !constants.empty() && std::any_of(regions_.begin(), regions_.end(), [&](const auto& each) {
+    return find_weights(*each.second, constants) != nullptr;
+  });
+}
+
 void RegionCache::drop(const std::shared_ptr<Weights>& weights) {
   order_.remove_if([&](const Entry& entry) { return entry.weights == weights; });
   for (auto& [text, region] : regions_) {
@@ -275,6 +286,18 @@ void RegionCache::shrink_to(size_t capacity) {
     if (std::none_of(order_.begin(), order_.end(),
                      [&](const Entry& entry) { return entry.weights == weights; })) {
       drop(weights);
+    }
+  }
+}
+
+void RegionCache::shrink(const Weights* weights) {
+  size_t kept = 0;
+  for (auto at = order_.begin(); at != order_.end();) {
+    if (at->weights.get() == weights && ++kept > kMostShapes) {
+      at = order_.erase(at);
+      ++evictions_;
+    } else {
+      ++at;
     }
   }
 }

@@ -40,9 +40,9 @@ class ReadyProgram {
   mutable StepTimes times_;
 };
 
-// Bounded by how many programs are compiled: each shape of each counts. Least recently used goes
-// first. The weights of a program are looked at in every call (WatchedTensors): what was made of
-// others than they are now is dropped.
+// Bounded by how many programs are compiled: each shape of each counts, and of one program on the
+// same weights there are kMostShapes. Least recently used goes first. The weights of a program are
+// looked at in every call (WatchedTensors): what was made of others than they are now is dropped.
 class RegionCache {
  public:
   static RegionCache& instance();
@@ -81,6 +81,9 @@ class RegionCache {
     bool fast_math;
     bool operator==(const Shape&) const = default;
   };
+  // Of one program: whoever brings a thousand sizes does not fill the memory with their code.
+  static constexpr size_t kMostShapes = 128;
+
   // Programs compiled on one set of weights.
   struct Weights {
     explicit Weights(at::TensorList tensors) : watched(tensors, false) {}
@@ -112,10 +115,14 @@ class RegionCache {
   std::shared_ptr<const ReadyProgram> compile(const Region& region, Weights& weights,
                                               const Shape& shape,
                                               const std::vector<at::Tensor>& constants) const;
+  // Whether any program was compiled on these weights.
+  bool is_known(const std::vector<at::Tensor>& constants) const;
   void drop(const std::shared_ptr<Weights>& weights);
   // Those whose tensors are gone, and those that were `constants` before they were written to.
   void drop_outdated(Region& region, const std::vector<at::Tensor>& constants);
   void shrink_to(size_t capacity);
+  // Leaves kMostShapes of what is compiled on these weights.
+  void shrink(const Weights* weights);
   // Programs that nothing is compiled of any more.
   void drop_unused_regions();
 

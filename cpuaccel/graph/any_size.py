@@ -1,0 +1,201 @@
+"""Captures of symbolic sizes: one for all calls that differ in the sizes of tensors alone.
+
+The first sizes have a capture of their own. The second ones are captured with symbols in the place
+of the sizes that differ; whatever else that capture takes runs it, at the cost of packing and
+choosing primitives for new sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpuaccel.graph import kinds
+from cpuaccel.graph.calls import Call, TensorKind
+from cpuaccel.graph.captured import Captured
+from cpuaccel.graph.dynamic_sizes import shapes_of
+from cpuaccel.graph.recent import Recent
+from cpuaccel.graph.verdict import PLAN, Verdict
+
+KEPT_SIZES = 1024
+"""Kinds of inputs that a capture of symbolic sizes serves and that are known again at once."""
+
+CALLS_BEFORE = 3
+"""Calls with some sizes before they get a capture of their own, where no other serves them."""
+
+MOST_CAPTURES = 4
+"""Of symbolic sizes, for one family."""
+
+_KEPT_FAMILIES = 64
+
+SPECIALIZED = "the model makes numbers of its sizes"
+REJECTED = "the model does something else at these sizes"
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What is traced for sizes that vary."""
+
+    example: Call
+    """The call that torch.export sees."""
+    dynamic: frozenset[tuple[int, int]]
+    """The dimensions that vary, by leaf."""
+
+
+Make = Callable[[Args, Kwargs, Traced], Captured]
+"""Makes a capture, and compares it with the model for these arguments."""
+
+Check = Callable[[Captured, Args, Kwargs], str]
+"""Returns why a capture is not to be used, which was not compared for these arguments; or ""."""
+
+
+@dataclass
+class _Family:
+    """Calls that have all but their sizes in common."""
+
+    first: Call
+    """It has a capture of fixed sizes."""
+    traced: dict[frozenset[tuple[int, int]], Call]
+    """Calls that something was captured for, by their sizes of 0 and 1."""
+    why_not: str = ""
+    """Why nothing more is captured for sizes that vary."""
+    varying: set[tuple[int, int]] = field(default_factory=set)
+    """Dimensions, by leaf, in which others have differed from the first."""
+    captures: list[Captured] = field(default_factory=list)
+    """The last one first."""
+    unchecked: list[Captured] = field(default_factory=list)
+    """Those that were compared for no other sizes than those that they were traced with."""
+
+    def to_trace(self, call: Call) -> list[Traced]:
+        """Return what to trace, one after the other, until something takes the sizes of `call`.
+
+        An earlier call is better: `call` then has other sizes than the trace, and tells whether the
+        capture is right for them. Sizes of 0 and 1 are numbers to torch.
+        """
+        self.varying |= _differing(self.first, call)
+        ones = _ones(call)
+        dynamic = frozenset(self.varying - ones)
+        calls = dict.fromkeys((self.traced.setdefault(ones, call), call))
+        return [Traced(each, dynamic) for each in calls] if dynamic else []
+
+
+class AnySize:
+    """The captures of symbolic sizes of one model."""
+
+    def __init__(self, make: Make, check: Check) -> None:
+        self._make, self._check = make, check
+        self._families: dict[Hashable, _Family] = {}
+        self._served: Recent[Captured] = Recent(KEPT_SIZES)
+        self._came: Recent[int] = Recent(KEPT_SIZES)
+
+    def captures(self) -> list[Captured]:
+        """Return all of them."""
+        return [each for family in list(self._families.values()) for each in family.captures]
+
+    def find(self, key: Hashable) -> Captured | None:
+        """Return what has served inputs of this kind before."""
+        return self._served.get(key)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._families.clear()
+        self._served.clear()
+        self._came.clear()
+
+    def begin(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
+        """Say that something was made for these sizes alone."""
+        key, why_not = kinds.family_of(args, kwargs)
+        if key is not None and len(self._families) < _KEPT_FAMILIES:
+            call = Call.of(args, kwargs)
+            family = _Family(call, {_ones(call): call}, why_not or made.why_not)
+            self._families.setdefault(key, family)
+
+    def serve(self, key: Hashable, args: Args, kwargs: Kwargs) -> Captured | None:
+        """Return what serves these inputs among others; None if there is nothing."""
+        family_key, _ = kinds.family_of(args, kwargs)
+        family = self._families.get(family_key)
+        if family is None:
+            return None
+        call = Call.of(args, kwargs)
+        found = self._among(family, call, args, kwargs)
+        if found is None and not family.why_not:
+            self._capture(family, call, args, kwargs)
+            self._families[family_key] = family  # clear() was called if the model has changed
+            found = self._among(family, call, args, kwargs)
+        if found is None:
+            return None
+        inputs, reason = kinds.describe(args, kwargs), f"captured for {found.verdict.inputs}"
+        verdict = Verdict(inputs, PLAN, reason, found.verdict.arithmetic)
+        served = Captured(found.run, found.report, verdict, "", found.capture)
+        self._served.put(key, served)
+        return served
+
+    def why_by_model(self, key: Hashable, args: Args, kwargs: Kwargs) -> str:
+        """Return why the model is to run for inputs that nothing serves yet; "" if it is not."""
+        family = self._families.get(kinds.family_of(args, kwargs)[0])
+        if family is None:
+            return ""
+        came = (self._came.get(key) or 0) + 1
+        self._came.put(key, came)
+        if came >= CALLS_BEFORE:
+            return ""
+        why = f": {family.why_not}" if family.why_not else ""
+        return f"sizes that came fewer than {CALLS_BEFORE} times{why}"
+
+    def _among(self, family: _Family, call: Call, args: Args, kwargs: Kwargs) -> Captured | None:
+        """Return the capture of a family that takes these sizes."""
+        for each in list(family.captures):
+            made = each.capture
+            assert made is not None
+            assert made.sizes is not None
+            if made.sizes.why_not(shapes_of(call)):
+                continue
+            if each not in family.unchecked or made.call == call:
+                return each
+            why_not = self._check(each, args, kwargs)
+            if not why_not:
+                family.unchecked.remove(each)
+                return each
+            family.captures.remove(each)
+            family.why_not = why_not
+            self._served.clear()
+        return None
+
+    def _capture(self, family: _Family, call: Call, args: Args, kwargs: Kwargs) -> None:
+        for traced in family.to_trace(call):
+            made = self._make(args, kwargs, traced)
+            if made.run is not None:
+                family.captures.insert(0, made)
+                if traced.example == call:
+                    family.unchecked.append(made)
+                if len(family.captures) >= MOST_CAPTURES:
+                    family.why_not = f"{MOST_CAPTURES} captures of symbolic sizes are kept"
+                return
+            if made.why_not != REJECTED:
+                family.why_not = made.why_not
+                return
+
+
+def _differing(a: Call, b: Call) -> set[tuple[int, int]]:
+    """Return the dimensions, by leaf, in which two calls of one family have other sizes."""
+    return {
+        (leaf, dim)
+        for leaf, (ours, theirs) in enumerate(zip(shapes_of(a), shapes_of(b), strict=True))
+        for dim, (size, other) in enumerate(zip(ours or (), theirs or (), strict=True))
+        if size != other
+    }
+
+
+def _ones(call: Call) -> frozenset[tuple[int, int]]:
+    """Return the dimensions of size 0 or 1, by leaf."""
+    return frozenset(
+        (leaf, dim)
+        for leaf, each in enumerate(call.leaves)
+        if isinstance(each, TensorKind)
+        for dim, size in enumerate(each.shape)
+        if size < 2
+    )

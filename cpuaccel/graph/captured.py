@@ -1,0 +1,22 @@
+"""What became of inputs of one kind: a capture that runs, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cpuaccel.graph.capture import Capture
+from cpuaccel.graph.report import Report
+from cpuaccel.graph.verdict import Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """What was made for inputs of one kind: a graph and what became of it, or why there is none."""
+
+    run: Callable[..., Any] | None
+    report: Report | None
+    verdict: Verdict
+    why_not: str = ""
+    capture: Capture | None = None

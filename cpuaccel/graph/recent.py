@@ -1,0 +1,41 @@
+"""A dictionary that forgets what was not used for the longest time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """A dictionary of the `most` keys that were used last."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable) -> T | None:
+        """Return what is kept of a key, which is the last one then."""
+        value = self._values.get(key)
+        if value is not None:
+            with suppress(KeyError):  # another thread has put the last one out
+                self._values.move_to_end(key)
+        return value
+
+    def put(self, key: Hashable, value: T) -> None:
+        """Keep it, in the place of what was not used for the longest time."""
+        with suppress(KeyError):
+            self._values[key] = value
+            self._values.move_to_end(key)
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._values.clear()
+
+    def __len__(self) -> int:
+        return len(self._values)
