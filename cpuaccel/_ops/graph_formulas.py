@@ -23,14 +23,25 @@ class _Edges(NamedTuple):
     """Where the op has what there is one of for each edge, before it sorts: [edges]."""
 
 
-def index_sum(x: Tensor, src: Tensor, dst: Tensor, weight: Tensor | None, rows: int) -> Tensor:
-    messages = x.index_select(0, src)
+def index_sum(
+    x: Tensor,
+    src: Tensor,
+    dst: Tensor,
+    weight: Tensor | None,
+    rows: int,
+    read: str = "index_select",
+    added: str = "index_add",
+) -> Tensor:
+    messages = x[src] if read == "index" else x.index_select(0, src)
     if weight is not None and weight.dim() == 2:
         heads = weight.shape[1]
         messages = torch.unflatten(messages, 1, (heads, x.shape[1] // heads)) * weight[:, :, None]
         messages = messages.flatten(1)
     elif weight is not None:
         messages = messages * weight[:, None]
+    if added == "index_put":
+        zeros = messages.new_zeros(rows, messages.shape[1])
+        return zeros.index_put((dst,), messages, accumulate=True)
     return _sum(messages, dst, rows)
 
 

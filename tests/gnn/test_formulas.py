@@ -48,6 +48,7 @@ def _cases() -> dict[str, list[tuple[Any, ...]]]:
     gat = _OPS.gat_sum(heads, *own, loops, True, 0.2, kept)[1]
     gatv2 = _OPS.gatv2_sum(heads, heads.cos(), att, loops, True, 0.2, kept)[1]
     positive = one.exp()
+    from_end = torch.tensor([[_SOURCES], [_NODES]])
     return {
         "edge_sum": [
             (src, edges, None, _NODES),
@@ -96,6 +97,7 @@ def _cases() -> dict[str, list[tuple[Any, ...]]]:
             (src, *edge_index, None, _NODES),
             (src, *edge_index, one, _NODES),
             (src, *edge_index, several, _NODES),
+            (src, *(edge_index - from_end), one, _NODES, "index", "index_put"),
         ],
         "edge_values": [
             (several, edge_index, _SOURCES, _NODES),
