@@ -128,7 +128,7 @@ _PYG: dict[str, tuple[Callable[[Any], nn.Module], tuple[str, ...]]] = {
         ("edge_stats", "edge_stats_backward"),
     ),
     "rgcn": (lambda pyg: pyg.RGCNConv(16, 8, 3), ("kept_relations",)),
-    "edge": (lambda pyg: pyg.EdgeConv(nn.Linear(32, 8)), ()),
+    "edge": (lambda pyg: pyg.EdgeConv(nn.Linear(32, 8)), ("edge_contrast",)),
     "edge_relu": (lambda pyg: pyg.EdgeConv(nn.Sequential(nn.Linear(32, 8), nn.ReLU())), ()),
     "edge_deep": (
         lambda pyg: pyg.EdgeConv(nn.Sequential(nn.Linear(32, 8), nn.Tanh()), aggr="add"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from calls._row import FLOATS, PLAIN, Row, Sample
@@ -116,6 +117,43 @@ def _attention(dtype: torch.dtype) -> list[Sample]:
     ]
 
 
+def _encoder_attention(dtype: torch.dtype) -> list[Sample]:
+    """Arguments of nn.TransformerEncoderLayer's fast path: no mask, and one of 0 and -inf."""
+    size, heads = 16, 2
+
+    def sample(batch: int, width: int, mask: bool, kind: str) -> Sample:
+        x = values(batch, 5, width, dtype=dtype)
+        weights = [
+            values(*shape, dtype=dtype, seed=seed)
+            for seed, shape in enumerate([(3 * size, size), (3 * size,), (size, size), (size,)])
+        ]
+        blocked = torch.ones(5, 5, dtype=torch.bool).triu(1)
+        masks = (torch.zeros(5, 5, dtype=dtype).masked_fill(blocked, -torch.inf), False, True, 0)
+        return Sample((x, x, x, size, heads, *weights, *(masks if mask else ())), kind=kind)
+
+    return [
+        sample(3, size, False, "plain"),
+        sample(3, size, True, "plain"),
+        sample(0, size, False, "empty"),
+        sample(3, size + 1, False, "bad"),
+    ]
+
+
+def _lstm(dtype: torch.dtype) -> list[Sample]:
+    size, hidden = 12, 16
+    state = [values(1, 3, hidden, dtype=dtype, seed=seed) for seed in (1, 2)]
+    shapes = [(4 * hidden, size), (4 * hidden, hidden), (4 * hidden,), (4 * hidden,)]
+    weights = [values(*shape, dtype=dtype, seed=seed) * 0.3 for seed, shape in enumerate(shapes)]
+    return [
+        Sample((values(5, 3, size, dtype=dtype), *state, *weights)),
+        Sample((values(5, 3, size + 1, dtype=dtype), *state, *weights), kind="bad"),
+    ]
+
+
+def _run_lstm(x: Tensor, h: Tensor, c: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+    return torch.lstm(x, (h, c), weights, True, 1, 0.0, False, False, False)
+
+
 ROWS = (
     Row("mm", _mm, "aten::mm", provider="cpuaccel"),
     Row("addmm", _addmm, "aten::addmm", provider="cpuaccel"),
@@ -141,6 +179,19 @@ ROWS = (
         _attention,
         call=F.scaled_dot_product_attention,
         covers=("aten::_scaled_dot_product_flash_attention_for_cpu",),
+        dtypes=FLOATS,
+    ),
+    Row(
+        "encoder_attention",
+        _encoder_attention,
+        "aten::_native_multi_head_attention",
+        dtypes=FLOATS,
+    ),
+    Row(
+        "lstm",
+        _lstm,
+        call=_run_lstm,
+        covers=("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"),
         dtypes=FLOATS,
     ),
 )

@@ -164,6 +164,16 @@ def _sparse_mm(layout: torch.layout) -> Samples:
     return samples
 
 
+def _sparse_addmv(dtype: torch.dtype) -> list[Sample]:
+    a = _matrix(dtype).to_sparse(layout=torch.sparse_csr)
+    bias, x = values(9, dtype=dtype, seed=2), values(7, dtype=dtype, seed=1)
+    return [
+        Sample((bias, a, x), {"beta": 2, "alpha": 3}),
+        Sample((bias, a, x), {"beta": 0}),
+        Sample((bias, a, values(8, dtype=dtype)), kind="bad"),
+    ]
+
+
 def _sparse_addmm(layout: torch.layout) -> Samples:
     def samples(dtype: torch.dtype) -> list[Sample]:
         made = []
@@ -227,6 +237,7 @@ ROWS = (
         for reduce in ("sum", "mean", "max", "min", "prod")
     ),
     Row("mm_csr", _sparse_mm(torch.sparse_csr), "aten::mm", **_CSR),
+    Row("addmv_csr", _sparse_addmv, "aten::addmv", **_CSR),
     Row("addmm_csr", _sparse_addmm(torch.sparse_csr), "aten::addmm", **_CSR),
     Row(
         "addmm_coo",
