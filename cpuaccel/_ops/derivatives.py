@@ -19,8 +19,8 @@ from cpuaccel._transforms import transformed
 _torch: Any = torch  # whose annotations do not know what is used here
 _library = _torch.library.Library("cpuaccel", "FRAGMENT")
 
-registered: set[str] = set()
-"""Names of the ops that `differentiable` was called for."""
+registered: dict[str, Callable[..., Any]] = {}
+"""The formulas of the ops that `differentiable` was called for, by name."""
 
 
 def differentiable(
@@ -47,5 +47,5 @@ def differentiable(
             return formula(*inputs)
         return by_kernels(keyset, *inputs)
 
-    registered.add(name)
+    registered[name] = formula
     _library.impl(name, kernel, "Autograd", with_keyset=True)

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cpuaccel._ops.derivatives import differentiable
+
 _aten: Any = torch.ops.aten
 _torch: Any = torch  # whose annotations do not know what is used here
 
@@ -23,7 +25,7 @@ _torch.library.define(
 )
 
 
-def by_torch(
+def resize(
     images: Tensor,
     size: Sequence[int] | None,
     scales: Sequence[float] | None,
@@ -39,5 +41,6 @@ def by_torch(
     return result
 
 
-_torch.library.impl("cpuaccel::resize", "CompositeExplicitAutograd")(by_torch)
-_torch.library.register_fake("cpuaccel::resize")(by_torch)
+_torch.library.impl("cpuaccel::resize", "CompositeExplicitAutograd")(resize)
+_torch.library.register_fake("cpuaccel::resize")(resize)
+differentiable(resize)

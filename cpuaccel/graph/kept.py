@@ -31,7 +31,7 @@ class _Table(dict[Any, Callable[..., Any]]):
 
 def everything() -> Decompositions:
     """Return all of Inductor's decompositions, and those of what is ours."""
-    return {**select_decomp_table(), torch.ops.cpuaccel.resize.default: resize.by_torch, **_OURS}
+    return {**select_decomp_table(), torch.ops.cpuaccel.resize.default: resize.resize, **_OURS}
 
 
 @cache

@@ -66,6 +66,9 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 }
 layers = pytest.mark.parametrize("name", LAYERS)
 ways = pytest.mark.parametrize("way", WAYS)
+# The others differ from these in nothing that a layer could notice, and are slow.
+_SLOW = ("vjp", "vmap", "make_fx of grad", "functionalize of grad")
+ways_of_layers = pytest.mark.parametrize("way", [way for way in WAYS if way not in _SLOW])
 
 
 def _graph(name: str) -> tuple[Any, ...]:
@@ -86,7 +89,7 @@ def _features() -> Tensor:
 
 
 @layers
-@ways
+@ways_of_layers
 def test_layers_by_features(name: str, way: str) -> None:
     plain, fast = _both(name)
     graph = _graph(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -148,3 +149,24 @@ def test_from_eager(mode: str) -> None:
     with torch.no_grad():
         torch.testing.assert_close(optimized(x), model(x), atol=1e-4, rtol=1e-3)
     assert optimized.reports[0].kinds() == KINDS
+
+
+def test_the_op_passes_on_gradients_and_tangents() -> None:
+    from cpuaccel._ops import resize as _resize  # noqa: F401  cpuaccel::resize
+
+    x, direction = torch.randn(1, 2, 5, 5), torch.randn(1, 2, 5, 5)
+
+    def op(x: Tensor) -> Tensor:
+        result: Tensor = torch.ops.cpuaccel.resize(x, [8, 8], None, "bilinear", False)
+        return result.square()
+
+    def torchs(x: Tensor) -> Tensor:
+        return F.interpolate(x, (8, 8), mode="bilinear").square()
+
+    def gradient(f: Callable[[Tensor], Tensor]) -> Tensor:
+        leaf = x.clone().requires_grad_()
+        return torch.autograd.grad(f(leaf).sum(), leaf)[0]
+
+    torch.testing.assert_close(gradient(op), gradient(torchs))
+    found, expected = (torch.func.jvp(f, (x,), (direction,))[1] for f in (op, torchs))
+    torch.testing.assert_close(found, expected)

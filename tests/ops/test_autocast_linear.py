@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 import cpuaccel
 from cpuaccel import _native, config
@@ -177,3 +178,38 @@ def test_other_types_and_float16() -> None:
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
         assert layer(x).dtype == torch.bfloat16
         assert layer.double()(x.double()).dtype in (torch.float64, torch.bfloat16)
+
+
+@pytest.mark.usefixtures("keeping")
+def test_a_transform_s_cast_is_not_kept() -> None:
+    layer, x = nn.Linear(24, 16).requires_grad_(False), torch.randn(3, 24)
+    expected = _run(layer, x)
+    cpuaccel.clear_caches()
+
+    def loss(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            result: Tensor = layer(x).float().sum()
+        return result
+
+    assert torch.func.grad(loss)(x).shape == x.shape
+    torch.testing.assert_close(_run(layer, x), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("of", ["input", "weight"])
+def test_a_tangent_passes(of: str) -> None:
+    layer, x = nn.Linear(24, 16, bias=False).requires_grad_(False), torch.randn(3, 24)
+
+    def tangent() -> Tensor:
+        with forward_ad.dual_level(), torch.autocast("cpu", dtype=torch.bfloat16):
+            given, weight = x, layer.weight.detach()
+            if of == "input":
+                given = forward_ad.make_dual(x, torch.ones_like(x))
+            else:
+                weight = forward_ad.make_dual(weight, torch.ones_like(weight))
+            result = forward_ad.unpack_dual(nn.functional.linear(given, weight)).tangent
+            assert result is not None
+            return result.clone()
+
+    ours = tangent()
+    with cpuaccel.enabled(False):
+        torch.testing.assert_close(ours, tangent(), rtol=2e-2, atol=2e-2)

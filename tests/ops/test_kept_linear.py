@@ -12,6 +12,7 @@ import pytest
 import torch
 from quant._engine import needs_plugin
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 import cpuaccel
@@ -171,3 +172,22 @@ def test_made_in_inference_mode_it_serves_outside_of_it() -> None:
     with torch.inference_mode():
         first = _op(input, weight, None, "")
     assert torch.equal(_op(input, weight, None, ""), first)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_tangent_passes(name: str) -> None:
+    x, weight, bias = torch.randn(3, 16), torch.randn(24, 16), torch.randn(24)
+    direction = torch.randn_like(x)
+
+    def torchs(x: Tensor) -> Tensor:
+        return FUNCTIONS[name](F.linear(x, weight, bias))
+
+    def ours(x: Tensor) -> Tensor:
+        result: Tensor = _op(x, weight, bias, name)
+        return result
+
+    _, expected = torch.func.jvp(torchs, (x,), (direction,))
+    torch.testing.assert_close(torch.func.jvp(ours, (x,), (direction,))[1], expected)
+    with forward_ad.dual_level():
+        result = forward_ad.unpack_dual(ours(forward_ad.make_dual(x, direction)))
+        torch.testing.assert_close(result.tangent, expected)

@@ -227,3 +227,18 @@ def test_fake_kernels() -> None:
     ):
         torch.library.opcheck(op.default, args, test_utils=checks)
     assert _fakes.HEADER == 64
+
+
+def test_a_tangent_passes() -> None:
+    weight = torch.randn(40, 33)
+    packed = _packed(weight)
+    x, direction = torch.randn(3, 33), torch.randn(3, 33)
+
+    def torchs(x: Tensor) -> Tensor:
+        return F.gelu(F.linear(x, weight))
+
+    def saved(x: Tensor) -> Tensor:
+        return _linear(x, packed, weight, "gelu")
+
+    _, expected = torch.func.jvp(torchs, (x,), (direction,))
+    torch.testing.assert_close(torch.func.jvp(saved, (x,), (direction,))[1], expected)

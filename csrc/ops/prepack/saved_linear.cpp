@@ -43,8 +43,11 @@ const char* why_torch(const at::Tensor& input, const WeightHeader& header) {
 
 at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,
                      const std::optional<at::Tensor>& bias, const FollowingFunction* following) {
-  const at::Tensor weight = weight_from_bytes(bytes).to(input.scalar_type());
-  const at::Tensor result = at::linear(input, weight, bias);
+  // By its name: within a transform, what ops return has memory for kernels alone.
+  static const auto unpack = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("cpuaccel::weight_from_bytes", "")
+                                 .typed<at::Tensor(const at::Tensor&)>();
+  const at::Tensor result = at::linear(input, unpack.call(bytes).to(input.scalar_type()), bias);
   return following == nullptr ? result : following->by_torch(result);
 }
 
