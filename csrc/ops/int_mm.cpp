@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "base/isa.h"
-#include "base/parallel.h"
 #include "kernels/qconv/qconv.h"
 #include "ops/lists.h"
 #include "ops/overlap.h"

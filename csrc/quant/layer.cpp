@@ -58,7 +58,7 @@ const char* profiler_name(Op op, Provider provider) {
 
 // Whether no library adds pairs of products in 16 bits for a layer. FBGEMM's depthwise kernels do
 // on every CPU.
-bool libraries_are_exact(const LayerShape& shape) {
+bool libraries_are_exact([[maybe_unused]] const LayerShape& shape) {
   bool exact = has_vnni();
 #ifdef CPUACCEL_HAS_FBGEMM
   exact = exact && fbgemm_has_vnni() && shape.groups == 1;

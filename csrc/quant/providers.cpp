@@ -106,7 +106,7 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
     refusal = why;
     refused = row.provider;
   }
-  if (!limits.only && limits.except != Provider::own &&
+  if (!limits.only && limits.except != Provider::own && own_refuses(layer) != nullptr &&
       exact_refuses(layer, int8_values) == nullptr) {
     auto kernel = make_exact_kernel(layer, int8_values);
     if (kernel->refuses(call) == nullptr) {
