@@ -7,7 +7,9 @@ are measured too. Run as `python -m benchmarks.ops.never_slower` from a checkout
 """
 
 import argparse
+import math
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -42,13 +44,16 @@ def main(arguments: list[str] | None = None) -> None:
     if options.names:
         print("\n".join(case.name for case in chosen))
         return
-    results = []
-    for threads in options.threads:
-        torch.set_num_threads(threads)
-        results += [
-            _measured(case, threads, options)
-            for case in track(chosen, f"{threads} threads", console=Console(stderr=True))
-        ]
+    results: list[Result] = []
+    deadline = time.perf_counter() + options.stop_after
+    try:
+        for threads in options.threads:
+            torch.set_num_threads(threads)
+            for case in track(chosen, f"{threads} threads", console=Console(stderr=True)):
+                if time.perf_counter() < deadline:
+                    results.append(_measured(case, threads, options))
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted: the cases measured so far follow")
     facts = {**_machine.describe(), "threads": ", ".join(map(str, options.threads))}
     listing = Listing(facts, results, options.clocks, options.limit)
     listing.print(_machine.console())
@@ -101,6 +106,13 @@ def _parser() -> argparse.ArgumentParser:
     add_some(parser, "--clocks", list(CLOCKS), "clock")
     parser.add_argument(
         "--limit", type=float, default=0.97, help="list what is below (default: 0.97)"
+    )
+    parser.add_argument(
+        "--stop-after",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="measure no further case then, and list what there is",
     )
     parser.add_argument("--names", action="store_true", help="print the cases, measure nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")

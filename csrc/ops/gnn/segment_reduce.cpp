@@ -26,6 +26,7 @@
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/segment_check.h"
+#include "ops/gnn/segment_few_columns.h"
 #include "ops/gnn/ties.h"
 #include "ops/lists.h"
 #include "ops/override.h"
@@ -242,6 +243,23 @@ void share(const std::vector<int64_t>& numbers, const at::Tensor& grad, const at
   kernels::tie_grad(call);
 }
 
+template <typename Number>
+void few_columns(SegmentReduce reduce, const Segments& segments, const at::Tensor& grad,
+                 const at::Tensor& output, const at::Tensor& data, const at::Tensor& to) {
+  const auto src = with_rows(data);
+  const auto dense_grad = grad.contiguous(), dense_output = output.contiguous();
+  const auto rows = rows_of(src);
+  const FewColumnGradient<Number> gradient{reduce,
+                                           segments.offsets,
+                                           rows->columns,
+                                           rows->stride,
+                                           dense_grad.const_data_ptr<Number>(),
+                                           dense_output.const_data_ptr<Number>(),
+                                           src.const_data_ptr<Number>(),
+                                           to.mutable_data_ptr<Number>()};
+  gradient.run();
+}
+
 template <OpName>
 at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& output,
                                    const at::Tensor& data, std::string_view reduce,
@@ -269,6 +287,11 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
   }
   CPUACCEL_OWN_CALL(segment_reduce_backward);
   at::Tensor result = at::detail::empty_cpu(data.sizes(), data.scalar_type());
+  if (data.numel() <= kMostFewColumns * data.size(0)) {
+    const auto run = data.scalar_type() == at::kFloat ? few_columns<float> : few_columns<double>;
+    run(*kind, segments, grad, output, data, result);
+    return result;
+  }
   const auto numbers = segment_numbers(segments);
   switch (*kind) {
     case SegmentReduce::sum:
