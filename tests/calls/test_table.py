@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from quant._engine import needs_plugin
+from ops._floats import on
+from quant._engine import counted, needs_plugin
 
 from cpuaccel import _native
 
@@ -52,6 +53,31 @@ def test_every_op_of_cpuaccel_has_a_row() -> None:
     compiled = {f"cpuaccel::{name}" for name in COMPILED_ALONE}
     missing = sorted(ours - covered - compiled)
     assert not missing, f"tests/calls/ops.py has no row for {', '.join(missing)}"
+
+
+_LEFT_TO_TORCH = {
+    "int_mm": "cpuaccel's kernel is for Arm",
+    "index_add_scaled": "alpha",
+    "segment_reduce_prod": "prod",
+}
+_BY_CPU = ("attention", "conv", "max_pool2d", "prepacked")
+"""How names of rows begin that run on cpuaccel on some CPUs alone."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [r for r in ROWS if r.name not in _LEFT_TO_TORCH and not r.name.startswith(_BY_CPU)],
+    ids=str,
+)
+def test_samples_run_on_cpuaccel(row: Row) -> None:
+    """The table would say nothing of a kernel that no sample reaches."""
+    dtype = next(d for d in (torch.float32, torch.quint8) if d in row.dtypes)
+    with on(row.provider):
+        samples = [sample for sample in row.samples(dtype) if sample.kind == "plain"]
+        with counted() as counts:
+            for sample in samples:
+                row.forms.functional(*sample.args, **sample.kwargs)
+    assert [name for name in counts.calls if not name.endswith(".intree")], counts.fallbacks
 
 
 def test_names_are_unique() -> None:
