@@ -49,8 +49,8 @@ class Traced:
 Make = Callable[[Args, Kwargs, Traced], Captured]
 """Makes a capture, and compares it with the model for these arguments."""
 
-Check = Callable[[Captured, Args, Kwargs], str]
-"""Returns why a capture is not to be used, which was not compared for these arguments; or ""."""
+Check = Callable[[Captured, Args, Kwargs], "Verdict | None"]
+"""Compares a capture for these arguments; returns the verdict if it is not to be used."""
 
 
 @dataclass
@@ -67,6 +67,8 @@ class _Family:
     """Dimensions, by leaf, in which others have differed from the first."""
     captures: list[Captured] = field(default_factory=list)
     """The last one first."""
+    refused: list[Verdict] = field(default_factory=list)
+    """Of those that were not to be used."""
     unchecked: list[Captured] = field(default_factory=list)
     """Those that were compared for no other sizes than those that they were traced with."""
 
@@ -95,6 +97,12 @@ class AnySize:
     def captures(self) -> list[Captured]:
         """Return all of them."""
         return [each for family in list(self._families.values()) for each in family.captures]
+
+    def verdicts(self) -> list[Verdict]:
+        """Return what was found out for them, and for those that are not used."""
+        families = list(self._families.values())
+        refused = [each for family in families for each in family.refused]
+        return [*(each.verdict for each in self.captures()), *refused]
 
     def find(self, key: Hashable) -> Captured | None:
         """Return what has served inputs of this kind before."""
@@ -156,12 +164,13 @@ class AnySize:
                 continue
             if each not in family.unchecked or made.call == call:
                 return each
-            why_not = self._check(each, args, kwargs)
-            if not why_not:
+            refused = self._check(each, args, kwargs)
+            if refused is None:
                 family.unchecked.remove(each)
                 return each
             family.captures.remove(each)
-            family.why_not = why_not
+            family.refused.append(refused)
+            family.why_not = refused.reason
             self._served.clear()
         return None
 
@@ -176,6 +185,7 @@ class AnySize:
                     family.why_not = f"{MOST_CAPTURES} captures of symbolic sizes are kept"
                 return
             if made.why_not != REJECTED:
+                family.refused.append(made.verdict)
                 family.why_not = made.why_not
                 return
 

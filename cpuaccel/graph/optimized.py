@@ -83,7 +83,8 @@ class Optimized(nn.Module):
     def verdicts(self) -> list[Verdict]:
         """What was found out for each kind of inputs that is kept, the example's first."""
         with self._lock:
-            kept = [each.verdict for each in (*self._all_captured(), *self._refused.values())]
+            fixed = (*self._captured.values(), *self._refused.values())
+            kept = [*(each.verdict for each in fixed), *self._any_size.verdicts()]
         first = self._first
         if first is None:
             return kept
@@ -93,10 +94,8 @@ class Optimized(nn.Module):
     def reports(self) -> list[report.Report]:
         """What became of each graph that was captured and is kept."""
         with self._lock:
-            return [each.report for each in self._all_captured() if each.report is not None]
-
-    def _all_captured(self) -> list[Captured]:
-        return [*self._captured.values(), *self._any_size.captures()]
+            captured = (*self._captured.values(), *self._any_size.captures())
+            return [each.report for each in captured if each.report is not None]
 
     def last(self) -> tuple[Capture | None, str]:
         """Return what was captured for the last call, or None and why there is nothing."""
@@ -268,17 +267,20 @@ class Optimized(nn.Module):
         self._say_made(made)
         return made
 
-    def _why_off(self, captured: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return why a capture is not to be used for other sizes than it was traced with."""
+    def _why_off(
+        self, captured: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Verdict | None:
+        """Return what was found of a capture that is off for sizes that it was not traced with."""
         with torch.no_grad():
             tried = trial.Trial(self.model, captured.capture, args, kwargs)
             difference, remark = tried.difference()
         if difference.is_within:
-            return ""
+            return None
         reason = "the plan's results are off" + (f" ({remark})" if remark else "")
         inputs, arithmetic = kinds.describe(args, kwargs), captured.verdict.arithmetic
-        _log.logger.warning("optimize: %s", Verdict(inputs, MODEL, reason, arithmetic, difference))
-        return reason
+        verdict = Verdict(inputs, MODEL, reason, arithmetic, difference)
+        _log.logger.warning("optimize: %s", verdict)
+        return verdict
 
     def _take(self, attributes: Attributes) -> None:
         """Take what the model's attributes were while something was made of it; under the lock."""

@@ -78,12 +78,9 @@ def test_nor_do_they_where_the_cache_is_smaller() -> None:
 
 def test_sizes_that_are_kept_in_eager_mode_are_bounded() -> None:
     cpuaccel.clear_caches()
-    net = _net()
-    optimized = cpuaccel.optimize(net, (torch.randn(1, 3, 40, 40),))
-    with torch.no_grad():
-        for side in _SIDES:
-            optimized(torch.randn(1, 3, side, side))
-    assert len(optimized.reports) == 16
+    optimized = cpuaccel.optimize(_net(), (torch.randn(1, 3, 40, 40),))
+    assert _grows_by(optimized) < 16
+    assert len(optimized.reports) == 2
 
 
 # Constants that change after compiling
