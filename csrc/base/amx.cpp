@@ -24,10 +24,11 @@ bool ask_for_tiles() {
 
 }  // namespace
 
-bool amx_tiles_usable() {
-  // Whatever max_isa() allows when this is asked first.
+bool has_amx_tiles() {
   static const bool given = cpu_has_amx() && ask_for_tiles();
-  return given && has_amx_arithmetic();
+  return given;
 }
+
+bool amx_tiles_usable() { return has_amx_tiles() && has_amx_arithmetic(); }
 
 }  // namespace cpuaccel

@@ -3,9 +3,11 @@
 
 namespace cpuaccel {
 
-// True if the CPU has AMX's products of bytes and of bfloat16, max_isa() allows them, and the
-// operating system gives tiles to this process and the threads that it starts from now on. Asks it
-// once.
+// True if the CPU has AMX's products of bytes and of bfloat16, and the operating system gives tiles
+// to this process and the threads that it starts from now on. Asks it once.
+bool has_amx_tiles();
+
+// The same, if max_isa() allows them.
 bool amx_tiles_usable();
 
 }  // namespace cpuaccel

@@ -114,10 +114,13 @@ GemmMatrix in_place(const GemmMatrix& b) {
 
 }  // namespace
 
-std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels() { return kRows; }
+std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels() {
+  const std::span rows(kRows);
+  return has_amx_tiles() ? rows : rows.subspan(kGemmBf16AmxRows);
+}
 
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels() {
-  const auto rows = all_gemm_bf16_kernels();
+  const std::span rows(kRows);
   return !has_bf16_arithmetic() ? rows.last(1)
          : amx_tiles_usable()   ? rows
                                 : rows.subspan(kGemmBf16AmxRows);

@@ -73,7 +73,8 @@ CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_DECLARE)
 // before it on some CPUs and after it on others.
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
 
-// The whole list, for reading what was packed for a row that may not run now.
+// For reading what was packed for a row that may not run now: the whole list, without AMX's row on
+// a CPU that has none. Its panels are as wide as those of AVX-512, and hold other pairs together.
 std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels();
 
 // With so few rows or columns the bytes of the larger operand count, not the arithmetic: f32 as it
