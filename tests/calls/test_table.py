@@ -12,18 +12,17 @@ import torch
 from ops._floats import on
 from quant._engine import counted, needs_plugin
 
+from calls import known
+from calls._child import problems
+from calls._row import Row
+from calls.cells import Cell, check, selected
+from calls.ops import COMPILED_ALONE, ROWS
 from cpuaccel import _native
 
 pytestmark = [
     needs_plugin,
     pytest.mark.filterwarnings("ignore"),
 ]
-
-from calls import known  # noqa: E402
-from calls._child import problems  # noqa: E402
-from calls._row import Row  # noqa: E402
-from calls.cells import Cell, check, selected  # noqa: E402
-from calls.ops import COMPILED_ALONE, ROWS  # noqa: E402
 
 
 @pytest.mark.parametrize("cell", selected(), ids=str)
