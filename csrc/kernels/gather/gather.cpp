@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kGrainBytes = 1 << 16;  // for which a thread is worth waking
 constexpr int64_t kNearBytes = 1 << 18;   // what an L2 holds besides
 constexpr int64_t kLine = 64;
+// Above, the C library's copy is faster: its stores are 32 or 64 bytes wide, these are 16.
+constexpr int64_t kOwnBytes = 64;
 constexpr int64_t kStreamedBytes = int64_t{1} << 25;  // of a result that no cache will hold
 
 template <int64_t kBytes>
@@ -130,12 +132,10 @@ void by_size(const GatherCall& call, int64_t begin, int64_t end) {
     default:
       break;
   }
-  if (call.row_bytes < 16) {
+  if (call.row_bytes < 16 || call.row_bytes > kOwnBytes) {
     rows<Index, AnyRow>(call, begin, end);
-  } else if (call.row_bytes < 64) {
-    rows<Index, LongRow<16>>(call, begin, end);
   } else {
-    rows<Index, LongRow<64>>(call, begin, end);
+    rows<Index, LongRow<16>>(call, begin, end);
   }
 }
 
