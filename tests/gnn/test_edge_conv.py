@@ -164,7 +164,7 @@ def test_a_tiny_graph_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> Non
     from cpuaccel.gnn._layers import edge_conv
 
     x, edge_index = graph()
-    monkeypatch.setattr(edge_conv, "LEAST_WORK", 8 * edge_index.shape[1] + 1)
+    monkeypatch.setattr(edge_conv, "LEAST_WORK", FEATURES * edge_index.shape[1] + 1)
     check_refused(_layer("relu"), edge_conv.TOO_LITTLE, x, edge_index)
-    monkeypatch.setattr(edge_conv, "LEAST_WORK", 8 * edge_index.shape[1])
+    monkeypatch.setattr(edge_conv, "LEAST_WORK", FEATURES * edge_index.shape[1])
     check(_layer("relu"), x, edge_index)
