@@ -49,20 +49,30 @@ struct Block {
   bool good = true;
 };
 
-// Sum of weight[k] * |value(k)|, in lanes that compilers turn into vectors.
-template <typename Number, typename Value>
-Number weighted(const Number* weight, int64_t K, const Value& value) {
+// Sum of weight[k] * |value(k)|, in lanes that compilers turn into vectors; take(k, |value(k)|)
+// gets each of the terms.
+template <typename Number, typename Value, typename Take>
+Number weighted(const Number* weight, int64_t K, const Value& value, const Take& take) {
   constexpr int64_t kLanes = 8;
-  std::array<Number, kLanes> sums{};
+  std::array<Number, kLanes> sums{}, sizes{};
   int64_t k = 0;
   for (; k + kLanes <= K; k += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      sums[static_cast<size_t>(lane)] += weight[k + lane] * std::abs(value(k + lane));
+    // All is read before anything is written, which might be the same memory for all that is known.
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sizes[lane] = std::abs(value(k + static_cast<int64_t>(lane)));
+    }
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += weight[k + static_cast<int64_t>(lane)] * sizes[lane];
+    }
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      take(k + static_cast<int64_t>(lane), sizes[lane]);
     }
   }
   Number rest = 0;
   for (; k < K; ++k) {
-    rest += weight[k] * std::abs(value(k));
+    const Number size = std::abs(value(k));
+    rest += weight[k] * size;
+    take(k, size);
   }
   for (const Number sum : sums) {
     rest += sum;
@@ -74,22 +84,26 @@ template <typename Number, typename Index>
 Block contrast_of(const kernels::Csr& csr, const Features<Number>& rows, double most, int64_t begin,
                   int64_t end) {
   const int64_t K = rows.K;
-  const auto size = static_cast<size_t>(K);
-  std::vector<Number> sizes(size), differences(size), of_node(size);
+  const auto count = static_cast<size_t>(K);
+  std::vector<Number> all_sizes(count), all_differences(count), of_node(count);
+  Number *sizes = all_sizes.data(), *differences = all_differences.data(), *node = of_node.data();
+  const auto nothing = [](int64_t /*k*/, Number /*size*/) {};
   Block block;
   for (int64_t m = begin; m < end; ++m) {
     const int64_t first = csr.crow_as<Index>()[m], last = csr.crow_as<Index>()[m + 1];
     const Number* y = rows.y + m * K;
-    const double own = weighted(rows.by_other, K, [&](int64_t k) { return y[k]; });
+    const auto of_y = [y](int64_t k) { return y[k]; };
     if (first == last) {
+      const double own = weighted(rows.by_other, K, of_y, nothing);
       // Sums multiply what its row comes to by 0.
       block.nodes = std::isfinite(own) ? block.nodes : kNan;
       continue;
     }
+    const double own =
+        weighted(rows.by_other, K, of_y, [sizes](int64_t k, Number size) { sizes[k] += size; });
     const double enough = own * static_cast<double>(last - first) / most;
     double found = 0;
     int64_t e = first;
-    std::ranges::fill(of_node, Number{0});
     // The first edge is looked at in any case, for the features.
     do {
       const int64_t n = csr.col_as<Index>()[e];
@@ -98,19 +112,19 @@ Block contrast_of(const kernels::Csr& csr, const Features<Number>& rows, double 
         return block;
       }
       const Number* x = rows.x + n * K;
-      found += weighted(rows.by_other, K, [&](int64_t k) { return x[k] - y[k]; });
-      for (int64_t k = 0; k < K; ++k) {
-        of_node[static_cast<size_t>(k)] += std::abs(x[k] - y[k]);
-      }
+      const auto difference = [x, y](int64_t k) { return x[k] - y[k]; };
+      found += e == first ? weighted(rows.by_other, K, difference,
+                                     [node](int64_t k, Number size) { node[k] = size; })
+                          : weighted(rows.by_other, K, difference,
+                                     [node](int64_t k, Number size) { node[k] += size; });
     } while (++e < last && !(found >= enough));
     const auto share = static_cast<Number>(1.0 / static_cast<double>(e - first));
     for (int64_t k = 0; k < K; ++k) {
-      sizes[static_cast<size_t>(k)] += std::abs(y[k]);
-      differences[static_cast<size_t>(k)] += share * of_node[static_cast<size_t>(k)];
+      differences[k] += share * node[k];
     }
     double ratio = found >= enough ? 0 : own * static_cast<double>(last - first) / found;
     if (found == 0 && own > 0) {
-      ratio = own / weighted(rows.by_own, K, [&](int64_t k) { return y[k]; });
+      ratio = own / weighted(rows.by_own, K, of_y, nothing);
     }
     if (!std::isfinite(own) || !std::isfinite(found)) {
       ratio = kNan;
@@ -118,8 +132,8 @@ Block contrast_of(const kernels::Csr& csr, const Features<Number>& rows, double 
     // Keeps NaN.
     block.nodes = block.nodes >= ratio || std::isnan(block.nodes) ? block.nodes : ratio;
   }
-  block.sizes.assign(sizes.begin(), sizes.end());
-  block.differences.assign(differences.begin(), differences.end());
+  block.sizes.assign(all_sizes.begin(), all_sizes.end());
+  block.differences.assign(all_differences.begin(), all_differences.end());
   return block;
 }
 
