@@ -12,7 +12,15 @@ from torch.fx import Graph, Node
 from cpuaccel import _log, _native
 from cpuaccel import config as settings
 from cpuaccel._inductor import keys
-from cpuaccel.graph import choice, kept_linears, regions, report, rewriting, torch_program
+from cpuaccel.graph import (
+    choice,
+    kept_linears,
+    light,
+    regions,
+    report,
+    rewriting,
+    torch_program,
+)
 from cpuaccel.graph.timing import Race
 from cpuaccel.quant import engine
 
@@ -80,6 +88,7 @@ def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | N
     found = regions.cut(graph, _weights(graph), race, in_place=True)
     described = report.describe(found)  # names nodes, which will be gone
     rewriting.put_regions(graph, found.regions)
+    light.leave_to_torch(graph, found.regions)
     return described
 
 

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import region as _region_op  # noqa: F401  the fake kernel
-from cpuaccel.graph import kept, torch_program
+from cpuaccel.graph import kept, light, torch_program
 from cpuaccel.graph.regions import Region
 
 
@@ -75,7 +75,7 @@ def take_apart(graph: Graph) -> None:
     graph.eliminate_dead_code()  # what was looked through is read by nobody now
     whole, decompositions = kept.of_kept(), kept.everything()
     for node in list(graph.nodes):
-        if node.op == "call_function" and node.target in whole:
+        if node.target in whole and light.TO_TORCH not in node.meta:
             _replace(graph, node, decompositions)
     graph.eliminate_dead_code()
 

@@ -1,0 +1,79 @@
+"""Runs the few cheap ops beside regions on torch's kernels: no C++ compiler is needed then.
+
+Inductor compiles a kernel for them. For the embeddings in front of an encoder and the norm behind
+it that took longer than everything else. Beside many layers torch's kernels cost a call a few
+microseconds more.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import torch
+from torch.fx import Graph, Node
+
+from cpuaccel.graph import choice
+from cpuaccel.graph.regions import Region
+
+_aten = torch.ops.aten
+_VIEWS = frozenset(
+    {
+        _aten.select.int,
+        _aten.slice.Tensor,
+        _aten.unsqueeze.default,
+        _aten.expand.default,
+        _aten.reshape.default,
+        _aten.view.default,
+        _aten.permute.default,
+        _aten.t.default,
+    }
+)
+_CHEAP = frozenset(
+    {
+        _aten.embedding.default,
+        _aten.add.Tensor,
+        _aten.mul.Tensor,
+        _aten.native_layer_norm.default,
+        _aten.tanh.default,
+        torch.ops.prims.iota.default,
+    }
+)
+_MOST_OPS = 8
+_MOST_ELEMENTS = 1 << 18  # of all results together: they stay in the L2 cache
+_LEAST_LAYERS = 12  # with fewer a call may be so short that a few microseconds count
+
+
+TO_TORCH = "should_fallback"
+"""What Inductor reads in a node's meta: it calls torch's kernel."""
+
+
+def leave_to_torch(graph: Graph, regions: list[Region]) -> None:
+    """Mark what is left of `graph` beside its `regions`, if that is little, for torch's kernels."""
+    operations = (op for each in regions for part in each.program.partitions for op in part)
+    if sum(op.kind in choice.LAYERS for op in operations) < _LEAST_LAYERS:
+        return
+    cheap: list[Node] = []
+    for node in graph.nodes:
+        if node.op != "call_function" or node.target in _VIEWS or _is_of_a_region(node):
+            continue
+        if node.target not in _CHEAP:
+            return
+        cheap.append(node)
+    if len(cheap) <= _MOST_OPS and sum(map(_elements, cheap)) <= _MOST_ELEMENTS:
+        for node in cheap:
+            node.meta[TO_TORCH] = True
+
+
+def _is_of_a_region(node: Node) -> bool:
+    region = torch.ops.cpuaccel.graph_region.default
+    return node.target in (region, operator.getitem)
+
+
+def _elements(node: Node) -> int:
+    """Return how many elements a result has; more than the most if sizes are symbols."""
+    value = node.meta["val"]
+    sizes = (value[0] if isinstance(value, (list, tuple)) else value).shape
+    if not all(isinstance(size, int) for size in sizes):
+        return _MOST_ELEMENTS + 1
+    return math.prod(sizes)
