@@ -27,10 +27,14 @@ def test_a_faster_plan_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.seconds == {"plan": 1e-3, "model": 2e-3}
     assert "plan 1.00 ms, model 2.00 ms" in str(found)
     with torch.no_grad():
-        optimized(image(5))
-    assert timed == [["plan", "model"]]  # the example inputs alone
-    assert optimized.verdicts[1].reason == "not timed: the example inputs were"
-    assert len(optimized.reports) == 2
+        for batch in (5, 7):
+            optimized(image(batch))
+        optimized(image().to(memory_format=torch.channels_last))
+    # The example inputs, and the capture that serves all other sizes.
+    assert timed == [["plan", "model"], ["plan", "model"]]
+    reasons = [each.reason for each in optimized.verdicts]
+    assert reasons == ["it is not slower", "not timed: the example inputs were", "it is not slower"]
+    assert len(optimized.reports) == 3
 
 
 def test_a_slower_plan_does_not_run(
