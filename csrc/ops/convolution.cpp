@@ -24,6 +24,8 @@ namespace {
 
 using Bias = std::optional<at::Tensor>;
 
+constexpr int64_t kMostDimensions = 5;
+
 // Torch has a plain loop for 16-bit convolutions where the CPU has no arithmetic for them, twenty
 // to seventy times slower than f32.
 bool plain_loop_in_torch(at::ScalarType type) {
@@ -81,6 +83,10 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                         bool transposed, at::IntArrayRef output_padding, int64_t groups,
                         bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) {
+  // torch's kernels read past arrays of three sizes, and end the process (pytorch #142209).
+  TORCH_CHECK(input.dim() <= kMostDimensions, "convolution: expected input of at most ",
+              kMostDimensions, " dimensions (batch, channels and 3 spatial ones), but got shape ",
+              input.sizes());
   if (!transposed && rounded_is_faster(input, weight, bias, {stride, padding, dilation, groups})) {
     return rounded(input, weight, bias, [&](const at::Tensor& src, const at::Tensor& weights) {
       return at::native::_convolution(src, weights, std::nullopt, stride, padding, dilation,

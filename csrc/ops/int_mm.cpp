@@ -1,10 +1,12 @@
 // _int_mm: products of int8 into int32. On Arm torch has loops alone for them. On an x86 CPU
 // without VNNI its oneDNN adds pairs of products in 16 bits, of sources that are 128 more: results
-// there are wrong for nearly all operands.
+// there are wrong for nearly all operands. With VNNI torch computes them, but a dimension of one
+// element must not have a stride of 0 (pytorch #195066).
 
 #include "kernels/qgemm/qgemm.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/_int_mm_cpu_dispatch.h>
 
 #include <algorithm>
 #include <array>
@@ -45,6 +47,18 @@ const char* refuses_out(const at::Tensor& self, const at::Tensor& mat2, const at
 }
 
 bool has_qgemm() { return kernels::qgemm_kernels().size() > 1; }
+
+// oneDNN is right with VNNI.
+bool torch_multiplies() { return !has_qgemm() && has_vnni(); }
+
+// The same elements with a row-major stride where a dimension has one element. oneDNN takes 0, as
+// Inductor writes it there, for a matrix that is repeated, and leaves the result as it was.
+at::Tensor with_plain_strides(const at::Tensor& x) {
+  if (x.layout() != at::kStrided || x.dim() != 2 || (x.size(0) != 1 && x.size(1) != 1)) {
+    return x;
+  }
+  return x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous();
+}
 
 // Terms whose sum is a number that floats have exactly: 1024 * 128 * 128 = 2^24.
 constexpr int64_t kTermsInFloat = 1024;
@@ -111,6 +125,9 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
 
 template <OpName kName>
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
+  if (torch_multiplies()) {
+    return at::cpu::_int_mm(with_plain_strides(self), with_plain_strides(mat2));
+  }
   const char* why = refuses(self, mat2);
   if (why == nullptr) {
     const at::Tensor out = at::detail::empty_cpu({self.size(0), mat2.size(1)}, at::kInt);
@@ -124,6 +141,10 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 template <OpName kName>
 at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
   const at::Tensor self = apart_from(self_, out, true), mat2 = apart_from(mat2_, out, true);
+  if (torch_multiplies()) {
+    at::cpu::_int_mm_outf(with_plain_strides(self), with_plain_strides(mat2), out);
+    return out;
+  }
   const char* why = refuses(self, mat2);
   why = why == nullptr ? refuses_out(self, mat2, out) : why;
   if (why == nullptr) {
@@ -142,9 +163,6 @@ constexpr std::array kOverrides{
 
 }  // namespace
 
-std::span<const Override> int_mm_overrides() {
-  // On x86 torch's is oneDNN, which is right with VNNI.
-  return has_qgemm() || !has_vnni() ? kOverrides : std::span<const Override>();
-}
+std::span<const Override> int_mm_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

@@ -246,6 +246,15 @@ def test_without_a_batch() -> None:
     _check(case)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_more_than_three_spatial_dimensions_are_an_error(transposed: bool) -> None:
+    """pytorch #142209: torch 2.13 ends the process, or creates a vector of a negative size."""
+    input, weight = torch.ones(3, 10, 6, 1, 1, 9, 1), torch.zeros(10, 2, 8, 1, 1, 7, 8)
+    arguments = (None, [1], [1], [1], transposed, [0], 2)
+    with pytest.raises(RuntimeError, match="expected input of at most 5 dimensions"):
+        torch.ops.aten.convolution(input, weight, *arguments)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("groups", [1, 4])
 def test_what_is_not_finite_reaches_its_results_only(value: float, groups: int) -> None:

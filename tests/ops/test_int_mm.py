@@ -1,0 +1,38 @@
+"""torch._int_mm on x86: exact whatever the strides of dimensions of one element are."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from quant._engine import needs_plugin
+from torch import Tensor
+
+pytestmark = needs_plugin
+
+
+def _operands(M: int, K: int, N: int) -> tuple[Tensor, Tensor]:
+    a = torch.randint(-128, 128, (M, K), dtype=torch.int8)
+    return a, torch.randint(-128, 128, (K, N), dtype=torch.int8)
+
+
+@pytest.mark.parametrize("with_out", [False, True])
+def test_a_row_with_a_stride_of_zero(with_out: bool) -> None:
+    """pytorch #195066: torch 2.13 leaves the result as it was."""
+    a, b = _operands(1, 512, 512)
+    out = torch.full((1, 512), -1, dtype=torch.int32) if with_out else None
+    row = a.as_strided((1, 512), (0, 1))
+    found = torch._int_mm(row, b, out=out)
+    assert torch.equal(found, a.int() @ b.int())
+
+
+@pytest.mark.parametrize("stride", [0, 1, 7])
+def test_a_column_of_any_stride(stride: int) -> None:
+    a, b = _operands(17, 64, 1)
+    column = b.as_strided((64, 1), (1, stride))
+    assert torch.equal(torch._int_mm(a, column), a.int() @ b.int())
+
+
+def test_one_element_out_of_many() -> None:
+    a, b = _operands(17, 64, 32)
+    row = a[:, ::2][3:4]
+    assert torch.equal(torch._int_mm(row, b[::2]), row.int() @ b[::2].int())
