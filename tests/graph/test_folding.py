@@ -27,7 +27,7 @@ def _net(forward: Callable[..., Any]) -> tuple[nn.Module, Tensor]:
 
 def _made_in_calls(net: nn.Module, x: Tensor) -> list[str]:
     """Return the names of the ops that a capture of `net` makes tensors of numbers by."""
-    graph, _ = graph_of(net, (x,), {})
+    graph, *_ = graph_of(net, (x,), {})
     nodes = [each for each in graph.graph.nodes if each.op == "call_function"]
     names = [each.target.__name__.split(".")[0] for each in nodes]
     return [name for name in names if name in _MADE]
@@ -84,7 +84,7 @@ def test_what_is_returned_is_new_in_each_call(forward: Callable[..., Any]) -> No
 
 def test_random_numbers_are_others_in_each_call() -> None:
     net, x = _net(lambda self, x: (self.linear(x), torch.zeros(64).bernoulli(0.5) + 1))
-    graph, _ = graph_of(net, (x,), {})
+    graph, *_ = graph_of(net, (x,), {})
     first, second = (graph(x)[1] for _ in range(2))
     assert not torch.equal(first, second)
 
@@ -96,5 +96,5 @@ def test_large_ones_are_left() -> None:
 
 def test_a_model_under_grad_has_constants_without() -> None:
     net, x = _net(_positions)
-    graph, _ = graph_of(net, (x,), {})
+    graph, *_ = graph_of(net, (x,), {})
     assert not any(each.requires_grad for each in graph.buffers())
