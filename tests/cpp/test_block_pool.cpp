@@ -199,7 +199,7 @@ TEST(BlockPool, HolesBetweenBlocksCountToo) {
     return static_cast<double>(pages) * 4096;
   };
   constexpr size_t kTotal = 192 * kMiB;
-  const double before = resident();
+  [[maybe_unused]] const double before = resident();
   fill(kMiB, kTotal);
   for (size_t i = 0; i < blocks.size(); i += 2) {
     pool.release(blocks[i]);

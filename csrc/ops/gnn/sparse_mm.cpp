@@ -5,6 +5,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/Resize.h>
 
 #include <array>
 
@@ -112,6 +113,15 @@ bool takes_result(const at::Tensor& out, at::IntArrayRef sizes, const at::Tensor
          apart(out, operand.values) && apart(out, operand.crow) && apart(out, operand.col);
 }
 
+// torch refuses an `out` without elements here, unlike elsewhere. In 16 bits, for which it has no
+// kernel, there is no error of torch's to keep.
+void resize_half(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
+  if ((type == at::kBFloat16 || type == at::kHalf) && out.numel() == 0 && strided_on_cpu(out) &&
+      out.scalar_type() == type) {
+    at::native::resize_output(out, sizes);
+  }
+}
+
 const char* out_refusal(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
   return strided_on_cpu(out) && out.sizes() == sizes && out.scalar_type() == type && !out.is_neg()
              ? nullptr
@@ -158,6 +168,7 @@ at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& o
   const char* why = "";
   if (const auto operand = operand_of(self, mat2, why)) {
     const std::array sizes{self.size(0), mat2.size(1)};
+    resize_half(out, sizes, mat2.scalar_type());
     why = out_refusal(out, sizes, mat2.scalar_type());
     if (why == nullptr && takes_result(out, sizes, mat2, *operand)) {
       run(*operand, self, mat2, out);
@@ -181,6 +192,9 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
     const Sum sum{self, beta, alpha};
     const std::array sizes{mat1.size(0), mat2.size(1)};
     why = sum.refusal(sizes, mat2.scalar_type());
+    if (why == nullptr) {
+      resize_half(out, sizes, mat2.scalar_type());
+    }
     why = why == nullptr ? out_refusal(out, sizes, mat2.scalar_type()) : why;
     if (why == nullptr && sum.is_product() && takes_result(out, sizes, mat2, *operand)) {
       run(*operand, mat1, mat2, out);
