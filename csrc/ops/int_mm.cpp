@@ -140,11 +140,11 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 
 template <OpName kName>
 at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
-  const at::Tensor self = apart_from(self_, out, true), mat2 = apart_from(mat2_, out, true);
   if (torch_multiplies()) {
-    at::cpu::_int_mm_outf(with_plain_strides(self), with_plain_strides(mat2), out);
+    at::cpu::_int_mm_outf(with_plain_strides(self_), with_plain_strides(mat2_), out);
     return out;
   }
+  const at::Tensor self = apart_from(self_, out, true), mat2 = apart_from(mat2_, out, true);
   const char* why = refuses(self, mat2);
   why = why == nullptr ? refuses_out(self, mat2, out) : why;
   if (why == nullptr) {
