@@ -51,10 +51,16 @@ bool has_qgemm() { return kernels::qgemm_kernels().size() > 1; }
 // oneDNN is right with VNNI.
 bool torch_multiplies() { return !has_qgemm() && has_vnni(); }
 
-// The same elements with a row-major stride where a dimension has one element. oneDNN takes 0, as
-// Inductor writes it there, for a matrix that is repeated, and leaves the result as it was.
+// The same elements with row-major strides where a dimension of one element has a stride that no
+// dense matrix has, such as the 0 that Inductor writes. oneDNN takes it at its word, and the result
+// is wrong or left as it was.
 at::Tensor with_plain_strides(const at::Tensor& x) {
   if (x.layout() != at::kStrided || x.dim() != 2 || (x.size(0) != 1 && x.size(1) != 1)) {
+    return x;
+  }
+  const bool by_rows = x.stride(0) == x.size(1) && x.stride(1) == 1;
+  const bool by_columns = x.stride(0) == 1 && x.stride(1) == x.size(0);
+  if (by_rows || by_columns) {
     return x;
   }
   return x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous();

@@ -25,7 +25,7 @@ def test_a_row_with_a_stride_of_zero(with_out: bool) -> None:
     assert torch.equal(found, a.int() @ b.int())
 
 
-@pytest.mark.parametrize("stride", [0, 1, 7])
+@pytest.mark.parametrize("stride", [0, 1, 7, 64])
 def test_a_column_of_any_stride(stride: int) -> None:
     a, b = _operands(17, 64, 1)
     column = b.as_strided((64, 1), (1, stride))
