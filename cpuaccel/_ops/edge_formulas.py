@@ -25,7 +25,7 @@ def softmax(scores: Tensor, end: Tensor, num_dst: int) -> Tensor:
         0, index, scores.detach(), "amax", include_self=False
     )
     powers = (scores - most.index_select(0, end)).exp()
-    total = _sum(powers, end, num_dst) + 1e-16
+    total = sum_rows(powers, end, num_dst) + 1e-16
     return powers / total.index_select(0, end)
 
 
@@ -45,7 +45,7 @@ def edge_sum(
         messages = messages * weight[:, None]
     if mean:
         messages = messages / _degrees(end, num_dst, x).index_select(0, end)
-    return _sum(messages, to, rows)
+    return sum_rows(messages, to, rows)
 
 
 def edge_dot(a: Tensor, b: Tensor, edges: Tensor, mean: bool = False) -> Tensor:
@@ -82,7 +82,7 @@ def edge_extreme_backward(
     by_x = by_weight = x.new_empty([0])
     if of_x:
         scaled = of_messages if weight is None else of_messages * weight[:, None]
-        by_x = _sum(scaled, begin, x.shape[0])
+        by_x = sum_rows(scaled, begin, x.shape[0])
     if of_weight:
         by_weight = (of_messages * source).sum(1)
     return by_x, by_weight
@@ -96,8 +96,8 @@ def edge_stats(
     ties_smallest, ties_largest = smallest, largest
     if which == "all":
         count = _degrees(end, rows, x)
-        mean = _sum(messages, end, rows) / count
-        var = _sum((messages - mean.index_select(0, end)).square(), end, rows) / count
+        mean = sum_rows(messages, end, rows) / count
+        var = sum_rows((messages - mean.index_select(0, end)).square(), end, rows) / count
     if which != "amax":
         smallest = _extreme(messages, end, rows, "amin")
         ties_smallest = _ties(messages, smallest, end)
@@ -137,8 +137,8 @@ def edge_stats_backward(
     ):
         if grad is not None:
             of_messages = of_messages + _shared(grad, messages, extreme, ties, end)
-    of_shift = x.new_empty([0]) if shift is None else _sum(of_messages, end, rows)
-    return _sum(of_messages, begin, x.shape[0]), of_shift
+    of_shift = x.new_empty([0]) if shift is None else sum_rows(of_messages, end, rows)
+    return sum_rows(of_messages, begin, x.shape[0]), of_shift
 
 
 def edge_sum_heads(
@@ -147,7 +147,7 @@ def edge_sum_heads(
     begin, end = _ends(edges, x.shape[0] if transposed else rows)
     source, to = (end, begin) if transposed else (begin, end)
     messages = _heads(x.index_select(0, source), weight.shape[1]) * weight[:, :, None]
-    return _sum(messages.flatten(1), to, rows)
+    return sum_rows(messages.flatten(1), to, rows)
 
 
 def edge_dot_heads(a: Tensor, b: Tensor, edges: Tensor, heads: int) -> Tensor:
@@ -185,7 +185,7 @@ def gat_alpha_backward(
     begin, end = _ends(edges, dst.shape[0])
     scores = src.index_select(0, begin) + dst.index_select(0, end)
     of_scores = _softmax_backward(grad, alpha, end, dst.shape[0]) * _slopes(scores, slope)
-    return _sum(of_scores, begin, src.shape[0]), _sum(of_scores, end, dst.shape[0])
+    return sum_rows(of_scores, begin, src.shape[0]), sum_rows(of_scores, end, dst.shape[0])
 
 
 def gatv2_scores(src: Tensor, dst: Tensor, att: Tensor, edges: Tensor, slope: float) -> Tensor:
@@ -201,7 +201,7 @@ def gatv2_scores_backward(
     sums = _heads(src.index_select(0, begin) + dst.index_select(0, end), att.shape[0])
     of_sums = (grad[:, :, None] * att * _slopes(sums, slope)).flatten(1)
     of_att = (grad[:, :, None] * functional.leaky_relu(sums, slope)).sum(0)
-    return _sum(of_sums, begin, src.shape[0]), _sum(of_sums, end, dst.shape[0]), of_att
+    return sum_rows(of_sums, begin, src.shape[0]), sum_rows(of_sums, end, dst.shape[0]), of_att
 
 
 def _ends(edges: Tensor, num_dst: int) -> tuple[Tensor, Tensor]:
@@ -217,14 +217,15 @@ def _ends(edges: Tensor, num_dst: int) -> tuple[Tensor, Tensor]:
     return edges[num_dst + 1 :][:count].long(), end
 
 
-def _sum(values: Tensor, to: Tensor, rows: int) -> Tensor:
+def sum_rows(values: Tensor, to: Tensor, rows: int) -> Tensor:
+    """Return the sums of the rows of `values` by `to`, their numbers in the result: [rows, ...]."""
     return values.new_zeros([rows, *values.shape[1:]]).index_add(0, to, values)
 
 
 def _degrees(end: Tensor, rows: int, like: Tensor) -> Tensor:
     """Return of each node how many edges end in it, at least 1: [rows, 1]."""
     ones = torch.ones(end.shape[0], 1, dtype=like.dtype, device=like.device)
-    return _sum(ones, end, rows).clamp(min=1)
+    return sum_rows(ones, end, rows).clamp(min=1)
 
 
 def _shifted(
@@ -244,7 +245,7 @@ def _extreme(messages: Tensor, end: Tensor, rows: int, reduce: str) -> Tensor:
 def _ties(messages: Tensor, extreme: Tensor, end: Tensor) -> Tensor:
     """Return how many of a node's messages are its extreme."""
     equal = messages.eq(extreme.index_select(0, end))
-    return _sum(equal.to(messages.dtype), end, extreme.shape[0])
+    return sum_rows(equal.to(messages.dtype), end, extreme.shape[0])
 
 
 def _shared(grad: Tensor, messages: Tensor, extreme: Tensor, ties: Tensor, end: Tensor) -> Tensor:
@@ -260,7 +261,7 @@ def _heads(x: Tensor, heads: int) -> Tensor:
 
 def _softmax_backward(grad: Tensor, alpha: Tensor, end: Tensor, num_dst: int) -> Tensor:
     terms = alpha * grad
-    return terms - alpha * _sum(terms, end, num_dst).index_select(0, end)
+    return terms - alpha * sum_rows(terms, end, num_dst).index_select(0, end)
 
 
 def _slopes(x: Tensor, slope: float) -> Tensor:

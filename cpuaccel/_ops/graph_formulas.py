@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cpuaccel._ops.edge_formulas import softmax, sum_rows
+
 
 class _Edges(NamedTuple):
     begin: Tensor
@@ -42,7 +44,7 @@ def index_sum(
     if added == "index_put":
         zeros = messages.new_zeros(rows, messages.shape[1])
         return zeros.index_put((dst,), messages, accumulate=True)
-    return _sum(messages, dst, rows)
+    return sum_rows(messages, dst, rows)
 
 
 def edge_values(
@@ -66,21 +68,21 @@ def gcn_sum(
     count = edge_index.shape[1]
     values = x.new_ones(count) if weight is None else weight
     if loops:
-        # The last loop of a node gives its weight; what is no loop writes to a place behind them.
+        # The last loop of a node gives its weight. Other edges write to one more place at the end.
         own = x.new_full([nodes + 1], fill)
         if weight is not None:
             begin = edges.begin[:count]
             own = own.scatter(0, torch.where(edges.used[:count], nodes, begin), weight)
         values = torch.cat([values, own[:nodes]])
     values = torch.where(edges.used, values, 0.0)
-    root = _sum(values, edges.end, nodes).pow(-0.5)
+    root = sum_rows(values, edges.end, nodes).pow(-0.5)
     root = root.masked_fill(root == float("inf"), 0.0)
     values = root.index_select(0, edges.begin) * values * root.index_select(0, edges.end)
     if mean:
-        degrees = _sum(edges.used.to(x.dtype), edges.end, nodes).clamp(min=1)
+        degrees = sum_rows(edges.used.to(x.dtype), edges.end, nodes).clamp(min=1)
         values = values / degrees.index_select(0, edges.end)
     source, to = (edges.end, edges.begin) if transposed else (edges.begin, edges.end)
-    return _sum(x.index_select(0, source) * values[:, None], to, nodes)
+    return sum_rows(x.index_select(0, source) * values[:, None], to, nodes)
 
 
 def gat_sum(
@@ -179,19 +181,9 @@ def _attention(
     x: Tensor, scores: Tensor, edges: _Edges, rows: int, kept: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     scores = scores.masked_fill(~edges.used[:, None], float("-inf"))
-    index = edges.end[:, None].expand_as(scores)
-    most = scores.new_zeros(rows, scores.shape[1]).scatter_reduce(
-        0, index, scores.detach(), "amax", include_self=False
-    )
-    powers = (scores - most.index_select(0, edges.end)).exp()
-    total = _sum(powers, edges.end, rows) + 1e-16
-    alpha = powers / total.index_select(0, edges.end)
+    alpha = softmax(scores, edges.end, rows)
     factors = alpha if kept is None else alpha * kept.index_select(0, edges.place)
     messages = factors[:, :, None] * x.index_select(0, edges.begin)
     # As the op has it: by destination, zeros for what is not used at the end.
     order = torch.where(edges.used, edges.end, rows).argsort(stable=True)
-    return _sum(messages, edges.end, rows), alpha.detach().index_select(0, order)
-
-
-def _sum(values: Tensor, to: Tensor, rows: int) -> Tensor:
-    return values.new_zeros([rows, *values.shape[1:]]).index_add(0, to, values)
+    return sum_rows(messages, edges.end, rows), alpha.detach().index_select(0, order)

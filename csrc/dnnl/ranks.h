@@ -30,8 +30,8 @@ int know_rank(const std::string& name, int rank);
 int rank_of(const std::string& name, const std::function<int()>& timed,
             const std::function<int(int)>& guess = {});
 
-// The rank of what is alike where few trials are wanted, kNoRank where nothing is; nothing where
-// `name` is to be timed.
+// The rank of the nearest timed problem if few trials are wanted (FewTrials), kNoRank if there is
+// no such problem, and nullopt if `name` is to be timed.
 inline constexpr int kNoRank = -1;
 std::optional<int> rank_alike(const std::string& name);
 

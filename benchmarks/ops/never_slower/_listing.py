@@ -1,4 +1,4 @@
-"""Results of all cases: the list of what is slower, and everything as JSON, CSV or Markdown."""
+"""Results of all cases: the list of slower cases, and every figure as JSON, CSV or Markdown."""
 
 import csv
 import json

@@ -121,7 +121,7 @@ class RegionCache {
   // Those whose tensors are gone, and those that were `constants` before they were written to.
   void drop_outdated(Region& region, const std::vector<at::Tensor>& constants);
   void shrink_to(size_t capacity);
-  // Leaves kMostShapes of what is compiled on these weights.
+  // Keeps at most kMostShapes programs that are compiled on these weights.
   void shrink(const Weights* weights);
   // Programs that nothing is compiled of any more.
   void drop_unused_regions();
