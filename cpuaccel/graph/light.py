@@ -62,7 +62,17 @@ def leave_to_torch(graph: Graph, regions: list[Region]) -> None:
         cheap.append(node)
     if len(cheap) <= _MOST_OPS and sum(map(_elements, cheap)) <= _MOST_ELEMENTS:
         for node in cheap:
-            node.meta[TO_TORCH] = True
+            _mark(node)
+
+
+def _mark(node: Node) -> None:
+    # Imported here because `optimize` imports this package and never runs Inductor.
+    from torch._inductor.lowering import lowerings, make_fallback
+
+    node.meta[TO_TORCH] = True
+    if node.target not in lowerings:
+        # Inductor does this too, but raises where the environment has the variable CI.
+        make_fallback(node.target, warn=False, override_decomp=True)
 
 
 def _is_of_a_region(node: Node) -> bool:
