@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpuaccel.graph import kinds
+from cpuaccel.graph import kinds, report
 from cpuaccel.graph.calls import Call, TensorKind
 from cpuaccel.graph.captured import Captured
 from cpuaccel.graph.dynamic_sizes import shapes_of
@@ -71,6 +71,8 @@ class _Family:
     """Of those that were not to be used."""
     unchecked: list[Captured] = field(default_factory=list)
     """Those that were compared for no other sizes than those that they were traced with."""
+    waiting: list[Captured] = field(default_factory=list)
+    """Those that have served no call yet. Nobody hears of them."""
 
     def to_trace(self, call: Call) -> list[Traced]:
         """Return what to trace, one after the other, until something takes the sizes of `call`.
@@ -95,8 +97,13 @@ class AnySize:
         self._came: Recent[int] = Recent(KEPT_SIZES)
 
     def captures(self) -> list[Captured]:
-        """Return all of them."""
-        return [each for family in list(self._families.values()) for each in family.captures]
+        """Return all of them that have served a call."""
+        return [
+            each
+            for family in list(self._families.values())
+            for each in family.captures
+            if each not in family.waiting
+        ]
 
     def verdicts(self) -> list[Verdict]:
         """Return what was found out for them, and for those that are not used."""
@@ -122,20 +129,40 @@ class AnySize:
             family = _Family(call, {_ones(call): call}, why_not or made.why_not)
             self._families.setdefault(key, family)
 
-    def serve(self, key: Hashable, args: Args, kwargs: Kwargs) -> Captured | None:
-        """Return what serves these inputs among others; None if there is nothing."""
+    def add(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
+        """Keep a capture of symbolic sizes that was made with the first of these calls."""
+        family = self._families.get(kinds.family_of(args, kwargs)[0])
+        if family is not None and not family.why_not:
+            family.captures.insert(0, made)
+            family.waiting.append(made)
+            # What the first call is to be traced for again, this takes.
+            family.traced.pop(_ones(family.first), None)
+            if not made.is_checked:
+                family.unchecked.append(made)
+
+    def serve(
+        self, key: Hashable, args: Args, kwargs: Kwargs, *, captures: bool = True
+    ) -> Captured | None:
+        """Return what serves these inputs among others; None if there is nothing.
+
+        `captures`: what there is not is made.
+        """
         family_key, _ = kinds.family_of(args, kwargs)
         family = self._families.get(family_key)
         if family is None:
             return None
         call = Call.of(args, kwargs)
         found = self._among(family, call, args, kwargs)
-        if found is None and not family.why_not:
+        if found is None and captures and not family.why_not:
             self._capture(family, call, args, kwargs)
             self._families[family_key] = family  # clear() was called if the model has changed
             found = self._among(family, call, args, kwargs)
         if found is None:
             return None
+        if found in family.waiting:
+            family.waiting.remove(found)
+            if found.report is not None:
+                report.keep(found.report)
         inputs, reason = kinds.describe(args, kwargs), f"captured for {found.verdict.inputs}"
         verdict = Verdict(inputs, PLAN, reason, found.verdict.arithmetic)
         served = Captured(found.run, found.report, verdict, "", found.capture)

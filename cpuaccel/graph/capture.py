@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from cpuaccel._modules import structure_of
 from cpuaccel.graph import (
     choice,
     converted,
+    decomposing,
     folding,
     regions,
     report,
@@ -28,29 +29,15 @@ from cpuaccel.graph import (
     traced_sizes,
     tracing,
     transformers,
+    translation,
 )
 from cpuaccel.graph.bridge import QUANTIZED
 from cpuaccel.graph.calls import Call
-from cpuaccel.graph.dynamic_sizes import DynamicSizes
+from cpuaccel.graph.dynamic_sizes import DynamicSizes, shapes_of
 from cpuaccel.graph.held import attribute_of, written_by
 from cpuaccel.quant import lower
 
 _aten: Any = torch.ops.aten
-
-# Ops of torch that are others underneath: those are what oneDNN's are made from.
-_TAKEN_APART = (
-    _aten.conv1d.default,
-    _aten.conv2d.default,
-    _aten.conv2d.padding,
-    _aten.conv3d.default,
-    _aten.conv_transpose2d.input,
-    _aten.linear.default,
-    _aten.matmul.default,
-    _aten.layer_norm.default,
-    _aten.adaptive_avg_pool2d.default,
-    _aten.max_pool2d.default,
-    _aten.scaled_dot_product_attention.default,
-)
 
 _HALVES = (torch.bfloat16, torch.float16)
 
@@ -79,34 +66,50 @@ class Capture:
         """Whether a call writes to anything."""
         return bool(self.written or self.buffers)
 
+    def programs(self) -> list[str]:
+        """Return the programs of its regions, in the order of the graph."""
+        return [str(node.args[_PROGRAM]) for node in _regions_of(self.graph.graph)]
+
+    def constants(self) -> list[list[int]]:
+        """Return which tensors the regions hold, each by its id."""
+        return [
+            [id(attribute_of(self.graph, each)) for each in _nodes(node.args[_CONSTANTS])]
+            for node in _regions_of(self.graph.graph)
+        ]
+
 
 def capture(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dynamic: tracing.Dynamic = (),
+    likely: Call | None = None,
+    *,
+    keeps_report: bool = True,
 ) -> Capture:
     """Trace `model` and put regions in. Its weights are shared; the model itself is not touched.
 
-    The sizes that are `dynamic` may vary from call to call, as far as the model lets them.
+    The sizes that are `dynamic` may vary from call to call, as far as the model lets them. What is
+    chosen for sizes is chosen for those of the `likely` call, if there is one, or of this one.
+    `keeps_report`: what became of it is counted, and is one of `report.reports()`.
 
     Raises:
         Exception: what torch.export raises of a model that it cannot trace, or the model itself.
         ValueError: the model has layers of integers and of floats, and is called under autocast.
     """
-    graph, made, sizes = graph_of(model, args, kwargs, dynamic, in_place=True)
-    report.keep(made)
+    graph, made, sizes = graph_of(model, args, kwargs, dynamic, likely=likely, in_place=True)
+    if keeps_report:
+        report.keep(made)
     kinds = {kind for partition in made.kinds() for kind in partition}
     if converted.is_converted(model) or kinds & set(QUANTIZED):
         arithmetic = "int8"
     else:
         arithmetic = "bf16" if _has_halves(model, graph.graph) else "fp32"
     written = written_by(graph.graph)
-    run = running.runner(graph, args, kwargs)
     return Capture(
         graph,
         Call.of(args, kwargs),
-        _without_autocast(run) if torch.is_autocast_enabled("cpu") else run,
+        _runner(graph, args, kwargs),
         made,
         arithmetic,
         tuple(attribute_of(graph, node) for node in written if node.op == "get_attr"),
@@ -119,12 +122,45 @@ def capture(
     )
 
 
+def with_programs(
+    captured: Capture, programs: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Capture:
+    """Return what was captured for such a call with other programs that do the same."""
+    graph = captured.graph
+    for node, program in zip(_regions_of(graph.graph), programs, strict=True):
+        node.update_arg(len(node.args) + _PROGRAM, program)
+    graph.recompile()
+    return replace(captured, run=_runner(graph, args, kwargs))
+
+
+# Places among the arguments of a region, from the end: one that writes has an argument more.
+_CONSTANTS, _PROGRAM = -3, -2
+
+
+def _regions_of(graph: Graph) -> list[Node]:
+    ops = torch.ops.cpuaccel
+    kinds = (ops.graph_region.default, ops.graph_region_.default)
+    return [node for node in graph.nodes if node.op == "call_function" and node.target in kinds]
+
+
+def _nodes(argument: Any) -> list[Node]:
+    return list(argument)
+
+
+def _runner(
+    graph: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[..., Any]:
+    run = running.runner(graph, args, kwargs)
+    return _without_autocast(run) if torch.is_autocast_enabled("cpu") else run
+
+
 def graph_of(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dynamic: tracing.Dynamic = (),
     *,
+    likely: Call | None = None,
     against_eager: bool = True,
     in_place: bool = False,
 ) -> tuple[GraphModule, report.Report, DynamicSizes | None]:
@@ -138,11 +174,9 @@ def graph_of(
     Raises:
         Exception: as `capture`.
     """
-    table = torch.export.default_decompositions()
-    table_of: Any = {op: table[op] for op in _TAKEN_APART if op in table}
     with tracing.lock, torch.no_grad(), _autocast_for(model):
-        program = program_of(model, args, kwargs, dynamic).run_decompositions(table_of)
-        captured: Any = program.module(check_guards=False)
+        program = program_of(model, args, kwargs, dynamic)
+        captured: Any = decomposing.decomposed(program)
         names = tracing.names_of(model, args, kwargs, dynamic)
     graph = captured.graph
     if not against_eager and not hasattr(_native.load(), "find_partitions"):
@@ -150,7 +184,8 @@ def graph_of(
         return captured, nothing, _sizes_of(graph, program, names)
     folding.fold(captured)
     _casts(graph)
-    with choice.against_eager() if against_eager else nullcontext():
+    hints = {} if likely is None else traced_sizes.symbols_of(inputs_of(graph), shapes_of(likely))
+    with choice.against_eager() if against_eager else nullcontext(), translation.hints(hints):
         found = regions.cut(graph, weights_of(graph), in_place=in_place)
     made = report.describe(found)
     rewriting.put_regions(graph, found.regions)
@@ -166,8 +201,12 @@ def graph_of(
 def _sizes_of(
     graph: Graph, program: torch.export.ExportedProgram, names: dict[tuple[int, int], str]
 ) -> DynamicSizes | None:
-    inputs = graph.find_nodes(op="placeholder")
-    return traced_sizes.sizes_of(inputs, program.range_constraints, names)
+    return traced_sizes.sizes_of(inputs_of(graph), program.range_constraints, names)
+
+
+def inputs_of(graph: Graph) -> list[Node]:
+    """Return what a graph is called with, by leaf of the call."""
+    return list(graph.find_nodes(op="placeholder"))
 
 
 def program_of(

@@ -20,3 +20,7 @@ class Captured:
     verdict: Verdict
     why_not: str = ""
     capture: Capture | None = None
+    beside: Captured | None = None
+    """What was made of symbolic sizes with it."""
+    is_checked: bool = True
+    """Whether it was compared for more sizes than it was made with."""

@@ -229,6 +229,22 @@ class DynamicSizes:
             if symbols != traced and all(_holds(each, symbols) for each in self.conditions):
                 yield self._call_at(call, symbols)
 
+    def nearby(self, call: Call) -> Call | None:
+        """Return a call of other sizes than those of `call`, but of those of 1; None if none fits.
+
+        Raises:
+            ValueError: the sizes of `call` are not taken.
+        """
+        symbols = self._symbols(shapes_of(call))
+        if isinstance(symbols, str):
+            raise ValueError(symbols)
+        for step in (1, 2, 4, 8, 16, 32, 64):  # some models take multiples alone
+            moved = {name: at if at == 1 else at + step for name, at in symbols.items()}
+            fits = all(self.ranges[name].takes(at) for name, at in moved.items())
+            if moved != symbols and fits and all(_holds(each, moved) for each in self.conditions):
+                return self._call_at(call, moved)
+        return None
+
     def dimensions(self) -> set[tuple[int, int]]:
         """Return the dimensions, by leaf, that vary."""
         return {
@@ -244,6 +260,16 @@ class DynamicSizes:
             symbol: Range(0 if each.least == 2 else each.least, each.most, each.name)
             for symbol, each in self.ranges.items()
         }
+        return replace(self, ranges=ranges)
+
+    def with_ones_of(self, call: Call) -> DynamicSizes:
+        """Return it with those sizes of 1 that `call` has, where it has sizes of 2 or more."""
+        ranges = dict(self.ranges)
+        for symbol, place in self._places.items():
+            shape = shapes_of(call)[place.leaf]
+            if place.is_symbol and shape is not None and shape[place.dim] == 1:
+                each = ranges[symbol]
+                ranges[symbol] = Range(1 if each.least == 2 else each.least, each.most, each.name)
         return replace(self, ranges=ranges)
 
     def from_two(self) -> DynamicSizes:

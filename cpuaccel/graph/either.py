@@ -24,6 +24,7 @@ def faster_of(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     time_budget: float,
+    sizes_budget: float,
 ) -> Optimized:
     """Return `model`, or `fp32` where `model` is slower, each as its plan where that is faster.
 
@@ -31,8 +32,8 @@ def faster_of(
         ValueError: one of them does not run on these inputs, or they return something else.
     """
     # Each is compared with itself, and not timed alone.
-    ours = started("model", model, args, kwargs, 0.0)
-    theirs = started("fp32", fp32, args, kwargs, 0.0)
+    ours = started("model", model, args, kwargs, 0.0, sizes_budget)
+    theirs = started("fp32", fp32, args, kwargs, 0.0, sizes_budget)
     with torch.no_grad():
         trials = {
             prefix: trial.Trial(each.model, each.capture_for(args, kwargs), args, kwargs)
@@ -96,13 +97,14 @@ def started(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     time_budget: float,
+    sizes_budget: float,
 ) -> Optimized:
     """Return `model`, the argument `name` of optimize, with a plan for these inputs.
 
     Raises:
         ValueError: it does not run on them.
     """
-    optimized = Optimized(model, time_budget)
+    optimized = Optimized(model, time_budget, sizes_budget)
     try:
         with torch.no_grad():
             optimized.capture_for(args, kwargs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any
 
 import torch
 from torch.fx import Graph, Node
@@ -67,12 +68,13 @@ def leave_to_torch(graph: Graph, regions: list[Region]) -> None:
 
 def _mark(node: Node) -> None:
     # Imported here because `optimize` imports this package and never runs Inductor.
-    from torch._inductor.lowering import lowerings, make_fallback
+    from torch._inductor import lowering
 
+    inductor: Any = lowering
     node.meta[TO_TORCH] = True
-    if node.target not in lowerings:
+    if node.target not in inductor.lowerings:
         # Inductor does this too, but raises where the environment has the variable CI.
-        make_fallback(node.target, warn=False, override_decomp=True)
+        inductor.make_fallback(node.target, warn=False, override_decomp=True)
 
 
 def _is_of_a_region(node: Node) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
+import time
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _log, _native, _transforms, config
-from cpuaccel.graph import converted, kinds, known_ranks, modes, report, trial
+from cpuaccel.graph import converted, kinds, known_ranks, modes, prepared, report, trial
 from cpuaccel.graph.any_size import REJECTED, SPECIALIZED, AnySize, Traced
 from cpuaccel.graph.attributes import Attributes, Changes, hooked, shown
 from cpuaccel.graph.calls import Call
@@ -33,8 +35,29 @@ _KEPT_REFUSALS = 64
 TIME_BUDGET = 1.0
 """Seconds in which the plan and the model take turns."""
 
+SIZES_BUDGET = 3.0
+"""Seconds of its thread in which sizes are traced as symbols."""
+
+LONGEST_IN_A_CALL = 2.0
+"""Seconds of its thread that a capture may take inside a call; the model runs if it takes more.
+
+How long it takes is known of the first one, in which torch is imported too.
+"""
+
 _SYMBOLIC_BUDGET = 0.2
 """The same of a capture of symbolic sizes, at most: some call waits for it."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What something is to be captured for."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    traced: Traced | None = None
+    """For sizes that vary: what is traced."""
+    for_any_size: bool = False
+    """Whether a capture of symbolic sizes is to be made beside it."""
 
 
 class Optimized(nn.Module):
@@ -49,15 +72,22 @@ class Optimized(nn.Module):
     it takes. Where there is none, the model runs for sizes until they have come a few times.
     """
 
-    def __init__(self, model: nn.Module, time_budget: float = TIME_BUDGET) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        time_budget: float = TIME_BUDGET,
+        sizes_budget: float = SIZES_BUDGET,
+    ) -> None:
         super().__init__()
         self.model = model
         self.time_budget = time_budget
+        self.sizes_budget = sizes_budget
         self.training = modes.in_training(model)
         self._captured: dict[Hashable, Captured] = {}
         self._refused: dict[Hashable, Captured] = {}
         self._any_size = AnySize(self._make_for_any_size, self._why_off)
         self._first: Verdict | None = None
+        self._seconds = 0.0  # that the longest capture took
         self._has_tried = False
         self._was_timed = False
         self._is_slower = False
@@ -133,11 +163,11 @@ class Optimized(nn.Module):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Optimized:
-        return Optimized(copy.deepcopy(self.model, memo), self.time_budget)
+        return Optimized(copy.deepcopy(self.model, memo), self.time_budget, self.sizes_budget)
 
     def __reduce__(self) -> Any:
         # What was captured is captured again where it is loaded, and timed there.
-        return Optimized, (self.model, self.time_budget)
+        return Optimized, (self.model, self.time_budget, self.sizes_budget)
 
     def settle(self, verdict: Verdict, is_slower: bool) -> None:
         """Take what was found out elsewhere; if `is_slower`, the model runs for all inputs."""
@@ -154,7 +184,7 @@ class Optimized(nn.Module):
         if reason:
             self._first = Verdict(kinds.describe(args, kwargs), MODEL, reason)
             return None
-        captured = self._captured_for(args, kwargs)
+        captured = self._captured_for(args, kwargs, for_any_size=True)
         self._ran[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
             # So that what is wrong with the inputs shows now.
@@ -180,7 +210,10 @@ class Optimized(nn.Module):
             return "slower than the model for the example inputs"
         return ""
 
-    def _captured_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+    def _captured_for(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, for_any_size: bool = False
+    ) -> Captured:
+        """Return what there is for such a call, or is made now; `for_any_size`: for others too."""
         key = kinds.key_of(args, kwargs)
         if key is None:
             where, problem = kinds.problem_of(args, kwargs)
@@ -192,7 +225,7 @@ class Optimized(nn.Module):
         else:
             # Calls for which there is something do not wait for this.
             with self._capturing:
-                found = self._find(key) or self._make(key, args, kwargs)
+                found = self._find(key) or self._make(key, args, kwargs, for_any_size)
         if found.run is not None and found.capture is not None and found.capture.writes:
             return self._apart(found, args, kwargs)
         return found
@@ -235,17 +268,24 @@ class Optimized(nn.Module):
         if is_new:
             _log.logger.warning("optimize: the model runs as it is from now on: %s", self._never)
 
-    def _make(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
-        served = self._any_size.serve(key, args, kwargs)
+    def _make(
+        self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], for_any_size: bool
+    ) -> Captured:
+        waits = for_any_size or not self._has_tried  # for as long as it takes
+        is_slow = self._seconds > LONGEST_IN_A_CALL and not waits
+        served = self._any_size.serve(key, args, kwargs, captures=not is_slow)
         if served is not None:
             return served
+        if is_slow:
+            reason = f"capturing it takes {self._seconds:.1f} s: `capture_for` does it for an input"
+            return self._by_model(args, kwargs, reason)
         with self._lock:
             is_full = len(self._captured) >= KEPT_KINDS or len(self._refused) >= _KEPT_REFUSALS
         if is_full:
             return self._say_full(args, kwargs)
         if why_not := self._any_size.why_by_model(key, args, kwargs):
             return self._by_model(args, kwargs, why_not)
-        made, attributes = self._made(args, kwargs)
+        made, attributes = self._made(_Wanted(args, kwargs, for_any_size=for_any_size))
         with self._lock:
             self._take(attributes)
             if made.capture is not None:
@@ -255,13 +295,15 @@ class Optimized(nn.Module):
             if not self._has_tried:
                 self._first, self._has_tried = made.verdict, True
             self._any_size.begin(args, kwargs, made)
+            if made.beside is not None:
+                self._any_size.add(args, kwargs, made.beside)
         self._say_made(made)
         return made
 
     def _make_for_any_size(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced
     ) -> Captured:
-        made, attributes = self._made(args, kwargs, traced)
+        made, attributes = self._made(_Wanted(args, kwargs, traced))
         with self._lock:
             self._take(attributes)
         self._say_made(made)
@@ -296,45 +338,41 @@ class Optimized(nn.Module):
         else:
             _log.logger.info("optimize: %s", made.verdict)
 
-    def _made(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced | None = None
-    ) -> tuple[Captured, Attributes]:
-        """Return what is made for such inputs, and what the model's attributes were meanwhile."""
+    def _made(self, wanted: _Wanted) -> tuple[Captured, Attributes]:
+        """Return what is made of it, and what the model's attributes were meanwhile."""
         known_ranks.recall()
         try:
-            return self._made_now(args, kwargs, traced)
+            return self._made_now(wanted)
         finally:
             known_ranks.keep()
 
-    def _made_now(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced | None
-    ) -> tuple[Captured, Attributes]:
+    def _made_now(self, wanted: _Wanted) -> tuple[Captured, Attributes]:
         attributes = converted.watch(self.model)
-        if self._never:
-            return self._by_model(args, kwargs, self._never), attributes
+        why_not = self._never
         if where := hooked(self.model):
-            return self._by_model(args, kwargs, f"{where} has forward hooks"), attributes
-        found = self._captured_and_tried(args, kwargs, traced, attributes)
+            why_not = why_not or f"{where} has forward hooks"
+        if why_not:
+            return self._by_model(wanted.args, wanted.kwargs, why_not), attributes
+        found = self._captured_and_tried(wanted, attributes)
         if found is None:
             attributes = converted.watch(self.model)
-            found = self._captured_and_tried(args, kwargs, traced, None)
+            found = self._captured_and_tried(wanted, None)
             assert found is not None
         return found, attributes
 
     def _captured_and_tried(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        traced: Traced | None,
-        attributes: Attributes | None,
+        self, wanted: _Wanted, attributes: Attributes | None
     ) -> Captured | None:
         """Return what became of it; None if the model made something that its next calls read."""
+        args, kwargs, traced = wanted.args, wanted.kwargs, wanted.traced
         inputs = kinds.describe(args, kwargs)
+        began = time.thread_time()
         try:
             if traced is None:
                 made = capture(self.model, args, kwargs)
             else:
                 made = capture(self.model, *traced.example.example(), traced.dynamic)
+            self._seconds = max(self._seconds, time.thread_time() - began)
         except Exception as error:
             reason = f"not captured: {_log.first_line(error)}"
             if traced is None:
@@ -353,6 +391,15 @@ class Optimized(nn.Module):
             reason = "nothing of it is taken"
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
             return Captured(None, made.report, verdict, reason, made)
+        seconds = self.sizes_budget if wanted.for_any_size else 0.0
+        # With symbols it would take several times as long as it has taken without.
+        any_size = (
+            prepared.captured(self.model, args, kwargs, seconds)
+            if self._seconds < seconds
+            else None
+        )
+        shares = None if any_size is None else prepared.sharing(made, any_size, args, kwargs)
+        made = shares or made
         tried = trial.Trial(self.model, made, args, kwargs)
         with torch.no_grad():
             assigned = tried.assigned()
@@ -361,7 +408,26 @@ class Optimized(nn.Module):
                 return self._by_model(args, kwargs, self._never)
             if attributes is not None and not attributes.are_as_before():
                 return None
-            return self._tried(made, tried, inputs)
+            found = self._tried(made, tried, inputs)
+        if found.run is None or any_size is None:
+            return found
+        return replace(found, beside=self._beside(any_size, shares is not None, args, kwargs))
+
+    def _beside(
+        self, made: Capture, is_cheap: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Captured | None:
+        """Return what became of a capture of symbolic sizes; it is run now if that `is_cheap`."""
+        inputs = f"{kinds.describe(args, kwargs)} and all sizes of {made.sizes}"
+        if not is_cheap:  # its weights would be packed for nothing if no other size came
+            verdict = Verdict(inputs, PLAN, "other sizes have not come yet", made.arithmetic)
+            return Captured(made.run, made.report, verdict, "", made, is_checked=False)
+        found = prepared.checked(self.model, made, args, kwargs)
+        if not found.difference.is_within:
+            return None
+        reason = "not timed: it has the programs of the example inputs"
+        verdict = Verdict(inputs, PLAN, reason, made.arithmetic, found.difference)
+        is_checked = found.at_other_sizes
+        return Captured(made.run, made.report, verdict, "", made, is_checked=is_checked)
 
     def _tried(self, made: Capture, tried: trial.Trial, inputs: str) -> Captured:
         """Return what became of a capture: compared, and if that is due timed."""

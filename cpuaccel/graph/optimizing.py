@@ -10,7 +10,7 @@ from torch import nn
 
 from cpuaccel._arguments import checked_inputs
 from cpuaccel.graph import either, kinds, modes
-from cpuaccel.graph.optimized import TIME_BUDGET, Optimized
+from cpuaccel.graph.optimized import SIZES_BUDGET, TIME_BUDGET, Optimized
 
 
 def optimize(
@@ -20,14 +20,20 @@ def optimize(
     *,
     fp32: nn.Module | None = None,
     time_budget: float = TIME_BUDGET,
+    sizes_budget: float = SIZES_BUDGET,
 ) -> Optimized:
     """Return `model` with our regions in it, a plan, for inference in eager mode.
 
     For the example inputs the plan's results are compared with the model's, and both are timed. If
     they are off, or the plan is slower than noise explains, the model itself runs, and a warning in
-    the log has the numbers; `verdict` of the result has them in any case. Other sizes are captured
-    when they come, up to 16 kinds of inputs, and compared, not timed: what is slower for the
+    the log has the numbers; `verdict` of the result has them in any case. What is slower for the
     example inputs is not used for others. The weights are the model's own, and may change.
+
+    A second plan, whose sizes are symbols, is made and compared with the first one. It runs for
+    all sizes that the model treats alike: a size that is new costs a call some ten milliseconds.
+    Where torch cannot trace such a plan in `sizes_budget`, or a call brings other types or
+    layouts, a plan is made in the call, up to 16 kinds of inputs; if that takes longer than two
+    seconds the model itself runs, and `capture_for` of the result makes a plan for given inputs.
 
     Models that draw random numbers are compared on the same ones, and run themselves where the plan
     draws them in another order, as do models that do not return the same twice.
@@ -40,22 +46,25 @@ def optimize(
             faster is what the result runs and has as `model`: fp32's where int8 is slower.
         time_budget: seconds in which they take turns, three rounds at least; 0: nothing is timed,
             and the plan of `model` runs. Nor is it under CPUACCEL_DETERMINISTIC.
+        sizes_budget: seconds of this thread in which torch may trace sizes as symbols; 0: no other
+            sizes are prepared for.
 
     Raises:
         TypeError: `model` or `fp32` is no module, `example_inputs` no tuple or list,
-            `example_kwargs` no mapping, or `time_budget` no number.
+            `example_kwargs` no mapping, or a budget no number.
         ValueError: `model` or `fp32` is in training mode, does not run on the example inputs, or
             returns something else than the other one; an input is not on the CPU or sparse;
-            `time_budget` is negative.
+            a budget is negative.
     """
     _check_model("model", model)
     if fp32 is not None:
         _check_model("fp32", fp32)
     args, kwargs = _all_checked(example_inputs, example_kwargs)
-    _check_budget(time_budget)
+    _check_budget("time_budget", time_budget)
+    _check_budget("sizes_budget", sizes_budget)
     if fp32 is not None:
-        return either.faster_of(model, fp32, args, kwargs, time_budget)
-    return either.started("model", model, args, kwargs, time_budget)
+        return either.faster_of(model, fp32, args, kwargs, time_budget, sizes_budget)
+    return either.started("model", model, args, kwargs, time_budget, sizes_budget)
 
 
 def _check_model(name: str, model: object) -> None:
@@ -85,13 +94,10 @@ def _all_checked(inputs: Any, by_keyword: Any) -> tuple[tuple[Any, ...], dict[st
     return args, kwargs
 
 
-def _check_budget(seconds: object) -> None:
+def _check_budget(name: str, seconds: object) -> None:
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(
-            "cpuaccel.optimize: time_budget: expected a number of seconds, got "
-            f"{type(seconds).__name__}"
+            f"cpuaccel.optimize: {name}: expected a number of seconds, got {type(seconds).__name__}"
         )
     if not 0 <= seconds < math.inf:
-        raise ValueError(
-            f"cpuaccel.optimize: time_budget: expected seconds, 0 or more, got {seconds}"
-        )
+        raise ValueError(f"cpuaccel.optimize: {name}: expected seconds, 0 or more, got {seconds}")

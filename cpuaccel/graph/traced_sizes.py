@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -50,6 +50,17 @@ def sizes_of(
     if unknown := sizes.unknown_symbols():
         raise ValueError(f"a size that no input has: {', '.join(unknown)}")
     return sizes
+
+
+def symbols_of(inputs: Iterable[Node], shapes: Iterable[Sequence[int] | None]) -> dict[str, int]:
+    """Return what the symbols in the sizes of inputs are in a call with tensors of these shapes."""
+    found: dict[str, int] = {}
+    for node, shape in zip(inputs, shapes, strict=True):
+        sizes = node.meta["val"].shape if shape is not None else ()
+        for symbol, size in zip(sizes, shape or (), strict=True):
+            if isinstance(symbol, torch.SymInt) and symbol.node.expr.is_Symbol:
+                found[str(symbol.node.expr)] = size
+    return found
 
 
 _MOST = 2**48

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.export import dynamic_shapes as _torch_shapes
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from cpuaccel._modules import tensors_of
@@ -20,6 +25,37 @@ _shapes: Any = _torch_shapes  # whose annotations do not know what is used here
 
 lock = threading.RLock()
 """torch.export patches torch itself while it traces: one thread at a time."""
+
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let what is traced in the block end after so many seconds of its thread.
+
+    Raises:
+        TimeoutError: it has taken longer.
+    """
+    token = _deadline.set(time.thread_time() + seconds)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def check_time() -> None:
+    """Raise TimeoutError behind the end that `within` has set."""
+    if time.thread_time() > _deadline.get():
+        raise TimeoutError("torch traces it for too long")
+
+
+class _Watched(TorchFunctionMode):
+    """Looks at the time in front of each function of torch."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        check_time()
+        return func(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)
@@ -55,7 +91,8 @@ def exported(
         shapes = dynamic.shapes
     else:
         shapes = _by_tensor(module, args, kwargs, dynamic) if dynamic else None
-    with lock, torch.no_grad():
+    watched = _Watched() if _deadline.get() < math.inf else nullcontext()
+    with lock, torch.no_grad(), watched:
         return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
 
 

@@ -6,8 +6,11 @@ are given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -232,11 +235,27 @@ def value_of(tensor: Tensor) -> Value:
     return Value(tensor.dtype, tuple(map(hint, tensor.shape)))
 
 
+_hints: ContextVar[Mapping[str, int]] = ContextVar("hints", default=MappingProxyType({}))
+
+
+@contextmanager
+def hints(sizes: Mapping[str, int]) -> Iterator[None]:
+    """Take these sizes for the symbols of these names, in the place of those traced with."""
+    token = _hints.set(sizes)
+    try:
+        yield
+    finally:
+        _hints.reset(token)
+
+
 def hint(size: Any) -> int:
-    """Return a size, or that of a dynamic one with which it was traced."""
+    """Return a size, or what a dynamic one most likely is: what `hints` says, or was traced."""
     if isinstance(size, int):
         return size
     node = size.node
+    sizes, symbols = _hints.get(), node.expr.free_symbols
+    if all(str(each) in sizes for each in symbols):
+        return int(node.expr.subs({each: sizes[str(each)] for each in symbols}))
     known = node.hint if node.has_hint() else None
     if known is None:
         raise Refused("data-dependent shape")

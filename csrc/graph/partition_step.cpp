@@ -11,6 +11,7 @@
 #include "graph/layer.h"
 #include "graph/names.h"
 #include "graph/partitions.h"
+#include "graph/whole_images.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -90,6 +91,24 @@ LogicalTensor read(const Building& building, const LogicalTensor& port, Id id) {
   return {port.get_id(), building.type(id), desc.sizes, desc.strides, property};
 }
 
+// The values of a partition that averages over images, of which its attributes depend, as they come
+// now.
+Program as_it_comes(const Building& building, const Program& program, const Partition& partition) {
+  Program now;
+  for (const auto& operation : partition.operations) {
+    for (const Id id : operation.inputs) {
+      if (!now.values.contains(id)) {
+        now.values[id] = {program.value(id).type, building.desc(id).sizes};
+      }
+    }
+    for (const Id id : operation.outputs) {
+      now.values[id] = program.value(id);
+      now.values[id].sizes[0] = now.value(operation.inputs[0]).sizes[0];
+    }
+  }
+  return now;
+}
+
 TensorDesc lies(const LogicalTensor& tensor) {
   if (tensor.get_layout_type() != Layout::strided) {
     throw std::runtime_error("oneDNN Graph wants to write a layout of its own");
@@ -105,7 +124,9 @@ void add_partition(Building& building, const Program& program, const Partition& 
       throw std::runtime_error("oneDNN Graph has no " + operation.name + " but behind a layer");
     }
   }
-  const auto whole = as_one(program, partition);
+  const bool of_images = std::ranges::any_of(partition.operations, is_of_whole_images);
+  const auto whole = of_images ? as_one(as_it_comes(building, program, partition), partition)
+                               : as_one(program, partition);
   const auto ports = whole.get_input_ports();
   std::vector<LogicalTensor> in, out;
   std::vector<Id> inputs;

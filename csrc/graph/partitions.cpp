@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "graph/names.h"
+#include "graph/whole_images.h"
 
 namespace cpuaccel::graph {
 namespace {
@@ -32,7 +33,10 @@ dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operati
   if (kind == dnnl::graph::op::kind::Wildcard) {
     return op;
   }
-  for (const auto& [name, value] : operation.attributes) {
+  const auto attributes = is_of_whole_images(operation)
+                              ? with_window(operation, program.value(operation.inputs[0]).sizes)
+                              : operation.attributes;
+  for (const auto& [name, value] : attributes) {
     std::visit([&, key = *attribute_of(name)](const auto& held) { op.set_attr(key, held); }, value);
   }
   return op;

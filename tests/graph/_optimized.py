@@ -14,7 +14,7 @@ from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 from cpuaccel import _turns, config
-from cpuaccel.graph import optimized
+from cpuaccel.graph import optimized, prepared
 from graph._compiled import Net, randomized
 
 
@@ -45,13 +45,20 @@ def quantized(model: nn.Module) -> nn.Module:
 
 def change_plans(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
     """Let what is captured return `change` of its result."""
-    capture = optimized.capture
 
-    def changed(*arguments: Any) -> Any:
-        made = capture(*arguments)
-        return replace(made, run=lambda *args, **kwargs: change(made.run(*args, **kwargs)))
+    def changing(make: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            made = make(*args, **kwargs)
+            return replace(made, run=lambda *args, **kwargs: change(made.run(*args, **kwargs)))
 
-    monkeypatch.setattr(optimized, "capture", changed)
+        return changed
+
+    for module, name in (
+        (optimized, "capture"),
+        (prepared, "capture"),
+        (prepared, "with_programs"),
+    ):
+        monkeypatch.setattr(module, name, changing(getattr(module, name)))
 
 
 def take(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> list[list[str]]:

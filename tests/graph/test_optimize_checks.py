@@ -83,8 +83,8 @@ def test_what_is_off_does_not_run(
 
 def test_sizes_that_come_later_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     model = net()
+    change_plans(monkeypatch, lambda result: result if len(result) == 2 else result + 1)
     optimized = cpuaccel.optimize(model, (image(),))
-    change_plans(monkeypatch, _add_to_one)
     with torch.no_grad():
         for batch in (3, 2, 3):
             found, expected = optimized(image(batch)), model(image(batch))

@@ -14,6 +14,9 @@ from cpuaccel.graph.translation import Refused, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
+_WHOLE = 0
+"""A window as large as the image, of any size: csrc/graph/whole_images.h."""
+
 
 def _max_pool(translation: Translation, node: Node) -> None:
     given = bound(node)
@@ -83,8 +86,10 @@ def mean_of_images(translation: Translation, node: Node) -> None:
     if not is_mean_of_images(translation, given):
         raise Refused("a mean over other dimensions than an image's")
     floats(translation, src)
-    sizes = image_sizes(translation, src)
-    _average(translation, node, src, sizes, node if given["keepdim"] else None)
+    rank = translation.tensor(src).dim()
+    is_fixed = all(isinstance(size, int) for size in translation.tensor(src).shape[1:])
+    kernel = image_sizes(translation, src) if is_fixed else [_WHOLE] * (rank - 2)
+    _average(translation, node, src, kernel, node if given["keepdim"] else None)
 
 
 def is_mean_of_images(translation: Translation, given: dict[str, Any]) -> bool:
@@ -98,8 +103,11 @@ def _average(
     translation: Translation, node: Node, src: Any, kernel: list[int], to: Node | None
 ) -> None:
     dtype = floats(translation, src)
-    sizes = image_sizes(translation, src)
-    pooled = [size // window for size, window in zip(sizes, kernel, strict=True)]
+    sizes = translation.tensor(src).shape[2:]
+    pooled = [
+        1 if window == _WHOLE else size // window
+        for size, window in zip(sizes, kernel, strict=True)
+    ]
     attributes: dict[str, Any] = {
         "kernel": kernel,
         "strides": kernel,

@@ -22,11 +22,11 @@ def _select(translation: Translation, node: Node) -> None:
         raise Refused("")  # what reads it takes the weight itself
     sizes = translation.tensor(source).shape
     axis = dimension(given["dim"], len(sizes))
-    if not isinstance(index, int) or not isinstance(sizes[axis], int):
-        raise Refused("a place that is computed, or a dynamic size")
+    if not isinstance(index, int) or (index < 0 and not isinstance(sizes[axis], int)):
+        raise Refused("a place that is computed, or one from the end of a dynamic size")
     kept_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
     view = view_attributes(kept_sizes, translation.tensor(node).shape)
-    place = index % sizes[axis]
+    place = index if index >= 0 else index + sizes[axis]
     whole = value_of(translation.tensor(source))
     kept = Value(whole.dtype, (*whole.sizes[:axis], 1, *whole.sizes[axis + 1 :]))
     translation.begin([node], node)

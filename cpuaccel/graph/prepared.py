@@ -1,0 +1,149 @@
+"""A capture of symbolic sizes beside the first one, so that no later call waits for it.
+
+Nobody says which sizes will vary. So all that may vary are symbols: each size of 2 or more, and a
+batch of 1, which is traced as one of 2, for torch makes numbers of sizes of 1. What the model makes
+numbers of, as of channels, stays what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from cpuaccel import _log
+from cpuaccel.graph import trial
+from cpuaccel.graph.any_size import Traced
+from cpuaccel.graph.calls import Call, TensorKind
+from cpuaccel.graph.capture import Capture, capture, with_programs
+from cpuaccel.graph.comparison import Difference
+from cpuaccel.graph.dynamic_sizes import shapes_of
+from cpuaccel.graph.program import Program
+from cpuaccel.graph.program_text import parse
+from cpuaccel.graph.tracing import within
+
+
+def captured(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
+) -> Capture | None:
+    """Return `model` captured for all sizes of such calls; None if it cannot be, or takes too long.
+
+    It takes the sizes of this call too. Torch solves equations of some models' sizes: a trace may
+    take so many `seconds` of its thread.
+    """
+    call = Call.of(args, kwargs)
+    for traced in _to_trace(call):
+        try:
+            with within(seconds):
+                inputs = traced.example.example()
+                made = capture(model, *inputs, traced.dynamic, call, keeps_report=False)
+        except TimeoutError as error:
+            _log.logger.info("optimize: sizes are not captured as symbols: %s", error)
+            return None
+        except Exception as error:
+            _log.logger.info("optimize: not for any size: %s", _log.first_line(error))
+            continue
+        if made.sizes is None or made.writes or not any(made.report.regions):
+            continue
+        sizes = made.sizes.with_ones_of(call)
+        if not sizes.why_not(shapes_of(call)):
+            return replace(made, sizes=sizes)
+    return None
+
+
+def _to_trace(call: Call) -> list[Traced]:
+    """Return what to trace, until something takes the sizes of `call`."""
+    found = []
+    for example in dict.fromkeys((_with_two_rows(call), call)):
+        dynamic = frozenset(
+            (leaf, dim)
+            for leaf, shape in enumerate(shapes_of(example))
+            for dim, size in enumerate(shape or ())
+            if size > 1
+        )
+        if dynamic:
+            found.append(Traced(example, dynamic))
+    return found
+
+
+def _with_two_rows(call: Call) -> Call:
+    """Return `call` with a batch of 2, if it has one of 1: a first size of 1 of each tensor."""
+    tensors = [each for each in call.leaves if isinstance(each, TensorKind) and each.shape]
+    if not tensors or any(each.shape[0] != 1 for each in tensors):
+        return call
+    leaves = tuple(
+        each._replace(shape=(2, *each.shape[1:]), stride=(_row_stride(each), *each.stride[1:]))
+        if isinstance(each, TensorKind) and each.shape
+        else each
+        for each in call.leaves
+    )
+    return replace(call, leaves=leaves)
+
+
+def _row_stride(kind: TensorKind) -> int:
+    """Return where the second row begins: behind the first."""
+    sizes = zip(kind.shape[1:], kind.stride[1:], strict=True)
+    return 1 + sum((size - 1) * stride for size, stride in sizes)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found out about a capture of symbolic sizes."""
+
+    difference: Difference
+    """For the call that it was made beside."""
+    at_other_sizes: bool
+    """Whether it was right for sizes nearby too, of numbers at random."""
+
+
+def checked(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> Checked:
+    """Compare a capture with the model: for this call, and for one of sizes nearby."""
+    with torch.no_grad():
+        difference, _ = trial.Trial(model, made, args, kwargs).difference()
+        assert made.sizes is not None
+        nearby = made.sizes.nearby(Call.of(args, kwargs))
+        if not difference.is_within or nearby is None:
+            return Checked(difference, at_other_sizes=False)
+        try:
+            there, _ = trial.Trial(model, made, *nearby.random()).difference()
+        except Exception as error:  # its inputs are not any numbers
+            _log.logger.info("optimize: no other size was compared: %s", _log.first_line(error))
+            return Checked(difference, at_other_sizes=False)
+    return Checked(difference, there.is_within)
+
+
+def sharing(made: Capture, any_size: Capture, args: Any, kwargs: Any) -> Capture | None:
+    """Return `made`, of fixed sizes, on the programs of `any_size`.
+
+    None if they differ by more than sizes. Weights that are packed for a program serve all sizes
+    that it runs for; two programs pack their own.
+    """
+    mine, others = made.programs(), any_size.programs()
+    if len(mine) != len(others) or made.constants() != any_size.constants():
+        return None
+    pairs = zip(mine, others, strict=True)
+    if not all(_but_for_sizes(parse(a)) == _but_for_sizes(parse(b)) for a, b in pairs):
+        return None
+    return with_programs(made, others, args, kwargs)
+
+
+_OF_SIZES = {"view": ("axis", "dims"), "AvgPool": ("kernel", "strides")}
+"""Attributes that say how to find sizes that are not known, by kind of op."""
+
+
+def _but_for_sizes(program: Program) -> Any:
+    def plain(op: Any) -> Any:
+        left_out = _OF_SIZES.get(op.kind, ())
+        attributes = {name: each for name, each in op.attributes.items() if name not in left_out}
+        return op.kind, op.inputs, op.outputs, attributes
+
+    return (
+        {number: (each.dtype, len(each.sizes)) for number, each in program.values.items()},
+        program.inputs,
+        program.constants,
+        program.outputs,
+        [plain(op) for op in program.preparations],
+        [[plain(op) for op in part] for part in program.partitions],
+    )
