@@ -2,8 +2,9 @@
 
 Each in a process of its own, model and example built before the clock starts (a loaded one needs no
 model). `optimize` and `load` are those calls alone, with the modules of torch that they import;
-`+ run` is with a first run, which packs the weights: `optimize` has one in it, to compare, and
-times nothing. `again` is the same once more in the process, of a copy: no imports are in it.
+`+ run` is with a first run, which packs the weights: `optimize` has one in it, to compare; it
+times nothing and prepares for no other sizes. `again` is the same once more in the process, of a
+copy: no imports are in it.
 `resnet18-int8` is a convert_fx model.
 Run as `python -m benchmarks.models.saved_load` from a checkout's root.
 """
@@ -110,11 +111,11 @@ def _optimize(name: str, file: Path) -> dict[str, Any]:
     with quiet(), torch.no_grad():
         model, x = _named.build(name), _named.inputs(name, 1)
         clock = _Clock()
-        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0, sizes_budget=0)
         first = clock.read()
         other = copy.deepcopy(model)
         clock = _Clock()
-        cpuaccel.optimize(other, (x,), time_budget=0)
+        cpuaccel.optimize(other, (x,), time_budget=0, sizes_budget=0)
         again = clock.read()
         cpuaccel.save(optimized, file)
     return {"optimize": first, "optimize again": again}

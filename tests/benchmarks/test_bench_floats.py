@@ -18,6 +18,7 @@ from benchmarks.models import (
     cold_compile,
     dynamic,
     fp32,
+    new_sizes,
     peak_memory,
     saved_load,
     train_step,
@@ -100,6 +101,18 @@ def test_saved_models_end_to_end(tmp_path, capsys):
     assert set(run) == set(saved_load.WAYS)
     assert all(run[way][clock] > 0 for way in run for clock in ("wall", "cpu"))
     assert "bert-tiny: a file of" in capsys.readouterr().out
+
+
+def test_new_sizes_end_to_end(tmp_path, capsys):
+    if _compiled.backend_missing():
+        pytest.skip(_compiled.backend_missing())
+    path = tmp_path / "out.json"
+    flags = ["--models", _TINY, "--sizes", "9,17,12", "--rounds", "2", "--turns", "3"]
+    new_sizes.main([*flags, "--json", str(path)])
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["name"] for row in rows] == [f"{_TINY} {size}" for size in (9, 17, 12)]
+    assert all(set(row["times"]) == set(new_sizes.COLUMNS) for row in rows)
+    assert "3 sizes in turn" in capsys.readouterr().out
 
 
 def test_peak_memory_end_to_end(tmp_path, capsys):

@@ -88,6 +88,35 @@ def test_images_of_many_sizes_have_two_captures(captures: list[Any]) -> None:
     assert not _reasons()
 
 
+def test_means_over_images_are_in_the_region(captures: list[Any]) -> None:
+    torch.manual_seed(0)
+    model = Lambda(
+        lambda self, x: self.last(F.adaptive_avg_pool2d(F.relu(self.a(x)), 1).flatten(1)),
+        a=nn.Conv2d(3, 64, 3, padding=1),
+        last=nn.Linear(64, 8),
+    ).eval()
+    made = _plan(model, _image(20))
+    for batch, height, width in ((1, 24, 24), (3, 17, 33), (2, 1, 7), (2, 64, 3)):
+        _agree(made, model, _image(height, width, batch))
+    first, *others = made.reports
+    assert all(each.kinds() == first.kinds() for each in others)
+    assert all(len(each.regions) == 1 for each in made.reports)
+    assert not _reasons()
+
+
+def test_weights_are_packed_once_for_all_sizes() -> None:
+    cpuaccel.clear_caches()
+    torch.manual_seed(0)
+    model = Lambda(
+        lambda self, x: self.b(F.relu(self.a(x))), a=nn.Linear(WIDTH, 256), b=nn.Linear(256, WIDTH)
+    ).eval()
+    made = _plan(model, torch.randn(1, 40, WIDTH))
+    before = cpuaccel.stats()["graph_cache"]["bytes"]
+    _agree(made, model, torch.randn(1, 41, WIDTH))
+    assert len(made.reports) == 2
+    assert cpuaccel.stats()["graph_cache"]["bytes"] == before > 0
+
+
 @needs_attention
 def test_batches_and_lengths_of_an_encoder(captures: list[Any]) -> None:
     torch.manual_seed(0)

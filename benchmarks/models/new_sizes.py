@@ -1,0 +1,120 @@
+"""What a size that is new costs a call of an optimized model, beside later calls and the model's.
+
+Each model is optimized for its first size; then each other size is called for the first time, some
+times more, and by the model itself. CPU time, for the machine may be busy. With `--turns` so many
+other sizes are called in turn, and how much the process has grown by then is printed.
+Run as `python -m benchmarks.models.new_sizes` from a checkout's root.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress, track
+from torch import Tensor
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import _bert, _machine
+from benchmarks._arguments import names, positive
+from benchmarks._quantize import quiet
+from benchmarks._report import Report, Row
+from benchmarks._timing import Sample
+from benchmarks.models import _float_models
+from benchmarks.models._compiled import backend_missing
+
+MODELS = ("resnet18", "minilm-l6")
+SIDES = (224, 192, 160, 112, 208, 320, 416)
+LENGTHS = (32, 40, 64, 17, 128, 100, 256, 384)
+COLUMNS = ("first call", "later", "model")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    options = _parser().parse_args(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if missing := backend_missing():
+        raise SystemExit(f"nothing to measure: {missing}")
+    report = Report("sizes that are new, CPU time", _machine.describe(), list(COLUMNS))
+    with torch.inference_mode(), quiet():
+        for name in options.models:
+            _measure(report, name, options)
+    report.print(_machine.console())
+    if options.json:
+        report.write_json(options.json)
+
+
+def _measure(report: Report, name: str, options: argparse.Namespace) -> None:
+    import cpuaccel
+
+    is_text = name in _bert.CONFIGS
+    sizes = options.sizes or (LENGTHS if is_text else SIDES)
+    model = _float_models.build(name)
+    first = _inputs(name, sizes[0])
+    began = time.process_time()
+    optimized = cpuaccel.optimize(model, (first,))
+    report.notes.append(f"{name}: optimize took {time.process_time() - began:.1f} s of CPU time")
+    with Progress(console=Console(stderr=True)) as progress:
+        for size in progress.track(sizes, description=name):
+            x = _inputs(name, size)
+            samples = {
+                "first call": Sample((_seconds(optimized, x),)),
+                "later": _several(optimized, x, options.rounds),
+                "model": _several(model, x, options.rounds),
+            }
+            report.rows.append(Row(f"{name} {size}", samples))
+    fallbacks = cpuaccel.stats()["fallbacks"].items()
+    report.notes += [f"{name}: {key}: {count}" for key, count in fallbacks if "optimize" in key]
+    if options.turns:
+        before, most = _resident(), _bert.CONFIGS[name].positions if is_text else 256
+        for turn in track(range(options.turns), f"{name}, turns", Console(stderr=True)):
+            side = 32 + turn % (most - 32)
+            optimized(_inputs(name, side, batch=1 + turn // (most - 32)))
+        grown = _resident() - before
+        report.notes.append(f"{name}: {options.turns} sizes in turn, {grown:.0f} MB more")
+
+
+def _inputs(name: str, size: int, batch: int = 1) -> Tensor:
+    if name in _bert.CONFIGS:
+        return _bert.tokens(name, batch, size)
+    return torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(0))
+
+
+def _seconds(run: Callable[[Tensor], object], x: Tensor) -> float:
+    began = time.process_time()
+    run(x)
+    return time.process_time() - began
+
+
+def _several(run: Callable[[Tensor], object], x: Tensor, rounds: int) -> Sample:
+    return Sample(tuple(_seconds(run, x) for _ in range(rounds)))
+
+
+def _resident() -> float:
+    """Megabytes of this process that are in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=names, default=list(MODELS), metavar="A,B")
+    parser.add_argument(
+        "--sizes",
+        type=lambda text: [positive(each) for each in names(text)],
+        help="sides of images or numbers of tokens, the first one optimized for",
+    )
+    parser.add_argument("--rounds", type=positive, default=5, help="later calls (default: 5)")
+    parser.add_argument("--turns", type=int, default=0, help="sizes more, in turn (default: 0)")
+    parser.add_argument("--threads", type=positive, help="default: torch's own choice")
+    parser.add_argument("--json", type=Path, help="where to write the numbers")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
