@@ -27,15 +27,44 @@ bool same_rows(const at::Tensor& a, const at::Tensor& b) {
   return std::ranges::equal(a.sizes().slice(1), b.sizes().slice(1));
 }
 
-at::Tensor row_numbers(const at::Tensor& index) {
+bool RowNumbers::within(int64_t low, int64_t high) const {
+  return kernels::index_within(data, wide, count, low, high);
+}
+
+RowNumbers all_numbers(const at::Tensor& index) {
+  RowNumbers numbers;
+  const bool dense = index.is_contiguous();
+  if (!dense) {
+    numbers.kept = index.contiguous();
+  }
+  numbers.data = (dense ? index : numbers.kept).const_data_ptr();
+  numbers.count = index.numel();
+  numbers.wide = index.scalar_type() == at::kLong;
+  return numbers;
+}
+
+std::optional<RowNumbers> row_numbers(const at::Tensor& index) {
+  for (int64_t d = 1; d < index.dim(); ++d) {
+    if (index.size(d) != 1 && index.stride(d) != 0) {
+      return std::nullopt;
+    }
+  }
+  if (index.size(0) > 1 && index.stride(0) != 1) {
+    return all_numbers(row_numbers_view(index));
+  }
+  RowNumbers numbers;
+  numbers.data = index.const_data_ptr();
+  numbers.count = index.size(0);
+  numbers.wide = index.scalar_type() == at::kLong;
+  return numbers;
+}
+
+at::Tensor row_numbers_view(const at::Tensor& index) {
   at::Tensor numbers = index;
   while (numbers.dim() > 1) {
-    if (numbers.size(-1) != 1 && numbers.stride(-1) != 0) {
-      return {};
-    }
     numbers = numbers.select(-1, 0);
   }
-  return numbers.contiguous();
+  return numbers;
 }
 
 std::optional<at::Tensor> index_of_rows(const at::Tensor& x, const OptionalTensors& indices) {

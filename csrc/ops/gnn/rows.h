@@ -25,11 +25,28 @@ at::Tensor with_rows(const at::Tensor& tensor);
 // Whether two tensors of as many dimensions have rows of the same sizes.
 bool same_rows(const at::Tensor& a, const at::Tensor& b);
 
-// The numbers of an index that has one for each row, such as one expanded along its rows: of one
-// dimension, dense. Undefined if there may be more than one.
-at::Tensor row_numbers(const at::Tensor& index);
-
 bool is_index_type(at::ScalarType type);
+
+// Indices of rows, one after the other. Valid as long as the index that they are of.
+struct RowNumbers {
+  const void* data = nullptr;
+  int64_t count = 0;
+  bool wide = true;  // int64, else int32
+  at::Tensor kept;   // has them where the index has them not side by side
+
+  bool within(int64_t low, int64_t high) const;  // whether each is in [low, high)
+};
+
+// Of an index that has one for each row, such as one expanded along its rows; nothing if there may
+// be more than one. No view is made of an index whose numbers lie side by side: a view takes as
+// long as a small call.
+std::optional<RowNumbers> row_numbers(const at::Tensor& index);
+
+// The same numbers as a view of one dimension.
+at::Tensor row_numbers_view(const at::Tensor& index);
+
+// All numbers of an index.
+RowNumbers all_numbers(const at::Tensor& index);
 
 using OptionalTensors = c10::List<std::optional<at::Tensor>>;
 

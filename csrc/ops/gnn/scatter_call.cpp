@@ -19,7 +19,7 @@ const char* full_refusal(ScatterArguments& arguments) {
     return why;
   }
   const int64_t N = arguments.self.size(0);
-  return numbers_within(arguments.numbers, 0, N) ? nullptr : "index out of range";
+  return arguments.numbers.within(0, N) ? nullptr : "index out of range";
 }
 
 // Whether results can be written to `out`, which has the call's self in it then.
@@ -48,11 +48,11 @@ bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& o
   const auto src_rows = rows_of(src);
   const auto rows = rows_of(dst);
   kernels::ScatterCall call;
-  call.E = arguments.numbers.numel();
+  call.E = arguments.numbers.count;
   call.N = out.size(0);
   call.K = rows->columns;
-  call.index = arguments.numbers.const_data_ptr();
-  call.wide = arguments.numbers.scalar_type() == at::kLong;
+  call.index = arguments.numbers.data;
+  call.wide = arguments.numbers.wide;
   call.type = graph_type(out.scalar_type());
   call.src = src.const_data_ptr();
   call.src_stride = src_rows->stride;
@@ -89,8 +89,12 @@ const char* scatter_refusal(ScatterArguments& arguments) {
   if (index.numel() == 0 || self.numel() == 0) {
     return "empty";
   }
-  arguments.numbers = row_numbers(index);
-  return numbers.defined() ? nullptr : "an index for each number";
+  auto found = row_numbers(index);
+  if (!found) {
+    return "an index for each number";
+  }
+  arguments.numbers = *std::move(found);
+  return nullptr;
 }
 
 bool scattered_in_place(ScatterArguments arguments, ScatterBody body) {

@@ -9,6 +9,7 @@
 
 #include "base/counters.h"
 #include "kernels/scatter/scatter.h"
+#include "ops/gnn/rows.h"
 
 namespace cpuaccel::ops {
 
@@ -18,7 +19,7 @@ struct ScatterArguments {
   int64_t dim;
   const at::Tensor& index;
   const at::Tensor& src;
-  at::Tensor numbers;  // of the index, dense; for refusal() to find
+  RowNumbers numbers;  // of the index; for scatter_refusal() to find
 
   // As scatter_add and scatter_reduce have it, the index has self's dimensions, else one.
   bool scatters() const { return op == Op::scatter_add || op == Op::scatter_reduce; }

@@ -90,7 +90,7 @@ struct Saved {
 
 // By differentiable ops.
 variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
-  const auto numbers = row_numbers(saved.index).to(at::kLong);
+  const auto numbers = row_numbers_view(saved.index).to(at::kLong);
   const auto self_is_result = saved.self.eq(saved.result);
   const auto src_is_result = saved.src.eq(saved.result.index_select(0, numbers));
   const auto type = grad.scalar_type();
@@ -104,14 +104,14 @@ variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
 
 variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
   const OwnCall own_call(op);
-  const auto numbers = row_numbers(saved.index);
+  const auto numbers = *row_numbers(saved.index);  // scatter_refusal() found them
   const auto result = saved.result.contiguous(), src = with_rows(saved.src);
   const auto self_is_result = saved.self.eq(result).to(grad.scalar_type()).contiguous();
   const auto ties = saved.wants_self ? self_is_result.clone() : self_is_result;
 
   auto count = ties_call(src, result);
-  count.index = numbers.const_data_ptr();
-  count.wide = numbers.scalar_type() == at::kLong;
+  count.index = numbers.data;
+  count.wide = numbers.wide;
   count.dst = ties.mutable_data_ptr();
   kernels::scatter(count);
   const auto share = (grad / ties).contiguous();

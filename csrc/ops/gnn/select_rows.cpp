@@ -25,7 +25,7 @@ struct Call {
   const at::Tensor& self;
   int64_t dim;
   const at::Tensor& index;
-  at::Tensor numbers;  // of the index, dense
+  RowNumbers numbers;  // of the index; for refusal() to find
 };
 
 bool fits(const Call& call) {
@@ -60,22 +60,23 @@ const char* refusal(Call& call) {
   if (!rows_of(self)) {
     return "strides";
   }
-  call.numbers = op == Op::index ? index.contiguous().flatten() : row_numbers(index);
-  if (!call.numbers.defined()) {
+  auto found = op == Op::index ? std::optional(all_numbers(index)) : row_numbers(index);
+  if (!found) {
     return "an index for each number";
   }
+  call.numbers = *std::move(found);
   const int64_t N = self.size(0);
-  if (numbers_within(numbers, op == Op::index ? -N : 0, N)) {
+  if (numbers.within(op == Op::index ? -N : 0, N)) {
     return nullptr;
   }
   // Torch's gather reads int32 as int64: what it says would be of other numbers, if it said it.
-  TORCH_CHECK(op != Op::gather || numbers.scalar_type() == at::kLong,
+  TORCH_CHECK(op != Op::gather || numbers.wide,
               "gather: an index is out of bounds for dimension 0 with size ", N);
   return "index out of range";
 }
 
 at::DimVector sizes_of(const Call& call) {
-  at::DimVector sizes(call.op == Op::index ? call.index.sizes() : call.numbers.sizes());
+  at::DimVector sizes(call.op == Op::index ? call.index.sizes() : call.index.sizes().slice(0, 1));
   sizes.append(call.self.sizes().begin() + 1, call.self.sizes().end());
   return sizes;
 }
@@ -85,10 +86,10 @@ void copy_rows(const Call& call, const at::Tensor& out) {
   const auto rows = rows_of(call.self);
   const auto size = static_cast<int64_t>(call.self.itemsize());
   kernels::GatherCall copy;
-  copy.E = call.numbers.numel();
+  copy.E = call.numbers.count;
   copy.N = call.self.size(0);
-  copy.index = call.numbers.const_data_ptr();
-  copy.wide = call.numbers.scalar_type() == at::kLong;
+  copy.index = call.numbers.data;
+  copy.wide = call.numbers.wide;
   copy.wraps = call.op == Op::index;
   copy.row_bytes = rows->columns * size;
   copy.src = call.self.const_data_ptr();
