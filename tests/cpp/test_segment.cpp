@@ -141,6 +141,25 @@ TEST_P(SegmentTest, BadOffsetsAndNothingToDo) {
   b.check();
 }
 
+// In plain loops, which segment() takes by itself: short segments, long ones and NaN in either.
+TEST(SegmentFewColumns, EveryReductionAndLength) {
+  std::mt19937 random(4);
+  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+    for (const SegmentReduce reduce : kReductions) {
+      for (int64_t K = 1; K <= 3; ++K) {
+        Case a(type, {3, 0, 1, 32, 33, 34, 20000, 35, 36, 0, 40, 2}, K, random);
+        a.reduce = reduce;
+        a.start = reduce == SegmentReduce::amax ? -0.25 : 0.25;
+        for (const int64_t row : {1, 45, 20170}) {
+          a.src.set(row * (K + 3) + K - 1, std::numeric_limits<double>::quiet_NaN());
+        }
+        ASSERT_TRUE(segment(a.call()));
+        a.check();
+      }
+    }
+  }
+}
+
 TEST(SegmentList, EndsInRef) { EXPECT_EQ(segment_kernels().back().isa, Isa::ref); }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "kernels/csr/cut.h"
+#include "kernels/segment/few_columns.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -100,6 +101,10 @@ bool segment(const SegmentCall& call, SegmentFunction* function) {
 }
 
 bool segment(const SegmentCall& call) {
+  if (call.K <= kMostFewColumns) {
+    return segment(call, call.type == GraphType::f64 ? few_segment_columns<double>
+                                                     : few_segment_columns<float>);
+  }
   return segment(call, first_usable(segment_kernels()).function);
 }
 

@@ -61,6 +61,7 @@ std::span<const KernelRow<SegmentFunction>> segment_kernels();
 // All of it on all of torch's threads. False, and nothing written, if offsets do not ascend from 0
 // to E. dst must not overlap src.
 bool segment(const SegmentCall& call, SegmentFunction* function);
-bool segment(const SegmentCall& call);  // by the best usable row
+// By the best usable row, or in plain loops over up to three columns.
+bool segment(const SegmentCall& call);
 
 }  // namespace cpuaccel::kernels

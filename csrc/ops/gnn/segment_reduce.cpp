@@ -22,11 +22,12 @@
 
 #include "kernels/gather/gather.h"
 #include "kernels/scatter/scatter.h"
+#include "kernels/segment/few_columns.h"
 #include "kernels/segment/segment.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/segment_check.h"
-#include "ops/gnn/segment_few_columns.h"
+#include "ops/gnn/segment_gradient.h"
 #include "ops/gnn/ties.h"
 #include "ops/lists.h"
 #include "ops/override.h"
@@ -36,6 +37,7 @@
 namespace cpuaccel::ops {
 namespace {
 
+using kernels::kMostFewColumns;
 using kernels::SegmentReduce;
 using OptionalTensor = std::optional<at::Tensor>;
 using OptionalScalar = std::optional<at::Scalar>;
@@ -45,11 +47,6 @@ std::optional<SegmentReduce> segment_reduction(std::string_view name) {
   const auto* const found = std::ranges::find(kNames, name);
   return found == kNames.end() ? std::nullopt
                                : std::optional(static_cast<SegmentReduce>(found - kNames.begin()));
-}
-
-// Torch's loop over one column is as fast, its maximum faster.
-bool has_one_column(const at::Tensor& data) {
-  return data.dim() > 0 && data.numel() > 0 && data.numel() == data.size(0);
 }
 
 bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
@@ -172,17 +169,13 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
                           const OptionalScalar& initial) {
   Segments segments;
   const auto kind = segment_reduction(reduce);
-  const char* why = !kind                                                        ? "reduction"
-                    : given(indices)                                             ? "indices"
-                    : initial && (initial->isComplex() || initial->isSymbolic()) ? "initial"
-                    : has_one_column(data)
-                        ? "one column"
+  const char* why = !kind            ? "reduction"
+                    : given(indices) ? "indices"
+                    : initial && (initial->isComplex() || initial->isSymbolic())
+                        ? "initial"
                         : refusal(data, lengths, offsets, axis, unsafe, segments);
   if (why == nullptr && segments.count() == 0) {
     why = "empty";
-  }
-  if (why == nullptr && has_one_column(data)) {
-    why = "one column";
   }
   if (why == nullptr) {
     return run(data, *kind, segments, initial);
@@ -244,19 +237,19 @@ void share(const std::vector<int64_t>& numbers, const at::Tensor& grad, const at
 }
 
 template <typename Number>
-void few_columns(SegmentReduce reduce, const Segments& segments, const at::Tensor& grad,
-                 const at::Tensor& output, const at::Tensor& data, const at::Tensor& to) {
+void by_segment(SegmentReduce reduce, const Segments& segments, const at::Tensor& grad,
+                const at::Tensor& output, const at::Tensor& data, const at::Tensor& to) {
   const auto src = with_rows(data);
   const auto dense_grad = grad.contiguous(), dense_output = output.contiguous();
   const auto rows = rows_of(src);
-  const FewColumnGradient<Number> gradient{reduce,
-                                           segments.offsets,
-                                           rows->columns,
-                                           rows->stride,
-                                           dense_grad.const_data_ptr<Number>(),
-                                           dense_output.const_data_ptr<Number>(),
-                                           src.const_data_ptr<Number>(),
-                                           to.mutable_data_ptr<Number>()};
+  const SegmentGradient<Number> gradient{reduce,
+                                         segments.offsets,
+                                         rows->columns,
+                                         rows->stride,
+                                         dense_grad.const_data_ptr<Number>(),
+                                         dense_output.const_data_ptr<Number>(),
+                                         src.const_data_ptr<Number>(),
+                                         to.mutable_data_ptr<Number>()};
   gradient.run();
 }
 
@@ -287,8 +280,8 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
   }
   CPUACCEL_OWN_CALL(segment_reduce_backward);
   at::Tensor result = at::detail::empty_cpu(data.sizes(), data.scalar_type());
-  if (data.numel() <= kMostFewColumns * data.size(0)) {
-    const auto run = data.scalar_type() == at::kFloat ? few_columns<float> : few_columns<double>;
+  if (data.numel() <= kMostGradientNumbers || data.numel() <= kMostFewColumns * data.size(0)) {
+    const auto run = data.scalar_type() == at::kFloat ? by_segment<float> : by_segment<double>;
     run(*kind, segments, grad, output, data, result);
     return result;
   }
