@@ -44,8 +44,21 @@ def test_against_dense(way: str, dtype: torch.dtype, coalesced: bool, width: int
         assert_alike(got, _WAYS[way](matrix, x))
 
 
+@pytest.mark.parametrize("width", [1, 5, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_few_entries_are_not_sorted(width: int, dtype: torch.dtype) -> None:
+    matrix, x = _coo(dtype), torch.randn(30, 20, dtype=dtype)[:, :width]
+    turned = torch.sparse_coo_tensor(matrix._indices().t().contiguous().t(), matrix._values())
+    for each in (matrix, matrix.t(), matrix.coalesce(), turned):
+        dense = x[: each.shape[1]]
+        with counted() as counts:
+            got = torch.sparse.mm(each, dense)
+        assert counts.without_copies() == {"sparse_mm.cpuaccel": 1}
+        torch.testing.assert_close(got, each.to_dense() @ dense)
+
+
 def test_sorted_once_and_never_stale() -> None:
-    matrix, x = _coo(), torch.randn(30, 5)
+    matrix, x = _coo(), torch.randn(30, 70)
     with counted() as counts:
         torch.sparse.mm(matrix, x)
         torch.sparse.mm(matrix, x)

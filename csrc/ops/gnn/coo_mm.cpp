@@ -1,9 +1,12 @@
 // addmm of a sparse COO matrix and a dense one, to which `A @ x` and torch.sparse.mm(A, x) come:
-// the entries are sorted by row once and kept in the index cache.
+// the entries are sorted by row once and kept in the index cache. Few entries are added up as they
+// are: to look for them in the cache takes as long as torch's whole call.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/SparseTensorUtils.h>
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/spmm/spmm.h"
@@ -45,8 +48,54 @@ const char* refusal(const at::Tensor& self, const at::Tensor& sparse, const at::
   return plain ? nullptr : "something is added";
 }
 
+// Rows times columns, and entries times columns, up to which no order is looked for.
+constexpr int64_t kMostUnsorted = 2048;
+
+template <typename Number>
+bool add_entries(const at::Tensor& indices, const at::Tensor& values, const at::Tensor& dense,
+                 const at::Tensor& out) {
+  const auto* rows = indices.const_data_ptr<int64_t>();
+  const auto* columns = rows + indices.stride(0);
+  const auto* weights = values.const_data_ptr<Number>();
+  const auto* src = dense.const_data_ptr<Number>();
+  auto* dst = out.mutable_data_ptr<Number>();
+  const auto M = static_cast<uint64_t>(out.size(0)), N = static_cast<uint64_t>(dense.size(0));
+  const int64_t K = dense.size(1), step = indices.stride(1), values_step = values.stride(0);
+  std::fill_n(dst, out.numel(), Number{0});
+  for (int64_t e = 0; e < values.size(0); ++e) {
+    const auto row = static_cast<uint64_t>(rows[e * step]),
+               column = static_cast<uint64_t>(columns[e * step]);  // negative ones are large
+    if (row >= M || column >= N) {
+      return false;
+    }
+    const Number weight = weights[e * values_step];
+    const Number* from = src + static_cast<int64_t>(column) * dense.stride(0);
+    Number* to = dst + static_cast<int64_t>(row) * K;
+    for (int64_t k = 0; k < K; ++k) {
+      to[k] += weight * from[k];
+    }
+  }
+  return true;
+}
+
+// Undefined if there are many entries, or one that is none of the matrix's.
+at::Tensor product_of_few(const at::Tensor& sparse, const at::Tensor& dense) {
+  const auto* impl = at::sparse::get_sparse_impl(sparse);
+  const at::Tensor &indices = impl->indices(), &values = impl->values();
+  const int64_t M = sparse.size(0), K = dense.size(1), most = kMostUnsorted / K;
+  if (M > most || values.size(0) > most || values.is_neg() || dense.stride(1) != 1) {
+    return {};
+  }
+  at::Tensor out = at::detail::empty_cpu({M, K}, dense.scalar_type());
+  const auto add = dense.scalar_type() == at::kFloat ? add_entries<float> : add_entries<double>;
+  return add(indices, values, dense, out) ? out : at::Tensor();
+}
+
 at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
   CPUACCEL_OWN_CALL(sparse_mm);
+  if (at::Tensor few = product_of_few(sparse, dense); few.defined()) {
+    return few;
+  }
   const int64_t M = sparse.size(0), N = sparse.size(1);
   const at::Tensor indices = sparse._indices();
   static constexpr IndexRule kColumns{kName, "column indices of the sparse matrix"};
