@@ -10,7 +10,7 @@
 
 namespace cpuaccel::kernels {
 
-inline constexpr int64_t kMostFewColumns = 3;
+inline constexpr int64_t kFewSegmentColumns = 3;
 
 enum class SegmentLoop : uint8_t { sum, largest, smallest };
 

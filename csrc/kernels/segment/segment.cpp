@@ -101,7 +101,7 @@ bool segment(const SegmentCall& call, SegmentFunction* function) {
 }
 
 bool segment(const SegmentCall& call) {
-  if (call.K <= kMostFewColumns) {
+  if (call.K <= kFewSegmentColumns) {
     return segment(call, call.type == GraphType::f64 ? few_segment_columns<double>
                                                      : few_segment_columns<float>);
   }

@@ -12,17 +12,16 @@
 #include <ATen/ops/index_reduce_ops.h>
 #include <ATen/ops/scatter_reduce_ops.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "kernels/scatter/reduce.h"
+#include "ops/gnn/plain.h"
 #include "ops/gnn/reduction.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/scatter_call.h"
@@ -38,20 +37,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Tensors of memory, that nobody looks over the shoulder of: no subclass, no transformation.
-bool plain(std::initializer_list<const at::Tensor*> tensors) {
-  constexpr c10::DispatchKeySet kNot{c10::DispatchKey::Python,
-                                     c10::DispatchKey::Functionalize,
-                                     c10::DispatchKey::FuncTorchBatched,
-                                     c10::DispatchKey::Batched,
-                                     c10::DispatchKey::FuncTorchGradWrapper,
-                                     c10::DispatchKey::Negative};
-  return !in_a_transform() && !c10::impl::TorchDispatchModeTLS::any_modes_set() &&
-         std::ranges::all_of(tensors, [&](const at::Tensor* each) {
-           return strided_on_cpu(*each) && each->has_storage() && !each->key_set().has_any(kNot);
-         });
-}
 
 struct Call {
   Op op;

@@ -37,7 +37,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-using kernels::kMostFewColumns;
+using kernels::kFewSegmentColumns;
 using kernels::SegmentReduce;
 using OptionalTensor = std::optional<at::Tensor>;
 using OptionalScalar = std::optional<at::Scalar>;
@@ -280,7 +280,7 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
   }
   CPUACCEL_OWN_CALL(segment_reduce_backward);
   at::Tensor result = at::detail::empty_cpu(data.sizes(), data.scalar_type());
-  if (data.numel() <= kMostGradientNumbers || data.numel() <= kMostFewColumns * data.size(0)) {
+  if (data.numel() <= kMostGradientNumbers || data.numel() <= kFewSegmentColumns * data.size(0)) {
     const auto run = data.scalar_type() == at::kFloat ? by_segment<float> : by_segment<double>;
     run(*kind, segments, grad, output, data, result);
     return result;
