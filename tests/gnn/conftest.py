@@ -19,4 +19,5 @@ def no_work_is_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets EdgeConv run fused on the small graphs of tests."""
     if importlib.util.find_spec("torch_geometric") and importlib.util.find_spec("cpuaccel.gnn"):
         edge_conv = importlib.import_module("cpuaccel.gnn._layers.edge_conv")
-        monkeypatch.setattr(edge_conv, "LEAST_WORK", 0)
+        for bound in ("LEAST_WORK", "LEAST_WORK_OF_MESSAGES"):
+            monkeypatch.setattr(edge_conv, bound, 0)

@@ -168,3 +168,16 @@ def test_a_tiny_graph_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> Non
     check_refused(_layer("relu"), edge_conv.TOO_LITTLE, x, edge_index)
     monkeypatch.setattr(edge_conv, "LEAST_WORK", FEATURES * edge_index.shape[1])
     check(_layer("relu"), x, edge_index)
+
+
+def test_messages_of_a_small_graph_are_torch_geometrics_unless_something_learns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from cpuaccel.gnn._layers import edge_conv
+
+    x, edge_index = graph()
+    monkeypatch.setattr(edge_conv, "LEAST_WORK_OF_MESSAGES", FEATURES * edge_index.shape[1] + 1)
+    check(_layer("two"), x, edge_index)
+    check(_layer("relu").requires_grad_(False), x, edge_index)
+    with torch.no_grad():
+        check_refused(_layer("two"), edge_conv.TOO_LITTLE, x, edge_index)

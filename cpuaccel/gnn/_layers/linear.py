@@ -25,9 +25,11 @@ def is_plain(module: Any, kinds: tuple[type, ...] = _LINEAR) -> bool:
     return (
         type(module) in kinds
         and "forward" not in vars(module)
-        and not any(
-            getattr(module, f"_{name}hooks")
-            for name in ("forward_", "forward_pre_", "backward_", "backward_pre_")
+        and not (
+            module._forward_hooks
+            or module._forward_pre_hooks
+            or module._backward_hooks
+            or module._backward_pre_hooks
         )
         and not _has_any_global_hook()  # type: ignore[no-untyped-call]
     )
