@@ -263,6 +263,13 @@ TEST(ScatterIndex, Within) {
         EXPECT_TRUE(within(-9, 9));
         index.set(static_cast<size_t>(size) - 1, wide ? INT64_MIN : INT32_MIN);
         EXPECT_FALSE(within(-9, 9));
+        EXPECT_FALSE(within(-(int64_t{1} << 30), int64_t{1} << 30));
+        index.set(static_cast<size_t>(size) - 1, wide ? INT64_MAX : INT32_MAX);
+        EXPECT_FALSE(within(-9, 9));
+        EXPECT_FALSE(within(0, 0));
+        EXPECT_FALSE(within(-(int64_t{1} << 30), int64_t{1} << 30));
+        EXPECT_EQ(within(-(int64_t{1} << 31), int64_t{1} << 31), !wide);
+        EXPECT_EQ(within(0, INT64_MAX), !wide);
       }
     }
   }

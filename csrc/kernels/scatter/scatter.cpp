@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <type_traits>
 
 #include "base/parallel.h"
 #include "kernels/round_up.h"
@@ -18,14 +19,31 @@ constexpr int64_t kLine = 64;        // bytes: the least of a row that a thread 
 constexpr int64_t kGrain = 1 << 15;  // entries times columns for which a thread is worth waking
 constexpr int64_t kIndexGrain = 1 << 16;
 
-template <typename Index>
+// Signs, not comparisons: SSE2 has none of 64 bits, and this loop becomes vectors. With low <= 0 <=
+// high a number below low makes number - low negative, one of high or more high - 1 - number; a
+// difference that wraps is the other one. In 32 bits, no difference of a number that is within may
+// wrap.
+template <typename Number, typename Index>
 bool within(const Index* index, int64_t count, int64_t low, int64_t high) {
-  const auto least = static_cast<uint64_t>(low), width = static_cast<uint64_t>(high - low);
-  bool good = true;
+  using Bits = std::make_unsigned_t<Number>;
+  const auto least = static_cast<Bits>(low), last = static_cast<Bits>(high - 1);
+  Bits signs = 0;
   for (int64_t i = 0; i < count; ++i) {
-    good &= static_cast<uint64_t>(index[i]) - least < width;
+    const auto number = static_cast<Bits>(static_cast<Number>(index[i]));
+    signs |= (number - least) | (last - number);
   }
-  return good;
+  return static_cast<Number>(signs) >= 0;
+}
+
+bool part_within(const void* index, bool wide, int64_t begin, int64_t end, int64_t low,
+                 int64_t high) {
+  constexpr int64_t kMost32 = int64_t{1} << 30;
+  if (wide) {
+    return within<int64_t>(static_cast<const int64_t*>(index) + begin, end - begin, low, high);
+  }
+  const auto* narrow = static_cast<const int32_t*>(index) + begin;
+  return low >= -kMost32 && high <= kMost32 ? within<int32_t>(narrow, end - begin, low, high)
+                                            : within<int64_t>(narrow, end - begin, low, high);
 }
 
 // Threads that dst is divided among: by columns as far as each gets a line, by rows beyond.
@@ -56,10 +74,7 @@ std::span<const KernelRow<ScatterFunction>> scatter_kernels() { return kRows; }
 bool index_within(const void* index, bool wide, int64_t count, int64_t low, int64_t high) {
   std::atomic<bool> good{true};
   parallel_for(0, count, kIndexGrain, [&](int64_t begin, int64_t end) {
-    const bool fine =
-        wide ? within(static_cast<const int64_t*>(index) + begin, end - begin, low, high)
-             : within(static_cast<const int32_t*>(index) + begin, end - begin, low, high);
-    if (!fine) {
+    if (!part_within(index, wide, begin, end, low, high)) {
       good.store(false, std::memory_order_relaxed);
     }
   });

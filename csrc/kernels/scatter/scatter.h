@@ -72,7 +72,7 @@ std::span<const KernelRow<ScatterFunction>> scatter_kernels();
 void scatter(const ScatterCall& call, ScatterFunction* function);
 void scatter(const ScatterCall& call);  // by the best usable row
 
-// Whether each of `count` numbers is in [low, high).
+// Whether each of `count` numbers is in [low, high), of low <= 0 <= high.
 bool index_within(const void* index, bool wide, int64_t count, int64_t low, int64_t high);
 
 }  // namespace cpuaccel::kernels
