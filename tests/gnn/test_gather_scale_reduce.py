@@ -112,6 +112,30 @@ def test_gradcheck(reduce: str, weighted: bool) -> None:
     assert torch.autograd.gradgradcheck(run, (x, weight))
 
 
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients_by_x_alone(reduce: str, weighted: bool) -> None:
+    """The derivative that is not Python's: of second order, of many gradients, and hooked."""
+    edge_index = torch.randint(0, 5, (2, 20))
+    weight = torch.randn(20, dtype=torch.float64) if weighted else None
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+
+    def run(a: Tensor) -> Tensor:
+        result: Tensor = gnn.gather_scale_reduce(a, edge_index, weight, 6, reduce)
+        return result
+
+    assert torch.autograd.gradcheck(run, (x,))
+    assert torch.autograd.gradgradcheck(run, (x,))
+    grads = torch.randn(4, 6, 3, dtype=torch.float64)
+    (many,) = torch.autograd.grad(run(x), x, grads, is_grads_batched=True)
+    each = [torch.autograd.grad(run(x), x, grad)[0] for grad in grads]
+    torch.testing.assert_close(many, torch.stack(each))
+    with torch.autograd.graph.save_on_cpu():
+        (hooked,) = torch.autograd.grad(run(x), x, grads[0])
+    assert torch.equal(hooked, each[0])
+    assert not run(x.detach()).requires_grad
+
+
 @reductions
 def test_any_number_of_threads_gives_the_same_bits(reduce: str) -> None:
     edge_index = torch.randint(0, 500, (2, 200_000))
