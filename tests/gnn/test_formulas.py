@@ -185,3 +185,11 @@ def test_derivatives_forward_and_twice(name: str, which: int) -> None:
 
     assert torch.autograd.gradcheck(run, needs, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(run, needs)
+
+
+def test_no_op_on_edges_asks_python_where_no_graph_is_needed() -> None:
+    """The list of csrc/ops/gnn/edge_autograd.cpp has them all."""
+    modules = {edge_formulas.__name__, graph_formulas.__name__}
+    names = [name for name, f in derivatives.registered.items() if f.__module__ in modules]
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    assert [name for name in names if not has(f"cpuaccel::{name}", "AutogradCPU")] == []
