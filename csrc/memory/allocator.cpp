@@ -20,7 +20,10 @@ namespace {
 constexpr uint8_t kPriority = 1;
 constexpr uintptr_t kPage = 4096;
 
-c10::Allocator* torch_allocator() { return c10::GetDefaultCPUAllocator(); }
+c10::Allocator* torch_allocator() {
+  static c10::Allocator* const allocator = c10::GetDefaultCPUAllocator();
+  return allocator;
+}
 
 // Blocks of the pool begin at a page, few others do; so most need not be looked up.
 bool may_be_block(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPage == 0; }
@@ -38,8 +41,7 @@ class CachingAllocator final : public c10::Allocator {
     }
     age_sometimes();
     // Raises torch's own error if there is no memory.
-    void* data = torch_allocator()->raw_allocate(bytes);
-    return {data, data, &release, c10::Device(c10::kCPU)};
+    return torch_allocator()->allocate(bytes);
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return &release; }

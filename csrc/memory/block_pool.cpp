@@ -31,6 +31,11 @@ constexpr auto kAskAgain = std::chrono::milliseconds(100);  // reading /proc tak
 // they cannot ask for it back: so only this part of what they could map is kept.
 constexpr int64_t kAddressShare = 16;
 
+// To read the limits takes two system calls, as long as a kernel runs on a block of a megabyte.
+// Where there was no limit they are read again after kAskAgain, and whenever a block comes back
+// that takes so long to fill that they do not count.
+constexpr size_t kLargeBlock = size_t{8} << 20;
+
 // Memory that was kept for a window and that no allocation needed is idle. A window is longer where
 // idle memory was soon mapped again: steps of training may take longer than one.
 constexpr auto kShortestWindow = std::chrono::seconds(4);
@@ -65,7 +70,7 @@ void* BlockPool::allocate(size_t bytes) {
   const auto wanted = static_cast<int64_t>(size);
   const auto most = static_cast<int64_t>(kSlack * static_cast<double>(most_wanted_));
   if (kept() > 0) {
-    if (under_pressure(size)) {
+    if (under_pressure(size, clock_())) {
       give_all_back();
     } else {
       shrink_to(most - stats_.allocated - wanted);
@@ -158,39 +163,43 @@ void BlockPool::release(void* data) {
   stats_.allocated -= static_cast<int64_t>(bytes);
   wanted_ -= static_cast<int64_t>(wanted);
   keep({static_cast<std::byte*>(data), bytes});
-  trim();
+  trim(bytes);
 }
 
 void BlockPool::age() {
   const std::scoped_lock lock(mutex_);
   if (kept() > 0) {
-    trim();
+    trim(0);
   }
 }
 
-void BlockPool::trim() {
-  if (under_pressure(0)) {
+void BlockPool::trim(size_t released) {
+  const Time now = clock_();
+  if (under_pressure(0, now)) {
     give_all_back();
     return;
   }
-  give_idle_back();
+  give_idle_back(now);
   shrink_to(capacity_);
-  if (const int64_t allowed = address_allowance(); kept() > allowed) {
+  if (const int64_t allowed = address_allowance(released, now); kept() > allowed) {
     shrink_to(allowed);
     pages_.unmap_free();
   }
 }
 
-int64_t BlockPool::address_allowance() const {
-  const AddressSpace space = address_();
-  if (space.limit == AddressSpace::kUnlimited) {
+int64_t BlockPool::address_allowance(size_t released, Time now) {
+  if (space_.limit != AddressSpace::kUnlimited || released >= kLargeBlock ||
+      now - space_asked_ >= kAskAgain) {
+    space_asked_ = now;
+    space_ = address_();
+  }
+  if (space_.limit == AddressSpace::kUnlimited) {
     return AddressSpace::kUnlimited;
   }
-  return (space.available + kept()) / kAddressShare;
+  return (space_.available + kept()) / kAddressShare;
 }
 
-void BlockPool::give_idle_back() {
-  const auto now = clock_();
+void BlockPool::give_idle_back(Time now) {
   if (now - window_began_ < window_) {
     return;
   }
@@ -235,8 +244,7 @@ void BlockPool::give_all_back() {
   pages_.drop_free();
 }
 
-bool BlockPool::under_pressure(size_t bytes) {
-  const auto now = clock_();
+bool BlockPool::under_pressure(size_t bytes, Time now) {
   if (now - asked_ >= kAskAgain) {
     asked_ = now;
     answer_ = machine_();

@@ -91,14 +91,15 @@ class BlockPool {
   void give_all_back();
   int64_t kept() const { return stats_.reserved - stats_.allocated; }
   void note_least_kept() { least_kept_ = std::min(least_kept_, kept()); }
-  bool under_pressure(size_t bytes);
-  // Keeps no more than the limits allow, after a block was freed or memory became idle.
-  void trim();
+  bool under_pressure(size_t bytes, Time now);
+  // Keeps no more than the limits allow, after a block of `released` bytes was freed or memory
+  // became idle.
+  void trim(size_t released);
   // Gives back what was kept during all of the window, if that has ended.
-  void give_idle_back();
+  void give_idle_back(Time now);
   // Drops parts of huge pages that are free but resident, if `limit` needs it.
   void drop_fragments(int64_t limit);
-  int64_t address_allowance() const;
+  int64_t address_allowance(size_t released, Time now);
 
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::memory, this);  // guards all that follows
   Machine machine_;
@@ -115,6 +116,8 @@ class BlockPool {
   std::unordered_map<void*, Used> used_;
   Time asked_{};
   MachineMemory answer_;
+  Time space_asked_{};
+  AddressSpace space_{.limit = 0, .available = 0};  // asked for at first
   Time window_began_{};
   std::chrono::seconds window_;
   int64_t least_kept_ = 0;  // in the window: memory that no allocation needed

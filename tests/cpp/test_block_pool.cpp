@@ -136,6 +136,32 @@ TEST(BlockPool, KeepsLittleOfALimitedAddressSpace) {
   EXPECT_EQ(pool.stats().reserved, 0);
 }
 
+// To ask takes system calls: small blocks ask now and then, as long as there is no limit.
+TEST(BlockPool, SmallBlocksSeldomAskForTheAddressSpace) {
+  Surroundings around;
+  int asked = 0;
+  const auto address = [&] {
+    ++asked;
+    return around.space;
+  };
+  BlockPool pool(plenty, address, [&] { return around.now; });
+  const auto megabyte = static_cast<int64_t>(kMiB);
+  const auto use = [&](size_t bytes) { pool.release(pool.allocate(bytes)); };
+  for (int i = 0; i < 9; ++i) {
+    use(kMiB);
+  }
+  EXPECT_EQ(asked, 1);
+  around.now += std::chrono::milliseconds(100);
+  use(kMiB);
+  EXPECT_EQ(asked, 2);
+  around.space = {64 * megabyte, 16 * megabyte};
+  use(32 * kMiB);
+  EXPECT_EQ(asked, 3);
+  EXPECT_LE(pool.stats().reserved, 3 * megabyte);
+  use(kMiB);
+  EXPECT_EQ(asked, 4);
+}
+
 TEST(BlockPool, WhatNoAllocationNeedsGoesBackAfterAWhile) {
   Surroundings around;
   auto pool = around.pool();
