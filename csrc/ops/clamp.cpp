@@ -18,24 +18,39 @@ namespace {
 
 using Number = std::optional<at::Scalar>;
 
+// As bytes of the tensor's type.
 struct Limits {
-  uint8_t low = 0;
-  uint8_t high = 255;
+  uint8_t low, high;
 };
 
-// A real number as torch's clamp sees it: quantised as a tensor's element would be.
-uint8_t quantized(const PerTensor& q, const at::Scalar& value) {
-  return at::native::quantize_val<c10::quint8>(q.scale, q.zero_point, value.to<float>()).val_;
+Limits no_limits(const at::Tensor& x) {
+  return x.scalar_type() == at::kQUInt8 ? Limits{0x00, 0xff} : Limits{0x80, 0x7f};
 }
 
-Limits limits_of(const PerTensor& q, const Number& low, const Number& high) {
-  Limits limits;
+// A real number as torch's clamp sees it: quantised as a tensor's element would be.
+uint8_t quantized(const at::Tensor& x, const at::Scalar& value) {
+  const PerTensor q = per_tensor(x);
+  const auto number = value.to<float>();
+  return x.scalar_type() == at::kQUInt8
+             ? at::native::quantize_val<c10::quint8>(q.scale, q.zero_point, number).val_
+             : static_cast<uint8_t>(
+                   at::native::quantize_val<c10::qint8>(q.scale, q.zero_point, number).val_);
+}
+
+Limits limits_of(const at::Tensor& x, const Number& low, const Number& high) {
+  Limits limits = no_limits(x);
   if (low) {
-    limits.low = quantized(q, *low);
+    limits.low = quantized(x, *low);
   }
   if (high) {
-    limits.high = quantized(q, *high);
+    limits.high = quantized(x, *high);
   }
+  return limits;
+}
+
+Limits at_least_zero(const at::Tensor& x) {
+  Limits limits = no_limits(x);
+  limits.low = static_cast<uint8_t>(per_tensor(x).zero_point);
   return limits;
 }
 
@@ -44,14 +59,26 @@ bool plain(const Number& value) {
 }
 
 const char* refuses(const at::Tensor& x) {
-  if (const char* why = refuses_quint8(x)) {
+  if (const char* why = refuses_table(x)) {
     return why;
   }
-  return refuses_zero_point(per_tensor(x).zero_point);
+  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : "zero point out of range";
 }
 
 const char* refuses_numbers(const Number& low, const Number& high) {
   return (low || high) && plain(low) && plain(high) ? nullptr : "limits that are no plain numbers";
+}
+
+void limit(const at::Tensor& src, at::Tensor& dst, Limits limits) {
+  const uint8_t* from = bytes(src);
+  uint8_t* to = mutable_bytes(dst);
+  if (src.scalar_type() == at::kQUInt8) {
+    kernels::clamp_u8(from, to, src.numel(), limits.low, limits.high);
+  } else {
+    kernels::clamp_s8(reinterpret_cast<const int8_t*>(from), reinterpret_cast<int8_t*>(to),
+                      src.numel(), static_cast<int8_t>(limits.low),
+                      static_cast<int8_t>(limits.high));
+  }
 }
 
 at::Tensor limited(Op op, const at::Tensor& x, Limits limits) {
@@ -59,14 +86,13 @@ at::Tensor limited(Op op, const at::Tensor& x, Limits limits) {
   const auto format = x.suggest_memory_format();
   const bool dense = x.is_contiguous(format);
   auto result = dense ? empty_quantized_as(x, x.sizes(), format) : x.contiguous(format);
-  const auto* src = bytes(dense ? x : result);
-  kernels::clamp_u8(src, mutable_bytes(result), x.numel(), limits.low, limits.high);
+  limit(dense ? x : result, result, limits);
   return result;
 }
 
-void limit(Op op, at::Tensor& x, Limits limits) {
+void limit_in_place(Op op, at::Tensor& x, Limits limits) {
   const OwnCall own_call(op);
-  kernels::clamp_u8(bytes(x), mutable_bytes(x), x.numel(), limits.low, limits.high);
+  limit(x, x, limits);
 }
 
 template <OpName kName>
@@ -74,7 +100,7 @@ at::Tensor relu(const at::Tensor& x) {
   if (our_engine()) {
     const char* why = refuses(x);
     if (why == nullptr) {
-      return limited(Op::relu, x, {static_cast<uint8_t>(per_tensor(x).zero_point), 255});
+      return limited(Op::relu, x, at_least_zero(x));
     }
     count_refusal(kName.text, why);
   }
@@ -87,7 +113,7 @@ at::Tensor& relu_in_place(at::Tensor& x) {
     const char* why = refuses(x);
     why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
     if (why == nullptr) {
-      limit(Op::relu, x, {static_cast<uint8_t>(per_tensor(x).zero_point), 255});
+      limit_in_place(Op::relu, x, at_least_zero(x));
       return x;
     }
     count_refusal(kName.text, why);
@@ -101,7 +127,7 @@ at::Tensor relu6(at::Tensor x, bool inplace) {
   if (our_engine()) {
     const char* why = inplace ? "inplace" : refuses(x);
     if (why == nullptr) {
-      return limited(Op::clamp, x, limits_of(per_tensor(x), 0.0, 6.0));
+      return limited(Op::clamp, x, limits_of(x, 0.0, 6.0));
     }
     count_refusal(kName.text, why);
   }
@@ -114,7 +140,7 @@ at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
     const char* why = refuses(x);
     why = why == nullptr ? refuses_numbers(low, high) : why;
     if (why == nullptr) {
-      return limited(Op::clamp, x, limits_of(per_tensor(x), low, high));
+      return limited(Op::clamp, x, limits_of(x, low, high));
     }
     count_refusal(kName.text, why);
   }
@@ -128,7 +154,7 @@ at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Sc
     why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
     why = why == nullptr ? refuses_numbers(low, high) : why;
     if (why == nullptr) {
-      limit(Op::clamp, x, limits_of(per_tensor(x), low, high));
+      limit_in_place(Op::clamp, x, limits_of(x, low, high));
       return x;
     }
     count_refusal(kName.text, why);

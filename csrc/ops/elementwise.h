@@ -8,6 +8,12 @@
 
 namespace cpuaccel::ops {
 
+// Whether numbers of quint8 or qint8 have this one among them.
+inline bool in_range(at::ScalarType dtype, int64_t zero_point) {
+  return dtype == at::kQUInt8 ? zero_point >= 0 && zero_point <= 255
+                              : zero_point >= -128 && zero_point <= 127;
+}
+
 // Why a kernel with the quantiser of `x` as numbers of 8 bits can't run, or null.
 inline const char* refuses_zero_point(int64_t zero_point) {
   return zero_point >= 0 && zero_point <= 255 ? nullptr : "zero point outside of uint8";

@@ -14,11 +14,6 @@
 namespace cpuaccel::ops {
 namespace {
 
-bool in_range(at::ScalarType dtype, int64_t zero_point) {
-  return dtype == at::kQUInt8 ? zero_point >= 0 && zero_point <= 255
-                              : zero_point >= -128 && zero_point <= 127;
-}
-
 const char* refuses_quantize(const at::Tensor& x, int64_t zero_point, at::ScalarType dtype) {
   if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
     return "not to quint8 or qint8";

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ops._compare import assert_left, assert_ours, assert_same, both, isas
 from ops._quantizers import (
+    DTYPES,
     assert_rounded,
     drawn_quantizers,
     every_value,
@@ -45,10 +46,11 @@ each = pytest.mark.parametrize("name", OPS)
 
 @each
 @isas
-def test_every_value(name: str, isa: str) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_value(name: str, isa: str, dtype: torch.dtype) -> None:
     call, counted_as, real = OPS[name]
-    for quantizer in quantizers(40, 1):
-        x = every_value(*quantizer)
+    for quantizer in quantizers(40, 1, dtype):
+        x = every_value(*quantizer, dtype)
         outcome = both(lambda x=x: call(x), isa)
         assert_same(outcome.ours, outcome.theirs)
         assert_ours(outcome.counts, counted_as)
@@ -70,9 +72,11 @@ def test_every_shape_and_layout(
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last", "permuted"])
 @pytest.mark.parametrize("name", ["relu_", "hardtanh_"])
-def test_in_place(name: str, layout: str) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_in_place(name: str, layout: str, dtype: torch.dtype) -> None:
     call = {"relu_": torch.relu_, "hardtanh_": lambda x: F.hardtanh_(x, -0.2, 0.4)}[name]
-    ours, theirs = (tensor((2, 7, 5, 6), layout, (0.05, 90), 4) for _ in range(2))
+    zero = 90 if dtype == torch.quint8 else -20
+    ours, theirs = (tensor((2, 7, 5, 6), layout, (0.05, zero), 4, dtype) for _ in range(2))
     version = ours._version
     with running("auto"), counted() as counts:
         assert call(ours) is ours
@@ -90,9 +94,10 @@ def test_limits_the_wrong_way_round() -> None:
 
 
 def test_what_is_left_to_torch() -> None:
-    outcome = both(lambda: torch.relu(every_value(0.1, 3, torch.qint8)))
+    wide = torch._make_per_tensor_quantized_tensor(torch.arange(-9, 9, dtype=torch.int32), 0.1, 3)
+    outcome = both(lambda: torch.relu(wide))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "not quint8")
+    assert_left(outcome.counts, "not quint8 or qint8")
     strided = tensor((4, 7), "sliced", (0.1, 3), 1)
     with running("auto"), counted() as counts:
         torch.relu_(strided)
