@@ -1,4 +1,6 @@
 // Averages of quantised images: aten::_adaptive_avg_pool2d, aten::avg_pool2d, aten::mean.dim.
+#include <ATen/ops/mean_native.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -187,7 +189,7 @@ at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool ke
     }
     count_refusal(kName.text, why);
   }
-  return call_torch(kName.text, self, dim, keepdim, dtype).toTensor();
+  return at::native::mean_quantized_cpu(self, dim, keepdim, dtype);
 }
 
 #define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, function)

@@ -7,9 +7,10 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "kernels/interleave/interleave.h"
+#include "ops/images.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
-#include "ops/quint8.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -22,13 +23,13 @@ const char* refuses(const at::Tensor& self, int64_t groups) {
     return why;
   }
   const bool possible =
-      self.dim() == 4 && groups > 0 && self.size(1) > 0 && self.size(1) % groups == 0;
+      self.dim() == 4 && groups > 0 && self.numel() > 0 && self.size(1) % groups == 0;
   if (!possible) {
     return "arguments for torch to refuse";
   }
   // Contiguous images torch first makes channels last, and the result contiguous again.
   if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return "channels_last, which torch's kernel does as fast";
+    return groups == 2 ? nullptr : "channels_last in other than two groups";
   }
   return self.is_contiguous() ? nullptr : "strides that torch's kernel makes dense first";
 }
@@ -50,12 +51,25 @@ void shuffle(const at::Tensor& src, const at::Tensor& dst, int64_t groups) {
   parallel_for(0, src.size(0) * channels, std::max<int64_t>(kGrainBytes / pixels, 1), move);
 }
 
+// Pixel by pixel, one channel of each of two groups in turn.
+at::Tensor shuffled_pixels(const at::Tensor& self) {
+  const int64_t channels = self.size(1), columns = channels / 2;
+  const auto images = empty_images_as(self, self.size(2), self.size(3));
+  const std::array<kernels::InterleaveSource, 2> groups{
+      {{bytes(self), channels}, {bytes(self) + columns, channels}}};
+  kernels::shuffle_u8(groups, mutable_bytes(images), self.numel() / channels, columns, nullptr);
+  return with_torch_strides(images, self);
+}
+
 template <OpName kName>
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   if (our_engine()) {
     const char* why = refuses(self, groups);
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(channel_shuffle);
+      if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+        return shuffled_pixels(self);
+      }
       auto result = empty_quantized_as(self, self.sizes(), at::MemoryFormat::Contiguous);
       shuffle(self, result, groups);
       return result;

@@ -56,13 +56,20 @@ Indices same_indices(int64_t count) {
   return indices;
 }
 
-// A row that repeats the one before is copied from it as a whole.
+// Whether these are all columns of an image, in order.
+bool all_in_order(const Indices& columns, int64_t width) {
+  return static_cast<int64_t>(columns.size()) == width &&
+         std::ranges::equal(columns, same_indices(width));
+}
+
+// A row that repeats the one before is copied from it as a whole, and so is one of all columns.
 void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
              const at::Tensor& dst) {
   const auto pixel = static_cast<size_t>(src.size(1));
   const size_t src_row = pixel * static_cast<size_t>(src.size(3));
   const size_t dst_row = pixel * columns.size();
   const auto height = static_cast<int64_t>(rows.size());
+  const bool whole_rows = all_in_order(columns, src.size(3));
   const uint8_t* from = bytes(src);
   uint8_t* to = mutable_bytes(dst);
   const auto run = [&](int64_t begin, int64_t end) {
@@ -74,6 +81,10 @@ void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
         continue;
       }
       const uint8_t* source = from + static_cast<size_t>(n * src.size(2) + rows[oh]) * src_row;
+      if (whole_rows) {
+        std::memcpy(target, source, dst_row);
+        continue;
+      }
       for (const int64_t column : columns) {
         std::memcpy(target, source + static_cast<size_t>(column) * pixel, pixel);
         target += pixel;

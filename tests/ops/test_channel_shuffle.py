@@ -51,11 +51,20 @@ def test_threads_agree() -> None:
     assert torch.equal(ours.int_repr(), _definition(x, 2))
 
 
-def test_channels_last_is_left_to_torch() -> None:
+@given(columns=st.integers(1, 70), batch=st.integers(1, 2), side=st.integers(1, 5))
+def test_two_groups_of_channels_last_run_here(columns: int, batch: int, side: int) -> None:
+    x = _image(batch, 2 * columns, side, 5)
+    outcome = both(lambda: F.channel_shuffle(x, 2))
+    assert_same(outcome.ours, outcome.theirs)
+    assert torch.equal(outcome.ours.int_repr(), _definition(x, 2))
+    assert_ours(outcome.counts, "channel_shuffle")
+
+
+def test_more_groups_of_channels_last_are_left_to_torch() -> None:
     x = _image(1, 40, 4, 4)
     outcome = both(lambda: F.channel_shuffle(x, 8))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "channels_last, which torch's kernel does as fast")
+    assert_left(outcome.counts, "channels_last in other than two groups")
 
 
 def test_no_images() -> None:
