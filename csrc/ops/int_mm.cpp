@@ -54,16 +54,19 @@ bool torch_multiplies() { return !has_qgemm() && has_vnni(); }
 // The same elements with row-major strides where a dimension of one element has a stride that no
 // dense matrix has, such as the 0 that Inductor writes. oneDNN takes it at its word, and the result
 // is wrong or left as it was.
-at::Tensor with_plain_strides(const at::Tensor& x) {
-  if (x.layout() != at::kStrided || x.dim() != 2 || (x.size(0) != 1 && x.size(1) != 1)) {
-    return x;
+c10::MaybeOwned<at::Tensor> with_plain_strides(const at::Tensor& x) {
+  using Maybe = c10::MaybeOwned<at::Tensor>;
+  const at::IntArrayRef sizes = x.sizes();
+  if (sizes.size() != 2 || (sizes[0] != 1 && sizes[1] != 1) || x.layout() != at::kStrided) {
+    return Maybe::borrowed(x);
   }
-  const bool by_rows = x.stride(0) == x.size(1) && x.stride(1) == 1;
-  const bool by_columns = x.stride(0) == 1 && x.stride(1) == x.size(0);
+  const at::IntArrayRef strides = x.strides();
+  const bool by_rows = strides[0] == sizes[1] && strides[1] == 1;
+  const bool by_columns = strides[0] == 1 && strides[1] == sizes[0];
   if (by_rows || by_columns) {
-    return x;
+    return Maybe::borrowed(x);
   }
-  return x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous();
+  return Maybe::owned(x.is_contiguous() ? x.as_strided(sizes, {sizes[1], 1}) : x.contiguous());
 }
 
 // Terms whose sum is a number that floats have exactly: 1024 * 128 * 128 = 2^24.
@@ -132,7 +135,7 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
 template <OpName kName>
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   if (torch_multiplies()) {
-    return at::cpu::_int_mm(with_plain_strides(self), with_plain_strides(mat2));
+    return at::cpu::_int_mm(*with_plain_strides(self), *with_plain_strides(mat2));
   }
   const char* why = refuses(self, mat2);
   if (why == nullptr) {
@@ -147,10 +150,11 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 template <OpName kName>
 at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
   if (torch_multiplies()) {
-    at::cpu::_int_mm_outf(with_plain_strides(self_), with_plain_strides(mat2_), out);
+    at::cpu::_int_mm_outf(*with_plain_strides(self_), *with_plain_strides(mat2_), out);
     return out;
   }
-  const at::Tensor self = apart_from(self_, out, true), mat2 = apart_from(mat2_, out, true);
+  const auto self_apart = apart_from(self_, out), mat2_apart = apart_from(mat2_, out);
+  const at::Tensor &self = *self_apart, &mat2 = *mat2_apart;
   const char* why = refuses(self, mat2);
   why = why == nullptr ? refuses_out(self, mat2, out) : why;
   if (why == nullptr) {

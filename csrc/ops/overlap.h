@@ -3,6 +3,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
+#include <c10/util/MaybeOwned.h>
 
 namespace cpuaccel::ops {
 
@@ -18,18 +19,28 @@ inline bool apart(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // `x`, or a copy of it if `out` is written over it. torch's products write to `out` while they
-// still read their operands, and do not check. An `out` that is `resized` first, to the result's
+// still read their operands, and do not check. An `out` that is `resized()` first, to the result's
 // size, may grow over anything in its storage.
-inline at::Tensor apart_from(const at::Tensor& x, const at::Tensor& out, bool resized) {
-  return (resized ? !share_storage(x, out) : apart(x, out)) ? x : x.clone();
+template <typename Resized>
+c10::MaybeOwned<at::Tensor> apart_from(const at::Tensor& x, const at::Tensor& out,
+                                       const Resized& resized) {
+  const bool overlaps = share_storage(x, out) &&
+                        (resized() || at::get_overlap_status(x, out) != at::MemOverlapStatus::No);
+  return overlaps ? c10::MaybeOwned<at::Tensor>::owned(x.clone())
+                  : c10::MaybeOwned<at::Tensor>::borrowed(x);
+}
+
+// Of an `out` that is resized as a rule.
+inline c10::MaybeOwned<at::Tensor> apart_from(const at::Tensor& x, const at::Tensor& out) {
+  return apart_from(x, out, [] { return true; });
 }
 
 // The same for a tensor that torch copies to `out` first. The copy is right if both are the same
 // elements, and an error if they overlap in part.
-inline at::Tensor addend_apart_from(const at::Tensor& x, const at::Tensor& out) {
+inline c10::MaybeOwned<at::Tensor> addend_apart_from(const at::Tensor& x, const at::Tensor& out) {
   return share_storage(x, out) && at::get_overlap_status(x, out) == at::MemOverlapStatus::TooHard
-             ? x.clone()
-             : x;
+             ? c10::MaybeOwned<at::Tensor>::owned(x.clone())
+             : c10::MaybeOwned<at::Tensor>::borrowed(x);
 }
 
 }  // namespace cpuaccel::ops

@@ -1,4 +1,4 @@
-"""Which products are left to torch, because torch's kernels were measured to be faster."""
+"""Which products the table of providers says nothing of, and who was measured to be fastest."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import torch
 from quant._engine import counted, needs_plugin
 from torch import Tensor
 
+from cpuaccel._native import load
+
 pytestmark = needs_plugin
 
 
 @pytest.fixture(autouse=True)
 def amd() -> None:
-    from cpuaccel._native import load
-
     if load().cpu_vendor() != "AuthenticAMD":
         pytest.skip("the rows of matmul.csv for AVX2 and AVX-512 are AMD's")
 
@@ -34,3 +34,41 @@ def test_few_rows_times_weights_that_lie_by_rows_are_torchs(rows: int) -> None:
 
 def test_up_to_four_rows_need_no_packing() -> None:
     assert _provider(4, torch.ones(768, 768)) == "cpuaccel"
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+@pytest.mark.parametrize("turned", [False, True])
+def test_few_columns_are_ours(columns: int, turned: bool) -> None:
+    weights = torch.ones(columns, 64).t() if turned else torch.ones(64, columns)
+    assert _provider(5000, weights) == "cpuaccel"
+    assert _provider(30, weights) == "cpuaccel"
+
+
+def test_one_column_of_many_rows_is_torchs() -> None:
+    assert _provider(5000, torch.ones(64, 1)) == "intree"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_batches_of_tiny_matrices_are_torchs(dtype: torch.dtype) -> None:
+    operand = torch.ones(100, 3, 3, dtype=dtype)
+    with torch.no_grad(), counted() as counts:
+        torch.bmm(operand, operand)
+    assert list(counts.calls) == ["bmm.intree"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "by_rows", "provider"),
+    [
+        (30, True, "cpuaccel"),
+        (30, False, "intree"),
+        (8, False, "cpuaccel"),
+        (100, False, "cpuaccel"),
+    ],
+)
+def test_small_products_are_ours_where_little_is_packed(
+    rows: int, by_rows: bool, provider: str
+) -> None:
+    if not load().isa().startswith("avx512"):
+        pytest.skip("measured with AVX-512")
+    weights = torch.ones(20, 32) if by_rows else torch.ones(32, 20).t()
+    assert _provider(rows, weights) == provider

@@ -180,7 +180,7 @@ at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& o
     }
   }
   leave(why, self, mat2);
-  call_torch_under(kKey, kOp.text, self, apart_from(mat2, out, true), out);
+  call_torch_under(kKey, kOp.text, self, *apart_from(mat2, out), out);
   return out;
 }
 
@@ -208,7 +208,7 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
     }
   }
   leave(why, self, mat1, mat2);
-  call_torch_under(kKey, kOp.text, self, mat1, apart_from(mat2, out, true), beta, alpha, out);
+  call_torch_under(kKey, kOp.text, self, mat1, *apart_from(mat2, out), beta, alpha, out);
   return out;
 }
 
@@ -236,7 +236,7 @@ at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::T
     }
   }
   leave(why, mat);
-  call_torch_under(kKey, kOp.text, self, mat, apart_from(vec, out, true), beta, alpha, out);
+  call_torch_under(kKey, kOp.text, self, mat, *apart_from(vec, out), beta, alpha, out);
   return out;
 }
 

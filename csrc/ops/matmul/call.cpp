@@ -8,9 +8,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-bool plain(const at::Tensor& x) {
-  return x.layout() == at::kStrided && x.device().is_cpu() && !x.is_neg();
-}
+bool plain(const at::Tensor& x) { return x.layout() == at::kStrided && x.is_cpu() && !x.is_neg(); }
 
 Operand operand(const at::Tensor& x) {
   const auto strides = x.strides();
@@ -20,27 +18,22 @@ Operand operand(const at::Tensor& x) {
 
 }  // namespace
 
-std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights,
-                                      bool batched) {
+bool set_sizes(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights, bool batched) {
   const auto type = src.scalar_type();
-  const int64_t dims = batched ? 3 : 2;
-  if (!is_gemm_type(type) || weights.scalar_type() != type || src.dim() != dims ||
-      weights.dim() != dims || !plain(src) || !plain(weights)) {
-    return std::nullopt;
+  const size_t dims = batched ? 3 : 2;
+  const at::IntArrayRef rows = src.sizes(), columns = weights.sizes();
+  if (!is_gemm_type(type) || weights.scalar_type() != type || rows.size() != dims ||
+      columns.size() != dims || !plain(src) || !plain(weights)) {
+    return false;
   }
-  MatmulCall call;
   call.type = type;
   call.batched = batched;
-  call.batch = dims == 3 ? src.size(0) : 1;
-  call.M = src.size(dims - 2);
-  call.K = src.size(dims - 1);
-  call.N = weights.size(dims - 1);
-  if (weights.size(dims - 2) != call.K || (dims == 3 && weights.size(0) != call.batch) ||
-      call.batch == 0 || call.M == 0 || call.N == 0 || call.K == 0) {
-    return std::nullopt;
-  }
-  set_operands(call, src, weights);
-  return call;
+  call.batch = batched ? rows[0] : 1;
+  call.M = rows[dims - 2];
+  call.K = rows[dims - 1];
+  call.N = columns[dims - 1];
+  return columns[dims - 2] == call.K && (!batched || columns[0] == call.batch) && call.batch != 0 &&
+         call.M != 0 && call.N != 0 && call.K != 0;
 }
 
 void set_operands(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights) {

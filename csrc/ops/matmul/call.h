@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
 namespace cpuaccel::ops {
 
@@ -37,13 +36,12 @@ struct MatmulCall {
   const void* bias = nullptr;  // N values next to each other, or none; then alpha is 1, beta 0
 };
 
-// src times weights, M x K and K x N, or of three dimensions if `batched`; without dst. Nothing
-// where torch has to say what is wrong, and for what no kernel of ours is about: other types,
-// layouts, no work.
-std::optional<MatmulCall> matmul_call(const at::Tensor& src, const at::Tensor& weights,
-                                      bool batched);
+// The sizes of src times weights, M x K and K x N, or of three dimensions if `batched`. False where
+// torch has to say what is wrong, and for what no kernel of ours is about: other types, layouts, no
+// work. So much is asked of every product, so it is little.
+bool set_sizes(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights, bool batched);
 
-// Takes the data of other tensors of the same sizes and strides' order, say of another type.
+// Takes the data of these tensors, which have the sizes but may be of another type.
 void set_operands(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights);
 
 // Whether `call` can write its result to `out`: of its sizes and type, dense along rows or columns,

@@ -38,16 +38,11 @@ bool fastmath_asked() {
              at::Float32Precision::BF16;
 }
 
+// What is seldom asked for comes first: every product of floats comes here.
 bool fastmath_on() {
-  switch (g_mode.load(std::memory_order_relaxed)) {
-    case FastmathMode::off:
-      return false;
-    case FastmathMode::automatic:
-      return has_bf16_arithmetic() && fastmath_asked();
-    case FastmathMode::emulate:
-      return fastmath_asked();
-  }
-  return false;
+  const FastmathMode mode = g_mode.load(std::memory_order_relaxed);
+  return mode != FastmathMode::off && fastmath_asked() &&
+         (mode == FastmathMode::emulate || has_bf16_arithmetic());
 }
 
 bool rounds_while_packing() { return has_bf16_arithmetic() && !has_amx_arithmetic(); }

@@ -51,11 +51,12 @@ const char* run(Provider provider, const MatmulCall& call) {
 
 // What comes of asking the table: the product, where somebody else than torch shall compute it.
 struct Taken {
-  std::optional<MatmulCall> call;
+  MatmulCall call;
+  bool is_taken = false;
   Provider provider = Provider::intree;
   std::array<at::Tensor, 2> rounded;  // operands of fast math, which `call` points into
   at::Tensor packed;                  // likewise
-  explicit operator bool() const { return call.has_value(); }
+  explicit operator bool() const { return is_taken; }
 };
 
 // The two operands of bmm are activations as a rule, and not worth keeping.
@@ -72,7 +73,7 @@ bool keeps_packed(Op op, const MatmulCall& call, const at::Tensor& weights) {
 }
 
 void keep_packed(Taken& taken, const at::Tensor& weights) {
-  MatmulCall& call = *taken.call;
+  MatmulCall& call = taken.call;
   const std::array sources{&weights};
   if (packs_pairs() && (call.weights_type == at::kBFloat16 || call.rounds)) {
     taken.packed = weight_cache().get(sources, kPairsForm + pairs_panel(),
@@ -86,39 +87,44 @@ void keep_packed(Taken& taken, const at::Tensor& weights) {
 }
 
 // Who computes it, with operands as they are or rounded.
-Taken choose(Op op, const at::Tensor& src, const at::Tensor& weights) {
-  Taken taken;
-  taken.call = matmul_call(src, weights, op == Op::bmm || op == Op::baddbmm);
-  if (taken.call && taken.call->type == at::kFloat && fastmath_on()) {
+void choose(Taken& taken, Op op, const at::Tensor& src, const at::Tensor& weights) {
+  MatmulCall& call = taken.call;
+  if (call.type == at::kFloat && fastmath_on()) {
+    taken.is_taken = true;
     if (rounds_while_packing()) {
-      taken.call->rounds = true;
+      set_operands(call, src, weights);
+      call.rounds = true;
       taken.provider = Provider::own;
-      return taken;
+      return;
     }
     taken.rounded = {to_bfloat16(src),
                      has_weight(op) ? weight_to_bfloat16(weights) : to_bfloat16(weights)};
-    set_operands(*taken.call, taken.rounded[0], taken.rounded[1]);
+    set_operands(call, taken.rounded[0], taken.rounded[1]);
     taken.provider = has_amx_arithmetic() ? Provider::onednn : Provider::own;
-  } else if (taken.call) {
-    taken.provider = choose_matmul_provider(*taken.call);
-    if (taken.provider == Provider::intree) {
-      calls().add(op, Provider::intree);
-      taken.call.reset();
-    }
+    return;
   }
-  return taken;
+  taken.provider = choose_matmul_provider(call, src, weights, op == Op::addmm || op == Op::baddbmm);
+  if (taken.provider == Provider::intree) {
+    calls().add(op, Provider::intree);
+    return;
+  }
+  set_operands(call, src, weights);
+  taken.is_taken = true;
 }
 
 Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
-  Taken taken = choose(op, src, weights);
-  if (taken && taken.provider == Provider::own && keeps_packed(op, *taken.call, weights)) {
-    keep_packed(taken, weights);
+  Taken taken;
+  if (set_sizes(taken.call, src, weights, op == Op::bmm || op == Op::baddbmm)) {
+    choose(taken, op, src, weights);
+    if (taken && taken.provider == Provider::own && keeps_packed(op, taken.call, weights)) {
+      keep_packed(taken, weights);
+    }
   }
   return taken;
 }
 
 bool ran(Op op, const Taken& taken) {
-  if (const char* why = run(taken.provider, *taken.call)) {
+  if (const char* why = run(taken.provider, taken.call)) {
     count_refusal(op_name(op), why);
     return false;
   }
@@ -129,7 +135,7 @@ bool ran(Op op, const Taken& taken) {
 template <Op kOp>
 at::Tensor product(const at::Tensor& src, const at::Tensor& weights) {
   if (auto taken = take(kOp, src, weights)) {
-    auto out = make_dst(*taken.call);
+    auto out = make_dst(taken.call);
     if (ran(kOp, taken)) {
       return out;
     }
@@ -145,13 +151,22 @@ bool resizes(const at::Tensor& src, const at::Tensor& weights, const at::Tensor&
          (dims == 3 && out.size(0) != src.size(0));
 }
 
+// Operands that are no part of `out`.
+struct Apart {
+  c10::MaybeOwned<at::Tensor> src, weights;
+};
+
+Apart apart_from_out(const at::Tensor& src, const at::Tensor& weights, const at::Tensor& out) {
+  const auto resized = [&] { return resizes(src, weights, out); };
+  return {apart_from(src, out, resized), apart_from(weights, out, resized)};
+}
+
 template <Op kOp>
 at::Tensor& product_out(const at::Tensor& src_, const at::Tensor& weights_, at::Tensor& out) {
-  const bool resized = resizes(src_, weights_, out);
-  const at::Tensor src = apart_from(src_, out, resized);
-  const at::Tensor weights = apart_from(weights_, out, resized);
+  const Apart apart = apart_from_out(src_, weights_, out);
+  const at::Tensor &src = *apart.src, &weights = *apart.weights;
   if (auto taken = take(kOp, src, weights)) {
-    if (set_dst(*taken.call, out, src, weights) && ran(kOp, taken)) {
+    if (set_dst(taken.call, out, src, weights) && ran(kOp, taken)) {
       return out;
     }
   }
@@ -178,10 +193,10 @@ template <Op kOp>
 at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
                const at::Scalar& beta, const at::Scalar& alpha) {
   if (auto taken = take(kOp, src, weights)) {
-    const Addend addend = addend_of(*taken.call, self, beta, alpha);
+    const Addend addend = addend_of(taken.call, self, beta, alpha);
     if (addend.kind != Addend::Kind::refused) {
-      auto out = make_dst(*taken.call);
-      add_to(*taken.call, addend, self);
+      auto out = make_dst(taken.call);
+      add_to(taken.call, addend, self);
       if (ran(kOp, taken)) {
         return out;
       }
@@ -199,10 +214,10 @@ template <Op kOp>
 bool sum_into(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
               const at::Scalar& beta, const at::Scalar& alpha, const at::Tensor& out) {
   auto taken = take(kOp, src, weights);
-  if (!taken || !set_dst(*taken.call, out, src, weights)) {
+  if (!taken || !set_dst(taken.call, out, src, weights)) {
     return false;
   }
-  Addend addend = addend_of(*taken.call, self, beta, alpha);
+  Addend addend = addend_of(taken.call, self, beta, alpha);
   if (addend.kind == Addend::Kind::bias && out.is_same(self)) {
     addend.kind = Addend::Kind::full;
   }
@@ -210,17 +225,17 @@ bool sum_into(const at::Tensor& self, const at::Tensor& src, const at::Tensor& w
       (!out.is_same(self) && at::get_overlap_status(out, self) != at::MemOverlapStatus::No)) {
     return false;
   }
-  add_to(*taken.call, addend, self);
+  add_to(taken.call, addend, self);
   return ran(kOp, taken);
 }
 
 template <Op kOp>
 at::Tensor& sum_out(const at::Tensor& self_, const at::Tensor& src_, const at::Tensor& weights_,
                     const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
-  const bool resized = resizes(src_, weights_, out);
-  const at::Tensor src = apart_from(src_, out, resized);
-  const at::Tensor weights = apart_from(weights_, out, resized);
-  const at::Tensor self = addend_apart_from(self_, out);
+  const Apart apart = apart_from_out(src_, weights_, out);
+  const at::Tensor &src = *apart.src, &weights = *apart.weights;
+  const auto self_apart = addend_apart_from(self_, out);
+  const at::Tensor& self = *self_apart;
   if (sum_into<kOp>(self, src, weights, beta, alpha, out)) {
     return out;
   }
@@ -236,8 +251,10 @@ at::Tensor& sum_out(const at::Tensor& self_, const at::Tensor& src_, const at::T
 template <Op kOp>
 at::Tensor& sum_in_place(at::Tensor& self, const at::Tensor& src_, const at::Tensor& weights_,
                          const at::Scalar& beta, const at::Scalar& alpha) {
-  const at::Tensor src = apart_from(src_, self, false);
-  const at::Tensor weights = apart_from(weights_, self, false);
+  const auto stays = [] { return false; };
+  const auto src_apart = apart_from(src_, self, stays);
+  const auto weights_apart = apart_from(weights_, self, stays);
+  const at::Tensor &src = *src_apart, &weights = *weights_apart;
   if (sum_into<kOp>(self, src, weights, beta, alpha, self)) {
     return self;
   }

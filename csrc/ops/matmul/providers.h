@@ -1,6 +1,8 @@
 // Which library computes a matrix product: a table per machine, measured, first match wins.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -24,7 +26,9 @@ void set_matmul_rows(std::vector<MatmulRow> rows);
 // Forces one provider for all products; nothing restores the table.
 void force_matmul_provider(std::optional<Provider> provider);
 
-// The provider for `call`, which is there; intree where no row matches.
-Provider choose_matmul_provider(const MatmulCall& call);
+// The provider for a call of the sizes of `call` with these operands, which is `added` to something
+// or not; intree where no row matches.
+Provider choose_matmul_provider(const MatmulCall& call, const at::Tensor& src,
+                                const at::Tensor& weights, bool added);
 
 }  // namespace cpuaccel::ops
