@@ -53,7 +53,7 @@ bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bi
 bool rounded_is_faster(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                        const ConvArguments& arguments) {
   constexpr int64_t kFewTerms = 128, kFewChannels = 64, kFewPixels = 100;
-  if (!fastmath_on() || !isa_usable(Isa::avx512)) {
+  if (weight.dim() > 4 || !fastmath_on() || !isa_usable(Isa::avx512)) {
     return false;
   }
   const auto shape = conv_shape(input, weight.sizes(), bias, arguments);

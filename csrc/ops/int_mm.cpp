@@ -51,22 +51,25 @@ bool has_qgemm() { return kernels::qgemm_kernels().size() > 1; }
 // oneDNN is right with VNNI.
 bool torch_multiplies() { return !has_qgemm() && has_vnni(); }
 
-// The same elements with row-major strides where a dimension of one element has a stride that no
-// dense matrix has, such as the 0 that Inductor writes. oneDNN takes it at its word, and the result
-// is wrong or left as it was.
-c10::MaybeOwned<at::Tensor> with_plain_strides(const at::Tensor& x) {
-  using Maybe = c10::MaybeOwned<at::Tensor>;
+// Whether a dimension of one element has a stride that no dense matrix has, such as the 0 that
+// Inductor writes. oneDNN takes it at its word, and the result is wrong or left as it was.
+bool has_odd_stride(const at::Tensor& x) {
   const at::IntArrayRef sizes = x.sizes();
   if (sizes.size() != 2 || (sizes[0] != 1 && sizes[1] != 1) || x.layout() != at::kStrided) {
-    return Maybe::borrowed(x);
+    return false;
   }
   const at::IntArrayRef strides = x.strides();
   const bool by_rows = strides[0] == sizes[1] && strides[1] == 1;
   const bool by_columns = strides[0] == 1 && strides[1] == sizes[0];
-  if (by_rows || by_columns) {
-    return Maybe::borrowed(x);
+  return !by_rows && !by_columns;
+}
+
+// The same elements with row-major strides, where they have an odd one.
+at::Tensor with_plain_strides(const at::Tensor& x) {
+  if (!has_odd_stride(x)) {
+    return x;
   }
-  return Maybe::owned(x.is_contiguous() ? x.as_strided(sizes, {sizes[1], 1}) : x.contiguous());
+  return x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous();
 }
 
 // Terms whose sum is a number that floats have exactly: 1024 * 128 * 128 = 2^24.
@@ -135,7 +138,9 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
 template <OpName kName>
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   if (torch_multiplies()) {
-    return at::cpu::_int_mm(*with_plain_strides(self), *with_plain_strides(mat2));
+    return has_odd_stride(self) || has_odd_stride(mat2)
+               ? at::cpu::_int_mm(with_plain_strides(self), with_plain_strides(mat2))
+               : at::cpu::_int_mm(self, mat2);
   }
   const char* why = refuses(self, mat2);
   if (why == nullptr) {
@@ -150,7 +155,11 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 template <OpName kName>
 at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
   if (torch_multiplies()) {
-    at::cpu::_int_mm_outf(*with_plain_strides(self_), *with_plain_strides(mat2_), out);
+    if (has_odd_stride(self_) || has_odd_stride(mat2_)) {
+      at::cpu::_int_mm_outf(with_plain_strides(self_), with_plain_strides(mat2_), out);
+    } else {
+      at::cpu::_int_mm_outf(self_, mat2_, out);
+    }
     return out;
   }
   const auto self_apart = apart_from(self_, out), mat2_apart = apart_from(mat2_, out);

@@ -17,15 +17,16 @@ constexpr int64_t kMostFloats = 16 << 20;
 constexpr double kFewMultiplyAdds = 1 << 19;
 
 bool worth_copies(const at::Tensor& input, const at::Tensor& weight, int64_t depths) {
-  const auto planes = static_cast<double>(depths * input.size(0));
-  const auto area = static_cast<double>(input.size(3) * input.size(4));
-  const int64_t taps = weight.size(2) * weight.size(3) * weight.size(4);
+  const at::IntArrayRef image = input.sizes(), kernel = weight.sizes();
+  const auto planes = static_cast<double>(depths * image[0]);
+  const auto area = static_cast<double>(image[3] * image[4]);
   return own_convolutions_only() ||
-         (taps > 1 && static_cast<double>(weight.numel()) * planes * area >= kFewMultiplyAdds);
+         (kernel[2] * kernel[3] * kernel[4] > 1 &&
+          static_cast<double>(weight.numel()) * planes * area >= kFewMultiplyAdds);
 }
 
 bool plain(const at::Tensor& x) {
-  return dense_floats(x) && x.dim() == 5 && x.numel() > 0 &&
+  return dense_floats(x) && x.numel() > 0 &&
          x.suggest_memory_format() != at::MemoryFormat::ChannelsLast3d;
 }
 
@@ -38,7 +39,7 @@ struct Depths {
 
 std::optional<Depths> depths_of(const at::Tensor& input, const at::Tensor& weight,
                                 const ConvArguments& arguments) {
-  if (!plain(input) || !plain(weight) || arguments.stride.size() != 3 ||
+  if (input.dim() != 5 || weight.dim() != 5 || arguments.stride.size() != 3 ||
       arguments.padding.size() != 3 || arguments.dilation.size() != 3) {
     return std::nullopt;
   }
@@ -76,7 +77,8 @@ std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::
                                              const std::optional<at::Tensor>& bias,
                                              const ConvArguments& arguments) {
   const auto depths = depths_of(input, weight, arguments);
-  if (!depths || !worth_copies(input, weight, depths->count())) {
+  // Most are too small, which is soon said.
+  if (!depths || !worth_copies(input, weight, depths->count()) || !plain(input) || !plain(weight)) {
     return std::nullopt;
   }
   const int64_t C = input.size(1), IH = input.size(3), IW = input.size(4);

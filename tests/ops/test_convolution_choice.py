@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from quant._engine import counted, needs_plugin
 
+from cpuaccel._native import load
 from ops._compare import capped
 
 pytestmark = needs_plugin
@@ -25,8 +26,6 @@ def _runs_on_cpuaccel(isa: str, image: tuple[int, ...], channels: int, taps: int
 
 @pytest.fixture(autouse=True)
 def amd() -> None:
-    from cpuaccel._native import load
-
     if load().cpu_vendor() != "AuthenticAMD":
         pytest.skip("all convolutions are torch's on a CPU that is not AMD's")
 
@@ -70,3 +69,30 @@ def test_small_volumes_and_those_of_one_tap_are_torchs(
 
 def test_planes_of_volumes_are_not_chosen_as_images_are() -> None:
     assert _runs_on_cpuaccel("avx2", (16, 4, 28, 28), 32, 3)
+
+
+# With AVX-512, channels first and several taps: much work on an image of some pixels is torch's.
+@pytest.mark.parametrize(
+    ("image", "channels", "ours"),
+    [
+        ((256, 14, 14), 256, False),
+        ((64, 56, 56), 64, False),
+        ((64, 14, 14), 64, True),
+        ((512, 7, 7), 512, True),
+        ((32, 56, 56), 32, True),
+    ],
+)
+def test_much_work_is_torchs_with_avx512(image: tuple[int, ...], channels: int, ours: bool) -> None:
+    if not load().isa().startswith("avx512"):
+        pytest.skip("measured with AVX-512")
+    assert _runs_on_cpuaccel("auto", image, channels, 3) == ours
+
+
+@pytest.mark.parametrize(("side", "ours"), [(56, True), (112, False)])
+def test_large_depthwise_images_that_are_channels_last_are_torchs(side: int, ours: bool) -> None:
+    if not load().isa().startswith("avx512"):
+        pytest.skip("measured with AVX-512")
+    x = torch.ones(1, 32, side, side).to(memory_format=torch.channels_last)
+    with counted() as counts:
+        F.conv2d(x, torch.ones(32, 1, 3, 3), padding=1, groups=32)
+    assert (_CALLS in counts.calls) == ours
