@@ -84,10 +84,23 @@ std::optional<at::Tensor> rounding_linear(const at::Tensor& input, const at::Ten
   return out;
 }
 
+// Rows that are longer than a block of the kernel and come from memory are rounded piece by piece;
+// few outputs do not make up for that. By CPU time on Zen 4 0.7 to 1.0 times as fast as torch with
+// 8 to 64 outputs, 0.98 to 1.03 with more; of shorter rows, or those of less memory, 1.0 to 1.7.
+bool casts_are_faster(const at::Tensor& input, const at::Tensor& weight) {
+  constexpr int64_t kBlock = 512, kFewest = 8, kMost = 64, kFromMemory = 1 << 20;
+  if (weight.dim() != 2) {
+    return false;
+  }
+  const at::IntArrayRef sizes = weight.sizes();
+  return sizes[1] > kBlock && sizes[0] >= kFewest && sizes[0] <= kMost &&
+         input.numel() >= kFromMemory;
+}
+
 template <OpName kName>
 at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& weight, const Bias& bias) {
   const auto type = at::autocast::get_autocast_dtype(at::kCPU);
-  if (type == at::kBFloat16) {
+  if (type == at::kBFloat16 && !casts_are_faster(input, weight)) {
     if (auto result = rounding_linear(input, weight, bias)) {
       return std::move(*result);
     }

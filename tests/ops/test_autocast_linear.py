@@ -98,6 +98,16 @@ def test_nothing_is_kept_where_operands_are_rounded_on_the_way() -> None:
     assert cpuaccel.stats()["calls"]["addmm.cpuaccel"] == 2
 
 
+def test_long_rows_from_memory_times_few_outputs_are_cast() -> None:
+    if not _native.load().rounds_while_packing():
+        pytest.skip("this CPU has no AVX512-BF16, or has AMX: there the cast is kept")
+    layer, x = nn.Linear(700, 16), torch.randn(1500, 700)
+    with cpuaccel.enabled(False):
+        theirs = _run(layer, x)
+    torch.testing.assert_close(_run(layer, x), theirs, rtol=1e-2, atol=1e-2)
+    assert _counts()["misses"] == 1
+
+
 def test_a_traced_module_still_has_its_linear() -> None:
     layer, x = nn.Linear(16, 12).eval(), torch.randn(20, 16)
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
