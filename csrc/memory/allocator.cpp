@@ -20,10 +20,7 @@ namespace {
 constexpr uint8_t kPriority = 1;
 constexpr uintptr_t kPage = 4096;
 
-c10::Allocator* torch_allocator() {
-  static c10::Allocator* const allocator = c10::GetDefaultCPUAllocator();
-  return allocator;
-}
+c10::Allocator* torch_allocator() { return c10::GetDefaultCPUAllocator(); }
 
 // Blocks of the pool begin at a page, few others do; so most need not be looked up.
 bool may_be_block(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPage == 0; }
@@ -31,17 +28,15 @@ bool may_be_block(const void* data) { return reinterpret_cast<uintptr_t>(data) %
 class CachingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    const bool filled =
-        FLAGS_caffe2_cpu_allocator_do_zero_fill || FLAGS_caffe2_cpu_allocator_do_junk_fill;
-    if (bytes >= kLeastCached && !filled) {
-      if (void* data = block_pool().allocate(bytes)) {
+    if (bytes >= kLeastCached && !fills()) {
+      if (void* data = pool_.allocate(bytes)) {
         c10::profiledCPUMemoryReporter().New(data, bytes);
         return {data, data, &release, c10::Device(c10::kCPU)};
       }
     }
     age_sometimes();
     // Raises torch's own error if there is no memory.
-    return torch_allocator()->allocate(bytes);
+    return torch_->allocate(bytes);
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -51,12 +46,16 @@ class CachingAllocator final : public c10::Allocator {
   }
 
  private:
+  static bool fills() {
+    return FLAGS_caffe2_cpu_allocator_do_zero_fill || FLAGS_caffe2_cpu_allocator_do_junk_fill;
+  }
+
   // A program that has no more large tensors, but small ones, still gives idle blocks back.
-  static void age_sometimes() {
+  void age_sometimes() const {
     constexpr unsigned kTensors = 256;
     static thread_local unsigned tensors = 0;
-    if (++tensors % kTensors == 0) {
-      block_pool().age();
+    if (pool_.keeps_any() && ++tensors % kTensors == 0) {
+      pool_.age();
     }
   }
 
@@ -72,6 +71,10 @@ class CachingAllocator final : public c10::Allocator {
     }
     torch_allocator()->raw_deallocate(data);
   }
+
+  // Looked up once: every small tensor comes here.
+  BlockPool& pool_ = block_pool();
+  c10::Allocator* torch_ = torch_allocator();
 };
 
 CachingAllocator& caching_allocator() {

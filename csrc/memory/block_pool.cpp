@@ -128,6 +128,7 @@ void BlockPool::keep(Kept block) {
   const auto place = order_.insert(order_.end(), block);
   by_size_.emplace_hint(by_size_.lower_bound(block.bytes), block.bytes, place);
   by_address_.emplace(block.data, place);
+  keeps_any_.store(true, std::memory_order_relaxed);
 }
 
 void BlockPool::forget(Order::iterator place) {
@@ -135,6 +136,7 @@ void BlockPool::forget(Order::iterator place) {
   by_size_.erase(std::find_if(first, last, [&](const auto& row) { return row.second == place; }));
   by_address_.erase(place->data);
   order_.erase(place);
+  keeps_any_.store(!order_.empty(), std::memory_order_relaxed);
 }
 
 void BlockPool::use(void* data, size_t bytes, size_t wanted) {

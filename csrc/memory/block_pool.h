@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +63,8 @@ class BlockPool {
 
   // Gives every kept block to the system. Returns their bytes.
   int64_t empty();
+  // Whether any block may be kept, without a lock.
+  bool keeps_any() const { return keeps_any_.load(std::memory_order_relaxed); }
   // Bytes that may be kept; negative: half of the memory there is.
   void set_capacity(int64_t bytes);
 
@@ -111,6 +114,7 @@ class BlockPool {
   int64_t most_wanted_ = 0;  // the peak of that, never reset
   PoolStats stats_;
   Order order_;
+  std::atomic<bool> keeps_any_{false};  // whether order_ has any
   std::multimap<size_t, Order::iterator> by_size_;
   std::map<std::byte*, Order::iterator> by_address_;
   std::unordered_map<void*, Used> used_;
