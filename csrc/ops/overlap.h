@@ -7,9 +7,14 @@
 
 namespace cpuaccel::ops {
 
-// Sparse tensors have no storage of their own.
+// Sparse tensors have no storage of their own. Two storages of the same memory have one context.
 inline bool share_storage(const at::Tensor& a, const at::Tensor& b) {
-  return a.has_storage() && b.has_storage() && a.is_alias_of(b);
+  const c10::Storage& first = a.unsafeGetTensorImpl()->unsafe_storage();
+  const c10::Storage& second = b.unsafeGetTensorImpl()->unsafe_storage();
+  return first && second &&
+         (first.unsafeGetStorageImpl() == second.unsafeGetStorageImpl() ||
+          (first.data_ptr().get_context() == second.data_ptr().get_context() &&
+           first.is_alias_of(second)));
 }
 
 // Whether no byte of one is a byte of the other. torch cannot tell for expanded tensors (TooHard):

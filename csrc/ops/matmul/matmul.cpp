@@ -13,6 +13,7 @@
 
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "ops/gemm_type.h"
 #include "ops/lists.h"
 #include "ops/matmul/addend.h"
 #include "ops/matmul/call.h"
@@ -134,6 +135,9 @@ bool ran(Op op, const Taken& taken) {
 
 template <Op kOp>
 at::Tensor product(const at::Tensor& src, const at::Tensor& weights) {
+  if (!is_gemm_type(src.scalar_type())) {
+    return kOp == Op::mm ? at::cpu::mm(src, weights) : at::cpu::bmm(src, weights);
+  }
   if (auto taken = take(kOp, src, weights)) {
     auto out = make_dst(taken.call);
     if (ran(kOp, taken)) {
@@ -161,8 +165,22 @@ Apart apart_from_out(const at::Tensor& src, const at::Tensor& weights, const at:
   return {apart_from(src, out, resized), apart_from(weights, out, resized)};
 }
 
+// Whether nothing keeps torch's kernel from computing a product of another type at once.
+bool is_torchs(const at::Tensor& src, const at::Tensor& weights, const at::Tensor& out) {
+  return !is_gemm_type(src.scalar_type()) && !share_storage(src, out) &&
+         !share_storage(weights, out);
+}
+
+template <Op kOp>
+at::Tensor& torch_product_out(const at::Tensor& src, const at::Tensor& weights, at::Tensor& out) {
+  return kOp == Op::mm ? at::cpu::mm_outf(src, weights, out) : at::cpu::bmm_outf(src, weights, out);
+}
+
 template <Op kOp>
 at::Tensor& product_out(const at::Tensor& src_, const at::Tensor& weights_, at::Tensor& out) {
+  if (is_torchs(src_, weights_, out)) {
+    return torch_product_out<kOp>(src_, weights_, out);
+  }
   const Apart apart = apart_from_out(src_, weights_, out);
   const at::Tensor &src = *apart.src, &weights = *apart.weights;
   if (auto taken = take(kOp, src, weights)) {
@@ -170,7 +188,7 @@ at::Tensor& product_out(const at::Tensor& src_, const at::Tensor& weights_, at::
       return out;
     }
   }
-  return kOp == Op::mm ? at::cpu::mm_outf(src, weights, out) : at::cpu::bmm_outf(src, weights, out);
+  return torch_product_out<kOp>(src, weights, out);
 }
 
 // With alpha = 0, torch 2.13 on CPUs with AVX512-BF16 leaves the result of baddbmm in bf16 as it
@@ -190,8 +208,32 @@ at::Tensor baddbmm_in_float(const at::Tensor& self, const at::Tensor& src,
 }
 
 template <Op kOp>
+at::Tensor torch_sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+                     const at::Scalar& beta, const at::Scalar& alpha) {
+  return kOp == Op::addmm ? at::cpu::addmm(self, src, weights, beta, alpha)
+                          : at::cpu::baddbmm(self, src, weights, beta, alpha);
+}
+
+template <Op kOp>
+at::Tensor& torch_sum_out(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+                          const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  return kOp == Op::addmm ? at::cpu::addmm_outf(self, src, weights, beta, alpha, out)
+                          : at::cpu::baddbmm_outf(self, src, weights, beta, alpha, out);
+}
+
+template <Op kOp>
+at::Tensor& torch_sum_in_place(at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+                               const at::Scalar& beta, const at::Scalar& alpha) {
+  return kOp == Op::addmm ? at::cpu::addmm_(self, src, weights, beta, alpha)
+                          : at::cpu::baddbmm_(self, src, weights, beta, alpha);
+}
+
+template <Op kOp>
 at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
                const at::Scalar& beta, const at::Scalar& alpha) {
+  if (!is_gemm_type(src.scalar_type())) {
+    return torch_sum<kOp>(self, src, weights, beta, alpha);
+  }
   if (auto taken = take(kOp, src, weights)) {
     const Addend addend = addend_of(taken.call, self, beta, alpha);
     if (addend.kind != Addend::Kind::refused) {
@@ -205,8 +247,7 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& 
   if (torch_writes_nothing<kOp>(src, alpha)) {
     return baddbmm_in_float(self, src, weights, beta, alpha);
   }
-  return kOp == Op::addmm ? at::cpu::addmm(self, src, weights, beta, alpha)
-                          : at::cpu::baddbmm(self, src, weights, beta, alpha);
+  return torch_sum<kOp>(self, src, weights, beta, alpha);
 }
 
 // `out` may be `self`, but no other part of it.
@@ -232,6 +273,9 @@ bool sum_into(const at::Tensor& self, const at::Tensor& src, const at::Tensor& w
 template <Op kOp>
 at::Tensor& sum_out(const at::Tensor& self_, const at::Tensor& src_, const at::Tensor& weights_,
                     const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  if (is_torchs(src_, weights_, out) && !share_storage(self_, out)) {
+    return torch_sum_out<kOp>(self_, src_, weights_, beta, alpha, out);
+  }
   const Apart apart = apart_from_out(src_, weights_, out);
   const at::Tensor &src = *apart.src, &weights = *apart.weights;
   const auto self_apart = addend_apart_from(self_, out);
@@ -244,13 +288,15 @@ at::Tensor& sum_out(const at::Tensor& self_, const at::Tensor& src_, const at::T
     at::native::resize_output(out, result.sizes());
     return out.copy_(result);
   }
-  return kOp == Op::addmm ? at::cpu::addmm_outf(self, src, weights, beta, alpha, out)
-                          : at::cpu::baddbmm_outf(self, src, weights, beta, alpha, out);
+  return torch_sum_out<kOp>(self, src, weights, beta, alpha, out);
 }
 
 template <Op kOp>
 at::Tensor& sum_in_place(at::Tensor& self, const at::Tensor& src_, const at::Tensor& weights_,
                          const at::Scalar& beta, const at::Scalar& alpha) {
+  if (is_torchs(src_, weights_, self)) {
+    return torch_sum_in_place<kOp>(self, src_, weights_, beta, alpha);
+  }
   const auto stays = [] { return false; };
   const auto src_apart = apart_from(src_, self, stays);
   const auto weights_apart = apart_from(weights_, self, stays);
@@ -264,8 +310,7 @@ at::Tensor& sum_in_place(at::Tensor& self, const at::Tensor& src_, const at::Ten
       return self.copy_(result);
     }
   }
-  return kOp == Op::addmm ? at::cpu::addmm_(self, src, weights, beta, alpha)
-                          : at::cpu::baddbmm_(self, src, weights, beta, alpha);
+  return torch_sum_in_place<kOp>(self, src, weights, beta, alpha);
 }
 
 template <auto kFunction>
