@@ -48,28 +48,21 @@ Indices nearest_indices(int64_t size, int64_t count, Scale scale, NearestIndex* 
   return indices;
 }
 
-Indices same_indices(int64_t count) {
-  Indices indices;
-  for (int64_t i = 0; i < count; ++i) {
-    indices.push_back(i);
-  }
-  return indices;
+void copy(const at::Tensor& src, const at::Tensor& dst) {
+  const uint8_t* from = bytes(src);
+  uint8_t* to = mutable_bytes(dst);
+  parallel_for(0, src.numel(), kGrainBytes, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
 }
 
-// Whether these are all columns of an image, in order.
-bool all_in_order(const Indices& columns, int64_t width) {
-  return static_cast<int64_t>(columns.size()) == width &&
-         std::ranges::equal(columns, same_indices(width));
-}
-
-// A row that repeats the one before is copied from it as a whole, and so is one of all columns.
+// A row that repeats the one before is copied from it as a whole.
 void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
              const at::Tensor& dst) {
   const auto pixel = static_cast<size_t>(src.size(1));
   const size_t src_row = pixel * static_cast<size_t>(src.size(3));
   const size_t dst_row = pixel * columns.size();
   const auto height = static_cast<int64_t>(rows.size());
-  const bool whole_rows = all_in_order(columns, src.size(3));
   const uint8_t* from = bytes(src);
   uint8_t* to = mutable_bytes(dst);
   const auto run = [&](int64_t begin, int64_t end) {
@@ -81,10 +74,6 @@ void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
         continue;
       }
       const uint8_t* source = from + static_cast<size_t>(n * src.size(2) + rows[oh]) * src_row;
-      if (whole_rows) {
-        std::memcpy(target, source, dst_row);
-        continue;
-      }
       for (const int64_t column : columns) {
         std::memcpy(target, source + static_cast<size_t>(column) * pixel, pixel);
         target += pixel;
@@ -103,13 +92,14 @@ at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_siz
     if (why == nullptr) {
       CPUACCEL_OWN_CALL(upsample_nearest2d);
       const int64_t height = output_size[0], width = output_size[1];
-      // Torch takes an unchanged size for a copy, whatever the scales.
-      const bool same = height == self.size(2) && width == self.size(3);
       const auto images = empty_images_as(self, height, width);
-      nearest(self,
-              same ? same_indices(height) : nearest_indices(self.size(2), height, scales_h, kIndex),
-              same ? same_indices(width) : nearest_indices(self.size(3), width, scales_w, kIndex),
-              images);
+      // Torch takes an unchanged size for a copy, whatever the scales.
+      if (height == self.size(2) && width == self.size(3)) {
+        copy(self, images);
+      } else {
+        nearest(self, nearest_indices(self.size(2), height, scales_h, kIndex),
+                nearest_indices(self.size(3), width, scales_w, kIndex), images);
+      }
       return with_torch_strides(images, self);
     }
     count_refusal(kName.text, why);
