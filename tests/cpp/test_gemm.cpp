@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/isa.h"
 #include "base/parallel.h"
 #include "emulated.h"
 #include "gemm_case.h"
@@ -437,6 +438,8 @@ TEST(GemmPaths, EachIsTaken) {
   };
   EXPECT_EQ(path_of({1, 768, 768}, Layout::columns), "dot");
   EXPECT_EQ(path_of({16, 768, 768}, Layout::columns), "dot");
+  EXPECT_EQ(path_of({16, 64, 64}, Layout::columns), isa_usable(Isa::avx512) ? "blocked" : "dot");
+  EXPECT_EQ(path_of({8, 64, 64}, Layout::columns), "dot");
   EXPECT_EQ(path_of({1024, 1, 768}, Layout::rows), "dot_columns");
   EXPECT_EQ(path_of({4, 768, 768}, Layout::rows), "rows");
   EXPECT_EQ(path_of({16, 768, 768}, Layout::rows), "blocked");

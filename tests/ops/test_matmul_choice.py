@@ -60,7 +60,7 @@ def test_batches_of_tiny_matrices_are_torchs(dtype: torch.dtype) -> None:
     ("rows", "by_rows", "provider"),
     [
         (30, True, "cpuaccel"),
-        (30, False, "intree"),
+        (30, False, "cpuaccel"),
         (8, False, "cpuaccel"),
         (100, False, "cpuaccel"),
     ],

@@ -61,14 +61,16 @@ bool tiny_batches(const Product& p) {
          call.M * call.N * call.K < least;
 }
 
-// To pack weights that lie by columns takes longer than to multiply some rows by them. What is
-// added costs torch's kernel as much again.
+// Few weights are soon packed, for many rows more are worth it, and what is added costs torch's
+// kernel as much again. Weights by columns need no packing for a few rows.
 bool little_packing(const Product& p) {
-  constexpr int64_t kDotRows = 8, kManyRows = 50;
+  constexpr int64_t kDotRows = 8, kManyRows = 50, kFewWeights = 8192;
   if (!p.single_floats()) {
     return false;
   }
-  return p.by_rows() ? p.call.M >= kFew : p.added || p.call.M <= kDotRows || p.call.M >= kManyRows;
+  return p.by_rows() ? p.call.M >= kFew
+                     : p.added || p.call.M <= kDotRows || p.call.M >= kManyRows ||
+                           p.call.K * p.call.N <= kFewWeights;
 }
 
 // By CPU time on Zen 4 with AVX-512, in AVX2 instructions too where no more is said. First match
@@ -77,7 +79,7 @@ constexpr std::array kExceptions{
     // 1.4 to 11 times as fast as torch's, 20 to 5000 rows
     Exception{Provider::intree, few_columns, Provider::own},
     Exception{Provider::onednn, few_columns, Provider::own},
-    // AVX-512: 1.0 to 1.6, of 4096 to 131072 multiply-adds; the rest 0.8 to 0.99
+    // AVX-512: 1.0 to 1.7, of 4096 to 131072 multiply-adds; the rest 0.7 to 0.99
     Exception{Provider::intree,
               [](const Product& p) {
                 constexpr double kWork = 131072;
