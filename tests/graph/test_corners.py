@@ -115,11 +115,11 @@ def test_views_of_what_lies_otherwise(view: Callable[[Tensor], Tensor]) -> None:
     model = Lambda(lambda self, x: torch.cumsum(view(self.conv(x)), 0), conv=nn.Conv2d(3, 8, 3))
     x = torch.randn(2, 3, 9, 9)
     assert seen(model, x).kinds() == [("Convolution",)]
-    cpuaccel.reset_stats()
     optimized = cpuaccel.optimize(model, (x,))
+    cpuaccel.reset_stats()
     with torch.no_grad():
         torch.testing.assert_close(optimized(x), model(x), atol=1e-5, rtol=1e-4)
-    assert cpuaccel.stats()["calls"]["graph_region.cpuaccel"] == 2
+    assert cpuaccel.stats()["calls"]["graph_region.cpuaccel"] == 1
 
 
 @pytest.mark.parametrize(
