@@ -72,7 +72,7 @@ def _measure(report: Report, name: str, options: argparse.Namespace) -> None:
     report.notes += [f"{name}: {key}: {count}" for key, count in fallbacks if "optimize" in key]
     if options.turns:
         before, most = _resident(), _bert.CONFIGS[name].positions if is_text else 256
-        for turn in track(range(options.turns), f"{name}, turns", Console(stderr=True)):
+        for turn in track(range(options.turns), f"{name}, turns", console=Console(stderr=True)):
             side = 32 + turn % (most - 32)
             optimized(_inputs(name, side, batch=1 + turn // (most - 32)))
         grown = _resident() - before
