@@ -46,6 +46,18 @@ class Traced:
     """The dimensions that vary, by leaf."""
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What something is to be captured for."""
+
+    args: Args
+    kwargs: Kwargs
+    traced: Traced | None = None
+    """For sizes that vary: what is traced."""
+    for_any_size: bool = False
+    """Whether a capture of symbolic sizes is to be made beside it."""
+
+
 Make = Callable[[Args, Kwargs, Traced], Captured]
 """Makes a capture, and compares it with the model for these arguments."""
 

@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _log, _native, _transforms, config
 from cpuaccel.graph import converted, kinds, known_ranks, modes, prepared, report, trial
-from cpuaccel.graph.any_size import REJECTED, SPECIALIZED, AnySize, Traced
+from cpuaccel.graph.any_size import REJECTED, SPECIALIZED, AnySize, Traced, Wanted
 from cpuaccel.graph.attributes import Attributes, Changes, hooked, shown
 from cpuaccel.graph.calls import Call
 from cpuaccel.graph.capture import Capture, capture
@@ -46,18 +46,6 @@ How long it takes is known of the first one, in which torch is imported too.
 
 _SYMBOLIC_BUDGET = 0.2
 """The same of a capture of symbolic sizes, at most: some call waits for it."""
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What something is to be captured for."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    traced: Traced | None = None
-    """For sizes that vary: what is traced."""
-    for_any_size: bool = False
-    """Whether a capture of symbolic sizes is to be made beside it."""
 
 
 class Optimized(nn.Module):
@@ -285,7 +273,7 @@ class Optimized(nn.Module):
             return self._say_full(args, kwargs)
         if why_not := self._any_size.why_by_model(key, args, kwargs):
             return self._by_model(args, kwargs, why_not)
-        made, attributes = self._made(_Wanted(args, kwargs, for_any_size=for_any_size))
+        made, attributes = self._made(Wanted(args, kwargs, for_any_size=for_any_size))
         with self._lock:
             self._take(attributes)
             if made.capture is not None:
@@ -303,7 +291,7 @@ class Optimized(nn.Module):
     def _make_for_any_size(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced
     ) -> Captured:
-        made, attributes = self._made(_Wanted(args, kwargs, traced))
+        made, attributes = self._made(Wanted(args, kwargs, traced))
         with self._lock:
             self._take(attributes)
         self._say_made(made)
@@ -338,7 +326,7 @@ class Optimized(nn.Module):
         else:
             _log.logger.info("optimize: %s", made.verdict)
 
-    def _made(self, wanted: _Wanted) -> tuple[Captured, Attributes]:
+    def _made(self, wanted: Wanted) -> tuple[Captured, Attributes]:
         """Return what is made of it, and what the model's attributes were meanwhile."""
         known_ranks.recall()
         try:
@@ -346,7 +334,7 @@ class Optimized(nn.Module):
         finally:
             known_ranks.keep()
 
-    def _made_now(self, wanted: _Wanted) -> tuple[Captured, Attributes]:
+    def _made_now(self, wanted: Wanted) -> tuple[Captured, Attributes]:
         attributes = converted.watch(self.model)
         why_not = self._never
         if where := hooked(self.model):
@@ -360,9 +348,7 @@ class Optimized(nn.Module):
             assert found is not None
         return found, attributes
 
-    def _captured_and_tried(
-        self, wanted: _Wanted, attributes: Attributes | None
-    ) -> Captured | None:
+    def _captured_and_tried(self, wanted: Wanted, attributes: Attributes | None) -> Captured | None:
         """Return what became of it; None if the model made something that its next calls read."""
         args, kwargs, traced = wanted.args, wanted.kwargs, wanted.traced
         inputs = kinds.describe(args, kwargs)

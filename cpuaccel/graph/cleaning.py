@@ -1,0 +1,112 @@
+"""What a graph that was traced has otherwise than those that read it want it.
+
+Each function changes the graph in place, and nothing of what it computes.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node, Proxy, map_arg
+from torch.fx.proxy import GraphAppendingTracer
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+_aten: Any = torch.ops.aten
+
+
+def sizes_of_inputs(graph: Graph) -> None:
+    """Let sizes that are those of inputs, or are made of them, be made of them.
+
+    Torch reads them from whichever tensor has them. A region cannot hold a node that needs the size
+    of one of its own results.
+    """
+    nodes = graph.find_nodes(op="call_function", target=_aten.sym_size.int)
+    read = {node: node.meta.get("val") for node in nodes}
+    wanted = {node: size.node.expr for node, size in read.items() if isinstance(size, torch.SymInt)}
+    if not wanted:
+        return
+    symbols = _symbols_of_inputs(graph)
+    made: dict[Any, Node] = {}
+    before = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
+    for node, expression in wanted.items():
+        if not expression.free_symbols <= symbols.keys():
+            continue
+        if expression not in made:
+            with graph.inserting_before(before):
+                made[expression] = _made_of(expression, symbols, graph)
+        node.replace_all_uses_with(made[expression])
+    for node in reversed(list(wanted)):
+        if not node.users:
+            graph.erase_node(node)
+
+
+def _symbols_of_inputs(graph: Graph) -> dict[Any, tuple[Node, int]]:
+    """Return which dimension of an input is a symbol."""
+    found: dict[Any, tuple[Node, int]] = {}
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        for dim, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found.setdefault(size.node.expr, (node, dim))
+    return found
+
+
+def _made_of(expression: Any, symbols: dict[Any, tuple[Node, int]], graph: Graph) -> Node:
+    """Put what computes an expression of sizes of inputs into `graph`."""
+    tracer = GraphAppendingTracer(graph)
+    sizes = {
+        symbol: Proxy(graph.call_function(_aten.sym_size.int, symbols[symbol]), tracer)
+        for symbol in expression.free_symbols
+    }
+    proxy = sympy_interp(PythonReferenceAnalysis, sizes, expression)
+    _give_value(proxy.node)
+    made: Node = proxy.node
+    return made
+
+
+def _give_value(node: Node) -> Any:
+    if "val" not in node.meta:
+        function: Any = node.target
+        node.meta["val"] = function(*map_arg(node.args, _give_value))
+    return node.meta["val"]
+
+
+def group_norms(graph: Graph) -> None:
+    """Let group norms be those that take any layout: aten::native_group_norm does not."""
+    for node in graph.find_nodes(op="call_function", target=_aten.native_group_norm.default):
+        src, weight, bias, _, _, _, groups, eps = node.args
+        for result in [each for each in node.users if each.args[1] == 0]:
+            with graph.inserting_before(result):
+                norm = graph.call_function(
+                    _aten.group_norm.default, (src, groups, weight, bias, eps)
+                )
+            norm.meta = dict(result.meta)
+            result.replace_all_uses_with(norm)
+            graph.erase_node(result)
+
+
+def resizes(graph: Graph) -> None:
+    """Let images be resized by torch's ops, which those that read the graph know."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.cpuaccel.resize.default):
+        src, size, scales, mode, align_corners = node.args
+        if mode == "nearest":
+            node.target, node.args = _aten.upsample_nearest2d.vec, (src, size, scales)
+        else:
+            node.target = _aten.upsample_bilinear2d.vec
+            node.args = (src, size, align_corners, scales)
+
+
+def whole_slices(graph: Graph) -> None:
+    """Take out slices of all there is, as x[:, 0] has one."""
+    returned = set(graph.output_node().all_input_nodes)  # they are objects of their own
+    for node in graph.find_nodes(op="call_function", target=_aten.slice.Tensor):
+        given: list[Any] = [*node.args, *(0, None, None, 1)[len(node.args) - 1 :]]
+        src, _, start, end, step = given
+        is_whole = start in (0, None) and (end is None or end == sys.maxsize) and step == 1
+        if is_whole and node not in returned and not node.kwargs:
+            node.replace_all_uses_with(src)
+            graph.erase_node(node)
