@@ -138,7 +138,8 @@ class AnySize:
         key, why_not = kinds.family_of(args, kwargs)
         if key is not None and len(self._families) < _KEPT_FAMILIES:
             call = Call.of(args, kwargs)
-            family = _Family(call, {_ones(call): call}, why_not or made.why_not)
+            why_not = why_not or made.why_not or made.why_not_beside
+            family = _Family(call, {_ones(call): call}, why_not)
             self._families.setdefault(key, family)
 
     def add(self, args: Args, kwargs: Kwargs, made: Captured) -> None:

@@ -22,5 +22,7 @@ class Captured:
     capture: Capture | None = None
     beside: Captured | None = None
     """What was made of symbolic sizes with it."""
+    why_not_beside: str = ""
+    """Why nothing is to be made of symbolic sizes later either."""
     is_checked: bool = True
     """Whether it was compared for more sizes than it was made with."""

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from cpuaccel.graph.capture import Capture, capture
 from cpuaccel.graph.captured import Captured
 from cpuaccel.graph.dynamic_sizes import shapes_of
 from cpuaccel.graph.overlap import is_shared
+from cpuaccel.graph.tracing import within
 from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
 from cpuaccel.quant import engine
 
@@ -357,7 +359,8 @@ class Optimized(nn.Module):
             if traced is None:
                 made = capture(self.model, args, kwargs)
             else:
-                made = capture(self.model, *traced.example.example(), traced.dynamic)
+                with within(self.sizes_budget or SIZES_BUDGET):
+                    made = capture(self.model, *traced.example.example(), traced.dynamic)
             self._seconds = max(self._seconds, time.thread_time() - began)
         except Exception as error:
             reason = f"not captured: {_log.first_line(error)}"
@@ -377,13 +380,7 @@ class Optimized(nn.Module):
             reason = "nothing of it is taken"
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
             return Captured(None, made.report, verdict, reason, made)
-        seconds = self.sizes_budget if wanted.for_any_size else 0.0
-        # With symbols it would take several times as long as it has taken without.
-        any_size = (
-            prepared.captured(self.model, args, kwargs, seconds)
-            if self._seconds < seconds
-            else None
-        )
+        any_size, why_not_beside = self._symbolic(wanted)
         shares = None if any_size is None else prepared.sharing(made, any_size, args, kwargs)
         made = shares or made
         tried = trial.Trial(self.model, made, args, kwargs)
@@ -396,8 +393,19 @@ class Optimized(nn.Module):
                 return None
             found = self._tried(made, tried, inputs)
         if found.run is None or any_size is None:
-            return found
+            return replace(found, why_not_beside=why_not_beside)
         return replace(found, beside=self._beside(any_size, shares is not None, args, kwargs))
+
+    def _symbolic(self, wanted: Wanted) -> tuple[Capture | None, str]:
+        """Return a capture of symbolic sizes if that is wanted; or why none is to be made later."""
+        seconds = self.sizes_budget
+        if not wanted.for_any_size or not seconds:
+            return None, ""
+        with suppress(TimeoutError):
+            # With symbols it takes several times as long as it has taken without.
+            if self._seconds < seconds:
+                return prepared.captured(self.model, wanted.args, wanted.kwargs, seconds), ""
+        return None, f"torch takes more than {seconds:g} s to trace its sizes"
 
     def _beside(
         self, made: Capture, is_cheap: bool, args: tuple[Any, ...], kwargs: dict[str, Any]

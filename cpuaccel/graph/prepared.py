@@ -28,10 +28,11 @@ from cpuaccel.graph.tracing import within
 def captured(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
 ) -> Capture | None:
-    """Return `model` captured for all sizes of such calls; None if it cannot be, or takes too long.
+    """Return `model` captured for all sizes of such calls, these too; None if it cannot be.
 
-    It takes the sizes of this call too. Torch solves equations of some models' sizes: a trace may
-    take so many `seconds` of its thread.
+    Raises:
+        TimeoutError: a trace takes more than so many `seconds` of its thread: torch solves
+            equations of some models' sizes.
     """
     call = Call.of(args, kwargs)
     for traced in _to_trace(call):
@@ -39,9 +40,8 @@ def captured(
             with within(seconds):
                 inputs = traced.example.example()
                 made = capture(model, *inputs, traced.dynamic, call, keeps_report=False)
-        except TimeoutError as error:
-            _log.logger.info("optimize: sizes are not captured as symbols: %s", error)
-            return None
+        except TimeoutError:
+            raise
         except Exception as error:
             _log.logger.info("optimize: not for any size: %s", _log.first_line(error))
             continue

@@ -380,3 +380,24 @@ def test_verdicts_say_what_serves_a_size() -> None:
     assert second.inputs.startswith("float32[1, 3, 20, 20] and all sizes of [1 or more, 3, ")
     assert second.difference is not None
     assert any("and all sizes of" in each for each in cpuaccel.explain(made).footer)
+
+
+def test_sizes_that_take_too_long_to_trace_are_the_models(captures: list[Any]) -> None:
+    model = _net()
+    made = cpuaccel.optimize(model, (_image(20),), time_budget=0, sizes_budget=1e-6)
+    cpuaccel.reset_stats()
+    captures.clear()
+    for side in (22, 24, 26):
+        _agree(made, model, _image(side))
+    assert not captures
+    (reason,) = _reasons()
+    assert "torch takes more than 1e-06 s to trace its sizes" in reason
+
+
+def test_no_other_sizes_are_prepared_for_without_a_budget(captures: list[Any]) -> None:
+    model = _net()
+    made = cpuaccel.optimize(model, (_image(20),), time_budget=0, sizes_budget=0)
+    assert captures == [set()]
+    for side in (22, 24):
+        _agree(made, model, _image(side))
+    assert captures == [set(), {(0, 2), (0, 3)}]
