@@ -8,7 +8,7 @@ times as fast. Programs that write to inputs or buffers, or have graphs inside, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -171,29 +171,43 @@ class _Interpreter(Interpreter):
 
 
 def _without_writing(graph: Graph) -> dict[Node, Any]:
-    """Return ops that may stand for those in place: of what they write to nobody reads more.
+    """Return ops that may stand for those in place: nobody else reads the memory they write to.
 
     Torch's functionalization asks for numbers where an activation in place meets symbols.
     """
     found: dict[Node, Any] = {}
-    fresh: set[Node] = set()
+    fresh: set[Node] = set()  # whose memory is their own
     seen: set[Node] = set()
     for node in graph.nodes:
         seen.add(node)
-        target = node.target
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(node.target, torch._ops.OpOverload):
             continue
-        aliases = [each.alias_info for each in target._schema.returns if each.alias_info]
-        if not aliases:
-            fresh.add(node)
         src = node.args[0] if node.args else None
-        functional = _functional_of(target)
-        if functional is None or src not in fresh:
-            continue
-        if all(user in seen for user in src.users):
-            found[node] = functional
+        functional = _functional_of(node.target)
+        if functional is not None and src in fresh:
+            others = src.users.keys() - {node}
+            if others <= seen and not any(_may_be_view(each, found) for each in others):
+                found[node] = functional
+        if not _may_be_view(node, found):
             fresh.add(node)
     return found
+
+
+# Composite ops that may return their source, or a view of it, without a word in their schemas.
+_SILENT_VIEWS = frozenset(
+    f"aten::{name}" for name in ("dropout", "feature_dropout", "type_as", "einsum")
+)
+
+
+def _may_be_view(node: Node, functional: Collection[Node]) -> bool:
+    """Say whether a result may lie in the memory of a source; those of `functional` do not."""
+    if node in functional:
+        return False
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return True
+    schema = target._schema
+    return schema.name in _SILENT_VIEWS or any(each.alias_info for each in schema.returns)
 
 
 def _functional_of(target: Any) -> Any:
@@ -253,7 +267,7 @@ _TAKEN_APART_HERE: dict[Any, Callable[..., Tensor]] = {
 
 
 class _NoConcreteSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses what would make numbers of sizes that are symbols."""
+    """Refuses what would make numbers of sizes that are symbols. It checks the time at each op."""
 
     _ASKING = (_aten.size.default, _aten.stride.default)
 

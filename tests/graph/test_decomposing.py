@@ -21,6 +21,18 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "hardswish_": lambda x: F.hardswish(x + 1, inplace=True),
     "in place, in a row": lambda x: F.relu_((x + 1).add_(x)).mul_(2),
     "in place, read before": lambda x: (lambda y: y * 2 + F.relu_(y))(x + 1),
+    "in place, behind a view": lambda x: (lambda y, v: (F.relu_(y), v * 2)[1])(
+        *(lambda y: (y, y[:, 0]))(x - 1)
+    ),
+    "in place, behind a reshape": lambda x: (lambda y, v: (F.relu_(y), v * 2)[1])(
+        *(lambda y: (y, y.flatten(1)))(x - 1)
+    ),
+    "in place, behind a dropout": lambda x: (lambda y, d: (F.relu_(d), y * 2)[1])(
+        *(lambda y: (y, F.dropout(y, 0.5, training=False)))(x - 1)
+    ),
+    "in place, behind type_as": lambda x: (lambda y, d: (F.relu_(y), d * 2)[1])(
+        *(lambda y: (y, y.type_as(x)))(x - 1)
+    ),
     "in place, through a view": lambda x: (lambda y: (y[:, 0].add_(1), y)[1])(x + 1),
     "set item": lambda x: (lambda y: (y.__setitem__((slice(None), 0), 0), y)[1])(x + 1),
     "masked_fill_": lambda x: (x + 1).masked_fill_(x > 0, 0),
