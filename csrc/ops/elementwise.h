@@ -16,7 +16,7 @@ inline bool in_range(at::ScalarType dtype, int64_t zero_point) {
 
 // Why a kernel with the quantiser of `x` as numbers of 8 bits can't run, or null.
 inline const char* refuses_zero_point(int64_t zero_point) {
-  return zero_point >= 0 && zero_point <= 255 ? nullptr : "zero point outside of uint8";
+  return in_range(at::kQUInt8, zero_point) ? nullptr : "zero point outside of uint8";
 }
 
 // Why a table of 256 entries can't serve for `x`, or null.

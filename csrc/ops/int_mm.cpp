@@ -65,11 +65,12 @@ bool has_odd_stride(const at::Tensor& x) {
 }
 
 // The same elements with row-major strides, where they have an odd one.
-at::Tensor with_plain_strides(const at::Tensor& x) {
+c10::MaybeOwned<at::Tensor> with_plain_strides(const at::Tensor& x) {
+  using Maybe = c10::MaybeOwned<at::Tensor>;
   if (!has_odd_stride(x)) {
-    return x;
+    return Maybe::borrowed(x);
   }
-  return x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous();
+  return Maybe::owned(x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous());
 }
 
 // Terms whose sum is a number that floats have exactly: 1024 * 128 * 128 = 2^24.
@@ -138,9 +139,7 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
 template <OpName kName>
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   if (torch_multiplies()) {
-    return has_odd_stride(self) || has_odd_stride(mat2)
-               ? at::cpu::_int_mm(with_plain_strides(self), with_plain_strides(mat2))
-               : at::cpu::_int_mm(self, mat2);
+    return at::cpu::_int_mm(*with_plain_strides(self), *with_plain_strides(mat2));
   }
   const char* why = refuses(self, mat2);
   if (why == nullptr) {
@@ -154,16 +153,13 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 
 template <OpName kName>
 at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
-  if (torch_multiplies()) {
-    if (has_odd_stride(self_) || has_odd_stride(mat2_)) {
-      at::cpu::_int_mm_outf(with_plain_strides(self_), with_plain_strides(mat2_), out);
-    } else {
-      at::cpu::_int_mm_outf(self_, mat2_, out);
-    }
-    return out;
-  }
+  // An int8 operand may be a view of the int32 result.
   const auto self_apart = apart_from(self_, out), mat2_apart = apart_from(mat2_, out);
   const at::Tensor &self = *self_apart, &mat2 = *mat2_apart;
+  if (torch_multiplies()) {
+    at::cpu::_int_mm_outf(*with_plain_strides(self), *with_plain_strides(mat2), out);
+    return out;
+  }
   const char* why = refuses(self, mat2);
   why = why == nullptr ? refuses_out(self, mat2, out) : why;
   if (why == nullptr) {

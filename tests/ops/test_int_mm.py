@@ -36,3 +36,15 @@ def test_one_element_out_of_many() -> None:
     a, b = _operands(17, 64, 32)
     row = a[:, ::2][3:4]
     assert torch.equal(torch._int_mm(row, b[::2]), row.int() @ b[::2].int())
+
+
+@pytest.mark.parametrize("which", ["self", "mat2"])
+@pytest.mark.parametrize("size", [32, 256])
+def test_a_result_over_its_operand(size: int, which: str) -> None:
+    out = torch.randint(-(2**31), 2**31 - 1, (size, size), dtype=torch.int32)
+    a, b = _operands(size, size, size)
+    part = out.view(-1).view(torch.int8)[: size * size].view(size, size)
+    a, b = (part, b) if which == "self" else (a, part)
+    expected = a.int() @ b.int()
+    torch._int_mm(a, b, out=out)
+    assert torch.equal(out, expected)

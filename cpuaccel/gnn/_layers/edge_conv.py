@@ -131,7 +131,7 @@ class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
 
 
 def _work(pair: Any, edge_index: Any) -> float:
-    """Return edges times features; what is no edge_index is judged later."""
+    """Return edges times features; infinity if edge_index is not 2-D, which `_refusal` checks."""
     return edge_index.shape[1] * pair[0].shape[1] if edge_index.dim() == 2 else math.inf
 
 

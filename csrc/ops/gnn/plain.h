@@ -1,4 +1,4 @@
-// What the derivatives of ours ask of the tensors of a call.
+// A check of the tensors of a call, for the kernels under Autograd keys.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,8 @@
 
 namespace cpuaccel::ops {
 
-// Dense tensors with memory on the CPU, that nobody looks over the shoulder of: no subclass, no
-// mode, no transformation. Those that are not defined count as plain.
+// Whether each tensor is dense, has memory on the CPU, and is seen by no subclass, dispatch mode or
+// transform. An undefined tensor is plain.
 bool plain(std::initializer_list<const at::Tensor*> tensors);
 
 }  // namespace cpuaccel::ops

@@ -36,9 +36,9 @@ struct MatmulCall {
   const void* bias = nullptr;  // N values next to each other, or none; then alpha is 1, beta 0
 };
 
-// The sizes of src times weights, M x K and K x N, or of three dimensions if `batched`. False where
-// torch has to say what is wrong, and for what no kernel of ours is about: other types, layouts, no
-// work. So much is asked of every product, so it is little.
+// Sets the sizes of src times weights, M x K and K x N, or of three dimensions if `batched`.
+// Returns false for sizes that do not fit, which torch reports, and for types, layouts and empty
+// tensors that no kernel here takes. Every product calls it, so it checks nothing else.
 bool set_sizes(MatmulCall& call, const at::Tensor& src, const at::Tensor& weights, bool batched);
 
 // Takes the data of these tensors, which have the sizes but may be of another type.
