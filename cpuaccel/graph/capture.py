@@ -72,10 +72,8 @@ class Capture:
 
     def constants(self) -> list[list[int]]:
         """Return which tensors the regions hold, each by its id."""
-        return [
-            [id(attribute_of(self.graph, each)) for each in _nodes(node.args[_CONSTANTS])]
-            for node in _regions_of(self.graph.graph)
-        ]
+        held: list[Any] = [node.args[_CONSTANTS] for node in _regions_of(self.graph.graph)]
+        return [[id(attribute_of(self.graph, each)) for each in some] for some in held]
 
 
 def capture(
@@ -138,13 +136,7 @@ _CONSTANTS, _PROGRAM = -3, -2
 
 
 def _regions_of(graph: Graph) -> list[Node]:
-    ops = torch.ops.cpuaccel
-    kinds = (ops.graph_region.default, ops.graph_region_.default)
-    return [node for node in graph.nodes if node.op == "call_function" and node.target in kinds]
-
-
-def _nodes(argument: Any) -> list[Node]:
-    return list(argument)
+    return [node for node in graph.nodes if running.is_region(node)]
 
 
 def _runner(
@@ -184,7 +176,8 @@ def graph_of(
         return captured, nothing, _sizes_of(graph, program, names)
     folding.fold(captured)
     _casts(graph)
-    hints = {} if likely is None else traced_sizes.symbols_of(inputs_of(graph), shapes_of(likely))
+    inputs = graph.find_nodes(op="placeholder")
+    hints = {} if likely is None else traced_sizes.symbols_of(inputs, shapes_of(likely))
     with choice.against_eager() if against_eager else nullcontext(), translation.hints(hints):
         found = regions.cut(graph, weights_of(graph), in_place=in_place)
     made = report.describe(found)
@@ -201,12 +194,8 @@ def graph_of(
 def _sizes_of(
     graph: Graph, program: torch.export.ExportedProgram, names: dict[tuple[int, int], str]
 ) -> DynamicSizes | None:
-    return traced_sizes.sizes_of(inputs_of(graph), program.range_constraints, names)
-
-
-def inputs_of(graph: Graph) -> list[Node]:
-    """Return what a graph is called with, by leaf of the call."""
-    return list(graph.find_nodes(op="placeholder"))
+    inputs = graph.find_nodes(op="placeholder")
+    return traced_sizes.sizes_of(inputs, program.range_constraints, names)
 
 
 def program_of(

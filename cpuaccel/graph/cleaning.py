@@ -9,11 +9,12 @@ import sys
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.fx import Graph, Node, Proxy, map_arg
 from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from cpuaccel.graph import traced_sizes
 
 _aten: Any = torch.ops.aten
 
@@ -29,7 +30,11 @@ def sizes_of_inputs(graph: Graph) -> None:
     wanted = {node: size.node.expr for node, size in read.items() if isinstance(size, torch.SymInt)}
     if not wanted:
         return
-    symbols = _symbols_of_inputs(graph)
+    inputs = list(graph.find_nodes(op="placeholder"))
+    symbols = {
+        symbol: (inputs[number], dim)
+        for symbol, (number, dim) in traced_sizes.places_of_symbols(inputs).items()
+    }
     made: dict[Any, Node] = {}
     before = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
     for node, expression in wanted.items():
@@ -42,17 +47,6 @@ def sizes_of_inputs(graph: Graph) -> None:
     for node in reversed(list(wanted)):
         if not node.users:
             graph.erase_node(node)
-
-
-def _symbols_of_inputs(graph: Graph) -> dict[Any, tuple[Node, int]]:
-    """Return which dimension of an input is a symbol."""
-    found: dict[Any, tuple[Node, int]] = {}
-    for node in graph.find_nodes(op="placeholder"):
-        value = node.meta.get("val")
-        for dim, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                found.setdefault(size.node.expr, (node, dim))
-    return found
 
 
 def _made_of(expression: Any, symbols: dict[Any, tuple[Node, int]], graph: Graph) -> Node:

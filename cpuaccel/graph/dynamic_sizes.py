@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import CodeType
@@ -256,26 +256,26 @@ class DynamicSizes:
 
     def from_zero(self) -> DynamicSizes:
         """Return it with sizes that torch took for 2 or more, without having been asked to."""
-        ranges = {
-            symbol: Range(0 if each.least == 2 else each.least, each.most, each.name)
-            for symbol, each in self.ranges.items()
-        }
-        return replace(self, ranges=ranges)
+        return self._with_least(lambda _, least: 0 if least == 2 else least)
 
     def with_ones_of(self, call: Call) -> DynamicSizes:
         """Return it with those sizes of 1 that `call` has, where it has sizes of 2 or more."""
-        ranges = dict(self.ranges)
-        for symbol, place in self._places.items():
-            shape = shapes_of(call)[place.leaf]
-            if place.is_symbol and shape is not None and shape[place.dim] == 1:
-                each = ranges[symbol]
-                ranges[symbol] = Range(1 if each.least == 2 else each.least, each.most, each.name)
-        return replace(self, ranges=ranges)
+        shapes = shapes_of(call)
+        ones = {
+            symbol
+            for symbol, place in self._places.items()
+            if place.is_symbol and (shapes[place.leaf] or ())[place.dim] == 1
+        }
+        return self._with_least(lambda symbol, least: 1 if least == 2 and symbol in ones else least)
 
     def from_two(self) -> DynamicSizes:
         """Return it without the sizes 0 and 1, which torch takes for numbers while it traces."""
+        return self._with_least(lambda _, least: max(least, 2))
+
+    def _with_least(self, of: Callable[[str, int], int]) -> DynamicSizes:
+        """Return it with the least size of each symbol that `of` makes of the symbol and that."""
         ranges = {
-            symbol: Range(max(each.least, 2), each.most, each.name)
+            symbol: replace(each, least=of(symbol, each.least))
             for symbol, each in self.ranges.items()
         }
         return replace(self, ranges=ranges)

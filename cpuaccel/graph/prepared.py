@@ -20,6 +20,7 @@ from cpuaccel.graph.calls import Call, TensorKind
 from cpuaccel.graph.capture import Capture, capture, with_programs
 from cpuaccel.graph.comparison import Difference
 from cpuaccel.graph.dynamic_sizes import shapes_of
+from cpuaccel.graph.overlap import span
 from cpuaccel.graph.program import Program
 from cpuaccel.graph.program_text import parse
 from cpuaccel.graph.tracing import within
@@ -74,18 +75,15 @@ def _with_two_rows(call: Call) -> Call:
     if not tensors or any(each.shape[0] != 1 for each in tensors):
         return call
     leaves = tuple(
-        each._replace(shape=(2, *each.shape[1:]), stride=(_row_stride(each), *each.stride[1:]))
+        each._replace(
+            shape=(2, *each.shape[1:]),
+            stride=(span(each.shape[1:], each.stride[1:]), *each.stride[1:]),
+        )
         if isinstance(each, TensorKind) and each.shape
         else each
         for each in call.leaves
     )
     return replace(call, leaves=leaves)
-
-
-def _row_stride(kind: TensorKind) -> int:
-    """Return where the second row begins: behind the first."""
-    sizes = zip(kind.shape[1:], kind.stride[1:], strict=True)
-    return 1 + sum((size - 1) * stride for size, stride in sizes)
 
 
 @dataclass(frozen=True)

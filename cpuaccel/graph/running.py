@@ -114,10 +114,14 @@ def _straight(captured: GraphModule) -> Callable[..., Any] | None:
     return types.MethodType(scope["forward"], held)
 
 
-def _is_bindable(node: Node) -> bool:
+def is_region(node: Node) -> bool:
+    """Say whether a node calls cpuaccel::graph_region, or graph_region_."""
     ops = torch.ops.cpuaccel
-    regions = (ops.graph_region.default, ops.graph_region_.default)
-    if node.target not in regions or node.kwargs:
+    return node.target in (ops.graph_region.default, ops.graph_region_.default)
+
+
+def _is_bindable(node: Node) -> bool:
+    if not is_region(node) or node.kwargs:
         return False
     arguments: Any = node.args
     return all(each.op == "get_attr" for each in arguments[-3])

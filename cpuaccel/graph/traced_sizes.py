@@ -52,15 +52,23 @@ def sizes_of(
     return sizes
 
 
-def symbols_of(inputs: Iterable[Node], shapes: Iterable[Sequence[int] | None]) -> dict[str, int]:
+def places_of_symbols(inputs: Iterable[Node]) -> dict[Any, tuple[int, int]]:
+    """Return which size of an input each symbol is: the number of the input, and its dimension."""
+    places: dict[Any, tuple[int, int]] = {}
+    for number, node in enumerate(inputs):
+        value = node.meta.get("val")
+        for dim, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                places.setdefault(size.node.expr, (number, dim))
+    return places
+
+
+def symbols_of(inputs: Iterable[Node], shapes: Sequence[Sequence[int] | None]) -> dict[str, int]:
     """Return what the symbols in the sizes of inputs are in a call with tensors of these shapes."""
-    found: dict[str, int] = {}
-    for node, shape in zip(inputs, shapes, strict=True):
-        sizes = node.meta["val"].shape if shape is not None else ()
-        for symbol, size in zip(sizes, shape or (), strict=True):
-            if isinstance(symbol, torch.SymInt) and symbol.node.expr.is_Symbol:
-                found[str(symbol.node.expr)] = size
-    return found
+    return {
+        str(symbol): (shapes[number] or ())[dim]
+        for symbol, (number, dim) in places_of_symbols(inputs).items()
+    }
 
 
 _MOST = 2**48

@@ -86,9 +86,11 @@ def mean_of_images(translation: Translation, node: Node) -> None:
     if not is_mean_of_images(translation, given):
         raise Refused("a mean over other dimensions than an image's")
     floats(translation, src)
-    rank = translation.tensor(src).dim()
-    is_fixed = all(isinstance(size, int) for size in translation.tensor(src).shape[1:])
-    kernel = image_sizes(translation, src) if is_fixed else [_WHOLE] * (rank - 2)
+    channels, *sizes = translation.tensor(src).shape[1:]
+    if not isinstance(channels, int):
+        raise Refused("dynamic size")
+    is_fixed = all(isinstance(size, int) for size in sizes)
+    kernel = sizes if is_fixed else [_WHOLE] * len(sizes)
     _average(translation, node, src, kernel, node if given["keepdim"] else None)
 
 
