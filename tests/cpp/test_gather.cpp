@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "kernel_rows.h"
 #include "threads.h"
 
 namespace cpuaccel::kernels {
@@ -57,7 +58,37 @@ TEST(Gather, EveryLength) {
   }
 }
 
+TEST(Gather, LongRowsByEachIsa) {
+  std::mt19937 random(2);
+  for (const auto& row : usable_rows(copy_row_kernels())) {
+    for (int64_t bytes = kLongRow; bytes < kLongRow + 700; bytes += 61) {
+      constexpr int64_t kRows = 5;
+      std::vector<std::byte> src(static_cast<size_t>(kRows * bytes));
+      for (auto& byte : src) {
+        byte = static_cast<std::byte>(random());
+      }
+      const std::vector<int64_t> index{4, 0, 3, 3};
+      std::vector<std::byte> dst(index.size() * static_cast<size_t>(bytes)), expected;
+      for (const int64_t number : index) {
+        const auto begin = src.begin() + number * bytes;
+        expected.insert(expected.end(), begin, begin + bytes);
+      }
+      gather({.E = std::ssize(index),
+              .N = kRows,
+              .index = index.data(),
+              .row_bytes = bytes,
+              .src = src.data(),
+              .src_stride = bytes,
+              .dst = dst.data()},
+             row.function);
+      ASSERT_EQ(dst, expected) << row.name << ", " << bytes << " bytes";
+    }
+  }
+}
+
 TEST(Gather, NothingToDo) { gather({}); }
+
+TEST(CopyRowList, EndsInRef) { EXPECT_EQ(copy_row_kernels().back().isa, Isa::ref); }
 
 }  // namespace
 }  // namespace cpuaccel::kernels

@@ -170,6 +170,38 @@ TEST_P(ScatterTest, NumbersOutOfRangeArePassedOver) {
   }
 }
 
+// Entries of rows this long are sorted, unless one row gets most of them, or a number is no row's.
+TEST_P(ScatterTest, LongRowsInAnyOrder) {
+  std::mt19937 random(7);
+  enum class Names { evenly, one_mostly, none_once };
+  for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
+    for (const int64_t K : {128, 150, 301}) {
+      for (const Names names : {Names::evenly, Names::one_mostly, Names::none_once}) {
+        Case a(type, 2000, 600, K, K % 2 == 0, random);
+        for (size_t e = 0; e < 1900 && names == Names::one_mostly; ++e) {
+          a.index.set(e, 77);
+        }
+        if (names == Names::none_once) {
+          a.index.set(5, -1);
+        }
+        const Elements before = a.dst;
+        for (int i = 0; i < static_cast<int>(kOps.size()); ++i) {
+          a.op = kOps[static_cast<size_t>(i)];
+          a.dst = before;
+          if (a.op == ScatterOp::ties && type != GraphType::f32 && type != GraphType::f64) {
+            continue;
+          }
+          a.src.set(3 * (K + 1) + K - 1, std::numeric_limits<double>::quiet_NaN());
+          const Elements expected = a.expected();
+          const Threads threads(1 + i % 3);
+          scatter(a.call(), GetParam().function);
+          ASSERT_EQ(a.dst.bytes, expected.bytes) << K << " columns, op " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(ScatterTest, NothingToDo) {
   for (const auto& [E, N, K] : {std::array<int64_t, 3>{0, 3, 3}, {3, 0, 3}, {3, 3, 0}}) {
     ScatterCall call;
@@ -180,50 +212,63 @@ TEST_P(ScatterTest, NothingToDo) {
   }
 }
 
+// What scatter_reduce does to `a`, whose rows are named only if they are even.
+Elements reduced(const Case& a, bool mean, bool include) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<int64_t> named(static_cast<size_t>(a.N));
+  for (const int64_t n : a.index.numbers) {
+    if (n >= 0) {
+      ++named[static_cast<size_t>(n)];
+    }
+  }
+  const auto for_each_named = [&](const auto& body) {
+    for (int64_t n = 0; n < a.N; ++n) {
+      for (int64_t k = 0; k < a.K && named[static_cast<size_t>(n)] > 0; ++k) {
+        body(n * (a.K + 2) + k, named[static_cast<size_t>(n)]);
+      }
+    }
+  };
+  Case b = a;
+  if (!include) {
+    for_each_named([&](int64_t at, int64_t /*count*/) {
+      b.dst.set(at, a.op == ScatterOp::sum ? 0 : a.op == ScatterOp::amax ? -kInfinity : kInfinity);
+    });
+  }
+  Elements result = b.expected();
+  if (mean) {
+    for_each_named([&](int64_t at, int64_t count) {
+      result.set(at, result.get(at) / static_cast<double>(count + (include ? 1 : 0)));
+    });
+  }
+  return result;
+}
+
 TEST(ScatterReduce, WithAndWithoutDst) {
   std::mt19937 random(5);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
-    for (const bool include : {false, true}) {
-      for (const auto& [op, mean] : {std::pair{ScatterOp::sum, false},
-                                     {ScatterOp::sum, true},
-                                     {ScatterOp::amax, false},
-                                     {ScatterOp::amin, false}}) {
-        for (int count = 1; count <= 3; ++count) {
-          // Enough for several threads to count, once.
-          const int64_t E = count == 3 && type == GraphType::f32 && mean ? 140000 : 900;
-          Case a(type, E, 300, 3, count == 2, random);
-          a.op = op;
-          for (size_t e = 0; e < a.index.numbers.size(); ++e) {
-            a.index.set(e, a.index.numbers[e] / 2 * 2);  // rows between are not named
-          }
-          a.index.set(11, -1);
-          std::vector<int64_t> terms(300, include ? 1 : 0);
-          for (const int64_t n : a.index.numbers) {
-            if (n >= 0) {
-              ++terms[static_cast<size_t>(n)];
+  // The second: rows so long that entries are sorted.
+  for (const int64_t K : {3, 300}) {
+    for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+      for (const bool include : {false, true}) {
+        for (const auto& [op, mean] : {std::pair{ScatterOp::sum, false},
+                                       {ScatterOp::sum, true},
+                                       {ScatterOp::amax, false},
+                                       {ScatterOp::amin, false}}) {
+          for (int count = 1; count <= 3; ++count) {
+            // Enough for several threads to count, once.
+            const bool many = count == 3 && type == GraphType::f32 && mean && K == 3;
+            Case a(type, many ? 140000 : 900, 300, K, count == 2, random);
+            a.op = op;
+            for (size_t e = 0; e < a.index.numbers.size(); ++e) {
+              a.index.set(e, a.index.numbers[e] / 2 * 2);
             }
-          }
-          Case b = a;
-          const auto named = [&](int64_t n) { return terms[static_cast<size_t>(n)] > include; };
-          for (int64_t n = 0; n < 300 && !include; ++n) {
-            for (int64_t k = 0; k < 3 && named(n); ++k) {
-              b.dst.set(n * 5 + k, op == ScatterOp::sum    ? 0
-                                   : op == ScatterOp::amax ? -kInfinity
-                                                           : kInfinity);
+            if (K == 3) {
+              a.index.set(11, -1);
             }
+            const Elements expected = reduced(a, mean, include);
+            const Threads threads(count);
+            scatter_reduce(a.call(), mean, include);
+            ASSERT_EQ(a.dst.bytes, expected.bytes) << K << static_cast<int>(op) << mean << include;
           }
-          Elements expected = b.expected();
-          for (int64_t n = 0; n < 300 && mean; ++n) {
-            for (int64_t k = 0; k < 3 && named(n); ++k) {
-              const double sum = expected.get(n * 5 + k);
-              const auto number = static_cast<double>(terms[static_cast<size_t>(n)]);
-              expected.set(n * 5 + k, sum / number);
-            }
-          }
-          const Threads threads(count);
-          scatter_reduce(a.call(), mean, include);
-          ASSERT_EQ(a.dst.bytes, expected.bytes) << static_cast<int>(op) << mean << include;
         }
       }
     }

@@ -1,6 +1,7 @@
 #include "kernels/gather/gather.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -15,8 +16,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
+#define CPUACCEL_ROW(name, isa) KernelRow<CopyRowFunction>{#name, isa, copy_row_##name},
+constexpr std::array kRows{CPUACCEL_COPY_ROW_KERNELS(CPUACCEL_ROW)};
+#undef CPUACCEL_ROW
+
 constexpr int64_t kGrainBytes = 1 << 16;  // for which a thread is worth waking
-constexpr int64_t kNearBytes = 1 << 18;   // what an L2 holds besides
+// Rows of more than so much are asked for ahead of their turn: short ones once an L2 does not hold
+// them besides, long ones, which the CPU's own prefetcher follows, once they are in memory.
+constexpr int64_t kNearBytes = 1 << 18, kNearBytesOfLongRows = 8 << 20;
 constexpr int64_t kLine = 64;
 // Above, the C library's copy is faster: its stores are 32 or 64 bytes wide, these are 16.
 constexpr int64_t kOwnBytes = 64;
@@ -33,7 +40,7 @@ CPUACCEL_INLINE void copy(std::byte* dst, const std::byte* src) {
 template <int64_t kBytes>
 struct ExactRow {
   static constexpr int64_t bytes(int64_t /*row_bytes*/) { return kBytes; }
-  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t /*bytes*/) {
+  CPUACCEL_INLINE void run(std::byte* dst, const std::byte* src, int64_t /*bytes*/) const {
     copy<kBytes>(dst, src);
   }
 };
@@ -42,7 +49,7 @@ struct ExactRow {
 template <int64_t kPiece>
 struct LongRow {
   static int64_t bytes(int64_t row_bytes) { return row_bytes; }
-  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t bytes) {
+  CPUACCEL_INLINE void run(std::byte* dst, const std::byte* src, int64_t bytes) const {
     for (int64_t at = 0; at + kPiece < bytes; at += kPiece) {
       copy<kPiece>(dst + at, src + at);
     }
@@ -54,7 +61,7 @@ struct LongRow {
 // Of whole lines, past the caches: an ordinary store reads the line that it is about to overwrite.
 struct StreamedRow {
   static int64_t bytes(int64_t row_bytes) { return row_bytes; }
-  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t bytes) {
+  CPUACCEL_INLINE void run(std::byte* dst, const std::byte* src, int64_t bytes) const {
     for (int64_t at = 0; at < bytes; at += kLine) {
       __m128i line[4];
       std::memcpy(line, src + at, kLine);
@@ -73,13 +80,20 @@ bool is_streamed(const GatherCall& call) {
 
 struct AnyRow {
   static int64_t bytes(int64_t row_bytes) { return row_bytes; }
-  CPUACCEL_INLINE static void run(std::byte* dst, const std::byte* src, int64_t bytes) {
+  CPUACCEL_INLINE void run(std::byte* dst, const std::byte* src, int64_t bytes) const {
     std::memcpy(dst, src, static_cast<size_t>(bytes));
   }
 };
 
+struct RowByIsa {
+  CopyRowFunction* function;
+
+  static int64_t bytes(int64_t row_bytes) { return row_bytes; }
+  void run(std::byte* dst, const std::byte* src, int64_t bytes) const { function(dst, src, bytes); }
+};
+
 template <typename Index, typename Copy>
-void rows(const GatherCall& call, int64_t begin, int64_t end) {
+void rows(const GatherCall& call, int64_t begin, int64_t end, Copy copy = {}) {
   const auto* index = static_cast<const Index*>(call.index);
   const auto* src = static_cast<const std::byte*>(call.src);
   auto* dst = static_cast<std::byte*>(call.dst);
@@ -91,7 +105,8 @@ void rows(const GatherCall& call, int64_t begin, int64_t end) {
     return static_cast<uint64_t>(number) + (number < 0 ? wrapped : 0);
   };
   // N * bytes may be beyond any integer; N alone is not.
-  const int64_t ahead = call.N > kNearBytes / bytes ? std::clamp<int64_t>(8192 / bytes, 4, 32) : 0;
+  const int64_t near = bytes < kLongRow ? kNearBytes : kNearBytesOfLongRows;
+  const int64_t ahead = call.N > near / bytes ? std::clamp<int64_t>(8192 / bytes, 4, 32) : 0;
   const int64_t fetched = std::min<int64_t>(bytes, 8 * kLine);  // the rest follows by itself
   for (int64_t e = begin; e < end; ++e) {
     if (ahead > 0) {
@@ -105,13 +120,13 @@ void rows(const GatherCall& call, int64_t begin, int64_t end) {
       }
     }
     if (const uint64_t row = row_of(e); row < N) [[likely]] {
-      Copy::run(dst + e * bytes, src + static_cast<int64_t>(row) * stride, bytes);
+      copy.run(dst + e * bytes, src + static_cast<int64_t>(row) * stride, bytes);
     }
   }
 }
 
 template <typename Index>
-void by_size(const GatherCall& call, int64_t begin, int64_t end) {
+void by_size(const GatherCall& call, int64_t begin, int64_t end, CopyRowFunction* copy_row) {
 #if defined(__SSE2__)
   if (is_streamed(call)) {
     rows<Index, StreamedRow>(call, begin, end);
@@ -123,6 +138,8 @@ void by_size(const GatherCall& call, int64_t begin, int64_t end) {
       return rows<Index, ExactRow<4>>(call, begin, end);
     case 8:
       return rows<Index, ExactRow<8>>(call, begin, end);
+    case 12:
+      return rows<Index, ExactRow<12>>(call, begin, end);
     case 16:
       return rows<Index, ExactRow<16>>(call, begin, end);
     case 32:
@@ -132,8 +149,12 @@ void by_size(const GatherCall& call, int64_t begin, int64_t end) {
     default:
       break;
   }
-  if (call.row_bytes < 16 || call.row_bytes > kOwnBytes) {
+  if (call.row_bytes >= kLongRow) {
+    rows<Index>(call, begin, end, RowByIsa{copy_row});
+  } else if (call.row_bytes < 4 || call.row_bytes > kOwnBytes) {
     rows<Index, AnyRow>(call, begin, end);
+  } else if (call.row_bytes < 16) {
+    rows<Index, LongRow<4>>(call, begin, end);
   } else {
     rows<Index, LongRow<16>>(call, begin, end);
   }
@@ -141,17 +162,21 @@ void by_size(const GatherCall& call, int64_t begin, int64_t end) {
 
 }  // namespace
 
-void gather(const GatherCall& call) {
+std::span<const KernelRow<CopyRowFunction>> copy_row_kernels() { return kRows; }
+
+void gather(const GatherCall& call, CopyRowFunction* copy_row) {
   if (call.row_bytes == 0) {
     return;
   }
   parallel_for(0, call.E, divide_up(kGrainBytes, call.row_bytes), [&](int64_t begin, int64_t end) {
     if (call.wide) {
-      by_size<int64_t>(call, begin, end);
+      by_size<int64_t>(call, begin, end, copy_row);
     } else {
-      by_size<int32_t>(call, begin, end);
+      by_size<int32_t>(call, begin, end, copy_row);
     }
   });
 }
+
+void gather(const GatherCall& call) { gather(call, first_usable(copy_row_kernels()).function); }
 
 }  // namespace cpuaccel::kernels

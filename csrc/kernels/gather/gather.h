@@ -6,7 +6,11 @@
 // row of src read, from the cache that src fits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
 
@@ -21,8 +25,28 @@ struct GatherCall {
   void* dst = nullptr;        // E rows, dense
 };
 
+// Copies a row of at least kLongRow bytes from front to back. The C library's copy goes from back
+// to front where addresses are near each other within a page, and the CPU's prefetchers do not
+// follow.
+using CopyRowFunction = void(std::byte* dst, const std::byte* src, int64_t bytes);
+inline constexpr int64_t kLongRow = 1024;
+
+#if defined(__x86_64__)
+#define CPUACCEL_COPY_ROW_KERNELS(row) \
+  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
+#else
+#define CPUACCEL_COPY_ROW_KERNELS(row) row(ref, Isa::ref)
+#endif
+
+#define CPUACCEL_DECLARE(name, isa) CopyRowFunction copy_row_##name;
+CPUACCEL_COPY_ROW_KERNELS(CPUACCEL_DECLARE)
+#undef CPUACCEL_DECLARE
+
+std::span<const KernelRow<CopyRowFunction>> copy_row_kernels();
+
 // All of it on all of torch's threads. Where a number names none of the N rows, dst is left as it
 // was. dst must not overlap src or index.
-void gather(const GatherCall& call);
+void gather(const GatherCall& call, CopyRowFunction* copy_row);
+void gather(const GatherCall& call);  // by the best usable row
 
 }  // namespace cpuaccel::kernels

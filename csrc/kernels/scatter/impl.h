@@ -6,14 +6,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/csr/equal.h"
 #include "kernels/inline.h"
 #include "kernels/scatter/scatter.h"
+#include "kernels/scatter/sorted.h"
+#include "kernels/scatter/step.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-enum class ScatterLoop { sum, product, largest, ties };
 
 // A few columns of all that is read. Copied into registers by each run.
 template <typename V, typename Index>
@@ -23,11 +22,10 @@ struct ScatterTile {
 
   const Index* index;
   int64_t E;
-  const Element* src;   // at the first column
-  Number* dst;          // at the first column of the first row
-  const Number* value;  // likewise; ties only
-  Number sign;          // -1 for amin, which is the largest of what is negated
-  Number nan_ties;
+  const Element* src;     // at the first column
+  Number* dst;            // at the first column of the first row
+  const Number* value;    // likewise; ties only
+  Number sign, nan_ties;  // as in ScatterStep
   int64_t src_stride, dst_stride;
   int64_t row, columns;
   uint64_t rows;
@@ -55,23 +53,15 @@ struct ScatterRun {
   CPUACCEL_INLINE static void add(const Tile& tile, int64_t e, int64_t row) {
     const Element* src = tile.src + e * tile.src_stride;
     Number* dst = tile.dst + row * tile.dst_stride;
+    const ScatterStep<V, kLoop> step{tile.sign, tile.nan_ties};
     Vector results[kVectors];
     // All loads come before any store: where the last vector overlaps both are the same result.
     for (int j = 0; j < kVectors; ++j) {
       const int64_t at = tile.template offset<kVectors>(j);
       const Vector before = V::load_numbers(dst + at), x = V::load(src + at);
-      if constexpr (kLoop == ScatterLoop::sum) {
-        results[j] = V::add(before, x);
-      } else if constexpr (kLoop == ScatterLoop::product) {
-        results[j] = V::multiply(before, x);
-      } else if constexpr (kLoop == ScatterLoop::largest) {
-        const Vector sign = V::set1(tile.sign);
-        const auto taken = V::larger_or_nan(V::multiply(sign, x), V::multiply(sign, before));
-        results[j] = V::select(taken, x, before);
-      } else {
-        const Vector value = V::load_numbers(tile.value + row * tile.dst_stride + at);
-        results[j] = V::add(before, graph_equal<V>(x, value, V::set1(tile.nan_ties)));
-      }
+      const Vector value =
+          kLoop == ScatterLoop::ties ? V::load_numbers(tile.value + row * tile.dst_stride + at) : x;
+      results[j] = step(before, x, value);
     }
     for (int j = 0; j < kVectors; ++j) {
       V::store_numbers(dst + tile.template offset<kVectors>(j), results[j]);
@@ -205,6 +195,10 @@ void scatter_by_op(const ScatterCall& call, const ScatterWork& work) {
 // By the first of these types of vectors that the columns fill; the last has to do for any.
 template <typename V, typename... Narrower>
 void scatter_by_width(const ScatterCall& call, const ScatterWork& work) {
+  if (call.order != nullptr) {
+    scatter_sorted<V>(call, work);  // rows are long
+    return;
+  }
   if constexpr (sizeof...(Narrower) > 0) {
     if (work.columns < V::kLanes) {
       scatter_by_width<Narrower...>(call, work);

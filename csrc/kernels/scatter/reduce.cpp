@@ -7,12 +7,12 @@
 
 #include "base/parallel.h"
 #include "kernels/round_up.h"
+#include "kernels/scatter/order.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 16;     // numbers of an index for which a thread is worth waking
-constexpr int64_t kRowGrain = 1 << 15;  // rows times columns
+constexpr int64_t kGrain = 1 << 16;  // numbers of an index for which a thread is worth waking
 
 template <typename Index>
 void count(const Index* index, int64_t begin, int64_t end, std::vector<int64_t>& counts) {
@@ -25,30 +25,31 @@ void count(const Index* index, int64_t begin, int64_t end, std::vector<int64_t>&
 }
 
 template <typename Number, typename Body>
-void over_rows(const ScatterCall& call, const Body& body) {
-  parallel_for(0, call.N, divide_up(kRowGrain, call.K), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      body(static_cast<Number*>(call.dst) + n * call.dst_stride, n);
-    }
-  });
+void over_rows(const ScatterCall& call, const ScatterWork& part, const Body& body) {
+  auto* row = static_cast<Number*>(call.dst) + part.row * call.dst_stride + part.k;
+  for (int64_t n = part.row; n < part.row + part.rows; ++n, row += call.dst_stride) {
+    body(row, n);
+  }
 }
 
 template <typename Number>
-void fill(const ScatterCall& call, const std::vector<int64_t>& counts, Number value) {
-  over_rows<Number>(call, [&](Number* row, int64_t n) {
+void fill(const ScatterCall& call, const ScatterWork& part, const std::vector<int64_t>& counts,
+          Number value) {
+  over_rows<Number>(call, part, [&](Number* row, int64_t n) {
     if (counts[static_cast<size_t>(n)] > 0) {
-      std::fill_n(row, call.K, value);
+      std::fill_n(row, part.columns, value);
     }
   });
 }
 
 template <typename Number>
-void divide(const ScatterCall& call, const std::vector<int64_t>& counts, bool include_dst) {
-  over_rows<Number>(call, [&](Number* row, int64_t n) {
+void divide(const ScatterCall& call, const ScatterWork& part, const std::vector<int64_t>& counts,
+            bool include_dst) {
+  over_rows<Number>(call, part, [&](Number* row, int64_t n) {
     const int64_t terms = counts[static_cast<size_t>(n)] + (include_dst ? 1 : 0);
     if (terms > 1) {
       const auto divisor = static_cast<Number>(terms);
-      for (int64_t k = 0; k < call.K; ++k) {
+      for (int64_t k = 0; k < part.columns; ++k) {
         row[k] /= divisor;
       }
     }
@@ -56,23 +57,41 @@ void divide(const ScatterCall& call, const std::vector<int64_t>& counts, bool in
 }
 
 template <typename Number>
-void reduce(const ScatterCall& call, bool mean, bool include_dst) {
+Number start_of(ScatterOp op) {
   constexpr Number kInfinity = std::numeric_limits<Number>::infinity();
+  return op == ScatterOp::sum       ? 0
+         : op == ScatterOp::product ? 1
+         : op == ScatterOp::amax    ? -kInfinity
+                                    : kInfinity;
+}
+
+// One thread takes all steps of a part: between two threads its lines would go to and fro.
+template <typename Number>
+void reduce(const ScatterCall& call, bool mean, bool include_dst) {
+  const auto function = first_usable(scatter_kernels()).function;
+  if (const auto sorted = sorted_entries(call)) {
+    ScatterOrder order = sorted->order();
+    order.include_dst = include_dst;
+    order.mean = mean;
+    order.start = static_cast<double>(start_of<Number>(call.op));
+    ScatterCall in_order = call;
+    in_order.order = &order;
+    scatter_in_order(in_order, function);
+    return;
+  }
   std::vector<int64_t> counts;
   if (mean || !include_dst) {
     counts = index_counts(call.index, call.wide, call.E, call.N);
   }
-  if (!include_dst) {
-    fill<Number>(call, counts,
-                 call.op == ScatterOp::sum       ? 0
-                 : call.op == ScatterOp::product ? 1
-                 : call.op == ScatterOp::amax    ? -kInfinity
-                                                 : kInfinity);
-  }
-  scatter(call);
-  if (mean) {
-    divide<Number>(call, counts, include_dst);
-  }
+  for_each_scatter_part(call, [&](const ScatterWork& part) {
+    if (!include_dst) {
+      fill<Number>(call, part, counts, start_of<Number>(call.op));
+    }
+    function(call, part);
+    if (mean) {
+      divide<Number>(call, part, counts, include_dst);
+    }
+  });
 }
 
 }  // namespace
@@ -118,11 +137,13 @@ void fill_named_rows(const ScatterCall& call, double value) {
     return;
   }
   const auto counts = index_counts(call.index, call.wide, call.E, call.N);
-  if (call.type == GraphType::f64) {
-    fill<double>(call, counts, value);
-  } else {
-    fill<float>(call, counts, static_cast<float>(value));
-  }
+  for_each_scatter_part(call, [&](const ScatterWork& part) {
+    if (call.type == GraphType::f64) {
+      fill<double>(call, part, counts, value);
+    } else {
+      fill<float>(call, part, counts, static_cast<float>(value));
+    }
+  });
 }
 
 }  // namespace cpuaccel::kernels

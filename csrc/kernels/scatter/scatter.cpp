@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "kernels/round_up.h"
+#include "kernels/scatter/order.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -18,6 +19,8 @@ constexpr std::array kRows{CPUACCEL_SCATTER_KERNELS(CPUACCEL_ROW)};
 constexpr int64_t kLine = 64;        // bytes: the least of a row that a thread owns
 constexpr int64_t kGrain = 1 << 15;  // entries times columns for which a thread is worth waking
 constexpr int64_t kIndexGrain = 1 << 16;
+constexpr int64_t kNearBytes = 2 << 20;  // of dst, which stay in the cores' caches
+constexpr int64_t kColumnsToScan = 32;
 
 // Signs, not comparisons: SSE2 has none of 64 bits, and this loop becomes vectors. With low <= 0 <=
 // high a number below low makes number - low negative, one of high or more high - 1 - number; a
@@ -46,21 +49,55 @@ bool part_within(const void* index, bool wide, int64_t begin, int64_t end, int64
                                             : within<int64_t>(narrow, end - begin, low, high);
 }
 
-// Threads that dst is divided among: by columns as far as each gets a line, by rows beyond.
+// Whether `parts` ranges of as many rows are each named about as often. Looks at some of the index
+// only.
+template <typename Index>
+bool named_evenly(const Index* index, const ScatterCall& call, int64_t parts) {
+  constexpr int64_t kSamples = 128, kMostParts = 16;
+  const int64_t step = divide_up(call.E, kSamples), rows = divide_up(call.N, parts);
+  std::array<int64_t, kMostParts> named{};
+  if (parts > kMostParts) {
+    return false;
+  }
+  int64_t samples = 0;
+  for (int64_t e = 0; e < call.E; e += step, ++samples) {
+    const auto row = static_cast<uint64_t>(index[e]);
+    if (row < static_cast<uint64_t>(call.N)) {
+      ++named[static_cast<size_t>(row) / static_cast<size_t>(rows)];
+    }
+  }
+  return *std::ranges::max_element(named) * parts <= samples * 3 / 2;
+}
+
+// Threads that dst is divided among. By rows where dst is small: a cache asks for lines behind
+// those that are read, and where these are another thread's columns it takes them from that
+// thread's cache. By columns of at least a line elsewhere, and by rows beyond.
 struct Division {
   int64_t by_columns = 1, by_rows = 1;
   int64_t columns = 0, rows = 0;  // of each, but the last
 
   explicit Division(const ScatterCall& call) {
-    const int64_t line = kLine / (call.type == GraphType::f64 ? 8 : 4);
+    const int64_t size = call.type == GraphType::f64 ? 8 : 4, line = kLine / size;
     const int64_t threads =
         std::clamp<int64_t>(call.E / divide_up(kGrain, call.K), 1, parallel_threads());
-    by_columns = std::clamp<int64_t>(call.K / line, 1, threads);
+    const int64_t rows_first =
+        threads > 1 && call.N * call.K <= kNearBytes / size ? row_parts(call, threads) : 1;
+    by_columns = std::clamp<int64_t>(call.K / line, 1, threads / rows_first);
     columns = round_up(divide_up(call.K, by_columns), line);
     by_columns = divide_up(call.K, columns);
     rows = divide_up(call.N, std::clamp<int64_t>(threads / by_columns, 1, call.N));
     by_rows = divide_up(call.N, rows);
   }
+
+  // Each part reads the whole index, which takes as long as adding some numbers of each entry.
+  static int64_t row_parts(const ScatterCall& call, int64_t threads) {
+    const int64_t parts =
+        std::clamp<int64_t>(call.K / kColumnsToScan, 1, std::min(threads, call.N));
+    const bool even = call.wide ? named_evenly(call.index_as<int64_t>(), call, parts)
+                                : named_evenly(call.index_as<int32_t>(), call, parts);
+    return even ? parts : 1;
+  }
+
   ScatterWork part(const ScatterCall& call, int64_t number) const {
     const int64_t row = number / by_columns * rows, k = number % by_columns * columns;
     return {row, std::min(rows, call.N - row), k, std::min(columns, call.K - k)};
@@ -81,16 +118,28 @@ bool index_within(const void* index, bool wide, int64_t count, int64_t low, int6
   return good;
 }
 
-void scatter(const ScatterCall& call, ScatterFunction* function) {
+void for_each_scatter_part(const ScatterCall& call,
+                           const std::function<void(const ScatterWork& part)>& body) {
   if (call.E == 0 || call.N == 0 || call.K == 0) {
     return;
   }
   const Division division(call);
   parallel_for(0, division.by_columns * division.by_rows, 1, [&](int64_t begin, int64_t end) {
     for (int64_t number = begin; number < end; ++number) {
-      function(call, division.part(call, number));
+      body(division.part(call, number));
     }
   });
+}
+
+void scatter(const ScatterCall& call, ScatterFunction* function) {
+  if (const auto sorted = sorted_entries(call)) {
+    const ScatterOrder order = sorted->order();
+    ScatterCall in_order = call;
+    in_order.order = &order;
+    scatter_in_order(in_order, function);
+    return;
+  }
+  for_each_scatter_part(call, [&](const ScatterWork& part) { function(call, part); });
 }
 
 void scatter(const ScatterCall& call) { scatter(call, first_usable(scatter_kernels()).function); }

@@ -10,10 +10,12 @@
 // are rounded once, by the caller. Each number of dst gets its terms one after the other, in the
 // order of e: the same bits on any number of threads, and those of the plain loop.
 // Bound: src and index read once, from memory; for each e a row of dst read and written, in the
-// cache that dst fits.
+// cache that dst fits. Of long rows the entries are sorted first (order.h), and dst is read and
+// written once.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "kernels/csr/csr.h"
@@ -22,6 +24,16 @@
 namespace cpuaccel::kernels {
 
 enum class ScatterOp : uint8_t { sum, product, amax, amin, ties };
+
+// Entries sorted by the row that they go to: row n gets the entries entries[i], i in [begins[n],
+// begins[n + 1]), which ascend.
+struct ScatterOrder {
+  const int32_t *begins = nullptr, *entries = nullptr;  // N + 1, E
+  // What scatter_reduce adds to scatter, for rows that have entries: they start at `start`, not at
+  // what dst has, and sums are divided by the number of terms, dst's own too if it is one.
+  bool include_dst = true, mean = false;
+  double start = 0;
+};
 
 struct ScatterCall {
   ScatterOp op = ScatterOp::sum;
@@ -35,6 +47,8 @@ struct ScatterCall {
   int64_t dst_stride = 0;
   const void* value = nullptr;  // for ties; its rows are as far apart as those of dst
   int nan_ties = 0;             // what a NaN in src counts for, 0 or 1
+  const ScatterOrder* order =
+      nullptr;  // read in the place of index, by parts that have all columns
 
   template <typename Index>
   const Index* index_as() const {
@@ -71,6 +85,11 @@ std::span<const KernelRow<ScatterFunction>> scatter_kernels();
 // must not overlap src or index.
 void scatter(const ScatterCall& call, ScatterFunction* function);
 void scatter(const ScatterCall& call);  // by the best usable row
+
+// Shares dst out among threads as scatter does: body(part), for each part on the thread that owns
+// it.
+void for_each_scatter_part(const ScatterCall& call,
+                           const std::function<void(const ScatterWork& part)>& body);
 
 // Whether each of `count` numbers is in [low, high), of low <= 0 <= high.
 bool index_within(const void* index, bool wide, int64_t count, int64_t low, int64_t high);
