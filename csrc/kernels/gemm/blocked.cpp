@@ -84,13 +84,22 @@ class Blocked {
   }
 
   void multiply(int64_t most) const {
-    const int64_t blocks = divide_up(call_.M, mc_);
-    const int64_t columns = gemm_columns(n_, blocks, most, kernels_.nr, parallel_threads());
-    const int64_t groups = divide_up(n_, columns);
-    for_each_piece(blocks * groups, gemm_grain(mc_, columns, k_), [&](int64_t piece) {
-      const int64_t m0 = piece / groups * mc_;
-      const int64_t n = piece % groups * columns;
-      multiply(m0, std::min(mc_, call_.M - m0), n, std::min(columns, n_ - n));
+    const int64_t mr = kernels_.mr, nr = kernels_.nr;
+    const int64_t row_tiles = divide_up(call_.M, mr), column_tiles = divide_up(n_, nr);
+    const GemmParts parts =
+        gemm_parts(row_tiles, divide_up(call_.M, mc_), n_, most, nr, parallel_threads());
+    const auto row = [&](int64_t part) {
+      return std::min(gemm_part_begin(part, parts.rows, row_tiles) * mr, call_.M);
+    };
+    const auto column = [&](int64_t part) {
+      return std::min(gemm_part_begin(part, parts.columns, column_tiles) * nr, n_);
+    };
+    const int64_t grain =
+        gemm_grain(divide_up(call_.M, parts.rows), divide_up(n_, parts.columns), k_);
+    for_each_piece(parts.rows * parts.columns, grain, [&](int64_t piece) {
+      const int64_t rows = piece / parts.columns, columns = piece % parts.columns;
+      const int64_t m0 = row(rows), n0 = column(columns);
+      multiply(m0, row(rows + 1) - m0, n0, column(columns + 1) - n0);
     });
   }
 

@@ -47,6 +47,44 @@ constexpr int64_t gemm_columns(int64_t N, int64_t blocks, int64_t most, int64_t 
   return even_part(N, at_most(at_least(round_up(shared, nr), 64), most), nr);
 }
 
+// Parts that rows and columns come in, as even in tiles as they can be.
+struct GemmParts {
+  int64_t rows, columns;
+};
+
+// At least `blocks` parts of rows, and such that the busiest thread has the fewest tiles: each gets
+// as many parts. `row_tiles` of mr rows, N columns in tiles of nr.
+constexpr GemmParts gemm_parts(int64_t row_tiles, int64_t blocks, int64_t N, int64_t most,
+                               int64_t nr, int64_t threads) {
+  constexpr int64_t kMostTried = 16;
+  const int64_t column_tiles = divide_up(N, nr);
+  const auto groups = [&](int64_t rows) {
+    return divide_up(N, gemm_columns(N, rows, most, nr, threads));
+  };
+  const auto tiles = [&](const GemmParts& parts) {
+    return divide_up(parts.rows * parts.columns, threads) * divide_up(row_tiles, parts.rows) *
+           divide_up(column_tiles, parts.columns);
+  };
+  GemmParts best{blocks, groups(blocks)};
+  // One block of rows stays one: each piece packs its columns for itself.
+  const int64_t tried = blocks == 1 ? 1 : at_most(threads, kMostTried);
+  for (int64_t rows = blocks; threads > 1 && rows < at_most(blocks + tried, row_tiles + 1);
+       ++rows) {
+    const int64_t columns = groups(rows);
+    for (const int64_t some : {columns, at_most(round_up(columns, threads), column_tiles)}) {
+      if (const GemmParts parts{rows, some}; tiles(parts) < tiles(best)) {
+        best = parts;
+      }
+    }
+  }
+  return best;
+}
+
+// Where part `part` of `parts` begins, of `tiles` tiles.
+constexpr int64_t gemm_part_begin(int64_t part, int64_t parts, int64_t tiles) {
+  return part * (tiles / parts) + at_most(part, tiles % parts);
+}
+
 // Multiply-adds that are worth a thread: some 20 us.
 inline constexpr int64_t kThreadWork = 1 << 20;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/parallel.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/edges.h"
 #include "kernels/gemm/packed.h"
@@ -30,6 +31,23 @@ void only_start(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   });
 }
 
+// Elements of a batch that are worth a thread. With few rows it is B's bytes that count; and each
+// element costs something besides.
+int64_t batch_grain(const GemmCall& call) {
+  constexpr int64_t kLeastRows = 8, kEach = 4096;  // the latter in multiply-adds
+  return at_most(gemm_grain(at_least(call.M, kLeastRows), call.N, at_least(call.K, 1)),
+                 kThreadWork / kEach);
+}
+
+// Elements that are small, or that threads get as many of but for a tenth, are shared out whole; of
+// others, each is shared out.
+bool shared_whole(const GemmCall& call) {
+  const int64_t threads = parallel_threads();
+  const bool small = gemm_grain(call.M, call.N, at_least(call.K, 1)) > 1;
+  const bool even = divide_up(call.batch, threads) * threads <= call.batch + call.batch / 10;
+  return call.batch > 1 && (small || even);
+}
+
 bool in_f32(const GemmCall& call) {
   const GemmType b = call.packed != nullptr ? call.packed->type() : call.b.type;
   return call.a.type == GemmType::f32 && b == GemmType::f32;
@@ -48,10 +66,8 @@ void gemm(const GemmCall& call, GemmFunction* row) {
   const GemmKernels& kernels = call.packed != nullptr ? call.packed->row()() : row();
   const bool nothing = call.K == 0 || (call.alpha == 0.0f && in_f32(call));
   const auto run = nothing ? only_start : gemm_path(call, kernels).run;
-  // Small elements are shared out whole; of large ones, each is shared out.
-  const int64_t grain = gemm_grain(call.M, call.N, at_least(call.K, 1));
-  const bool whole = call.batch > 1 && (grain > 1 || call.batch >= 64);
-  for_each_piece(call.batch, whole ? grain : call.batch, [&](int64_t g) { run(call, kernels, g); });
+  for_each_piece(call.batch, shared_whole(call) ? batch_grain(call) : call.batch,
+                 [&](int64_t g) { run(call, kernels, g); });
 }
 
 }  // namespace cpuaccel::kernels
