@@ -18,12 +18,8 @@ namespace {
 
 // Of SetCPUAllocator: torch's own has 0, and only a higher or equal one replaces another.
 constexpr uint8_t kPriority = 1;
-constexpr uintptr_t kPage = 4096;
 
 c10::Allocator* torch_allocator() { return c10::GetDefaultCPUAllocator(); }
-
-// Blocks of the pool begin at a page, few others do; so most need not be looked up.
-bool may_be_block(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPage == 0; }
 
 class CachingAllocator final : public c10::Allocator {
  public:
@@ -63,7 +59,7 @@ class CachingAllocator final : public c10::Allocator {
     if (data == nullptr) {
       return;
     }
-    if (may_be_block(data) && block_pool().owns(data)) {
+    if (BlockPool::may_own(data) && block_pool().owns(data)) {
       // First: once it is released another thread may get and report it.
       c10::profiledCPUMemoryReporter().Delete(data);
       block_pool().release(data);

@@ -10,11 +10,34 @@
 namespace cpuaccel::memory {
 namespace {
 
-// Sizes are rounded up to 32nds of a power of two, so that a block serves sizes near its own.
-constexpr size_t kLeastStep = size_t{16} << 10;
+// Sizes are rounded up to 32nds of a power of two, so that a block serves sizes near its own. Small
+// blocks have a page more, for contents().
+constexpr size_t kLeastStep = size_t{16} << 10, kSmallBlock = size_t{2} << 20;
 size_t rounded(size_t bytes) {
   const size_t step = std::max(kLeastStep, std::bit_floor(bytes) / 32);
-  return (bytes + step - 1) / step * step;
+  const size_t whole = (bytes + step - 1) / step * step;
+  return whole <= kSmallBlock ? whole + PageRuns::kGrain : whole;
+}
+
+constexpr size_t kLine = 64, kPlaces = 16;
+static_assert(kLine * kPlaces <= PageRuns::kGrain);
+
+// Where the contents of a small block begin: by its page, some lines on. Operands that all begin at
+// a page are in the same sets of L1 row by row: a product of 256x256 doubles took 9 % longer.
+size_t place_in_page(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) / PageRuns::kGrain % kPlaces * kLine;
+}
+
+std::byte* contents(std::byte* block, size_t bytes) {
+  return bytes <= kSmallBlock ? block + place_in_page(block) : block;
+}
+
+size_t offset_in_page(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % PageRuns::kGrain;
+}
+
+std::byte* block_of(void* contents) {
+  return static_cast<std::byte*>(contents) - offset_in_page(contents);
 }
 
 // What a kept block is larger than what is asked for stays with it up to here, else it is kept on.
@@ -77,20 +100,20 @@ void* BlockPool::allocate(size_t bytes) {
     }
   }
   drop_fragments(most - wanted);
-  void* data = pages_.take(size);
-  if (data == nullptr) {
+  std::byte* block = pages_.take(size);
+  if (block == nullptr) {
     give_all_back();
     pages_.unmap_free();
-    data = pages_.take(size);
+    block = pages_.take(size);
   }
-  if (data != nullptr) {
-    const int64_t again = std::min(wanted, idle_given_);
-    idle_given_ -= again;
-    regretted_ += again;
-    stats_.reserved += wanted;
-    use(data, size, bytes);
+  if (block == nullptr) {
+    return nullptr;
   }
-  return data;
+  const int64_t again = std::min(wanted, idle_given_);
+  idle_given_ -= again;
+  regretted_ += again;
+  stats_.reserved += wanted;
+  return use({block, size}, bytes);
 }
 
 void* BlockPool::take_kept(size_t bytes, size_t wanted) {
@@ -105,8 +128,7 @@ void* BlockPool::take_kept(size_t bytes, size_t wanted) {
     block.bytes = bytes;
   }
   ++stats_.hits;
-  use(block.data, block.bytes, wanted);
-  return block.data;
+  return use(block, wanted);
 }
 
 void BlockPool::keep(Kept block) {
@@ -139,14 +161,21 @@ void BlockPool::forget(Order::iterator place) {
   keeps_any_.store(!order_.empty(), std::memory_order_relaxed);
 }
 
-void BlockPool::use(void* data, size_t bytes, size_t wanted) {
-  used_.emplace(data, Used{bytes, wanted});
+void* BlockPool::use(Kept block, size_t wanted) {
+  void* data = contents(block.data, wanted);
+  used_.emplace(data, Used{block.bytes, wanted});
   wanted_ += static_cast<int64_t>(wanted);
   most_wanted_ = std::max(most_wanted_, wanted_);
-  stats_.allocated += static_cast<int64_t>(bytes);
+  stats_.allocated += static_cast<int64_t>(block.bytes);
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
   note_least_kept();
+  return data;
+}
+
+bool BlockPool::may_own(const void* data) {
+  const size_t offset = offset_in_page(data);
+  return offset == 0 || offset == place_in_page(data);
 }
 
 bool BlockPool::owns(void* data) const {
@@ -164,7 +193,7 @@ void BlockPool::release(void* data) {
   used_.erase(found);
   stats_.allocated -= static_cast<int64_t>(bytes);
   wanted_ -= static_cast<int64_t>(wanted);
-  keep({static_cast<std::byte*>(data), bytes});
+  keep({block_of(data), bytes});
   trim(bytes);
 }
 

@@ -54,6 +54,8 @@ class BlockPool {
   void* allocate(size_t bytes);
   // Whether `data` is a block in use.
   bool owns(void* data) const;
+  // Whether it may be one, by its address alone, which few others are.
+  static bool may_own(const void* data);
   // Gives a block of allocate() back. Others are left alone.
   void release(void* data);
 
@@ -87,7 +89,8 @@ class BlockPool {
   // Joins kept blocks that it touches.
   void keep(Kept block);
   void forget(Order::iterator place);
-  void use(void* data, size_t bytes, size_t wanted);
+  // Where its contents begin.
+  void* use(Kept block, size_t wanted);
   // Unmaps of the longest kept blocks what is too much for no more than `bytes` to be kept.
   void shrink_to(int64_t bytes);
   // Unmaps all of them, and what is free of huge pages that blocks in use have a part of.

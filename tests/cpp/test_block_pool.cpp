@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -75,10 +76,31 @@ TEST(BlockPool, BlocksLieSideBySideInHugePages) {
   auto* first = static_cast<std::byte*>(pool.allocate(kMiB));
   auto* second = static_cast<std::byte*>(pool.allocate(3 * kMiB));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % kHugePage, 0u);
-  EXPECT_EQ(second, first + kMiB);
+  // With a page between, so that powers of two are not in the same sets of the caches.
+  EXPECT_EQ(second, first + kMiB + PageRuns::kGrain);
   std::memset(first, 1, 4 * kMiB);
   pool.release(first);
   pool.release(second);
+}
+
+TEST(BlockPool, BlocksOfPowersOfTwoBeginAtDifferentPlacesOfAPage) {
+  BlockPool pool(plenty);
+  std::set<uintptr_t> places;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 3; ++i) {
+    blocks.push_back(pool.allocate(kMiB / 2));
+    std::memset(blocks.back(), i, kMiB / 2);
+    const auto address = reinterpret_cast<uintptr_t>(blocks.back());
+    EXPECT_EQ(address % 64, 0u);
+    places.insert(address % PageRuns::kGrain);
+  }
+  EXPECT_EQ(places.size(), 3u);
+  for (void* block : blocks) {
+    EXPECT_TRUE(BlockPool::may_own(block));
+    EXPECT_TRUE(pool.owns(block));
+    pool.release(block);
+  }
+  EXPECT_EQ(pool.stats().allocated, 0);
 }
 
 TEST(BlockPool, TogetherTheyStayNearTheMostThatWasAllocated) {
