@@ -139,6 +139,10 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
 template <OpName kName>
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   if (torch_multiplies()) {
+    // Alone, for the sake of small products: what follows counts references.
+    if (!has_odd_stride(self) && !has_odd_stride(mat2)) {
+      return at::cpu::_int_mm(self, mat2);
+    }
     return at::cpu::_int_mm(*with_plain_strides(self), *with_plain_strides(mat2));
   }
   const char* why = refuses(self, mat2);
@@ -153,6 +157,10 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 
 template <OpName kName>
 at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
+  if (torch_multiplies() && !has_odd_stride(self_) && !has_odd_stride(mat2_) &&
+      !share_storage(self_, out) && !share_storage(mat2_, out)) {
+    return at::cpu::_int_mm_outf(self_, mat2_, out);
+  }
   // An int8 operand may be a view of the int32 result.
   const auto self_apart = apart_from(self_, out), mat2_apart = apart_from(mat2_, out);
   const at::Tensor &self = *self_apart, &mat2 = *mat2_apart;
