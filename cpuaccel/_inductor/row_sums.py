@@ -9,7 +9,8 @@ Inductor makes loops of compare-and-swap of them. Here they become
 Which numbers an index may have is the rule of the op in the graph: index and index_put take
 negative ones, gather and the scatters refuse them. index_sum gets the names of these ops. Inductor
 decomposes index_select and index_add to index and index_put before this pass, as without cpuaccel,
-and so gives up their rule.
+and so gives up their rule. (`original_aten` knows it, but is no part of the key by which Inductor
+caches graphs.)
 
 scatter_reduce with mean, amax and amin needs nothing: Inductor calls torch's op.
 """
@@ -273,12 +274,15 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
 
 
 def _call_torch(node: Node, row_sum: RowSum) -> None:
-    if row_sum.added == "index_put":
-        node.meta["should_fallback"] = True
-        return
-    graph = node.graph
+    # Not index_put itself: Inductor makes it index_put_, and then reuses the memory of its operand
+    # while the result, which is the same memory, is still read.
+    graph, base, terms = node.graph, row_sum.base, row_sum.terms
     with graph.inserting_before(node):
-        total = call(graph, _aten.index_add.default, row_sum.base, 0, row_sum.index, row_sum.terms)
+        if row_sum.added == "index_put":
+            op = _aten._index_put_impl.default
+            total = call(graph, op, base, [row_sum.index], terms, True)
+        else:
+            total = call(graph, _aten.index_add.default, base, 0, row_sum.index, terms)
     total.meta["should_fallback"] = True
     _replace(node, total)
 

@@ -122,12 +122,12 @@ def _embedded(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (_computed, "aten.index_put.default"),
-        (_of_two_types, "aten.index_put.default"),
-        (_one_row_spread, "aten.index_put.default"),
-        (_one_head_spread, "aten.index_put.default"),
+        (_computed, "aten._index_put_impl.default"),
+        (_of_two_types, "aten._index_put_impl.default"),
+        (_one_row_spread, "aten._index_put_impl.default"),
+        (_one_head_spread, "aten._index_put_impl.default"),
         (_degrees, "aten.index_add.default"),
-        (_embedded, "aten.index_put.default"),
+        (_embedded, "aten._index_put_impl.default"),
     ],
 )
 def test_other_sums_call_torch_op(function: Function, expected: str) -> None:
@@ -283,6 +283,25 @@ def test_compiled_graphs_take_the_negative_numbers_that_eager_takes(function: Fu
                     assert "edge_index" not in str(error.value)
                 else:
                     torch.testing.assert_close(compiled(*data), expected)
+
+
+def _mean(x: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    return torch.index_reduce(x, 0, index, source, "mean", include_self=False)
+
+
+def _sums_of_one_tensor(x: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    first = (x + 1).index_put((index,), source.exp(), accumulate=True)
+    return first - torch.zeros_like(x).index_put((index,), source.sin(), accumulate=True)
+
+
+@pytest.mark.parametrize("function", [_mean, _sums_of_one_tensor])
+def test_a_compiled_sum_is_not_written_over_while_it_is_read(function: Any) -> None:
+    x, source = torch.randn(9, 5), torch.randn(7, 5)
+    index = torch.tensor([0, 3, 3, 8, 1, 0, 0])
+    torch._dynamo.reset()
+    with torch._inductor.config.patch({"cpp.simdlen": 1}):
+        found = torch.compile(function, fullgraph=True)(x, index, source)
+    torch.testing.assert_close(found, function(x, index, source))
 
 
 def test_index_sum_keeps_the_order_of_an_index() -> None:
