@@ -1,5 +1,5 @@
-// Memory that is wanted next, asked for by the steps of a loop that computes meanwhile. Asked for
-// all at once, it would have the loop wait: a core waits for some sixteen lines at most.
+// Prefetching spread over the iterations of a compute loop. Prefetching all lines at once would
+// stall the loop: a core waits for about sixteen cache lines at most.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 
-// What a loop asks for: at each turn so many lines, from one that is `step` bytes behind the last
-// turn's.
+// The prefetches of one loop: `lines` cache lines per iteration, starting `step` bytes after the
+// previous iteration's.
 struct AheadLines {
   const char* at = nullptr;
   int64_t step = 0, lines = 0;
@@ -26,19 +26,19 @@ struct AheadLines {
   }
 };
 
-// `bytes` from `wanted` on, shared out evenly over some loops of `turns` turns. If the first ones
-// asked for all of it, what they read themselves would have to wait behind that.
+// Shares `bytes` bytes from `wanted` on evenly over `loops` loops of `turns` iterations. If the
+// first loops prefetched everything, their own loads would wait behind the prefetches.
 class AheadWalk {
  public:
   AheadWalk(const void* wanted, int64_t bytes, int64_t turns, int64_t loops)
       : at_(static_cast<const char*>(wanted)),
-        // Not rounded up alone: where a share is whole lines, the next turn's first one is asked
-        // for too, which is 2 % faster where two tiles ask for all.
+        // Not just the rounded-up quotient: if a share is whole lines, the first line of the next
+        // iteration is prefetched too, which is 2 % faster if two tiles prefetch everything.
         step_(bytes > 0 && turns > 0 ? bytes / (turns * loops) + 1 : 0),
         lines_(divide_up(step_, kCacheLine)),
         loop_(turns * step_) {}
 
-  // What the next loop asks for.
+  // The prefetches of the next loop.
   CPUACCEL_INLINE AheadLines next() {
     const AheadLines lines{at_, step_, lines_};
     at_ += loop_;

@@ -1,4 +1,5 @@
-// The shapes of AMX's tiles, which a thread sets before it uses them. Included by ISA sources only.
+// AMX tile configuration (ldtilecfg), which each thread sets before it uses tiles. Included by ISA
+// sources only.
 #pragma once
 
 #include <immintrin.h>
@@ -11,9 +12,9 @@ namespace cpuaccel::kernels {
 namespace {
 
 inline constexpr int kTileRows = 16;
-inline constexpr int kTileBytes = 64;  // of a row
+inline constexpr int kTileBytes = 64;  // per row
 
-// What ldtilecfg reads, palette 1: all tiles 64 bytes wide.
+// The operand of ldtilecfg, palette 1: all tiles are 64 bytes wide.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -30,8 +31,9 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// Sets the shapes unless they are the thread's already: setting takes some 50 ns, asking 5. GCC's
-// intrinsics say that they read or write eight bytes.
+// Configures the tiles unless the thread has this configuration already: setting it takes some 50
+// ns, reading it 5. Inline assembly, because GCC's intrinsics declare that they access eight bytes
+// only.
 CPUACCEL_INLINE void use_tiles(const TileConfig& config) {
   alignas(64) TileConfig now;
   asm volatile("sttilecfg %0" : "=m"(now));
@@ -40,7 +42,8 @@ CPUACCEL_INLINE void use_tiles(const TileConfig& config) {
   }
 }
 
-// A tile by its number, which intrinsics take as a literal alone. Rows are `stride` bytes apart.
+// A tile register by its number, which the intrinsics take as a literal only. Rows are `stride`
+// bytes apart.
 template <int kNumber>
 struct Tile {
   CPUACCEL_INLINE static void zero() { asm volatile("tilezero %%tmm%c0" : : "i"(kNumber)); }

@@ -1,4 +1,5 @@
-// ConvFunction of vectors of floats: kernels/floats' V. Included by ISA files.
+// ConvFunction (post-ops of int8 convolutions) on vectors of floats. V is a vector class of
+// kernels/floats. Included by ISA sources.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +38,15 @@ CPUACCEL_INLINE void apply_function(ConvFunction function, float inverse_scale,
   }
 }
 
-// A call of its own, once for many results, so that loops without a function keep their registers.
+// Out of line and called once for many results, so that loops without a post-op keep their
+// registers.
 template <typename V, int kCount>
 [[gnu::noinline]] void apply_function(ConvFunction function, float inverse_scale,
                                       typename V::Vector* reals) {
   apply_function<V>(function, inverse_scale, reals, kCount);
 }
 
-// The same where there is one, of kCount vectors that live in registers.
+// Applies dst's post-op, if it has one, to kCount vectors that live in registers.
 template <typename V, int kCount>
 CPUACCEL_INLINE void apply_function(const ConvDst& dst, typename V::Vector* reals) {
   if (dst.function != ConvFunction::none) [[unlikely]] {

@@ -1,4 +1,4 @@
-// ConvDst, one element at a time, for the scalar references.
+// ConvDst (scale, bias, post-op, requantization) one element at a time, for the reference kernels.
 #pragma once
 
 #include <cmath>
@@ -28,23 +28,23 @@ inline float function_ref(ConvFunction function, float x) {
   return x;
 }
 
-// Writes element `offset`, of a real number that the function is still to be applied to.
+// Writes element `offset`: applies the post-op to `real`, then requantizes it.
 inline void store_real_ref(const ConvDst& dst, int64_t offset, float real) {
   real = function_ref(dst.function, real);
   if (dst.type == DstType::f32) {
     static_cast<float*>(dst.data)[offset] = real;
     return;
   }
-  // Beyond this everything is clamped, and the sum with a zero point stays within int32.
+  // Larger values are clamped anyway, and the sum with a zero point stays within int32.
   constexpr float kLimit = 1.0e9f;
   real *= dst.inverse_scale;
-  const float limited = std::fmin(std::fmax(real, -kLimit), kLimit);  // of a NaN too
+  const float limited = std::fmin(std::fmax(real, -kLimit), kLimit);  // a NaN as well
   int32_t value = static_cast<int32_t>(std::nearbyint(limited)) + dst.zero_point;
   value = value < dst.min ? dst.min : value > dst.max ? dst.max : value;
   static_cast<uint8_t*>(dst.data)[offset] = static_cast<uint8_t>(value ^ dst.flip());
 }
 
-// Writes element `offset`, of channel `oc`.
+// Writes element `offset`, which belongs to channel `oc`.
 inline void store_ref(const ConvDst& dst, int64_t offset, int64_t oc, int32_t acc) {
   store_real_ref(dst, offset, std::fma(static_cast<float>(acc), dst.scales[oc], dst.bias[oc]));
 }

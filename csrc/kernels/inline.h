@@ -1,4 +1,5 @@
-// For the small functions of an inner loop: left out of line, their operands go through memory.
+// CPUACCEL_INLINE, for the small functions of an inner loop. Out of line, their operands would go
+// through memory.
 #pragma once
 
 #define CPUACCEL_INLINE [[gnu::always_inline]] inline

@@ -1,4 +1,4 @@
-// What an ordered kernel list needs: rows of (name, ISA, function), best first, `ref` last.
+// Kernel lists: rows of (name, ISA, function), best ISA first, `ref` last.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ struct KernelRow {
   Function* function;
 };
 
-// The first row whose ISA may be used. `rows` ends in a row for Isa::ref, which always may.
+// The first row whose ISA may be used. `rows` ends with a row for Isa::ref, which may always be
+// used.
 template <typename Function>
 const KernelRow<Function>& first_usable(std::span<const KernelRow<Function>> rows) {
   for (const auto& row : rows) {

@@ -1,4 +1,4 @@
-// Asking for memory that is read once, from front to back, before it is read.
+// Software prefetching for memory that is read once, from front to back.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace cpuaccel::kernels {
 
 struct ReadAhead {
-  int64_t bytes;   // from what is read now
-  uintptr_t mask;  // of addresses, those of one line in so many
+  int64_t bytes;   // distance from the address that is read now
+  uintptr_t mask;  // applied to the address: selects one cache line in so many
   bool into_l2 = false;
 
   CPUACCEL_INLINE void ask(const void* src) const {
@@ -23,27 +23,28 @@ struct ReadAhead {
   }
 };
 
-// The very line that is read.
+// No distance: the cache line that is read now.
 constexpr ReadAhead kReadAheadOfNothing{0, ~uintptr_t{63}};
 
-// Every line. On Zen 5 6 to 12 KiB bring what memory gives, 3 and 24 KiB a twentieth less.
+// Every line. On Zen 5 a distance of 6 to 12 KiB reaches the memory's bandwidth; 3 and 24 KiB reach
+// a twentieth less.
 constexpr ReadAhead kReadAheadOfLines{8192, ~uintptr_t{63}};
 
-// The same, into L2. A Xeon with AMX brings 22 to 24 GB/s so from huge pages, into L1 17 to 21 and
-// 13 to 16 if it is not asked; 6 to 24 KiB are as good.
+// Every line, into L2. On a Xeon with AMX this reads 22 to 24 GB/s from huge pages; prefetching
+// into L1 reads 17 to 21, no prefetching 13 to 16. Distances of 6 to 24 KiB are equally good.
 constexpr ReadAhead kReadAheadIntoL2{12288, ~uintptr_t{63}, true};
 
-// A line of each page: the CPU's own prefetching, which ends with a page, goes on in the next one.
-// No power of two, whose lines share sets of L1.
+// One line of each page. The hardware prefetcher stops at the end of a page; this makes it continue
+// in the next one. The distance is not a power of two, because such lines share sets of L1.
 constexpr ReadAhead kReadAheadOfPages{25 * 4096, ~uintptr_t{4095}};
 
-// What this CPU is best asked for: where memory has no gaps, and of rows with gaps between them, of
-// which every line is.
+// The best prefetching on this CPU. read_ahead() is for contiguous memory, read_ahead_of_lines()
+// for rows with gaps between them, where every line is prefetched.
 const ReadAhead& read_ahead();
 const ReadAhead& read_ahead_of_lines();
 
-// Of rows, `together` of which are read at once: by whole ones of these, each of `bytes` bytes and
-// `stride` behind the one before.
+// For rows of `bytes` bytes, `stride` bytes apart, that are read `together` at a time. The distance
+// is rounded up to a whole number of such groups.
 CPUACCEL_INLINE ReadAhead read_ahead_of_rows(int64_t bytes, int64_t stride, int64_t together) {
   ReadAhead ahead = stride == bytes ? read_ahead() : read_ahead_of_lines();
   const int64_t size = together * bytes;

@@ -1,4 +1,4 @@
-// Quotients and multiples, rounded up, of numbers that are not negative.
+// Integer quotients and multiples, rounded up, of numbers that are not negative.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kBlock = 1024;      // numbers whose sums stay in L1
-constexpr int64_t kGrain = 16 << 10;  // that are worth a thread
+constexpr int64_t kBlock = 1024;      // elements whose sums stay in L1
+constexpr int64_t kGrain = 16 << 10;  // elements per thread at least
 
 void add(float* sum, const float* other, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -19,7 +19,7 @@ void add(float* sum, const float* other, int64_t count) {
   }
 }
 
-// Numbers of a block, widened and summed up.
+// Sums one block of elements in f32.
 class Block {
  public:
   Block(const AddRepeatedCall& call, const GemmKernels& kernels) : call_(call), kernels_(kernels) {}
@@ -45,7 +45,8 @@ class Block {
   }
 
  private:
-  // Calls body(place in the block, place in the operand, length) for what does not wrap around.
+  // Splits a block where the operand wraps around and calls body(index in the block, index in the
+  // operand, length) for each part.
   template <typename Body>
   static void each_run(const RepeatedOperand& operand, int64_t begin, int64_t count,
                        const Body& body) {

@@ -1,14 +1,14 @@
-// Family add_repeated: sums of tensors of floats, some of which repeat.
+// Family add_repeated: sums of f32 or bf16 tensors, some of which are broadcast.
 //
 //   dst[i] = sum over operands of data[i mod count]
 //
 //   i < count, int64; data and dst: f32, or bf16; sums are f32, in the order of the operands, and
 //   rounded once, to nearest even
 //
-// An operand that is dst's own memory has to be as long as dst. There are no rows of ISAs: gemm's
-// convert bf16, and what the compiler makes of the sums of floats waits for memory on every CPU.
+// An operand that shares dst's memory must be as long as dst. The family has no kernel list: gemm's
+// kernels convert bf16, and the compiler's loop over floats is limited by memory on every CPU.
 //
-// Bound: the bytes of dst and of the operands that do not repeat, once each.
+// Bound: the bytes of dst and of the operands that are not broadcast, once each.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct AddRepeatedCall {
   std::span<const RepeatedOperand> operands;  // one or more
   void* dst = nullptr;
   int64_t count = 0;
-  GemmType type = GemmType::f32;  // f32 or bf16, of all
+  GemmType type = GemmType::f32;  // f32 or bf16, for operands and dst
 };
 
 // On all of torch's threads.

@@ -1,4 +1,5 @@
-// Products of blocks in f32 or in BF16 arithmetic, by gemm's loops.
+// Matrix products of attention's blocks, in f32 or BF16 arithmetic, by the kernels of gemm and
+// gemm_bf16.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace cpuaccel::kernels {
 
-// A block of a matrix as its owner has it.
+// A block of a matrix in the caller's memory.
 struct AttentionBlock {
   const void* data;
   GemmType type;
@@ -25,8 +26,8 @@ class AttentionArithmetic {
 
   int64_t mr() const { return tile_kernels().mr; }
 
-  // Floats that a left operand of `depth` columns takes a row, and a right one of `depth` rows and
-  // `columns` columns takes in all.
+  // Floats of a packed row of a left operand with `depth` columns, and of a whole packed right
+  // operand of `depth` rows and `columns` columns.
   int64_t left_stride(int64_t depth) const { return round_up(steps(depth), 16) + 16; }
   int64_t right_floats(int64_t depth, int64_t columns) const {
     return steps(depth) * round_up(columns, tile_kernels().nr);
@@ -36,7 +37,8 @@ class AttentionArithmetic {
     const float* data;
     int64_t stride;
   };
-  // `to` is written where the block cannot be used as it lies; rows left_stride(columns) apart.
+  // If the block cannot be used in place, it is packed into `to`, with rows left_stride(columns)
+  // apart.
   Left left(const AttentionBlock& block, float* to) const {
     if (pairs_ == nullptr && block.type == GemmType::f32 && block.column_stride == 1) {
       return {static_cast<const float*>(block.data), block.row_stride};
@@ -46,8 +48,8 @@ class AttentionArithmetic {
     return {to, stride};
   }
 
-  // Whether rows of a left operand are bf16 as they come, with zeros behind them up to a multiple
-  // of bf16_together().
+  // Whether a packed left operand is rows of bf16 in their natural order, padded with zeros to a
+  // multiple of bf16_together().
   bool takes_rows_of_bf16() const { return pairs_ != nullptr && pairs_->interleaved == 1; }
   int64_t bf16_together() const { return pairs_ != nullptr ? 2 * pairs_->together : 1; }
 

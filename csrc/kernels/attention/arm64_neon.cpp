@@ -7,7 +7,7 @@ namespace {
 
 struct AttentionFloats4 : ExpFloats4 {
   using ExpFloats4::select;
-  // The first m lanes of a, b elsewhere.
+  // a in the first m lanes, b in the others.
   CPUACCEL_INLINE static Vector select(Mask m, Vector a, Vector b) {
     const uint32_t lanes[kLanes] = {0, 1, 2, 3};
     return select(vcltq_u32(vld1q_u32(lanes), vdupq_n_u32(static_cast<uint32_t>(m))), a, b);

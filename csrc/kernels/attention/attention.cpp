@@ -17,15 +17,16 @@ namespace {
 constexpr std::array kRows{CPUACCEL_ATTENTION_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// Queries that share the packing of keys and values; some of them at a time meet so many keys, so
-// that their scores stay in L1. Rows of scores are long because each waits for its maximum and its
-// sum: 384 keys of 32 at once take 0.9 of the time that they take in halves.
+// kQueries queries share the packing of keys and values. A tile of them meets at most kKeys keys at
+// a time, so that their scores stay in L1. Rows of scores are long because each waits for its
+// maximum and its sum: 384 keys of size 32 at once take 0.9 of the time that they take in two
+// halves.
 constexpr int64_t kQueries = 432;
 constexpr int64_t kKeys = 512;
-// Whole tiles of gemm.
+// A multiple of gemm's tile height.
 int64_t tile_queries(int64_t mr) { return round_up(8, mr); }
 
-// Some queries of one head against all keys.
+// A range of queries of one head against all keys.
 class Queries {
  public:
   Queries(const AttentionCall& call, const AttentionKernels& kernels,
@@ -79,9 +80,9 @@ class Queries {
   }
 
  private:
-  // Some of the queries and some keys.
+  // A range of the queries and a range of keys.
   struct Tile {
-    int64_t first, rows;  // from l0_ on
+    int64_t first, rows;  // relative to l0_
     int64_t s0, keys;
   };
 
@@ -103,7 +104,7 @@ class Queries {
         {query, key_, tile.rows, tile.keys, call_.E, scores_, score_stride_, false});
   }
 
-  // A row of them as the left operand has it, where the softmax writes that.
+  // A row of weights in the left operand's layout, if the softmax writes that layout.
   uint16_t* weights(int64_t row, int64_t keys) const {
     return reinterpret_cast<uint16_t*>(weights_ + row * arithmetic_.left_stride(keys));
   }
@@ -119,7 +120,7 @@ class Queries {
 
   const AttentionCall& call_;
   const AttentionArithmetic& arithmetic_;
-  const bool rounds_;  // the softmax rounds weights
+  const bool rounds_;  // the softmax rounds weights to bf16
   const int64_t tile_, keys_, score_stride_;
   ScratchPieces scratch_;
   float* const scores_;

@@ -1,20 +1,21 @@
-// Family attention: softmax(scale * Q K^T + mask) V, block by block, the scores never whole.
+// Family attention: scaled dot-product attention, softmax(scale * Q K^T + mask) V, computed block
+// by block without storing the whole score matrix (flash attention).
 //
 //   score[n,h,l,s] = scale * sum over e of query[n,h,l,e] * key[n,h,s,e] + mask[n,h,l,s]
 //   dst[n,h,l,e]   = sum over s of softmax over s of score[n,h,l,s] * value[n,h,s,e]
 //   logsumexp[n,h,l] = log of the sum over s of exp(score[n,h,l,s])
 //
 //   n < N, h < H, l < L (queries), s < S (keys), e < E, all int64 and at least 1
-//   query, key, value, dst: f32, or bf16; mask: f32, or bf16, or none; any strides but dst's, whose
-//   elements e lie side by side and whose rows do not overlap
+//   query, key, value, dst: f32, or bf16; mask: f32, or bf16, or none
+//   any strides, except that dst's elements e are contiguous and its rows do not overlap
 //   causal: keys s > l count as masked
 //
-// Arithmetic is f32, or with `bf16` products of bf16 with f32 sums: operands and weights of the
-// softmax are rounded to nearest even, sums and logsumexp are not; with fewer than 8 queries
-// nothing is rounded, and keys and values are read once, where they lie. A row without a key that
-// is not masked is 0, its logsumexp too; NaN among a row's scores makes all of the row NaN.
+// Arithmetic is f32. With `bf16`, products are of bf16 numbers with f32 sums: operands and softmax
+// weights are rounded to nearest even, sums and logsumexp are not. With fewer than 8 queries
+// nothing is rounded, and keys and values are read once, in place. If all keys of a row are masked,
+// its dst and logsumexp are 0. A NaN among a row's scores makes the whole row NaN.
 //
-// Results are the same bits on any number of threads. The running maximum is that of Milakov and
+// Results are bitwise the same on any number of threads. The running maximum is that of Milakov and
 // Gimelshein, "Online normalizer calculation for softmax" (2018); blocks of keys as in Dao,
 // "FlashAttention-2" (2023).
 //
@@ -51,12 +52,12 @@ struct AttentionCall {
   AttentionDst logsumexp;  // f32; data null: none
   float scale = 1.0f;
   bool causal = false;
-  bool bf16 = false;  // only where gemm_bf16 has a row besides ref
+  bool bf16 = false;  // only if gemm_bf16 has a usable row besides ref
 };
 
-// Of up to so many queries, as of a decoder's one, keys and values are read where they lie, if
-// their elements e lie side by side (few_queries.h): packing them would take longer than the
-// products, and these no longer than reading.
+// With at most this many queries, as in a decoder's step, keys and values are read in place if
+// their elements e are contiguous (few_queries.h). Packing them would take longer than the
+// products, which take no longer than reading.
 inline constexpr int64_t kAttentionFewQueries = 7;
 
 // One row of a block of scores. mask is null or as long as the row.
@@ -64,18 +65,18 @@ struct SoftmaxRow {
   float* scores;
   int64_t count;
   const float* mask;
-  float max;  // of the scores before this block, minus infinity at first
+  float max;  // of the scores before this block; minus infinity for the first block
   float scale = 1.0f;
 };
 struct SoftmaxResult {
-  float max;  // with this block
+  float max;  // including this block
   float sum;  // of exp(score - max) in this block
 };
 
 struct AttentionKernels {
-  // scores[i] = exp(scale * scores[i] + mask[i] - max), 0 where that is below exp(-87).
+  // scores[i] = exp(scale * scores[i] + mask[i] - max), 0 if that is below exp(-87).
   SoftmaxResult (*softmax)(const SoftmaxRow& row);
-  // The same, but for where the weights are written: weights[i], rounded to bf16. Null: none.
+  // The same, but writes weights[i], rounded to bf16, instead of scores[i]. Null if there is none.
   SoftmaxResult (*softmax_bf16)(const SoftmaxRow& row, uint16_t* weights);
   // row[i] *= factor
   void (*scale)(float* row, int64_t count, float factor);
@@ -86,7 +87,7 @@ using AttentionFunction = const AttentionKernels&();
 #define CPUACCEL_ATTENTION_KERNELS(row)                                                       \
   row(x86_avx512bf16, Isa::avx512_vnni) row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) \
       row(ref, Isa::ref)
-inline constexpr size_t kAttentionBf16Rows = 1;  // the first, of has_bf16_arithmetic() alone
+inline constexpr size_t kAttentionBf16Rows = 1;  // the first: only if has_bf16_arithmetic()
 #elif defined(__aarch64__)
 #define CPUACCEL_ATTENTION_KERNELS(row) \
   row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
@@ -100,13 +101,13 @@ inline constexpr size_t kAttentionBf16Rows = 0;
 CPUACCEL_ATTENTION_KERNELS(CPUACCEL_DECLARE)
 #undef CPUACCEL_DECLARE
 
-// Those that the CPU has the instructions for: BF16's are not on the ladder of ISAs.
+// The rows whose instructions the CPU has. BF16 is not an Isa, so has_bf16_arithmetic() is checked.
 std::span<const KernelRow<AttentionFunction>> attention_kernels();
 
-// With the best usable row and gemm's, on all of torch's threads.
+// Uses the best usable rows of attention and gemm, and all of torch's threads.
 void attention(const AttentionCall& call);
 
-// With a given row.
+// Uses the given row.
 void attention(const AttentionCall& call, AttentionFunction* row);
 
 }  // namespace cpuaccel::kernels

@@ -11,12 +11,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Queries whose products take as long as reading keys and values from memory does.
+// With this many queries the products take as long as reading keys and values from memory.
 constexpr int64_t kReading = 8;
 
-// Keys of a head at a time; and scores that wait for the values, 128 KiB in L2, while the keys of
-// other heads are read: each turn from keys to values has memory begin anew, for half a
-// microsecond.
+// kKeys: keys of a head per block. kScores: scores that are stored (128 KiB, in L2) while the keys
+// of other heads are read, before any values are. Each change from keys to values interrupts the
+// memory stream for half a microsecond.
 constexpr int64_t kKeys = 4096;
 constexpr int64_t kScores = 1 << 15;
 
@@ -61,7 +61,7 @@ class Heads {
                  [&](int64_t row, const AttentionQuery& query) { rows_.finish(row, query); });
   }
 
-  // Calls body(row, its query) for all rows of heads that are run together.
+  // Calls body(row, its query) for all rows of the heads that run together.
   template <typename Body>
   void for_each_row(int64_t first, int64_t heads, const Body& body) const {
     for (int64_t row = 0; row < heads * call_.L; ++row) {
@@ -112,7 +112,7 @@ class Heads {
   const AttentionCall& call_;
   const AttentionArithmetic floats_{false};
   const int64_t keys_, score_stride_;
-  const int64_t most_;  // heads that are run together
+  const int64_t most_;  // heads that run together
   ScratchPieces scratch_;
   float *const scores_, *const query_;
   const AttentionRows rows_;

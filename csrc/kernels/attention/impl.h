@@ -1,4 +1,4 @@
-// Softmax of one row, for any vector of floats. Included by ISA files.
+// Softmax of one row of attention scores, for any vector class of floats. Included by ISA sources.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Which lanes of a vector there are. Whole vectors have no mask: a masked store of AVX2 takes Zen 3
-// as long as all of an exponential.
+// Loads and stores of whole vectors (AllLanes) or of the first lanes (SomeLanes). Whole vectors use
+// no mask: on Zen 3 an AVX2 masked store takes as long as a whole exponential.
 template <typename V>
 struct AllLanes {
   CPUACCEL_INLINE static typename V::Vector load(const float* src) { return V::load(src); }
@@ -39,7 +39,7 @@ struct SomeLanes {
   }
 };
 
-// Calls body(first element, its lanes) for each vector of `count` elements.
+// Calls body(first element, AllLanes or SomeLanes) for each vector of `count` elements.
 template <typename V, typename Body>
 CPUACCEL_INLINE void for_each_vector(int64_t count, const Body& body) {
   int64_t i = 0;
@@ -51,8 +51,9 @@ CPUACCEL_INLINE void for_each_vector(int64_t count, const Body& body) {
   }
 }
 
-// The largest of value(first element, its lanes). Vectors take turns at four maxima: each waits for
-// the one before it. A NaN leaves a maximum as it is, and comes out of the exponential.
+// The largest value(first element, lanes). Vectors alternate among four maxima, because each max
+// waits for the one before it. A NaN leaves the maximum unchanged; the exponential propagates it
+// later.
 template <typename V, typename Value>
 CPUACCEL_INLINE float largest(int64_t count, const Value& value) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
@@ -72,7 +73,7 @@ CPUACCEL_INLINE float largest(int64_t count, const Value& value) {
   return largest_lane<V>(V::max(V::max(max[0], max[1]), V::max(max[2], max[3])));
 }
 
-// Of scale * score + mask. Where there is a mask that is what stands in row.scores afterwards.
+// The largest scale * score + mask. If there is a mask, row.scores holds these sums afterwards.
 template <typename V>
 CPUACCEL_INLINE float largest_score(const SoftmaxRow& row) {
   const auto scale = V::set1(row.scale);
@@ -94,13 +95,13 @@ CPUACCEL_INLINE float largest_score(const SoftmaxRow& row) {
   });
 }
 
-// Calls write(first element, its lanes, its weights) for each vector, with weight(max - score).
+// Calls write(first element, lanes, weights) for each vector, with weights = weight(max - score).
 template <typename V, typename Weight, typename Write>
 CPUACCEL_INLINE SoftmaxResult softmax_to(const SoftmaxRow& row, const Weight& weight,
                                          const Write& write) {
   const float largest = largest_score<V>(row);
   const float max = largest > row.max ? largest : row.max;
-  // Where all is masked, minus infinity less itself would be NaN.
+  // If all keys are masked, minus infinity minus itself would be NaN.
   const auto from = V::set1(max == -std::numeric_limits<float>::infinity() ? 0.0f : max);
   const auto scale = V::set1(row.mask != nullptr ? -1.0f : -row.scale);
   auto sum = V::set1(0.0f);

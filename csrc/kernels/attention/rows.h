@@ -1,4 +1,5 @@
-// Rows of results while blocks of keys pass by, with the running maximum and sum of attention.h.
+// Rows of attention results accumulated over blocks of keys, with attention.h's running maximum and
+// sum.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +24,14 @@ inline char* at(const AttentionDst& dst, int64_t n, int64_t h, int64_t row) {
   return static_cast<char*>(dst.data) + index * gemm_type_size(dst.type);
 }
 
-// Whose row it is.
+// The head and query of a row.
 struct AttentionQuery {
   int64_t n, h, l;
 };
 
 class AttentionRows {
  public:
-  // Bytes that so many rows take, and a block of so many keys.
+  // Scratch bytes for `rows` rows and blocks of `keys` keys.
   static int64_t room(const AttentionCall& call, int64_t rows, int64_t keys) {
     return ScratchPieces::room<float>(rows * round_up(call.E, 16)) +
            2 * ScratchPieces::room<float>(rows) + ScratchPieces::room<float>(keys);
@@ -47,7 +48,7 @@ class AttentionRows {
         sum_(from.take<float>(rows)),
         mask_(from.take<float>(keys)) {}
 
-  // Sums over keys of weights times values; not divided yet.
+  // Sums over keys of weight times value, not divided by the sum of weights yet.
   float* dst(int64_t row) const { return dst_ + row * stride_; }
   int64_t stride() const { return stride_; }
 
@@ -56,9 +57,9 @@ class AttentionRows {
     std::fill_n(sum_, rows, 0.0f);
   }
 
-  // Of a row's products with keys s0 and on, their weights; what is summed so far is scaled to
-  // them. If there is `rounded`, weights are bf16 and written there, and zeros behind them up to a
-  // multiple of `together`.
+  // Turns the products of a row with keys s0 and on into weights, and rescales the row's sums to
+  // the new maximum. If `rounded` is given, the weights are written there in bf16, followed by
+  // zeros up to a multiple of `together`.
   void softmax(int64_t row, const AttentionQuery& query, float* scores, int64_t s0, int64_t keys,
                uint16_t* rounded = nullptr, int64_t together = 1) const {
     const int64_t seen = call_.causal ? std::clamp<int64_t>(query.l + 1 - s0, 0, keys) : keys;
@@ -79,7 +80,7 @@ class AttentionRows {
       sum_[row] = sum;
       return;
     }
-    // Of nothing there is nothing to scale; minus infinity less itself would be NaN.
+    // If both are minus infinity, their difference would be NaN, and there is nothing to scale.
     const float factor = before == max ? 1.0f : std::exp(before - max);
     sum_[row] = sum_[row] * factor + sum;
     if (factor != 1.0f) {

@@ -6,7 +6,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Lanes of 16 bits, unless a function says otherwise.
+// Vectors of 16-bit lanes, unless a function says otherwise.
 struct Neon {
   using Type = uint16x8_t;
   using Floats = float32x4_t;
@@ -50,7 +50,7 @@ struct Neon {
   }
   CPUACCEL_INLINE static Type equal16(Type a, Type b) { return vceqq_u16(a, b); }
   CPUACCEL_INLINE static Type bits_and(Type a, Type b) { return vandq_u16(a, b); }
-  // Even and odd bytes, of which each is a lane of 16 bits.
+  // Interleaves even and odd bytes, each in a 16-bit lane.
   CPUACCEL_INLINE static Type zip8(Type even, Type odd) { return vsliq_n_u16(even, odd, 8); }
   CPUACCEL_INLINE static Type add32(Type a, Type b) { return words(vaddq_u32(u32(a), u32(b))); }
   CPUACCEL_INLINE static Type zip16_low(Type a, Type b) { return vzip1q_u16(a, b); }

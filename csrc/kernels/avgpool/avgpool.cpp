@@ -12,9 +12,10 @@ namespace {
 constexpr std::array kRows{CPUACCEL_AVGPOOL_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrainBytes = 131072;  // read: a few microseconds, what waking a thread costs
-constexpr int64_t kFewPixels = 8;        // of the result: then channels are shared out as well
-constexpr int64_t kSlice = 256;          // channels
+constexpr int64_t kGrainBytes =
+    131072;                        // bytes read: a few microseconds, as long as waking a thread
+constexpr int64_t kFewPixels = 8;  // of dst; up to this many, threads also share channels
+constexpr int64_t kSlice = 256;    // channels
 
 AvgpoolDivision division_for(int64_t pixels, int64_t divisor, int64_t zero_point,
                              AvgpoolHalves halves) {
@@ -30,14 +31,14 @@ AvgpoolDivision division_for(int64_t pixels, int64_t divisor, int64_t zero_point
   division.possible = true;
   division.halves = divisor % 2 == 0;
   division.odd = halves == AvgpoolHalves::even_steps ? static_cast<int>(zero_point % 2) : 0;
-  // What lies outside of the image counts as zero_point.
+  // Padding counts as zero_point.
   division.addend = static_cast<uint16_t>((divisor - pixels) * zero_point + divisor / 2);
   division.multiplier = static_cast<uint16_t>((power + divisor - 1) / divisor);
   division.divisor = static_cast<uint16_t>(divisor);
   return division;
 }
 
-// One result at a time, keeping what its neighbours share.
+// Computes one result at a time and reuses the window of its neighbors.
 class Pixels {
  public:
   Pixels(const AvgpoolCall& call, const uint8_t* src, uint8_t* dst)

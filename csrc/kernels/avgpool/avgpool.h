@@ -1,13 +1,12 @@
-// Family avgpool: averages of u8 over windows of an image, channels last.
+// Family avgpool: average pooling of u8 images, channels last.
 //
 //   sum[c]   = sum over h < rows, w < columns of src[h*row_stride + w*column_stride + c]
 //   steps[c] = (sum[c] - rows*columns*zero_point) / divisor
 //   dst[c]   = clamp(round(steps[c] + zero_point), 0, 255)
 //
-// for one window and c < channels; src and dst have one quantiser, zero_point in [0, 255]. Exact:
-// rows*columns and the magnitude of divisor, which is not 0, are below kAvgpoolLimit. Halves are
-// rounded to even, see AvgpoolHalves.
-// Bound: 1 byte read per element of the window.
+// for one window and c < channels. src and dst have the same scale and zero_point in [0, 255].
+// Exact: rows*columns and |divisor| are below kAvgpoolLimit; divisor is not 0. Halves are rounded
+// to even, see AvgpoolHalves. Bound: 1 byte read per element of the window.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +16,24 @@
 
 namespace cpuaccel::kernels {
 
-// Sums then stay below 2^23, and an average is further from a half than float rounds, or is one.
+// Keeps sums below 2^23. An average is then exactly a half, or further from one than float's
+// rounding error.
 inline constexpr int64_t kAvgpoolLimit = 32768;
 
-// Of a half, what is even: the byte, as torch's adaptive_avg_pool2d and mean have it, or its
-// distance from zero_point, as its avg_pool2d has it.
+// What is even after a half is rounded: the byte (torch's adaptive_avg_pool2d and mean), or its
+// distance from zero_point (torch's avg_pool2d).
 enum class AvgpoolHalves { even_byte, even_steps };
 
 // Division of a small window's sum by its divisor, in 16 bits:
 //
 //   rounded half up: ((sum + addend) * multiplier >> 16) >> shift
 //
-// Exact where 2 <= divisor <= 127 and the window has no more pixels than that; then 255 * divisor
-// is the largest sum.
+// Exact if 2 <= divisor <= 127 and the window has at most divisor pixels; the largest sum is then
+// 255 * divisor.
 struct AvgpoolDivision {
   bool possible = false;
   bool halves = false;  // the divisor is even: a half may have to be rounded down
-  int odd = 0;          // 1 if odd bytes are the even ones in AvgpoolHalves' sense
+  int odd = 0;          // 1 if AvgpoolHalves treats odd bytes as even
   uint16_t addend = 0, multiplier = 0, divisor = 0;
   int shift = 0;
 };
@@ -44,7 +44,7 @@ struct AvgpoolWindow {
 
   int64_t rows, columns;
   int64_t row_stride = 0, column_stride = 0;  // bytes
-  // dst is (sum + shift) / divisor, rounded, + offset.
+  // dst = round((sum + shift) / divisor) + offset.
   int32_t shift, offset;
   int64_t divisor;
   // 1 / divisor in two parts, so that multiplying by them rounds as dividing does.
@@ -70,13 +70,13 @@ CPUACCEL_AVGPOOL_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<AvgpoolFunction>> avgpool_kernels();
 
-// Part of an image's height or width that a result averages.
+// The part of an image's height or width that one result averages.
 struct AvgpoolRange {
-  int64_t begin, end;  // inside of the image; none where end <= begin
-  int64_t extent;      // the length that counts for the divisor
+  int64_t begin, end;  // inside of the image; empty if end <= begin
+  int64_t extent;      // length that counts for the divisor
 };
 
-// src N x H x W x C, dst N x OH x OW x C, dense. A window without pixels gives zero_point.
+// src is N x H x W x C, dst N x OH x OW x C, both dense. An empty window gives zero_point.
 struct AvgpoolCall {
   int64_t N = 0, H = 0, W = 0, C = 0, OH = 0, OW = 0;
   const AvgpoolRange* rows = nullptr;     // [OH]
@@ -86,7 +86,7 @@ struct AvgpoolCall {
   AvgpoolHalves halves = AvgpoolHalves::even_byte;
 };
 
-// By the best usable row on all of torch's threads.
+// Uses the best usable row and all of torch's threads.
 void avgpool_u8(const AvgpoolCall& call, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

@@ -1,10 +1,11 @@
-// avgpool for any vector of bytes. Included by ISA sources only.
+// Average pooling of one window, for any vector class of bytes. Included by ISA sources only.
 //
-// Bytes are added as 16-bit numbers, the even ones and the odd ones of a vector apart; every
-// kSums16 pixels the sums go on to 32 bits. Whatever is interleaved again stays in its 128 bits.
+// Bytes are added as 16-bit numbers, the even and the odd bytes of a vector separately. Every
+// kSums16 pixels the sums are added to 32-bit sums. Interleaving stays within each 128-bit part.
 //
-// Vector: Type, Floats, kBytes and static functions named for what they do to each lane of so many
-// bits (zip: interleave; low, high: halves of a lane), and for an object of it load and store.
+// Vector has Type, Floats, kBytes and static functions named for what they do to each lane of the
+// given number of bits (zip: interleave; low, high: halves of a lane), and member functions load
+// and store.
 #pragma once
 
 #include "kernels/avgpool/avgpool.h"
@@ -12,13 +13,13 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kSums16 = 257;  // 257 * 255 is the largest number of 16 bits
+constexpr int64_t kSums16 = 257;  // 257 * 255 is the largest 16-bit number
 
 template <typename Vector>
 struct Average {
   using Type = typename Vector::Type;
 
-  // 32-bit sums of the channels 4k, 4k + 2, 4k + 1 and 4k + 3 in each 128 bits.
+  // 32-bit sums of channels 4k, 4k + 2, 4k + 1 and 4k + 3, in each 128 bits.
   struct Sums32 {
     Type parts[4];
   };
@@ -38,7 +39,7 @@ struct Average {
     return Vector::rounded(Vector::fma(shifted, Vector::fill(window.reciprocal), rest));
   }
 
-  // From four vectors of sums, in the order of their channels, to bytes.
+  // Converts four vectors of sums, in the order of their channels, to bytes.
   Type bytes(const Type& a, const Type& b, const Type& c, const Type& d) const {
     const Type offset = Vector::fill16(window.offset);
     return Vector::pack16(Vector::add16_saturating(Vector::pack32(rounded(a), rounded(b)), offset),
@@ -62,8 +63,8 @@ struct Average {
                  Vector::zip64_high(c, d));
   }
 
-  // A sum of 16 bits by division.divisor. Half up first; where that made a half odd, it is one too
-  // high.
+  // Divides a 16-bit sum by division.divisor. It rounds half up first; if a half then became odd,
+  // it subtracts 1.
   template <bool kHalves>
   Type divided(const Type& sum) const {
     const auto& division = window.division;
@@ -92,7 +93,7 @@ struct Average {
     }
   }
 
-  // kVectors vectors of channels of a window of at most kSums16 pixels.
+  // kVectors vectors of channels, for a window of at most kSums16 pixels.
   template <int kVectors>
   void run_small(const Vector& vector, const uint8_t* src, uint8_t* dst) const {
     Type even[kVectors], odd[kVectors];
@@ -113,7 +114,7 @@ struct Average {
     }
   }
 
-  // kVectors vectors of channels of any window.
+  // kVectors vectors of channels, for any window.
   template <int kVectors>
   void run_large(const Vector& vector, const uint8_t* src, uint8_t* dst) const {
     Type even[kVectors], odd[kVectors];
@@ -159,7 +160,7 @@ struct Average {
   }
 };
 
-// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
+// Covers one to two vectors' worth of channels with two vectors, which may overlap.
 template <typename Vector>
 void average_two(const AvgpoolWindow& window, const uint8_t* src, uint8_t* dst, int64_t channels) {
   const Average<Vector> average{window};

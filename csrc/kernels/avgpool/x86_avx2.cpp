@@ -33,7 +33,7 @@ struct Avx2 {
   }
   static Type equal16(Type a, Type b) { return _mm256_cmpeq_epi16(a, b); }
   static Type bits_and(Type a, Type b) { return _mm256_and_si256(a, b); }
-  // Even and odd bytes, of which each is a lane of 16 bits.
+  // Interleaves even and odd bytes, each in a 16-bit lane.
   static Type zip8(Type even, Type odd) { return _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)); }
   static Type add32(Type a, Type b) { return _mm256_add_epi32(a, b); }
   static Type zip16_low(Type a, Type b) { return _mm256_unpacklo_epi16(a, b); }
@@ -74,7 +74,7 @@ struct Avx2Half {
   static Type shift_right16(Type a, int bits) { return _mm_srl_epi16(a, _mm_cvtsi32_si128(bits)); }
   static Type equal16(Type a, Type b) { return _mm_cmpeq_epi16(a, b); }
   static Type bits_and(Type a, Type b) { return _mm_and_si128(a, b); }
-  // Even and odd bytes, of which each is a lane of 16 bits.
+  // Interleaves even and odd bytes, each in a 16-bit lane.
   static Type zip8(Type even, Type odd) { return _mm_or_si128(even, _mm_slli_epi16(odd, 8)); }
   static Type add32(Type a, Type b) { return _mm_add_epi32(a, b); }
   static Type zip16_low(Type a, Type b) { return _mm_unpacklo_epi16(a, b); }

@@ -30,7 +30,7 @@ struct Avx512 {
   }
   static Type equal16(Type a, Type b) { return _mm512_movm_epi16(_mm512_cmpeq_epi16_mask(a, b)); }
   static Type bits_and(Type a, Type b) { return _mm512_and_si512(a, b); }
-  // Even and odd bytes, of which each is a lane of 16 bits.
+  // Interleaves even and odd bytes, each in a 16-bit lane.
   static Type zip8(Type even, Type odd) { return _mm512_or_si512(even, _mm512_slli_epi16(odd, 8)); }
   static Type add32(Type a, Type b) { return _mm512_add_epi32(a, b); }
   static Type zip16_low(Type a, Type b) { return _mm512_unpacklo_epi16(a, b); }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_BILINEAR_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 16384;  // elements: a few microseconds, what waking a thread costs
+constexpr int64_t kGrain = 16384;  // elements: a few microseconds, as long as waking a thread
 
 }  // namespace
 

@@ -1,13 +1,14 @@
-// Family bilinear: u8 images resized, channels last.
+// Family bilinear: bilinear resizing of u8 images, channels last.
 //
 //   between[w,c] = row.first_weight * first[w,c] + row.second_weight * second[w,c]
 //   value[ow,c]  = t.first_weight * between[t.first,c] + t.second_weight * between[t.second,c]
 //   dst[ow,c]    = clamp(round_half_to_even(value[ow,c]), 0, 255)
 //
-// for one row of the result, where first and second are rows of an image, W x C, and t =
-// columns[ow]. Weights in [0, 1]. In float, each line as a product and one fma, so that every row
-// of the list gives the same bytes; exact where the weights' products with bytes are, as at twice
-// the size. Bound: 2 bytes read per element of a source row, 1 written per element of dst.
+// for one row of dst, where first and second are rows of an image, W x C, and t = columns[ow].
+// Weights are in [0, 1]. Arithmetic is float; each sum is a product and one fma, so that every row
+// of the kernel list gives the same bytes. Exact if the products of weights and bytes are, as they
+// are if the size doubles. Bound: 2 bytes read per element of a source row, 1 written per element
+// of dst.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace cpuaccel::kernels {
 
-// The two pixels (or rows) that a result lies between.
+// The two pixels (or rows) between which a result is interpolated.
 struct BilinearTap {
   int64_t first, second;
   float first_weight, second_weight;
@@ -29,7 +30,7 @@ struct BilinearCall {
   const BilinearTap* columns = nullptr;  // [OW]
 };
 
-// Row `oh` of the result of one image. `between`: W * C floats.
+// Computes row `oh` of one image's result. `between` has room for W * C floats.
 using BilinearFunction = void(const BilinearCall& call, const uint8_t* image, int64_t oh,
                               uint8_t* dst_row, float* between);
 
@@ -49,7 +50,7 @@ CPUACCEL_BILINEAR_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<BilinearFunction>> bilinear_kernels();
 
-// The whole result, by the best usable row on all of torch's threads.
+// Resizes all images, with the best usable row and all of torch's threads.
 void bilinear_u8(const BilinearCall& call, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

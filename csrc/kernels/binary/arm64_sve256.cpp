@@ -4,7 +4,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Constants are copies: what is read through a reference is read again after every store of bytes.
+// Constants are copies: values read through a reference are loaded again after every store of
+// bytes.
 struct Requantized {
   int32_t zero_point, low;
 

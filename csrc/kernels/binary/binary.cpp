@@ -22,14 +22,14 @@ constexpr std::array kMulRows{CPUACCEL_BINARY_KERNELS(CPUACCEL_ROW)};
 constexpr int64_t kGrain = 65536;
 constexpr int64_t kWidestVector = 64;
 
-// How often `columns` bytes are repeated so that they fill whole vectors, and not just a few.
+// How often `columns` bytes are repeated so that they fill whole vectors, at least a few.
 int64_t repetitions(int64_t columns) {
   const int64_t whole = kWidestVector / std::gcd(columns, kWidestVector);
   const int64_t many = (4 * kWidestVector + columns - 1) / columns;
   return (many + whole - 1) / whole * whole;
 }
 
-// One image: the row b, repeated, against as many rows of a at once.
+// One image: row b, repeated, against the same number of rows of a at once.
 void run_rows(BinaryFunction* function, const uint8_t* a, const uint8_t* b, uint8_t* dst,
               int64_t rows, int64_t columns, const BinaryQuantizers& q) {
   const int64_t together = std::min(repetitions(columns), rows);

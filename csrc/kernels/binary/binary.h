@@ -1,16 +1,17 @@
-// Family binary: two uint8 tensors, each with its own quantiser, added or multiplied.
+// Family binary: addition or multiplication of two quantized uint8 tensors with different scales
+// and zero points.
 //
 //   real[i] = (a[i] - zero_point_a) * scale_a  op  (b[i] - zero_point_b) * scale_b
 //   dst[i]  = clamp(round_half_to_even(real[i] / scale) + zero_point, relu ? zero_point : 0, 255)
 //
-// The operations of float32 are torch's (its vectorised kernels'), bit for bit:
+// The float32 operations are those of torch's vectorized kernels, bit for bit:
 //
 //   add: real = fma(scale_a, a, -(scale_a * zero_point_a)) + the same of b, times 1 / scale
 //   mul: exact product of integers, times (scale_a * scale_b * (1 / scale))
 //
-// Scales positive, zero points in [0, 255], and every real / scale below 2^31 in size:
-// `in_range` tells. dst may be a or b; other overlap is not allowed.
-// Bound: 2 bytes read and 1 written per element; about one operation of float a byte.
+// Scales are positive, zero points in [0, 255], and |real / scale| below 2^31: `in_range` checks
+// it. dst may be a or b; other overlap is not allowed. Bound: 2 bytes read and 1 written per
+// element; about one float operation per byte.
 #pragma once
 
 #include <cstdint>
@@ -51,10 +52,10 @@ enum class BinaryOp : int { add, mul };
 
 std::span<const KernelRow<BinaryFunction>> binary_kernels(BinaryOp op);
 
-// True if the scales are positive and no result overflows int32 before it is limited to 8 bits.
+// True if the scales are positive and no result overflows int32 before it is clamped to 8 bits.
 bool in_range(BinaryOp op, const BinaryQuantizers& q);
 
-// These dispatch to the best usable row and to all of torch's threads.
+// These use the best usable row and all of torch's threads.
 //
 // Same shape: a, b and dst have `count` elements.
 void binary_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t count,
@@ -70,11 +71,11 @@ struct BinaryRows {
 void binary_rows_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst,
                     const BinaryRows& shape, const BinaryQuantizers& q);
 
-// dst[i] = a[i] op b, one value for all.
+// dst[i] = a[i] op b, with one value b for all elements.
 void binary_value_u8(BinaryOp op, const uint8_t* a, uint8_t b, uint8_t* dst, int64_t count,
                      const BinaryQuantizers& q);
 
-// For operands in the other order.
+// The quantizers for operands in the other order.
 BinaryQuantizers swapped(const BinaryQuantizers& q);
 
 }  // namespace cpuaccel::kernels

@@ -1,5 +1,6 @@
-// Both operations on vectors of bytes, for any instruction set that works on 128-bit lanes; an ISA
-// source includes it. Unpacking and packing keep to their lanes, so they undo each other's order.
+// Addition and multiplication of quantized uint8 vectors, for any ISA that works on 128-bit lanes.
+// Included by ISA sources. Unpacking and packing stay within 128-bit lanes, so that they undo each
+// other's order.
 //
 // Vector: Bytes, Floats, kBytes, load, store, low8, high8 (bytes to 16 bits), low16, high16 (16 to
 // 32 bits), product_low, product_high (16 by 16 bits to 32), subtract16, to_floats, fill16, fill8,
@@ -13,7 +14,7 @@ namespace {
 
 template <typename Vector>
 struct Requantized {
-  typename Vector::Bytes zero_point;  // 16 bits each
+  typename Vector::Bytes zero_point;  // 16-bit lanes
   typename Vector::Bytes low;
 
   explicit Requantized(const BinaryQuantizers& q)
@@ -105,7 +106,8 @@ void binary_by_vectors(const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t
     }
     return;
   }
-  // The last vector overlaps the one before: read first and written last, for dst may be a or b.
+  // The last vector overlaps the one before. It is loaded first and stored last, because dst may be
+  // a or b.
   const int64_t end = count - Vector::kBytes;
   const auto last = operation(Vector::load(a + end), Vector::load(b + end));
   for (int64_t i = 0; i < end; i += Vector::kBytes) {

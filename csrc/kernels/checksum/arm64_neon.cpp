@@ -5,7 +5,7 @@
 namespace cpuaccel::kernels {
 
 uint64_t checksum_arm64_neon(const uint8_t* src, int64_t blocks) {
-  constexpr int64_t kAhead = 16 * kChecksumBlock;  // what memory takes to answer
+  constexpr int64_t kAhead = 16 * kChecksumBlock;  // distance that covers the memory's latency
   uint64_t result = 0;
   for (int64_t block = 0; block < blocks; ++block, src += kChecksumBlock) {
     uint64x2_t sums[2] = {vdupq_n_u64(0), vdupq_n_u64(0)};

@@ -15,10 +15,10 @@ namespace {
 constexpr std::array kRows{CPUACCEL_CHECKSUM_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kChunk = 256 * kChecksumBlock;  // some microseconds, what waking a thread costs
+constexpr int64_t kChunk = 256 * kChecksumBlock;  // some microseconds, as long as waking a thread
 
-// Bijective on 64 bits (the finaliser of splitmix64), so that a chunk's place can be mixed in
-// before chunks are added up in any order.
+// Bijective on 64 bits (the finalizer of splitmix64). It mixes in a chunk's index, so that chunks
+// can be added up in any order.
 uint64_t scrambled(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;

@@ -1,13 +1,14 @@
-// Family checksum: whether bytes are still what they were.
+// Family checksum: a 64-bit checksum that shows whether a buffer has changed.
 //
-// Bytes are read as 32-bit words, the last block filled up with zeros. Of a block of 64 words:
+// The bytes are read as 32-bit words; the last block is padded with zeros. For a block of 64 words:
 //
 //   sum over i of (w[2i] + key[2i]) * (w[2i+1] + key[2i+1]) + w[2i] + 2^32 * w[2i+1]   mod 2^64
 //
-// the inner sums mod 2^32: NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway, CRYPTO 1999), and
-// the words themselves, so that one word is missed under no partner but some few. Blocks are
-// multiplied into one another, so that their order counts; so does the length. Every row gives the
-// same number. Bound: 1 byte read per byte.
+// with the inner sums mod 2^32. The products are NH of UMAC (Black, Halevi, Krawczyk, Krovetz,
+// Rogaway, CRYPTO 1999). The words themselves are added so that a change of one word is missed only
+// for a few values of its partner word. A block's sum is added to the previous result times a
+// factor, so that the order of blocks counts; so does the length. Every row gives the same number.
+// Bound: 1 byte read per byte.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@
 
 namespace cpuaccel::kernels {
 
-// Of `blocks` blocks, folded into one another.
+// The checksum of `blocks` whole blocks.
 using ChecksumFunction = uint64_t(const uint8_t* src, int64_t blocks);
 
 inline constexpr int64_t kChecksumBlock = 256;  // bytes
 
-// Odd, so that multiplying loses nothing. Digits of e; the keys are digits of pi.
+// Odd, so that the multiplication loses no bits. Hex digits of e; the keys are hex digits of pi.
 inline constexpr uint64_t kChecksumFactor = 0x2b7e151628aed2a7ull;
 
-// Each file has its own: ISA files export no weak symbol.
+// Each source file has its own copy, because ISA sources must not export weak symbols.
 alignas(64) constexpr uint32_t kChecksumKeys[64] = {
     0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0x082efa98, 0xec4e6c89,
     0x452821e6, 0x38d01377, 0xbe5466cf, 0x34e90c6c, 0xc0ac29b7, 0xc97c50dd, 0x3f84d5b5, 0xb5470917,
@@ -50,8 +51,8 @@ CPUACCEL_CHECKSUM_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<ChecksumFunction>> checksum_kernels();
 
-// Of `bytes` bytes, by the best usable row on all of torch's threads; the same on any number of
-// them.
+// The checksum of `bytes` bytes, with the best usable row and all of torch's threads. It does not
+// depend on the number of threads.
 uint64_t checksum(const void* src, int64_t bytes);
 
 }  // namespace cpuaccel::kernels

@@ -1,11 +1,9 @@
-// Family clamp: uint8 or int8 limited from both sides; relu, relu6, hardtanh and clamp of quantised
-// tensors.
+// Family clamp: relu, relu6, hardtanh and clamp of quantized uint8 or int8 tensors.
 //
 //   dst[i] = min(max(src[i], low), high)
 //
-// The rows do both: int8 is uint8 with its sign bit flipped.
-// In place (src == dst) is allowed, other overlap is not.
-// Bound: 1 byte read and 1 written per element.
+// Each row handles both types: int8 is uint8 with its sign bit flipped. In place (src == dst) is
+// allowed, other overlap is not. Bound: 1 byte read and 1 written per element.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +13,7 @@
 
 namespace cpuaccel::kernels {
 
-// Of bytes with `flipped_bits` flipped.
+// Limits for bytes after their `flipped_bits` are flipped.
 struct ClampLimits {
   uint8_t low = 0, high = 255;
   uint8_t flipped_bits = 0;
@@ -39,7 +37,7 @@ CPUACCEL_CLAMP_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<ClampFunction>> clamp_kernels();
 
-// These dispatch to the best usable row and to all of torch's threads.
+// These use the best usable row and all of torch's threads.
 void clamp_u8(const uint8_t* src, uint8_t* dst, int64_t count, uint8_t low, uint8_t high);
 void clamp_s8(const int8_t* src, int8_t* dst, int64_t count, int8_t low, int8_t high);
 

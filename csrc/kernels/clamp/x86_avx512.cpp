@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-// In vectors of 256 bits: on Zen 4, which stores no more than that in a cycle, those of 512 take up
-// to a third longer where dst lies 64 or 128 bytes after src in their pages.
+// Uses 256-bit vectors. Zen 4 stores no more than 256 bits per cycle, and 512-bit vectors take up
+// to a third longer if dst lies 64 or 128 bytes after src within their pages.
 void clamp_x86_avx512(const uint8_t* src, uint8_t* dst, int64_t count, ClampLimits limits) {
   const __m256i lower = _mm256_set1_epi8(static_cast<char>(limits.low));
   const __m256i upper = _mm256_set1_epi8(static_cast<char>(limits.high));
