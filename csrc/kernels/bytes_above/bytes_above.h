@@ -1,9 +1,9 @@
-// Family bytes_above: whether any byte of a row is above a limit.
+// Family bytes_above: whether any byte of an array is above a limit.
 //
 //   any_i src[i] > limit      i in [0, count)
 //
-// A row ends early: it looks at what it has read every kBytesAboveBlock bytes.
-// Bound: a byte read for each element; one load and one maximum a vector.
+// A kernel checks what it has read every kBytesAboveBlock bytes and stops early. Bound: a byte read
+// for each element; one load and one maximum a vector.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ CPUACCEL_BYTES_ABOVE_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<BytesAboveFunction>> bytes_above_kernels();
 
-// Dispatches to the best usable row and to all of torch's threads.
+// Uses the best usable row and all of torch's threads.
 bool bytes_above(const uint8_t* src, int64_t count, uint8_t limit);
 
 }  // namespace cpuaccel::kernels

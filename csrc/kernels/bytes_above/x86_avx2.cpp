@@ -11,7 +11,7 @@ __m256i load(const uint8_t* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
 
-// Bytes that are `limit` at most are 0 after a saturating subtraction.
+// A saturating subtraction gives 0 for bytes of at most `limit`.
 bool any_above(__m256i bytes, __m256i limit) {
   const __m256i excess = _mm256_subs_epu8(bytes, limit);
   return _mm256_testz_si256(excess, excess) == 0;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_CHANNEL_AFFINE_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrainBytes = 32768;  // a few microseconds, what waking a thread costs
+constexpr int64_t kGrainBytes = 32768;  // a few microseconds, as long as waking a thread
 
 }  // namespace
 

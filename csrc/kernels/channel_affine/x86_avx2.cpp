@@ -14,12 +14,13 @@ struct Constants {
         lowest(_mm256_set1_epi8(static_cast<char>(affine.lowest))) {}
   const float* factor;
   const float* offset;
-  __m256 src_zero_point;  // and 2^23
+  __m256 src_zero_point;  // plus 2^23
   __m256i dst_zero_point;
   __m256i lowest;
 };
 
-// Eight bytes as floats, less the zero point: as the last bits of 2^23 a byte is a float already.
+// Eight bytes as floats, minus the zero point. A byte in the low bits of the float 2^23 gives the
+// float 2^23 + byte.
 inline __m256 centred8(const Constants& k, __m256i bytes, __m256i places) {
   const __m256i floats =
       _mm256_or_si256(_mm256_shuffle_epi8(bytes, places), _mm256_set1_epi32(0x4b000000));
@@ -32,7 +33,7 @@ inline __m256i steps8(const Constants& k, __m256 centred, int64_t c) {
       _mm256_fmadd_ps(_mm256_loadu_ps(k.factor + c), centred, _mm256_loadu_ps(k.offset + c)));
 }
 
-// Where bytes 0 to 7 (and, with 8 more, 8 to 15) of both 128-bit lanes go; -1 gives 0.
+// The shuffle that puts bytes 0 to 7 (with 8 added, 8 to 15) into 32-bit lanes; -1 gives 0.
 inline __m256i first_places() {
   return _mm256_setr_epi8(0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1,  //
                           4, -1, -1, -1, 5, -1, -1, -1, 6, -1, -1, -1, 7, -1, -1, -1);

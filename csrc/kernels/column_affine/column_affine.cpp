@@ -16,7 +16,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_COLUMN_AFFINE_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 32768;  // numbers, some microseconds of work
+constexpr int64_t kGrain = 32768;  // elements, some microseconds of work
 
 template <typename T, typename Kernel>
 void in_parallel(Kernel kernel, const ColumnAffineNumbers& numbers,
@@ -53,7 +53,7 @@ ColumnAffine::ColumnAffine(std::span<const float> scale, std::span<const float> 
   }
   const auto kept = [&](std::span<const float> numbers) {
     std::vector<float> result(numbers.begin(), numbers.end());
-    // Of other NaNs the bits that rounding to bf16 adds to may overflow.
+    // Rounding other NaNs to bf16 may overflow: adding to their bits carries out of the mantissa.
     std::replace_if(
         result.begin(), result.end(), [](float number) { return std::isnan(number); },
         std::numeric_limits<float>::quiet_NaN());

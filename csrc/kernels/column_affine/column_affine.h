@@ -1,12 +1,11 @@
-// Family column_affine: each column of a matrix by a factor and an offset of its own, as channels
-// are by batch norms.
+// Family column_affine: batch norm of matrices: a factor and an offset for each column.
 //
 //   dst[r,c] = max(scale[c] * src[r,c] + shift[c], lowest)
 //
-// for r < rows, c < columns; columns lie side by side, rows `stride` numbers apart. src and dst are
+// for r < rows, c < columns. Columns are contiguous, rows `stride` elements apart. src and dst are
 // both f32 or both bf16, scale and shift f32. The product and the sum are one operation (fma), so
-// that every row of the list gives the same bits; bf16 is rounded once, as torch does it. A NaN
-// gives a NaN. dst may be src. Bound: each number read once and written once.
+// that every row of the kernel list gives the same bits; bf16 is rounded once, as in torch. A NaN
+// gives a NaN. dst may be src. Bound: each element read once and written once.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +25,13 @@ struct ColumnAffineRows {
 
 struct ColumnAffineNumbers {
   int64_t columns = 0;
-  const float* scale = nullptr;  // as arranged_for_pairs() has them where src is of bf16
+  const float* scale = nullptr;  // for bf16 in the order of arranged_for_pairs()
   const float* shift = nullptr;
   float lowest = 0;
 };
 
 struct ColumnAffineKernels {
-  int64_t lanes;  // of a vector of floats
+  int64_t lanes;  // floats per vector
   void (*f32)(const ColumnAffineNumbers& numbers, const ColumnAffineRows<float>& rows);
   void (*bf16)(const ColumnAffineNumbers& numbers, const ColumnAffineRows<uint16_t>& rows);
 };
@@ -54,17 +53,17 @@ CPUACCEL_COLUMN_AFFINE_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<ColumnAffineFunction>> column_affine_kernels();
 
-// Of each 2 * lanes numbers those of even places, then those of odd ones, as vectors of pairs of
-// bf16 are taken apart; zeros behind the last.
+// Reorders each 2 * lanes numbers: those at even positions first, then those at odd ones, as the
+// kernels split vectors of bf16 pairs. Zeros pad the end.
 std::vector<float> arranged_for_pairs(std::span<const float> numbers, int64_t lanes);
 
-// Columns' factors and offsets, ready for the best usable row.
+// Factors and offsets of columns, prepared for the best usable row.
 class ColumnAffine {
  public:
-  // `lowest`: 0 for a ReLU behind it, -infinity for none.
+  // `lowest`: 0 if a ReLU follows, else -infinity.
   ColumnAffine(std::span<const float> scale, std::span<const float> shift, float lowest, bool bf16);
 
-  // On all of torch's threads. Of what the constructor's `bf16` says.
+  // Uses all of torch's threads. The element type must match the constructor's `bf16`.
   void run(const ColumnAffineRows<float>& rows) const;
   void run(const ColumnAffineRows<uint16_t>& rows) const;
 

@@ -1,5 +1,5 @@
-// Factors and offsets of columns, for any vector of floats that has pairs of bfloat16 too. Included
-// by ISA files.
+// column_affine for any vector class of floats that also has pairs of bf16. Included by ISA
+// sources.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// A NaN stays one where it is max's second operand.
+// max returns its second operand if that is NaN.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector affine(typename V::Vector src, typename V::Vector scale,
                                           typename V::Vector shift, typename V::Vector lowest) {

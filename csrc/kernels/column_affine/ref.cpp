@@ -6,7 +6,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// `each(src, c)` for all numbers.
+// dst = each(src, c) for all elements.
 template <typename T, typename Each>
 void for_all(const ColumnAffineNumbers& numbers, const ColumnAffineRows<T>& rows, Each each) {
   for (int64_t r = 0; r < rows.rows; ++r) {

@@ -11,9 +11,9 @@ namespace cpuaccel::kernels {
 namespace {
 
 constexpr int64_t kGrain = 65536;
-constexpr int64_t kBuffer = 8192;  // stays in the first cache between the table and the copy
+constexpr int64_t kBuffer = 8192;  // stays in L1 between the table and the copy
 
-// Channels come to 16, 24, 58 bytes a row: for those a call of memcpy costs more than the copy.
+// Rows of 16, 24 or 58 bytes are common: a call of memcpy would cost more than the copy.
 inline void copy_row(uint8_t* dst, const uint8_t* src, int64_t count) {
   constexpr int64_t kBlock = 16;
   if (count < kBlock || count > 8 * kBlock) {
@@ -34,7 +34,7 @@ void copy_rows(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst
   }
 }
 
-// Short rows go through the table together.
+// Short rows go through the table several at a time.
 void place(const ConcatPart& part, uint8_t* dst, int64_t dst_stride, int64_t rows,
            TableFunction* look_up) {
   const auto& [src, columns, stride, table] = part;

@@ -1,13 +1,13 @@
-// Family concat: matrices of bytes side by side, each through a table if it has one.
+// Family concat: concatenation of uint8 matrices, with optional requantization by a table.
 //
-//   dst[row] = part0[row] | part1[row] | ...,  each byte b as table[b] where a part has a table
+//   dst[row] = part0[row] | part1[row] | ...,  each byte b as table[b] if its part has a table
 //
-// A part is [rows][columns], its rows `stride` bytes apart; dst is [rows][sum of columns] and
-// dense. No overlap with dst. So a concatenation along any dimension of tensors in one memory
-// order: rows are the dimensions before it, columns it and those after it. A table requantises on
-// the way. Bound: 1 byte read and 1 written per element.
+// A part is [rows][columns] with rows `stride` bytes apart; dst is [rows][sum of columns] and
+// dense. Parts must not overlap dst. Concatenates along any dimension of tensors with the same
+// memory format: rows are the dimensions before it, columns that dimension and those after it.
+// Bound: 1 byte read and 1 written per element.
 //
-// No list of rows by ISA: the work is the family table's, or memcpy's.
+// The family has no kernel list: family table or memcpy does the work.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ConcatPart {
   const uint8_t* table;  // 256 entries, or null
 };
 
-// On all of torch's threads.
+// Uses all of torch's threads.
 void concat_u8(std::span<const ConcatPart> parts, uint8_t* dst, int64_t rows);
 
 }  // namespace cpuaccel::kernels

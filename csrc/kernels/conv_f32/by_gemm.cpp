@@ -11,15 +11,15 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Packing takes as long as multiplying with 8 to 16 pixels.
+// Packing the weights takes as long as multiplying them with 8 to 16 pixels.
 constexpr int64_t kFewPixels = 100;
-// Gemm reads the image once for so many rows of weights, 32 columns at a time: from L2 that is
-// faster than copying it, and elsewhere too if weights would not fill their panels.
+// For this many rows of weights gemm reads the image once, 32 columns at a time. From L2 that is
+// faster than copying it; from elsewhere too, if the weights would not fill their panels.
 constexpr int64_t kFewChannels = 192;
 constexpr int64_t kSmallImage = 192 << 10;  // floats
 constexpr int64_t kPanel = 32;
 
-// What each pixel sees, as a matrix for gemm.
+// The im2col matrix as a view of the image, for gemm's packing callbacks.
 struct Seen {
   const float* const* pixels;
   const int32_t* offsets;
@@ -55,10 +55,10 @@ bool image_is_matrix(const Conv2dShape& s) {
   return s.taps() == 1 && s.SH == 1 && s.SW == 1 && s.PH == 0 && s.PW == 0;
 }
 
-// Both layouts are the same, and a batch is one matrix.
+// Both layouts are the same then, and a batch is one matrix.
 bool one_pixel(const Conv2dShape& s) { return image_is_matrix(s) && s.pixels() == 1; }
 
-// The image as it is, or a view of what each pixel sees.
+// The image itself as gemm's operand, or an im2col view of it.
 class Image {
  public:
   Image(const Conv2dShape& s, ImageLayout layout) {
@@ -73,7 +73,7 @@ class Image {
     seen_ = {pixels_, staging_->offsets().data()};
   }
 
-  // Of a group, whose first channel is at `src`. Null: the image is the matrix.
+  // The view for a group whose first channel is at `src`. Null: the image is the matrix.
   const Seen* seen(const float* src) const {
     if (!staging_) {
       return nullptr;

@@ -12,7 +12,7 @@
 namespace cpuaccel::kernels {
 
 bool conv_f32_takes(const Conv2dShape& s) {
-  // More than any block can see, of an image with its padding.
+  // An upper bound of the floats that a block sees, of an image with its padding.
   const auto size = [](int64_t image, int64_t padding, int64_t reach) {
     return static_cast<double>(image + 2 * padding + reach);
   };

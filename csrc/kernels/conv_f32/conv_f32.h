@@ -1,15 +1,14 @@
-// Family conv_f32: convolution of floats as a product of matrices, by the rows of family gemm.
+// Family conv_f32: f32 convolution as a matrix product, by the kernels of family gemm.
 //
 //   dst[n,oc,oh,ow] = bias[oc] + sum over c, kh, kw of
 //       src[n, g*C/groups + c, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW] * weights[oc,c,kh,kw]
 //
-// with g = oc / (OC/groups). Output pixels are the rows of the left matrix: what a pixel sees is
-// read where it lies in the image, or in a copy of some rows with their padding. Weights are the
-// right matrix, in panels. Padding counts as zeros that are multiplied: an infinite weight makes
-// NaNs of it.
+// with g = oc / (OC/groups). Output pixels are the rows of the left matrix: the elements that a
+// pixel sees are read in place, or from a copy of some image rows with their padding. The weights
+// are the right matrix, in panels. Padding is multiplied as zeros, so that an infinite weight gives
+// NaNs there.
 //
-// Error: that of gemm for K = C/groups*KH*KW.
-// Bound: 2*N*OC*OH*OW*K floating-point operations.
+// Error: that of gemm for K = C/groups*KH*KW. Bound: 2*N*OC*OH*OW*K floating-point operations.
 #pragma once
 
 #include "kernels/conv2d_shape.h"
@@ -26,10 +25,10 @@ struct ConvF32Call {
   float* dst = nullptr;
 };
 
-// Whether distances within what a pixel sees fit the kernel's 32 bits.
+// Whether offsets within the elements that a pixel sees fit the kernel's 32 bits.
 bool conv_f32_takes(const Conv2dShape& shape);
 
-// On all of torch's threads, by one row of gemm or the best usable one.
+// Uses the given row of gemm or the best usable one, and all of torch's threads.
 void conv_f32(const ConvF32Call& call, GemmFunction* row);
 void conv_f32(const ConvF32Call& call);
 

@@ -24,8 +24,8 @@ class DirectConv {
         panels_(divide_up(dst_channels_, kernels_.nr)),
         staging_(s_, call.layout, call.order, kStagedPanels * kernels_.nr, blocks_wanted()) {}
 
-  // A piece of work is a panel of the weights times a block of a group of an image, the panels
-  // fastest: successive pieces share the block.
+  // A task is one panel of the weights times one block of a group of an image. Panels vary fastest,
+  // so that successive tasks share the block.
   void run() const {
     const int64_t blocks = s_.N * s_.groups * staging_.blocks();
     const int64_t work = kernels_.nr * staging_.most_pixels() * K_;
@@ -41,12 +41,14 @@ class DirectConv {
   }
 
  private:
-  static constexpr int64_t kGrain = 1 << 17;  // multiply-adds for which a thread is worth waking
-  // Beside a panel of weights, 192 KiB stay in the L2 of a CPU with AVX2, 384 where AVX-512 is.
+  static constexpr int64_t kGrain = 1 << 17;  // multiply-adds per thread at least
+  // kStagedPanels * nr floats, 192 KiB with AVX2 and 384 KiB with AVX-512, stay in L2 beside a
+  // panel of weights.
   static constexpr int64_t kStagedPanels = 3072;
-  static constexpr int64_t kPixels = 56;  // whose sums, 7 KiB, are in L1 when they are written
+  static constexpr int64_t kPixels =
+      56;  // their sums, 7 KiB, are still in L1 when they are written
 
-  // Enough for threads to share them evenly.
+  // Enough blocks for an even share among threads.
   int64_t blocks_wanted() const {
     const int64_t threads = parallel_threads();
     return threads == 1 ? 1 : divide_up(4 * threads, s_.N * s_.groups * panels_);
@@ -80,16 +82,16 @@ class DirectConv {
     }
   }
 
-  // Columns n0 .. n0 + n of a group's weights, and pixels.
+  // Columns [n0, n0 + n) of a group's weights times `count` pixels.
   struct Tile {
     int64_t group, n0, n;
     const float* const* pixels;
     int64_t count;
-    bool first, last;  // of this panel
+    bool first, last;  // of the tiles of this panel
   };
 
-  // What is read after the panel at k: the next block of it, which later tiles find in L2, or the
-  // first of the next panel.
+  // What is read after the panel's block at k, for prefetching: its next block, which later tiles
+  // find in L2, or the first block of the next panel.
   std::span<const char> after(const Tile& tile, int64_t k) const {
     const auto& weights = call_.weights[static_cast<size_t>(tile.group)];
     int64_t next_k = k + kc_, n0 = tile.n0;
@@ -123,7 +125,7 @@ class DirectConv {
     }
   }
 
-  // Sums come pixel by pixel and are written channel by channel.
+  // The kernel computes sums pixel by pixel; dst is channel by channel.
   void by_channel(const Tile& tile, int64_t oc, float* dst) const {
     auto* block = static_cast<float*>(
         scratch(ScratchSlot::accumulator, static_cast<size_t>(kPixels * kernels_.nr) * 4));

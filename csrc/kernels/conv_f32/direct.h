@@ -1,5 +1,5 @@
-// Convolution with each output pixel a row of a matrix that is read where it lies in the image, and
-// the weights the other matrix. Nothing is unfolded.
+// Direct f32 convolution without im2col: each output pixel is a row of a matrix that is read in
+// place from the image, and the packed weights are the other matrix.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct DirectConvCall {
   ImageLayout layout;
   WeightOrder order;
   const float* src;
-  std::span<const GemmPacked> weights;  // of each group K x N
+  std::span<const GemmPacked> weights;  // for each group K x N
   const float* bias;                    // OC, or null
   float* dst;
 };
 
-// On the row that the weights are packed for.
+// Uses the row of gemm that the weights are packed for.
 void direct_conv(const DirectConvCall& call);
 
 }  // namespace cpuaccel::kernels

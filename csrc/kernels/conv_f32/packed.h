@@ -1,4 +1,4 @@
-// conv_f32 on weights that were packed before. Error and bound are the same.
+// f32 convolution with packed weights. Error and bound are those of conv_f32.h.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ struct ConvF32PackedCall {
   Conv2dShape shape;
   ImageLayout layout = ImageLayout::channels_first;
   const float* src = nullptr;
-  // For each group an f32 matrix of K = C/groups * KH * KW, in this order, times N = OC/groups; all
-  // of one row.
+  // For each group an f32 matrix of K = C/groups * KH * KW, in this order, times N = OC/groups. All
+  // are packed for the same row.
   std::span<const GemmPacked> weights;
   const float* bias = nullptr;  // OC, or null: zeros
   float* dst = nullptr;
 };
 
-// On all of torch's threads, by the row that the weights are packed for. The result's bits do not
-// depend on threads.
+// Uses the row that the weights are packed for, and all of torch's threads. The result's bits do
+// not depend on the number of threads.
 void conv_f32_packed(const ConvF32PackedCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -7,10 +7,10 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Tiles of pixels are a divisor of this, or nearly.
+// Tile heights in pixels divide this, or nearly so.
 constexpr int64_t kPixelsStep = 56;
 
-// The taps of a pixel would lie in few sets of L1 if pixels were a power of two apart.
+// With pixels a power of two apart, the taps of a pixel would share few sets of L1.
 int64_t spread(int64_t channels) { return channels % 128 == 0 ? channels + 16 : channels; }
 
 int64_t seen_rows(const Conv2dShape& s, int64_t rows) {
@@ -74,7 +74,8 @@ void Staging::by_rows(int64_t most_floats, int64_t blocks_wanted) {
   const auto seen_columns = [&](int64_t columns) {
     return (columns - 1) * s_.SW + (s_.KW - 1) * s_.DW + 1;
   };
-  const int64_t row_floats = channels_ * seen_rows(s_, 1);  // of a column that one row sees
+  const int64_t row_floats =
+      channels_ * seen_rows(s_, 1);  // floats of one column that an output row sees
   const int64_t fit_columns =
       staged ? (most_floats / row_floats - (s_.KW - 1) * s_.DW - 1) / s_.SW + 1 : s_.OW;
   if (fit_columns < s_.OW || s_.OH < blocks_wanted) {
@@ -138,10 +139,10 @@ void Staging::load_one_tap(const float* src, int64_t first, int64_t count, float
   }
 }
 
-// Rows of one channel, or of all of them where they are last.
+// Copies rows of one channel, or of all channels if they are last.
 void Staging::load_rows(const float* src, int64_t oh, int64_t ow, int64_t rows,
                         float* memory) const {
-  const int64_t pixel = last_ ? channels_ : 1;  // floats to copy of each
+  const int64_t pixel = last_ ? channels_ : 1;  // floats to copy per pixel
   const int64_t planes = last_ ? 1 : channels_;
   const int64_t from_step = last_ ? s_.C : 1;
   const int64_t left = at_most(at_least(s_.PW - ow * s_.SW, 0), pitch_);

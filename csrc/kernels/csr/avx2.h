@@ -1,4 +1,5 @@
-// Eight floats or four doubles at a time; only included with AVX2's flags.
+// AVX2 vector classes for graph kernels: eight floats or four doubles. Included with AVX2's flags
+// only.
 #pragma once
 
 #include <immintrin.h>
@@ -83,7 +84,7 @@ struct GraphF32x4 {
   using Vector = __m128;
   using Mask = __m128i;
   static constexpr int64_t kLanes = 4;
-  static constexpr int64_t kMostVectors = 2;  // wider ones take the rest
+  static constexpr int64_t kMostVectors = 2;  // wider vectors handle the other columns
 
   CPUACCEL_INLINE static Vector set1(float value) { return _mm_set1_ps(value); }
   CPUACCEL_INLINE static Vector load(const float* src) { return _mm_loadu_ps(src); }
@@ -139,7 +140,7 @@ struct GraphF64x2 {
   CPUACCEL_INLINE static void store(double* dst, Vector v, Mask m) { _mm_maskstore_pd(dst, m, v); }
 };
 
-// There are no masked loads of 16 bits: parts go through eight elements on the stack.
+// There are no masked 16-bit loads: partial vectors go through eight elements on the stack.
 template <typename Self>
 struct GraphHalfx8 : GraphF32x8 {
   static constexpr int64_t kMostVectors = 4;

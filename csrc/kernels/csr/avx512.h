@@ -1,4 +1,5 @@
-// Sixteen floats or eight doubles at a time; only included with AVX-512's flags.
+// AVX-512 vector classes for graph kernels: sixteen floats or eight doubles. Included with
+// AVX-512's flags only.
 #pragma once
 
 #include <immintrin.h>
@@ -13,7 +14,8 @@ namespace {
 struct GraphF32x16 : Floats16 {
   using Element = float;
   using Number = float;
-  static constexpr int64_t kMostVectors = 8;  // fewer of the other types: each is code to compile
+  static constexpr int64_t kMostVectors =
+      8;  // fewer for other types, to limit code size and compile time
 
   CPUACCEL_INLINE static Vector load_numbers(const float* src) { return _mm512_loadu_ps(src); }
   CPUACCEL_INLINE static void store_numbers(float* dst, Vector v) { _mm512_storeu_ps(dst, v); }
@@ -71,7 +73,7 @@ struct GraphF64x8 {
   }
 };
 
-// Sixteen halves; Half says what they are as floats.
+// Sixteen 16-bit floats. Half converts them to and from f32.
 template <typename Half>
 struct GraphHalfx16 : GraphF32x16 {
   using Element = uint16_t;

@@ -1,4 +1,5 @@
-// A type of vectors for fewer columns than a wider one has lanes. Included by ISA files.
+// A vector class for matrices with fewer columns than a wider vector has lanes. Included by ISA
+// sources.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// More vectors are never needed.
+// More vectors than these are never needed.
 template <typename V>
 struct GraphBesideWider : V {
   static constexpr int64_t kMostVectors = 2;

@@ -1,4 +1,4 @@
-// What the counting sorts of a graph's entries share.
+// Parallel counting sort of graph entries by key: counts per range, and the positions they give.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kCountGrain = 1 << 16;  // entries for which a thread is worth waking
+constexpr int64_t kCountGrain = 1 << 16;  // entries per thread at least
 
-// Entries in ranges, each with counts of its own of every key from 0 to N - 1.
+// Entries split into ranges. Each range has its own counts of the keys 0 to N - 1.
 template <typename Out>
 struct Counts {
   Counts(int64_t entries, int64_t keys, int64_t most)
       : nnz(entries), N(keys), ranges(std::clamp<int64_t>(entries / kCountGrain, 1, most)) {
-    // Counting must not take more memory and time than the entries themselves.
+    // The counts must not take more memory and time than the entries themselves.
     ranges = std::clamp<int64_t>(ranges, 1, std::max<int64_t>(1, 2 * nnz / (N + 1)));
     of_range.assign(static_cast<size_t>(ranges), std::vector<Out>(static_cast<size_t>(N)));
   }
@@ -31,7 +31,7 @@ struct Counts {
   std::vector<std::vector<Out>> of_range;
 };
 
-// False where a key is none of the N.
+// False if a key is outside of [0, N).
 template <typename In, typename Out>
 bool count(const In* keys, Counts<Out>& counts) {
   std::atomic<bool> good{true};
@@ -50,7 +50,8 @@ bool count(const In* keys, Counts<Out>& counts) {
   return good;
 }
 
-// Counts become the places where a range's entries of a key go; those of key n begin at begins[n].
+// Turns counts into the positions where a range writes its entries of each key. The entries of key
+// n begin at begins[n].
 template <typename Out>
 void place(Counts<Out>& counts, Out* begins) {
   Out next = 0;

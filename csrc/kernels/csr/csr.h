@@ -1,4 +1,4 @@
-// A sparse matrix by its rows, for the families that work on graphs.
+// Sparse matrix in CSR format, for the graph kernel families.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 namespace cpuaccel::kernels {
 
-// Row m has the entries [crow[m], crow[m+1]) of M x N, entry e is in column col[e]. Columns of a
-// row are in any order and may repeat. M and N fit the index type.
+// Row m of the M x N matrix has the entries [crow[m], crow[m+1]); entry e is in column col[e]. The
+// columns of a row are in any order and may repeat. M and N fit the index type.
 struct Csr {
   int64_t M = 0, N = 0, nnz = 0;
   const void* crow = nullptr;  // M + 1
   const void* col = nullptr;   // nnz
-  bool wide = true;            // indices are int64, else int32
+  bool wide = true;            // indices are int64, otherwise int32
 
   template <typename Index>
   const Index* crow_as() const {
@@ -27,10 +27,10 @@ struct Csr {
   }
 };
 
-// What is wrong with a matrix: crow does not ascend from 0 to nnz, or a column is none of the N.
+// Why a matrix is invalid: crow does not ascend from 0 to nnz, or a column is outside of [0, N).
 enum class CsrFault : uint8_t { none, crow, col };
 
-// Whether int32 has this number.
+// Whether an int32 can hold this number, which is not negative.
 constexpr bool fits_int32(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
 enum class GraphType : uint8_t { f32, f64, bf16, f16 };

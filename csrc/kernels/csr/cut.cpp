@@ -11,13 +11,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kBlock = 1 << 16;  // rows that are looked at together
-constexpr int64_t kGrainBlocks = 4;  // for which a thread is worth waking: some 40 us
+constexpr int64_t kBlock = 1 << 16;  // rows that are checked together
+constexpr int64_t kGrainBlocks = 4;  // blocks per thread at least: some 40 us
 
-// Rows [begin, end) that are longer than `size`; false if crow goes down or below 0.
+// Finds the rows of [begin, end) that are longer than `size`; false if crow descends or is
+// negative.
 //
-// By signs, in one loop that becomes vectors. The numbers may be anything: the sign of a difference
-// is right where neither of its numbers is negative.
+// One loop collects signs, so that it vectorizes. The numbers may be anything: the sign of a
+// difference is right if neither of its numbers is negative.
 template <typename Index>
 bool look_at_rows(const Index* crow, int64_t begin, int64_t end, int64_t size,
                   std::vector<CutRow>& long_rows) {
@@ -44,7 +45,7 @@ int64_t first_piece(const Csr& csr, const CsrCut& cut, const CutRow& row) {
   return (csr.row_begin(row.row) + row.row) / cut.size;
 }
 
-// The first row that begins at `place` or later.
+// The first row that begins at position `place` or later.
 template <typename Index>
 int64_t row_at(const Csr& csr, int64_t place) {
   const auto* crow = csr.crow_as<Index>();
@@ -112,7 +113,7 @@ CutPiece piece_of(const Csr& csr, const CsrCut& cut, int64_t number) {
   if (cut.long_rows.empty()) {
     return piece;
   }
-  // Of the rows that begin here only the last can be a long one.
+  // Of the rows that begin here, only the last can be long.
   const auto part = [&](int64_t m) {
     const auto found = std::ranges::lower_bound(cut.long_rows, m, {}, &CutRow::row);
     if (found == cut.long_rows.end() || found->row != m) {

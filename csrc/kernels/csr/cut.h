@@ -1,5 +1,5 @@
-// A sparse matrix cut into pieces of equal work, by itself alone: not by how many threads there
-// are.
+// A CSR matrix cut into pieces of equal work. The cut depends on the matrix alone, not on the
+// number of threads.
 #pragma once
 
 #include <array>
@@ -11,10 +11,9 @@
 
 namespace cpuaccel::kernels {
 
-// Rows and entries are laid out on a line, each row's entries and then its end: entry e of row m is
-// at e + m. Piece p is what is in [p * size, (p + 1) * size) of it, but rows of up to `size`
-// entries are not divided: they belong to the piece that they begin in. Longer ones are cut at its
-// borders.
+// Positions count each row's entries and then its end: entry e of row m is at position e + m. Piece
+// p covers positions [p * size, (p + 1) * size). Rows of up to `size` entries are not divided but
+// belong to the piece in which they begin. Longer rows are cut at the borders of pieces.
 struct CutRow {
   int64_t row, entries;
   int64_t first_part, parts;  // numbers of its parts, in the order of its entries
@@ -27,19 +26,19 @@ struct CsrCut {
 };
 
 struct CutPart {
-  int64_t number = -1;  // -1: there is none
+  int64_t number = -1;  // -1: there is no part
   int64_t begin = 0, end = 0;
 };
 
 struct CutPiece {
-  int64_t row = 0, rows = 0;     // whole ones
-  std::array<CutPart, 2> parts;  // of a long row that began before, and of one that begins here
+  int64_t row = 0, rows = 0;     // rows that are not divided
+  std::array<CutPart, 2> parts;  // of a long row that began earlier, and of one that begins here
 };
 
-// Whether crow, all of which is read, ascends from 0 to nnz.
+// Whether crow ascends from 0 to nnz. Reads all of it.
 bool csr_ascends(const Csr& csr);
 
-// Reads all of crow; nothing if it does not ascend from 0 to nnz.
+// Reads all of crow. Returns nullopt if it does not ascend from 0 to nnz.
 std::optional<CsrCut> cut_csr(const Csr& csr, int64_t size);
 
 CutPiece piece_of(const Csr& csr, const CsrCut& cut, int64_t number);

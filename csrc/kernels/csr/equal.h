@@ -1,4 +1,4 @@
-// Equality of numbers over any type of vectors (csr/scalar.h).
+// Lane-wise equality as numbers, 1 or 0, for any vector class (csr/scalar.h).
 #pragma once
 
 #include "kernels/inline.h"
@@ -6,13 +6,13 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// 1 in the lanes where a == b, 0 elsewhere and so where one is NaN.
+// 1 in the lanes where a == b, 0 in the others and so if either is NaN.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector graph_equal(typename V::Vector a, typename V::Vector b) {
   return V::select(V::equal(a, b), V::set1(1), V::set1(0));
 }
 
-// Likewise, but `of_nan` in the lanes where a is NaN.
+// The same, but `of_nan` in the lanes where a is NaN.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector graph_equal(typename V::Vector a, typename V::Vector b,
                                                typename V::Vector of_nan) {

@@ -1,5 +1,5 @@
-// Eight halves as two vectors of floats: one load for both. Of floats and doubles themselves two
-// vectors at once gain nothing.
+// NEON vector classes for graph kernels: eight 16-bit floats as two vectors of f32, with one load
+// for both. For f32 and f64 two vectors at once gain nothing.
 #pragma once
 
 #include "kernels/csr/beside_wider.h"
@@ -8,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Half says what they are as floats.
+// Half converts 16-bit floats to and from f32.
 template <typename Half>
 struct GraphHalfx8 {
   using Element = uint16_t;

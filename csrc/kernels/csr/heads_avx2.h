@@ -1,10 +1,11 @@
-// Vectors of csr/avx2.h in which heads of kC columns, 2, 4 or 8, lie side by side.
+// The AVX2 vector classes of csr/avx2.h for attention heads of kC columns, 2, 4 or 8, side by side
+// in a vector.
 //
 //   load_heads<kC>(numbers, count)   number i of `count`, in all lanes of head i
 //   store_heads<kC>(numbers, v, count)   number i is the sum of the lanes of head i
 //
-// Both go by vectors as narrow as the heads of a vector are many: wider ones with masks would reach
-// into the next line of the cache, and wait for it.
+// Both use vectors just wide enough for the number of heads. Wider ones with masks would reach into
+// the next cache line and wait for it.
 #pragma once
 
 #include "kernels/csr/avx2.h"
@@ -12,7 +13,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Two, four or eight floats, or fewer: as many as there are.
+// Loads and stores of two, four or eight floats, or of fewer if `count` is less.
 struct FewFloats {
   CPUACCEL_INLINE static __m128 load2(const float* src, int64_t count) {
     return count < 2 ? _mm_load_ss(src)
@@ -47,7 +48,7 @@ struct FewFloats {
   }
 };
 
-// Two or four doubles, or fewer.
+// Loads and stores of two or four doubles, or of fewer if `count` is less.
 struct FewDoubles {
   CPUACCEL_INLINE static __m128d load2(const double* src, int64_t count) {
     return count < 2 ? _mm_load_sd(src) : _mm_loadu_pd(src);

@@ -1,4 +1,4 @@
-// The same as heads_avx2.h, for vectors of csr/avx512.h.
+// As heads_avx2.h (several attention heads in a vector), for the vectors of csr/avx512.h.
 #pragma once
 
 #include "kernels/csr/avx512.h"

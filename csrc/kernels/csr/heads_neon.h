@@ -1,4 +1,5 @@
-// The same as heads_avx2.h, for vectors of csr/neon.h: heads of two floats. Two doubles fill one.
+// As heads_avx2.h (several attention heads in a vector), for the vectors of csr/neon.h: heads of
+// two floats. Two doubles already fill a vector.
 #pragma once
 
 #include "kernels/csr/neon.h"

@@ -1,4 +1,4 @@
-// The same as heads_avx2.h, for vectors of csr/sve256.h.
+// As heads_avx2.h (several attention heads in a vector), for the vectors of csr/sve256.h.
 #pragma once
 
 #include "kernels/csr/sve256.h"
@@ -6,7 +6,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Lane i of a vector goes to lane i >> log2(kC), and the other way round.
+// Lane i of a vector belongs to head i >> kHeadShift.
 template <int kC>
 inline constexpr unsigned kHeadShift = kC == 4 ? 2 : 1;
 

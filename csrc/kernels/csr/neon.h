@@ -1,4 +1,5 @@
-// Four floats or two doubles at a time; only included with Arm's flags.
+// NEON vector classes for graph kernels: four floats or two doubles. Included with Arm's flags
+// only.
 #pragma once
 
 #include "kernels/floats/neon.h"
@@ -30,7 +31,7 @@ struct GraphF64x2 {
   using Element = double;
   using Number = double;
   using Vector = float64x2_t;
-  using Mask = int64_t;  // lanes, 0 to 2
+  using Mask = int64_t;  // number of lanes, 0 to 2
   static constexpr int64_t kLanes = 2;
   static constexpr int64_t kMostVectors = 8;
 
@@ -66,7 +67,7 @@ struct GraphF64x2 {
   }
 };
 
-// Four halves; Half says what they are as floats.
+// Four 16-bit floats. Half converts them to and from f32.
 template <typename Half>
 struct GraphHalfx4 : GraphF32x4 {
   static constexpr int64_t kMostVectors = 4;

@@ -1,4 +1,4 @@
-// Work on the rows of a sparse matrix, shared out by entries.
+// Parallel loops over the rows of a CSR matrix, balanced by entries.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace cpuaccel::kernels {
 
 using RowsBody = std::function<void(int64_t row, int64_t rows)>;
 
-// Calls body on ranges of rows that cover all of them, on all of torch's threads: some `work` each,
-// where an entry is `per_entry` of it. No row is divided. False, and nothing is done, if crow, all
-// of which is read, does not ascend from 0 to nnz.
+// Calls body on ranges that cover all rows, on all of torch's threads. Each range is about `work`
+// work, where one entry counts as `per_entry`. No row is divided. Reads all of crow. If crow does
+// not ascend from 0 to nnz, returns false and calls nothing.
 bool over_rows(const Csr& csr, int64_t per_entry, int64_t work, const RowsBody& body);
 
 }  // namespace cpuaccel::kernels

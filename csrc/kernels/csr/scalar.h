@@ -1,4 +1,5 @@
-// Vectors of one lane, for the reference. They name what impl.h needs of a type of vectors.
+// Vector classes of one lane, for the reference kernels. They show which members impl.h needs of a
+// vector class.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +28,15 @@ struct GraphScalar {
   CPUACCEL_INLINE static Vector multiply(Vector a, Vector b) { return a * b; }
   CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return a / b; }
   CPUACCEL_INLINE static Vector fma(Vector a, Vector b, Vector c) { return a * b + c; }
-  CPUACCEL_INLINE static Number total(Vector v) { return v; }  // of its lanes
-  // Lanes where a is larger than b, or is NaN.
+  CPUACCEL_INLINE static Number total(Vector v) { return v; }  // the sum of its lanes
+  // Lanes where a is larger than b, or a is NaN.
   CPUACCEL_INLINE static bool larger_or_nan(Vector a, Vector b) {
     return a > b || __builtin_isnan(a);
   }
-  CPUACCEL_INLINE static bool equal(Vector a, Vector b) { return a == b; }  // NaN: to nothing
+  CPUACCEL_INLINE static bool equal(Vector a, Vector b) { return a == b; }  // a NaN equals nothing
   CPUACCEL_INLINE static Vector select(bool taken, Vector a, Vector b) { return taken ? a : b; }
 
-  // The first `count` lanes; loads give 0 elsewhere.
+  // The first `count` lanes; masked loads give 0 in the others.
   CPUACCEL_INLINE static Mask mask(int64_t count) { return count > 0; }
   CPUACCEL_INLINE static Vector load(const Element* src, Mask m) { return m ? *src : 0; }
   CPUACCEL_INLINE static void store(Element* dst, Vector v, Mask m) {
@@ -45,7 +46,7 @@ struct GraphScalar {
   }
 };
 
-// 16 bits: numbers are float.
+// Elements of 16 bits; their numbers are float.
 template <float (*kWiden)(uint16_t), uint16_t (*kRound)(float)>
 struct GraphHalf : GraphScalar<float> {
   using Element = uint16_t;

@@ -1,5 +1,5 @@
-// Eight floats or four doubles at a time in SVE of 256 bits; only included with that length's
-// flags.
+// 256-bit SVE vector classes for graph kernels: eight floats or four doubles. Included with the
+// flags of that vector length only.
 #pragma once
 
 #include "kernels/floats/sve256.h"
@@ -60,8 +60,8 @@ struct SveF64x4 {
   CPUACCEL_INLINE static void store(double* dst, Vector v, Mask m) { svst1_f64(m, dst, v); }
 };
 
-// Eight halves, each in the lower part of a lane of 32 bits where it is loaded and stored; Half
-// says what they are as floats.
+// Eight 16-bit floats, each in the low half of a 32-bit lane when loaded and stored. Half converts
+// them to and from f32.
 template <typename Half>
 struct SveHalfx8 : SveF32x8 {
   using Element = uint16_t;

@@ -10,7 +10,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// The row that entry e is in: the last that begins at e or before and is not empty.
+// The row of entry e: the last row that begins at e or before and is not empty.
 template <typename Index>
 int64_t row_of(const Csr& csr, int64_t e) {
   const auto* crow = csr.crow_as<Index>();

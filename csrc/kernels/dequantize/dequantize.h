@@ -1,10 +1,9 @@
-// Family dequantize: uint8 or int8 with one scale and one zero point to floats, as torch does it.
+// Family dequantize: per-tensor quantized uint8 or int8 to f32, as in torch.
 //
 //   dst[i] = scale * float(src[i] - zero_point)
 //
-// zero_point is in the range of the source. The rows do both: int8 is uint8 with its sign bit
-// flipped and the zero point 128 higher.
-// Bound: 1 byte read and 4 written per element.
+// zero_point is in the range of src's type. Each row handles both types: int8 is uint8 with its
+// sign bit flipped and the zero point 128 higher. Bound: 1 byte read and 4 written per element.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +32,7 @@ CPUACCEL_DEQUANTIZE_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<DequantizeFunction>> dequantize_kernels();
 
-// These dispatch to the best usable row and to all of torch's threads.
+// These use the best usable row and all of torch's threads.
 void dequantize_u8(const uint8_t* src, float* dst, int64_t count, float scale, int32_t zero_point);
 void dequantize_s8(const int8_t* src, float* dst, int64_t count, float scale, int32_t zero_point);
 
