@@ -53,7 +53,7 @@ ColumnAffine::ColumnAffine(std::span<const float> scale, std::span<const float> 
   }
   const auto kept = [&](std::span<const float> numbers) {
     std::vector<float> result(numbers.begin(), numbers.end());
-    // Rounding other NaNs to bf16 may overflow: adding to their bits carries out of the mantissa.
+    // Rounding to bf16 adds to a NaN's bits, which may overflow for other NaNs than this one.
     std::replace_if(
         result.begin(), result.end(), [](float number) { return std::isnan(number); },
         std::numeric_limits<float>::quiet_NaN());

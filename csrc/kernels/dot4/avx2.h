@@ -1,14 +1,14 @@
-// Dot products of four bytes on AVX2, exact: products and pair sums are 16 x 16 bits into 32
-// (vpmaddwd); vpmaddubsw would saturate its 16-bit sums. Two parts stand for four bytes: those at
-// even places and those at odd ones, each widened to 16 bits.
+// Exact dot products of four bytes (u8 x s8) on AVX2. Products and pair sums are 16 x 16 bits into
+// 32 (vpmaddwd), because vpmaddubsw would saturate its 16-bit sums. Two parts stand for four bytes:
+// those at even positions and those at odd ones, each widened to 16 bits.
 //
-// What an ISA offers here and in its sister headers, with kLanes int32 in a vector:
-//   spread, interleave4   four rows of 4 * kLanes bytes -> 4 vectors; a lane holds one byte a row
-//   expand, expand_weights, dot   acc[lane] += sum of 4 (u8 x s8), over all parts
-//   kSourceOffset         what expand takes from every source byte (0, or 128 to make it s8)
-//   kSteps, load_steps, dot_step<i>   where kSteps > 1: sources of so many steps, loaded at once
+// What the ISA headers of dot4 offer, with kLanes int32 in a vector:
+//   spread, interleave4   four rows of 4 * kLanes bytes -> 4 vectors; a lane holds a byte of each
+//   row expand, expand_weights, dot   acc[lane] += sum of 4 (u8 x s8), over all kParts parts
+//   kSourceOffset         what expand subtracts from source bytes (0, or 128 to make them s8)
+//   kSteps, load_steps, dot_step<i>   if kSteps > 1: loads the source bytes of kSteps steps at once
 //   to_real, quantize4     int32 -> float -> u8, four vectors
-//   store4, store_halves   their quarters, cut off, or halves
+//   store4, store_halves   store the quarters, truncated, or the halves of a vector
 // Included by one ISA's sources only, so everything is in an unnamed namespace.
 #pragma once
 
@@ -30,11 +30,11 @@ struct Avx2 {
   static constexpr int64_t kLanes = 8;
   static constexpr int64_t kBytes = 32;
   static constexpr int kSourceOffset = 0;
-  // Of a tile of qconv, as the registers have room: pixels, and vectors of channels.
+  // The tile of qconv, sized to fit the registers: pixels, and vectors of channels.
   static constexpr int kPixels = 4;
   static constexpr int kWide = 2;
   static constexpr int kSteps = 1;
-  static constexpr int kResults = 8;  // of a vector of channels that dwconv has in registers
+  static constexpr int kResults = 8;  // per vector of channels, that dwconv holds in registers
 
   CPUACCEL_INLINE static Int zero() { return _mm256_setzero_si256(); }
   CPUACCEL_INLINE static Int set1(int32_t value) { return _mm256_set1_epi32(value); }
@@ -51,7 +51,8 @@ struct Avx2 {
   CPUACCEL_INLINE static Float load(const float* from) { return _mm256_loadu_ps(from); }
   CPUACCEL_INLINE static Int multiply(Int a, Int b) { return _mm256_mullo_epi32(a, b); }
   CPUACCEL_INLINE static Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
-  // Four bytes in every lane; 16 bytes in every 128 bits; the dword of these that each lane picks.
+  // broadcast4: four bytes in every lane. broadcast16: 16 bytes in every 128 bits. pick_dwords:
+  // each lane picks a dword of its 16 bytes.
   CPUACCEL_INLINE static Int broadcast4(const uint8_t* from) {
     int32_t bytes = 0;
     std::memcpy(&bytes, from, sizeof(bytes));
@@ -72,12 +73,12 @@ struct Avx2 {
     std::memcpy(block, from, static_cast<size_t>(count) * sizeof(float));
     return _mm256_load_ps(block);
   }
-  // Each dword's bytes one place up, the lowest filled with the highest of `before`.
+  // Shifts each dword up by a byte and fills its lowest byte with the highest of `before`.
   CPUACCEL_INLINE static Int shift_in_byte(Int value, Int before) {
     return _mm256_or_si256(_mm256_slli_epi32(value, 8), _mm256_srli_epi32(before, 24));
   }
 
-  // kBytes from `from`; only the first `count` of them are used, and none past `end` is read.
+  // Loads kBytes bytes, of which only the first `count` are used. Reads nothing past `end`.
   CPUACCEL_INLINE static Int load_bytes(const uint8_t* from, int64_t count, const uint8_t* end) {
     if (end - from >= kBytes) {
       return load(from);
@@ -87,7 +88,7 @@ struct Avx2 {
     return load(block);
   }
 
-  // Puts the dwords where the unpacks of interleave4 expect them: each works on 128-bit halves.
+  // Orders the dwords for interleave4, whose unpacks work on 128-bit halves.
   CPUACCEL_INLINE static Int spread(Int row) {
     return _mm256_permutevar8x32_epi32(row, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
   }
@@ -102,8 +103,8 @@ struct Avx2 {
     out[3] = _mm256_unpackhi_epi16(high01, high23);
   }
 
-  // Four float results of kLanes channels to bytes: round, add the zero point, clamp. Result i is
-  // in the i-th quarter.
+  // Requantizes four vectors of float results of kLanes channels to bytes: round, add the zero
+  // point, clamp. Result i is in the i-th quarter.
   struct Quantizer {
     Int zero_point, low, high, flip;
     Quantizer(int32_t dst_zero_point, uint8_t dst_min, uint8_t dst_max, uint8_t dst_flip)
@@ -132,7 +133,7 @@ struct Avx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(first), _mm256_castsi256_si128(bytes));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(second), _mm256_extracti128_si256(bytes, 1));
   }
-  // The first counts[i] bytes of quarter i to to[i].
+  // Stores the first counts[i] bytes of quarter i at to[i].
   CPUACCEL_INLINE static void store4(uint8_t* const to[4], Int bytes, const int64_t counts[4]) {
     if (counts[0] >= kLanes && counts[1] >= kLanes && counts[2] >= kLanes && counts[3] >= kLanes)
         [[likely]] {
@@ -160,12 +161,12 @@ struct Avx2 {
   }
 };
 
-// acc plus both sums of 16 bits that a lane has.
+// acc plus the two 16-bit sums of each lane.
 CPUACCEL_INLINE __m256i add_widened(__m256i acc, __m256i sums) {
   return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
 }
 
-// Four bytes of every lane as they are, where no sum of two products leaves 16 bits.
+// Dot products without widening the bytes first, if no sum of two products exceeds 16 bits.
 CPUACCEL_INLINE __m256i dot_bytes(__m256i acc, __m256i taps, __m256i weights) {
   return add_widened(acc, _mm256_maddubs_epi16(taps, weights));
 }
@@ -180,47 +181,49 @@ struct Avx2Dot4 : Avx2 {
     parts[0] = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
     parts[1] = _mm256_srai_epi16(bytes, 8);
   }
-  // One part's share of the sum.
+  // Adds the products of one part.
   CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
     acc = _mm256_add_epi32(acc, _mm256_madd_epi16(taps, weights));
-    // Keeps the sums in this order: computing all products first, as GCC likes to, takes more
+    // Keeps the sums in this order: GCC would compute all products first, which takes more
     // registers than there are.
     asm volatile("" : "+x"(acc));
     return acc;
   }
 };
 
-// For weights of the form `fours`, where sources are not low.
+// For weights of qconv's form `fours`, if source bytes may exceed 127.
 struct Avx2Dot4Rest : Avx2Dot4 {
   static constexpr bool kHasRest = true;
 };
 
-// What multiplies bytes as they are: one part, all four of them.
+// For instructions that multiply bytes without widening: one part, all four bytes.
 struct Avx2Bytes : Avx2 {
   static constexpr int kParts = 1;
   CPUACCEL_INLINE static void expand(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
   CPUACCEL_INLINE static void expand_weights(Int bytes, Int parts[kParts]) { parts[0] = bytes; }
 };
 
-// Where no sum of two products leaves 16 bits.
+// Used if no sum of two products exceeds 16 bits.
 struct Avx2Short : Avx2Bytes {
   CPUACCEL_INLINE static Int dot(Int acc, Int taps, Int weights) {
     return dot_bytes(acc, taps, weights);
   }
 };
 
-// For weights of which two neighbours of the same sign add up to 128 at most: 255 * 128.
+// For weights of qconv's form `pairs`: two neighbors of the same sign add up to 128 at most, and
+// 255 * 128 fits 16 bits.
 struct Avx2Pairs : Avx2Short {
   static constexpr bool kHasRest = true;
 };
 
-// For sources of 127 at most, and what was taken of them, which is 128 at most: 2 * 128 * 127.
+// For source bytes cut off at 127, and for what was cut off, at most 128: 2 * 128 * 127 fits 16
+// bits.
 struct Avx2Low : Avx2Short {
   static constexpr bool kHasExcess = true;
 };
 
-// The same for weights of the forms `pairs` and `fours`: products of two steps fit 16 bits as one
-// sum, which is widened once.
+// The same for weights of the forms `pairs` and `fours`: the products of two steps fit 16 bits as
+// one sum, which is widened once.
 struct Avx2LowTwo : Avx2Low {
   static constexpr bool kHasRest = true;
   static constexpr bool kTwoSteps = true;

@@ -1,4 +1,4 @@
-// Dot products of four bytes by AVX512-VNNI. See avx2.h for what is offered.
+// Dot products of four bytes by AVX512-VNNI (vpdpbusd). See avx2.h for the interface.
 #pragma once
 
 #include <immintrin.h>
@@ -83,7 +83,7 @@ struct Avx512VnniDot4 {
     return _mm512_dpbusd_epi32(acc, taps, weights);
   }
 
-  // The same in place: of the intrinsic GCC 12 keeps two copies of each of many sums, one of them
+  // The same in place. With the intrinsic GCC 12 keeps two copies of each of many sums, one of them
   // in memory.
   CPUACCEL_INLINE static void accumulate(Int& sum, Int taps, Int weights) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(taps), "v"(weights));
@@ -108,8 +108,8 @@ struct Avx512VnniDot4 {
     }
     return _mm512_xor_si512(bytes_of<4, true>(rounded, q), q.flip);
   }
-  // Integers of up to four vectors as bytes, each vector's in 16 of their own, kept to low .. high
-  // if kLimited. What is behind the last vector is not said.
+  // Packs the integers of up to four vectors to bytes, each vector in its own 16 bytes, clamped to
+  // low .. high if kLimited. Bytes behind the last vector are undefined.
   template <int kVectors, bool kLimited>
   CPUACCEL_INLINE static Int bytes_of(const Int* rounded, const Quantizer& q) {
     constexpr int kSecond = kVectors > 1 ? 1 : 0, kFourth = kVectors > 3 ? 3 : 0;

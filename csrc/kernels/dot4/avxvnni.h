@@ -1,4 +1,4 @@
-// Dot products of four bytes by the VNNI of cores without AVX-512. See avx2.h.
+// Dot products of four bytes by AVX-VNNI, for cores without AVX-512. See avx2.h.
 #pragma once
 
 #include "kernels/dot4/avx2.h"

@@ -1,4 +1,4 @@
-// Dot products of four bytes by SDOT, of s8 by s8: sources are u8 minus 128. See avx2.h.
+// Dot products of four bytes by Arm's SDOT (s8 x s8): source bytes are u8 minus 128. See avx2.h.
 #pragma once
 
 #include "kernels/dot4/neon.h"

@@ -1,5 +1,5 @@
-// Dot products of four bytes by USDOT and SUDOT, of u8 by s8 as they are; see avx2.h. And products
-// of 2 x 8 by 8 x 2 bytes, for qconv/matrix.h.
+// Dot products of four bytes by Arm's USDOT and SUDOT (u8 x s8); see avx2.h. Also products of 2 x 8
+// by 8 x 2 bytes (USMMLA), for qconv/matrix.h.
 #pragma once
 
 #include "kernels/dot4/neon.h"

@@ -1,6 +1,6 @@
-// Dot products of four bytes on NEON, exact: s8 x s8 products of 16 bits (SMULL), whose pairs are
-// added to 32 bits (SADALP). Adding products before they are widened could overflow by one.
-// See avx2.h for what is offered.
+// Exact dot products of four bytes on NEON: 16-bit products of s8 x s8 (SMULL), added in pairs to
+// 32 bits (SADALP). Adding products before they are widened could overflow by one. See avx2.h for
+// the interface.
 #pragma once
 
 #include <arm_neon.h>
@@ -21,7 +21,7 @@ struct Neon {
   static constexpr int64_t kLanes = 4;
   static constexpr int64_t kBytes = 16;
   static constexpr int kParts = 1;
-  static constexpr int kPixels = 4;  // with a whole block of channels half of the registers
+  static constexpr int kPixels = 4;  // with a whole block of channels, half of the registers
   static constexpr int kWide = 4;
   static constexpr int kSteps = 4;
   static constexpr int kResults = 16;
@@ -130,7 +130,7 @@ struct Neon {
     Floats::store(to, value, Floats::mask(count));
   }
 
-  // Keeps sums in the order they are written in, or GCC moves accumulators between registers.
+  // Keeps the sums in the order written; otherwise GCC moves accumulators between registers.
   CPUACCEL_INLINE static Int in_place(Int acc) {
     asm volatile("" : "+w"(acc));
     return acc;
@@ -142,8 +142,8 @@ struct Neon {
   }
 };
 
-// A vector here is the lanes' first two bytes, then their last two: a product's pairs are of one
-// lane.
+// A vector holds the first two bytes of all lanes, then their last two, so that neighboring
+// products belong to one lane.
 struct NeonDot4 : Neon {
   static constexpr int kSourceOffset = 128;
 
@@ -167,7 +167,7 @@ struct NeonDot4 : Neon {
   }
 
  private:
-  // Of `first` the low half counts, of `last` the high one.
+  // Uses the low half of `first` and the high half of `last`.
   CPUACCEL_INLINE static Int dot_halves(Int acc, int8x16_t first, int8x16_t last, Int weights) {
     const int8x16_t w = vreinterpretq_s8_s32(weights);
     acc = vpadalq_s16(acc, vmull_s8(vget_low_s8(first), vget_low_s8(w)));

@@ -1,8 +1,9 @@
-// 3x3 at stride 1 and 2 with all taps in registers: along a row of results, two of them at a time,
-// each column of the source is unpacked once and stays until its last result.
+// Depthwise 3x3 convolution on AVX512-VNNI, stride 1 and 2, with all taps in registers. Works along
+// a row of results, two at a time. Each source column is unpacked once and stays in registers until
+// its last result.
 //
-// At stride 1 a quad of source rows serves two rows of results: the second one's weights are the
-// first one's, a row further down. Included by the ISA source only.
+// At stride 1 a quad of source rows serves two rows of results: the second row's weights are the
+// first's, shifted down by a row. Included by the ISA source only.
 #pragma once
 
 #include "kernels/dwconv/lanes_avx512vnni.h"
@@ -33,7 +34,8 @@ struct ColumnChannels {
   }
 };
 
-// kLimited: to less than all bytes, or s8. kFunction: of real numbers, a call.
+// kLimited: dst is clamped to less than 0 .. 255, or is s8. kFunction: there is a post-op, which is
+// a call.
 template <int kStride, int kGroups, bool kLimited, bool kFunction>
 struct DwconvColumns {
   using V = Avx512VnniDot4;
@@ -52,8 +54,8 @@ struct DwconvColumns {
   void channels(int64_t c) const {
     alignas(64) Channels kept;
     kept.load(call, c);
-    // Read from memory where they are needed: the compiler would keep them in registers, and sums
-    // in memory.
+    // Read from memory where they are needed. The compiler would keep them in registers, and the
+    // sums in memory.
     const Channels* channels = &kept;
     asm volatile("" : "+r"(channels) : : "memory");
     for (int64_t unit = 0; unit < Rows::units(piece); unit += kGroups) {
@@ -72,10 +74,10 @@ struct DwconvColumns {
     CPUACCEL_UNROLL
     for (int r = 0; r < kSrcRows; ++r) {
       src[r] = load_groups<kGroups>(of.src[r], offset);
-      asm("" : "+v"(src[r]));  // loaded once, not by each of the instructions that read it
+      asm("" : "+v"(src[r]));  // load once, not in each instruction that reads it
     }
     if constexpr (kSrcRows == 3) {
-      src[3] = src[2];  // meets weights of 0
+      src[3] = src[2];  // its weights are 0
     }
     V::interleave4(src[0], src[1], src[2], src[3], taps);
   }
@@ -101,7 +103,7 @@ struct DwconvColumns {
       for (int k = 0; k < kNew; ++k) {
         next_column(taps[kKept + k]);
       }
-      // Likewise a column that does not exist.
+      // A column past the end is stored where the one before it is stored afterwards.
       const int64_t second = left > 1 ? C : 0;
       results(channels, of, to, second, taps);
       CPUACCEL_UNROLL
@@ -114,7 +116,7 @@ struct DwconvColumns {
     }
   }
 
-  // Sums of vectors j and j + 1 of the pixels: enough that do not wait for each other.
+  // Sums of vectors j and j + 1 for all pixels, which are enough independent sums to hide latency.
   CPUACCEL_INLINE static void sums(const Channels& channels, int j,
                                    const __m512i (*taps)[kLaneVectors], __m512i (*acc)[kPixels]) {
     CPUACCEL_UNROLL
@@ -165,7 +167,7 @@ void dwconv_columns(const LanePiece& piece) {
             });
 }
 
-// False, and nothing done, of what is not for it.
+// Returns false and does nothing if the shape is another.
 bool dwconv_columns(const LanePiece& piece) {
   const ConvDst& dst = piece.call.dst;
   const DwconvShape& s = piece.call.weights->shape;

@@ -1,5 +1,6 @@
-// dwconv on AVX2 for few taps: without a dot product of four bytes, interleaving columns for all
-// results that share them (impl.h) does not pay, so every result reads its taps itself, by twos.
+// Direct depthwise convolution on AVX2, for few taps. Without a dot product of four bytes it does
+// not pay to interleave columns for all results that share them (impl.h), so that each result reads
+// its own taps, in pairs.
 //
 //   acc[c] += tap0[c] * weight0[c] + tap1[c] * weight1[c]      (vpmaddwd, 16 x 16 bits into 32)
 //
@@ -20,18 +21,18 @@ namespace cpuaccel::kernels {
 namespace {
 
 constexpr int64_t kBlock = kDwconvBlock;
-// Channels that run over a row of results before the next ones: a cache line.
+// Channels computed over a row of results before the next channels: a cache line.
 constexpr int64_t kChunk = 64;
-// Results that share taps, at a time.
+// Results computed together, which share taps.
 constexpr int kDenseResults = 4;
 
-// 16 results of kBlock channels as two vectors; unpacking pairs them so.
+// Sums of kBlock channels as two vectors, in the order that unpacking gives.
 struct Halves {
   __m256i low;   // channels 0..3 and 8..11
   __m256i high;  // channels 4..7 and 12..15
 };
 
-// What a block of channels needs besides its taps.
+// The parameters of a block of channels: weights, start of the sums, scale, bias.
 struct Block {
   const int16_t* pairs;
   __m256i start_low, start_high;  // -src_zero_point * sum of weights
@@ -64,7 +65,7 @@ struct Inside {
   }
 };
 
-// Taps of any one result: a pointer each.
+// Taps of any one result, as a list of pointers.
 struct Listed {
   const uint8_t* const* taps;
   CPUACCEL_INLINE const uint8_t* operator()(int64_t tap, int64_t /*result*/) const {
@@ -84,10 +85,10 @@ struct Direct {
   const DwconvCall& call;
   const DwconvShape& shape;
   int64_t n;
-  const uint8_t** taps;  // of one result
+  const uint8_t** taps;  // scratch memory for the taps of one result
   alignas(64) uint8_t padding[kChunk + kBlock];
 
-  // The block of channels from c on, of which there are `count`.
+  // The block of `count` channels from c on.
   Block block(int64_t c, int64_t count) const {
     alignas(32) float scales[kBlock] = {}, biases[kBlock] = {};
     alignas(32) int32_t starts[kBlock] = {};
@@ -104,7 +105,7 @@ struct Direct {
     return call.src + ((n * call.IH + ih) * call.IW + iw) * shape.C + c;
   }
 
-  // The taps of channels from c on for result (oh, ow).
+  // The taps of channels from c on, for result (oh, ow).
   Listed list_taps(int64_t oh, int64_t ow, int64_t c) const {
     const uint8_t** to = taps;
     for (int64_t kh = 0; kh < shape.KH; ++kh) {
@@ -130,7 +131,7 @@ struct Direct {
     return inside;
   }
 
-  // 16 channels of a tap, of which `count` are used and may be all that can be read.
+  // Loads 16 channels of a tap. Only `count` of them are used, and more may not be readable.
   template <bool kWhole>
   CPUACCEL_INLINE __m256i load(const uint8_t* from, int64_t count) const {
     if constexpr (!kWhole) {
@@ -144,7 +145,7 @@ struct Direct {
     return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
 
-  // kResults results side by side. kTaps: 0 where not known.
+  // Sums of kResults neighboring results. kTaps: 0 if not known at compile time.
   template <int kTaps, int kResults, bool kWhole, typename Taps>
   CPUACCEL_INLINE void accumulate(const Block& b, const Taps& where, int64_t offset, int64_t count,
                                   Halves acc[]) const {
@@ -167,7 +168,7 @@ struct Direct {
     }
   }
 
-  // ConvDst of 16 channels; the first `count` of them are stored.
+  // Applies ConvDst to 16 channels and stores the first `count` of them.
   template <bool kWhole>
   CPUACCEL_INLINE void finish(const Block& b, const Output& out, Halves acc, uint8_t* dst,
                               int64_t count) const {
@@ -192,7 +193,7 @@ struct Direct {
     } else {
       alignas(16) uint8_t block[kBlock];
       _mm_store_si128(reinterpret_cast<__m128i*>(block), bytes);
-      if (count >= 8) {  // two copies of a known size, which may overlap
+      if (count >= 8) {  // two copies of a fixed size, which may overlap
         std::memcpy(dst, block, 8);
         std::memcpy(dst + count - 8, block + count - 8, 8);
       } else {
@@ -201,7 +202,7 @@ struct Direct {
     }
   }
 
-  // kResults results side by side, for the channels of `blocks`.
+  // Computes kResults neighboring results for the channels of `blocks`.
   template <int kTaps, int kResults, typename Taps>
   CPUACCEL_INLINE void results(const Block* blocks, int64_t channels, const Output& out,
                                const Taps& where, uint8_t* dst) const {
@@ -224,7 +225,7 @@ struct Direct {
     }
   }
 
-  // Columns of results of which all taps are inside of the image.
+  // The range of result columns whose taps are all inside of the image.
   void inside_columns(int64_t& begin, int64_t& end) const {
     const int64_t halo = (shape.KW - 1) * shape.DW;
     begin = (shape.PW + shape.SW - 1) / shape.SW;
@@ -232,7 +233,7 @@ struct Direct {
     end = end < call.OW ? end : call.OW;
   }
 
-  // kKH, kKW: 0 where not known at compile time.
+  // kKH, kKW: 0 if not known at compile time.
   template <int kKH, int kKW>
   void chunk(int64_t oh, int64_t rows, int64_t c) const {
     constexpr int kTaps = kKH * kKW;

@@ -14,14 +14,14 @@ namespace {
 constexpr std::array kRows{CPUACCEL_DWCONV_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// Half of the smallest L1 data cache about: the other half is for sources, results and weights.
+// About half of the smallest L1 data cache; the other half is for sources, results and weights.
 constexpr int64_t kTapBytes = 16 * 1024;
-// The widest vector in which a tap quad is kept: 64 bytes, or two parts of 32.
+// The widest vector that holds a quad of taps: 64 bytes, or two parts of 32.
 constexpr int64_t kMostTapVector = 64;
-// Rows that one call of a row function gets: they share the widening of the weights, and what
-// follows them finds them in the L2 cache.
+// Most rows per call of a row function. They share the widening of the weights, and the epilogue
+// finds the results in the L2 cache.
 constexpr int64_t kMostRows = 8;
-// Multiply-adds that are worth a thread: about 10 us.
+// Multiply-adds per thread at least: about 10 us.
 constexpr int64_t kGrain = 200000;
 
 int64_t blocks(const DwconvShape& shape) { return (shape.C + kDwconvBlock - 1) / kDwconvBlock; }
@@ -43,12 +43,12 @@ int64_t magnitude(const DwconvShape& shape, const int8_t* weights) {
   return most;
 }
 
-// Where the weight of a tap lies within its block.
+// The offset of a tap's weight in its block.
 int64_t tap_offset(const DwconvShape& shape, int64_t c, int64_t kh, int64_t kw) {
   return (((kh / 4) * shape.KW + kw) * kDwconvBlock + c % kDwconvBlock) * 4 + kh % 4;
 }
 
-// Where it lies among the pairs: of a block's channels 4..7 and 8..11 have changed places.
+// The offset among the pairs, where channels 4..7 and 8..11 of a block are swapped.
 int64_t pair_offset(const DwconvShape& shape, int64_t c, int64_t tap) {
   constexpr int64_t kQuarter[] = {0, 2, 1, 3};
   const int64_t i = c % kDwconvBlock;
@@ -123,7 +123,7 @@ DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector)
   const int64_t column = 4 * tile.quads * tap_vector;  // four vectors of channels
   const int64_t halo = (shape.KW - 1) * shape.DW + 1;
   const int64_t most = std::max<int64_t>(1, (kTapBytes / column - halo) / shape.SW + 1);
-  // Tiles of the same size, so that the last is not a remnant.
+  // Tiles of equal size, so that the last one is not small.
   const int64_t tiles = (call.OW + most - 1) / most;
   tile.outputs = (call.OW + tiles - 1) / tiles;
   tile.columns = (tile.outputs - 1) * shape.SW + halo;
@@ -137,12 +137,12 @@ size_t dwconv_padding_bytes(const DwconvCall& call) {
 }
 
 size_t dwconv_scratch_bytes(const DwconvCall& call) {
-  // A pointer to each tap.
+  // A pointer to each tap, for the direct kernel.
   const auto& shape = call.weights->shape;
   auto most = static_cast<size_t>(shape.KH * shape.KW) * sizeof(const uint8_t*);
   for (int64_t rows = 1; rows <= 2; ++rows) {
     const auto tile = dwconv_tile(call, rows, kMostTapVector);
-    // A narrower vector may take a longer tile of the same bytes and a column.
+    // Tiles of narrower vectors may be longer: they fit the same bytes, and have one more column.
     most = std::max(most, static_cast<size_t>(2 * tile.tap_bytes + tile.weight_bytes + kTapBytes));
   }
   return dwconv_padding_bytes(call) + most;
@@ -151,7 +151,7 @@ size_t dwconv_scratch_bytes(const DwconvCall& call) {
 void dwconv(const DwconvCall& call, DwconvFunction* function) {
   const DwconvShape& shape = call.weights->shape;
   const int64_t unit = dwconv_pairs_rows(shape) ? 2 : 1;
-  const int64_t units = (call.OH + unit - 1) / unit;  // of an image
+  const int64_t units = (call.OH + unit - 1) / unit;  // per image
   const auto body = [&](int64_t begin, int64_t end) {
     void* memory = scratch(ScratchSlot::taps, dwconv_scratch_bytes(call));
     for (int64_t i = begin; i < end;) {

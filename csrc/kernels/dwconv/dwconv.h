@@ -1,14 +1,13 @@
-// Family dwconv: depthwise convolution of u8 by s8, channels last.
+// Family dwconv: int8 depthwise convolution, u8 by s8, channels last.
 //
 //   acc[n,oh,ow,c] = sum over kh, kw of
 //       (src[n, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW, c] - src_zero_point) * weights[c,kh,kw]
 //   dst[n,oh,ow,c] = ConvDst of acc
 //
-// src N x IH x IW x C, dst N x OH x OW x C, both dense. Outside of the image src is src_zero_point.
-// Exact as long as dwconv_fits() holds.
-// Bound: N*OH*OW*C*KH*KW multiply-adds, of which an instruction takes four taps a lane, so that KH
-// counts as the next multiple of 4 (two rows share one interleaving of taps); see
-// benchmarks/cpp/bench_dwconv.cpp for the bound of the whole loop.
+// src is N x IH x IW x C, dst N x OH x OW x C, both dense. Outside of the image src counts as
+// src_zero_point. Exact if dwconv_fits(). Bound: N*OH*OW*C*KH*KW multiply-adds. An instruction
+// takes four taps a lane, so that KH counts as the next multiple of 4 (two rows share one
+// interleaving of taps). See benchmarks/cpp/bench_dwconv.cpp for the bound of the whole loop.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +24,18 @@ struct DwconvShape {
   int64_t KH = 1, KW = 1, SH = 1, SW = 1, PH = 0, PW = 0, DH = 1, DW = 1;
 };
 
-// Weights as the kernels read them, the same on every ISA: block of kDwconvBlock channels, quad of
-// kernel rows, kw, channel, then the quad's four rows; zero where there is no such row or channel.
-// 1.33 times the plain weights at 3x3, 1.6 times at 5x5; the pairs about twice as much again.
+// Packed weights, the same on every ISA: block of kDwconvBlock channels, quad of kernel rows, kw,
+// channel, then the quad's four rows; zero if there is no such row or channel. They take 1.33 times
+// the plain weights at 3x3 and 1.6 times at 5x5; the pairs take about twice as much again.
 inline constexpr int64_t kDwconvBlock = 16;
 
 struct DwconvWeights {
   DwconvShape shape;
   AlignedBlock taps;      // int8
   AlignedBlock tap_sums;  // int32, C rounded up: sum of a channel's weights
-  // The same taps by twos, for ISAs without a dot product of four bytes: block of channels, pair,
-  // channels in the order 0..3, 8..11, 4..7, 12..15, then the pair's two as int16; taps row by row.
+  // The same taps in pairs, for ISAs without a dot product of four bytes: block of channels, pair,
+  // channels in the order 0..3, 8..11, 4..7, 12..15, then the pair's two taps as int16. Taps are
+  // ordered row by row.
   AlignedBlock tap_pairs;
   int64_t bytes = 0;
   int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
@@ -50,7 +50,7 @@ struct DwconvWeights {
   int64_t quads() const { return (shape.KH + 3) / 4; }
 };
 
-// False if an accumulator could leave int32 on the way: 2 * 255 times the sum of |weights|.
+// False if an accumulator could overflow int32: 2 * 255 times the sum of |weights|.
 bool dwconv_fits(const DwconvShape& shape, const int8_t* weights);
 
 // weights: C x KH x KW.
@@ -66,7 +66,8 @@ struct DwconvCall {
   ConvEpilogue epilogue;
 };
 
-// Rows [oh, oh + rows) of one image. `scratch`: dwconv_scratch_bytes(call), 64-byte aligned.
+// Computes rows [oh, oh + rows) of one image. `scratch`: dwconv_scratch_bytes(call) bytes, 64-byte
+// aligned.
 using DwconvFunction = void(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows,
                             void* scratch);
 
@@ -88,11 +89,11 @@ CPUACCEL_DWCONV_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<DwconvFunction>> dwconv_kernels();
 
-// What one row function needs, in bytes: the interleaved taps of a tile, a block's weights and a
-// row of padding.
+// Scratch bytes for a row function: the interleaved taps of a tile, a block's weights and a row of
+// padding.
 size_t dwconv_scratch_bytes(const DwconvCall& call);
 
-// All of it, by the best usable row (or `function`) on all of torch's threads.
+// Computes all of dst with the best usable row, or `function`, on all of torch's threads.
 void dwconv(const DwconvCall& call);
 void dwconv(const DwconvCall& call, DwconvFunction* function);
 

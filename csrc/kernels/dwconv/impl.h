@@ -1,9 +1,10 @@
-// The loop of dwconv for a vector type of csrc/kernels/dot4. Included by ISA sources only.
+// int8 depthwise convolution for any vector class of csrc/kernels/dot4. Included by ISA sources
+// only.
 //
 // Four rows of a column, interleaved, are one vector of four taps a channel. Two rows of results
-// share them where the stride allows: the second one's weights are the first one's, shifted by a
-// row. First a tile's columns are interleaved into scratch memory (they serve KW results each),
-// then every kLanes channels run over the tile.
+// share them if the stride allows: the second row's weights are the first's, shifted by a row. A
+// tile's columns are first interleaved into scratch memory (each serves KW results); then the tile
+// is computed, kLanes channels at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// One row of the source as the interleaving reads it.
+// One source row for the interleaving.
 struct SrcRow {
   const uint8_t* data;  // column 0, or the padding
   int64_t stride;       // C, or 0 for padding
@@ -59,8 +60,8 @@ struct DwconvLoop {
     }
   }
 
-  // Taps of channels [c, c + 4 * kLanes) that results [ow, ow + outputs) of the rows from `oh`
-  // read.
+  // Interleaves the taps of channels [c, c + 4 * kLanes) for results [ow, ow + outputs) of the rows
+  // from `oh` on.
   void interleave(int64_t oh, int64_t c, int64_t ow, int64_t outputs) const {
     alignas(kBytes) uint8_t padding[kBytes];
     const Int zero_point = V::set1_u8(static_cast<uint8_t>(call.src_zero_point));
@@ -73,7 +74,7 @@ struct DwconvLoop {
       SrcRow rows[4];
       const uint8_t* ends[4];
       for (int64_t i = 0; i < 4; ++i) {
-        // Rows past the window meet weights of 0; any bytes do.
+        // Rows past the window have weights of 0, so that any bytes will do.
         const int64_t last = shape.KH - 1 + (tile.rows - 1);
         const int64_t r = 4 * q + i < last ? 4 * q + i : last;
         rows[i] = src_row(oh, r, c, padding);
@@ -100,8 +101,8 @@ struct DwconvLoop {
     }
   }
 
-  // Weights of channels [c, c + kLanes) for each row of results: row 1 reads the same taps one row
-  // further down, so its bytes move up by one.
+  // Weights of channels [c, c + kLanes) for each row of results. Row 1 reads the same taps one row
+  // further down, so that its bytes move up by one.
   void spread_weights(int64_t c, uint8_t* to) const {
     const int64_t block_quads = call.weights->quads();
     const auto* packed = call.weights->block(c) + (c % kDwconvBlock) * 4;
@@ -127,9 +128,8 @@ struct DwconvLoop {
     }
   }
 
-  // kLanes channels of kRows x kColumns results, those past column `last` like it; result of column
-  // k, row r is k * kRows + r.
-  // kKW, kQuads: 0 where not known at compile time.
+  // Sums of kLanes channels for kRows x kColumns results; columns past `last` repeat it. The result
+  // of column k, row r is acc[k * kRows + r]. kKW, kQuads: 0 if not known at compile time.
   template <int kRows, int kColumns, int kKW, int kQuads>
   CPUACCEL_INLINE void accumulate(Int start, const uint8_t* w, const uint8_t* first_column,
                                   int64_t column_bytes, int64_t last, Int acc[]) const {
@@ -160,7 +160,8 @@ struct DwconvLoop {
     }
   }
 
-  // Channels [c, c + count), count <= kLanes, of results [ow, ow + outputs) of the rows from `oh`.
+  // Computes channels [c, c + count), count <= kLanes, of results [ow, ow + outputs) of the rows
+  // from `oh` on.
   template <int kRows, int kKW, int kQuads>
   void results(int64_t oh, int64_t c, int64_t count, const uint8_t* w, const uint8_t* first_column,
                int64_t ow, int64_t outputs) const {
@@ -186,7 +187,7 @@ struct DwconvLoop {
     const int64_t dst_row = call.OW * shape.C * element;
     const int64_t dst_step = shape.C * element;
     const int64_t counts[4] = {count, count, count, count};
-    // As many results at a time as registers hold; at the end columns are repeated.
+    // As many results at a time as the registers hold; the last columns may be repeated.
     constexpr int64_t kColumns = V::kResults / kRows;
     const auto group = [&](int64_t last, auto to_address) __attribute__((always_inline)) {
       Int acc[V::kResults];
@@ -229,7 +230,7 @@ struct DwconvLoop {
     }
   }
 
-  // Rows [oh, oh + groups * kRows) of results.
+  // Computes rows [oh, oh + groups * kRows) of dst.
   template <int kRows, int kKW, int kQuads>
   void run(int64_t oh, int64_t groups) const {
     for (int64_t ow = 0; ow < call.OW; ow += tile.outputs) {

@@ -1,10 +1,10 @@
-// Channels in the order in which unpacking leaves them: four vectors, of which lane l of vector j
-// holds channels 16 * l + 4 * j .. + 3. Packing the four undoes it, so that sources and results
-// need no permutation; weights and what else belongs to a channel are brought into this order
-// instead.
+// Channel order of dwconv on AVX512-VNNI: that in which unpacking leaves them. Of four vectors,
+// 128-bit lane l of vector j holds channels 16 * l + 4 * j .. + 3. Packing the four restores the
+// order, so that sources and results need no permutation; weights and other values of a channel are
+// permuted instead.
 //
-// Several groups of fewer channels (kGroups: 2 of 32, 4 of 16) lie side by side in the same
-// vectors; their results are of different rows. Included by the ISA source only.
+// Several groups of fewer channels (kGroups: 2 of 32, 4 of 16) share the same vectors; their
+// results belong to different rows. Included by the ISA source only.
 #pragma once
 
 #include <immintrin.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kLaneVectors = 4;
 
-// runs[l]: 16 channels, four bytes each, from 16 * l on.
+// runs[l]: 16 channels from 16 * l on, four bytes each.
 template <int kGroups>
 CPUACCEL_INLINE void order_lanes(const __m512i* runs, __m512i* ordered) {
   constexpr int kRuns = kLaneVectors / kGroups;
@@ -49,7 +49,7 @@ CPUACCEL_INLINE void load_lanes(const void* from, __m512i* ordered) {
 }
 
 // Weights of the channels from c on, for tap column kw of a quad of kernel rows. c need not begin a
-// block, all channels must exist.
+// block, but all channels must exist.
 template <int kGroups>
 CPUACCEL_INLINE void load_weight_lanes(const DwconvWeights& weights, int64_t c, int64_t quad,
                                        int64_t kw, __m512i* ordered) {
@@ -70,7 +70,7 @@ CPUACCEL_INLINE void load_weight_lanes(const DwconvWeights& weights, int64_t c, 
   order_lanes<kGroups>(runs, ordered);
 }
 
-// What becomes of the sums of these channels.
+// What turns the sums of these channels into results.
 struct LaneResults {
   __m512i start[kLaneVectors];  // -src_zero_point * sum of weights
   __m512 scale[kLaneVectors], bias[kLaneVectors];
@@ -104,7 +104,8 @@ struct LaneResults {
   }
 };
 
-// ConvDst of the sums of vectors 2 * half and 2 * half + 1, but for the bounds, as 16 bits.
+// Applies ConvDst, except for the bounds, to the sums of vectors 2 * half and 2 * half + 1. The
+// results are 16-bit numbers.
 template <int kPixels, bool kFunction>
 CPUACCEL_INLINE void lane_words(const LaneResults& results, const ConvDst& dst, int half,
                                 const __m512i (*acc)[kPixels], __m512i* words) {
@@ -139,8 +140,7 @@ CPUACCEL_INLINE __m512i lane_bytes(const LaneResults& results, __m512i low, __m5
   return _mm512_xor_si512(limited, results.flip);
 }
 
-// How a quad of source rows, or the results of a pixel, go between memory and vectors: a group's
-// bytes each from an address of their own.
+// Loads source rows and stores a pixel's results, with an address for each group's bytes.
 template <int kGroups>
 CPUACCEL_INLINE __m512i load_groups(const uint8_t* const* rows, int64_t offset) {
   const auto half = [&](int g) {
@@ -177,14 +177,14 @@ CPUACCEL_INLINE void store_groups(uint8_t* const* rows, int64_t offset, __m512i 
   }
 }
 
-// What a call of the row function is to do.
+// The work of one call of the row function.
 struct LanePiece {
   const DwconvCall& call;
   int64_t n, oh, rows;
-  const uint8_t* padding;  // a row of it, as long as the source's
+  const uint8_t* padding;  // as long as a row of src
 };
 
-// kRows rows of results for each group, and the rows of the source that they read.
+// kRows rows of results for each group, and the source rows that they read.
 template <int kStride, int kSrcRows, int kRows, int kGroups>
 struct LaneRows {
   const uint8_t* src[kSrcRows][kGroups];
@@ -192,14 +192,14 @@ struct LaneRows {
 
   static int64_t units(const LanePiece& piece) { return (piece.rows + kRows - 1) / kRows; }
 
-  // Units of kRows from `unit` on, of channels from c on.
+  // Group g has unit `unit` + g, a unit being kRows rows; channels from c on.
   CPUACCEL_INLINE LaneRows(const LanePiece& piece, int64_t unit, int64_t c) {
     const DwconvCall& call = piece.call;
     const DwconvShape& shape = call.weights->shape;
     const int64_t last = units(piece) - 1;
     CPUACCEL_UNROLL
     for (int64_t g = 0; g < kGroups; ++g) {
-      // Groups past the end do the last one's work again.
+      // Groups past the end repeat the last one's work.
       const int64_t row = (unit + g < last ? unit + g : last) * kRows;
       CPUACCEL_UNROLL
       for (int64_t r = 0; r < kSrcRows; ++r) {
@@ -210,7 +210,7 @@ struct LaneRows {
       }
       CPUACCEL_UNROLL
       for (int64_t r = 0; r < kRows; ++r) {
-        // A row that does not exist goes where the one before it is stored afterwards.
+        // A row past the end is stored where the one before it is stored afterwards.
         const int64_t to = piece.oh + (row + r < piece.rows ? row + r : row);
         dst[r][g] =
             static_cast<uint8_t*>(call.dst.data) + (piece.n * call.OH + to) * call.OW * shape.C + c;
@@ -219,8 +219,9 @@ struct LaneRows {
   }
 };
 
-// Channels that are run over together at c, of `left`. Where fewer than 64, 32 or 16 are left, the
-// last so many of all channels are, some of them a second time: nothing needs masks then.
+// The number of groups to compute next, with `left` channels to go. If fewer than 64, 32 or 16 are
+// left, the last 64, 32 or 16 of all channels are computed, some for a second time, so that nothing
+// needs masks.
 CPUACCEL_INLINE int64_t lane_groups(int64_t C, int64_t left) {
   if (C >= 64 && left > 32) {
     return 1;
@@ -228,7 +229,7 @@ CPUACCEL_INLINE int64_t lane_groups(int64_t C, int64_t left) {
   return C >= 32 && left > 16 ? 2 : 4;
 }
 
-// run.operator()<groups>(c) until all channels have had their turn.
+// Calls run.operator()<groups>(c) until all channels are covered.
 template <typename Run>
 CPUACCEL_INLINE void run_lanes(int64_t C, const Run& run) {
   for (int64_t c = 0; c < C;) {

@@ -1,9 +1,9 @@
-// Kernels of four to seven rows, two quads, at stride 1 and 2: their taps are too many for
-// registers, so a tile's columns are unpacked to scratch memory first. Rows of results share them
-// by twos.
+// Depthwise convolution on AVX512-VNNI with kernels of four to seven rows (two quads), stride 1 and
+// 2. The registers cannot hold their taps, so that a tile's columns are unpacked to scratch memory
+// first. Two rows of results share them.
 //
-// Then four results of a row at a time: each weight is loaded once for four results, taps once for
-// two rows. Included by the ISA source only.
+// Four results of a row are computed at a time: each weight is loaded once for four results, taps
+// once for two rows. Included by the ISA source only.
 #pragma once
 
 #include "kernels/dwconv/lanes_avx512vnni.h"
@@ -85,7 +85,7 @@ struct DwconvTall {
         CPUACCEL_UNROLL
         for (int r = 0; r < 4; ++r) {
           src[r] = load_groups<kGroups>(of.src[4 * q + r], iw * C);
-          asm("" : "+v"(src[r]));  // loaded once, not by each of the instructions that read it
+          asm("" : "+v"(src[r]));  // load once, not in each instruction that reads it
         }
         V::interleave4(src[0], src[1], src[2], src[3], out);
         CPUACCEL_UNROLL
@@ -110,7 +110,8 @@ struct DwconvTall {
     }
   }
 
-  // Of kResults side by side those from `left` on are the last one once more, stored before it.
+  // Computes kResults neighboring results. Those from `left` on repeat the last one and are stored
+  // before it.
   template <int kResults>
   CPUACCEL_INLINE void some(const LaneResults& results, const Rows& of, const __m512i* columns,
                             int64_t offset, int64_t left) const {
@@ -122,7 +123,7 @@ struct DwconvTall {
       column[k] = at * kStride * kColumn;
       to[k] = offset + at * shape.C;
     }
-    // The first half's wait in memory: with them sums would not all have a register.
+    // The first half's results go to memory, as otherwise not all sums would have a register.
     alignas(64) __m512i first[kPixels];
     __m512i second[kPixels], acc[2][kPixels];
     sums<kResults>(results, 0, columns, column, acc);
@@ -188,7 +189,8 @@ void dwconv_tall(const LanePiece& piece, std::byte* scratch) {
             });
 }
 
-// False, and nothing done, of what is not for it. Two rows of results must fit the two quads.
+// Returns false and does nothing if the shape is another. Two rows of results must fit the two
+// quads.
 bool dwconv_tall(const LanePiece& piece, std::byte* scratch) {
   const DwconvShape& s = piece.call.weights->shape;
   if (s.KH < 4 || s.KH + s.SH > 8 || s.SH != s.SW || s.SH > 2 || s.DH != 1 || s.DW != 1) {

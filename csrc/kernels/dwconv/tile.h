@@ -1,4 +1,4 @@
-// How dwconv cuts its work: which results share interleaved taps, and how many fit the L1 cache.
+// Tiles of dwconv: which results share interleaved taps, and how many of them fit the L1 cache.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@ struct DwconvTile {
   int64_t rows = 1;     // of results in a group
   int64_t quads = 1;    // of source rows that the group reads
   int64_t outputs = 1;  // columns of results in a tile
-  int64_t columns = 1;  // of the source, for these
+  int64_t columns = 1;  // of the source, for these results
   int64_t tap_bytes = 0, weight_bytes = 0;
 };
 
 // True if two rows of results read source rows of which all but one are the same.
 bool dwconv_pairs_rows(const DwconvShape& shape);
 
-// tap_vector: bytes in which one vector of interleaved taps is kept.
+// tap_vector: bytes of one vector of interleaved taps.
 DwconvTile dwconv_tile(const DwconvCall& call, int64_t rows, int64_t tap_vector);
 
-// A row of padding as long as the source's, up to the next cache line.
+// Bytes of a row of padding as long as a source row, rounded up to whole cache lines.
 size_t dwconv_padding_bytes(const DwconvCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -5,7 +5,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Up to so many taps (5x5) reading them anew for each result is faster than interleaving columns
+// Up to this many taps (5x5), reading them anew for each result is faster than interleaving columns
 // for all results that share them; at 7x7 it takes 1.08 times as long.
 constexpr int64_t kMostDirectTaps = 25;
 

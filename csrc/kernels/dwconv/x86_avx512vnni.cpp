@@ -16,7 +16,7 @@ bool dwconv_lanes(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, v
   auto* padding = static_cast<std::byte*>(scratch);
   const size_t padding_bytes = dwconv_padding_bytes(call);
   const LanePiece piece{call, n, oh, rows, reinterpret_cast<const uint8_t*>(padding)};
-  // Two quads of rows from each row of results are the most that is read.
+  // The most that is read are two quads of rows from each row of results on.
   const int64_t first = oh * shape.SH - shape.PH, last = first + (rows - 1) * shape.SH + 7;
   if (first < 0 || last >= call.IH) {
     std::memset(padding, call.src_zero_point, padding_bytes);
