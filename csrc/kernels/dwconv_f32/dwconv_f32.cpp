@@ -14,8 +14,8 @@ namespace {
 constexpr std::array kRows{CPUACCEL_DWCONV_F32_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kStripFloats = 4096;  // half of a first-level cache
-constexpr int64_t kGrain = 131072;      // multiply-adds for which a thread is worth waking
+constexpr int64_t kStripFloats = 4096;  // half of an L1 cache
+constexpr int64_t kGrain = 131072;      // multiply-adds per thread at least
 
 }  // namespace
 
@@ -28,13 +28,13 @@ int64_t dwconv_f32_units(const DwconvF32Call& call) {
 
 DwconvF32Strip dwconv_f32_strip(const Conv2dShape& s) {
   DwconvF32Strip strip;
-  // The last tap of the last vector of results that begins within a row.
+  // Includes the last tap of the last vector of results that begins within a row.
   const int64_t width = round_up(s.OW, kDwconvF32Vector) + (s.KW - 1) * s.DW / s.SW + 1;
   strip.phase = round_up(width, 8);
   strip.pitch = strip.phase * s.SW;
   const int64_t halo = (s.KH - 1) * s.DH + 1;
   const int64_t most = std::max<int64_t>(4, (kStripFloats / strip.pitch - halo) / s.SH + 1);
-  // Strips of the same size, in fours, so that the last is not a remnant.
+  // Strips of equal size, a multiple of four rows, so that the last one is not small.
   const int64_t strips = divide_up(s.OH, most);
   strip.rows = std::min(s.OH, round_up(divide_up(s.OH, strips), 4));
   strip.src_rows = (strip.rows - 1) * s.SH + halo;

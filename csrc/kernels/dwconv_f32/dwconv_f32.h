@@ -1,13 +1,13 @@
-// Family dwconv_f32: depthwise convolution of floats, channels first or last.
+// Family dwconv_f32: f32 depthwise convolution, channels first or last.
 //
 //   dst[n,c,oh,ow] = bias[c] + sum over kh, kw of
 //       src[n, c / (OC / C), oh*SH - PH + kh*DH, ow*SW - PW + kw*DW] * weights[c,kh,kw]
 //
-// for groups = C, with OC a multiple of C (channels last: OC = C). Whether padding is
-// multiplied or left out, so that an infinite weight makes NaNs of it or not, is not specified.
-// Error against exact arithmetic: at most KH*KW + 1 roundings, each of half a unit in the last
-// place of the sum of |products|, for the sums start at the bias and each product is fused with its
-// sum. Bound: N*OC*OH*OW*KH*KW multiply-adds, and src, weights and dst moved once.
+// for groups = C, with OC a multiple of C (channels last: OC = C). Padding may be multiplied, so
+// that an infinite weight gives NaNs there, or skipped: this is not specified. Error: at most KH*KW
+// + 1 roundings, each of half a unit in the last place of the sum of |products|, because sums start
+// at the bias and each product is fused with its sum. Bound: N*OC*OH*OW*KH*KW multiply-adds, and
+// src, weights and dst moved once.
 #pragma once
 
 #include <cstddef>
@@ -28,22 +28,22 @@ struct DwconvF32Call {
   float* dst = nullptr;
 };
 
-// A unit is a plane (image and channel) of dst, or with channels last a row of an image.
+// A unit of work is a plane (image and channel) of dst, or with channels last a row of an image.
 int64_t dwconv_f32_units(const DwconvF32Call& call);
 
-// Channels first: how many rows of dst are computed from one padded copy of the rows of src, and
-// how that copy is laid out. A row of it is SW phases one after another: phase p holds the padded
+// Channels first: the rows of dst that are computed from one padded copy of rows of src, and the
+// layout of that copy. A row of the copy is SW phases one after another: phase p holds the padded
 // columns p, p + SW, p + 2*SW ..., so that the taps of successive results are successive floats.
 struct DwconvF32Strip {
   int64_t rows = 0;      // of dst
-  int64_t src_rows = 0;  // that these see
+  int64_t src_rows = 0;  // that these rows of dst see
   int64_t phase = 0;     // floats from one phase to the next
   int64_t pitch = 0;     // floats from one row to the next
 };
 DwconvF32Strip dwconv_f32_strip(const Conv2dShape& shape);
-inline constexpr int64_t kDwconvF32Vector = 16;  // floats; the widest of all rows
+inline constexpr int64_t kDwconvF32Vector = 16;  // floats; the widest vector of all rows
 
-// Computes units [begin, end). padded: strip.src_rows * strip.pitch floats of scratch memory.
+// Computes units [begin, end). padded: scratch memory of strip.src_rows * strip.pitch floats.
 using DwconvF32Function = void(const DwconvF32Call& call, const DwconvF32Strip& strip,
                                int64_t begin, int64_t end, float* padded);
 
@@ -62,9 +62,9 @@ CPUACCEL_DWCONV_F32_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<DwconvF32Function>> dwconv_f32_kernels();
 
-// By one row, on all of torch's threads.
+// Uses the given row, on all of torch's threads.
 void dwconv_f32(const DwconvF32Call& call, DwconvF32Function* function);
-// By the best usable row.
+// Uses the best usable row.
 void dwconv_f32(const DwconvF32Call& call);
 
 }  // namespace cpuaccel::kernels

@@ -1,4 +1,4 @@
-// Rows of src as the loops of planes.h read them: padded, and columns sorted by stride.
+// Copies rows of src for planes.h: padded, with columns sorted by stride.
 #pragma once
 
 #include "kernels/dwconv_f32/dwconv_f32.h"
@@ -7,11 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// The compiler's own vectors, whatever the architecture has of them.
+// GCC vector types, which any architecture can compile.
 using Four [[gnu::vector_size(16)]] = float;
 using Eight [[gnu::vector_size(32)]] = float;
 
-// From and to any address.
+// Unaligned loads and stores.
 template <typename Vector>
 CPUACCEL_INLINE Vector load(const float* src) {
   Vector v;
@@ -23,7 +23,7 @@ CPUACCEL_INLINE void store(float* dst, const Vector& v) {
   __builtin_memcpy(dst, &v, sizeof(v));
 }
 
-// Overlapping vectors, for rows are short and a call of memcpy is not.
+// Copies by overlapping vectors: rows are short, and a call of memcpy would take long.
 CPUACCEL_INLINE void copy_row(const float* src, int64_t count, float* dst) {
   if (count >= 8) {
     for (int64_t i = 0; i < count - 8; i += 8) {
@@ -47,14 +47,14 @@ CPUACCEL_INLINE void split_eight(const float* src, float* even, float* odd) {
   store(odd, __builtin_shufflevector(low, high, 1, 3, 5, 7));
 }
 
-// Floats 0, 2, 4 ... to `even`, 1, 3, 5 ... to `odd`.
+// Copies floats 0, 2, 4 ... to `even` and 1, 3, 5 ... to `odd`.
 CPUACCEL_INLINE void split_row(const float* src, int64_t count, float* even, float* odd) {
   int64_t done = count & ~int64_t{7};
   for (int64_t i = 0; i < done; i += 8) {
     split_eight(src + i, even + i / 2, odd + i / 2);
   }
   if (count >= 8) {
-    const int64_t last = (count - 8) & ~int64_t{1};  // leaves one float at most
+    const int64_t last = (count - 8) & ~int64_t{1};  // leaves at most one float
     split_eight(src + last, even + last / 2, odd + last / 2);
     done = last + 8;
   }
@@ -69,7 +69,7 @@ CPUACCEL_INLINE void split_row(const float* src, int64_t count, float* even, flo
 
 CPUACCEL_INLINE void pad_row(const Conv2dShape& s, const DwconvF32Strip& strip, const float* src,
                              float* dst) {
-  // What lies beyond the last column that a result sees is left out.
+  // Columns beyond the last one that a result sees are not copied.
   const int64_t room = strip.pitch - s.PW;
   const int64_t count = s.IW < room ? s.IW : room;
   if (count <= 0) {
@@ -95,8 +95,8 @@ CPUACCEL_INLINE void zero(float* dst, int64_t count) {
   }
 }
 
-// The rows of a plane that `strip.src_rows` rows from `first` (which may be negative) are. The
-// columns of padding are zeros already.
+// Copies `strip.src_rows` rows of a plane, from row `first` on, which may be negative. The padding
+// columns are zeros already.
 inline void pad_strip(const Conv2dShape& s, const DwconvF32Strip& strip, const float* plane,
                       int64_t first, float* padded) {
   for (int64_t row = 0; row < strip.src_rows; ++row) {

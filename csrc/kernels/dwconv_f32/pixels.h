@@ -1,4 +1,5 @@
-// The loop for channels last: a vector is successive channels of a pixel. Included by ISA files.
+// dwconv_f32 for channels last: a vector is successive channels of a pixel. Included by ISA
+// sources.
 #pragma once
 
 #include "kernels/dwconv_f32/dwconv_f32.h"
@@ -7,16 +8,16 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// What a row of results reads: its taps inside of the image, and how many results go together.
+// What a row of results reads, and which of its tap rows are inside of the image.
 struct PixelRow {
   const DwconvF32Call* call;
   const float* image;
   float* dst;
-  int64_t ih;                // of tap 0, may be outside
+  int64_t ih;                // image row of tap 0, may be outside
   int64_t kh_begin, kh_end;  // taps inside of the image
 };
 
-// The taps [begin, end) of `size` that are inside, where tap 0 is at `first`.
+// The taps [begin, end) of `taps` that are inside of `size`, with tap 0 at `first`.
 CPUACCEL_INLINE void inside(int64_t first, int64_t dilation, int64_t taps, int64_t size,
                             int64_t& begin, int64_t& end) {
   begin = first >= 0 ? 0 : (-first + dilation - 1) / dilation;
@@ -25,8 +26,8 @@ CPUACCEL_INLINE void inside(int64_t first, int64_t dilation, int64_t taps, int64
   begin = begin < end ? begin : end;
 }
 
-// A vector of channels of kPixels successive results, of which the taps [kw_begin, kw_end) of a row
-// are inside. `full` says that all lanes are channels.
+// A vector of channels of kPixels successive results. Only the taps [kw_begin, kw_end) of each row
+// are inside of the image. kFull: all lanes are channels.
 template <typename V, int kPixels, bool kFull>
 CPUACCEL_INLINE void pixel_tile(const PixelRow& row, int64_t ow, int64_t kw_begin, int64_t kw_end,
                                 int64_t c, int64_t lanes) {
@@ -76,7 +77,7 @@ CPUACCEL_INLINE void all_channels(const PixelRow& row, int64_t ow) {
   }
 }
 
-// Whether all taps of results [ow, ow + count) are inside.
+// Whether all taps of results [ow, ow + count) are inside of the image.
 CPUACCEL_INLINE bool interior(const Conv2dShape& s, int64_t ow, int64_t count) {
   return ow * s.SW >= s.PW && (ow + count - 1) * s.SW - s.PW + (s.KW - 1) * s.DW < s.IW;
 }

@@ -1,4 +1,4 @@
-// The loop for channels first: a vector is successive results of a row. Included by ISA files.
+// dwconv_f32 for channels first: a vector is successive results of a row. Included by ISA sources.
 #pragma once
 
 #include "kernels/dwconv_f32/dwconv_f32.h"
@@ -12,13 +12,13 @@ namespace {
 struct Plane {
   const Conv2dShape* shape;
   const DwconvF32Strip* strip;
-  const float* padded;   // its first tap
+  const float* padded;   // at its first tap
   const float* weights;  // KH x KW
   float bias;
   float* dst;
   int64_t rows;
 
-  // From a result to its tap.
+  // The offset from a result's first tap to tap (kh, kw).
   int64_t tap(int64_t kh, int64_t kw) const {
     const int64_t column = kw * shape->DW;
     return kh * shape->DH * strip->pitch + column % shape->SW * strip->phase + column / shape->SW;
@@ -34,7 +34,7 @@ CPUACCEL_INLINE void store_up_to(float* dst, typename V::Vector value, int64_t c
   }
 }
 
-// kRows rows times kColumns vectors of results of a kernel of kK x kK taps, no dilation.
+// kRows rows times kColumns vectors of results, for a kernel of kK x kK taps without dilation.
 template <typename V, int kK, int kStride, int kRows, int kColumns>
 CPUACCEL_INLINE void tile(const Plane& plane, const int64_t (&offsets)[kK],
                           const typename V::Vector (&weights)[kK * kK], const float* src,
@@ -115,7 +115,7 @@ void square(const Plane& plane) {
                                               plane.dst + row * plane.shape->OW);
   };
   if (plane.rows >= kRows) {
-    for (int64_t row = 0; row < plane.rows; row += kRows) {  // the last may overlap too
+    for (int64_t row = 0; row < plane.rows; row += kRows) {  // the last group may overlap as well
       group.template operator()<kRows>(row + kRows <= plane.rows ? row : plane.rows - kRows);
     }
   } else {
@@ -125,7 +125,7 @@ void square(const Plane& plane) {
   }
 }
 
-// Any kernel: kColumns vectors of one row at a time.
+// For any kernel shape: kColumns vectors of one row at a time.
 template <typename V, int kColumns>
 CPUACCEL_INLINE void any_tile(const Plane& plane, const float* src, float* dst, int64_t count) {
   const auto& s = *plane.shape;
@@ -168,8 +168,8 @@ void any(const Plane& plane) {
   }
 }
 
-// Two vectors of columns, four rows: each weight that doesn't stay in a register is used eight
-// times, twice for each row that it meets.
+// Two vectors of columns and four rows: each weight that does not stay in a register is used eight
+// times, twice for each row.
 template <typename V>
 void one_strip(const Plane& plane) {
   const auto& s = *plane.shape;
@@ -179,7 +179,7 @@ void one_strip(const Plane& plane) {
   } else if (plain && s.KH == 3 && s.SH == 2) {
     square<V, 3, 2, 2, 1>(plane);
   } else if (plain && s.KH == 5 && s.SH == 1) {
-    // NEON has no operands in memory: 25 weights and the sums are to fit its 32 registers.
+    // NEON has no memory operands: 25 weights and the sums must fit its 32 registers.
     constexpr int kRows = V::kLanes == 4 ? 2 : 4;
     square<V, 5, 1, kRows, 2>(plane);
   } else if (plain && s.KH == 5 && s.SH == 2) {

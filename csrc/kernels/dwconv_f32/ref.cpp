@@ -3,7 +3,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-struct Image {  // floats from one to the next
+struct Image {  // strides in floats
   int64_t channel, row, column;
 };
 

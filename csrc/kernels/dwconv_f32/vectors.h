@@ -1,4 +1,5 @@
-// Vectors whose first lanes alone can be read and written; only included with their ISA's flags.
+// Vector classes of floats that can load and store their first lanes only. Included with the flags
+// of their ISA only.
 #pragma once
 
 #include "kernels/floats/avx2.h"
@@ -13,7 +14,7 @@ struct PartialFloats8 : Floats8 {
   CPUACCEL_INLINE static Vector load_first(const float* src, int64_t count) {
     return load(src, mask(count));
   }
-  // The first `count` < 8 floats: masked stores are slow, two overlapping ones are not.
+  // Stores the first `count` < 8 floats. Masked stores are slow, two overlapping stores are not.
   CPUACCEL_INLINE static void store_first(float* dst, Vector v, int64_t count) {
     if (count >= 4) {
       const auto first = _mm256_set1_epi32(static_cast<int>(count - 4));

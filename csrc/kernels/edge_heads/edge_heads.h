@@ -1,8 +1,9 @@
-// Family edge_heads: what layers with several heads of attention do with their features.
+// Family edge_heads: products and sums along edges for graph attention with several heads (GAT,
+// GATv2), and their gradients.
 //
 // Features are rows of H heads of C columns. With e in [crow[m], crow[m+1]), n = col[e], p =
-// perm[e] (or e where there is no perm), z = own[m,h,c] + src[n,h,c], leaky(z) = z where z > 0 and
-// slope * z elsewhere:
+// perm[e] (or e if there is no perm), z = own[m,h,c] + src[n,h,c], leaky(z) = z if z > 0, otherwise
+// slope * z:
 //
 //   sum         dst[m,h,c] = sum over e of weights[p,h] * src[n,h,c]
 //   dot         dst[p,h]   = sum over c of own[m,h,c] * src[n,h,c]
@@ -11,9 +12,9 @@
 //   score_grad  dst[m,h,c] = sum over e of weights[p,h] * att[h,c] * leaky'(z)
 //               dst_att[m,h,c] = sum over e of weights[p,h] * leaky(z), if wanted
 //
-// All is dense, and of one type. Sums over edges are in their order, so the same bits on any number
-// of threads; each is at most n * eps times the sum of the absolute values of n terms off.
-// Bound: a row of src for each edge, from the cache that src fits.
+// All tensors are dense and of one type. Sums over edges are in the order of the edges, so that the
+// bits do not depend on the number of threads. A sum of n terms is off by at most n * eps times the
+// sum of their absolute values. Bound: a row of src for each edge, from the cache that src fits.
 #pragma once
 
 #include <span>
@@ -28,7 +29,7 @@ enum class EdgeHeadsStep : uint8_t { sum, dot, sum_dot, score, score_grad };
 struct EdgeHeadsCall {
   EdgeHeadsStep step = EdgeHeadsStep::sum;
   Csr csr;
-  const void* perm = nullptr;  // nnz, of the type of the indices
+  const void* perm = nullptr;  // nnz, of the index type
   int64_t H = 0, C = 0;
   GraphType type = GraphType::f32;  // f32 or f64
   double slope = 0;
@@ -41,7 +42,7 @@ struct EdgeHeadsCall {
   void* dst_att = nullptr;  // M x H x C, or null
 };
 
-// Rows [row, row + rows).
+// Computes rows [row, row + rows).
 using EdgeHeadsFunction = void(const EdgeHeadsCall& call, int64_t row, int64_t rows);
 
 #if defined(__x86_64__)
@@ -60,8 +61,9 @@ CPUACCEL_EDGE_HEADS_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<EdgeHeadsFunction>> edge_heads_kernels();
 
-// All rows on all of torch's threads. Indices must have been checked (edge_rows, csr_transpose).
+// Computes all rows on all of torch's threads. Indices must have been checked (edge_rows,
+// csr_transpose).
 void edge_heads(const EdgeHeadsCall& call, EdgeHeadsFunction* function);
-void edge_heads(const EdgeHeadsCall& call);  // by the best usable row
+void edge_heads(const EdgeHeadsCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels

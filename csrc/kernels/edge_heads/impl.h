@@ -1,7 +1,8 @@
-// The loops of edge_heads, over a type V of vectors (csr/scalar.h). Included by ISA files.
+// edge_heads for any vector class V (csr/scalar.h). Included by ISA sources.
 //
-// Heads of kC columns, a power of two below V's lanes, lie several to a vector: their numbers are
-// repeated over its lanes, and sums are taken within kC of these (csr/heads_avx2.h). With kC = 0 a
+// If heads have kC columns, a power of two below V's lanes, a vector holds several heads: a head's
+// number is repeated over its kC lanes, and sums are taken within them (csr/heads_avx2.h). With kC
+// = 0 each head begins with a new vector.
 // head begins with a vector of its own.
 #pragma once
 
@@ -36,8 +37,8 @@ struct EdgeHeads {
   Number* dst_dot = static_cast<Number*>(call.dst_dot);
   const Vector slope = V::set1(static_cast<Number>(call.slope));
 
-  // A vector of a row: where it begins, its first head and how many heads it has, which of its
-  // lanes are there; whether it is the first and the last one of its head.
+  // A vector of a row: its offset, its first head and number of heads, and the lanes that exist;
+  // whether it is the first and the last vector of its head.
   struct Place {
     int64_t offset, head, heads;
     typename V::Mask mask;
@@ -59,7 +60,7 @@ struct EdgeHeads {
       return {head * C + j * kLanes, head, 1, last ? tail : whole, j == 0, last};
     }
   }
-  // The numbers of its heads, each in all lanes of the head.
+  // The numbers of its heads, each in all lanes of its head.
   CPUACCEL_INLINE static Vector of_heads(const Number* numbers, const Place& at) {
     if constexpr (kC > 0) {
       return V::template load_heads<kC>(numbers + at.head, at.heads);
@@ -94,13 +95,13 @@ struct EdgeHeads {
     }
     return src + static_cast<int64_t>(col[e]) * K;
   }
-  // 1 where z > 0, the slope elsewhere.
+  // 1 if z > 0, otherwise the slope.
   CPUACCEL_INLINE Vector steepness(Vector z) const {
     return V::select(V::larger_or_nan(z, V::set1(0)), V::set1(1), slope);
   }
 
-  // Adds up what each head has in its lanes of some vectors. A head that began in vectors before
-  // these has its number already.
+  // Adds up each head's lanes of some vectors. A head that began in earlier vectors already has a
+  // number, which is added to.
   template <int kVectors>
   CPUACCEL_INLINE static void add_up(Number* to, const Place* places, const Vector* vectors) {
     if constexpr (kC > 0) {
@@ -123,7 +124,7 @@ struct EdgeHeads {
     }
   }
 
-  // kVectors vectors of each row from `first` on.
+  // kVectors vectors of each row, from vector `first` on.
   template <int kVectors, EdgeHeadsStep kStep>
   void part_of_rows(int64_t row, int64_t end, int64_t first) const {
     using enum EdgeHeadsStep;
@@ -195,7 +196,7 @@ struct EdgeHeads {
 
   template <EdgeHeadsStep kStep>
   void whole_rows(int64_t row, int64_t end) const {
-    constexpr bool kMany = sizeof(Vector) == 64;  // and as many registers
+    constexpr bool kMany = sizeof(Vector) == 64;  // AVX-512, which also has more registers
     constexpr int kMost =
         kStep == EdgeHeadsStep::sum || (kMany && kStep == EdgeHeadsStep::sum_dot) ? 8 : 4;
     int64_t first = 0;
@@ -235,7 +236,7 @@ void edge_heads_by_index(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
   }
 }
 
-// Heads of kC columns or of half as many and so on, down to two.
+// Dispatches on heads of kC columns, of half as many and so on, down to two.
 template <typename V, int kC>
 void edge_heads_side_by_side(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
   if constexpr (kC > 1) {
@@ -244,7 +245,7 @@ void edge_heads_side_by_side(const EdgeHeadsCall& call, int64_t row, int64_t row
   }
 }
 
-// Wide for heads that fill it or lie in it side by side, Narrow for others.
+// Uses Wide for heads that fill its vectors or share one, Narrow for the others.
 template <typename Wide, typename Narrow>
 void edge_heads_by_width(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
   const int64_t C = call.C;

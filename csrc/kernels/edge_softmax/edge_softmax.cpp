@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_EDGE_SOFTMAX_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kWork = 1 << 15;  // edges times heads of a piece
+constexpr int64_t kWork = 1 << 15;  // edges times heads per range
 
 }  // namespace
 

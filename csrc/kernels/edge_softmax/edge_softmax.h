@@ -1,17 +1,18 @@
-// Family edge_softmax: softmax over the edges of each node, H heads side by side.
+// Family edge_softmax: softmax over the edges of each node (as in GAT), for H heads, and its
+// gradient.
 //
 // With e in [crow[m], crow[m+1]) and n = col[e]:
 //
 //   softmax   dst[e,h] = exp(s[e,h] - max) / (sum + 1e-16), max and sum over the e of m and
-//             s[e,h] = scores[e,h], or leaky(src[n,h] + own[m,h]) where there are no scores
+//             s[e,h] = scores[e,h], or leaky(src[n,h] + own[m,h]) if there are no scores
 //   gradient  g = alpha[e,h] * (grad[e,h] - sum over the e of m of alpha[e,h] * grad[e,h]);
-//             dst[e,h] = g of scores; of src and own it is g * leaky'(src[n,h] + own[m,h]), and
+//             dst[e,h] = g for scores; for src and own it is g * leaky'(src[n,h] + own[m,h]), and
 //             dst_own[m,h] its sum over the e of m
 //   by_source dst[n,h] = sum over i in [crow[n], crow[n+1]) of scores[perm[i],h]
 //
-// leaky(z) = z where z > 0 and slope * z elsewhere. All is dense and of one type. Error: some eps
-// of dst; what is below exp(-87) of the largest comes out as up to 2^-125. Sums are in an
-// order that the number of heads says: the same bits on any number of threads. Bound: an exp for
+// leaky(z) = z if z > 0, otherwise slope * z. All tensors are dense and of one type. Error: some
+// eps of dst; values below exp(-87) of the largest come out as up to 2^-125. The order of sums
+// depends on H alone, so that the bits do not depend on the number of threads. Bound: an exp for
 // each number.
 #pragma once
 
@@ -27,7 +28,7 @@ enum class EdgeSoftmaxStep : uint8_t { softmax, gradient, by_source };
 struct EdgeSoftmaxCall {
   EdgeSoftmaxStep step = EdgeSoftmaxStep::softmax;
   Csr csr;
-  const void* perm = nullptr;  // nnz, of the type of the indices; by_source only
+  const void* perm = nullptr;  // nnz, of the index type; by_source only
   int64_t H = 0;
   GraphType type = GraphType::f32;  // f32 or f64
   double slope = 0;
@@ -35,10 +36,10 @@ struct EdgeSoftmaxCall {
   const void *src = nullptr, *own = nullptr;     // N x H, M x H
   const void *alpha = nullptr, *grad = nullptr;  // nnz x H
   void* dst = nullptr;
-  void* dst_own = nullptr;  // M x H, where there are no scores
+  void* dst_own = nullptr;  // M x H, if there are no scores
 };
 
-// Rows [row, row + rows); scratch has room for 2 H numbers.
+// Computes rows [row, row + rows). scratch has room for 2 H numbers.
 using EdgeSoftmaxFunction = void(const EdgeSoftmaxCall& call, int64_t row, int64_t rows,
                                  void* scratch);
 
@@ -58,9 +59,9 @@ CPUACCEL_EDGE_SOFTMAX_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<EdgeSoftmaxFunction>> edge_softmax_kernels();
 
-// All rows on all of torch's threads. False if crow does not ascend. Other indices must have been
-// checked (edge_rows, csr_transpose).
+// Computes all rows on all of torch's threads. False if crow does not ascend. Other indices must
+// have been checked (edge_rows, csr_transpose).
 bool edge_softmax(const EdgeSoftmaxCall& call, EdgeSoftmaxFunction* function);
-bool edge_softmax(const EdgeSoftmaxCall& call);  // by the best usable row
+bool edge_softmax(const EdgeSoftmaxCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels

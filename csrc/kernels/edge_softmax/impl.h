@@ -1,5 +1,5 @@
-// The loops of edge_softmax. Exp is a type with a Number and exps(numbers, count), in place.
-// Included by ISA files.
+// edge_softmax for any Exp, a type with a Number and exps(numbers, count), which works in place.
+// Included by ISA sources.
 #pragma once
 
 #include "kernels/edge_softmax/edge_softmax.h"
@@ -9,9 +9,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// kH heads, a divisor of kWidth, or any number if it is 0. What the edges of a node have lies side
-// by side, so what is done to all of it is done kWidth numbers at a time, whichever heads these are
-// of.
+// kH heads, a divisor of kWidth, or any number of heads if kH is 0. The numbers of a node's edges
+// are contiguous, so that elementwise work takes kWidth numbers at a time, regardless of heads.
 template <typename Exp, typename Index, int kH>
 struct EdgeSoftmax {
   using Number = typename Exp::Number;
@@ -33,8 +32,8 @@ struct EdgeSoftmax {
   Number* dst = static_cast<Number*>(call.dst);
   Number* dst_own = static_cast<Number*>(call.dst_own);
 
-  // body(i, j) for each of `count` numbers i, of which there are H for each edge; j < width is
-  // always of the same head.
+  // Calls body(i, j) for each of `count` numbers i, H per edge. The same j < width always belongs
+  // to the same head.
   template <typename Body>
   CPUACCEL_INLINE void each(int64_t count, const Body& body) const {
     int64_t i = 0;
@@ -52,7 +51,8 @@ struct EdgeSoftmax {
       numbers[j] = value;
     }
   }
-  // What there is of a head among `width` numbers put together, and that in the place of each.
+  // Joins the numbers of each head among `width` numbers, and stores the result at each of its
+  // places.
   template <typename Join>
   CPUACCEL_INLINE void join(Number* numbers, const Join& joined) const {
     for (int64_t j = H; j < width; ++j) {
@@ -65,7 +65,7 @@ struct EdgeSoftmax {
   CPUACCEL_INLINE static Number larger(Number a, Number b) { return b > a ? b : a; }
   CPUACCEL_INLINE static Number sum_of(Number a, Number b) { return a + b; }
 
-  // The scores of row m, into `to`.
+  // Writes the scores of row m to `to`.
   CPUACCEL_INLINE void score(int64_t m, int64_t begin, int64_t end, Number* to) const {
     if (scores != nullptr) {
       for (int64_t i = 0; i < (end - begin) * H; ++i) {
@@ -140,7 +140,7 @@ struct EdgeSoftmax {
     }
   }
 
-  // `rest` is for any number of heads.
+  // `rest`: scratch memory, used if kH is 0.
   void run(int64_t row, int64_t end, Number* rest) const {
     Number numbers[2 * kWidth];
     Number* const first = kH > 0 ? numbers : rest;
@@ -156,8 +156,7 @@ struct EdgeSoftmax {
   }
 };
 
-// exp of floats, by vectors V of floats/exp.h; what is beyond the last whole one by way of the
-// stack.
+// exp of floats by a vector class V of floats/exp.h. A partial vector goes through the stack.
 template <typename V>
 struct VectorExp {
   using Number = float;

@@ -15,8 +15,8 @@ namespace {
 constexpr std::array kRows{CPUACCEL_EDGE_STATS_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kWork = 1 << 18;   // entries times columns of a piece
-constexpr int64_t kGrain = 1 << 15;  // for which a thread is worth waking
+constexpr int64_t kWork = 1 << 18;   // entries times columns per range
+constexpr int64_t kGrain = 1 << 15;  // entries times columns per thread at least
 constexpr int64_t kLine = 64;        // bytes
 
 }  // namespace
@@ -41,7 +41,7 @@ CsrFault edge_stats_gradient(const EdgeStatsCall& call, EdgeStatsFunction* funct
   if (!csr_ascends(call.csr)) {
     return CsrFault::crow;
   }
-  // Rows of grad_src are added to by any row: whoever has its columns is alone there.
+  // Any row may add to a row of grad_src, so that each thread owns columns.
   const int64_t unit = kLine / graph_type_size(call.type);
   const int64_t work = std::max<int64_t>(1, (call.csr.nnz + call.csr.M) * unit);
   std::atomic<bool> good{true};

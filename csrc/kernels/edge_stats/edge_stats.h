@@ -1,19 +1,18 @@
-// Family edge_stats: what the messages of a node's edges come to, all of it in one pass, and the
-// gradient, in another.
+// Family edge_stats: mean, variance, minimum and maximum of the messages of each node's edges in
+// one pass (as in PNA), and the gradient in another.
 //
 //   t[e,k]        = src[col[e],k] + shift[m,k], e in row m
 //   mean[m,k]     = mean over the row of t
-//   var[m,k]      = mean of d^2 - (mean of d)^2, d = t without the first t of the row: less is
-//                   cancelled than without it, and equal messages have a variance of 0
-//   smallest[m,k] = min over the row of t, and in ties_smallest how many of it are that
-//   largest[m,k]  = max over the row of t, likewise
+//   var[m,k]      = mean of d^2 - (mean of d)^2, d = t minus the first t of the row: this cancels
+//                   less than t itself, and equal messages have a variance of 0
+//   smallest[m,k] = min over the row of t; ties_smallest is the number of t equal to it
+//   largest[m,k]  = max over the row of t; ties_largest likewise
 //
-// All are 0 in rows without entries. NaN wins over any number in both extremes, with 0 ties. The
-// gradient divides that of an extreme by its ties, and one more where it is 0, as torch's
-// scatter_reduce over zeros does. src and grad_src N x K, all else M x K, all dense. Sums are in
-// the order of the entries: the same bits on any number of threads.
-// Bound: a row of src for each entry; in the gradient, one of src is read and one of grad_src
-// changed.
+// All are 0 in rows without entries. In both extremes NaN wins over any number, with 0 ties. The
+// gradient of an extreme is divided by its ties, plus one if the extreme is 0, as in torch's
+// scatter_reduce over zeros. src and grad_src are N x K, all else M x K, all dense. Sums are in the
+// order of the entries, so that the bits do not depend on the number of threads. Bound: a row of
+// src for each entry; in the gradient, a row of src is read and a row of grad_src updated.
 #pragma once
 
 #include <span>
@@ -23,8 +22,8 @@
 
 namespace cpuaccel::kernels {
 
-// Results; mean and var are null or not together, smallest and largest each with its ties. There
-// are all, or one extreme alone.
+// Results. Either all of them are given, or one extreme alone. mean and var come together, and each
+// extreme with its ties.
 struct EdgeStats {
   void* mean = nullptr;
   void* var = nullptr;
@@ -40,9 +39,9 @@ struct EdgeStatsCall {
   GraphType type = GraphType::f32;  // f32 or f64
   const void* src = nullptr;
   const void* shift = nullptr;  // null: zeros
-  EdgeStats stats;              // for the gradient what the call before it made, without var
+  EdgeStats stats;              // for the gradient, the results of the call before, without var
 
-  // Of the gradient: of these results, null where zero. Adds to grad_src.
+  // For the gradient: that of each result, null if zero. Adds to grad_src.
   const void* grad_mean = nullptr;
   const void* grad_var = nullptr;
   const void* grad_smallest = nullptr;
@@ -53,8 +52,8 @@ struct EdgeStatsCall {
 
 enum class EdgeStatsStep : uint8_t { stats, gradient };
 
-// A step for rows [begin, end) or, of the gradient, columns. False if a column of csr is not of the
-// N.
+// Runs a step for rows [begin, end), or for columns in the gradient. False if csr has a column
+// outside of [0, N).
 using EdgeStatsFunction = bool(const EdgeStatsCall& call, EdgeStatsStep step, int64_t begin,
                                int64_t end);
 
@@ -74,9 +73,10 @@ CPUACCEL_EDGE_STATS_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<EdgeStatsFunction>> edge_stats_kernels();
 
-// All of it on all of torch's threads: each has rows, or columns of the gradient.
+// Computes everything on all of torch's threads, each with its rows, or its columns in the
+// gradient.
 CsrFault edge_stats(const EdgeStatsCall& call, EdgeStatsFunction* function);
-CsrFault edge_stats(const EdgeStatsCall& call);  // by the best usable row
+CsrFault edge_stats(const EdgeStatsCall& call);  // uses the best usable row
 CsrFault edge_stats_gradient(const EdgeStatsCall& call, EdgeStatsFunction* function);
 CsrFault edge_stats_gradient(const EdgeStatsCall& call);
 

@@ -1,4 +1,4 @@
-// The loops of edge_stats, over a type V of vectors along k (csr/scalar.h). Included by ISA files.
+// edge_stats for any vector class V along k (csr/scalar.h). Included by ISA sources.
 #pragma once
 
 #include "kernels/csr/equal.h"
@@ -8,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// The largest of what was seen, and how many were that.
+// A running maximum and the number of values equal to it.
 template <typename V>
 struct EdgeLargest {
   using Vector = typename V::Vector;
@@ -24,7 +24,7 @@ struct EdgeLargest {
     ties = V::select(more, one, V::select(V::equal(t, best), V::add(ties, one), ties));
     best = V::select(more, t, best);
   }
-  // A NaN is equal to nothing.
+  // A NaN equals nothing, so that it has 0 ties.
   CPUACCEL_INLINE Vector ties_of_numbers() const {
     return V::multiply(ties, graph_equal<V>(best, best));
   }
@@ -32,7 +32,7 @@ struct EdgeLargest {
 
 enum class EdgeWanted : uint8_t { all, smallest, largest };
 
-// Columns [k, k + count), in kVectors vectors; the only one may be filled in part.
+// Columns [k, k + count) in kVectors vectors. If there is only one, it may be partial.
 template <typename V, typename Index, EdgeWanted kWanted, int kVectors, bool kMasked>
 struct EdgeStatsTile {
   using Number = typename V::Number;
@@ -40,7 +40,7 @@ struct EdgeStatsTile {
   static constexpr bool kMoments = kWanted == EdgeWanted::all;
   static constexpr bool kSmallest = kWanted != EdgeWanted::largest;
   static constexpr bool kLargest = kWanted != EdgeWanted::smallest;
-  static constexpr int64_t kAhead = 16;  // entries whose rows are asked for before they are needed
+  static constexpr int64_t kAhead = 16;  // distance of prefetching, in entries
 
   const EdgeStatsCall& call;
   int64_t k;
@@ -68,7 +68,7 @@ struct EdgeStatsTile {
   CPUACCEL_INLINE static Vector negated(Vector v) { return V::multiply(v, V::set1(-1)); }
   CPUACCEL_INLINE static Vector minus(Vector a, Vector b) { return V::fma(b, V::set1(-1), a); }
 
-  // A number, not a pointer: this column is not known to be one of the N yet.
+  // Computes with integers, not pointers: `column` has not been checked against N yet.
   CPUACCEL_INLINE void ask_for_row(const void* of, Index column) const {
     const auto first =
         reinterpret_cast<uintptr_t>(of) +
@@ -101,7 +101,7 @@ struct EdgeStatsTile {
     if (static_cast<uint64_t>(col[begin]) >= N) {
       return false;
     }
-    // Loops over these are unrolled: what is indexed by a variable stays in memory.
+    // Loops over these arrays are unrolled, because arrays indexed by a variable stay in memory.
     Vector shift[kVectors], first[kVectors], sums[kVectors], apart[kVectors], squares[kVectors];
     EdgeLargest<V> negative[kVectors], positive[kVectors];
 #pragma GCC unroll 4
@@ -113,7 +113,7 @@ struct EdgeStatsTile {
       positive[j].begin();
     }
     for (int64_t e = begin; e < end; ++e) {
-      const auto column = static_cast<uint64_t>(col[e]);  // a negative one is large
+      const auto column = static_cast<uint64_t>(col[e]);  // a negative column becomes large
       if (column >= N) [[unlikely]] {
         return false;
       }
@@ -158,7 +158,7 @@ struct EdgeStatsTile {
     return true;
   }
 
-  // What each message that is the extreme gets.
+  // The share of the gradient that each message equal to the extreme gets.
   CPUACCEL_INLINE Vector share(const void* grad, const void* ties, Vector extreme, int64_t m,
                                int j) const {
     const Vector count = V::add(load(row(ties, m), j), graph_equal<V>(extreme, V::set1(0)));
@@ -238,11 +238,11 @@ struct EdgeStatsTile {
   }
 };
 
-// Rows [row, last) of columns [k, end).
+// Computes rows [row, last) of columns [k, end).
 template <typename V, typename Index, EdgeWanted kWanted>
 bool edge_stats_tiles(const EdgeStatsCall& call, EdgeStatsStep step, int64_t k, int64_t end,
                       int64_t row, int64_t last) {
-  // What a row has for all its entries stays in registers.
+  // Few enough vectors that all values of a row stay in registers.
   constexpr int64_t kLanes = V::kLanes;
   constexpr int64_t kFew = kLanes == 1 ? 1 : kWanted == EdgeWanted::all ? 2 : 4;
   const auto whole = V::mask(kLanes);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_EXTREME_GRAD_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kWork = 1 << 18;  // entries times columns of a piece
+constexpr int64_t kWork = 1 << 18;  // entries times columns per range
 
 }  // namespace
 

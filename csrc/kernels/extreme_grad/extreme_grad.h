@@ -1,16 +1,16 @@
-// Family extreme_grad: gradients of spmm's amax and amin where equal terms share one, as those of
-// torch's scatter_reduce over zeros do.
+// Family extreme_grad: gradients of spmm's amax and amin, which equal terms share as in torch's
+// scatter_reduce over zeros.
 //
 //   t[e,k]         = values[e] * src[col[e],k]
-//   share[m,k]     = grad[m,k] / (count of e in row m with t[e,k] == dst[m,k], and one more where
+//   share[m,k]     = grad[m,k] / (number of e in row m with t[e,k] == dst[m,k], plus one if
 //                    dst[m,k] == 0)
 //   grad_src[n,k]  = sum over e with col[e] == n of values[e] * hit[e,k] * share[m,k]
 //   grad_values[e] = sum over k of src[col[e],k] * hit[e,k] * share[m,k]
 //
-// with hit[e,k] = 1 where t[e,k] == dst[m,k] and 0 elsewhere, so a share that is not finite gives
-// NaN everywhere in its group, as it does in torch. src and grad_src N x K, dst, grad and share
-// M x K, all dense. Sums are in the order of the entries: the same bits on any number of threads.
-// Bound: a row of src for each entry, then of dst and of share for each.
+// with hit[e,k] = 1 if t[e,k] == dst[m,k], otherwise 0. A share that is not finite thus gives NaN
+// everywhere in its group, as in torch. src and grad_src are N x K; dst, grad and share are M x K,
+// all dense. Sums are in the order of the entries, so that the bits do not depend on the number of
+// threads. Bound: a row of src for each entry, then of dst and of share for each.
 #pragma once
 
 #include <span>
@@ -23,21 +23,21 @@ namespace cpuaccel::kernels {
 
 struct ExtremeGradCall {
   Csr csr;
-  CsrColumns columns;  // of csr, as wide; may be empty without grad_src
+  CsrColumns columns;  // of csr, with the same index type; may be empty without grad_src
   int64_t K = 0;
   GraphType type = GraphType::f32;  // f32 or f64
   const void* values = nullptr;     // nnz; null: ones
   const void* src = nullptr;
   const void* dst = nullptr;   // what spmm returned
-  const void* grad = nullptr;  // of dst
-  void* share = nullptr;       // for what comes in between
-  void* grad_src = nullptr;    // or null: not wanted
+  const void* grad = nullptr;  // gradient of dst
+  void* share = nullptr;       // memory for the intermediate result
+  void* grad_src = nullptr;    // or null, if not wanted
   void* grad_values = nullptr;
 };
 
 enum class ExtremeGradStep : uint8_t { share, src, values };
 
-// A step for rows [row, row + rows), of csr or, for src, of columns.
+// Runs a step for rows [row, row + rows) of csr, or of columns if the step is src.
 using ExtremeGradFunction = void(const ExtremeGradCall& call, ExtremeGradStep step, int64_t row,
                                  int64_t rows);
 
@@ -57,8 +57,9 @@ CPUACCEL_EXTREME_GRAD_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<ExtremeGradFunction>> extreme_grad_kernels();
 
-// All of it on all of torch's threads. Indices must have been checked (edge_rows, csr_transpose).
+// Computes everything on all of torch's threads. Indices must have been checked (edge_rows,
+// csr_transpose).
 void extreme_grad(const ExtremeGradCall& call, ExtremeGradFunction* function);
-void extreme_grad(const ExtremeGradCall& call);  // by the best usable row
+void extreme_grad(const ExtremeGradCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -1,5 +1,4 @@
-// The loops of extreme_grad, over a type V of vectors along k (csr/scalar.h). Included by ISA
-// files.
+// extreme_grad for any vector class V along k (csr/scalar.h). Included by ISA sources.
 #pragma once
 
 #include "kernels/csr/equal.h"
@@ -9,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Columns [k, k + count), in kVectors vectors; the only one may be filled in part.
+// Columns [k, k + count) in kVectors vectors. If there is only one, it may be partial.
 template <typename V, typename Index, int kVectors, bool kMasked>
 struct ExtremeGradTile {
   using Number = typename V::Number;
@@ -81,7 +80,7 @@ struct ExtremeGradTile {
     }
   }
 
-  // Adds to what the columns before gave.
+  // Adds to the results of earlier columns.
   void of_values(int64_t first, int64_t last) const {
     const auto* crow = call.csr.template crow_as<Index>();
     const auto* col = call.csr.template col_as<Index>();
@@ -96,7 +95,7 @@ struct ExtremeGradTile {
           const Vector hit = graph_equal<V>(V::multiply(factor, x), load(row(call.dst, m), j));
           sum = V::add(sum, V::multiply(x, V::multiply(hit, load(row(call.share, m), j))));
         }
-        // Lanes beyond the columns have 0 / 0 nowhere: loads of them give 0, and 0 * 0 is 0.
+        // Masked lanes add 0: their loads give 0, so that none of them is 0 / 0.
         const Number total = V::total(sum);
         to[e] = k == 0 ? total : to[e] + total;
       }
