@@ -3,8 +3,8 @@
 // those at even positions and those at odd ones, each widened to 16 bits.
 //
 // What the ISA headers of dot4 offer, with kLanes int32 in a vector:
-//   spread, interleave4   four rows of 4 * kLanes bytes -> 4 vectors; a lane holds a byte of each
-//   row expand, expand_weights, dot   acc[lane] += sum of 4 (u8 x s8), over all kParts parts
+//   spread, interleave4   four rows of 4 * kLanes bytes -> 4 vectors; a lane has a byte of each row
+//   expand, expand_weights, dot   acc[lane] += sum of 4 (u8 x s8), over all kParts parts
 //   kSourceOffset         what expand subtracts from source bytes (0, or 128 to make them s8)
 //   kSteps, load_steps, dot_step<i>   if kSteps > 1: loads the source bytes of kSteps steps at once
 //   to_real, quantize4     int32 -> float -> u8, four vectors

@@ -3,7 +3,6 @@
 // If heads have kC columns, a power of two below V's lanes, a vector holds several heads: a head's
 // number is repeated over its kC lanes, and sums are taken within them (csr/heads_avx2.h). With kC
 // = 0 each head begins with a new vector.
-// head begins with a vector of its own.
 #pragma once
 
 #include "kernels/edge_heads/edge_heads.h"

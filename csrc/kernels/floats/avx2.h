@@ -1,4 +1,4 @@
-// Eight floats at a time; only included with AVX2's flags.
+// AVX2 vector class of eight floats. Included with AVX2's flags only.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// Sixteen floats at a time; only included with AVX-512's flags.
+// AVX-512 vector class of sixteen floats. Included with AVX-512's flags only.
 #pragma once
 
 #include <immintrin.h>

@@ -1,7 +1,7 @@
-// exp of vectors of floats. Included by ISA files.
+// exp of vectors of floats. Included by ISA sources.
 //
-// exp(t) = 2^n * exp(r) with n = round(t / ln 2), so |r| <= ln(2) / 2, where Taylor's sum of degree
-// 7 is off by 6e-9.
+// exp(t) = 2^n * exp(r) with n = round(t / ln 2), so |r| <= ln(2) / 2, where the Taylor polynomial
+// of degree 7 is off by 6e-9.
 #pragma once
 
 #include "kernels/inline.h"
@@ -9,14 +9,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// exp(-x). What is beyond the limits gives 0 (up to 2^-125) or infinity all the same; NaN stays.
+// exp(-x). Clamping t does not change that large |x| give 0 (up to 2^-125) or infinity. NaN stays.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector exp_negative(typename V::Vector x) {
   auto t = V::negative(x);
-  // A NaN comes out of min and max where it is their second operand.
+  // min and max return a NaN if it is their second operand.
   t = V::min(V::set1(89.0f), V::max(V::set1(-87.0f), t));
   const auto n = V::round(V::multiply(t, V::set1(1.44269504f)));
-  // ln 2 in two parts: n times the first has no rounding.
+  // ln 2 in two parts: n times the first needs no rounding.
   auto r = V::fma(n, V::set1(-0.693359375f), t);
   r = V::fma(n, V::set1(2.12194440e-4f), r);
   auto sum = V::set1(1.0f / 5040);
@@ -28,7 +28,7 @@ CPUACCEL_INLINE typename V::Vector exp_negative(typename V::Vector x) {
 
 constexpr float kMostBelow = 87.0f;
 
-// exp(-x) of x that is at least 0: 0 beyond 87, so that no result is a denormal number. NaN stays.
+// exp(-x) for x >= 0. It is 0 if x > 87, so that no result is denormal. NaN stays.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector weight_below(typename V::Vector x) {
   if constexpr (requires { V::power_up_to(x, x, kMostBelow); }) {
@@ -38,7 +38,7 @@ CPUACCEL_INLINE typename V::Vector weight_below(typename V::Vector x) {
   }
 }
 
-// The same, within 2^-13, of what is rounded to bf16.
+// The same within 2^-13, for results that are rounded to bf16.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector weight_below_bf16(typename V::Vector x) {
   return V::power_up_to_bf16(V::multiply(x, V::set1(-1.44269504f)), x, kMostBelow);

@@ -1,4 +1,4 @@
-// What exp needs besides; only included with AVX2's flags.
+// AVX2 vector class with the operations that exp.h needs. Included with AVX2's flags only.
 #pragma once
 
 #include "kernels/floats/avx2.h"
@@ -20,7 +20,7 @@ struct ExpFloats8 : Floats8 {
   CPUACCEL_INLINE static Vector select(Mask m, Vector a, Vector b) {
     return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m));
   }
-  // 0 where x > limit, else a.
+  // 0 if x > limit, otherwise a.
   CPUACCEL_INLINE static Vector zero_above(Vector a, Vector x, Vector limit) {
     return _mm256_and_ps(a, _mm256_cmp_ps(x, limit, _CMP_NGT_UQ));
   }
@@ -28,7 +28,7 @@ struct ExpFloats8 : Floats8 {
     return _mm256_castsi256_ps(
         _mm256_slli_epi32(_mm256_add_epi32(exponent, _mm256_set1_epi32(127)), 23));
   }
-  // a * 2^n in two steps, for n may be 128.
+  // a * 2^n in two steps, because n may be 128.
   CPUACCEL_INLINE static Vector scale(Vector a, Vector n) {
     const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
     const Vector rest = power_of_two(_mm256_sub_epi32(whole, half));

@@ -1,4 +1,4 @@
-// What exp needs besides; only included with AVX-512's flags.
+// AVX-512 vector class with the operations that exp.h needs. Included with AVX-512's flags only.
 #pragma once
 
 #include <initializer_list>
@@ -22,24 +22,26 @@ struct ExpFloats16 : Floats16 {
   CPUACCEL_INLINE static Vector select(Mask m, Vector a, Vector b) {
     return _mm512_mask_blend_ps(m, b, a);
   }
-  // 0 where x > limit, else a.
+  // 0 if x > limit, otherwise a.
   CPUACCEL_INLINE static Vector zero_above(Vector a, Vector x, Vector limit) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NGT_UQ), a);
   }
   CPUACCEL_INLINE static Vector scale(Vector a, Vector n) { return _mm512_scalef_ps(a, n); }
-  // 2^t: 2^n times a polynomial of r = t - n from 0 to 1, the highest of its factors first. n is
-  // floor(t), which scalef takes of t itself.
+  // 2^t as 2^n times a polynomial of r = t - n in [0, 1], its coefficients from the highest down. n
+  // is floor(t), which scalef takes from t itself.
   CPUACCEL_INLINE static Vector power_by(Vector t, float highest,
                                          std::initializer_list<float> others) {
     return _mm512_scalef_ps(of_rest(t, highest, others), t);
   }
-  // Within 2^-23 of it, and what t's own rounding makes: the best of degree 5 by Remez' algorithm.
+  // 2^t within 2^-23, plus the effect of t's own rounding: the best polynomial of degree 5 by
+  // Remez' algorithm.
   CPUACCEL_INLINE static Vector power(Vector t) { return _mm512_scalef_ps(of_rest(t), t); }
-  // The same, 0 where x > most.
+  // The same, but 0 if x > most.
   CPUACCEL_INLINE static Vector power_up_to(Vector t, Vector x, float most) {
     return scaled_up_to(of_rest(t), t, x, most);
   }
-  // Within 2^-13 of it, for what is rounded to bf16: the best of degree 3, relative to 2^r.
+  // The same within 2^-13, for results that are rounded to bf16: the best polynomial of degree 3,
+  // relative to 2^r.
   CPUACCEL_INLINE static Vector power_up_to_bf16(Vector t, Vector x, float most) {
     const Vector rest = of_rest(t, 0.0780245302f, {0.226067146f, 0.695833543f, 0.999925219f});
     return scaled_up_to(rest, t, x, most);

@@ -1,4 +1,5 @@
-// What exp needs besides; only included with the flags of SVE of 256 bits.
+// 256-bit SVE vector class with the operations that exp.h needs. Included with the flags of that
+// vector length only.
 #pragma once
 
 #include "kernels/floats/sve256.h"
@@ -8,7 +9,7 @@ namespace {
 
 struct SveExpFloats8 : SveFloats8 {
   CPUACCEL_INLINE static Vector negative(Vector a) { return svneg_f32_x(all(), a); }
-  // Of a NaN and a number the second operand, as on x86: where a is the NaN, b.
+  // min and max return b if either operand is NaN, as on x86.
   CPUACCEL_INLINE static Vector min(Vector a, Vector b) {
     return svsel_f32(svcmplt_f32(all(), a, b), a, b);
   }
@@ -20,7 +21,7 @@ struct SveExpFloats8 : SveFloats8 {
   CPUACCEL_INLINE static Vector divide(Vector a, Vector b) { return svdiv_f32_x(all(), a, b); }
   CPUACCEL_INLINE static Vector round(Vector a) { return svrintn_f32_x(all(), a); }
   CPUACCEL_INLINE static Vector select(Mask m, Vector a, Vector b) { return svsel_f32(m, a, b); }
-  // 0 where x > limit, else a.
+  // 0 if x > limit, otherwise a.
   CPUACCEL_INLINE static Vector zero_above(Vector a, Vector x, Vector limit) {
     return svsel_f32(svcmpgt_f32(all(), x, limit), svdup_f32(0.0f), a);
   }

@@ -1,4 +1,4 @@
-// Functions that follow a product's sums, of vectors of floats. Included by ISA files.
+// Post-ops (relu, hardswish, silu, gelu, gelu_tanh) on vectors of floats. Included by ISA sources.
 #pragma once
 
 #include "kernels/floats/gelu_tails.h"
@@ -10,7 +10,7 @@ namespace {
 
 template <typename V>
 CPUACCEL_INLINE typename V::Vector relu(typename V::Vector x) {
-  return V::max(V::set1(0.0f), x);  // a NaN as the second operand stays
+  return V::max(V::set1(0.0f), x);  // a NaN stays, being the second operand
 }
 
 template <typename V>
@@ -19,8 +19,8 @@ CPUACCEL_INLINE typename V::Vector hardswish(typename V::Vector x) {
   return V::multiply(V::multiply(x, gate), V::set1(1.0f / 6.0f));
 }
 
-// silu, where there is a faster power of two than exp: off by some 2^-20 of itself where x is far
-// below 0.
+// silu by V::power, if V has it, which is faster than exp: off by some 2^-20 of the result if x is
+// far below 0.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector silu_by_power(typename V::Vector x) {
   if constexpr (requires { V::power(x); }) {
@@ -31,8 +31,9 @@ CPUACCEL_INLINE typename V::Vector silu_by_power(typename V::Vector x) {
   }
 }
 
-// max(x, 0) - |x| * (1 - Phi(|x|)), and 1 - Phi(a) = exp(-a^2 / 2) * p(1 / (1 + c * a)) within
-// 7.5e-8: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. From 16 on it is 0.
+// gelu(x) = max(x, 0) - |x| * (1 - Phi(|x|)), with 1 - Phi(a) = exp(-a^2 / 2) * p(1 / (1 + c * a))
+// within 7.5e-8: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. From 16 on it
+// is 0.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector gelu_by_exp(typename V::Vector x) {
   const auto a = V::min(V::set1(16.0f), V::max(V::negative(x), x));

@@ -1,4 +1,4 @@
-// The functions of functions.h and silu.h of one number, for the scalar references.
+// The post-ops of functions.h and silu.h for one number, for the reference kernels.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ inline float hardswish_ref(float x) {
 }
 inline float silu_ref(float x) { return x / (1.0f + std::exp(-x)); }
 inline float gelu_ref(float x) { return x * 0.5f * std::erfc(-x / std::numbers::sqrt2_v<float>); }
-// x * sigmoid(twice what tanh is of)
+// x * sigmoid(2 * y), y the argument of tanh
 inline float gelu_tanh_ref(float x) {
   constexpr float kTwice = 2.0f * std::numbers::inv_sqrtpi_v<float> * std::numbers::sqrt2_v<float>;
   return x / (1.0f + std::exp(-kTwice * (x + 0.044715f * x * x * x)));

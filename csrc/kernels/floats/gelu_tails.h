@@ -1,9 +1,10 @@
-// The tails of GELU's gates: 1 - Phi(a) and 1 / (1 + exp(2 * sqrt(2 / pi) * (a + 0.044715 * a^3)))
-// for a >= 0, of vectors of 16 floats that can be picked from registers. Included by ISA files.
+// The tails of gelu and gelu_tanh by table: 1 - Phi(a) and 1 / (1 + exp(2 * sqrt(2 / pi) * (a +
+// 0.044715 * a^3))) for a >= 0, on vectors of 16 floats that can look up a table in registers.
+// Included by ISA sources.
 //
-// Sixteen intervals of length 0.36, centred at its multiples; in each a polynomial of degree 4 of
-// a / 0.36 - i that meets the function at Chebyshev's five nodes. In the last, from 5.22 on, it is
-// 0. Off by at most 2^-22.
+// There are sixteen intervals of length 0.36, centered at its multiples. Each has a polynomial of
+// degree 4 in a / 0.36 - i that meets the function at the five Chebyshev nodes. In the last
+// interval, from 5.22 on, it is 0. Off by at most 2^-22.
 #pragma once
 
 #include "kernels/inline.h"
@@ -11,7 +12,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// By degree, the highest first: an interval's coefficient each.
+// Rows by degree, the highest first; each has a coefficient for every interval.
 using TailTable = float[5][16];
 
 alignas(64) constexpr TailTable kGeluTail{
@@ -60,7 +61,7 @@ concept PicksFromSixteen = requires(typename V::Vector v) { V::pick16(v, v); };
 template <typename V>
 CPUACCEL_INLINE typename V::Vector gelu_tail(typename V::Vector a, const TailTable& table) {
   constexpr float kPerLength = 1.0f / 0.36f;
-  // What is added to it is rounded to an integer, in the lowest bits.
+  // Adding 2^23 rounds to an integer, which is then in the lowest bits.
   constexpr float kIntegers = 8388608.0f;
   const auto index = V::fma(a, V::set1(kPerLength), V::set1(kIntegers));
   const auto d = V::fma(a, V::set1(kPerLength), V::subtract(V::set1(kIntegers), index));
@@ -71,7 +72,7 @@ CPUACCEL_INLINE typename V::Vector gelu_tail(typename V::Vector a, const TailTab
   return sum;
 }
 
-// max(x, 0) - |x| * tail(|x|), and from 5.22 on no tail.
+// max(x, 0) - |x| * tail(|x|). From 5.22 on the tail is 0.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector gelu_by_tail(typename V::Vector x, const TailTable& table) {
   const auto a = V::min(V::set1(5.4f), V::max(V::negative(x), x));

@@ -1,4 +1,4 @@
-// The largest lane of a vector of floats, and the sum of all. Included by ISA files.
+// Maximum and sum over the lanes of a vector of floats. Included by ISA sources.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Lanes are put together in halves, the same way in every run. By shuffles where V has them: a row
-// of a softmax waits for its maximum, and through memory that takes as long as its exponentials.
+// Combines the lanes by halves, in the same order in every run. V's own shuffles are used if it has
+// any: a row of a softmax waits for its maximum, which takes as long as its exponentials through
+// memory.
 template <typename V, typename Combine>
 CPUACCEL_INLINE float across_lanes(typename V::Vector v, Combine combine) {
   float lanes[V::kLanes];

@@ -1,4 +1,4 @@
-// The largest lane and the sum of all, halves put together; included with AVX2's or AVX-512's
+// Maximum and sum over the lanes of a vector by combining halves. Included with AVX2's or AVX-512's
 // flags.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Each step's upper half over its lower one.
+// The upper half of each step, moved to the lower half.
 CPUACCEL_INLINE __m128 upper_two(__m128 v) { return _mm_movehl_ps(v, v); }
 CPUACCEL_INLINE __m128 second_one(__m128 v) { return _mm_movehdup_ps(v); }
 CPUACCEL_INLINE __m128 upper_four(__m256 v) { return _mm256_extractf128_ps(v, 1); }

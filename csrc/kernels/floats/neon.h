@@ -1,4 +1,4 @@
-// Four floats at a time; only included with Arm's flags.
+// NEON vector class of four floats. Included with Arm's flags only.
 #pragma once
 
 #include <arm_neon.h>
@@ -12,7 +12,7 @@ namespace {
 
 struct Floats4 {
   using Vector = float32x4_t;
-  // NEON has no masked loads and stores: a mask is how many lanes, 0 to 4.
+  // NEON has no masked loads and stores: a mask is a number of lanes, 0 to 4.
   using Mask = int64_t;
   static constexpr int64_t kLanes = 4;
 

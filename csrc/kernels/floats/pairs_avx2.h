@@ -1,5 +1,5 @@
-// Numbers of bfloat16 as vectors of floats, those of even places and those of odd ones; only
-// included with AVX2's flags.
+// Vectors of bf16 pairs as two vectors of floats: elements at even positions and at odd ones.
+// Included with AVX2's flags only.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct Pairs8 : ExpFloats8 {
     return _mm256_castsi256_ps(
         _mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
   }
-  // Rounded; of two that are as near the one that is farther from zero.
+  // Rounds to nearest, ties away from zero.
   CPUACCEL_INLINE static void store_pairs(uint16_t* dst, Vector even, Vector odd) {
     const __m256i half = _mm256_set1_epi32(0x8000);
     store_highs(dst, _mm256_add_epi32(_mm256_castps_si256(even), half),
                 _mm256_add_epi32(_mm256_castps_si256(odd), half));
   }
-  // Rounded; of two that are as near the even one, as torch rounds.
+  // Rounds to nearest even, as torch does.
   CPUACCEL_INLINE static void store_pairs_to_even(uint16_t* dst, Vector even, Vector odd) {
     store_highs(dst, rounded_to_even(even), rounded_to_even(odd));
   }

@@ -1,5 +1,5 @@
-// Numbers of bfloat16 as vectors of floats, those of even places and those of odd ones; only
-// included with AVX-512's flags.
+// Vectors of bf16 pairs as two vectors of floats: elements at even positions and at odd ones.
+// Included with AVX-512's flags only.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct Pairs16 : ExpFloats16 {
   CPUACCEL_INLINE static Vector odd(Pairs pairs) {
     return _mm512_castsi512_ps(_mm512_and_si512(pairs, high()));
   }
-  // Rounded; of two that are as near the one that is farther from zero.
+  // Rounds to nearest, ties away from zero.
   CPUACCEL_INLINE static void store_pairs(uint16_t* dst, Vector even, Vector odd) {
     const __m512i half = _mm512_set1_epi32(0x8000);
     store_highs(dst, _mm512_add_epi32(_mm512_castps_si512(even), half),
                 _mm512_add_epi32(_mm512_castps_si512(odd), half));
   }
-  // Rounded; of two that are as near the even one, as torch rounds.
+  // Rounds to nearest even, as torch does.
   CPUACCEL_INLINE static void store_pairs_to_even(uint16_t* dst, Vector even, Vector odd) {
     store_highs(dst, rounded_to_even(even), rounded_to_even(odd));
   }

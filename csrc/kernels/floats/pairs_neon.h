@@ -1,5 +1,5 @@
-// Numbers of bfloat16 as vectors of floats, those of even places and those of odd ones; only
-// included with Arm's flags.
+// Vectors of bf16 pairs as two vectors of floats: elements at even positions and at odd ones.
+// Included with Arm's flags only.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct Pairs4 : ExpFloats4 {
   CPUACCEL_INLINE static Vector odd(Pairs pairs) {
     return vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000)));
   }
-  // Rounded; of two that are as near the one that is farther from zero.
+  // Rounds to nearest, ties away from zero.
   CPUACCEL_INLINE static void store_pairs(uint16_t* dst, Vector even, Vector odd) {
     const uint32x4_t half = vdupq_n_u32(0x8000);
     store_highs(dst, vaddq_u32(vreinterpretq_u32_f32(even), half),
                 vaddq_u32(vreinterpretq_u32_f32(odd), half));
   }
-  // Rounded; of two that are as near the even one, as torch rounds.
+  // Rounds to nearest even, as torch does.
   CPUACCEL_INLINE static void store_pairs_to_even(uint16_t* dst, Vector even, Vector odd) {
     store_highs(dst, rounded_to_even(even), rounded_to_even(odd));
   }

@@ -1,4 +1,4 @@
-// x / (1 + exp(-x)) of vectors of floats. Included by ISA files.
+// silu, x / (1 + exp(-x)), on vectors of floats. Included by ISA sources.
 #pragma once
 
 #include "kernels/floats/exp.h"

@@ -1,4 +1,4 @@
-// Eight floats at a time in SVE of 256 bits; only included with that length's flags.
+// 256-bit SVE vector class of eight floats. Included with the flags of that vector length only.
 #pragma once
 
 #include <arm_sve.h>
@@ -10,7 +10,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Of a known length, so that they can be members and elements of arrays.
+// Types of fixed length, so that they can be members and elements of arrays.
 using SveFloats = svfloat32_t __attribute__((arm_sve_vector_bits(256)));
 using SveInts = svint32_t __attribute__((arm_sve_vector_bits(256)));
 using SveWords = svuint32_t __attribute__((arm_sve_vector_bits(256)));

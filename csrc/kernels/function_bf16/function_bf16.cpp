@@ -11,7 +11,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_FUNCTION_BF16_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// Some microseconds of work.
+// Elements per thread at least: some microseconds of work.
 constexpr int64_t kGrain = 32768;
 
 }  // namespace

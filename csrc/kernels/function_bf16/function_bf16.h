@@ -1,10 +1,10 @@
-// Family function_bf16: values[i] = f(values[i]) of numbers in bfloat16, in place: what follows a
-// layer of oneDNN's, whose own functions take twice as long and more. The functions are those of
-// function_f32.
+// Family function_bf16: activation functions of bf16 tensors in place, values[i] = f(values[i]).
+// They follow oneDNN's layers, whose own post-ops take twice as long or more. The functions are
+// those of function_f32.
 //
-// Error: half a unit in the last place, and 2^-12 of the result or 2^-20 * |x|; of two results that
-// are as near the one that is farther from zero. A NaN gives a NaN, +inf itself.
-// Bound: 2 bytes read and 2 written per element, where they are not in a cache.
+// Error: half a unit in the last place, plus 2^-12 of the result or 2^-20 * |x|; ties are rounded
+// away from zero. NaN gives NaN, +inf gives +inf. Bound: 2 bytes read and 2 written per element, if
+// they are not in a cache.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ CPUACCEL_FUNCTION_BF16_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<FunctionBf16Function>> function_bf16_kernels();
 
-// By the best usable row, on all of torch's threads.
+// Uses the best usable row and all of torch's threads.
 void function_bf16(FloatFunction function, uint16_t* values, int64_t count);
 
 }  // namespace cpuaccel::kernels

@@ -1,7 +1,7 @@
-// The loop over functions of bfloat16, for any vector of floats. Included by ISA files.
+// Activation functions of bf16 for any vector class of bf16 pairs. Included by ISA sources.
 //
-// Numbers of even places are the low halves of 32 bits, those of odd places the high ones: a vector
-// of each is taken out and put back by shifts, nothing changes its lane.
+// Elements at even positions are the low halves of 32 bits, those at odd positions the high halves.
+// Shifts extract a vector of each and put it back, so that no element changes its lane.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// 2^t within 2^-13.7 of it: 2^n times a polynomial of r = t - n from -1/2 to 1/2, the best of
-// degree 3 by Remez' algorithm. A vector that takes n and r out of t in one instruction has its
-// own.
+// 2^t within 2^-13.7: 2^n times a polynomial of r = t - n in [-1/2, 1/2], the best of degree 3 by
+// Remez' algorithm. A vector class that splits t into n and r in one instruction has its own.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector rough_power(typename V::Vector t) {
   if constexpr (requires { V::rough_power(t); }) {

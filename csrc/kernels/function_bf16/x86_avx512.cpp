@@ -6,11 +6,11 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct RoughPairs16 : Pairs16 {
-  // The best of degree 3, as impl.h has it, from 0 to 1.
+  // The best polynomial of degree 3, as in impl.h, but for r in [0, 1].
   CPUACCEL_INLINE static Vector rough_power(Vector t) {
     return power_by(t, 0.0780245227f, {0.226067155f, 0.695833541f, 0.999925219f});
   }
-  // Within 2^-14; a division takes other cores than Zen 5 several times as long.
+  // Within 2^-14. On cores other than Zen 5 a division takes several times as long.
   CPUACCEL_INLINE static Vector rough_divide(Vector a, Vector b) {
     return multiply(a, _mm512_rcp14_ps(b));
   }

@@ -1,13 +1,14 @@
-// Family function_f32: values[i] = f(values[i]) of floats, in place: what follows a product's sums.
+// Family function_f32: activation functions of floats in place, values[i] = f(values[i]), as
+// post-ops of matrix products.
 //
 //   relu       max(x, 0)
 //   hardswish  x * min(max(x + 3, 0), 6) / 6
 //   silu       x / (1 + exp(-x))
-//   gelu       x * Phi(x), Phi the normal distribution's
+//   gelu       x * Phi(x), Phi of the normal distribution
 //   gelu_tanh  x / (1 + exp(-2 * sqrt(2 / pi) * (x + 0.044715 * x^3)))
 //
-// Error: at most 2^-20 * |x|. A NaN gives a NaN, +inf itself.
-// Bound: 4 bytes read and 4 written per element, where they are not in a cache.
+// Error: at most 2^-20 * |x|. NaN gives NaN, +inf gives +inf. Bound: 4 bytes read and 4 written per
+// element, if they are not in a cache.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +38,10 @@ CPUACCEL_FUNCTION_F32_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<FunctionF32Function>> function_f32_kernels();
 
-// By the best usable row, on this thread.
+// Uses the best usable row, on this thread.
 void function_f32(FloatFunction function, float* values, int64_t count);
 
-// The same of the FloatFunction that `function` points to: what gemm calls on its results
+// The same for the FloatFunction that `function` points to. gemm calls it on its results
 // (GemmAfter).
 void function_f32_of(const void* function, float* values, int64_t count);
 

@@ -1,4 +1,4 @@
-// The loop over functions, for any vector of floats. Included by ISA files.
+// Activation functions of f32 for any vector class of floats. Included by ISA sources.
 #pragma once
 
 #include <cstdint>

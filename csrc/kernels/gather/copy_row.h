@@ -1,4 +1,4 @@
-// A row copied from front to back, by vectors of type V. Included by ISA files.
+// Copies a row from front to back, for any vector class V of bytes. Included by ISA sources.
 #pragma once
 
 #include <cstddef>

@@ -20,14 +20,14 @@ namespace {
 constexpr std::array kRows{CPUACCEL_COPY_ROW_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrainBytes = 1 << 16;  // for which a thread is worth waking
-// Rows of more than so much are asked for ahead of their turn: short ones once an L2 does not hold
-// them besides, long ones, which the CPU's own prefetcher follows, once they are in memory.
+constexpr int64_t kGrainBytes = 1 << 16;  // per thread at least
+// If src takes more bytes than this, rows are prefetched: short ones if an L2 cannot hold them
+// besides other data, long ones, which the hardware prefetcher follows, only if they are in memory.
 constexpr int64_t kNearBytes = 1 << 18, kNearBytesOfLongRows = 8 << 20;
 constexpr int64_t kLine = 64;
-// Above, the C library's copy is faster: its stores are 32 or 64 bytes wide, these are 16.
+// For larger rows the C library's copy is faster: its stores are 32 or 64 bytes wide, these are 16.
 constexpr int64_t kOwnBytes = 64;
-constexpr int64_t kStreamedBytes = int64_t{1} << 25;  // of a result that no cache will hold
+constexpr int64_t kStreamedBytes = int64_t{1} << 25;  // of a dst that no cache will hold
 
 template <int64_t kBytes>
 CPUACCEL_INLINE void copy(std::byte* dst, const std::byte* src) {
@@ -36,7 +36,7 @@ CPUACCEL_INLINE void copy(std::byte* dst, const std::byte* src) {
   std::memcpy(dst, piece, kBytes);
 }
 
-// Of so many bytes, by pieces that may overlap.
+// Copies rows of exactly kBytes bytes, in pieces that may overlap.
 template <int64_t kBytes>
 struct ExactRow {
   static constexpr int64_t bytes(int64_t /*row_bytes*/) { return kBytes; }
@@ -45,7 +45,7 @@ struct ExactRow {
   }
 };
 
-// Of at least kPiece bytes: the last piece may overlap the one before.
+// Copies rows of at least kPiece bytes. The last piece may overlap the one before.
 template <int64_t kPiece>
 struct LongRow {
   static int64_t bytes(int64_t row_bytes) { return row_bytes; }
@@ -58,7 +58,8 @@ struct LongRow {
 };
 
 #if defined(__SSE2__)
-// Of whole lines, past the caches: an ordinary store reads the line that it is about to overwrite.
+// Copies rows of whole lines past the caches: an ordinary store first reads the line that it
+// overwrites.
 struct StreamedRow {
   static int64_t bytes(int64_t row_bytes) { return row_bytes; }
   CPUACCEL_INLINE void run(std::byte* dst, const std::byte* src, int64_t bytes) const {
@@ -104,13 +105,14 @@ void rows(const GatherCall& call, int64_t begin, int64_t end, Copy copy = {}) {
     const auto number = static_cast<int64_t>(index[e]);
     return static_cast<uint64_t>(number) + (number < 0 ? wrapped : 0);
   };
-  // N * bytes may be beyond any integer; N alone is not.
+  // N * bytes may overflow, N alone does not.
   const int64_t near = bytes < kLongRow ? kNearBytes : kNearBytesOfLongRows;
   const int64_t ahead = call.N > near / bytes ? std::clamp<int64_t>(8192 / bytes, 4, 32) : 0;
-  const int64_t fetched = std::min<int64_t>(bytes, 8 * kLine);  // the rest follows by itself
+  const int64_t fetched =
+      std::min<int64_t>(bytes, 8 * kLine);  // the hardware prefetcher loads the rest
   for (int64_t e = begin; e < end; ++e) {
     if (ahead > 0) {
-      // A number, not a pointer: the row may be any.
+      // Computes with integers, not pointers: the row may be out of range.
       const auto first =
           reinterpret_cast<uintptr_t>(src) +
           row_of(e + ahead < end ? e + ahead : end - 1) * static_cast<uint64_t>(stride);
@@ -130,7 +132,7 @@ void by_size(const GatherCall& call, int64_t begin, int64_t end, CopyRowFunction
 #if defined(__SSE2__)
   if (is_streamed(call)) {
     rows<Index, StreamedRow>(call, begin, end);
-    return _mm_sfence();  // before other threads are told that this part is done
+    return _mm_sfence();  // before other threads learn that this part is done
   }
 #endif
   switch (call.row_bytes) {

@@ -1,9 +1,9 @@
-// Family gather: the rows that an index names, one after the other.
+// Family gather: index_select of rows, which copies the rows that an index names.
 //
 //   dst[e] = src[index[e]]   for e = 0, 1, ..., E - 1
 //
-// Rows are bytes, of numbers of any type. Bound: index read and dst written once, and for each e a
-// row of src read, from the cache that src fits.
+// Rows are bytes, so that elements may be of any type. Bound: index read and dst written once, and
+// for each e a row of src read, from the cache that src fits.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace cpuaccel::kernels {
 struct GatherCall {
   int64_t E = 0, N = 0;
   const void* index = nullptr;  // E
-  bool wide = true;             // index is int64, else int32
+  bool wide = true;             // index is int64, otherwise int32
   bool wraps = false;           // numbers from -N to -1 count from the end
   int64_t row_bytes = 0;
   const void* src = nullptr;  // N rows
@@ -25,8 +25,8 @@ struct GatherCall {
   void* dst = nullptr;        // E rows, dense
 };
 
-// Copies a row of at least kLongRow bytes from front to back. The C library's copy goes from back
-// to front where addresses are near each other within a page, and the CPU's prefetchers do not
+// Copies a row of at least kLongRow bytes from front to back. The C library copies from back to
+// front if addresses are near each other within a page, which the hardware prefetchers do not
 // follow.
 using CopyRowFunction = void(std::byte* dst, const std::byte* src, int64_t bytes);
 inline constexpr int64_t kLongRow = 1024;
@@ -44,9 +44,9 @@ CPUACCEL_COPY_ROW_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<CopyRowFunction>> copy_row_kernels();
 
-// All of it on all of torch's threads. Where a number names none of the N rows, dst is left as it
-// was. dst must not overlap src or index.
+// Copies all rows on all of torch's threads. Rows of dst whose index is out of range are left
+// unchanged. dst must not overlap src or index.
 void gather(const GatherCall& call, CopyRowFunction* copy_row);
-void gather(const GatherCall& call);  // by the best usable row
+void gather(const GatherCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels
