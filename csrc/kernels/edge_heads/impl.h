@@ -1,8 +1,8 @@
 // edge_heads for any vector class V (csr/scalar.h). Included by ISA sources.
 //
 // If heads have kC columns, a power of two below V's lanes, a vector holds several heads: a head's
-// number is repeated over its kC lanes, and sums are taken within them (csr/heads_avx2.h). With kC
-// = 0 each head begins with a new vector.
+// number is repeated over its kC lanes, and sums are taken within them (csr/heads_avx2.h). If kC is
+// 0, each head begins with a new vector.
 #pragma once
 
 #include "kernels/edge_heads/edge_heads.h"

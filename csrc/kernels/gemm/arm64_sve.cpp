@@ -11,7 +11,7 @@
 namespace cpuaccel::kernels {
 
 const GemmKernels& gemm_arm64_sve() {
-  // Vectors of 128 bits are NEON's, whose loops, but for the tile's, take fewer instructions.
+  // 128-bit vectors are NEON's, whose loops, except for the tile's, take fewer instructions.
   const bool longer = SveFloats::lanes() > NeonFloats::kLanes;
   static const GemmKernels kernels{
       .mr = SveFloats::kRows,

@@ -1,4 +1,4 @@
-// Sixteen floats at a time.
+// AVX-512 vector class of gemm: tiles of sixteen-float vectors.
 #pragma once
 
 #include <immintrin.h>
@@ -16,16 +16,17 @@ namespace {
 
 struct Avx512Floats : Floats16 {
   static constexpr int kVectors = 2;
-  // 14 would fit the registers, but so many rows of A leave no room for the panel in L1.
+  // 14 rows would fit the registers, but so many rows of A leave no room for the panel in L1.
   static constexpr int kRows = 12;
-  // Longer than L1 has room for: L2 is fast enough, and sums are read and written less often. Rows
-  // of BERT-base are one panel.
+  // Longer than fits L1: L2 is fast enough, and sums are loaded and stored less often. A row of
+  // BERT-base is one panel.
   static constexpr int64_t kPackedKc = 768;
-  static constexpr int kPixels = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
+  static constexpr int kPixels =
+      14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32 registers
   static constexpr int kRowsToBase = 3;
   using DotTiles = DotTiles4x3;
   template <int kOf>
-  static constexpr int kSets = 1;  // sums of an element of a tile
+  static constexpr int kSets = 1;  // sums per element of a tile
 
   CPUACCEL_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   CPUACCEL_INLINE static Vector broadcast(const float* src) { return _mm512_set1_ps(*src); }
@@ -33,12 +34,12 @@ struct Avx512Floats : Floats16 {
     asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));  // as in avx2.h
   }
 
-  // The sum of the lanes of each, always in the same order.
+  // Stores the sums of the lanes of a, b, c and d, always added in the same order.
   CPUACCEL_INLINE static void store_sums(float* dst, Vector a, Vector b, Vector c, Vector d) {
     store_lane_sums(dst, halves(a), halves(b), halves(c), halves(d));
   }
 
-  // Elements of B as vectors of floats.
+  // Loads elements of B as vectors of floats.
   struct F32 {
     using Element = float;
     CPUACCEL_INLINE static Vector load(const float* src) { return _mm512_loadu_ps(src); }

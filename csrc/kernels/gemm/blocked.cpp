@@ -30,7 +30,7 @@ class Blocked {
       source_ = Source::ready;
       multiply_all(512);
     } else if (call_.M <= mc_) {
-      // Each panel is used by one piece of work, which packs it for itself.
+      // Each panel is used by one piece of work, which packs it itself.
       source_ = Source::own;
       multiply_all(1024);
     } else {
@@ -61,13 +61,13 @@ class Blocked {
     }
   }
 
-  // Each block of kc rows has its panels one behind the other.
+  // In each block of kc rows, the panels follow one another.
   float* shared(int64_t k, int64_t n) const {
     return shared_ + k * round_up(n_, kernels_.nr) + n * std::min(kc_, k_ - k);
   }
 
   void pack_shared() const {
-    constexpr int64_t kPanels = 4;  // of a piece of work
+    constexpr int64_t kPanels = 4;  // per piece of work
     const int64_t columns = kPanels * kernels_.nr;
     const int64_t runs = divide_up(n_, columns);
     const int64_t grain = gemm_grain(8, columns, kc_);
@@ -103,7 +103,7 @@ class Blocked {
     });
   }
 
-  // The panel of column n.
+  // The panel that begins at column n.
   struct Panel {
     const char* data;
     GemmType type;
@@ -127,7 +127,7 @@ class Blocked {
     return {next.data, 1, next.bytes, 0};
   }
 
-  // What is read after that panel, in a piece whose columns begin at n0 and end before n1.
+  // What is read after that panel, for prefetching, in a piece of columns [n0, n1).
   GemmPrefetch after(int64_t k, int64_t n, int64_t n0, int64_t n1, const Panel& current) const {
     int64_t next = n + kernels_.nr;
     if (source_ == Source::shared) {
@@ -151,7 +151,7 @@ class Blocked {
                                  std::min(kernels_.nr, n1 - next), kernels_.nr, nullptr});
   }
 
-  // Rows m0 .. m0 + m of dst, columns n0_ + n0 .. n0_ + n0 + columns.
+  // Computes rows m0 .. m0 + m of dst, columns n0_ + n0 .. n0_ + n0 + columns.
   void multiply(int64_t m0, int64_t m, int64_t n0, int64_t columns) const {
     const GemmTiles tiles(kernels_);
     const GemmResult result(call_, kernels_, {g_, m0, m, n0_ + n0, columns});
@@ -189,7 +189,7 @@ class Blocked {
   const int64_t kc_, mc_;
   Source source_ = Source::own;
   float* shared_ = nullptr;
-  int64_t n0_ = 0, n_ = 0, k0_ = 0, k_ = 0;  // what is packed of B
+  int64_t n0_ = 0, n_ = 0, k0_ = 0, k_ = 0;  // the part of B that is packed
 };
 
 }  // namespace

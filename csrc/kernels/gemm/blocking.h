@@ -1,4 +1,5 @@
-// Sizes of blocks, in elements. Functions of the shape alone: sums must not depend on threads.
+// Block sizes of gemm, in elements. Those of k depend on the shape alone, because sums must not
+// depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +13,25 @@ namespace cpuaccel::kernels {
 constexpr int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit; }
 constexpr int64_t at_least(int64_t value, int64_t limit) { return value < limit ? limit : value; }
 
-// `total` in as few parts as no part is above `largest`, equal but for rounding up to `multiple`.
+// The size of parts of `total`: as few parts as possible with none above `largest`, all equal but
+// for rounding up to `multiple`.
 constexpr int64_t even_part(int64_t total, int64_t largest, int64_t multiple) {
   const int64_t parts = divide_up(total, largest);
   return round_up(divide_up(total, parts), multiple);
 }
 
-// Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by; `most` may say
-// that L2 is near enough. Pairs of bf16 may be taken 16 at once, 32 rows.
+// Rows of a panel: 16 KiB of it (nr = 16) stay in L1 while the rows of A pass by. `most` may be
+// larger if L2 is fast enough. A multiple of 32 rows, because 16 pairs of bf16 may be taken at
+// once.
 constexpr int64_t gemm_kc(int64_t K, int64_t most = kGemmKc) { return even_part(K, most, 32); }
 static_assert(gemm_kc(1000) <= kGemmMaxKc);
 
-// Rows of A: mc * kc floats, 70 to 150 KiB and three times that of the longest panels, stay in L2
-// while the panels pass by, beside what they write and the panels that come.
+// Rows of A in a block: mc * kc floats, 70 to 150 KiB and three times that with the longest panels,
+// stay in L2 while the panels pass by, beside the results and the panels that come next.
 constexpr int64_t gemm_mc(int64_t M, int64_t mr) { return even_part(M, 12 * mr, mr); }
 
-// B as it is packed at a time: nc columns, all of K unless that is in the hundred thousands.
+// The part of B that is packed at a time: nc columns, and all of K unless K is in the hundred
+// thousands.
 inline constexpr int64_t kPackedFloats = (8 << 20) / 4;
 struct GemmPackSize {
   int64_t k, n;
@@ -38,8 +42,8 @@ constexpr GemmPackSize gemm_pack_size(int64_t N, int64_t K, int64_t nr) {
   return {k, even_part(N, kPackedFloats / k / nr * nr, nr)};
 }
 
-// Columns of a piece of work. A block of A is read for `most` of them; with few blocks they are
-// fewer, so that threads have pieces to share.
+// Columns of a piece of work. A block of A is read for up to `most` columns. With few blocks,
+// pieces have fewer columns, so that there are enough pieces for the threads.
 constexpr int64_t gemm_columns(int64_t N, int64_t blocks, int64_t most, int64_t nr,
                                int64_t threads) {
   const int64_t pieces = threads == 1 ? 1 : 4 * threads;
@@ -47,13 +51,13 @@ constexpr int64_t gemm_columns(int64_t N, int64_t blocks, int64_t most, int64_t 
   return even_part(N, at_most(at_least(round_up(shared, nr), 64), most), nr);
 }
 
-// Parts that rows and columns come in, as even in tiles as they can be.
+// Numbers of parts of rows and of columns, cut at tiles as evenly as possible.
 struct GemmParts {
   int64_t rows, columns;
 };
 
-// At least `blocks` parts of rows, and such that the busiest thread has the fewest tiles: each gets
-// as many parts. `row_tiles` of mr rows, N columns in tiles of nr.
+// At least `blocks` parts of rows, chosen so that the busiest thread has the fewest tiles if each
+// thread gets as many parts as the others. `row_tiles` of mr rows, N columns in tiles of nr.
 constexpr GemmParts gemm_parts(int64_t row_tiles, int64_t blocks, int64_t N, int64_t most,
                                int64_t nr, int64_t threads) {
   constexpr int64_t kMostTried = 16;
@@ -66,7 +70,7 @@ constexpr GemmParts gemm_parts(int64_t row_tiles, int64_t blocks, int64_t N, int
            divide_up(column_tiles, parts.columns);
   };
   GemmParts best{blocks, groups(blocks)};
-  // One block of rows stays one: each piece packs its columns for itself.
+  // A single block of rows is not split, because each piece packs its own columns.
   const int64_t tried = blocks == 1 ? 1 : at_most(threads, kMostTried);
   for (int64_t rows = blocks; threads > 1 && rows < at_most(blocks + tried, row_tiles + 1);
        ++rows) {
@@ -80,15 +84,15 @@ constexpr GemmParts gemm_parts(int64_t row_tiles, int64_t blocks, int64_t N, int
   return best;
 }
 
-// Where part `part` of `parts` begins, of `tiles` tiles.
+// The tile at which part `part` of `parts` begins, of `tiles` tiles in all.
 constexpr int64_t gemm_part_begin(int64_t part, int64_t parts, int64_t tiles) {
   return part * (tiles / parts) + at_most(part, tiles % parts);
 }
 
-// Multiply-adds that are worth a thread: some 20 us.
+// Multiply-adds per thread at least: some 20 us.
 inline constexpr int64_t kThreadWork = 1 << 20;
 
-// Pieces of `rows` by `columns` by `depth` multiply-adds that are worth a thread.
+// Pieces per thread at least, each of `rows` by `columns` by `depth` multiply-adds.
 constexpr int64_t gemm_grain(int64_t rows, int64_t columns, int64_t depth) {
   const double work =
       static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth);

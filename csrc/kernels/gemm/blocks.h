@@ -1,5 +1,5 @@
-// Blocks of elements of any type to floats and back, some lanes at a time. Included by ISA sources
-// only.
+// Converts blocks of f32, bf16 or f16 elements to floats and back, some lanes at a time. Included
+// by ISA sources only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// The first `count` elements, 1 to kLanes, and zeros.
+// Loads the first `count` elements, 1 to kLanes; the other lanes are zeros.
 template <typename E>
 CPUACCEL_INLINE typename E::Vector load_part(const typename E::Element* src, int64_t count) {
   if (count == E::kLanes) {
@@ -49,7 +49,7 @@ void load_strided(const LoadCall& call, int64_t row, int64_t rows, int64_t colum
   }
 }
 
-// Column stride any, row stride 1.
+// For row stride 1 and any column stride.
 template <typename E>
 void load_columns(const LoadCall& call) {
   const auto* src = static_cast<const typename E::Element*>(call.src);
@@ -65,7 +65,7 @@ void load_columns(const LoadCall& call) {
       E::store_floats(call.dst + (i + l) * call.stride + j, block[l]);
     }
   };
-  // The longer runs first.
+  // The inner loop runs over the longer dimension.
   if (call.rows > call.columns) {
     for (int64_t j = 0; j < columns; j += E::kLanes) {
       for (int64_t i = 0; i < rows; i += E::kLanes) {
@@ -94,8 +94,8 @@ void load_elements(const LoadCall& call) {
   }
 }
 
-// A row goes through all panels before the next: memory is read in runs as long as may be. The CPU
-// does not see that the next rows follow, so they are asked for.
+// Each row goes through all panels before the next, so that memory is read in long runs. The
+// hardware prefetcher does not see that the next rows follow, so they are prefetched.
 template <typename E>
 void load_row_panels(const LoadCall& call, int64_t nr) {
   constexpr int64_t kAhead = 8;
@@ -122,7 +122,7 @@ void load_row_panels(const LoadCall& call, int64_t nr) {
   }
 }
 
-// Panel by panel, as many rows of it at a time as a vector has lanes.
+// Packs panel by panel, as many rows at a time as a vector has lanes.
 template <typename E>
 void load_panels(const LoadCall& call, int64_t nr) {
   if (call.column_stride == 1) {

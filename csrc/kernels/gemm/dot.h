@@ -1,5 +1,5 @@
-// Dot products of rows of A with rows of B transposed, both read where they lie: for few rows of A,
-// where packing B would cost as much as the products. Included by ISA sources only.
+// gemm by dot products of rows of A with rows of B transposed, both read in place. For few rows of
+// A, where packing B would cost as much as the products. Included by ISA sources only.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,7 @@ CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column,
   }
 }
 
-// The sum of kCount vectors, a power of two, in pairs.
+// The sum of kCount vectors, a power of two, added in pairs.
 template <typename V, int kCount>
 CPUACCEL_INLINE typename V::Vector total(typename V::Vector* sums) {
   if constexpr (kCount == 1) {
@@ -132,7 +132,7 @@ CPUACCEL_INLINE typename V::Vector total(typename V::Vector* sums) {
   }
 }
 
-// The sums of a row of A times a column of B, lane by lane.
+// Sums of a row of A times a column of B, lane by lane.
 template <typename V, typename E, int kSums>
 CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::Element* b,
                                               int64_t count, const ReadAhead& ahead) {
@@ -161,10 +161,10 @@ CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::
   return total<V, kSums>(sums);
 }
 
-// One row of A: nothing but reading B takes time, so it is read from front to back, a column after
-// the other, and asked for before. Of numbers of bf16 in memory, 768 a column, that brings 46 of
-// the 47 GB/s that a core of Zen 5 reads; 29 with four columns at a time, and 40 with a loop for
-// each of four: the CPU's own prefetching goes by the address of the instruction that loads.
+// For one row of A, where reading B takes all the time: B is read from front to back, one column
+// after another, and prefetched. For bf16 in memory, 768 elements a column, this reads 46 of the 47
+// GB/s that a core of Zen 5 can read. Four columns at a time read 29, and a loop for each of four
+// columns 40, because the hardware prefetcher goes by the address of the load instruction.
 template <typename V, typename E, int kSums>
 void dot_in_turn(const DotCall& call, int64_t row) {
   constexpr int kTogether = 4;

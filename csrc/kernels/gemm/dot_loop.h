@@ -1,4 +1,4 @@
-// How the rows of a DotCall are shared out over tiles. Included by ISA sources only.
+// Splits the rows of a DotCall into tiles. Included by ISA sources only.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ CPUACCEL_INLINE void dot_some(const DotCall& call, int64_t row, int64_t rows,
   Dot::template rows<kRows>(call, row, prefetch);
 }
 
-// Evenly, as in tile.h. Dot::rows<kRows> goes through all columns; its tiles are Dot::Tiles.
+// Splits evenly, as in tile.h. Dot::rows<kRows> computes all columns; its tiles are Dot::Tiles.
 template <typename Dot>
 void dot_evenly(const DotCall& call) {
   using Tiles = typename Dot::Tiles;

@@ -1,4 +1,4 @@
-// The tiles of dot.h with vectors of any length. Included by ISA sources only.
+// dot.h (gemm by dot products) with SVE vectors of any length. Included by ISA sources only.
 #pragma once
 
 #include <arm_neon.h>
@@ -19,7 +19,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// The sum of the lanes of each, always in the same order.
+// The sums of the lanes of a, b, c and d, always added in the same order.
 CPUACCEL_INLINE void sve_lane_sums(float (&sums)[4], svfloat32_t a, svfloat32_t b, svfloat32_t c,
                                    svfloat32_t d) {
   const svbool_t all = svptrue_b32();
@@ -27,7 +27,7 @@ CPUACCEL_INLINE void sve_lane_sums(float (&sums)[4], svfloat32_t a, svfloat32_t 
       svreinterpret_f64_f32(svadd_f32_x(all, svzip1_f32(a, b), svzip2_f32(a, b)));
   const svfloat64_t cd =
       svreinterpret_f64_f32(svadd_f32_x(all, svzip1_f32(c, d), svzip2_f32(c, d)));
-  // A part of a, b, c and d in each 128 bits.
+  // Each 128 bits hold partial sums of a, b, c and d.
   const svfloat32_t parts = svadd_f32_x(all, svreinterpret_f32_f64(svzip1_f64(ab, cd)),
                                         svreinterpret_f32_f64(svzip2_f64(ab, cd)));
   alignas(64) float memory[64];
@@ -45,13 +45,13 @@ struct SveMultiplyAdd {
   }
 };
 
-// Of longer vectors two multiply-adds are begun in a cycle, and eight are under way.
+// With vectors longer than NEON's, two multiply-adds start in a cycle, and eight are in flight.
 struct SveDotTiles : DotTiles6x4 {
   template <int kOf>
   static constexpr int kSums = kOf == 1 ? 2 : 1;
 };
 
-// Tiles of four columns, or of one. Sum number e * kSums + s is the s-th of element e.
+// Tiles of four columns, or of one. Sum e * kSums + s is the s-th sum of element e.
 template <typename Product, typename E>
 struct SveDot {
   using Tiles = SveDotTiles;
@@ -122,7 +122,7 @@ struct SveDot {
     }
   }
 
-  // Of what is left of k, the first sum of an element takes all.
+  // The rest of k goes to the first sum of each element.
   template <size_t kSum>
   CPUACCEL_INLINE static void last(svfloat32_t& sum, const float* a, const typename E::Element* b,
                                    svbool_t some) {
@@ -135,7 +135,7 @@ struct SveDot {
     to = (call.add ? to : 0.0f) + call.alpha * sum;
   }
 
-  // A row of the tile, then the others.
+  // Stores a row of the tile, then the others.
   template <int kColumns, typename... Sums>
     requires(kColumns == 1)
   CPUACCEL_INLINE static void store(const DotCall& call, float* c, svfloat32_t sum,

@@ -10,19 +10,19 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Rows of a copy lie a cache line past a multiple of their length, so that rows of 1 KiB do not all
-// fall into the same sets of L1.
+// Rows of a copy are padded by a cache line, so that rows of 1 KiB do not all map to the same sets
+// of L1.
 constexpr int64_t kRowPadding = 16;
 
 float* floats(ScratchSlot slot, int64_t count) {
   return static_cast<float*>(scratch(slot, static_cast<size_t>(count) * sizeof(float)));
 }
 
-// Rows at a multiple of this share their sets of L1 (4 KiB). At half of it a tile's rows are in
-// two, which have room for them, and a copy would cost more.
+// Rows at a multiple of this share their sets of L1 (4 KiB). At half of it a tile's rows are in two
+// groups of sets, which have room for them, and a copy would cost more.
 constexpr int64_t kAliasing = 1024;
 
-// Whether a tile's rows push each other out of L1.
+// Whether a tile's rows evict each other from L1.
 bool push_each_other_out(const GemmKernels& kernels, int64_t stride) {
   return stride % kAliasing == 0 && kernels.mr > l1_ways();
 }

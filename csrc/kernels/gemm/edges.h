@@ -1,4 +1,5 @@
-// What lies between the loops of gemm and the caller's matrices.
+// Moves data between the caller's matrices and gemm's loops: packing, conversion, start of the
+// sums, rounding to dst.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +8,31 @@
 
 namespace cpuaccel::kernels {
 
-// Writes a block of B from wherever the call has it.
+// Packs a block of B, from the call's matrix or by its callback.
 void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBlock& block);
 
-// What pack_panels would read.
+// The memory that pack_panels would read, for prefetching.
 GemmPrefetch panels_source(const GemmCall& call, const PanelBlock& block);
 
-// Rows k0 .. k0 + kc, columns n0 .. n0 + nc of a matrix, if its rows or columns are runs of memory.
+// The memory of rows k0 .. k0 + kc, columns n0 .. n0 + nc of a matrix, for prefetching. None unless
+// its rows or columns are contiguous.
 GemmPrefetch matrix_source(const GemmMatrix& matrix, int64_t g, int64_t k0, int64_t kc, int64_t n0,
                            int64_t nc);
 
-// Where element (row, column) of a matrix is.
+// The address of element (row, column) of a matrix.
 const char* matrix_at(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t column);
 
-// Rows of A as floats: A itself where it is that, else a copy in the thread's scratch memory, good
-// until the next call. block.rows and block.stride are not read. If they are read often (`reused`),
-// rows whose distance puts more of them into a set of L1 than it holds are copied too.
+// Rows of A as floats: A itself if its rows are contiguous floats, otherwise a copy in the thread's
+// scratch memory, valid until the next call. block.rows and block.stride are ignored. If the rows
+// are read often (`reused`), rows whose stride maps more of them to a set of L1 than it has ways
+// are copied too.
 struct GemmRows {
   const float* data;
   int64_t stride;
 };
 GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& block, bool reused);
 
-// The same of columns of B, all of them.
+// The same for all columns of B.
 GemmRows columns(const GemmCall& call, const GemmKernels& kernels, int64_t g);
 
 struct GemmArea {
@@ -46,22 +49,21 @@ class GemmResult {
   float* data() const { return data_; }
   int64_t stride() const { return stride_; }
 
-  // Writes beta * c + bias. False: that is zero, and nothing is written.
+  // Writes beta * c + bias. Returns false if that is zero; nothing is written then.
   bool start() const;
 
-  // The same for tiles, without writing it where it lies somewhere as they read it.
+  // The same for tiles. Writes nothing if these values already lie in memory as tiles read them.
   GemmStart tile_start() const;
 
-  // Goes on with what an earlier finish() left in dst.
+  // Continues from what an earlier finish() left in dst.
   GemmStart resume() const;
 
-  // dst as it is.
+  // Starts from dst as it is.
   GemmStart start_of_dst() const { return {data_, stride_, nullptr}; }
 
-  // Writes zeros.
   void clear() const;
 
-  // Rounds to dst what the sums are; with `last` they are whole, and what follows comes before.
+  // Rounds the sums to dst. With `last` they are complete, and the call's `after` is applied first.
   void finish(bool last = true) const;
 
  private:

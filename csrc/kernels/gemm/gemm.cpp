@@ -31,16 +31,16 @@ void only_start(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   });
 }
 
-// Elements of a batch that are worth a thread. With few rows it is B's bytes that count; and each
-// element costs something besides.
+// Batch elements per thread at least. With few rows the bytes of B count, not the arithmetic; and
+// each element has a fixed cost.
 int64_t batch_grain(const GemmCall& call) {
-  constexpr int64_t kLeastRows = 8, kEach = 4096;  // the latter in multiply-adds
+  constexpr int64_t kLeastRows = 8, kEach = 4096;  // kEach: the fixed cost in multiply-adds
   return at_most(gemm_grain(at_least(call.M, kLeastRows), call.N, at_least(call.K, 1)),
                  kThreadWork / kEach);
 }
 
-// Elements that are small, or that threads get as many of but for a tenth, are shared out whole; of
-// others, each is shared out.
+// Threads share whole batch elements if these are small, or if all threads get the same number but
+// for a tenth. Otherwise each element is split.
 bool shared_whole(const GemmCall& call) {
   const int64_t threads = parallel_threads();
   const bool small = gemm_grain(call.M, call.N, at_least(call.K, 1)) > 1;

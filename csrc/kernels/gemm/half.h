@@ -1,4 +1,5 @@
-// bf16 and f16 in plain C++, each value exact, rounding to nearest even. Subnormals are kept.
+// Conversions between bf16 or f16 and f32 in plain C++. Widening is exact, narrowing rounds to
+// nearest even, and subnormals are kept.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +36,11 @@ CPUACCEL_INLINE uint16_t float_to_bf16(float value) {
 CPUACCEL_INLINE float f16_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t rest = half & 0x7fff;
-  if (rest >= 0x7c00) {  // infinite or NaN, which becomes quiet
+  if (rest >= 0x7c00) {  // infinity, or a NaN, which becomes quiet
     const uint32_t quiet = rest > 0x7c00 ? 0x400000 : 0;
     return bits_to_float(sign | 0x7f800000 | (rest & 0x3ff) << 13 | quiet);
   }
-  // 2^112 moves the exponent's bias from 15 to 127, and normalizes what was subnormal.
+  // Multiplying by 2^112 moves the exponent's bias from 15 to 127, and normalizes subnormals.
   const float scaled = bits_to_float(rest << 13) * bits_to_float(0x77800000);
   return bits_to_float(sign | float_to_bits(scaled));
 }

@@ -1,4 +1,4 @@
-// Eight elements of any type to floats and back. AVX2 and F16C.
+// Converts eight f32, bf16 or f16 elements to floats and back, with AVX2 and F16C.
 #pragma once
 
 #include <immintrin.h>
@@ -11,7 +11,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// What elements of each type are loaded to.
+// The vector that elements of each type are loaded to.
 struct Lanes8 {
   using Vector = __m256;
   static constexpr int64_t kLanes = 8;

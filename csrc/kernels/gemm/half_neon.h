@@ -1,4 +1,4 @@
-// Four elements of any type to floats and back. NEON.
+// Converts four f32, bf16 or f16 elements to floats and back, with NEON.
 #pragma once
 
 #include <arm_neon.h>
@@ -11,7 +11,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// What elements of each type are loaded to.
+// The vector that elements of each type are loaded to.
 struct Lanes4 {
   using Vector = float32x4_t;
   static constexpr int64_t kLanes = 4;

@@ -1,4 +1,5 @@
-// What an instruction set has to offer to the loops of gemm: one table a row.
+// GemmKernels: the functions (tile, dot, rows, load, ...) that each row of gemm's kernel list
+// offers.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace cpuaccel::kernels {
 
-// What sums of a tile are added to: data[i * stride + j] + bias[j]. Null: zeros.
+// The start of a tile's sums: data[i * stride + j] + bias[j]. Null: zeros.
 struct GemmStart {
   const float* data = nullptr;
   int64_t stride = 0;
@@ -35,8 +36,8 @@ struct TileCall {
   int64_t c_stride;
   float alpha;
   GemmStart from;
-  bool again;  // the thread's call before was of as many rows, and nothing but loads came between
-  GemmPrefetch next;  // what is wanted after this panel
+  bool again;         // the thread's last call had as many rows, and only loads came in between
+  GemmPrefetch next;  // what is read after this panel, to be prefetched
 };
 using TileFunction = void(const TileCall& call);
 
@@ -54,7 +55,7 @@ struct DotCall {
   int64_t c_row, c_column;
   float alpha;
   bool add;
-  GemmPrefetch next;  // what is wanted after this block
+  GemmPrefetch next;  // what is read after this block, to be prefetched
 };
 using DotFunction = void(const DotCall& call);
 
@@ -74,7 +75,8 @@ struct RowsCall {
 };
 using RowsFunction = void(const RowsCall& call);
 
-// dst[i * stride + j] = src[i * row_stride + j * column_stride] as f32, rows x columns of it.
+// dst[i * stride + j] = src[i * row_stride + j * column_stride] as f32, for rows x columns
+// elements.
 struct LoadCall {
   const void* src;
   GemmType type;
@@ -86,15 +88,15 @@ struct LoadCall {
 using LoadFunction = void(const LoadCall& call);
 
 // The same, but in the panels of pack.h: dst[j / nr * nr * rows + i * nr + j % nr], and zeros
-// behind the last column. call.stride is not read.
+// behind the last column. call.stride is ignored.
 using PanelsFunction = void(const LoadCall& call, int64_t nr);
 
-// count floats to another type, to nearest even.
+// Converts count floats to another type, to nearest even.
 using StoreFunction = void(const float* src, int64_t count, void* dst, GemmType type);
 
 // c[i * c_stride + j] = (add ? the same : bias[j])
 //                     + sum over k of src[i][offsets[k]] * panel[k * nr + j]
-// for j < n, n <= nr, and any m and k: rows of A that lie wherever they lie. bias null: zeros.
+// for j < n, n <= nr, and any m and k: rows of A at any addresses. bias null: zeros.
 struct PixelsCall {
   int64_t m, n, k;
   const float* const* src;
@@ -104,11 +106,11 @@ struct PixelsCall {
   float* c;
   int64_t c_stride;
   bool add;
-  std::span<const char> next;  // a panel that is wanted soon, or nothing
+  std::span<const char> next;  // a panel to prefetch, or nothing
 };
 using PixelsFunction = void(const PixelsCall& call);
 
-// Rows of A up to which dot is faster than packing B for tile, by the type of B.
+// The number of rows of A up to which dot is faster than packing B for tile, by the type of B.
 struct DotLimits {
   int64_t floats, halves;
 };
@@ -127,12 +129,12 @@ struct GemmKernels {
   PanelsFunction* panels;
   StoreFunction* store;
   PixelsFunction* pixels;
-  // Gives up what a thread's tiles hold between calls: see GemmTiles. Null: nothing.
+  // Releases what a thread's tiles hold between calls: see GemmTiles. Null: nothing to release.
   void (*release)() = nullptr;
-  int64_t packed_kc = kGemmKc;  // most rows of a panel of a GemmPacked that owns its memory
+  int64_t packed_kc = kGemmKc;  // most rows of a panel, in a GemmPacked that owns its memory
 };
 
-// Gives it up at the end of a scope in which a thread multiplies.
+// Calls `release` at the end of a scope in which a thread multiplies.
 class GemmTiles {
  public:
   explicit GemmTiles(const GemmKernels& kernels) : release_(kernels.release) {}

@@ -1,8 +1,8 @@
-// Where gemm takes its operands from when they are not plain matrices: a convolution writes the
-// blocks of its unfolded image, weights packed beforehand are copied or handed over.
+// Packing callbacks of gemm, for operands that are not plain matrices: a convolution writes blocks
+// of its im2col matrix, packed weights are copied or passed on.
 //
-// Sources are called from several threads at once, each time for another block or the same one;
-// they write f32, all of the block, and depend on nothing but their arguments.
+// Callbacks run on several threads at once, for different blocks or for the same one. They write
+// all of the block as f32 and depend on nothing but their arguments.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace cpuaccel::kernels {
 //
 //   panels[p * kc * nr + k * nr + j] = B[k0 + k, n0 + p * nr + j]      0 <= k < kc, 0 <= j < nr
 //
-// for p < ceil(nc / nr). Columns of the last panel past nc are 0. n0 is a multiple of nr; nr is the
-// kernel's, a multiple of 4 that is kGemmMaxNr at most; kc is at most kGemmMaxKc, which a panel of
-// a GemmPacked may be longer than. panels is 64-byte aligned.
+// for p < ceil(nc / nr). Columns of the last panel past nc are 0. n0 is a multiple of nr. nr is the
+// kernel's, a multiple of 4 and at most kGemmMaxNr. kc is at most kGemmMaxKc, but panels of a
+// GemmPacked may be longer. panels is 64-byte aligned.
 struct PanelBlock {
   int64_t g;
   int64_t k0, kc;
@@ -24,7 +24,7 @@ struct PanelBlock {
   float* panels;
 };
 
-// Memory to bring closer: `rows` runs of `bytes`, `stride` bytes apart. None with rows = 0.
+// Memory to prefetch: `rows` runs of `bytes` bytes, `stride` bytes apart. None if rows = 0.
 struct GemmPrefetch {
   const char* data = nullptr;
   int64_t rows = 0, bytes = 0, stride = 0;
@@ -32,8 +32,8 @@ struct GemmPrefetch {
 
 struct PackPanels {
   void (*write)(const void* context, const PanelBlock& block) = nullptr;
-  // What write() would read for the block, or null where that cannot be said. block.panels is not
-  // read.
+  // The memory that write() would read for the block, or null if that is unknown. block.panels is
+  // ignored.
   GemmPrefetch (*source)(const void* context, const PanelBlock& block) = nullptr;
   const void* context = nullptr;
 };
@@ -42,7 +42,7 @@ struct PackPanels {
 //
 //   rows[m * stride + k] = A[m0 + m, k0 + k]
 //
-// What lies between kc and stride is not read. Few rows may be asked for with all of K at once.
+// Elements between kc and stride are not read. With few rows, a block may have all of K.
 struct RowBlock {
   int64_t g;
   int64_t m0, mc;

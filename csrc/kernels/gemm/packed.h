@@ -1,4 +1,4 @@
-// B packed once, for calls that follow.
+// GemmPacked: packed weights, the right matrix B packed once for many calls of gemm.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,24 @@
 
 namespace cpuaccel::kernels {
 
-// K x N elements in the panels of pack.h, block of k after block of k, in the type that they came
-// in: what is unpacked is what was packed, bit for bit. Call with it as GemmCall::packed; b is then
-// not read and the same in the whole batch. The layout is that of one row of the kernel list, which
-// such calls run on.
+// K x N elements in the panels of pack.h, one block of k after another, in their original type:
+// unpacking gives what was packed, bit for bit. It is passed as GemmCall::packed; b is then
+// ignored, and B is the same for the whole batch. The layout is that of one row of the kernel list,
+// on which such calls run.
 class GemmPacked {
  public:
-  // Element 0 of b's batch, for the best usable row or a given one, in blocks of that row's
-  // packed_kc; what others' memory holds has blocks of kGemmKc.
+  // Packs element 0 of b's batch, for the best usable row or a given one, in blocks of that row's
+  // packed_kc. Objects in the caller's memory have blocks of kGemmKc.
   GemmPacked(const GemmMatrix& b, int64_t K, int64_t N);
   GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row);
 
-  // In memory of the caller's, which outlives the object: bytes() of it, written by pack() or what
-  // pack() of another such object wrote.
+  // Uses the caller's memory, which must outlive the object: bytes() bytes, written by pack() of
+  // this object or of another one like it.
   GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFunction* for_row);
   void pack(const GemmMatrix& b);
 
-  // The same in panels of nr columns, which may be those of another CPU: row() is null, and gemm
-  // does not take it.
+  // The same in panels of nr columns, possibly those of another CPU: row() is null, and gemm does
+  // not accept it.
   GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr);
 
   int64_t K() const { return K_; }

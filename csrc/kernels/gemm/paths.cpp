@@ -10,14 +10,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// With so few columns a tile is mostly padding.
+// With at most this many columns, a tile is mostly padding.
 constexpr int64_t kDotColumnsMost = 6;
 
 bool plain_b(const GemmCall& call) {
   return call.pack_b.write == nullptr && call.packed == nullptr;
 }
 
-// The small operand may have to be copied as a whole.
+// A copy of the whole small operand may be needed.
 bool fits_scratch(int64_t rows, int64_t K) { return K <= kPackedFloats / rows - 32; }
 
 bool takes_rows(const GemmCall& call, const GemmKernels& /*kernels*/) {
@@ -25,8 +25,8 @@ bool takes_rows(const GemmCall& call, const GemmKernels& /*kernels*/) {
          fits_scratch(call.M, call.K);
 }
 
-// Few weights are packed in less time than the sums of many short dot products take: with 9 to 48
-// rows, on a core of Zen 4, 1.1 to 1.7 times as fast.
+// Packing few weights takes less time than the lane sums of many short dot products: with 9 to 48
+// rows, on a core of Zen 4, it is 1.1 to 1.7 times as fast.
 bool packs_soon(const GemmCall& call) {
   constexpr int64_t kRows = 8, kWeights = 8192;
   return isa_usable(Isa::avx512) && call.b.type == GemmType::f32 && call.M > kRows &&
@@ -47,7 +47,7 @@ bool takes_dot_columns(const GemmCall& call, const GemmKernels& /*kernels*/) {
 
 bool takes_any(const GemmCall& /*call*/, const GemmKernels& /*kernels*/) { return true; }
 
-// In order; the last takes everything.
+// In order of preference; the last takes every call.
 constexpr std::array kPaths{
     GemmPath{"dot", takes_dot, gemm_dot},
     GemmPath{"dot_columns", takes_dot_columns, gemm_dot_columns},

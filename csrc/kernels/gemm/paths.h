@@ -1,4 +1,4 @@
-// The ways that gemm takes, and which shape takes which.
+// The algorithms (paths) of gemm, and which shape takes which path.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct GemmPath {
   void (*run)(const GemmCall& call, const GemmKernels& kernels, int64_t g);
 };
 
-// The first of the list in paths.cpp that takes the call, whose M, N and K are not 0.
+// The first path of the list in paths.cpp that takes the call. M, N and K are not 0.
 const GemmPath& gemm_path(const GemmCall& call, const GemmKernels& kernels);
 
 }  // namespace cpuaccel::kernels

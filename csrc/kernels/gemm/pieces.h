@@ -6,7 +6,7 @@
 
 namespace cpuaccel::kernels {
 
-// body(piece) for each of them, at least `grain` to a thread.
+// Parallel loop over pieces of work: calls body(piece) for each, with at least `grain` per thread.
 template <typename Body>
 void for_each_piece(int64_t pieces, int64_t grain, const Body& body) {
   parallel_for(0, pieces, grain, [&](int64_t begin, int64_t end) {

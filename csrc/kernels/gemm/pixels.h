@@ -1,4 +1,5 @@
-// The loop of PixelsCall, all sums in registers. Included by ISA sources only.
+// PixelsCall for any vector class: a matrix product whose rows of A are given by pointers (direct
+// convolution), with all sums in registers. Included by ISA sources only.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +13,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Pointers that registers have no room for are read again in each step: of the loads that a step
-// has time for, two thirds are unused.
+// Pointers that do not fit the registers are loaded again in each step: two thirds of the loads
+// that a step has time for are unused.
 //
-// A line of `next` is asked for in each step: a panel that comes from L3 would else stop the loop.
+// A line of `next` is prefetched in each step: a panel that comes from L3 would otherwise stall the
+// loop.
 template <typename V, int kRows, int kVectors>
 void pixels_tile(const PixelsCall& call, int64_t row, std::span<const char> next) {
   constexpr int64_t kLine = 64;
@@ -99,7 +101,7 @@ CPUACCEL_INLINE PixelsTile* pixels_function(int64_t columns, int64_t rows) {
   return pixels_rows<V, kVectors, V::kPixels>(rows);
 }
 
-// Shared out evenly, as the rows of tiles_of in tile.h.
+// Splits rows evenly, as tiles_of in tile.h does.
 template <typename V>
 void pixels(const PixelsCall& call) {
   const int64_t count = (call.m + V::kPixels - 1) / V::kPixels;

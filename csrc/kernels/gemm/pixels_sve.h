@@ -1,4 +1,4 @@
-// The loop of pixels.h with vectors of any length. Included by ISA sources only.
+// pixels.h (rows of A by pointers) with SVE vectors of any length. Included by ISA sources only.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct SvePixels {
   }
 
  private:
-  // Where the sum of that row and vector goes, and which of its columns there are.
+  // The address of a row's sums for vector kVector, and the mask of its columns.
   template <size_t kVector>
   CPUACCEL_INLINE static float* at(const PixelsCall& call, int64_t row) {
     return call.c + row * call.c_stride + static_cast<int64_t>(kVector) * SveFloats::lanes();
@@ -82,7 +82,7 @@ struct SvePixels {
   }
 };
 
-// Shared out evenly, as the rows of tile.h.
+// Splits rows evenly, as in tile.h.
 void sve_pixels(const PixelsCall& call) {
   const int64_t count = (call.m + SveFloats::kRows - 1) / SveFloats::kRows;
   const int64_t least = call.m / count, larger = call.m % count;

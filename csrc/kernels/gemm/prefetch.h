@@ -1,4 +1,4 @@
-// Brings a block of memory that is wanted soon to L2, a part at a time.
+// Prefetches a block of memory to L2, a part at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// A block shared out over `parts` calls, each of which asks for some of its lines.
+// Splits a block into `parts` calls, each of which prefetches some of its lines.
 class PrefetchWalk {
  public:
   PrefetchWalk(const GemmPrefetch& block, int64_t parts)

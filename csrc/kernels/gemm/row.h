@@ -1,4 +1,4 @@
-// A row of gemm's list: all that its loops make of a vector type and its elements in memory.
+// Builds a row of gemm's kernel list (GemmKernels) from a vector class and its element types.
 // Included by ISA sources only.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Rows of B, each times a value of A, added to a row of C that stays in L1: for few rows of A and B
-// by rows, read once and as it lies in memory. Included by ISA sources only.
+// gemm for few rows of A and row-major B: rows of B, times values of A, are added to rows of C that
+// stay in L1. B is read once, in place. Included by ISA sources only.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Rows of B that are added at once: up to 12 values of A in registers.
+// Rows of B that are added at once, with up to 12 values of A in registers.
 template <int kRows>
 constexpr int kRowsDepth = kRows == 1 ? 8 : 12 / kRows;
 
@@ -85,7 +85,7 @@ void rows_of(const RowsCall& call) {
   }
 }
 
-// One row of A and few columns: sums stay in registers, and rows of B are read as they lie, one
+// For one row of A and few columns: sums stay in registers, and rows of B are read in place, one
 // after the other (see dot.h).
 template <typename V, typename E, int kVectors>
 void narrow_rows(const RowsCall& call) {
@@ -138,7 +138,8 @@ void narrow_rows(const RowsCall& call) {
   }
 }
 
-// Whether it was called, with as many vectors as there are.
+// Calls narrow_rows with as many vectors as n takes. Returns false, and calls nothing, if there is
+// no such instance.
 template <typename V, typename E, int kVectors>
 bool has_narrow_rows(const RowsCall& call) {
   if constexpr (kVectors > 0) {

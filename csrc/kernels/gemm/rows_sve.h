@@ -1,4 +1,4 @@
-// The loop of rows.h with vectors of any length. Included by ISA sources only.
+// rows.h (gemm for few rows of A) with SVE vectors of any length. Included by ISA sources only.
 #pragma once
 
 #include <arm_sve.h>
@@ -15,7 +15,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Of some vectors, the one of that number.
+// Vector number kNumber of those given.
 template <size_t kNumber, typename... Others>
 CPUACCEL_INLINE svfloat32_t& sve_nth(svfloat32_t& first, Others&... others) {
   if constexpr (kNumber == 0) {
@@ -25,7 +25,7 @@ CPUACCEL_INLINE svfloat32_t& sve_nth(svfloat32_t& first, Others&... others) {
   }
 }
 
-// kDepth rows of B at once. Value number l * kRows + i of A is for row l of B and row i of C.
+// kDepth rows of B at once. Value l * kRows + i of A is for row l of B and row i of C.
 template <typename E, int kRows, int kDepth>
 struct SveRows {
   static_assert(kRows <= 6);

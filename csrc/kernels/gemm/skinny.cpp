@@ -9,9 +9,9 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Vectors of the large operand that pass by all of the small one together. Tiles are 3 or 4 wide.
+// Vectors of the large operand that meet all of the small one together. Tiles are 3 or 4 wide.
 constexpr int64_t kDotBlock = 12;
-// Of each, so much at a time: 12 or 16 KiB of a tile in L1. Sums across a register's lanes cost as
+// Elements of k at a time: 12 or 16 KiB of a tile in L1. Sums across a register's lanes cost as
 // much as 10 % of this.
 constexpr int64_t kDotK = 1024;
 
@@ -20,10 +20,10 @@ struct DotSizes {
 };
 
 DotSizes dot_sizes(int64_t rows, int64_t vectors, int64_t K, const GemmKernels& kernels) {
-  // With one tile of rows nothing of the large operand is read twice.
+  // With a single tile of rows, nothing of the large operand is read twice.
   const int64_t kc = rows <= kernels.dot_rows ? K : even_part(K, kDotK, 16);
-  // Of short vectors more at a time, for what a block costs besides; and of those that one row
-  // meets, which pass by no slower than they are read.
+  // Short vectors are taken more at a time, because a block has a fixed cost. So are vectors that
+  // meet one row only, which takes no longer than reading them.
   constexpr int64_t kMostBlocks = 20, kPieces = 16;
   const int64_t least = at_least(kDotK / kc, 1);
   const int64_t blocks = rows == 1 ? vectors / (kPieces * kDotBlock) : 0;
@@ -87,7 +87,7 @@ void gemm_dot_columns(const GemmCall& call, const GemmKernels& kernels, int64_t 
 void gemm_rows(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   const GemmRows a = rows(call, kernels, {g, 0, call.M, 0, call.K, 0, nullptr}, false);
   const GemmMatrix& b = call.b;
-  // So much of the results stays in L1 beside the rows of B.
+  // This many results stay in L1 beside the rows of B.
   const int64_t block = even_part(call.N, call.M <= 2 ? 2048 : 1024, 64);
   const int64_t grain = gemm_grain(4, block, call.K);
   for_each_piece(divide_up(call.N, block), grain, [&](int64_t piece) {

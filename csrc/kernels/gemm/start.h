@@ -1,4 +1,4 @@
-// Where a tile's sums begin. Included by ISA sources only.
+// The start of a tile's sums, as vectors. Included by ISA sources only.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace {
 
 alignas(64) inline constexpr float kNoStart[kGemmMaxNr] = {};
 
-// Zeros in the place of what there is not. Branches at each sum instead would be so much code that
-// GCC does not unroll it, and keeps the sums in memory.
+// Replaces null pointers by zeros. With branches at each sum instead, GCC would not unroll so much
+// code, and would keep the sums in memory.
 CPUACCEL_INLINE GemmStart with_zeros(const GemmStart& from) {
   return {from.data != nullptr ? from.data : kNoStart, from.data != nullptr ? from.stride : 0,
           from.bias != nullptr ? from.bias : kNoStart};
 }
 
-// The vector of with_zeros() from row i, column j on, of those of its lanes that a mask says.
+// The vector of with_zeros() at row i from column j on; with a mask, only its lanes.
 template <typename V, typename... Mask>
 CPUACCEL_INLINE typename V::Vector start_of(const GemmStart& from, int64_t i, int64_t j,
                                             Mask... mask) {

@@ -1,7 +1,8 @@
-// Vectors of floats as long as the CPU has them, in panels of three. Included by ISA sources only.
+// SVE vector class of gemm, for any vector length: panels of three vectors. Included by ISA sources
+// only.
 //
-// Their types have no size, so there are no arrays of them: the sums of a tile are a pack of
-// parameters of inlined functions, by rows.
+// SVE types have no size, so that there are no arrays of them. A tile's sums are a parameter pack
+// of inlined functions, row by row.
 #pragma once
 
 #include <arm_sve.h>
@@ -19,12 +20,12 @@ namespace {
 
 struct SveFloats {
   static constexpr int kVectors = 3;
-  static constexpr int kRows = 8;  // 24 accumulators, 3 vectors of B: five are left for A
+  static constexpr int kRows = 8;  // 24 accumulators, 3 vectors of B: five registers are left for A
 
   CPUACCEL_INLINE static int64_t lanes() { return static_cast<int64_t>(svcntw()); }
 
-  // Elements of B as vectors of floats, `vector` vectors behind src: all of them, or some and
-  // zeros.
+  // Loads elements of B as vectors of floats, `vector` vectors after src. Lanes outside of `some`
+  // are zeros.
   struct F32 {
     using Element = float;
     CPUACCEL_INLINE static svfloat32_t load(const float* src, int64_t vector,
@@ -50,24 +51,24 @@ struct SveFloats {
   };
 };
 
-// A pack of zeros to begin with.
+// A zero; expanded to a pack, the start of the sums.
 template <size_t>
 CPUACCEL_INLINE svfloat32_t sve_zero() {
   return svdup_n_f32(0.0f);
 }
 
-// sum += a * b, in the register where the sum is, as in avx2.h.
+// sum += a * b, in the register of sum, as in avx2.h.
 CPUACCEL_INLINE void sve_accumulate(svfloat32_t& sum, svfloat32_t a, svfloat32_t b) {
   asm("fmla %0.s, %1/m, %2.s, %3.s" : "+w"(sum) : "Upl"(svptrue_b32()), "w"(a), "w"(b));
 }
 
-// Of three vectors, the one of that number.
+// Vector number kVector of three.
 template <size_t kVector>
 CPUACCEL_INLINE svfloat32_t sve_pick(svfloat32_t v0, svfloat32_t v1, svfloat32_t v2) {
   return kVector == 0 ? v0 : kVector == 1 ? v1 : v2;
 }
 
-// then(...) of the sums of each two neighbours, of which there are kPairs.
+// Adds up neighbors, of which there are kPairs pairs, and calls then(...) with the sums.
 template <size_t kPairs, typename Then, typename... Others>
 CPUACCEL_INLINE void sve_join(const Then& then, svfloat32_t first, svfloat32_t second,
                               Others... others) {
@@ -79,7 +80,7 @@ CPUACCEL_INLINE void sve_join(const Then& then, svfloat32_t first, svfloat32_t s
   }
 }
 
-// alpha * sum, of that row and vector, to C.
+// Writes alpha * sum plus its start to C, for the given row and vector.
 template <int kVectors, size_t kVector>
 CPUACCEL_INLINE void sve_store_sum(const TileCall& call, int64_t row, svfloat32_t sum) {
   const int64_t column = static_cast<int64_t>(kVector) * SveFloats::lanes();
@@ -93,7 +94,7 @@ CPUACCEL_INLINE void sve_store_sum(const TileCall& call, int64_t row, svfloat32_
   svst1_f32(mask, to, svmla_n_f32_x(all, before, sum, call.alpha));
 }
 
-// Of Family::run<kRows, kVectors> the instance for so many rows, as narrow as the columns allow.
+// The instance of Family::run<kRows, kVectors> for that many rows, as narrow as the columns allow.
 template <typename Family, int kRows = SveFloats::kRows, int kVectors = SveFloats::kVectors>
 CPUACCEL_INLINE auto* sve_instance(int64_t rows, int64_t columns) {
   if constexpr (kVectors > 1) {

@@ -1,5 +1,5 @@
-// The innermost loop: some rows of A times a panel of B, all sums in registers. Included by ISA
-// sources only.
+// gemm's innermost loop (microkernel): some rows of A times a panel of B, all sums in registers.
+// Included by ISA sources only.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int kSteps = 4;  // of k in a turn of the loop
+constexpr int kSteps = 4;  // steps of k per iteration of the loop
 
-// A step of k. Rows are addressed from every kRowsToBase-th one: from every third, at 0, 1 and 2
-// strides, where registers are few and an address may be that much.
+// One step of k. Rows are addressed relative to every kRowsToBase-th row. With few registers that
+// is every third row, at 0, 1 and 2 strides, which one address can express.
 template <typename V, typename E, int kRows, int kVectors, int kBases>
 CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
                                const float* (&a)[kBases], int64_t& a_stride,
@@ -35,8 +35,8 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
       V::accumulate(sums[i][j], value, b[j]);
     }
   }
-  // The compiler may think that these change here. Else it loads ahead for several steps and keeps
-  // a sum of strides for each row and step, and has not the registers for it.
+  // Tells the compiler that these may change here. Otherwise it loads ahead for several steps and
+  // keeps a sum of strides for each row and step, for which it lacks registers.
   asm volatile("" : "+r"(panel));
   if constexpr (V::kRowsToBase > 1) {
     asm volatile("" : "+r"(a_stride));
@@ -47,7 +47,7 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
   }
 }
 
-// Each of kSets sums of an element takes every kSets-th step: with few rows and one sum, a step
+// Each of an element's kSets sums takes every kSets-th step. With few rows and one sum, each step
 // would wait for the one before it.
 template <typename V, typename E, int kRows, int kVectors>
 void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
@@ -132,7 +132,7 @@ CPUACCEL_INLINE TileRows* rows_function(int64_t rows) {
   }
 }
 
-// As narrow as `columns` allow.
+// The function for `rows` rows, as narrow as `columns` allow.
 template <typename V, typename E, int kVectors>
 CPUACCEL_INLINE TileRows* tile_function(int64_t columns, int64_t rows) {
   if constexpr (kVectors > 1) {
@@ -143,7 +143,7 @@ CPUACCEL_INLINE TileRows* tile_function(int64_t columns, int64_t rows) {
   return rows_function<V, E, kVectors, V::kRows>(rows);
 }
 
-// Rows are shared out evenly: 7 are 4 and 3, not 6 and 1, of which the 1 would wait for its sums.
+// Splits rows evenly: 7 rows are 4 and 3, not 6 and 1, where the 1 would wait for its sums.
 template <typename V, typename E>
 void tiles_of(const TileCall& call) {
   const int64_t count = (call.m + V::kRows - 1) / V::kRows;
@@ -154,7 +154,7 @@ void tiles_of(const TileCall& call) {
   };
   TileRows* const small = function(least);
   TileRows* const large = larger == 0 ? small : function(least + 1);
-  // One run of lines is asked for within tiles.
+  // A single run of lines is prefetched within tiles.
   const bool is_run = call.next.rows == 1;
   PrefetchWalk prefetch(is_run ? GemmPrefetch{} : call.next, count);
   AheadWalk ahead(call.next.data, is_run ? call.next.bytes : 0, call.k / kSteps, count);

@@ -1,4 +1,4 @@
-// The loop of tile.h with vectors of any length. Included by ISA sources only.
+// tile.h (gemm's innermost loop) with SVE vectors of any length. Included by ISA sources only.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Sums of an element: of few rows several, or each step would wait for the one before it. Sum
-// number e * kSets + s is the s-th of element e, and takes every kSets-th step.
+// Sums per element. With few rows there are several, or each step would wait for the one before it.
+// Sum e * kSets + s is the s-th of element e, and takes every kSets-th step.
 template <int kRows>
 constexpr int kSveSets = kRows <= 2 ? 4 / kRows : 1;
 
 template <typename E, int kRows, int kVectors>
 struct SveTileLoop {
-  static constexpr int kSteps = 4;  // of k in a turn of the loop
+  static constexpr int kSteps = 4;  // steps of k per iteration of the loop
   static constexpr size_t kSets = kSveSets<kRows>;
   static_assert(kSteps % kSets == 0);
 
@@ -66,7 +66,7 @@ struct SveTileLoop {
                                                sve_pick<kSum / kSets % kVectors>(b0, b1, b2)),
      ...);
     panel += SveFloats::kVectors * SveFloats::lanes();
-    // As in tile.h: no loads ahead for several steps.
+    // As in tile.h: prevents loads ahead for several steps.
     asm volatile("" : "+r"(panel));
     CPUACCEL_UNROLL
     for (int i = 0; i < kRows; ++i) {
@@ -119,7 +119,7 @@ struct SveTile {
   }
 };
 
-// Rows are shared out evenly, as in tile.h.
+// Splits rows evenly, as in tile.h.
 template <typename E>
 void sve_tiles_of(const TileCall& call) {
   const int64_t count = (call.m + SveFloats::kRows - 1) / SveFloats::kRows;

@@ -1,4 +1,4 @@
-// What a call of gemm is made of.
+// GemmCall, the arguments of gemm: matrices, types, bias, post-op.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct GemmBias {
 
 class GemmPacked;  // kernels/gemm/packed.h
 
-// What follows on results in f32, before they are rounded to dst: run(context, row, count) once for
-// every run of a row, in place, from several threads at once. Null: nothing.
+// A post-op on f32 results before they are rounded to dst: run(context, row, count), once for every
+// run of a row, in place, on several threads at once. Null: none.
 struct GemmAfter {
   void (*run)(const void* context, float* row, int64_t count) = nullptr;
   const void* context = nullptr;
@@ -50,12 +50,13 @@ struct GemmCall {
   int64_t M = 0, N = 0, K = 0, batch = 1;
   GemmMatrix a, b;
   GemmDst dst;
-  GemmMatrix c;  // dst where data is null
+  GemmMatrix c;  // dst if data is null
   GemmBias bias;
   float alpha = 1.0f, beta = 0.0f;
   GemmAfter after;
 
-  // Instead of a or b: who writes their blocks, or B packed before. Null: the matrices above.
+  // Instead of a or b: callbacks that write their blocks, or packed weights. Null: the matrices
+  // above.
   PackRows pack_a;
   PackPanels pack_b;
   const GemmPacked* packed = nullptr;

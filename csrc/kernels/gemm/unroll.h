@@ -1,5 +1,5 @@
-// For loops over registers, all of them: one index that is not a constant, and the array that it
-// goes into is in memory.
+// Unrolls loops over arrays that should be registers. All such loops need it: one index that is not
+// a constant puts the array into memory.
 #pragma once
 
 #define CPUACCEL_UNROLL _Pragma("GCC unroll 64")

@@ -14,7 +14,7 @@ struct SvePairs {
 };
 
 const GemmKernels& pair_kernels() {
-  using V = SveFloats;  // of 128 bits, NEON's loops take fewer instructions
+  using V = SveFloats;  // with 128-bit vectors NEON's loops take fewer instructions
   static const GemmKernels kernels =
       pairs_with(V::kRows, V::kVectors * V::lanes(), sve_quad_tiles,
                  V::lanes() > NeonFloats::kLanes ? sve_dot<SvePairs, V::F32> : kNeonPairDots);

@@ -23,7 +23,7 @@ struct Operands {
   LoadFunction* rows = kernels.tile_rows;
 };
 
-// Elements of k that `pairs` pairs from the pair k0 on stand for.
+// The number of elements of k in `pairs` pairs from pair k0 on.
 int64_t elements(const GemmCall& call, int64_t k0, int64_t pairs) {
   return std::min(2 * pairs, call.K - 2 * k0);
 }
@@ -50,7 +50,8 @@ GemmPrefetch panels_source(const void* context, const PanelBlock& block) {
                        block.nc);
 }
 
-// Rows k and those that follow it in its block of packed f32, of the panel of column n.
+// Row k of packed f32 in the panel of column n, and the number of rows from it to the end of its
+// block.
 struct PackedRows {
   const char* data;
   int64_t rows;
@@ -83,13 +84,13 @@ GemmPrefetch packed_source(const void* context, const PanelBlock& block) {
   return {from.data, 1, rows * block.nr * int64_t{sizeof(float)}, 0};
 }
 
-// Columns of bf16 that are pairs as they lie.
+// Columns of bf16 are pairs in place.
 bool pairs_in_place(const GemmCall& call) {
   return call.b.type == GemmType::bf16 && call.b.row_stride == 1 && call.K % 2 == 0 &&
          call.b.column_stride % 2 == 0 && call.b.batch_stride % 2 == 0;
 }
 
-// Rows of bf16 that the tile can read as they lie: whole pairs, where a float may be.
+// Rows of bf16 that the tile can read in place: whole pairs, aligned as floats.
 bool rows_in_place(const GemmCall& call, const GemmBf16Kernels& kernels) {
   const GemmMatrix& a = call.a;
   return kernels.interleaved == 1 && a.type == GemmType::bf16 && a.column_stride == 1 &&
@@ -97,7 +98,7 @@ bool rows_in_place(const GemmCall& call, const GemmBf16Kernels& kernels) {
          reinterpret_cast<uintptr_t>(a.data) % alignof(float) == 0;
 }
 
-// The rows of `pairs`: as they lie, or as they are written for it.
+// Sets the left operand of `pairs`: in place, or written by a callback.
 void take_rows(GemmCall& pairs, const Operands& operands) {
   const GemmMatrix& a = operands.call.a;
   if (rows_in_place(operands.call, operands.kernels)) {
@@ -107,7 +108,7 @@ void take_rows(GemmCall& pairs, const Operands& operands) {
   }
 }
 
-// As a matrix of "floats", for gemm_dot, which reads the right matrix where it lies.
+// As a matrix of "floats", for gemm_dot, which reads the right matrix in place.
 GemmMatrix in_place(const GemmMatrix& b) {
   return {b.data, GemmType::f32, 1, b.column_stride / 2, b.batch_stride / 2};
 }

@@ -35,7 +35,7 @@ void GemmBf16Packed::pack(const GemmMatrix& b) {
 void GemmBf16Packed::unpack(uint16_t* dst, int64_t row_stride, int64_t column_stride) const {
   const GemmBf16Kernels& kernels = row_();
   const int64_t nr = kernels.pairs().nr, kc = pairs_.kc();
-  const int64_t together = 2 * kernels.interleaved;  // values of a column side by side
+  const int64_t together = 2 * kernels.interleaved;  // neighboring values of a column
   for_each_piece(panel_count(N(), nr), kGrainPanels, [&](int64_t piece) {
     const int64_t first = piece * nr;
     for (int64_t n = first; n < std::min(first + nr, N()); ++n) {

@@ -1,4 +1,5 @@
-// A right matrix as gemm_bf16's tiles read it: rounded and packed once, for many calls.
+// GemmBf16Packed: packed weights of gemm_bf16, a right matrix rounded and packed once for many
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace cpuaccel::kernels {
 
-// b, K x N of f32 (rounded to nearest even) or bf16, in memory of the caller's, which outlives the
-// object: bytes() of it, written by pack() or what pack() of another such object wrote.
+// b is K x N of f32 (rounded to nearest even) or bf16. The caller's memory must outlive the object:
+// bytes() bytes, written by pack() of this object or of another one like it.
 class GemmBf16Packed {
  public:
   GemmBf16Packed(void* memory, int64_t K, int64_t N, GemmBf16Function* for_row);
@@ -21,7 +22,7 @@ class GemmBf16Packed {
   GemmBf16Function* row() const { return row_; }
   const GemmPacked& pairs() const { return pairs_; }
 
-  // Two a value, K rounded up to what the row takes at once and N to its panels.
+  // Two bytes per element, with K rounded up to what the row takes at once and N to its panels.
   size_t bytes() const { return pairs_.bytes(); }
 
   // Writes element (k, n) to dst[k * row_stride + n * column_stride], as bf16.
@@ -30,10 +31,10 @@ class GemmBf16Packed {
  private:
   int64_t K_;
   GemmBf16Function* row_;
-  GemmPacked pairs_;  // "floats" that are pairs
+  GemmPacked pairs_;  // its floats are pairs
 };
 
-// As gemm_bf16 with b packed; call.b, call.packed and call.pack_b are not read.
+// gemm_bf16 with packed b; call.b, call.packed and call.pack_b are ignored.
 void gemm_bf16(const GemmCall& call, const GemmBf16Packed& b);
 
 }  // namespace cpuaccel::kernels

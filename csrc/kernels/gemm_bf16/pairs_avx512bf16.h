@@ -1,5 +1,5 @@
-// Pairs of bf16 from rows and columns of f32 or bf16, with zeros up to a multiple of kTogether
-// pairs of a row or column, 1 or a vector. Included by ISA sources only.
+// Packs pairs of bf16 from rows and columns of f32 or bf16, on AVX512-BF16. Zeros pad each row or
+// column to a multiple of kTogether pairs, 1 or a vector. Included by ISA sources only.
 #pragma once
 
 #include <immintrin.h>
@@ -15,13 +15,13 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kPairs = 16;  // in a vector
+constexpr int64_t kPairs = 16;  // pairs in a vector
 
 CPUACCEL_INLINE __mmask16 first_lanes(int64_t count) {
   return count >= 16 ? __mmask16{0xffff} : static_cast<__mmask16>((1u << count) - 1);
 }
 
-// From [x0 .. x15, y0 .. y15] to [x0 y0, x1 y1 ..].
+// [x0 .. x15, y0 .. y15] to [x0 y0, x1 y1 ..].
 CPUACCEL_INLINE __m512i interleaved(__m512i halves) {
   const __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(halves));
   const __m512i high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(halves, 1));
@@ -30,14 +30,15 @@ CPUACCEL_INLINE __m512i interleaved(__m512i halves) {
 
 struct PairsOfF32 {
   using Element = float;
-  // The first `count` elements from src on, at most 32; zeros behind them.
+  // The first `count` elements from src on, at most 32, followed by zeros.
   CPUACCEL_INLINE static __m512i along(const float* src, int64_t count) {
     const __m512 low = _mm512_maskz_loadu_ps(first_lanes(count), src);
     const __m512 high =
         count > 16 ? _mm512_maskz_loadu_ps(first_lanes(count - 16), src + 16) : _mm512_setzero_ps();
     return bits(_mm512_cvtne2ps_pbh(high, low));
   }
-  // Of `count` columns, at most 16, elements of one row and of the next, which may be null.
+  // Pairs of an element of one row and one of the next, for `count` columns, at most 16. `next` may
+  // be null: zeros.
   CPUACCEL_INLINE static __m512i across(const float* row, const float* next, int64_t count) {
     const __mmask16 mask = first_lanes(count);
     const __m512 low = _mm512_maskz_loadu_ps(mask, row);
@@ -64,7 +65,7 @@ struct PairsOfBf16 {
   }
 };
 
-// Sixteen vectors of sixteen pairs, rows against columns.
+// Transposes sixteen vectors of sixteen pairs.
 CPUACCEL_INLINE void transpose(__m512i (&v)[16]) {
   __m512i t[16];
 #pragma GCC unroll 8
@@ -97,9 +98,10 @@ CPUACCEL_INLINE void transpose(__m512i (&v)[16]) {
   }
 }
 
-// Up to 16 lines whose pairs lie along them, `line_stride` apart, `depth` elements long, to
+// Transposes up to 16 lines of `depth` elements, `line_stride` apart, whose pairs lie along them,
+// to
 //   dst[p * pair_stride + line]
-// for all 16 lines: those that are not there are zeros.
+// for all 16 lines: missing lines are zeros.
 template <typename S>
 CPUACCEL_INLINE void turn_lines(const typename S::Element* src, int64_t lines, int64_t line_stride,
                                 int64_t depth, float* dst, int64_t pair_stride) {
@@ -123,7 +125,7 @@ CPUACCEL_INLINE void turn_lines(const typename S::Element* src, int64_t lines, i
   }
 }
 
-// Pairs of any strides, one by one.
+// A pair of elements at any stride; `single`: its second half is zero.
 template <typename S>
 CPUACCEL_INLINE float pair_at(const LoadCall& call, int64_t first, int64_t stride, bool single) {
   const auto* src = static_cast<const typename S::Element*>(call.src) + first;
@@ -133,7 +135,7 @@ CPUACCEL_INLINE float pair_at(const LoadCall& call, int64_t first, int64_t strid
   return bits_to_float(half(0) | (single ? 0 : half(stride) << 16));
 }
 
-// Of `depth` elements, at least 1, the lanes that a vector of their pairs writes.
+// The lanes that a vector of pairs writes for `depth` elements, at least 1.
 template <int64_t kTogether>
 CPUACCEL_INLINE __mmask16 written_lanes(int64_t depth) {
   static_assert(kTogether == 1 || kTogether == kPairs);
@@ -215,7 +217,7 @@ void panels_of(const LoadCall& call, int64_t nr) {
       _mm512_storeu_si512(dst + p * nr, _mm512_setzero_si512());
     }
   }
-  // Panels are nr columns wide, and the last one may have less than half of them.
+  // Panels are nr columns wide, and the last one may use less than half of them.
   if (const int64_t done = (call.columns + 15) / 16 * 16; done % nr != 0) {
     float* dst = call.dst + done / nr * nr * pairs + done % nr;
     for (int64_t p = 0; p < pairs; ++p) {

@@ -1,4 +1,5 @@
-// What the rows with BFMMLA have besides their tiles. Included by ISA sources only.
+// What the gemm_bf16 rows with BFMMLA (Arm) share besides their tiles. Included by ISA sources
+// only.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Four pairs where dot.h has four floats.
+// dot.h with four pairs instead of four floats.
 struct NeonPairs : NeonFloats {
   CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
     asm("bfdot %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(a), "w"(b));
@@ -25,11 +26,11 @@ constexpr GemmKernels pairs_with(int64_t mr, int64_t nr, TileFunction* tile, Dot
       .mr = mr,
       .nr = nr,
       .dot_rows = DotTiles6x4::kRows,
-      // BFMMLA is twice as fast as BFDOT, and packs an element in an eighth of a cycle.
+      // BFMMLA is twice as fast as BFDOT, and packing an element takes an eighth of a cycle.
       .dot_most = {8, 8},
       .tile = tile,
       .dot = dot,
-      .rows = nullptr,  // B comes packed, or goes to dot
+      .rows = nullptr,  // B is packed, or goes to dot
       .load = load_block<Elements4>,
       .panels = load_panel_block<Elements4>,
       .store = store_run<Elements4>,

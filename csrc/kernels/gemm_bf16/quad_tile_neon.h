@@ -1,5 +1,5 @@
-// The innermost loop with BFMMLA: two rows of A times two columns of B, four k at a time. Included
-// by the ISA source only.
+// gemm_bf16's innermost loop with NEON's BFMMLA: two rows of A times two columns of B, four k at a
+// time. Included by the ISA source only.
 #pragma once
 
 #include <arm_neon.h>
@@ -19,13 +19,13 @@ namespace {
 constexpr int kRowPairs = NeonFloats::kRows / 2;
 constexpr int kPanelVectors = NeonFloats::kVectors;
 constexpr int64_t kQuadRow = 2 * kPanelVectors * NeonFloats::kLanes;  // of a panel, in floats
-constexpr int kQuads = 2;                                             // of k in a turn of the loop
+constexpr int kQuads = 2;  // quads of k per iteration of the loop
 
 CPUACCEL_INLINE void accumulate_quads(float32x4_t& sum, float32x4_t a, float32x4_t b) {
   asm("bfmmla %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(a), "w"(b));
 }
 
-// Two rows' quads, side by side, or of a row that has no partner its own.
+// The quads of two rows side by side, or those of a single row without a partner.
 template <bool kSingle>
 struct QuadRows {
   static constexpr int64_t kQuad = kSingle ? 2 : 4;  // floats
@@ -55,7 +55,7 @@ CPUACCEL_INLINE void quad_step(float32x4_t (&sums)[kPairs][2 * kVectors], const 
       accumulate_quads(sums[i][j], values[i], b);
     }
   }
-  // As in tile.h: no loads ahead for several steps.
+  // As in tile.h: prevents loads ahead for several steps.
   asm volatile("" : "+r"(panel));
   CPUACCEL_UNROLL
   for (int i = 0; i < kPairs; ++i) {
@@ -103,7 +103,7 @@ void quad_tile(const TileCall& call, int64_t row) {
     for (int r = 0; r < (kSingle ? 1 : 2); ++r) {
       CPUACCEL_UNROLL
       for (int j = 0; j < kVectors; ++j) {
-        // A sum is two rows of two columns.
+        // A sum holds two rows of two columns.
         const float64x2_t low = vreinterpretq_f64_f32(sums[i][2 * j]);
         const float64x2_t high = vreinterpretq_f64_f32(sums[i][2 * j + 1]);
         const float32x4_t sum =
@@ -132,7 +132,7 @@ CPUACCEL_INLINE QuadTile* quad_pairs_function(int64_t pairs) {
   }
 }
 
-// As narrow as `columns` allow; with 0 pairs, of a row that has no partner.
+// The function as narrow as `columns` allow; 0 pairs: for a single row without a partner.
 template <int kVectors>
 CPUACCEL_INLINE QuadTile* quad_function(int64_t columns, int64_t pairs) {
   if constexpr (kVectors > 1) {
@@ -144,7 +144,7 @@ CPUACCEL_INLINE QuadTile* quad_function(int64_t columns, int64_t pairs) {
                     : quad_pairs_function<kVectors, kRowPairs>(pairs);
 }
 
-// Pairs of rows are shared out evenly, as in tile.h.
+// Splits pairs of rows evenly, as in tile.h.
 void quad_tiles(const TileCall& call) {
   const int64_t pairs = call.m / 2;
   const int64_t count = (pairs + kRowPairs - 1) / kRowPairs;

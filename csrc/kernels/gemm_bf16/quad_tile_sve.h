@@ -1,5 +1,5 @@
-// The loop of quad_tile_neon.h with vectors of any length: each of their parts of 128 bits is two
-// columns of B. Included by the ISA source only.
+// quad_tile_neon.h (BFMMLA) with SVE vectors of any length: each 128 bits hold two columns of B.
+// Included by the ISA source only.
 #pragma once
 
 #include <arm_sve.h>
@@ -18,14 +18,14 @@ namespace cpuaccel::kernels {
 namespace {
 
 constexpr int kSveRowPairs = SveFloats::kRows / 2;
-constexpr int kSveQuads = 2;  // of k in a turn of the loop
+constexpr int kSveQuads = 2;  // quads of k per iteration of the loop
 
 CPUACCEL_INLINE void sve_accumulate_quads(svfloat32_t& sum, svbfloat16_t a, svbfloat16_t b) {
   asm("bfmmla %0.s, %1.h, %2.h" : "+w"(sum) : "w"(a), "w"(b));
 }
 
-// Tiles of pairs of rows, or of a row that has no partner. Sum number i * 2 * vectors + v is that
-// of pair i and of the v-th vector of quads: with the next one, of a vector of columns.
+// Tiles of pairs of rows, or of a single row without a partner. Sum i * 2 * vectors + v belongs to
+// pair i and the v-th vector of quads; together with the next sum it is a vector of columns.
 template <bool kSingle>
 struct SveQuadTile {
   template <int kPairs, int kVectors>
@@ -36,7 +36,7 @@ struct SveQuadTile {
  private:
   static constexpr int64_t kQuad = kSingle ? 2 : 4;  // floats
 
-  // Two rows' quads, side by side, in each part of the vector; zeros for a row that is not there.
+  // The quads of two rows side by side, in each 128 bits; zeros for a missing row.
   CPUACCEL_INLINE static svbfloat16_t rows(const float* src) {
     const svbool_t some = kSingle ? svptrue_pat_b32(SV_VL2) : svptrue_b32();
     return svreinterpret_bf16_f32(svld1rq_f32(some, src));
@@ -53,7 +53,7 @@ struct SveQuadTile {
                           columns(panel, kSum % kColumns)),
      ...);
     panel += 2 * SveFloats::kVectors * SveFloats::lanes();
-    // As in tile.h: no loads ahead for several steps.
+    // As in tile.h: prevents loads ahead for several steps.
     asm volatile("" : "+r"(panel));
     CPUACCEL_UNROLL
     for (int i = 0; i < kPairs; ++i) {
@@ -94,7 +94,7 @@ struct SveQuadTile {
     store<kVectors, 0>(call, row, sums...);
   }
 
-  // Of a sum, 128 bits are two rows of two columns.
+  // Each 128 bits of a sum hold two rows of two columns.
   template <int kVectors, size_t kVector, typename... Sums>
   CPUACCEL_INLINE static void store(const TileCall& call, int64_t row, svfloat32_t low,
                                     svfloat32_t high, Sums... others) {
@@ -113,7 +113,7 @@ struct SveQuadTile {
   }
 };
 
-// Pairs of rows are shared out evenly, as in tile.h.
+// Splits pairs of rows evenly, as in tile.h.
 void sve_quad_tiles(const TileCall& call) {
   const int64_t pairs = call.m / 2;
   const int64_t count = (pairs + kSveRowPairs - 1) / kSveRowPairs;

@@ -1,7 +1,7 @@
-// Quads of bf16 from lines of f32 or bf16. Included by the ISA source only.
+// Packs quads of bf16 from lines of f32 or bf16, for BFMMLA. Included by the ISA source only.
 //
-// A line is a row of A or a column of B; a quad is four of its elements in successive k, zeros past
-// its end. Two lines' quads side by side are an operand of BFMMLA.
+// A line is a row of A or a column of B. A quad is four of its elements in successive k, with zeros
+// past its end. The quads of two lines side by side are an operand of BFMMLA.
 #pragma once
 
 #include <arm_neon.h>
@@ -32,7 +32,8 @@ struct HalvesOfBf16 {
   CPUACCEL_INLINE static uint16x8_t load8(const uint16_t* src) { return vld1q_u16(src); }
 };
 
-// Lines and where their quads go: those of lines 2i and 2i + 1, k = 4q on, side by side to
+// Lines and where their quads go: the quads of lines 2i and 2i + 1 from k = 4q on lie side by side
+// at
 //   dst[i * pair_stride + q * quad_stride]
 template <typename S>
 struct Lines {
@@ -43,7 +44,7 @@ struct Lines {
   int64_t pair_stride, quad_stride;
 };
 
-// The first `count` elements, at most 8, and zeros.
+// Loads the first `count` elements, at most 8; the others are zeros.
 template <typename S>
 CPUACCEL_INLINE uint16x8_t along(const typename S::Element* src, int64_t stride, int64_t count) {
   if (count >= 8 && stride == 1) {
@@ -56,7 +57,8 @@ CPUACCEL_INLINE uint16x8_t along(const typename S::Element* src, int64_t stride,
   return S::load8(some);
 }
 
-// Of four lines side by side, or the first `count` of them and zeros.
+// Loads an element of each of four neighboring lines, or of the first `count`; the others are
+// zeros.
 template <typename S>
 CPUACCEL_INLINE uint16x4_t across(const typename S::Element* src, int64_t count) {
   typename S::Element some[4] = {};
@@ -102,7 +104,7 @@ void quads_along(const Lines<S>& lines) {
   }
 }
 
-// Of four lines, halves at four k, or of the first two.
+// Stores the quads of four lines, or of the first two, given elements at four k.
 CPUACCEL_INLINE void store_turned(float* dst, int64_t pair_stride, uint16x4_t (&halves)[4],
                                   bool four) {
   const auto pairs = [&](int k) {
@@ -116,7 +118,7 @@ CPUACCEL_INLINE void store_turned(float* dst, int64_t pair_stride, uint16x4_t (&
   }
 }
 
-// Of lines whose stride is 1.
+// For lines whose stride is 1.
 template <typename S>
 void quads_across(const Lines<S>& lines) {
   const int64_t count = lines.count, step = lines.depth_stride, pair_stride = lines.pair_stride;
@@ -153,7 +155,7 @@ void quads_of(const Lines<S>& lines) {
   lines.stride == 1 && lines.depth_stride != 1 ? quads_across<S>(lines) : quads_along<S>(lines);
 }
 
-// Row by row, in pairs, of which as many as a multiple of `unit` are written.
+// Packs row by row in pairs, not quads, with zeros up to a multiple of `unit` pairs.
 template <typename S>
 void plain_rows_of(const LoadCall& call, int64_t first_row, int64_t unit) {
   const auto* src = static_cast<const typename S::Element*>(call.src);

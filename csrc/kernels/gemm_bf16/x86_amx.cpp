@@ -8,8 +8,9 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// A tile has 16 rows of 16 pairs, so the panels of AVX512-BF16, whose rows are 32 columns of pairs,
-// are two right operands side by side. Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns:
+// An AMX tile has 16 rows of 16 pairs. A row of AVX512-BF16's panels is 32 columns of pairs, which
+// are two right operands side by side. Tiles 0 to 3 are sums, 4 and 5 rows of A, 6 and 7 columns of
+// B:
 //
 //        6 7
 //     4  0 1
@@ -18,7 +19,7 @@ constexpr int64_t kPairsAtOnce = 16;
 constexpr int64_t kColumns = 32;
 constexpr int64_t kRows = 32;
 
-// For 1 to 32 rows; up to 16 leave tiles 2, 3 and 5 alone.
+// Tile shapes for 1 to 32 rows. Up to 16 rows do not use tiles 2, 3 and 5.
 struct Shapes {
   TileConfig of_rows[kRows];
   constexpr Shapes() : of_rows{} {
@@ -35,12 +36,12 @@ struct Shapes {
 };
 constexpr Shapes kShapes;
 
-// Sums of 32 x 32, where they cannot go straight to where they belong.
+// A buffer for 32 x 32 sums that cannot go directly to C.
 struct alignas(64) Sums {
   float of[kRows * kColumns];
 };
 
-// Calls apply(its tile, its first row, its first column) for all sums that are used.
+// Calls apply(tile, its first row, its first column) for all sums that are used.
 template <bool kLower, bool kRight, typename Apply>
 CPUACCEL_INLINE void for_each_sum(const Apply& apply) {
   apply(Tile<0>{}, 0, 0);
@@ -62,7 +63,7 @@ CPUACCEL_INLINE void store_sums(float* c, int64_t stride) {
   });
 }
 
-// As TileCall says.
+// Writes C from the sums, as TileCall says.
 void scale_sums(const TileCall& call, const Sums& sums, int64_t row, int64_t rows) {
   using V = Avx512Floats;
   const auto alpha = V::set1(call.alpha);
@@ -90,7 +91,7 @@ void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& pre
   const bool direct = call.alpha == 1.0f && call.n % 16 == 0 && is_one_start;
 
   if (direct && (from.data != nullptr || from.bias != nullptr)) {
-    // A bias is a matrix whose rows are one.
+    // A bias is loaded as a matrix whose rows are all the same.
     const int64_t stride = from.data != nullptr ? from.stride : 0;
     const float* start = from.data != nullptr ? from.data + row * stride : from.bias;
     for_each_sum<kLower, kRight>([&](auto tile, int64_t at_row, int64_t at_column) {
@@ -126,7 +127,8 @@ void multiply(const TileCall& call, int64_t row, int64_t rows, PrefetchWalk& pre
 }
 
 void tiles(const TileCall& call) {
-  // What others wrote is in memory when tiles load it: GCC's intrinsics do not say that they read.
+  // Earlier stores must be in memory when tiles load: GCC's intrinsics do not declare that they
+  // read.
   asm volatile("" : : : "memory");
   const int64_t count = (call.m + kRows - 1) / kRows;
   PrefetchWalk prefetch(call.next, count * ((call.k + kPairsAtOnce - 1) / kPairsAtOnce));
@@ -145,7 +147,7 @@ void tiles(const TileCall& call) {
 
 void release() { _tile_release(); }
 
-// What is not of tiles is AVX512-BF16's.
+// All other functions are AVX512-BF16's.
 const GemmKernels& without_tiles() { return gemm_bf16_x86_avx512bf16().pairs(); }
 void dot(const DotCall& call) { without_tiles().dot(call); }
 void load(const LoadCall& call) { without_tiles().load(call); }

@@ -7,15 +7,15 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Sixteen pairs where the loops have sixteen floats: loads and broadcasts move bits, a
-// multiply-add is two products of bf16 added to an f32.
+// Sixteen pairs instead of sixteen floats: loads and broadcasts move bits, and a multiply-add adds
+// two products of bf16 to an f32.
 struct Avx512Pairs : Avx512Floats {
   CPUACCEL_INLINE static void accumulate(Vector& sum, Vector a, Vector b) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   }
 };
 
-// Floats to another type; to bf16 by the instruction for it.
+// Converts floats to another type; to bf16 by the instruction for it.
 void store_rounded(const float* src, int64_t count, void* dst, GemmType type) {
   if (type != GemmType::bf16) {
     store_run<Elements8>(src, count, dst, type);
@@ -38,7 +38,7 @@ const GemmKernels& pair_kernels() {
       .dot_most = V::DotTiles::kMost,
       .tile = tiles_of<V, V::F32>,
       .dot = dot_elements<V, V::F32>,
-      .rows = nullptr,  // B comes packed, or goes to dot
+      .rows = nullptr,  // B is packed, or goes to dot
       .load = load_block<Elements8>,
       .panels = load_panel_block<Elements8>,
       .store = store_rounded,
