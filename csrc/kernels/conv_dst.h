@@ -13,7 +13,7 @@ namespace cpuaccel::kernels {
 // For u8 and s8 |real * inverse_scale| must be below 2^31: conv_dst_in_range() checks it.
 enum class DstType : uint8_t { u8, s8, f32 };
 
-// The post-op that is applied to real numbers before they are rounded. None increases |x|.
+// The post-op that is applied to real numbers before they are rounded. No post-op increases |x|.
 //   relu       max(x, 0)
 //   hardswish  x * min(max(x + 3, 0), 6) / 6
 //   silu       x / (1 + exp(-x)); error at most 4 * 2^-24 of the result, plus 1e-36

@@ -38,7 +38,7 @@ inline void store_real_ref(const ConvDst& dst, int64_t offset, float real) {
   // Larger values are clamped anyway, and the sum with a zero point stays within int32.
   constexpr float kLimit = 1.0e9f;
   real *= dst.inverse_scale;
-  const float limited = std::fmin(std::fmax(real, -kLimit), kLimit);  // a NaN as well
+  const float limited = std::fmin(std::fmax(real, -kLimit), kLimit);  // limits a NaN as well
   int32_t value = static_cast<int32_t>(std::nearbyint(limited)) + dst.zero_point;
   value = value < dst.min ? dst.min : value > dst.max ? dst.max : value;
   static_cast<uint8_t*>(dst.data)[offset] = static_cast<uint8_t>(value ^ dst.flip());

@@ -9,7 +9,7 @@ namespace cpuaccel::kernels {
 
 struct ReadAhead {
   int64_t bytes;   // distance from the address that is read now
-  uintptr_t mask;  // applied to the address: selects one cache line in so many
+  uintptr_t mask;  // rounds the address down: to a line, or to a page
   bool into_l2 = false;
 
   CPUACCEL_INLINE void ask(const void* src) const {

@@ -30,7 +30,7 @@ struct AddRepeatedCall {
   GemmType type = GemmType::f32;  // f32 or bf16, for operands and dst
 };
 
-// On all of torch's threads.
+// Uses all of torch's threads.
 void add_repeated(const AddRepeatedCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -12,10 +12,9 @@ namespace {
 constexpr std::array kRows{CPUACCEL_AVGPOOL_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrainBytes =
-    131072;                        // bytes read: a few microseconds, as long as waking a thread
-constexpr int64_t kFewPixels = 8;  // of dst; up to this many, threads also share channels
-constexpr int64_t kSlice = 256;    // channels
+constexpr int64_t kGrainBytes = 131072;  // read: a few microseconds, as long as waking a thread
+constexpr int64_t kFewPixels = 8;        // of dst; up to this many, threads also share channels
+constexpr int64_t kSlice = 256;          // channels
 
 AvgpoolDivision division_for(int64_t pixels, int64_t divisor, int64_t zero_point,
                              AvgpoolHalves halves) {

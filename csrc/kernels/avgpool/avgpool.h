@@ -6,7 +6,8 @@
 //
 // for one window and c < channels. src and dst have the same scale and zero_point in [0, 255].
 // Exact: rows*columns and |divisor| are below kAvgpoolLimit; divisor is not 0. Halves are rounded
-// to even, see AvgpoolHalves. Bound: 1 byte read per element of the window.
+// to even, see AvgpoolHalves.
+// Bound: 1 byte read per element of the window.
 #pragma once
 
 #include <cstdint>

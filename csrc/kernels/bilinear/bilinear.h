@@ -7,8 +7,8 @@
 // for one row of dst, where first and second are rows of an image, W x C, and t = columns[ow].
 // Weights are in [0, 1]. Arithmetic is float; each sum is a product and one fma, so that every row
 // of the kernel list gives the same bytes. Exact if the products of weights and bytes are, as they
-// are if the size doubles. Bound: 2 bytes read per element of a source row, 1 written per element
-// of dst.
+// are if the size doubles.
+// Bound: 2 bytes read per element of a source row, 1 written per element of dst.
 #pragma once
 
 #include <cstdint>

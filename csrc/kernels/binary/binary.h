@@ -10,8 +10,8 @@
 //   mul: exact product of integers, times (scale_a * scale_b * (1 / scale))
 //
 // Scales are positive, zero points in [0, 255], and |real / scale| below 2^31: `in_range` checks
-// it. dst may be a or b; other overlap is not allowed. Bound: 2 bytes read and 1 written per
-// element; about one float operation per byte.
+// it. dst may be a or b; other overlap is not allowed.
+// Bound: 2 bytes read and 1 written per element; about one float operation per byte.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 //
 //   any_i src[i] > limit      i in [0, count)
 //
-// A kernel checks what it has read every kBytesAboveBlock bytes and stops early. Bound: a byte read
-// for each element; one load and one maximum a vector.
+// A kernel checks what it has read every kBytesAboveBlock bytes and stops early.
+// Bound: a byte read for each element; one load and one maximum a vector.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,7 @@ namespace cpuaccel::kernels {
 
 void channel_affine_arm64_sve256(const ChannelAffine& affine, const uint8_t* src, uint8_t* dst,
                                  int64_t P) {
-  const ChannelAffine k =
-      affine;  // a copy, so that it is not read again after every store of bytes
+  const ChannelAffine k = affine;  // a copy: not read again after every store of bytes
   for (int64_t p = 0; p < P; ++p, src += k.C, dst += k.C) {
     each_eight(k.C, [=](int64_t c, SveMask m) {
       const SveFloats centred =

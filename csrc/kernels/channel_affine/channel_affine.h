@@ -6,8 +6,8 @@
 //
 // src and dst are P x C and dense; they may not overlap. Zero points and lowest are in [0, 255].
 // The product and the sum are one float operation (fma), so that every row gives the same bytes.
-// Their value must fit int32, which channel_affine_fits() checks. Bound: 1 byte read and 1 written
-// per element.
+// Their value must fit int32, which channel_affine_fits() checks.
+// Bound: 1 byte read and 1 written per element.
 #pragma once
 
 #include <cmath>

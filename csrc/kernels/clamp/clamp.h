@@ -3,7 +3,8 @@
 //   dst[i] = min(max(src[i], low), high)
 //
 // Each row handles both types: int8 is uint8 with its sign bit flipped. In place (src == dst) is
-// allowed, other overlap is not. Bound: 1 byte read and 1 written per element.
+// allowed, other overlap is not.
+// Bound: 1 byte read and 1 written per element.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,8 @@
 // for r < rows, c < columns. Columns are contiguous, rows `stride` elements apart. src and dst are
 // both f32 or both bf16, scale and shift f32. The product and the sum are one operation (fma), so
 // that every row of the kernel list gives the same bits; bf16 is rounded once, as in torch. A NaN
-// gives a NaN. dst may be src. Bound: each element read once and written once.
+// gives a NaN. dst may be src.
+// Bound: each element read once and written once.
 #pragma once
 
 #include <cstdint>

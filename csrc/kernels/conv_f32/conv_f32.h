@@ -8,7 +8,8 @@
 // are the right matrix, in panels. Padding is multiplied as zeros, so that an infinite weight gives
 // NaNs there.
 //
-// Error: that of gemm for K = C/groups*KH*KW. Bound: 2*N*OC*OH*OW*K floating-point operations.
+// Error: that of gemm for K = C/groups*KH*KW.
+// Bound: 2*N*OC*OH*OW*K floating-point operations.
 #pragma once
 
 #include "kernels/conv2d_shape.h"

@@ -45,8 +45,7 @@ class DirectConv {
   // kStagedPanels * nr floats, 192 KiB with AVX2 and 384 KiB with AVX-512, stay in L2 beside a
   // panel of weights.
   static constexpr int64_t kStagedPanels = 3072;
-  static constexpr int64_t kPixels =
-      56;  // their sums, 7 KiB, are still in L1 when they are written
+  static constexpr int64_t kPixels = 56;  // their sums, 7 KiB, are in L1 when they are written
 
   // Enough blocks for an even share among threads.
   int64_t blocks_wanted() const {

@@ -74,8 +74,7 @@ void Staging::by_rows(int64_t most_floats, int64_t blocks_wanted) {
   const auto seen_columns = [&](int64_t columns) {
     return (columns - 1) * s_.SW + (s_.KW - 1) * s_.DW + 1;
   };
-  const int64_t row_floats =
-      channels_ * seen_rows(s_, 1);  // floats of one column that an output row sees
+  const int64_t row_floats = channels_ * seen_rows(s_, 1);  // of a column that one row sees
   const int64_t fit_columns =
       staged ? (most_floats / row_floats - (s_.KW - 1) * s_.DW - 1) / s_.SW + 1 : s_.OW;
   if (fit_columns < s_.OW || s_.OH < blocks_wanted) {

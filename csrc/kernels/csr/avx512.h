@@ -14,8 +14,7 @@ namespace {
 struct GraphF32x16 : Floats16 {
   using Element = float;
   using Number = float;
-  static constexpr int64_t kMostVectors =
-      8;  // fewer for other types, to limit code size and compile time
+  static constexpr int64_t kMostVectors = 8;  // fewer for other types: each is code to compile
 
   CPUACCEL_INLINE static Vector load_numbers(const float* src) { return _mm512_loadu_ps(src); }
   CPUACCEL_INLINE static void store_numbers(float* dst, Vector v) { _mm512_storeu_ps(dst, v); }

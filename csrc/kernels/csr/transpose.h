@@ -4,8 +4,8 @@
 //   the entries of column n are perm[i], i in [ccol[n], ccol[n+1]), in the rows row[i]; perm
 //   ascends within a column
 //
-// Read as a Csr of N rows and M columns, these arrays are the transposed matrix. Bound: the columns
-// are read twice, and 2 indices an entry are written in random order.
+// Read as a Csr of N rows and M columns, these arrays are the transposed matrix.
+// Bound: the columns are read twice, and 2 indices an entry are written in random order.
 #pragma once
 
 #include "kernels/csr/csr.h"

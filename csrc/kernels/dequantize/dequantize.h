@@ -3,7 +3,8 @@
 //   dst[i] = scale * float(src[i] - zero_point)
 //
 // zero_point is in the range of src's type. Each row handles both types: int8 is uint8 with its
-// sign bit flipped and the zero point 128 higher. Bound: 1 byte read and 4 written per element.
+// sign bit flipped and the zero point 128 higher.
+// Bound: 1 byte read and 4 written per element.
 #pragma once
 
 #include <cstdint>

@@ -167,7 +167,7 @@ void dwconv_columns(const LanePiece& piece) {
             });
 }
 
-// Returns false and does nothing if the shape is another.
+// Returns false and does nothing if the shape does not suit.
 bool dwconv_columns(const LanePiece& piece) {
   const ConvDst& dst = piece.call.dst;
   const DwconvShape& s = piece.call.weights->shape;

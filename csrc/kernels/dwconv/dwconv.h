@@ -5,9 +5,10 @@
 //   dst[n,oh,ow,c] = ConvDst of acc
 //
 // src is N x IH x IW x C, dst N x OH x OW x C, both dense. Outside of the image src counts as
-// src_zero_point. Exact if dwconv_fits(). Bound: N*OH*OW*C*KH*KW multiply-adds. An instruction
-// takes four taps a lane, so that KH counts as the next multiple of 4 (two rows share one
-// interleaving of taps). See benchmarks/cpp/bench_dwconv.cpp for the bound of the whole loop.
+// src_zero_point. Exact if dwconv_fits() is true.
+// Bound: N*OH*OW*C*KH*KW multiply-adds. An instruction takes four taps a lane, so that KH counts as
+// the next multiple of 4 (two rows share one interleaving of taps). See
+// benchmarks/cpp/bench_dwconv.cpp for the bound of the whole loop.
 #pragma once
 
 #include <cstdint>

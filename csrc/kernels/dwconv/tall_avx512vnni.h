@@ -189,8 +189,8 @@ void dwconv_tall(const LanePiece& piece, std::byte* scratch) {
             });
 }
 
-// Returns false and does nothing if the shape is another. Two rows of results must fit the two
-// quads.
+// Returns false and does nothing if the shape does not suit. Two rows of results must fit the
+// two quads.
 bool dwconv_tall(const LanePiece& piece, std::byte* scratch) {
   const DwconvShape& s = piece.call.weights->shape;
   if (s.KH < 4 || s.KH + s.SH > 8 || s.SH != s.SW || s.SH > 2 || s.DH != 1 || s.DW != 1) {

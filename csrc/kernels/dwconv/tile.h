@@ -16,7 +16,7 @@ struct DwconvTile {
   int64_t tap_bytes = 0, weight_bytes = 0;
 };
 
-// True if two rows of results read source rows of which all but one are the same.
+// True if neighboring rows of results share all but one of their source rows.
 bool dwconv_pairs_rows(const DwconvShape& shape);
 
 // tap_vector: bytes of one vector of interleaved taps.

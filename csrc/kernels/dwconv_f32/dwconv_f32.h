@@ -4,10 +4,10 @@
 //       src[n, c / (OC / C), oh*SH - PH + kh*DH, ow*SW - PW + kw*DW] * weights[c,kh,kw]
 //
 // for groups = C, with OC a multiple of C (channels last: OC = C). Padding may be multiplied, so
-// that an infinite weight gives NaNs there, or skipped: this is not specified. Error: at most KH*KW
-// + 1 roundings, each of half a unit in the last place of the sum of |products|, because sums start
-// at the bias and each product is fused with its sum. Bound: N*OC*OH*OW*KH*KW multiply-adds, and
-// src, weights and dst moved once.
+// that an infinite weight gives NaNs there, or skipped: this is not specified.
+// Error: at most KH*KW + 1 roundings, each of half a unit in the last place of the sum of
+// |products|, because sums start at the bias and each product is fused with its sum.
+// Bound: N*OC*OH*OW*KH*KW multiply-adds, and src, weights and dst moved once.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,8 @@
 //
 // All tensors are dense and of one type. Sums over edges are in the order of the edges, so that the
 // bits do not depend on the number of threads. A sum of n terms is off by at most n * eps times the
-// sum of their absolute values. Bound: a row of src for each edge, from the cache that src fits.
+// sum of their absolute values.
+// Bound: a row of src for each edge, from the cache that src fits.
 #pragma once
 
 #include <span>

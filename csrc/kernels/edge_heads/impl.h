@@ -99,8 +99,8 @@ struct EdgeHeads {
     return V::select(V::larger_or_nan(z, V::set1(0)), V::set1(1), slope);
   }
 
-  // Adds up each head's lanes of some vectors. A head that began in earlier vectors already has a
-  // number, which is added to.
+  // Adds up each head's lanes of some vectors. If a head began in earlier vectors, adds to its
+  // number.
   template <int kVectors>
   CPUACCEL_INLINE static void add_up(Number* to, const Place* places, const Vector* vectors) {
     if constexpr (kC > 0) {

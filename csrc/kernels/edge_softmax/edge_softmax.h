@@ -10,10 +10,10 @@
 //             dst_own[m,h] its sum over the e of m
 //   by_source dst[n,h] = sum over i in [crow[n], crow[n+1]) of scores[perm[i],h]
 //
-// leaky(z) = z if z > 0, otherwise slope * z. All tensors are dense and of one type. Error: some
-// eps of dst; values below exp(-87) of the largest come out as up to 2^-125. The order of sums
-// depends on H alone, so that the bits do not depend on the number of threads. Bound: an exp for
-// each number.
+// leaky(z) = z if z > 0, otherwise slope * z. All tensors are dense and of one type.
+// Error: some eps of dst; values below exp(-87) of the largest come out as up to 2^-125. The order
+// of sums depends on H alone, so that the bits do not depend on the number of threads.
+// Bound: an exp for each number.
 #pragma once
 
 #include <span>

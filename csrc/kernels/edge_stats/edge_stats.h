@@ -11,8 +11,9 @@
 // All are 0 in rows without entries. In both extremes NaN wins over any number, with 0 ties. The
 // gradient of an extreme is divided by its ties, plus one if the extreme is 0, as in torch's
 // scatter_reduce over zeros. src and grad_src are N x K, all else M x K, all dense. Sums are in the
-// order of the entries, so that the bits do not depend on the number of threads. Bound: a row of
-// src for each entry; in the gradient, a row of src is read and a row of grad_src updated.
+// order of the entries, so that the bits do not depend on the number of threads.
+// Bound: a row of src for each entry; in the gradient, a row of src is read and a row of grad_src
+// updated.
 #pragma once
 
 #include <span>

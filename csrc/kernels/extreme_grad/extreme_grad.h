@@ -10,7 +10,8 @@
 // with hit[e,k] = 1 if t[e,k] == dst[m,k], otherwise 0. A share that is not finite thus gives NaN
 // everywhere in its group, as in torch. src and grad_src are N x K; dst, grad and share are M x K,
 // all dense. Sums are in the order of the entries, so that the bits do not depend on the number of
-// threads. Bound: a row of src for each entry, then of dst and of share for each.
+// threads.
+// Bound: a row of src for each entry, then of dst and of share for each.
 #pragma once
 
 #include <span>

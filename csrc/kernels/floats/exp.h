@@ -9,7 +9,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// exp(-x). Clamping t does not change that large |x| give 0 (up to 2^-125) or infinity. NaN stays.
+// exp(-x). Beyond the limits it is still infinity, or at most 2^-125 instead of 0. NaN stays.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector exp_negative(typename V::Vector x) {
   auto t = V::negative(x);

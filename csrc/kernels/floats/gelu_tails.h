@@ -1,6 +1,9 @@
-// The tails of gelu and gelu_tanh by table: 1 - Phi(a) and 1 / (1 + exp(2 * sqrt(2 / pi) * (a +
-// 0.044715 * a^3))) for a >= 0, on vectors of 16 floats that can look up a table in registers.
-// Included by ISA sources.
+// The tails of gelu and gelu_tanh by table lookup, for a >= 0:
+//
+//   gelu       1 - Phi(a)
+//   gelu_tanh  1 / (1 + exp(2 * sqrt(2 / pi) * (a + 0.044715 * a^3)))
+//
+// on vectors of 16 floats that can look up a table in registers. Included by ISA sources.
 //
 // There are sixteen intervals of length 0.36, centered at its multiples. Each has a polynomial of
 // degree 4 in a / 0.36 - i that meets the function at the five Chebyshev nodes. In the last

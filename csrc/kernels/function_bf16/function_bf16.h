@@ -3,8 +3,8 @@
 // those of function_f32.
 //
 // Error: half a unit in the last place, plus 2^-12 of the result or 2^-20 * |x|; ties are rounded
-// away from zero. NaN gives NaN, +inf gives +inf. Bound: 2 bytes read and 2 written per element, if
-// they are not in a cache.
+// away from zero. NaN gives NaN, +inf gives +inf.
+// Bound: 2 bytes read and 2 written per element, if they are not in a cache.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 //   gelu       x * Phi(x), Phi of the normal distribution
 //   gelu_tanh  x / (1 + exp(-2 * sqrt(2 / pi) * (x + 0.044715 * x^3)))
 //
-// Error: at most 2^-20 * |x|. NaN gives NaN, +inf gives +inf. Bound: 4 bytes read and 4 written per
-// element, if they are not in a cache.
+// Error: at most 2^-20 * |x|. NaN gives NaN, +inf gives +inf.
+// Bound: 4 bytes read and 4 written per element, if they are not in a cache.
 #pragma once
 
 #include <cstdint>

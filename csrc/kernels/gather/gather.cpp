@@ -108,8 +108,7 @@ void rows(const GatherCall& call, int64_t begin, int64_t end, Copy copy = {}) {
   // N * bytes may overflow, N alone does not.
   const int64_t near = bytes < kLongRow ? kNearBytes : kNearBytesOfLongRows;
   const int64_t ahead = call.N > near / bytes ? std::clamp<int64_t>(8192 / bytes, 4, 32) : 0;
-  const int64_t fetched =
-      std::min<int64_t>(bytes, 8 * kLine);  // the hardware prefetcher loads the rest
+  const int64_t fetched = std::min<int64_t>(bytes, 8 * kLine);  // prefetchers load the rest
   for (int64_t e = begin; e < end; ++e) {
     if (ahead > 0) {
       // Computes with integers, not pointers: the row may be out of range.

@@ -2,8 +2,9 @@
 //
 //   dst[e] = src[index[e]]   for e = 0, 1, ..., E - 1
 //
-// Rows are bytes, so that elements may be of any type. Bound: index read and dst written once, and
-// for each e a row of src read, from the cache that src fits.
+// Rows are bytes, so that elements may be of any type.
+// Bound: index read and dst written once, and for each e a row of src read, from the cache that src
+// fits.
 #pragma once
 
 #include <cstddef>

@@ -16,8 +16,7 @@ namespace {
 
 struct Avx2Floats : Floats8 {
   static constexpr int kVectors = 2;
-  static constexpr int kRows =
-      6;  // 12 accumulators, 2 vectors of B and one of A: 15 of 16 registers
+  static constexpr int kRows = 6;  // 12 accumulators, 2 vectors of B and one of A: 15 of 16
   static constexpr int64_t kPackedKc = kGemmKc;
   static constexpr int kPixels = 6;
   static constexpr int kRowsToBase = 3;

@@ -21,8 +21,7 @@ struct Avx512Floats : Floats16 {
   // Longer than fits L1: L2 is fast enough, and sums are loaded and stored less often. A row of
   // BERT-base is one panel.
   static constexpr int64_t kPackedKc = 768;
-  static constexpr int kPixels =
-      14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32 registers
+  static constexpr int kPixels = 14;  // 28 accumulators, 2 vectors of B and one of A: 31 of 32
   static constexpr int kRowsToBase = 3;
   using DotTiles = DotTiles4x3;
   template <int kOf>

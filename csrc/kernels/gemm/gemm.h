@@ -16,7 +16,7 @@
 // dst may be c with the same strides; it overlaps nothing else.
 //
 // Bound: M * N * K multiply-adds, or the bytes of a, b and dst once. The list in paths.cpp says
-// which shape takes which path; pack.h and packed.h say how B is packed by others.
+// which shape takes which path; pack.h and packed.h say how callers can pack B.
 #pragma once
 
 #include <cstdint>

@@ -98,10 +98,9 @@ CPUACCEL_INLINE void transpose(__m512i (&v)[16]) {
   }
 }
 
-// Transposes up to 16 lines of `depth` elements, `line_stride` apart, whose pairs lie along them,
-// to
-//   dst[p * pair_stride + line]
-// for all 16 lines: missing lines are zeros.
+// Transposes up to 16 lines of `depth` elements, `line_stride` apart, whose pairs lie along them:
+//   dst[p * pair_stride + line] = pair p of the line
+// for all 16 lines; missing lines are zeros.
 template <typename S>
 CPUACCEL_INLINE void turn_lines(const typename S::Element* src, int64_t lines, int64_t line_stride,
                                 int64_t depth, float* dst, int64_t pair_stride) {

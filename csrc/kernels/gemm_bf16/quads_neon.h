@@ -32,8 +32,7 @@ struct HalvesOfBf16 {
   CPUACCEL_INLINE static uint16x8_t load8(const uint16_t* src) { return vld1q_u16(src); }
 };
 
-// Lines and where their quads go: the quads of lines 2i and 2i + 1 from k = 4q on lie side by side
-// at
+// Lines and where their quads go: those of lines 2i and 2i + 1, from k = 4q on, side by side to
 //   dst[i * pair_stride + q * quad_stride]
 template <typename S>
 struct Lines {
