@@ -1,10 +1,10 @@
-// Tiles of AMX, which Linux gives to processes that ask for them.
+// AMX tiles: asks Linux for permission to use them and reports whether they are usable.
 #pragma once
 
 namespace cpuaccel {
 
-// True if the CPU has AMX's products of bytes and of bfloat16, and the operating system gives tiles
-// to this process and the threads that it starts from now on. Asks it once.
+// True if the CPU has AMX products of int8 and bfloat16, and the operating system grants tiles to
+// this process and the threads that it starts from now on. Asks only once.
 bool has_amx_tiles();
 
 // The same, if max_isa() allows them.

@@ -7,9 +7,9 @@
 namespace cpuaccel {
 
 int l1_ways() {
-  // CPUID costs a virtual machine an exit to its host.
+  // In a virtual machine, CPUID causes an exit to the host.
   static const int ways =
-      std::max(4, static_cast<int>(sysconf(_SC_LEVEL1_DCACHE_ASSOC)));  // 0: it does not say
+      std::max(4, static_cast<int>(sysconf(_SC_LEVEL1_DCACHE_ASSOC)));  // 0: not reported
   return ways;
 }
 

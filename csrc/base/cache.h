@@ -1,10 +1,10 @@
-// What the system tells of the CPU's caches.
+// Sizes of the CPU's caches as the system reports them.
 #pragma once
 
 namespace cpuaccel {
 
-// Lines of an address's set in the L1 data cache, asked for once; 4, the fewest that CPUs of ours
-// have, where the system does not say.
+// Associativity of the L1 data cache, read once. At least 4, the smallest value among supported
+// CPUs; 4 as well if the system does not report it.
 int l1_ways();
 
 }  // namespace cpuaccel

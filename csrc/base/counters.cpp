@@ -12,14 +12,14 @@ namespace {
 
 struct FallbackCounts {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
-  // By op, then by reason. None is ever taken out: threads remember where theirs are.
+  // By op, then by reason. Entries are never removed: threads hold pointers to them.
   using ByReason = std::map<std::string, std::atomic<int64_t>, std::less<>>;
   std::map<std::string, ByReason, std::less<>> counts;
 };
 
-// A count that a thread has asked for before.
+// A count that a thread has looked up before.
 struct Remembered {
-  std::string_view op, reason;  // of the maps' keys
+  std::string_view op, reason;  // views of the maps' keys
   std::atomic<int64_t>* count = nullptr;
 };
 
@@ -86,7 +86,7 @@ CallCounters& prepacks() {
 }
 
 void count_fallback(std::string_view op, std::string_view reason) {
-  // A model comes to the same few refusals again and again: no lock, no look-up for these.
+  // A model repeats the same few fallbacks, so these take no lock and no lookup.
   constexpr size_t kPlaces = 16;
   thread_local std::array<Remembered, kPlaces> remembered;
   auto& place = remembered[(op.size() * 7 + reason.size()) % kPlaces];

@@ -1,4 +1,5 @@
-// What ran where, and why something did not: the counts behind cpuaccel.stats().
+// Call and fallback counters behind cpuaccel.stats(): which provider ran each op, and the reasons
+// for fallbacks.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 
 namespace cpuaccel {
 
-// Ops that are counted, by the names they have in stats(); relu forms count under the op they fuse
+// The counted ops, by their names in stats(); relu forms count under the op that they are fused
 // with.
 #define CPUACCEL_COUNTED_OPS(op)                                                                   \
   op(linear) op(linear_dynamic) op(linear_leaky_relu) op(linear_tanh) op(conv2d) op(conv3d) op(    \
@@ -42,18 +43,18 @@ enum class Op : int {
       count_
 };
 
-// Who does the work. `own` is a kernel of csrc/kernels; `intree` is torch's own kernel, called by
-// an object of ours.
+// What computes an op. `own` is a cpuaccel kernel (csrc/kernels); `intree` is torch's own kernel,
+// called by a cpuaccel object.
 enum class Provider : int { own, onednn, fbgemm, intree, count_ };
 
 const char* op_name(Op op);
 const char* provider_name(Provider provider);
 
-// Relaxed counters, one per op and provider: cheap enough for every call.
+// Relaxed atomic counters, one per op and provider: cheap enough for every call.
 class CallCounters {
  public:
   void add(Op op, Provider provider) { at(op, provider).fetch_add(1, std::memory_order_relaxed); }
-  // "conv2d.onednn" -> count, only those that are not zero.
+  // "conv2d.onednn" -> count; only counts that are not zero.
   std::map<std::string, int64_t> snapshot() const;
   void reset();
 
@@ -73,10 +74,10 @@ CallCounters& prepacks();
 void count_fallback(std::string_view op, std::string_view reason);
 std::map<std::string, int64_t> fallbacks();
 
-// Bytes of packed weights now held by objects of ours.
+// Bytes of packed weights that cpuaccel objects hold now.
 std::atomic<int64_t>& packed_weight_bytes();
 
-// All counts to zero; bytes held stay.
+// Sets all counts to zero; packed_weight_bytes() keeps its value.
 void reset_counters();
 
 }  // namespace cpuaccel

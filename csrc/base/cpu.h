@@ -1,4 +1,4 @@
-// What an architecture tells of its CPU: one source for each, cpu_x86.cpp and cpu_arm64.cpp.
+// CPU feature detection by architecture: implemented in cpu_x86.cpp and cpu_arm64.cpp.
 #pragma once
 
 #include <span>
@@ -13,22 +13,22 @@ struct Rung {
   const char* name;
 };
 
-// Isa::ref and this architecture's rungs, lowest first.
+// The ISAs of this architecture, lowest first, beginning with Isa::ref.
 std::span<const Rung> ladder();
 
-// These ask the CPU each time.
+// These query the CPU on every call.
 bool ask_cpu(Isa isa);
 std::string ask_vendor();
-int ask_family();  // CPUID's, base and extended; 0 where there is none
+int ask_family();  // from CPUID, base plus extended family; 0 if there is none
 std::string ask_core();
 bool cpu_has_bf16();
 bool cpu_has_amx();
 bool cpu_has_fp16();
 
-// The rung that has the products of 16-bit floats, if the CPU has them.
+// The ISA whose kernels use products of 16-bit floats, if the CPU has them.
 Isa half_rung();
 
-// False where a product of bytes may be limited to 16 bits, unless the CPU has better instructions.
+// Whether products of bytes never saturate at 16 bits: with VNNI on x86, always on Arm.
 bool bytes_multiply_exactly();
 
 }  // namespace cpuaccel

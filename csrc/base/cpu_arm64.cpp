@@ -1,5 +1,5 @@
-// By the words that the kernel passes to every process, which containers have too: /proc/cpuinfo
-// may be empty there.
+// Reads the feature words (HWCAP) that the kernel passes to every process. Containers have them
+// too, whereas /proc/cpuinfo may be empty there.
 
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -25,7 +25,7 @@ constexpr std::array<Rung, 6> kLadder{{
 
 struct Feature {
   const char* name;
-  int word;  // of the two that the kernel passes
+  int word;  // 0: AT_HWCAP, 1: AT_HWCAP2
   uint64_t bit;
 };
 
@@ -59,10 +59,10 @@ bool has_all(Names... names) {
   return (one(names) && ...);
 }
 
-// The length of this thread's vectors.
+// Length of this thread's SVE vectors.
 int sve_bytes() { return prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK; }
 
-// The core's identity (MIDR_EL1), which the kernel answers for where it says so; 0 elsewhere.
+// The core's identity (MIDR_EL1) if the kernel emulates reading it (HWCAP_CPUID), else 0.
 uint64_t midr() {
   if ((getauxval(AT_HWCAP) & HWCAP_CPUID) == 0) {
     return 0;
@@ -77,7 +77,7 @@ struct Core {
   const char* name;
 };
 
-// Parts of Arm's own (implementer 0x41).
+// Part numbers of Arm cores (implementer 0x41).
 constexpr std::array<Core, 5> kCores{{
     {0xd0c, "neoverse-n1"},
     {0xd40, "neoverse-v1"},

@@ -21,7 +21,7 @@ struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-// CPUID leaf 7; zeros where the CPU has not the subleaf.
+// CPUID leaf 7; zeros if the CPU does not have the subleaf.
 Registers leaf7(unsigned subleaf) {
   Registers r;
   return __get_cpuid_count(7, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx) != 0 ? r : Registers{};
@@ -29,14 +29,14 @@ Registers leaf7(unsigned subleaf) {
 
 bool bit(unsigned word, int index) { return (word >> index & 1) != 0; }
 
-// The operating system's support is that of AVX2.
+// AVX-VNNI needs the same operating system support as AVX2.
 bool cpu_has_avx_vnni() { return bit(leaf7(1).eax, 4) && __builtin_cpu_supports("avx2"); }
 }  // namespace
 
 std::span<const Rung> ladder() { return kLadder; }
 
 bool cpu_has_bf16() { return bit(leaf7(1).eax, 5); }
-// oneDNN asks the operating system for AMX's registers itself.
+// oneDNN itself asks the operating system for AMX's registers.
 bool cpu_has_amx() { return bit(leaf7(0).edx, 22); }
 bool cpu_has_fp16() { return bit(leaf7(0).edx, 23); }
 
@@ -79,7 +79,7 @@ std::string ask_vendor() {
   return vendor;
 }
 
-// CPUID leaf 1: the extended family counts from the last base one on.
+// CPUID leaf 1: the extended family is added if the base family is 0xf.
 int ask_family() {
   Registers r;
   if (__get_cpuid(1, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) {

@@ -11,7 +11,8 @@
 namespace cpuaccel {
 namespace {
 
-// A fixed pool: locks that came and went with their owners could do so in the middle of a fork.
+// A fixed pool of locks: locks with the lifetime of their owners could be created or destroyed
+// during a fork.
 constexpr size_t kMutexesPerLevel = 32;
 
 class ForkLocks {
@@ -28,7 +29,7 @@ class ForkLocks {
   }
 
   std::mutex& at(ForkLevel level, const void* owner) {
-    // Fibonacci hashing; the low bits of an address say nothing.
+    // Fibonacci hashing; the low bits of an address carry no information.
     const auto hash = (reinterpret_cast<uintptr_t>(owner) >> 4) * 0x9e3779b97f4a7c15ull;
     return levels_[static_cast<size_t>(level)][(hash >> 32) % kMutexesPerLevel];
   }

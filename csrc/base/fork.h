@@ -1,4 +1,5 @@
-// Locks and caches across fork(): the child finds every lock free and what it guards consistent.
+// Fork-safe locks and caches: after fork(), the child finds every lock free and its data
+// consistent.
 #pragma once
 
 #include <functional>
@@ -6,14 +7,14 @@
 
 namespace cpuaccel {
 
-// Order in which locks nest, outermost first; two of one level are never held together.
+// Levels in locking order, outermost first; a thread never holds two locks of one level.
 enum class ForkLevel : int { params, layer, kernel, leaf, memory, pages, count_ };
 
 // The mutex for `owner` at `level`. It lives as long as the process and may be shared by several
 // owners. The thread that forks holds all of them, in the order of their levels.
 std::mutex& fork_safe_mutex(ForkLevel level, const void* owner);
 
-// `reset` runs in every forked child while all locks are held: it must take none.
+// `reset` runs in every forked child while all locks are held, so it must not take any.
 void reset_after_fork(std::function<void()> reset);
 
 }  // namespace cpuaccel

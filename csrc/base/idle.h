@@ -1,4 +1,4 @@
-// One object that is kept for whoever comes next.
+// A lock-free cache of one reusable object.
 #pragma once
 
 #include <atomic>
@@ -6,8 +6,8 @@
 
 namespace cpuaccel {
 
-// Objects that are made for a call and can serve the next. One waits here; of several threads at
-// once each but one makes its own, and what comes back to a full place is destroyed.
+// Caches one object that is created for a call and can serve the next call. If several threads call
+// at once, all but one create their own. give() destroys an object that is already cached.
 template <class T>
 class Idle {
  public:
@@ -16,7 +16,7 @@ class Idle {
   Idle(const Idle&) = delete;
   Idle& operator=(const Idle&) = delete;
 
-  // Null: there is none.
+  // Null if there is none.
   std::unique_ptr<T> take() {
     return std::unique_ptr<T>(kept_.exchange(nullptr, std::memory_order_acquire));
   }

@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<Isa> g_max_isa{kNewestIsa};
 
-// Asked once: CPUID leaves a virtual machine, which takes tens of microseconds.
+// Queried once: in a virtual machine CPUID exits to the host, which takes tens of microseconds.
 bool cpu_has(Isa isa) {
   static const auto answers = [] {
     std::array<bool, kIsaCount> result{};

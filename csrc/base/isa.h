@@ -1,6 +1,4 @@
-// Which instruction sets this machine has, and which of them the plugin may use.
-//
-// Compiled without ISA flags, so that it runs on any machine of the architecture.
+// ISA detection: which instruction sets this machine has, and which of them the plugin may use.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +9,15 @@
 
 namespace cpuaccel {
 
-// Rungs of two ladders, that of x86 and that of Arm, lowest first: a machine that has one has all
-// below it on its own ladder, and none of the other's.
+// The ISAs of x86 and of Arm, lowest first. A CPU that has one has all lower ones of its
+// architecture, and none of the other architecture.
 //
-// x86: avx_vnni counts as below avx512: a client core with it has no AVX-512. avx512_vbmi counts as
-// above avx512_vnni: server cores with VBMI have VNNI too.
-// Arm: dotprod is a Graviton2; i8mm has BF16's products as well; sve has both in vectors of any
-// length, as Graviton3 and 4; sve256 is for code of that length alone, as Graviton3 runs it. (Cores
-// with SVE and no dot product stay at neon.) The length is a thread's own: it is read once, and a
-// program that sets others afterwards has to cap this at sve.
+// x86: avx_vnni counts as lower than avx512, because a client core with it has no AVX-512.
+// avx512_vbmi counts as higher than avx512_vnni, because server cores with VBMI also have VNNI.
+// Arm: dotprod is a Graviton2; i8mm includes BF16 products; sve has both in vectors of any length,
+// as on Graviton3 and 4; sve256 is for code of that length only, as Graviton3 runs it. (Cores with
+// SVE but without dot product stay at neon.) The vector length is a property of the thread. It is
+// read once, so a program that changes it later must cap the ISA at sve.
 enum class Isa : int {
   ref = 0,
   avx2,
@@ -39,39 +37,38 @@ inline constexpr size_t kIsaCount = static_cast<size_t>(kNewestIsa) + 1;
 // Name as users write it in CPUACCEL_MAX_ISA.
 const char* isa_name(Isa isa);
 
-// The rung of this architecture called `name`, or nothing.
+// The ISA of this architecture called `name`, or nullopt.
 std::optional<Isa> parse_isa(std::string_view name);
 
-// "ref, neon, ...": those of this architecture.
+// "ref, neon, ...": the names of this architecture's ISAs.
 std::string isa_names();
 
-// True if kernels of this rung may run: the CPU has it and max_isa() allows it.
+// True if kernels of this ISA may run: the CPU has it and max_isa() allows it.
 bool isa_usable(Isa isa);
 
-// Highest usable rung.
+// The highest usable ISA.
 Isa best_isa();
 
-// True if no product of bytes saturates here, in any library: VNNI on x86, always on Arm.
+// True if no library's products of bytes saturate here: with VNNI on x86, always on Arm.
 bool has_vnni();
 
-// True if the CPU multiplies bfloat16 itself (AVX512-BF16, Arm's BF16) and max_isa() allows it.
+// True if the CPU has bfloat16 products (AVX512-BF16, Arm's BF16) and max_isa() allows them.
 bool has_bf16_arithmetic();
 
-// True if it has bfloat16's matrix tiles as well (AMX): many times as fast as AVX512-BF16.
+// True if it also has bfloat16 matrix tiles (AMX): many times as fast as AVX512-BF16.
 bool has_amx_arithmetic();
 
-// True if the CPU adds and multiplies float16 itself (AVX512-FP16, Arm's FP16) and max_isa() allows
-// it.
+// True if the CPU has float16 arithmetic (AVX512-FP16, Arm's FP16) and max_isa() allows it.
 bool has_fp16_arithmetic();
 
-// Caps the rungs in use; takes effect for what is packed or created afterwards.
+// Caps the ISAs in use; takes effect for weights packed and objects created afterwards.
 void set_max_isa(Isa isa);
 Isa max_isa();
 
-// "AuthenticAMD", "GenuineIntel", "ARM" and so on; empty where the CPU does not say.
+// "AuthenticAMD", "GenuineIntel", "ARM" and so on; empty if the CPU does not report it.
 const std::string& cpu_vendor();
 
-// "neoverse-v1" and so on; empty on x86 and for cores that have no name here.
+// "neoverse-v1" and so on; empty on x86 and for cores that are not listed here.
 const std::string& cpu_core();
 
 // Names of the CPU features that matter to the kernels, for diagnostics.

@@ -7,16 +7,16 @@
 namespace cpuaccel {
 namespace {
 
-constexpr size_t kLeast = size_t{64} << 10;  // smaller ones fill few pages
+constexpr size_t kLeast = size_t{64} << 10;  // smaller blocks fill few pages
 
-// AddressSanitizer sees what is read behind a block of the heap, and not behind one of these.
+// AddressSanitizer detects reads past the end of heap blocks, but not of these.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kHeapAlone = true;
 #else
 constexpr bool kHeapAlone = false;
 #endif
 
-// Never destroyed: blocks may outlive whatever is.
+// Never destroyed: blocks may outlive any static object.
 PageRuns& runs() {
   static auto& runs = *std::make_unique<PageRuns>().release();
   return runs;

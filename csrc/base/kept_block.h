@@ -1,4 +1,4 @@
-// Memory for what is kept and read again and again, such as packed weights: side by side in huge
+// Memory for long-lived data that is read repeatedly, such as packed weights: side by side in huge
 // pages (page_runs.h).
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace cpuaccel {
 
-// 64-byte aligned, undefined contents; from the heap if it is small. Throws std::bad_alloc.
+// 64-byte aligned, undefined contents; small blocks come from the heap. Throws std::bad_alloc.
 AlignedBlock kept_block(size_t bytes);
 
-// Gives such a block's memory back: AlignedDelete calls it.
+// Returns the memory of such a block; called by AlignedDelete.
 void give_back_kept(std::byte* data, size_t bytes);
 
 }  // namespace cpuaccel

@@ -1,5 +1,6 @@
-// Decisions as text, for TORCH_LOGS="+cpuaccel". The sink may need Python's interpreter lock, so no
-// message reaches it while a lock of ours is held: who takes one defers messages around it.
+// Log of cpuaccel's decisions, for TORCH_LOGS="+cpuaccel". The sink may need Python's interpreter
+// lock, so no message may reach it while a cpuaccel lock is held: code that takes one defers its
+// messages.
 #pragma once
 
 #include <functional>
@@ -9,15 +10,16 @@ namespace cpuaccel {
 
 using LogSink = std::function<void(const std::string&)>;
 
-// Replaces the sink; an empty one switches logging off.
+// Replaces the sink; an empty sink switches logging off.
 void set_log_sink(LogSink sink);
 
-// True if somebody listens; ask before building a message.
+// True if there is a sink; check this before building a message.
 bool log_enabled();
 
 void log_decision(const std::string& message);
 
-// While one lives, the calling thread's messages wait; they are sent when the outermost one ends.
+// While an object exists, the calling thread's messages wait. They are sent when the outermost
+// object is destroyed.
 class DeferredLogs {
  public:
   DeferredLogs();

@@ -10,7 +10,7 @@
 namespace cpuaccel {
 namespace {
 
-// Mapped at a time. What nobody has written to is not resident.
+// Bytes mapped at a time. Pages that were not written to are not resident.
 constexpr size_t kRun = size_t{32} << 20;
 
 constexpr size_t rounded_up(size_t bytes, size_t multiple) {
@@ -74,7 +74,7 @@ void PageRuns::give_back(std::byte* data, size_t bytes) {
       free_.erase(before);
     }
   }
-  // The huge pages within, and what is left at both ends.
+  // Unmaps the huge pages within and keeps the rest at both ends.
   const auto begin = reinterpret_cast<uintptr_t>(data);
   const size_t head = rounded_up(begin, kHugePage) - begin;
   const size_t pages = bytes > head ? (bytes - head) / kHugePage * kHugePage : 0;

@@ -28,7 +28,7 @@ void* map_pages(size_t bytes) {
     munmap(mapped, before);
   }
   munmap(data + bytes, kHugePage - before);
-  // Where huge pages are off this fails, and small ones do.
+  // This fails if huge pages are off; small pages work too.
   static_cast<void>(madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE));
   return data;
 }

@@ -1,4 +1,4 @@
-// Pages from the system.
+// Maps and unmaps pages of the system, with huge pages for large blocks.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@ namespace cpuaccel {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// `bytes` (a multiple of 64 KiB) of zeroed memory of its own. From kHugePage on it begins at a huge
-// page, and whole huge pages in it are advised to be ones; the rest stays small pages, so that
-// nothing is resident that nobody writes to. Null if the system has none.
+// Maps `bytes` (a multiple of 64 KiB) of zeroed memory. From kHugePage on it begins at a huge page,
+// and the whole huge pages in it are advised (MADV_HUGEPAGE). The rest stays small pages, so that
+// only written memory is resident. Null if the system has none.
 void* map_pages(size_t bytes);
 
 void unmap_pages(void* data, size_t bytes);
 
-// Gives their memory back; they stay mapped, with zeros.
+// Returns the memory of the pages; they stay mapped and read as zeros.
 void drop_pages(void* data, size_t bytes);
 
 }  // namespace cpuaccel

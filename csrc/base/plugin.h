@@ -1,11 +1,13 @@
-// On or off: while off, objects and ops of ours hand every call to torch's own kernels.
+// The plugin's global switch. While it is off, cpuaccel's objects and ops pass every call to
+// torch's own kernels.
 #pragma once
 
 namespace cpuaccel {
 
 bool plugin_on();
 
-// By csrc/quant/switch.cpp alone, which puts kernels of ours over torch's and takes them away.
+// Only called by csrc/quant/switch.cpp, which registers cpuaccel's kernels over torch's and removes
+// them.
 void set_plugin_on(bool on);
 
 }  // namespace cpuaccel

@@ -1,7 +1,7 @@
-// Which of some candidates is the fastest: they are run in turns, on the same work.
+// Tuning: runs candidates in turns on the same work and picks the fastest.
 //
-// A trial says `seconds`, the fastest of its runs, and `is_same`, whether its results are those of
-// the first one, which is what would be taken without a race.
+// A trial has `seconds`, the fastest of its runs, and `is_same`, whether its results equal those of
+// the first candidate, which is the default without tuning.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,16 @@
 
 namespace cpuaccel {
 
-// In a model what a layer keeps was not read since its last call. So many bytes of other memory,
-// read between two runs, make weights leave L2 and what translates addresses of pages.
+// In a model, a layer's weights were not read since its last call. Reading this many bytes of other
+// memory between two runs evicts weights from L2, and their pages from the TLB.
 inline constexpr int64_t kReadBetween = int64_t{16} << 20;
 
-// How many things of `bytes` a trial takes in turns for that, at most `most`.
+// How many copies of `bytes` a trial should use in turns for that, at most `most`.
 inline size_t copies_to_read(int64_t bytes, size_t most) {
   return bytes > 0 ? std::min(static_cast<size_t>((kReadBetween - 1) / bytes + 1), most) : most;
 }
 
-// What run() takes.
+// Seconds that run() takes.
 template <typename Run>
 double seconds_of(const Run& run) {
   using Clock = std::chrono::steady_clock;
@@ -35,21 +35,22 @@ double seconds_of(const Run& run) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// As people read them: "12.3 us".
+// Formats seconds for people: "12.3 us".
 inline std::string in_microseconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f us", seconds * 1e6);
   return text;
 }
 
-// Sets the seconds of the trials of `candidates`, `trial_of` each; run(candidate) says what one run
-// took. Those that are not the same are not run, and stay at infinity. About `budget` seconds, but
-// two rounds at least: the second one says how much of the first was noise.
+// Times `candidates` and sets the seconds of their trials, `trial_of` each; run(candidate) returns
+// the seconds of one run. Candidates with different results are not run, and stay at infinity.
+// Takes about `budget` seconds, but at least two rounds: the second one shows how noisy the first
+// was.
 template <typename Candidates, typename TrialOf, typename Run>
 void race(Candidates& candidates, const TrialOf& trial_of, double budget, const Run& run) {
   constexpr int kRounds = 5, kLeastRounds = 2;
-  // What took so much longer than the fastest one in the first round is not run again, but for the
-  // first one, which others have to beat.
+  // Candidates slower than the fastest by this factor in the first round are not run again, except
+  // for the first candidate, which the others have to beat.
   constexpr double kHopeless = 1.3, kNever = std::numeric_limits<double>::infinity();
   for (auto& candidate : candidates) {
     std::invoke(trial_of, candidate).seconds = kNever;
@@ -70,7 +71,7 @@ void race(Candidates& candidates, const TrialOf& trial_of, double budget, const 
   }
 }
 
-// The trial to take, of at least one: another one has to win by more than noise.
+// The best of at least one trial: it has to beat the first by more than noise.
 template <typename Trials>
 auto& winner_of(Trials& trials) {
   constexpr double kClearly = 0.97;
@@ -84,8 +85,7 @@ auto& winner_of(Trials& trials) {
   return *best;
 }
 
-// Says in the log what the trials of `problem` took, each called name_of(trial), and which is
-// taken.
+// Logs the times of the trials of `problem`, each called name_of(trial), and which one is taken.
 template <typename Trials, typename Trial, typename NameOf>
 void log_race(const std::string& problem, const Trials& trials, const Trial& taken,
               const NameOf& name_of) {

@@ -1,4 +1,4 @@
-// Scratch memory that a thread keeps between calls, so that a repeated call allocates nothing.
+// Per-thread scratch memory, cached between calls so that a repeated call allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace cpuaccel {
 
-// At least `bytes`, 64-byte aligned, valid until the calling thread asks again with the same slot.
-// What is kept is bounded by kKeptScratchBytes per slot: a larger block is freed by the next
-// smaller request.
+// scratch() returns at least `bytes`, 64-byte aligned, valid until the calling thread asks for the
+// same slot again. The cache is bounded by kKeptScratchBytes per slot: the next smaller request
+// frees a larger block.
 inline constexpr size_t kKeptScratchBytes = size_t{8} << 20;
 
 enum class ScratchSlot {
@@ -29,7 +29,7 @@ void* scratch(ScratchSlot slot, size_t bytes);
 
 // An aligned block that owns its memory.
 struct AlignedDelete {
-  size_t kept = 0;  // bytes, of memory that base/kept_block.h gave
+  size_t kept = 0;  // bytes from base/kept_block.h; 0 for the heap
   void operator()(std::byte* block) const;
 };
 using AlignedBlock = std::unique_ptr<std::byte[], AlignedDelete>;

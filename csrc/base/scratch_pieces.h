@@ -1,4 +1,4 @@
-// Several arrays in one block of scratch memory, each at a cache line's begin.
+// Several arrays in one block of scratch memory, each aligned to a cache line.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class ScratchPieces {
     return (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
   }
 
-  // `bytes`: the rooms of all that will be taken.
+  // `bytes`: the sum of room() of all arrays that will be taken.
   ScratchPieces(ScratchSlot slot, int64_t bytes)
       : next_(static_cast<std::byte*>(scratch(slot, static_cast<size_t>(bytes)))) {}
 

@@ -23,7 +23,7 @@ void pause() {
 #endif
 }
 
-// Waits for another thread: a few microseconds at once, then whoever else wants the core gets it.
+// Waits for another thread: spins for a few microseconds, then yields the core.
 class Waiting {
  public:
   void once() {
@@ -41,10 +41,11 @@ class Waiting {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Calls are numbered. `news_` is twice the number of the call that is shared, plus one when there
-// are to be no more; `ranges_[i]` is twice the number of the last call that had a range i, plus one
-// once a thread has it. So a thread that is late for a call finds nothing of it, and can take what
-// is there of the next. Who has taken a range may read `begin_` and the like: the leader waits.
+// Shared calls are numbered. `news_` is twice the number of the current call, plus one after the
+// last call. `ranges_[i]` is twice the number of the last call that had a range i, plus one once a
+// thread took it. So a thread that is late for a call finds no ranges of it, and can take those of
+// the next call. A thread that took a range may read `begin_` and so on, because the leader waits
+// for it.
 class ThreadTeam final : public Team {
  public:
   int threads() const override { return threads_; }
@@ -72,7 +73,7 @@ class ThreadTeam final : public Team {
     body();
   }
 
-  // What the thread of number `own` does until the leader has come to the end.
+  // Loop of the thread with number `own` until the leader has finished.
   void serve(size_t own) {
     uint64_t seen = 0;
     for (Waiting waiting;;) {
@@ -103,7 +104,7 @@ class ThreadTeam final : public Team {
       ranges_[i].state.store(news, std::memory_order_release);
     }
     news_.store(news, std::memory_order_release);
-    t_led = nullptr;  // what a range splits up is its thread's
+    t_led = nullptr;  // splits inside of a range stay on its thread
     take_ranges(0, news);
     for (Waiting waiting; left_.load(std::memory_order_acquire) > 0;) {
       waiting.once();
@@ -164,7 +165,7 @@ void in_team(const std::function<void()>& body) {
     body();
     return;
   }
-  thread_local ThreadTeam team;  // kept: its memory is
+  thread_local ThreadTeam team;  // thread_local, so that its memory is reused
   ThreadTeam& ours = team;
   ours.open(threads);
   g_opened.fetch_add(1, std::memory_order_relaxed);

@@ -27,7 +27,7 @@ struct Mapped {
   int64_t data = AddressSpace::kUnlimited;
 };
 
-// Without a stream: this is read whenever a large block is freed.
+// Does not use a stream: this is read whenever a large block is freed.
 Mapped mapped(const std::string& root) {
   std::array<char, 256> text{};
   const int file = open((root + "/proc/self/statm").c_str(), O_RDONLY | O_CLOEXEC);

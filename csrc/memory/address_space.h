@@ -1,4 +1,4 @@
-// The address space that the process may still map: RLIMIT_AS and RLIMIT_DATA.
+// Address space that the process may still map, under RLIMIT_AS and RLIMIT_DATA.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct AddressSpace {
   int64_t available = kUnlimited;  // bytes that can still be mapped
 };
 
-// Two system calls where there is no limit. With one, /proc/self/statm below `root` says how much
-// is mapped; where that cannot be read nothing is available.
+// Takes two system calls if there is no limit. Otherwise it reads how much is mapped from
+// /proc/self/statm below `root`; if that cannot be read, nothing is available.
 AddressSpace address_space(const std::string& root = "");
 
 }  // namespace cpuaccel::memory

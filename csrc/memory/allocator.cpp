@@ -16,7 +16,7 @@ C10_DECLARE_bool(caffe2_cpu_allocator_do_junk_fill);
 namespace cpuaccel::memory {
 namespace {
 
-// Of SetCPUAllocator: torch's own has 0, and only a higher or equal one replaces another.
+// Priority for SetCPUAllocator: torch's own is 0, and only a higher or equal one replaces another.
 constexpr uint8_t kPriority = 1;
 
 c10::Allocator* torch_allocator() { return c10::GetDefaultCPUAllocator(); }
@@ -46,7 +46,7 @@ class CachingAllocator final : public c10::Allocator {
     return FLAGS_caffe2_cpu_allocator_do_zero_fill || FLAGS_caffe2_cpu_allocator_do_junk_fill;
   }
 
-  // A program that has no more large tensors, but small ones, still gives idle blocks back.
+  // Lets a program that allocates only small tensors still return idle blocks.
   void age_sometimes() const {
     constexpr unsigned kTensors = 256;
     static thread_local unsigned tensors = 0;
@@ -60,7 +60,7 @@ class CachingAllocator final : public c10::Allocator {
       return;
     }
     if (BlockPool::may_own(data) && block_pool().owns(data)) {
-      // First: once it is released another thread may get and report it.
+      // Reported first: once it is released, another thread may get the block and report it.
       c10::profiledCPUMemoryReporter().Delete(data);
       block_pool().release(data);
       return;
@@ -68,7 +68,7 @@ class CachingAllocator final : public c10::Allocator {
     torch_allocator()->raw_deallocate(data);
   }
 
-  // Looked up once: every small tensor comes here.
+  // Looked up once, because every small tensor takes this path.
   BlockPool& pool_ = block_pool();
   c10::Allocator* torch_ = torch_allocator();
 };
@@ -78,9 +78,9 @@ CachingAllocator& caching_allocator() {
   return allocator;
 }
 
-// The name of the file that a function comes from. Empty where that is not known: in a program that
-// is linked to a fixed address and takes the function's, as Debian's Python for Arm is and does,
-// the address is that of a stub.
+// The name of the file that defines a function. Empty if unknown: in a program that is linked to a
+// fixed address and takes the function's address, such as Debian's Python for Arm, the address is
+// that of a stub.
 std::string file_of(const char* function) {
   Dl_info info{};
   const ElfW(Sym)* symbol = nullptr;
@@ -93,7 +93,7 @@ std::string file_of(const char* function) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// The file that malloc comes from, or what torch calls, if it is not the C library.
+// The file that malloc, or the function that torch calls, comes from, unless it is the C library.
 std::string other_malloc() {
   for (const char* function : {"malloc", "posix_memalign"}) {
     const std::string name = file_of(function);

@@ -1,5 +1,5 @@
-// torch's CPU allocator with a cache: blocks of half a megabyte and more are kept when they are
-// freed.
+// Caching CPU allocator for torch: freed blocks of half a megabyte and more are cached for later
+// tensors.
 #pragma once
 
 #include <string>
@@ -8,20 +8,21 @@
 
 namespace cpuaccel::memory {
 
-// Smaller tensors are torch's own allocator's: the C library reuses those itself.
+// Smaller tensors use torch's own allocator: the C library reuses their memory itself.
 inline constexpr size_t kLeastCached = size_t{1} << 19;
 
-// Puts ours over torch's. Returns why it does not, empty if it does: another malloc than the C
-// library's is loaded (jemalloc, tcmalloc, a sanitizer's), or another allocator than torch's is
-// set.
+// Installs this allocator over torch's. Returns an empty string, or the reason why it is not
+// installed: a malloc other than the C library's is loaded (jemalloc, tcmalloc, a sanitizer's), or
+// an allocator other than torch's is set.
 std::string install_allocator();
 
-// Gives torch its own back. Tensors that exist keep their memory, and what is kept stays kept.
+// Restores torch's own allocator. Existing tensors keep their memory, and cached blocks stay
+// cached.
 void uninstall_allocator();
 
 bool allocator_installed();
 
-// Where the blocks are; the same for the life of the process.
+// The pool of the blocks; the same for the life of the process.
 BlockPool& block_pool();
 
 }  // namespace cpuaccel::memory

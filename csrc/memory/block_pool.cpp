@@ -10,8 +10,8 @@
 namespace cpuaccel::memory {
 namespace {
 
-// Sizes are rounded up to 32nds of a power of two, so that a block serves sizes near its own. Small
-// blocks have a page more, for contents().
+// Sizes are rounded up to 32nds of a power of two, so that a block serves similar sizes. Small
+// blocks have an extra page for contents().
 constexpr size_t kLeastStep = size_t{16} << 10, kSmallBlock = size_t{2} << 20;
 size_t rounded(size_t bytes) {
   const size_t step = std::max(kLeastStep, std::bit_floor(bytes) / 32);
@@ -22,8 +22,9 @@ size_t rounded(size_t bytes) {
 constexpr size_t kLine = 64, kPlaces = 16;
 static_assert(kLine * kPlaces <= PageRuns::kGrain);
 
-// Where the contents of a small block begin: by its page, some lines on. Operands that all begin at
-// a page are in the same sets of L1 row by row: a product of 256x256 doubles took 9 % longer.
+// Offset of a small block's contents: some cache lines, depending on its page. Operands that all
+// begin at a page boundary map to the same L1 sets row by row: a product of 256x256 doubles took 9
+// % longer.
 size_t place_in_page(const void* data) {
   return reinterpret_cast<uintptr_t>(data) / PageRuns::kGrain % kPlaces * kLine;
 }
@@ -40,31 +41,32 @@ std::byte* block_of(void* contents) {
   return static_cast<std::byte*>(contents) - offset_in_page(contents);
 }
 
-// What a kept block is larger than what is asked for stays with it up to here, else it is kept on.
+// A cached block may exceed the request by up to this; a larger rest is split off and cached.
 size_t largest_rest(size_t bytes) { return bytes / 16; }
 
-// Allocated and kept blocks together over the most that was ever asked for.
+// Limit of allocated and cached blocks together, relative to the most that was ever requested.
 constexpr double kSlack = 1.1;
 
-// Less than this part of the memory left is pressure.
+// There is pressure if less than this fraction (1 / 16) of the memory is left.
 constexpr int64_t kLeastAvailable = 16;
-constexpr auto kAskAgain = std::chrono::milliseconds(100);  // reading /proc takes some 50 us
+constexpr auto kAskAgain = std::chrono::milliseconds(100);  // reading /proc takes about 50 us
 
-// Others (numpy, malloc) get no memory that is kept here, and where the address space is limited
-// they cannot ask for it back: so only this part of what they could map is kept.
+// Other code (numpy, malloc) cannot use memory that is cached here, nor ask for it back if the
+// address space is limited. So only this fraction (1 / 16) of what it could map is cached.
 constexpr int64_t kAddressShare = 16;
 
-// To read the limits takes two system calls, as long as a kernel runs on a block of a megabyte.
-// Where there was no limit they are read again after kAskAgain, and whenever a block comes back
-// that takes so long to fill that they do not count.
+// Reading the limits takes two system calls, as long as a kernel runs on a block of a megabyte. If
+// there was no limit, they are read again after kAskAgain, and whenever a block of this size is
+// freed, because filling it takes much longer than the calls.
 constexpr size_t kLargeBlock = size_t{8} << 20;
 
-// Memory that was kept for a window and that no allocation needed is idle. A window is longer where
-// idle memory was soon mapped again: steps of training may take longer than one.
+// Memory that was cached for a whole window and that no allocation needed is idle. The window grows
+// if idle memory was soon mapped again, because steps of training may take longer than a window.
 constexpr auto kShortestWindow = std::chrono::seconds(4);
 constexpr auto kLongestWindow = std::chrono::seconds(64);
 
-// Resident fragments of huge pages go back once they are this part of the most that was asked for.
+// Resident fragments of huge pages are returned once they exceed this fraction (1 / 32) of the most
+// that was requested.
 constexpr int64_t kFragments = 32;
 
 }  // namespace
@@ -132,7 +134,7 @@ void* BlockPool::take_kept(size_t bytes, size_t wanted) {
 }
 
 void BlockPool::keep(Kept block) {
-  // Pages side by side are one block, whether they were mapped together or not.
+  // Adjacent pages form one block, whether they were mapped together or not.
   const auto after = by_address_.lower_bound(block.data);
   if (after != by_address_.end() && after->first == block.data + block.bytes) {
     block.bytes += after->second->bytes;
@@ -146,7 +148,7 @@ void BlockPool::keep(Kept block) {
       forget(std::prev(next)->second);
     }
   }
-  // The last that was freed is the next to be used: it is still in the cache.
+  // The block that was freed last is reused first, because it is still in the cache.
   const auto place = order_.insert(order_.end(), block);
   by_size_.emplace_hint(by_size_.lower_bound(block.bytes), block.bytes, place);
   by_address_.emplace(block.data, place);
@@ -257,7 +259,7 @@ void BlockPool::shrink_to(int64_t bytes) {
   while (!order_.empty() && kept() > bytes) {
     const Kept block = order_.front();
     forget(order_.begin());
-    // Blocks that were joined may be far more than what is too much.
+    // Joined blocks may be much larger than the excess.
     const auto excess = static_cast<size_t>(kept() - std::max<int64_t>(bytes, 0));
     const size_t part = std::min(block.bytes, (excess + kHugePage - 1) / kHugePage * kHugePage);
     pages_.give_back(block.data + block.bytes - part, part);

@@ -17,7 +17,7 @@ std::optional<int64_t> number_in(const std::string& path) {
   if (file >> value) {
     return value;
   }
-  return std::nullopt;  // not there, or "max"
+  return std::nullopt;  // missing, or "max"
 }
 
 // The number behind `key` in a file of lines such as "MemTotal:  123 kB" or "inactive_file 123".
@@ -34,9 +34,9 @@ std::optional<int64_t> number_after(const std::string& path, const std::string& 
   return std::nullopt;
 }
 
-// The names that the two versions of cgroups have for the same things.
+// Names of the same files in the two versions of cgroups.
 struct CgroupFiles {
-  const char* controller;  // as /proc/self/cgroup has it, "" in version 2
+  const char* controller;  // as in /proc/self/cgroup, "" in version 2
   const char* mount;
   const char* limit;
   const char* usage;
@@ -71,10 +71,10 @@ std::optional<std::string> cgroup_of(const std::string& root, const std::string&
 
 void apply_cgroup(const std::string& folder, const CgroupFiles& files, MachineMemory& memory) {
   const auto limit = number_in(folder + "/" + files.limit);
-  if (!limit || *limit >= kUnlimited / 2) {  // version 1 writes a huge number for none
+  if (!limit || *limit >= kUnlimited / 2) {  // version 1 has a huge number for no limit
     return;
   }
-  // Page cache that nobody uses is given up before anything else.
+  // Inactive page cache is reclaimed before anything else, so it counts as available.
   const int64_t used = number_in(folder + "/" + files.usage).value_or(0) -
                        number_after(folder + "/memory.stat", files.inactive).value_or(0);
   memory.limit = std::min(memory.limit, *limit);
@@ -92,7 +92,7 @@ MachineMemory machine_memory(const std::string& root) {
   }
   for (const auto& files : kVersions) {
     auto path = cgroup_of(root, files.controller);
-    // In a container the path may be that of the host: then only the mount's root is there.
+    // In a container, the path may be that of the host; then only the root of the mount exists.
     while (path) {
       apply_cgroup(root + files.mount + *path, files, memory);
       const auto slash = path->rfind('/');

@@ -1,4 +1,4 @@
-// How much memory this process may use, and whether it is getting short.
+// Memory limit and available memory of this process, from /proc and cgroups.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 namespace cpuaccel::memory {
 
 struct MachineMemory {
-  int64_t limit = 0;      // bytes: the machine's, or the tightest cgroup's above this process
-  int64_t available = 0;  // bytes of it that could still be had without swapping
+  int64_t limit = 0;  // bytes: the machine's, or those of the tightest cgroup above this process
+  int64_t available = 0;  // bytes of it that are available without swapping
 };
 
-// Reads /proc and /sys/fs/cgroup below `root` (tests have one of their own). cgroup v2 and v1. What
-// cannot be read does not limit.
+// Reads /proc and /sys/fs/cgroup below `root` (tests use their own), for cgroup v2 and v1. Files
+// that cannot be read set no limit.
 MachineMemory machine_memory(const std::string& root = "");
 
 }  // namespace cpuaccel::memory

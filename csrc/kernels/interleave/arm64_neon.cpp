@@ -6,7 +6,6 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// 16 bytes of each of two sources.
 CPUACCEL_INLINE void interleave16(const uint8_t* a, const uint8_t* b, uint8_t* dst) {
   const uint8x16_t x = vld1q_u8(a), y = vld1q_u8(b);
   vst1q_u8(dst, vzip1q_u8(x, y));

@@ -1,4 +1,5 @@
-// Two sources, 16 bytes of each at a time. Included by ISA files.
+// Loop of the interleave kernels for two sources, 16 bytes of each at a time. Included by ISA
+// files.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// interleave16(a, b, dst): 16 bytes of each of two sources. Other numbers of groups are ref's.
+// interleave16(a, b, dst) interleaves 16 bytes of two sources. The reference kernel handles any
+// other number of groups and rows of fewer than 16 columns.
 template <typename Interleave16>
 CPUACCEL_INLINE void interleave_two(const InterleaveSource* src, int64_t groups, uint8_t* dst,
                                     int64_t rows, int64_t columns, Interleave16 interleave16) {
@@ -25,7 +27,7 @@ CPUACCEL_INLINE void interleave_two(const InterleaveSource* src, int64_t groups,
     for (; c + 16 <= columns; c += 16) {
       interleave16(a + c, b + c, to + 2 * c);
     }
-    if (c < columns) {  // the last 16 once more, in part
+    if (c < columns) {  // the last 16 columns overlap those already done
       c = columns - 16;
       interleave16(a + c, b + c, to + 2 * c);
     }

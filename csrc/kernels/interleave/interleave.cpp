@@ -28,7 +28,7 @@ void interleave_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t 
 void shuffle_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t rows, int64_t columns,
                 const uint8_t* table) {
   constexpr int64_t kGrain = 65536;
-  // Bytes of a block of rows: looked up while they are in the first-level cache.
+  // Bytes of a block of rows. The table is applied to a block while it is in the L1 cache.
   constexpr int64_t kBlock = 8192;
   const int64_t width = columns * static_cast<int64_t>(src.size());
   const int64_t block = std::max<int64_t>(1, kBlock / width);

@@ -1,6 +1,6 @@
-// Family interleave: rows of bytes from several sources, dealt out one byte of each in turn. It is
-// what a channel shuffle does to the pixels of a channels-last image, and the concatenation before
-// it where that has as many operands as the shuffle has groups.
+// Family interleave: interleaves rows of bytes from several sources, one byte of each in turn. This
+// is a channel shuffle of a channels-last u8 image, together with the concatenation before it if
+// the concatenation has as many operands as the shuffle has groups.
 //
 //   dst[row * columns * groups + c * groups + g] = src[g][row * pitch[g] + c]
 //
@@ -15,7 +15,7 @@
 
 namespace cpuaccel::kernels {
 
-// One for each group: its bytes, and how far its rows are apart.
+// The bytes of one group, and the distance between its rows in bytes.
 struct InterleaveSource {
   const uint8_t* data;
   int64_t pitch;
@@ -38,11 +38,12 @@ CPUACCEL_INTERLEAVE_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<InterleaveFunction>> interleave_kernels();
 
-// Dispatches to the best usable row, on the calling thread.
+// Runs the best usable row on the calling thread.
 void interleave_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t rows,
                    int64_t columns);
 
-// The same on all of torch's threads, and each byte through `table` (256 entries, or null).
+// The same on all of torch's threads; then maps each byte through `table` (256 entries) unless it
+// is null.
 void shuffle_u8(std::span<const InterleaveSource> src, uint8_t* dst, int64_t rows, int64_t columns,
                 const uint8_t* table);
 

@@ -5,7 +5,6 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// 16 bytes of each of two sources.
 inline void interleave16(const uint8_t* a, const uint8_t* b, uint8_t* dst) {
   const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a));
   const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));

@@ -1,4 +1,4 @@
-// A row of layer_norm, for any vector of floats. Included by ISA files.
+// Layer normalization of one row, templated on the vector type. Included by ISA files.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// `step(i, vector sum)` for vectors, `last(i)` for each number behind them; the sum of all.
+// Sums over `count` elements: step(i, sum) adds the vector at i, last(i) returns the value of one
+// element behind the whole vectors.
 template <typename V, typename Step, typename Last>
 CPUACCEL_INLINE float sum_over(int64_t count, const Step& step, const Last& last) {
   constexpr int kSums = 4;  // enough to hide the latency of an addition

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_LAYER_NORM_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// Numbers that are worth a thread: about 10 us.
+// Elements; about 10 us of work.
 constexpr int64_t kGrain = 32768;
 
 template <typename T>
@@ -24,7 +24,7 @@ T* at(T* data, int64_t offset) {
   return data == nullptr ? nullptr : data + offset;
 }
 
-// A row is quantized while it is in L1.
+// Rows of f32. Each row is quantized while it is in L1.
 void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
                     int64_t end) {
   const auto quantize = first_usable(quantize_kernels()).function;
@@ -46,7 +46,7 @@ void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int6
   }
 }
 
-// Widened and rounded by gemm's functions, a row at a time.
+// Rows of bf16, widened to f32 and rounded back by gemm's kernels, one row at a time.
 void rows_of_halves(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
                     int64_t end) {
   const GemmKernels& halves = first_usable(gemm_kernels()).function();

@@ -1,17 +1,20 @@
-// Family layer_norm: rows of floats less their mean, over their deviation; and a sum before it.
+// Family layer_norm: layer normalization of rows of floats, with an optional addition before it and
+// an optional quantization after it.
 //
 //   x[r,c]   = src[r,c] + addend[r,c]            (addend may be null)
-//   sum[r,c] = x[r,c]                            (not null only beside an addend)
+//   sum[r,c] = x[r,c]                            (may be null; only with an addend)
 //   dst[r,c] = (x[r,c] - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c]
 //   mean, variance: of x[r,0] ... x[r,columns-1], divided by columns
-//   bytes[r,c] = quantize(dst[r,c])              (may be null; of f32 alone)
+//   bytes[r,c] = quantize(dst[r,c])              (may be null; only for f32)
 //
-// src, addend, sum and dst are f32 or bf16, all the same type, dense; bytes are as family quantize
-// has them, and dst may be null beside them; x is not rounded before the
-// norm. gamma and beta are f32, or null both: 1 and 0. Arithmetic is f32, the variance taken around
-// the mean: errors are at most 2^-18 * (1 + max |x - mean| / deviation) times |gamma|, for rows of
-// up to 65,536 columns. dst may be src or addend, sum too; they do not overlap otherwise. Results
-// are the same bits on any number of threads.
+// src, addend, sum and dst are dense and of one type, f32 or bf16. bytes are quantized as family
+// quantize does it; if bytes are given, dst may be null. gamma and beta are f32, or both null,
+// which means 1 and 0.
+// Arithmetic is f32 and x is not rounded before the norm. The variance is computed around the mean.
+// Errors are at most 2^-18 * (1 + max |x - mean| / deviation) times |gamma|, for rows of up to
+// 65,536 columns.
+// dst and sum may be src or addend; they do not overlap otherwise. Results are the same bits for
+// any number of threads.
 // Bound: each number read once and written once.
 #pragma once
 
@@ -38,7 +41,7 @@ struct LayerNormCall {
   float epsilon = 1e-5f;
 };
 
-// One row of floats. x gets src + addend; it may be src, dst or neither.
+// One row of floats. x receives src + addend; it may be src, dst or another buffer.
 struct LayerNormRow {
   int64_t columns;
   const float* src;
@@ -66,10 +69,10 @@ CPUACCEL_LAYER_NORM_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<LayerNormFunction>> layer_norm_kernels();
 
-// By the best usable row, on all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void layer_norm(const LayerNormCall& call);
 
-// By a given row.
+// Runs a given row.
 void layer_norm(const LayerNormCall& call, LayerNormFunction* function);
 
 }  // namespace cpuaccel::kernels

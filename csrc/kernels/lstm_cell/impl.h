@@ -1,4 +1,4 @@
-// The loop, for any vector of floats. Included by ISA files.
+// Loop of the lstm_cell kernels, templated on the vector type. Included by ISA files.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_LSTM_CELL_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 4096;  // elements that are worth a thread
+constexpr int64_t kGrain = 4096;  // elements
 
 }  // namespace
 

@@ -1,12 +1,14 @@
-// Family lstm_cell: what a step of an LSTM does once the gates are summed, for one sequence.
+// Family lstm_cell: the elementwise part of one LSTM step, after the gates are summed, for one
+// sequence.
 //
 //   c[j] = sigmoid(f[j]) * c[j] + sigmoid(i[j]) * tanh(g[j])
 //   h[j] = sigmoid(o[j]) * tanh(c[j])
 //
-// gates: i, f, g and o, `size` floats each, one behind the other. c is read and written, h written.
+// gates: i, f, g and o, `size` floats each, one after the other. c is read and written, h is
+// written.
 //
-// Error: at most 2^-21 * (1 + |c[j]|) of c, and 2^-21 more than that of h. A NaN stays one.
-// Bound: the arithmetic of five exp and five divisions an element.
+// Error: at most 2^-21 * (1 + |c[j]|) for c, and 2^-21 more for h. A NaN stays a NaN.
+// Bound: the arithmetic of five exp and five divisions per element.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +43,8 @@ CPUACCEL_LSTM_CELL_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<LstmCellFunction>> lstm_cell_kernels();
 
-// `batch` sequences by the best usable row, on all of torch's threads. Rows of gates, c and h are
-// that of `first` and those at these distances behind it.
+// lstm_cells() runs `batch` sequences by the best usable row on all of torch's threads. `first` is
+// the first sequence; the strides, in floats, lead from one sequence to the next.
 struct LstmCellStrides {
   int64_t gates, c, h;
 };

@@ -1,9 +1,9 @@
-// Family maxpool: maximum of u8 over windows of an image, channels last.
+// Family maxpool: max pooling of u8 images, channels last.
 //
 //   dst[n,oh,ow,c] = max over kh, kw of src[n, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW, c]
 //
-// src N x H x W x C, dst N x OH x OW x C, both dense; they may not overlap. Only taps inside of the
-// image count; a window without any gives 0. Strides and dilations are at least 1.
+// src N x H x W x C, dst N x OH x OW x C, both dense, without overlap. Only taps inside of the
+// image count; a window without such taps gives 0. Strides and dilations are at least 1.
 // Exact: a maximum has no rounding.
 // Bound: a window is separable, so the rows are reduced first: KH loads for each byte of a source
 // row, then KW loads for each byte of dst.
@@ -21,7 +21,7 @@ struct MaxpoolShape {
   int64_t KH = 1, KW = 1, SH = 1, SW = 1, PH = 0, PW = 0, DH = 1, DW = 1;
 };
 
-// Row `oh` of the result of one image. `scratch`: W * C bytes.
+// Computes row `oh` of the dst of one image. `scratch`: W * C bytes.
 using MaxpoolFunction = void(const MaxpoolShape& shape, const uint8_t* image, int64_t oh,
                              uint8_t* dst_row, uint8_t* scratch);
 
@@ -41,7 +41,7 @@ CPUACCEL_MAXPOOL_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<MaxpoolFunction>> maxpool_kernels();
 
-// The whole result, by the best usable row on all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void maxpool_u8(const MaxpoolShape& shape, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

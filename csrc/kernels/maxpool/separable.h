@@ -1,7 +1,8 @@
-// The two passes of maxpool for any vector of bytes. Included by ISA sources only.
+// Separable max pooling in two passes, rows then columns, templated on a vector of bytes. Included
+// by ISA sources only.
 //
-// Vector: Type, kBytes, load, store, max, and tail<kTaps>(src, stride, taps, dst, bytes), which is
-// max_of for less than kBytes bytes.
+// Vector provides Type, kBytes, load, store, max, and tail<kTaps>(src, stride, taps, dst, bytes),
+// which computes max_of for fewer than kBytes bytes.
 #pragma once
 
 #include "kernels/maxpool/maxpool.h"
@@ -11,12 +12,12 @@ namespace {
 
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The least k >= 0 for which start + k * step >= bound.
+// The smallest k >= 0 for which start + k * step >= bound.
 inline int64_t first_at_least(int64_t start, int64_t step, int64_t bound) {
   return start >= bound ? 0 : (bound - start + step - 1) / step;
 }
 
-// The taps of one dimension that are inside of the image.
+// The taps of one dimension that lie inside of the image.
 struct Taps {
   int64_t first;  // position of the first in the image
   int64_t count;
@@ -28,7 +29,7 @@ inline Taps taps_inside(int64_t start, int64_t taps, int64_t dilation, int64_t s
   return {start + begin * dilation, end > begin ? end - begin : 0};
 }
 
-// kVectors of them at once. `kTaps` is `taps` where it is known while compiling, else 0.
+// max_of for kVectors vectors. `kTaps` equals `taps` if that is known at compile time, else 0.
 template <typename Vector, int kVectors, int kTaps>
 inline void max_of_vectors(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst) {
   typename Vector::Type largest[kVectors];
@@ -47,7 +48,7 @@ inline void max_of_vectors(const uint8_t* src, int64_t stride, int64_t taps, uin
   }
 }
 
-// Two vectors that may overlap cover what is at least as long as one of them, and at most as two.
+// max_of for kBytes to 2 * kBytes bytes, by two vectors that may overlap.
 template <typename Vector, int kTaps>
 inline void max_of_two(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
                        int64_t bytes) {
@@ -83,7 +84,7 @@ inline void max_of_taps(const uint8_t* src, int64_t stride, int64_t taps, uint8_
   if (i == bytes) {
     return;
   }
-  if (bytes > kBytes) {  // some bytes twice: quicker than a narrower loop
+  if (bytes > kBytes) {  // computes some bytes twice, which is quicker than a narrower loop
     i = bytes - kBytes;
     max_of_vectors<Vector, 1, kTaps>(src + i, stride, taps, dst + i);
     return;
@@ -94,7 +95,7 @@ inline void max_of_taps(const uint8_t* src, int64_t stride, int64_t taps, uint8_
 // dst[i] = max over k < taps of src[k * stride + i], for i < bytes; taps >= 1.
 template <typename Vector>
 inline void max_of(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst, int64_t bytes) {
-  switch (taps) {  // windows of 2x2 and 3x3 are the usual ones
+  switch (taps) {  // 2x2 and 3x3 windows are the most common
     case 2:
       return max_of_taps<Vector, 2>(src, stride, taps, dst, bytes);
     case 3:
@@ -132,14 +133,14 @@ void maxpool_separable(const MaxpoolShape& shape, const uint8_t* image, int64_t 
     }
     max_of<Vector>(columns + taps.first * C, shape.DW * C, taps.count, dst, C);
   };
-  // The results [begin, end) have all their taps inside.
+  // Results [begin, end) have all their taps inside of the image.
   const int64_t reach = shape.W + shape.PW - (shape.KW - 1) * shape.DW;
   const int64_t begin = smaller(shape.OW, first_at_least(0, shape.SW, shape.PW));
   const int64_t end = smaller(shape.OW, first_at_least(0, shape.SW, reach));
   for (int64_t ow = 0; ow < begin; ++ow) {
     one(ow);
   }
-  if (begin < end && shape.SW == 1) {  // neighbours' taps are neighbours: one run of bytes
+  if (begin < end && shape.SW == 1) {  // taps of neighboring windows are adjacent: one run of bytes
     max_of<Vector>(columns + (begin - shape.PW) * C, shape.DW * C, shape.KW, dst_row + begin * C,
                    (end - begin) * C);
   } else {

@@ -14,7 +14,7 @@ struct Windows4 {
     if constexpr (kStride == 1) {
       return vld1q_f32(src);
     } else {
-      // The second vector begins a float early, so that it ends with the last tap.
+      // The second vector begins one float early, so that it ends with the last tap.
       const float32x4_t low = vld1q_f32(src), high = vld1q_f32(src + 3);
       return vuzp1q_f32(low, vextq_f32(high, high, 1));
     }

@@ -1,10 +1,12 @@
-// The loops of maxpool_f32, over a type V of vectors: as many windows of a row at a time as it has
-// lanes, for strides 1 and 2, wherever all their columns are inside; the others one by one.
-// Included by ISA files.
+// Loops of the maxpool_f32 kernels, templated on a vector type V. They compute V::kLanes windows of
+// a row at a time for strides 1 and 2, if all their columns are inside of the image, and the other
+// windows one by one. Included by ISA files.
 //
-// V has kLanes, taps<kStride>(src), which is src[0], src[kStride] and so on and reads nothing past
-// the last of them, places<kStride>(at), the same of the numbers at, at + kStride and so on, and
-// Largest: of taps() and places(), as window() finds it.
+// V provides:
+//   kLanes
+//   taps<kStride>(src): src[0], src[kStride] and so on; reads nothing past the last of them
+//   places<kStride>(at): the numbers at, at + kStride and so on
+//   Largest: the running maximum of taps() and its place, updated as window() does it
 #pragma once
 
 #include "kernels/inline.h"
@@ -29,7 +31,7 @@ CPUACCEL_INLINE void windows(const MaxpoolF32Shape& s, const float* src, const T
 
 template <typename V, int kStride>
 void plane(const MaxpoolF32Shape& s, const float* src, float* dst, int64_t* indices) {
-  // Results [first, end) of a row have all their columns inside.
+  // Results [first, end) of a row have all their columns inside of the image.
   const int64_t first = (s.PW + kStride - 1) / kStride;
   const int64_t room = s.W + s.PW - (s.KW - 1) * s.DW - 1;
   const int64_t last = room < 0 ? 0 : room / kStride + 1;
@@ -39,7 +41,7 @@ void plane(const MaxpoolF32Shape& s, const float* src, float* dst, int64_t* indi
     const bool vectors = end - first >= V::kLanes;
     for (int64_t ow = 0; ow < s.OW; ++ow) {
       if (vectors && ow == first) {
-        for (; ow < end; ow += V::kLanes) {  // the last may overlap the one before
+        for (; ow < end; ow += V::kLanes) {  // the last vector may overlap the one before
           const int64_t at = ow + V::kLanes <= end ? ow : end - V::kLanes;
           windows<V, kStride>(s, src, rows, at * kStride - s.PW, dst + at, indices + at);
         }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_MAXPOOL_F32_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 32768;  // taps for which a thread is worth waking
+constexpr int64_t kGrain = 32768;  // taps
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// One window at a time. In an anonymous namespace, for ISA files use it at the borders.
+// Max pooling of one window of floats: the reference code, which ISA files also use at the borders.
+// It is in an anonymous namespace so that each ISA file compiles its own copy.
 #pragma once
 
 #include "kernels/inline.h"
@@ -7,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// The taps of a window that are inside of the image.
+// The taps of a window that lie inside of the image, in one dimension.
 struct Taps {
   int64_t first, end, step;  // rows or columns of the image
 };

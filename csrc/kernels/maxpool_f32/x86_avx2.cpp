@@ -14,7 +14,7 @@ struct Windows8 {
     if constexpr (kStride == 1) {
       return _mm256_loadu_ps(src);
     } else {
-      // The second vector begins a float early, so that it ends with the last tap.
+      // The second vector begins one float early, so that it ends with the last tap.
       const __m256 low = _mm256_loadu_ps(src), high = _mm256_loadu_ps(src + 7);
       const __m256 even = _mm256_shuffle_ps(low, high, 0xd8);  // 0 2 | 8 10 || 4 6 | 12 14
       return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));

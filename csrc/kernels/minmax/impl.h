@@ -1,6 +1,6 @@
-// The loop, for Arm's vectors of floats: V has min and max, which give their second operand where
-// the first is a NaN (instructions that skip NaNs skip quiet ones only), and smallest and largest
-// of its lanes. Included by ISA files.
+// Loop of the minmax kernels for Arm's vectors of floats. V::min and V::max return their second
+// operand if the first is a NaN; the instructions that skip NaNs skip quiet ones only. V::smallest
+// and V::largest reduce the lanes of a vector. Included by ISA files.
 #pragma once
 
 #include "kernels/minmax/minmax.h"

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_MINMAX_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// 64 KiB of floats: below it, waking a thread costs more than the pass.
+// 64 KiB of floats. Below that, waking a thread costs more than the pass.
 constexpr int64_t kGrain = 16384;
 
 }  // namespace

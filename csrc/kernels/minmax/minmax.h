@@ -1,4 +1,4 @@
-// Family minmax: the smallest and the largest of a row of floats.
+// Family minmax: minimum and maximum of an array of floats.
 //
 //   min = min_i src[i], max = max_i src[i]      i in [0, count), count >= 1
 //
@@ -20,7 +20,7 @@ struct MinMax {
 
 using MinMaxFunction = MinMax(const float* src, int64_t count);
 
-// The list from which declarations, dispatch, tests and benchmarks come; best first.
+// The kernel list from which declarations, dispatch, tests and benchmarks are generated.
 #if defined(__x86_64__)
 #define CPUACCEL_MINMAX_KERNELS(row) \
   row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
@@ -37,7 +37,7 @@ CPUACCEL_MINMAX_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<MinMaxFunction>> minmax_kernels();
 
-// Dispatches to the best usable row and to all of torch's threads. count >= 1.
+// Runs the best usable row on all of torch's threads. count >= 1.
 MinMax minmax(const float* src, int64_t count);
 
 }  // namespace cpuaccel::kernels

@@ -4,7 +4,7 @@
 
 namespace cpuaccel::kernels {
 
-// min(new, old) returns `old` where `new` is a NaN: the second operand wins.
+// min(new, old) returns `old` if `new` is a NaN: the instruction then returns its second operand.
 MinMax minmax_x86_avx2(const float* src, int64_t count) {
   const __m256 infinity = _mm256_set1_ps(__builtin_inff());
   __m256 low0 = infinity, low1 = infinity;

@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-// min(new, old) returns `old` where `new` is a NaN: the second operand wins. The tail is masked,
-// so that lanes past the end keep what they had.
+// min(new, old) returns `old` if `new` is a NaN: the instruction then returns its second operand.
+// The tail is masked, so lanes past the end keep their values.
 MinMax minmax_x86_avx512(const float* src, int64_t count) {
   const __m512 infinity = _mm512_set1_ps(__builtin_inff());
   __m512 low0 = infinity, low1 = infinity;

@@ -1,4 +1,4 @@
-// The loops behind peaks.h, one file an ISA as with the kernels.
+// Loops that measure the peak rates of peaks.h, one file per ISA as for the kernels.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace cpuaccel::kernels {
 
-// Runs its loop `iterations` times on registers and returns the number of operations done.
+// Runs a loop on registers `iterations` times and returns the number of operations done.
 using OperationsPeak = int64_t(int64_t iterations);
 
-// Reads src, or copies it to dst; `bytes` is a multiple of 512, both are aligned to 64 bytes.
+// Reads src, or copies it to dst. `bytes` is a multiple of 512; both are aligned to 64 bytes.
 using BytesPeak = void(const std::byte* src, std::byte* dst, int64_t bytes);
 
-// row(rate, name, isa), best first: what a rung has not, it takes from the rungs below.
+// row(rate, name, isa), best ISA first. An ISA without a row for a rate uses that of a lower ISA.
 #if defined(__x86_64__)
 #define CPUACCEL_OPERATIONS_PEAKS(row)                                                            \
   row(int8, x86_avx512vnni, Isa::avx512_vnni) row(int8, x86_avx512, Isa::avx512)                  \
@@ -48,8 +48,9 @@ CPUACCEL_OPERATIONS_PEAKS(CPUACCEL_DECLARE)
 CPUACCEL_BYTES_PEAKS(CPUACCEL_DECLARE)
 #undef CPUACCEL_DECLARE
 
-// Empty instructions that the compiler must believe in. OPAQUE: the value may have changed, so what
-// is computed from it is computed again. USED: the value is needed, so it is loaded or computed.
+// Empty asm statements that keep the compiler from optimizing the loops away. OPAQUE: the compiler
+// must assume that the value changed, so it recomputes what depends on it. USED: the compiler must
+// load or compute the value.
 #define CPUACCEL_OPAQUE(constraint, value) asm volatile("" : "+" constraint(value))
 #define CPUACCEL_USED(constraint, value) asm volatile("" : : constraint(value))
 

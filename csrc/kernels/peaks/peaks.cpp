@@ -52,7 +52,7 @@ constexpr std::array kRates{
     RateText{"copy", "GB/s"},
 };
 
-// Some 100 us: waking threads does not show.
+// About 100 us per call, so that waking the threads does not show.
 constexpr int64_t kIterations = 32768;
 constexpr double kBytesOfACall = 4 << 20;
 
@@ -62,7 +62,8 @@ constexpr double kMiB = 1 << 20;
 constexpr double kSmallestMemory = 256 * kMiB;
 constexpr double kLargestMemory = 1024 * kMiB;
 
-// Of one core for L1 and L2, of all of them for L3; where the system does not tell, what is usual.
+// Capacities: of one core for L1 and L2, of all cores for L3. `usual` is the fallback if the system
+// does not report a size.
 struct Cache {
   const char* name;
   int query;
@@ -102,7 +103,7 @@ PeakRun operations_run(const PeakRow<OperationsPeak>& row, int threads) {
   return run;
 }
 
-// `bytes` for each thread, mapped and filled.
+// One filled block per thread.
 using Memory = std::vector<AlignedBlock>;
 
 std::shared_ptr<Memory> memory(int threads, int64_t bytes) {
@@ -114,7 +115,7 @@ std::shared_ptr<Memory> memory(int threads, int64_t bytes) {
   return blocks;
 }
 
-// `bytes` are those of one thread; a copy reads one half of its block and writes the other.
+// `bytes` is the block of one thread. A copy reads one half of it and writes the other.
 PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes, int64_t times,
                   const std::shared_ptr<Memory>& blocks) {
   const int64_t part = row.rate == Rate::copy ? bytes / 2 : bytes;
@@ -134,7 +135,7 @@ PeakRun bytes_run(const PeakRow<BytesPeak>& row, int threads, int64_t bytes, int
   return run;
 }
 
-// The part of `footprint` bytes that is each thread's, whole steps of a copy.
+// Bytes of `footprint` for each thread, a multiple of two steps for the halves of a copy.
 int64_t bytes_of_thread(int64_t footprint, int threads) {
   return std::max<int64_t>(footprint / threads / (2 * kStep), 1) * 2 * kStep;
 }
@@ -145,7 +146,7 @@ const PeakRow<BytesPeak>& best_row(Rate rate) {
   });
 }
 
-// What no rung says.
+// What the ISA alone does not tell.
 bool has_arithmetic(Rate rate) {
   switch (rate) {
     case Rate::bf16:
@@ -165,7 +166,7 @@ const char* rate_name(Rate rate) { return kRates[static_cast<size_t>(rate)].name
 const char* rate_unit(Rate rate) { return kRates[static_cast<size_t>(rate)].unit; }
 
 double Peaks::operations(Rate rate, Isa isa) const {
-  // The entries of a rate lie together, lowest rung first.
+  // The entries of a rate are adjacent, lowest ISA first.
   const auto above = operations_.upper_bound({rate, isa});
   if (above == operations_.begin() || std::prev(above)->first.first != rate) {
     return 0.0;

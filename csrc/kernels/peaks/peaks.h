@@ -1,4 +1,4 @@
-// What this machine does at most, measured: operations and bytes a second, of all threads in use.
+// Measured peak rates of this machine: operations and bytes per second, for all threads in use.
 #pragma once
 
 #include <functional>
@@ -12,30 +12,30 @@
 namespace cpuaccel::kernels {
 
 enum class Rate {
-  clock,            // cycles of all threads: additions that wait for each other
+  clock,            // cycles of all threads, counted by additions that depend on each other
   fp32,             // multiply-adds of floats
   bf16,             // multiply-adds of bfloat16, to floats: vdpbf16ps
   int8,             // exact multiply-adds: vpdpbusd, or vpmaddwd of widened values and vpaddd
-  bf16_tiles,       // those of AMX: tdpbf16ps
-  int8_tiles,       // tdpbusd
-  int8_saturating,  // vpmaddubsw, vpmaddwd and vpaddd: sums of two products have 16 bits
-  int8_low,         // two vpmaddubsw, vpaddw, vpmaddwd and vpaddd: those of four products
+  bf16_tiles,       // multiply-adds of AMX tiles: tdpbf16ps
+  int8_tiles,       // multiply-adds of AMX tiles: tdpbusd
+  int8_saturating,  // sums of two products saturate at 16 bits
+  int8_low,         // 16-bit sums of four products
   read,             // bytes
-  copy,             // bytes, those read and those written
+  copy,             // bytes read plus bytes written
 };
 
 const char* rate_name(Rate rate);
 
-// The unit of 10^9 a second, such as "GB/s".
+// The unit of 10^9 per second, such as "GB/s".
 const char* rate_unit(Rate rate);
 
-// Measured rates: of operations by instruction set, of bytes for data of the size at hand.
+// Measured rates: operations per second by ISA, and bytes per second for one footprint.
 class Peaks {
  public:
-  // Operations a second with the instructions of `isa` or of a rung below it; 0 if none is known.
+  // Operations per second with `isa`, or with the best lower ISA that was measured; 0 if none was.
   double operations(Rate rate, Isa isa) const;
 
-  // Seconds in which so many bytes can be read and, at the same time, written.
+  // Seconds that it takes to read and, at the same time, write these bytes.
   double moving(double bytes_read, double bytes_written) const;
 
   void set_operations(Rate rate, Isa isa, double per_second);
@@ -46,30 +46,31 @@ class Peaks {
   std::map<Rate, double> bytes_;
 };
 
-// A measurement of one peak: time `run`, then give `record` the seconds of one call.
+// A measurement of one peak: time `run`, then pass `record` the seconds of one call.
 struct PeakRun {
   std::string name;
   Isa isa = Isa::ref;
   Rate rate = Rate::clock;
-  double work = 0;  // of one call, all threads together
+  double work = 0;  // operations or bytes of one call, all threads together
   std::function<void()> run;
   std::function<void(Peaks&, double seconds)> record;
 };
 
-// Every peak of operations that this machine can run.
+// Measurements of every operations peak that this machine can run.
 std::vector<PeakRun> operations_runs(int threads);
 
-// Reading `footprint` bytes, at least, those of all threads together, once.
+// Reads at least `footprint` bytes once; the footprint is that of all threads together.
 PeakRun reading_run(int threads, int64_t footprint);
 
-// Reading and copying within `footprint` bytes, those of all threads together.
+// Reads and copies within `footprint` bytes, those of all threads together.
 std::vector<PeakRun> bytes_runs(int threads, double footprint);
 
-// All of these of the instructions in use and of `footprint` bytes, measured now: some
-// milliseconds, the best of a few rounds.
+// Measures all operations peaks, and reading and copying within `footprint` bytes, now. Takes some
+// milliseconds; keeps the best of a few rounds.
 Peaks measured_peaks(int threads, double footprint);
 
-// Sizes in bytes to show reading and copying at: half of each cache, and what no cache holds.
+// Footprints in bytes at which to report reading and copying: half of each cache, and one that is
+// larger than the caches.
 std::vector<std::pair<std::string, double>> typical_footprints(int threads);
 
 }  // namespace cpuaccel::kernels

@@ -4,7 +4,7 @@
 
 namespace cpuaccel::kernels {
 
-// One addition takes one cycle, and each waits for the one before.
+// One addition takes one cycle, and each depends on the one before.
 int64_t peak_clock_ref(int64_t iterations) {
   constexpr int kAdditions = 16;
   uint64_t sum = 0;

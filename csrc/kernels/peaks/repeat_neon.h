@@ -1,4 +1,4 @@
-// The loop of Arm's peaks. Included by ISA sources only.
+// Loop of the Arm peak measurements. Included by ISA sources only.
 #pragma once
 
 #include <arm_neon.h>
@@ -8,8 +8,9 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// sum = multiply(sum) in turn for each of so many sums that four instructions a cycle hide a
-// latency of five; `products` are those of one. Returns how many that were.
+// Runs sum = multiply(sum) for 20 independent sums, enough for four instructions per cycle to hide
+// a latency of five cycles. `products` is the number of products of one multiply(). Returns the
+// number of products done.
 template <typename Sum, typename Multiply>
 int64_t repeat(int64_t iterations, int64_t products, const Multiply& multiply) {
   constexpr int kSums = 20;

@@ -7,7 +7,7 @@ namespace {
 constexpr int kSums = 4;
 constexpr TileConfig kFullTiles;
 
-// The tiles of this thread, all zero; gone with the object.
+// Configures the tiles of this thread and zeroes them; releases them on destruction.
 class Tiles {
  public:
   Tiles() {

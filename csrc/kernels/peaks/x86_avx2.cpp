@@ -5,10 +5,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Sixteen registers: ten sums hide a latency of five cycles at two instructions a cycle.
+// Ten sums fit into sixteen registers and hide a latency of five cycles at two instructions per
+// cycle.
 constexpr int kSums = 10;
 
-// sum += multiply(a, b) for sums in turn; `products` are those of one.
+// Runs sum += multiply(a, b) for kSums sums; `products` is the number of products of one
+// multiply().
 template <typename Multiply>
 int64_t repeat_int8(int64_t iterations, int64_t products, __m256i a, const Multiply& multiply) {
   __m256i sums[kSums] = {};
@@ -45,7 +47,7 @@ int64_t peak_int8_low_x86_avx2(int64_t iterations) {
   CPUACCEL_OPAQUE("x", ones);
   return repeat_int8(iterations, 64, _mm256_set1_epi8(1), [ones](__m256i a, __m256i b) {
     const __m256i first = _mm256_maddubs_epi16(a, b);
-    CPUACCEL_OPAQUE("x", a);  // the second one is not the first
+    CPUACCEL_OPAQUE("x", a);  // keeps the compiler from reusing `first`
     return _mm256_madd_epi16(_mm256_add_epi16(first, _mm256_maddubs_epi16(a, b)), ones);
   });
 }

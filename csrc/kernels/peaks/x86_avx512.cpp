@@ -72,7 +72,7 @@ void peak_read_x86_avx512(const std::byte* src, std::byte* /*dst*/, int64_t byte
     }
 #pragma GCC unroll 8
     for (int64_t part = 0; part < 512; part += 64) {
-      if (ahead.into_l2) {  // for lines of L1 loads ask themselves
+      if (ahead.into_l2) {  // the loads themselves fetch lines into L1
         ahead.ask(src + i + part);
       }
       const __m512i value = _mm512_load_si512(src + i + part);

@@ -8,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Loads a vector of each plane and stores them in turn, which is one instruction.
+// Interleaves one vector of each plane and stores them with one instruction.
 inline void store_in_turn(uint16_t* dst, const std::array<uint16x8_t, 2>& v) {
   vst2q_u16(dst, {{v[0], v[1]}});
 }

@@ -1,4 +1,5 @@
-// Pixels by channels and width as constants, and what is left one by one. Included by ISA files.
+// Loops of the pixels kernels with channels and width as template constants; the remaining pixels
+// are copied one by one. Included by ISA files.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ inline void pixels_one_by_one(const PixelsCall& call, int64_t begin) {
   }
 }
 
-// Loop<kChannels, kWidth>::run(call) says up to which pixel it came.
+// Loop<kChannels, kWidth>::run(call) returns the number of pixels that it copied.
 template <template <int, int> typename Loop, int kWidth>
 int64_t pixels_of_width(const PixelsCall& call) {
   switch (call.C) {

@@ -1,10 +1,10 @@
-// Family pixels: planes of an image put side by side, pixel by pixel, as layers want an image that
-// comes plane by plane.
+// Family pixels: converts an image from planes (channels first) to pixels (channels last).
 //
 //   dst[i * C + c] = src[c * plane + i]
 //
-// for i < pixels and c < C, 2 to 4; of numbers of `width` bytes, 2 or 4. dst does not overlap src.
-// Bound: each number read once and written once.
+// for i < pixels and c < C, where C is 2 to 4 and elements have `width` bytes, 2 or 4. dst does not
+// overlap src. of `width` bytes, 2 or 4. dst does not overlap src. Bound: each number read once and
+// written once.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace cpuaccel::kernels {
 struct PixelsCall {
   const uint8_t* src;
   uint8_t* dst;
-  int64_t C, plane, pixels;  // numbers
+  int64_t C, plane, pixels;  // in elements
   int64_t width;
 };
 
@@ -39,7 +39,7 @@ CPUACCEL_PIXELS_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<PixelsFunction>> pixels_kernels();
 
-// By the best usable row, on all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void pixels(const PixelsCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kBytes = 16;
 
-// By vector of the result and by channel, which byte of the channel's vector a byte of the result
-// is; 0x80, which gives 0, where it is another channel's.
+// Shuffle masks, by dst vector and channel: the byte of the channel's vector for each byte of dst,
+// or 0x80, for which the shuffle gives 0, if that byte belongs to another channel.
 template <int kChannels, int kWidth>
 constexpr auto places() {
   std::array<std::array<std::array<uint8_t, kBytes>, kChannels>, kChannels> table{};

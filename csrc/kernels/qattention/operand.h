@@ -1,5 +1,5 @@
-// A head's keys or values as the weights of a 1x1 convolution: packed bytes in memory that somebody
-// else keeps.
+// The keys or values of one attention head as packed weights of a 1x1 convolution, in memory that
+// the caller owns.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace cpuaccel::kernels {
 
-// Bytes are stored less 128: the second operand of products is s8.
+// Bytes are stored minus 128, because the second operand of the products is s8.
 inline constexpr int kSignBit = 0x80;
 
 class QattentionOperand {
  public:
-  // Of `columns` results, each the sum of `depth` products.
+  // Bytes of memory for `columns` columns, each a sum of `depth` products.
   static int64_t bytes(int64_t depth, int64_t columns) {
     return qconv_packed_bytes(shape(depth, columns));
   }
 
-  // `memory`: 64-byte aligned, as large as bytes() says, kept while this lives.
+  // `memory`: 64-byte aligned, bytes() large, valid for the lifetime of this object.
   QattentionOperand(int64_t depth, int64_t columns, std::byte* memory);
   ~QattentionOperand();
   QattentionOperand(const QattentionOperand&) = delete;
   QattentionOperand& operator=(const QattentionOperand&) = delete;
 
-  // From columns that lie as rows: element k of column c is src[c * column_stride + k].
+  // Packs columns: element k of column c is src[c * column_stride + k].
   void pack_columns(const uint8_t* src, int64_t column_stride);
-  // From rows: element c of row k is src[k * row_stride + c].
+  // Packs rows: element c of row k is src[k * row_stride + c].
   void pack_rows(const uint8_t* src, int64_t row_stride);
 
   const QconvWeights& weights() const { return weights_; }
@@ -40,7 +40,7 @@ class QattentionOperand {
   int32_t* sums() { return reinterpret_cast<int32_t*>(weights_.channel_sums.get()); }
 
   int64_t depth_, columns_;
-  QconvWeights weights_;  // whose blocks are not its own
+  QconvWeights weights_;  // its memory belongs to the caller
 };
 
 }  // namespace cpuaccel::kernels

@@ -31,27 +31,27 @@ CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)
 constexpr std::array kRows{CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// Of scores: with a head's keys or values they stay in L2.
+// Bytes of scores: with the keys or values of a head they stay in L2.
 constexpr int64_t kScoreBytes = 64 * 1024;
-// Multiply-adds that are worth a thread: about 10 us.
+// Multiply-adds; about 10 us of work.
 constexpr int64_t kGrain = 300000;
-// Runs may be read to the end of a load of sources: 16 bytes.
+// The multiply kernels may read a run up to the end of a 16-byte load.
 constexpr int64_t kRunPadding = 16;
 
-// Queries that are worked on at once: as many as have room, whole tiles of them.
+// Queries processed at once: whole tiles, as many as their scores have room for.
 int64_t rows_at_once(const QattentionCall& call) {
   const int64_t room = kScoreBytes / (call.S * static_cast<int64_t>(sizeof(float)));
   const int64_t tiles = std::clamp<int64_t>(room / kQconvTallest, 1, kQconvPanel / kQconvTallest);
   return std::min(even_part(call.L, tiles * kQconvTallest, kQconvTallest), call.L);
 }
 
-// Multiplies rows of bytes by a packed operand: f32 results, dense.
+// Multiplies rows of bytes by a packed operand. The result is dense f32.
 struct Product {
   const QattentionOperand& right;
   float* dst;
-  const float* scales;  // as many as columns, as the biases are, which are 0
+  const float* scales;  // one per column
   const float* biases;
-  int32_t zero_point;  // of the rows
+  int32_t zero_point;  // zero point of the rows
 
   void run(QconvFunction* multiply, const uint8_t* const* rows, int64_t count) const {
     QconvCall call;
@@ -74,7 +74,7 @@ struct Product {
   }
 };
 
-// Where the rows of a panel begin; the last of them is repeated up to a whole tile.
+// Pointers to the rows of a panel; the last one is repeated up to a whole tile.
 class Rows {
  public:
   void set(int64_t row, const uint8_t* run) { runs_[static_cast<size_t>(row)] = run; }
@@ -89,7 +89,7 @@ class Rows {
   std::array<const uint8_t*, kQconvPanel> runs_{};
 };
 
-// Some queries of one head against all keys.
+// Attention of some queries of one head over all keys.
 class Queries {
  public:
   Queries(const QattentionCall& call, const QattentionKernels& kernels, int64_t most)
@@ -150,7 +150,7 @@ class Queries {
     pack(call_.value, values_, &QattentionOperand::pack_rows, &QattentionOperand::pack_columns);
   }
 
-  // S x E bytes, by what is for rows that lie side by side or for columns that do.
+  // Packs S x E bytes with the function for contiguous rows or the one for contiguous columns.
   using Pack = void (QattentionOperand::*)(const uint8_t* src, int64_t stride);
   void pack(const HeadMatrix<const uint8_t>& from, QattentionOperand& to, Pack by_rows,
             Pack by_columns) {
@@ -169,7 +169,7 @@ class Queries {
     }
   }
 
-  // A row of queries, which may be read up to a whole load.
+  // A copy of one query, padded with zeros to a whole load.
   const uint8_t* query_row(int64_t l, int64_t i) {
     uint8_t* const copy = query_ + i * query_stride_;
     const uint8_t* from = call_.query.at(n_, h_, l);
@@ -211,7 +211,7 @@ class Queries {
     return mask_;
   }
 
-  // Makes weights of a row of scores.
+  // Converts a row of scores to quantized weights.
   void weigh(int64_t l, int64_t i) const {
     constexpr float kLowest = -std::numeric_limits<float>::infinity();
     float* const scores = scores_ + i * call_.S;
@@ -233,7 +233,8 @@ class Queries {
         kernels_.multiply, rows.of(count), count);
   }
 
-  // What values have beyond the 128 that was taken of each: the same for all elements of a row.
+  // The correction for values whose zero point is not 128, the one that packing subtracts. It is
+  // the same for all elements of a row.
   float beyond(int64_t i) const {
     const int32_t left = call_.value_quantizer.zero_point - kSignBit;
     if (left == 0) {
@@ -270,13 +271,13 @@ class Queries {
   QattentionOperand keys_, values_;
   uint8_t* gathered_;
   float *scores_, *results_, *mask_, *scales_, *zeros_;
-  int64_t n_ = -1, h_ = -1;  // whose keys and values are packed
+  int64_t n_ = -1, h_ = -1;  // batch and head whose keys and values are packed
 };
 
 }  // namespace
 
 bool qattention_fits(int64_t S, int64_t E) {
-  constexpr int64_t kMost = 2 * 255 * 128;  // of a product, with what zero points add to it
+  constexpr int64_t kMost = 2 * 255 * 128;  // bound of a product with its zero-point terms
   return std::max(S, E) <= std::numeric_limits<int32_t>::max() / kMost;
 }
 

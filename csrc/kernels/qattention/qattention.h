@@ -1,4 +1,5 @@
-// Family qattention: attention of bytes, whose weights are rounded to bytes in between.
+// Family qattention: quantized scaled dot-product attention on u8, with attention weights that are
+// rounded to u8.
 //
 //   score[n,h,l,s]  = scale * sum over e of real(query[n,h,l,e]) * real(key[n,h,s,e])
 //                     + mask[n,h,l,s]
@@ -6,19 +7,20 @@
 //   dst[n,h,l,e]    = sum over s of real(weight[n,h,l,s]) * real(value[n,h,s,e])
 //
 //   n < N, h < H, l < L (queries), s < S (keys), e < E, all int64 and at least 1
-//   query, key, value: u8, real(q) = (q - zero_point) * scale, any strides; mask: f32, any strides,
-//   or none; dst: f32, or u8 that is quantised as family quantize does it. Elements e of dst lie
-//   side by side and its rows do not overlap.
+//   query, key, value: u8, real(q) = (q - zero_point) * scale, any strides
+//   mask: f32, any strides, or none
+//   dst: f32, or u8 quantized as family quantize does it; its elements e are contiguous and its
+//   rows do not overlap
 //
-// Products are exact in int32, which qattention_fits() tells; scores and the softmax are f32. What
-// is the same for all keys of a query leaves its softmax as it is, and is left out of its scores.
-// A row without a key that is not masked has weights of 0.
+// Products are exact in int32 if qattention_fits() is true; scores and the softmax are f32. Terms
+// that are the same for all keys of a query do not change its softmax and are left out of the
+// scores. A row whose keys are all masked has weights of 0.
 //
-// Weights are bytes only once a row's sum is known, so scores of some queries with all keys stand
-// in memory, 64 KiB of them: the rows of a flash attention would have to be rounded anew with each
-// block of keys. Results are the same bits on any number of threads.
+// Weights are rounded to bytes only once the sum of a row is known. So the scores of some queries
+// with all keys are stored, in about 64 KiB. Flash attention would have to round the weights again
+// for each block of keys. Results are the same bits for any number of threads.
 //
-// Bound: 2 * L * S * E multiply-adds of bytes and L * S exponentials a head.
+// Bound: 2 * L * S * E multiply-adds of bytes and L * S exponentials per head.
 #pragma once
 
 #include <cstdint>
@@ -51,19 +53,19 @@ struct HeadMatrix {
 struct QattentionCall {
   int64_t N = 0, H = 0, L = 0, S = 0, E = 0;
   HeadMatrix<const uint8_t> query, key, value;
-  HeadMatrix<const float> mask;  // data null: none
+  HeadMatrix<const float> mask;  // no mask if data is null
   ByteQuantizer query_quantizer, key_quantizer, value_quantizer, weight_quantizer;
   float scale = 1.0f;
-  // One of both; the strides of columns are 1.
+  // Exactly one of the two is set; its column_stride is 1.
   HeadMatrix<float> dst_f32;
   HeadMatrix<uint8_t> dst_u8;
   ByteQuantizer dst_quantizer;  // of dst_u8
 };
 
-// Whether sums of so many products stay in int32, zero points included.
+// Whether sums of S and of E products fit into int32, zero points included.
 bool qattention_fits(int64_t S, int64_t E);
 
-// The rows of other families that a row is made of.
+// The kernels of other families that a row uses.
 struct QattentionKernels {
   QconvFunction* multiply;
   AttentionFunction* softmax;
@@ -87,10 +89,10 @@ using QattentionFunction = const QattentionKernels&();
 
 std::span<const KernelRow<QattentionFunction>> qattention_kernels();
 
-// With the best usable row, on all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void qattention(const QattentionCall& call);
 
-// With a given row.
+// Runs a given row.
 void qattention(const QattentionCall& call, QattentionFunction* row);
 
 }  // namespace cpuaccel::kernels

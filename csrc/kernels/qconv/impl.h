@@ -1,8 +1,9 @@
-// The loop of qconv for a vector type of csrc/kernels/dot4. Included by ISA sources only.
+// Loop of the qconv kernels, templated on a vector type of csrc/kernels/dot4. Included by ISA
+// sources only.
 //
-// A tile is some pixels by some vectors of output channels, all accumulators in registers. A step
-// broadcasts four source bytes of a pixel and meets them with four weights of every lane; where
-// several groups share a block, each lane takes the four bytes of its own group.
+// A tile is some pixels by some vectors of output channels, with all accumulators in registers. A
+// step broadcasts four source bytes of a pixel and multiplies them with four weights of each lane.
+// If several groups share a block, each lane takes the four bytes of its own group.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +22,19 @@ struct QconvLoop {
   static constexpr int64_t kLanes = V::kLanes;
   static constexpr int64_t kBytes = V::kBytes;
   static constexpr int kParts = V::kParts;
-  static constexpr int64_t kVectors = kQconvBlock / kLanes;  // of a block
+  static constexpr int64_t kVectors = kQconvBlock / kLanes;  // per block
 
   const QconvCall& call;
   const QconvPanel& panel;
   const QconvLayout& layout;
   typename V::Quantizer quantizer;
 
-  // Where vector v of the panel's part reads its weights, and the distance of two steps.
+  // Address of the weights of vector v of the panel's part, at its first step.
   const int8_t* weights(int64_t v) const {
     return call.weights->block(panel.part, v / kVectors) + v % kVectors * kBytes;
   }
 
-  // kPixels pixels from `pixel`, kWide vectors of channels from `v`.
+  // Computes kPixels pixels from `pixel` by kWide vectors of channels from `v`.
   template <int kPixels, int kWide, bool kSeveralGroups>
   void tile(int64_t pixel, int64_t v) const {
     Int acc[kWide * kPixels];
@@ -50,7 +51,7 @@ struct QconvLoop {
       }
     }
     const int64_t channel = panel.part * layout.part_inputs;
-    // The dwords, of the 16 bytes of four or two groups, that the lanes of a block's vectors read.
+    // For each lane, the index of its group's first dword in the 16 bytes of four or two groups.
     Int group_dwords[kWide];
     if constexpr (kSeveralGroups) {
       const int64_t group = layout.run / 4;  // dwords of a group
@@ -125,9 +126,9 @@ struct QconvLoop {
     finish<kPixels, kWide>(pixel, v, acc);
   }
 
-  // One pixel, where nothing but reading weights takes time: kWide vectors of channels from `v`,
-  // block by block as they lie, asked for before. Sums are several, or each would wait for the one
-  // before it.
+  // Computes one pixel, for which reading the weights dominates the time: kWide vectors of channels
+  // from `v`, block by block in memory order, with prefetching. Several independent sums hide the
+  // latency of a dot product.
   template <int kWide>
   void one_pixel(int64_t v) const {
     constexpr int kSums = 4;
@@ -137,7 +138,7 @@ struct QconvLoop {
     const Int offset = V::set1(V::kSourceOffset - call.src_zero_point);
     const ReadAhead ahead = read_ahead();
     Int acc[kWide];
-    // One loop for all blocks, as in gemm/dot.h.
+    // Not unrolled: one loop for all blocks, as in gemm/dot.h.
 #pragma GCC unroll 1
     for (int first = 0; first < kWide; first += kVectors) {
       Int sum[kSums][kVectors];
@@ -179,11 +180,11 @@ struct QconvLoop {
     }
     finish<1, kWide>(0, v, acc);
   }
-  // Where a dot product of a step is one instruction, and nothing comes on top.
+  // Whether one_pixel() applies: a step's dot product is one instruction, without rest or excess.
   static constexpr bool kReadsInTurn =
       kParts == 1 && V::kSteps == 1 && !requires { V::kHasRest; } && !requires { V::kHasExcess; };
 
-  // Steps `step` and the next one; moves `w` on.
+  // Computes `step` and the next step; advances `w` by both.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void two_steps(const uint8_t* const* run, int64_t step, const int8_t** w,
                                  Int* acc) const {
@@ -205,10 +206,10 @@ struct QconvLoop {
     }
   }
 
-  // The products of the steps that QconvRest has.
+  // Adds the products of the steps in QconvRest.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void add_rest(int64_t pixel, int64_t v, Int* acc) const {
-    constexpr int kTogether = kWide < kVectors ? kWide : kVectors;  // vectors of one block
+    constexpr int kTogether = kWide < kVectors ? kWide : kVectors;  // vectors in one block
     const auto& rest = call.weights->rest;
     const int64_t channel = panel.part * layout.part_inputs;
     const auto* values = reinterpret_cast<const int8_t*>(rest.values.get());
@@ -233,7 +234,7 @@ struct QconvLoop {
     }
   }
 
-  // The products of what was taken of the sources.
+  // Adds the products of the excess that was removed from the sources.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void add_excess(int64_t pixel, int64_t v, Int* acc) const {
     const int8_t* w[kWide];
@@ -256,7 +257,7 @@ struct QconvLoop {
     }
   }
 
-  // The steps from kStep on of those that `sources` hold.
+  // Computes the steps from kStep to the end of those that `sources` hold.
   template <int kStep, int kPixels, int kWide>
   CPUACCEL_INLINE void steps_from(const Int* sources, const int8_t* const* w, Int* acc) const {
     if constexpr (kStep < V::kSteps) {
@@ -289,7 +290,8 @@ struct QconvLoop {
         finish_bytes<kPixels, kWide>(pixel, v, acc);
       }
     } else {
-      // A copy: what is in an array that a loop walks is not in registers before it either.
+      // Passes a copy: finish_any() indexes its array in a loop, so that array lives in memory, and
+      // `acc` would otherwise not stay in registers.
       Int results[kPixels * kWide];
 #pragma GCC unroll 16
       for (int i = 0; i < kPixels * kWide; ++i) {
@@ -299,12 +301,12 @@ struct QconvLoop {
     }
   }
 
-  // A whole tile to bytes, without a function. Where sums are short this is half of the work: the
-  // channels of a pixel are stored together, and nothing is asked of each result.
+  // Stores a whole tile as bytes, without a post-op. For short sums this is half of the work, so
+  // the channels of a pixel are stored together and no result is checked on its own.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void finish_bytes(int64_t pixel, int64_t v, const Int* acc) const {
-    constexpr int kTogether = kWide < 4 ? kWide : 4;  // vectors of a pixel stored as one
-    constexpr int kAtOnce = 4 / kTogether;            // pixels
+    constexpr int kTogether = kWide < 4 ? kWide : 4;  // vectors of a pixel in one store
+    constexpr int kAtOnce = 4 / kTogether;            // pixels per store
     static_assert(kWide % kTogether == 0 && kPixels % kAtOnce == 0);
     const int64_t OC = call.weights->shape.OC;
     const int64_t channel = panel.part * layout.part_outputs + v * kLanes;
@@ -344,7 +346,7 @@ struct QconvLoop {
     }
   }
 
-  // A whole tile to floats, without a function.
+  // Stores a whole tile as floats, without a post-op.
   template <int kPixels, int kWide>
   CPUACCEL_INLINE void finish_floats(int64_t pixel, int64_t v, const Int* acc) const {
     const int64_t OC = call.weights->shape.OC;
@@ -362,8 +364,8 @@ struct QconvLoop {
     }
   }
 
-  // Results of a vector of channels in fours where there are four pixels, else vectors of one pixel
-  // in fours.
+  // Stores any tile, four vectors of results at a time: of four pixels if the tile has them, else
+  // of one pixel.
   template <int kPixels, int kWide>
   [[gnu::noinline]] void finish_any(int64_t pixel, int64_t v, const Int* acc) const {
     static_assert(kPixels % 4 == 0 || (kPixels == 1 && kWide == 4));
@@ -422,7 +424,7 @@ struct QconvLoop {
         v += 4;
         continue;
       }
-      // Vectors past the last channel are there up to the end of a block.
+      // Blocks are padded, so vectors past the last channel can be read.
       const bool wide = left > V::kWide / 2;
       for (int64_t pixel = 0; pixel < panel.pixels; pixel += V::kPixels) {
         if (wide) {

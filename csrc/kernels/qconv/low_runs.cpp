@@ -14,7 +14,7 @@ constexpr uint8_t kLow = 127;
 constexpr uint64_t kHighBits = 0x8080808080808080u;
 constexpr uint8_t kMark = 0x80;              // above 127 itself
 constexpr int64_t kBlock = 64;               // bytes that share a mark
-constexpr int64_t kMostMarked = 256 * 1024;  // bytes; of more, runs are looked through one by one
+constexpr int64_t kMostMarked = 256 * 1024;  // bytes; beyond, runs are scanned one by one
 constexpr int64_t kFirsts = kQconvPanel + kQconvTallest + 1;
 
 uint64_t eight_bytes(const uint8_t* from) {
@@ -59,8 +59,8 @@ uint32_t excess_of(const uint8_t* four) {
 
 int64_t run_bytes(const QconvLayout& layout) { return layout.steps * 4; }
 
-// Each takes as long as the step of a pixel of a tile, or somewhat longer; a third of that is
-// what low runs save.
+// Maximum number of excess entries. An entry costs as much as a step of one pixel of a tile, or
+// somewhat more; low runs save a third of that.
 int64_t most_excess(const QconvLayout& layout) {
   constexpr int64_t kOneOf = 8;
   return layout.taps * layout.steps * kQconvPanel / kOneOf + kQconvPanel;
@@ -74,7 +74,7 @@ constexpr int64_t kMarks = kMostMarked / kBlock + 1;
 
 bool wants_low_runs(const QconvWeights& weights, [[maybe_unused]] QconvFunction* function) {
 #if defined(__x86_64__)
-  constexpr int64_t kMostBytes = 4 << 20;  // of a panel's runs
+  constexpr int64_t kMostBytes = 4 << 20;  // for the runs of a panel
   constexpr int64_t kFewChannels = 8;
   const QconvLayout& layout = weights.layout;
   return function == qconv_x86_avx2 && layout.parts == 1 && !layout.several_groups &&
@@ -104,7 +104,7 @@ QconvLowRuns::QconvLowRuns(const QconvCall& call, ScratchPieces& memory)
 void QconvLowRuns::cut(const uint8_t** table, QconvPanel& panel) {
   panel.excess_first = nullptr;
   panel.whole_runs = table;
-  // Padding is the zero point.
+  // Padding bytes are the zero point.
   if (!mark(panel) && call_.src_zero_point <= kLow) {
     std::fill(first_, first_ + kFirsts, 0);
   } else if (!find_excess(table, panel.pixels)) {
@@ -133,13 +133,13 @@ void QconvLowRuns::cut(const uint8_t** table, QconvPanel& panel) {
   }
 }
 
-// Looks at all of the source that the panel's runs may lie in: once, where they overlap. Whether
-// something may be above 127; true as well where there is too much to look at.
+// Marks the source blocks in the range of the panel's runs that have bytes above 127. Overlapping
+// runs are scanned once. Returns true if a byte may be above 127, or if the range is too large.
 bool QconvLowRuns::mark(const QconvPanel& panel) {
   const QconvShape& s = call_.weights->shape;
   const int64_t row_bytes = call_.IW * s.IC;
   const int64_t first = panel.first_pixel, last = first + panel.pixels - 1;
-  const auto row_of = [&](int64_t pixel, int64_t tap) {  // of N*IH
+  const auto row_of = [&](int64_t pixel, int64_t tap) {  // in N*IH
     const int64_t ih = pixel / call_.OW % call_.OH * s.SH - s.PH + tap * s.DH;
     return pixel / (call_.OH * call_.OW) * call_.IH + std::clamp<int64_t>(ih, 0, call_.IH - 1);
   };
@@ -191,14 +191,14 @@ void QconvLowRuns::mark_bytes(const uint8_t* begin, const uint8_t* end) {
 
 bool QconvLowRuns::may_be_high(const uint8_t* run) const {
   if (run < marked_.begin || run >= marked_.end) {
-    return any_above_low(run, layout_.run);  // put together, or nothing is marked
+    return any_above_low(run, layout_.run);  // a copied run, or nothing is marked
   }
   const int64_t first = (run - marked_.begin) / kBlock;
   const int64_t last = (run + layout_.run - 1 - marked_.begin) / kBlock;
   return any_above_low(marks_ + first, last - first + 1);
 }
 
-// False where there is too much of it, as far as it has looked.
+// Collects the excess. Returns false as soon as there is too much.
 bool QconvLowRuns::find_excess(const uint8_t* const* table, int64_t count) {
   const int64_t steps_of_a_pixel = layout_.taps * layout_.steps;
   int32_t found = 0;
@@ -214,7 +214,7 @@ bool QconvLowRuns::find_excess(const uint8_t* const* table, int64_t count) {
         if (bytes == 0) {
           continue;
         }
-        // One of eight steps, and some to begin with.
+        // At most one of eight steps, plus kQconvTallest.
         if (8 * (found - kQconvTallest) > (pixel + 1) * steps_of_a_pixel) {
           return false;
         }

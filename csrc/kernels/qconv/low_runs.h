@@ -1,4 +1,4 @@
-// Runs of source bytes that are 127 at most, for vpmaddubsw: see QconvExcess.
+// Clamps runs of source bytes to 127 for vpmaddubsw and records the excess: see QconvExcess.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace cpuaccel::kernels {
 
-// Whether the row is one for such runs, and looking for what is above that may be worth it.
+// Whether `function` uses such runs (row x86_avx2) and looking for the excess may be worth it.
 bool wants_low_runs(const QconvWeights& weights, QconvFunction* function);
 
 class QconvLowRuns {
  public:
-  // What it takes of `memory`.
+  // Bytes that the constructor takes from `memory`.
   static int64_t room(const QconvLayout& layout);
 
   QconvLowRuns(const QconvCall& call, ScratchPieces& memory);
 
-  // Takes what is above 127 out of the runs of `table`, which are those of the panel's pixels, and
-  // says so to `panel`; leaves all as it is where that is much.
+  // Clamps the runs in `table`, which are those of the panel's pixels, to 127 and stores the excess
+  // in `panel`. Leaves the runs as they are if there is too much excess.
   void cut(const uint8_t** table, QconvPanel& panel);
 
  private:
@@ -37,7 +37,7 @@ class QconvLowRuns {
   const uint8_t** whole_table_;
   QconvExcess* excess_;
   int32_t* first_;
-  uint8_t* marks_;  // by kBlock bytes from marked_.begin: whether one of them is above 127
+  uint8_t* marks_;  // one per kBlock bytes from marked_.begin: whether any of them is above 127
   uint8_t* low_runs_;
   Range marked_;
 };

@@ -1,8 +1,10 @@
-// qconv by products of 2 x 8 by 8 x 2 bytes, for a vector type of csrc/kernels/dot4 that has them:
-// twice the multiply-adds of a dot product of four bytes. Included by ISA sources only.
+// qconv by matrix instructions, products of 2 x 8 by 8 x 2 bytes: twice the multiply-adds of a dot
+// product of four bytes. Templated on a vector type of csrc/kernels/dot4 that has them. Included by
+// ISA sources only.
 //
 // A tile is eight pixels by two vectors of output channels; an accumulator is two pixels by two
-// channels. Runs must be whole loads of sources (V::kSteps steps); all else is left to impl.h.
+// channels. Runs must be a multiple of one source load (V::kSteps steps); impl.h computes all
+// others.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +44,7 @@ struct QconvMatrix : QconvLoop<V> {
         run[i] = panel.runs[tap * kQconvPanel + pixel + i] + channel;
       }
       for (int64_t step = 0; step < layout.steps; step += V::kSteps) {
-        Int sources[2][kPairs];  // of the first eight bytes, and of the last
+        Int sources[2][kPairs];  // first eight bytes, last eight bytes
 #pragma GCC unroll 4
         for (int i = 0; i < kPairs; ++i) {
           const Int a = V::load_steps(run[2 * i] + step * 4);
@@ -65,7 +67,7 @@ struct QconvMatrix : QconvLoop<V> {
     this->template finish<kPixels, kWide>(pixel, v, acc);
   }
 
-  // The weights of a channel in two steps, side by side, are a column.
+  // A column of the product is a channel's weights of two steps, side by side.
   CPUACCEL_INLINE static void two_steps(const Int* sources, const int8_t* w,
                                         Int (*blocks)[2 * kWide]) {
 #pragma GCC unroll 2

@@ -1,10 +1,11 @@
-// One tap and one group: up to eight pixels by up to three vectors of channels, bytes of a pixel
-// stored together. Included by the ISA source only.
+// qconv for one tap and one group (1x1 convolution, linear) with AVX512-VNNI: tiles of up to eight
+// pixels by up to three vectors of channels. The bytes of a pixel are stored together. Included by
+// the ISA source only.
 //
-// Sums of few source channels are made in little more time than they take to become bytes, so that
-// counts as well: for 48 results of a pixel three conversions, three fmas, three roundings and one
-// packing. Functions are applied to a tile's real numbers in memory: within the tile they would
-// cost sums their registers.
+// With few source channels the sums take little more time than their conversion to bytes, so that
+// is optimized too: 48 results of a pixel take three conversions, three fmas, three roundings and
+// one packing. Post-ops are applied to a tile's floats in memory: within the tile they would make
+// the compiler spill the sums.
 #pragma once
 
 #include <immintrin.h>
@@ -23,14 +24,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// What a tile stores.
+// Type of the results of a tile.
 enum class PointwiseResults : uint8_t {
   bytes,
-  limited_bytes,  // to less than all of them, or flipped
+  limited_bytes,  // clamped to a smaller range, or sign-flipped
   reals,
 };
 
-// A bit for each pixel that is not as far from the next one as that from the one behind it.
+// Bit i is set if the distance from pixel i to i + 1 differs from that from i + 1 to i + 2.
 CPUACCEL_INLINE uint64_t uneven_pixels(const QconvPanel& panel) {
   static_assert(kQconvPanel <= 64);
   const auto* runs = panel.runs;
@@ -47,9 +48,9 @@ struct QconvPointwise {
   static constexpr bool kReals = kResults == PointwiseResults::reals;
   static constexpr bool kLimited = kResults != PointwiseResults::bytes;
   using Result = std::conditional_t<kReals, float, uint8_t>;
-  static constexpr int kPixels = 8;  // of a tile at most
+  static constexpr int kPixels = 8;  // maximum of a tile
   static constexpr int64_t kStepBytes = kQconvBlock * 4;
-  static constexpr int64_t kMostBytes = 2048;  // of a pixel that is copied
+  static constexpr int64_t kMostBytes = 2048;  // maximum for a pixel that is copied
 
   const QconvCall& call;
   const QconvPanel& panel;
@@ -71,8 +72,9 @@ struct QconvPointwise {
   }
 
  private:
-  // Of few pixels, weights are used a few times only, and the next ones come from L3 or memory
-  // meanwhile: 16 pixels of 768 to 3072 channels take 0.9 of the time. Of more it costs, a little.
+  // With few pixels, weights are used only a few times, so the next ones are prefetched from L3 or
+  // memory: 16 pixels of 768 to 3072 channels take 0.9 of the time. With more pixels this costs a
+  // little.
   bool asks_ahead() const { return panel.pixels <= 8 * kPixels && steps >= 32; }
 
   template <bool kAsks>
@@ -87,13 +89,13 @@ struct QconvPointwise {
     }
   }
 
-  // What all pixels share: what sums begin with, and what is made of them.
+  // Values shared by all pixels: initial sums, and what converts sums to results.
   template <int kVectors>
   struct Channels {
     __m512i start[kVectors];
     __m512 scales[kVectors], biases[kVectors];
     const int8_t* weights;
-    int64_t block;  // from a vector's weights to the next one's
+    int64_t block;  // bytes from a vector's weights to the next one's
     V::Quantizer quantizer;
   };
 
@@ -115,8 +117,8 @@ struct QconvPointwise {
       kept.scales[j] = V::load_floats(call.dst.scales + at, count);
       kept.biases[j] = V::load_floats(call.dst.bias + at, count);
     }
-    // Read from memory where they are needed: the compiler would keep them in registers, and sums
-    // in memory.
+    // Makes the compiler read these from memory when needed. Otherwise it keeps them in registers
+    // and spills the sums.
     const Channels<kVectors>* channels = &kept;
     asm volatile("" : "+r"(channels) : : "memory");
     constexpr int64_t kWidth = kVectors * V::kLanes;
@@ -127,8 +129,8 @@ struct QconvPointwise {
     auto* dst = static_cast<uint8_t*>(call.dst.data) + (panel.first_pixel * OC + channel) * element;
     alignas(64) uint8_t copies[kPixels * kMostBytes];
     alignas(64) Result results[kPixels * kWidth];
-    // As tall as each other, two pixels at least: a last tile of one would take as long as one of
-    // four.
+    // Tiles of about equal height, at least two pixels: a last tile of one pixel would take as long
+    // as one of four.
     const int64_t tiles = (panel.pixels + kPixels - 1) / kPixels;
     const int64_t least = panel.pixels / tiles, taller = panel.pixels % tiles;
     const int64_t next = filled - v - kVectors;
@@ -155,7 +157,7 @@ struct QconvPointwise {
     }
   }
 
-  // Applies the function and stores `count` channels of each pixel.
+  // Applies the post-op and stores `count` channels of each pixel.
   template <int kVectors>
   [[gnu::noinline]] void store_reals(float* reals, int64_t height, int64_t count,
                                      const V::Quantizer& quantizer, uint8_t* dst) const {
@@ -187,7 +189,7 @@ struct QconvPointwise {
     }
   }
 
-  // The first `count` bytes of kVectors times 16. A call of memcpy takes longer.
+  // Stores the first `count` of kVectors * 16 bytes. A call of memcpy takes longer.
   template <int kVectors>
   CPUACCEL_INLINE static void store_part(const uint8_t* from, int64_t count, uint8_t* to) {
     const uint64_t mask = (uint64_t{1} << count) - 1;
@@ -198,7 +200,7 @@ struct QconvPointwise {
     }
   }
 
-  // A tile's pixels a line apart: where they lie, or copies.
+  // The pixels of a tile at a constant stride: in the source, or copies.
   struct Lines {
     const uint8_t* first;
     int64_t stride;
@@ -248,7 +250,8 @@ struct QconvPointwise {
         acc[i][j] = channels.start[j];
       }
     }
-    // Three pointers and a distance reach all eight; a pointer each would take vectors' registers.
+    // Three pointers and a stride reach all eight pixels; one pointer per pixel would take too many
+    // registers.
     const int64_t stride = of.stride;
     const uint8_t* src[3] = {of.first, of.first + 3 * stride, of.first + 6 * stride};
     const int8_t* w = channels.weights;
@@ -283,8 +286,8 @@ struct QconvPointwise {
     }
   }
 
-  // The results of a pixel. Straight on, for a branch among eight of them costs sums their
-  // registers.
+  // Converts and stores the results of a pixel. Without branches: a branch for each of eight pixels
+  // makes the compiler spill the sums.
   template <int kVectors>
   CPUACCEL_INLINE void finish(const Channels<kVectors>& channels, const __m512i* acc,
                               Result* dst) const {
@@ -321,7 +324,8 @@ struct QconvPointwise {
   }
 };
 
-// False, and nothing done, of what is no panel for it.
+// Computes a panel of one tap and one group. Returns false and does nothing if this loop does not
+// support the panel.
 CPUACCEL_INLINE bool qconv_pointwise(const QconvCall& call, const QconvPanel& panel) {
   using Results = PointwiseResults;
   const QconvLayout& layout = call.weights->layout;

@@ -16,23 +16,23 @@ namespace {
 constexpr std::array kRows{CPUACCEL_QCONV_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// Multiply-adds that are worth a thread: about 10 us.
+// Multiply-adds; about 10 us of work.
 constexpr int64_t kGrain = 300000;
 
-// Blocks that a row is given at once where channels are cut. Several pixels are multiplied with two
-// or three vectors of channels at a time, whole chunks of either.
+// Blocks per call of a kernel if work is split by channels. Tiles of several pixels take two or
+// three vectors of channels at a time, so chunks are multiples of both.
 int64_t chunk_of_blocks(const QconvLayout& layout, int64_t pixels) {
   constexpr int64_t kTwosAndThrees = 6;
   const int64_t blocks = qconv_chunk(layout);
   return pixels == 1 ? blocks : round_up(blocks, kTwosAndThrees);
 }
 
-// Of the next panel, where so many are left: all panels are about as large.
+// Tiles of the next panel if `left` tiles remain. All panels get about the same size.
 int64_t tiles_of_panel(int64_t left) {
   return divide_up(left, divide_up(left, kQconvPanel / kQconvTallest));
 }
 
-// Runs what comes behind a convolution on the results of a panel.
+// Runs the epilogue on the results of a panel.
 void finish(const QconvCall& call, const QconvPanel& panel, bool all_channels) {
   if (call.epilogue.run == nullptr) {
     return;
@@ -60,8 +60,8 @@ std::span<const KernelRow<QconvFunction>> qconv_kernels() { return kRows; }
 void qconv(const QconvCall& call, QconvFunction* function) {
   const QconvLayout& layout = call.weights->layout;
   const int64_t pixels = call.N * call.OH * call.OW;
-  // Work is cut by pixels, in tiles of which a panel takes some; where there are few of them and
-  // one group, by output channels.
+  // Work is split by pixels, in tiles, several of which form a panel. With few pixels and one group
+  // it is split by output channels.
   const bool cut_channels = pixels <= kQconvPanel && layout.parts == 1;
   const int64_t chunk_blocks =
       cut_channels ? chunk_of_blocks(layout, pixels) : layout.part_blocks();

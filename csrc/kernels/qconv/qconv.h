@@ -1,5 +1,6 @@
-// Family qconv: convolution and linear of u8 by s8, channels last, for what the libraries are slow
-// at: few channels a group, three input channels, few pixels, odd numbers of channels.
+// Family qconv: quantized convolution and linear layers of u8 by s8, channels last. It covers the
+// shapes for which other libraries are slow: few channels per group, three input channels, few
+// pixels, odd numbers of channels.
 //
 //   acc[n,oh,ow,oc] = sum over kh, kw, c < IC/G of
 //       (src[n, oh*SH - PH + kh*DH, ow*SW - PW + kw*DW, g*IC/G + c] - src_zero_point)
@@ -7,10 +8,10 @@
 //   dst[n,oh,ow,oc] = ConvDst of acc
 //
 // src N x IH x IW x IC, dst N x OH x OW x OC, both dense. Outside of the image src is
-// src_zero_point. A linear layer is a 1x1 convolution of one pixel an image. Exact as long as
-// qconv_fits() holds.
-// Bound: N*OH*OW*OC*KH*KW*IC/G multiply-adds, four an instruction and lane: IC/G counts as the next
-// multiple of 4, except where a row of taps is contiguous (see QconvLayout).
+// src_zero_point. A linear layer is a 1x1 convolution with one pixel per image. Exact if
+// qconv_fits() is true.
+// Bound: N*OH*OW*OC*KH*KW*IC/G multiply-adds, four per instruction and lane. IC/G counts as the
+// next multiple of 4, except if a row of taps is contiguous (see QconvLayout).
 #pragma once
 
 #include <cstdint>
@@ -28,23 +29,23 @@ struct QconvShape {
   int64_t KH = 1, KW = 1, SH = 1, SW = 1, PH = 0, PW = 0, DH = 1, DW = 1;
 };
 
-// Output channels are packed in blocks of this many.
+// Output channels per block of packed weights.
 inline constexpr int64_t kQconvBlock = 16;
 
-// How the sum over kh, kw, c is cut into runs of contiguous source bytes, and which output channels
-// share one. Three forms, the first that fits:
+// How the sum over kh, kw, c is split into runs of contiguous source bytes, and which output
+// channels share a run. The first of three forms that applies:
 //   a row of taps is a run of KW*IC bytes    one group, DW == 1, IC small
-//   several groups a block                   OC/G == IC/G == 4 or 8
-//   a tap is a run of IC/G bytes             else
+//   several groups per block                 OC/G == IC/G == 4 or 8
+//   a tap is a run of IC/G bytes             otherwise
 struct QconvLayout {
   int64_t taps = 1;         // runs
   int64_t run = 1;          // bytes of a run
-  int64_t steps = 1;        // dot products of four bytes a run: (run + 3) / 4
+  int64_t steps = 1;        // dot products of four bytes per run: (run + 3) / 4
   bool merged_row = false;  // a run is a row of taps
   bool several_groups = false;
-  int64_t parts = 1;         // groups that are packed apart: G, or OC/16 where groups share a block
+  int64_t parts = 1;         // groups packed separately: G, or OC/16 if groups share a block
   int64_t part_outputs = 1;  // output channels of a part
-  int64_t part_inputs = 1;   // from one part's channels to the next one's
+  int64_t part_inputs = 1;   // distance of one part's input channels to the next one's
 
   int64_t part_blocks() const { return (part_outputs + kQconvBlock - 1) / kQconvBlock; }
   int64_t block_bytes() const { return taps * steps * kQconvBlock * 4; }
@@ -52,37 +53,40 @@ struct QconvLayout {
 
 QconvLayout qconv_layout(const QconvShape& shape);
 
-// vpmaddubsw adds two products of bytes in 16 bits. For the row x86_avx2 alone weights are cut so
-// that its sums fit, and what they lack of those that were given is a rest of few steps:
-//   pairs   two neighbours of a step that have the same sign add up to 128 at most: 255 * 128
-//   fours   those of two steps, the 2i-th of a run and the next one, to 258: 127 * 258, for sources
-//           of seven bits; others multiply in 16 bits, as they do with
-//   whole   weights as they were given
+// How the weights are split for vpmaddubsw, which adds two products of bytes in 16 bits. Only the
+// row x86_avx2 uses split weights: they keep its sums within 16 bits, and the remainders form a
+// rest of few steps (QconvRest).
+//   pairs   two neighboring weights of a step with the same sign add up to at most 128: 255 * 128
+//   fours   those of two steps, the 2i-th of a run and the next one, to at most 258: 127 * 258, for
+//           sources of seven bits; other sources multiply in 16 bits, as they do with `whole`
+//   whole   the original weights
 enum class QconvForm : uint8_t { whole, pairs, fours };
 
-// The form to ask qconv_pack() for.
+// The form to pass to qconv_pack() on this CPU.
 QconvForm qconv_form();
 
-// Steps of some blocks, whose products are added to those of all steps.
+// Remainders of split weights: steps of some blocks, whose products are added to those of all
+// steps.
 struct QconvRest {
   struct Place {
     int32_t tap, step;
   };
-  std::vector<int32_t> first;  // by block of all parts: its first place; and one more, the end
+  std::vector<int32_t> first;  // first place of each block of all parts; then the end
   std::vector<Place> places;
-  AlignedBlock values;  // by place: output channel, four source bytes
+  AlignedBlock values;  // place, output channel, four source bytes
 };
 
-// int8: part, block, tap, step, output channel, four source bytes; zero where there is none.
+// Packed weights. Layout of the values: part, block, tap, step, output channel, four source bytes;
+// zero in the padding.
 struct QconvWeights {
   QconvShape shape;
   QconvLayout layout;
   QconvForm form = QconvForm::whole;
   AlignedBlock values;        // int8
-  AlignedBlock channel_sums;  // int32: of an output channel's weights, part by part in whole blocks
-  QconvRest rest;             // of the forms `pairs` and `fours`
+  AlignedBlock channel_sums;  // int32: sum of each output channel's weights, in whole blocks
+  QconvRest rest;             // for the forms `pairs` and `fours`
   int64_t bytes = 0;
-  int64_t magnitude = 0;  // of an accumulator: 255 times the largest sum of a channel's |weights|
+  int64_t magnitude = 0;  // bound of |acc|: 255 * max over channels of sum |weights|
 
   const int8_t* block(int64_t part, int64_t index) const {
     return reinterpret_cast<const int8_t*>(values.get()) +
@@ -94,14 +98,14 @@ struct QconvWeights {
   }
 };
 
-// False if an accumulator could leave int32 on the way: 2 * 255 times the sum of |weights|.
+// False if an accumulator could overflow int32 on the way: 2 * 255 times the sum of |weights|.
 bool qconv_fits(const QconvShape& shape, const int8_t* weights);
 
-// Bytes that the packed weights of `shape` take as `whole`.
+// Bytes of the packed weights of `shape` in the form `whole`.
 int64_t qconv_packed_bytes(const QconvShape& shape);
 
-// weights: OC x IC/G x KH x KW. Those asked for as `pairs` become `fours` where that leaves a
-// smaller rest, and all stay `whole` where the rest would take longer than it saves, or several
+// Packs weights: OC x IC/G x KH x KW. If `pairs` is asked for, `fours` is used if it leaves a
+// smaller rest. The weights stay `whole` if the rest would take longer than it saves, or if several
 // groups share a block.
 QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights,
                         QconvForm form = QconvForm::whole);
@@ -116,36 +120,37 @@ struct QconvCall {
   ConvEpilogue epilogue;
 };
 
-// vpmaddubsw is exact as well where no source byte is above 127, as quantisers of seven bits have
-// it but for what lies beyond the range that was seen. Of four bytes of a run, what was above that.
+// Source bytes above 127: vpmaddubsw is exact if all source bytes are at most 127. Quantizers of
+// seven bits ensure that, except for values beyond the calibrated range. An entry holds what four
+// bytes of a run have above 127.
 struct QconvExcess {
   int32_t tap, step;
   uint32_t bytes;
 };
 
-// One step of the work: some pixels, some output channels. Pixels are given by where their runs
-// lie.
+// One unit of work: some pixels by some output channels. Pixels are given by the addresses of their
+// runs.
 struct QconvPanel {
-  // runs[tap * kQconvPanel + pixel]: the first byte of that tap's run at part 0. Four bytes a step
-  // may be read from it.
+  // runs[tap * kQconvPanel + pixel]: the first byte of that tap's run at part 0. Kernels may read
+  // four bytes per step from it.
   const uint8_t* const* runs = nullptr;
-  // Where excess_first is not null: `runs` as they were. Else the same.
+  // The original `runs` if excess_first is not null, else the same as `runs`.
   const uint8_t* const* whole_runs = nullptr;
   int64_t pixels = 0;
-  int64_t first_pixel = 0;  // of N*OH*OW
-  // Not null, for the row x86_avx2 alone: no byte of the runs is above 127; what was taken of pixel
-  // i's are those of `excess` from excess_first[i] to excess_first[i + 1].
+  int64_t first_pixel = 0;  // in N*OH*OW
+  // Only for the row x86_avx2. If not null, no byte of `runs` is above 127, and pixel i's excess is
+  // in `excess` from excess_first[i] to excess_first[i + 1].
   const int32_t* excess_first = nullptr;
   const QconvExcess* excess = nullptr;
   int64_t part = 0, block = 0, blocks = 0;  // output channels
 };
 
-// Pixels of a panel at most; `runs` is padded with repeats of the last pixel to kQconvTallest.
+// Maximum number of pixels of a panel. `runs` is padded to a multiple of kQconvTallest with repeats
+// of the last pixel.
 inline constexpr int64_t kQconvPanel = 64;
 inline constexpr int64_t kQconvTallest = 8;
 
-// Blocks whose weights, 16 KiB of them, stay in the L1 cache while a panel's pixels pass by: as
-// many as are to be given to a row at once.
+// Blocks per call of a kernel: their 16 KiB of weights stay in the L1 cache during a panel.
 inline int64_t qconv_chunk(const QconvLayout& layout) {
   constexpr int64_t kChunkBytes = 16 * 1024, kLeast = 4;
   const int64_t blocks = kChunkBytes / layout.block_bytes();
@@ -172,8 +177,7 @@ CPUACCEL_QCONV_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<QconvFunction>> qconv_kernels();
 
-// All of it, by the best usable row that reads the weights' form (or `function`), on all of torch's
-// threads.
+// Runs the best usable row that reads the weights' form, or `function`, on all of torch's threads.
 void qconv(const QconvCall& call);
 void qconv(const QconvCall& call, QconvFunction* function);
 

@@ -3,8 +3,8 @@
 
 namespace cpuaccel::kernels {
 
-// From the packed weights and the runs, as the vector rows: what both get is what both must agree
-// on.
+// Reads the packed weights and the runs, as the vector kernels do: all must agree on the same
+// input.
 void qconv_ref(const QconvCall& call, const QconvPanel& panel) {
   const QconvWeights& weights = *call.weights;
   const QconvLayout& layout = weights.layout;

@@ -8,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// All parts, and the last step's four bytes.
+// Bytes read from a run's start: all parts, and all four bytes of the last step.
 int64_t reach_of(const QconvLayout& layout) {
   return (layout.parts - 1) * layout.part_inputs +
          std::max<int64_t>(layout.steps * 4, layout.several_groups ? kQconvBlock : 0);
@@ -72,14 +72,15 @@ void QconvRuns::fill(int64_t first, int64_t count) {
   repeat_last(count);
 }
 
-// Runs of one row of the image, the first from column iw, the others SW columns apart.
+// Fills runs of one image row: the first from column iw, the others SW columns apart.
 void QconvRuns::fill_row(const uint8_t** to, int64_t count, int64_t n, int64_t ih, int64_t iw) {
   if (ih < 0 || ih >= call_.IH) {
     std::fill_n(to, count, padding_);
     return;
   }
   const uint8_t* row = call_.src + (n * call_.IH + ih) * call_.IW * shape_.IC;
-  // Those that lie inside, and as far from the source's end as a tile reads.
+  // Runs [begin, end) lie inside of the image, and far enough from the end of the source for a
+  // tile's reads.
   const int64_t last = call_.IW - columns_;
   const int64_t left = iw < 0 ? divide_up(-iw, shape_.SW) : 0;
   int64_t end = iw <= last ? std::min(count, (last - iw) / shape_.SW + 1) : 0;
@@ -99,8 +100,8 @@ void QconvRuns::fill_row(const uint8_t** to, int64_t count, int64_t n, int64_t i
   }
 }
 
-// One at the image's edge, or so near to the source's end that a step would read past it: put
-// together.
+// Returns a run at the edge of the image, or one so near to the end of the source that a step would
+// read past it: a copy, or the padding.
 const uint8_t* QconvRuns::run(const uint8_t* row, int64_t iw) {
   if (iw + columns_ <= 0 || iw >= call_.IW) {
     return padding_;
@@ -118,7 +119,7 @@ const uint8_t* QconvRuns::run(const uint8_t* row, int64_t iw) {
   return result;
 }
 
-// Tiles read whole ones of pixels.
+// Tiles read a multiple of kQconvTallest pixels.
 void QconvRuns::repeat_last(int64_t count) {
   for (int64_t i = count; i % kQconvTallest != 0; ++i) {
     for (int64_t tap = 0; tap < layout_.taps; ++tap) {

@@ -1,4 +1,5 @@
-// Where the source bytes of a panel's pixels lie, tap by tap.
+// Table of the addresses of a panel's source bytes, pixel by pixel and tap by tap (im2col by
+// pointers).
 #pragma once
 
 #include <cstdint>
@@ -8,18 +9,19 @@
 
 namespace cpuaccel::kernels {
 
-// Whether the convolution has one tap, at each pixel of the source.
+// Whether the convolution has one tap, at every pixel of the source.
 bool qconv_is_dense_1x1(const QconvShape& shape);
 
-// The table of runs, with room for those that are not in the source as they are read.
+// The table of runs, with memory for runs that must be copied because of padding or the end of the
+// source.
 class QconvRuns {
  public:
-  // What it takes of `memory`.
+  // Bytes that the constructor takes from `memory`.
   static int64_t room(const QconvLayout& layout);
 
   QconvRuns(const QconvCall& call, ScratchPieces& memory);
 
-  // As QconvPanel::runs.
+  // Layout of QconvPanel::runs.
   const uint8_t** table() const { return table_; }
 
   // Fills the table for pixels [first, first + count) of N*OH*OW, at most a panel.
@@ -34,12 +36,12 @@ class QconvRuns {
   const QconvShape& shape_;
   const QconvLayout& layout_;
   const uint8_t* src_end_;
-  int64_t reach_;    // what a tile may read from a run's start
-  int64_t columns_;  // of the image that a run holds
+  int64_t reach_;    // bytes that a tile may read from a run's start
+  int64_t columns_;  // image columns in a run
   bool dense_1x1_;
   const uint8_t** table_;
   uint8_t *padding_, *copies_;
-  uint8_t* copy_ = nullptr;  // where the next run is put together
+  uint8_t* copy_ = nullptr;  // where the next run is copied
 };
 
 }  // namespace cpuaccel::kernels

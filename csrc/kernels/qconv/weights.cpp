@@ -13,7 +13,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Up to here a row of taps is read as one run: 7 taps of 4 channels.
+// Maximum bytes for which a row of taps is read as one run: 7 taps of 4 channels.
 constexpr int64_t kLongestMergedRow = 32;
 
 bool row_is_a_run(const QconvShape& s) {
@@ -68,7 +68,7 @@ int64_t sum_bytes(const QconvLayout& layout) {
 
 constexpr int64_t kStepBytes = kQconvBlock * 4;
 
-// Takes from two neighbours what is above 128 of their sum.
+// Moves what two neighboring weights of the same sign have above a sum of 128 to `rest`.
 void cut_pair(int8_t* pair, int8_t* rest) {
   const int sum = pair[0] + pair[1];
   const bool same_sign = (pair[0] < 0) == (pair[1] < 0);
@@ -80,8 +80,9 @@ void cut_pair(int8_t* pair, int8_t* rest) {
   }
 }
 
-// Takes from two neighbours of a step and those of the next step what is above 258 of the sum of
-// those that have the same sign: of a step 127 at most, of the first what that allows.
+// Moves what two neighboring weights of a step, and those of the next step, have above a sum of 258
+// to `rest`; the weights of each sign are summed separately. Takes at most 127 from a step, and as
+// much as possible from the first one.
 void cut_four(int8_t* pair, int8_t* rest) {
   for (const int sign : {1, -1}) {
     int over = -258;
@@ -101,7 +102,7 @@ void cut_four(int8_t* pair, int8_t* rest) {
   }
 }
 
-// What cutting leaves of all weights, and what it took.
+// Split weights: the remaining values of all weights, and the rest.
 struct Cut {
   std::vector<int8_t> values;
   QconvRest rest;
@@ -143,9 +144,10 @@ Cut cut_weights(const QconvWeights& packed, QconvForm form) {
   return cut;
 }
 
-// Forms to try, and one of how many steps may be in the rest, each of which takes as long as three
-// or more of the others. Trained weights can be `pairs`, which are good for all sources; others are
-// `fours`, with which sources of eight bits take 1.4 times as long; the last is for these.
+// Forms to try in order. An attempt succeeds if at most one of `one_of` steps is in the rest; a
+// step of the rest takes as long as three or more other steps. Trained weights often fit `pairs`,
+// which are good for all sources. Others use `fours`, with which sources of eight bits take 1.4
+// times as long. The last attempt accepts a larger rest for weights that fit neither.
 struct Attempt {
   QconvForm form;
   int64_t one_of;
@@ -153,8 +155,8 @@ struct Attempt {
 constexpr std::array kAttempts{Attempt{QconvForm::pairs, 12}, Attempt{QconvForm::fours, 12},
                                Attempt{QconvForm::pairs, 3}};
 
-// Leaves `packed` as it is where sums are short (16 channels: 0.93 times as fast), or no attempt is
-// good enough.
+// Splits `packed` by the first form that succeeds. Leaves it as it is if sums are short (16
+// channels would run at 0.93 times the speed) or if no attempt succeeds.
 void cut_as(QconvWeights& packed, QconvForm wanted) {
   constexpr int64_t kFewSteps = 8;
   const auto& layout = packed.layout;
@@ -186,7 +188,7 @@ void cut_as(QconvWeights& packed, QconvForm wanted) {
   }
 }
 
-// To `values`, which lie as the packed ones.
+// Adds the rest to `values`, which have the packed layout.
 void add_rest(const QconvWeights& packed, std::vector<int8_t>& values) {
   const auto& [first, places, left] = packed.rest;
   const auto* from = reinterpret_cast<const int8_t*>(left.get());

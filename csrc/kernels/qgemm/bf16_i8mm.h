@@ -1,5 +1,5 @@
-// Floats to bf16 by the instruction, on cores of the rungs from i8mm on. Included by ISA sources
-// only.
+// Conversion of floats to bf16 by the BFCVTN instruction, for ISAs from i8mm on. Included by ISA
+// sources only.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,4 +1,4 @@
-// How a product is cut into blocks and pieces of work.
+// Blocking of a quantized matrix product: how M, N and K are split for caches and threads.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,22 @@
 
 namespace cpuaccel::kernels {
 
-// A tile's rows and a panel, of this many bytes in a block of K, stay in an L1 cache of 64 KiB.
+// A tile's rows and a panel have this many bytes per block of K, so they stay in an L1 cache of 64
+// KiB.
 inline constexpr int64_t kQgemmL1Bytes = 40 * 1024;
-// Rows whose bytes stay in an L2 cache while panels pass by.
+// Bytes of rows that stay in an L2 cache while the panels are read.
 inline constexpr int64_t kQgemmL2Bytes = 512 * 1024;
-// Sums of blocks of K, which stay there too.
+// Bytes of sums between blocks of K, which stay in L2 as well.
 inline constexpr int64_t kQgemmSumBytes = 128 * 1024;
-// Multiply-adds that are worth a thread: some 10 us.
+// Multiply-adds per thread; about 10 us of work.
 inline constexpr int64_t kQgemmThreadWork = 2 << 20;
 
 struct QgemmCut {
   int64_t row_tiles, panels;
-  // Pieces are row_blocks times column_chunks; pieces of one block of rows share its bytes.
+  // There are row_blocks * column_chunks pieces; pieces of one block of rows share its bytes.
   int64_t row_blocks = 1, column_chunks = 1;
-  int64_t grain = 1;  // pieces that are worth a thread
-  // Runs of a block of K: all, where one is read but once.
+  int64_t grain = 1;  // pieces
+  // Runs of a block of K: all of them if there is one tile of rows, because each is then read once.
   int64_t runs;
 
   QgemmCut(const QgemmKernels& kernels, int64_t M, int64_t N, int64_t K, int64_t threads)
@@ -32,7 +33,7 @@ struct QgemmCut {
         panels(divide_up(N, kernels.nr)),
         runs(std::max<int64_t>(1, qgemm_runs(kernels, K))) {
     const int64_t most_rows = std::clamp<int64_t>(kQgemmL2Bytes / (K + 1), 32, 256);
-    // With fewer than eight rows it is the weights' bytes that take time.
+    // With fewer than eight rows, reading the weights dominates the time.
     const double work = static_cast<double>(std::max<int64_t>(M, 8)) * static_cast<double>(N) *
                         static_cast<double>(K + 1);
     const auto wanted = static_cast<int64_t>(
@@ -46,8 +47,9 @@ struct QgemmCut {
     }
   }
 
-  // Cuts into no fewer blocks, so that the thread with the most to do has as little as can be. What
-  // it reads from far away counts too: a panel as half a tile's time, a tile's rows as an eighth.
+  // Chooses row_blocks, at least its current value, and column_chunks so that the busiest thread
+  // has the least work. Reads from distant caches or memory count too: a panel as half of a tile's
+  // time, a tile's rows as an eighth.
   void share(int64_t threads) {
     if (row_blocks >= threads) {
       row_blocks = std::min(row_tiles, round_up(row_blocks, threads));
@@ -66,7 +68,7 @@ struct QgemmCut {
     }
   }
 
-  // Where block i of `blocks` of `total` begins; the last one ends where block `blocks` begins.
+  // First index of block i if `total` is split into `blocks` blocks; block `blocks` gives the end.
   static int64_t border(int64_t total, int64_t blocks, int64_t i) {
     return total / blocks * i + std::min(i, total % blocks);
   }

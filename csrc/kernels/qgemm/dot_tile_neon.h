@@ -1,5 +1,5 @@
-// The innermost loop with SDOT: four bytes of a row against four of each of four columns. Included
-// by the ISA source only.
+// Innermost loop of qgemm with SDOT: four bytes of a row times four bytes of each of four columns.
+// Included by the ISA source only.
 #pragma once
 
 #include <arm_neon.h>
@@ -22,7 +22,7 @@ CPUACCEL_INLINE void accumulate_dots(int32x4_t& sum, int8x16_t b, int8x16_t a) {
   asm("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(sum) : "w"(b), "w"(a), "i"(kLane));
 }
 
-// One run. Its dwords are those of `a` from kDword on, of which that of the row kRow comes next.
+// Computes one run. Its dwords start at dword kDword of `a`; the row kRow is next.
 template <int kDword, int kRow, int kRows, int kVectors, int kColumnVectors>
 CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kRows][kColumnVectors],
                               const int8x16_t (&a)[kVectors],
@@ -36,7 +36,7 @@ CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kRows][kColumnVectors],
   }
 }
 
-// Runs [kRun, kEnd), which `a` holds.
+// Computes runs [kRun, kEnd), which `a` holds.
 template <int kRun, int kEnd, int kRuns, int kRows, int kVectors, int kColumnVectors>
 CPUACCEL_INLINE void runs_step(int32x4_t (&sums)[kRuns][kRows][kColumnVectors],
                                const int8x16_t (&a)[kVectors], const int8_t* panel) {
@@ -69,8 +69,7 @@ CPUACCEL_INLINE void store_rows(const int32x4_t (&sums)[kRows][kColumnVectors], 
 
 template <int kRows, int kColumnVectors>
 void dot_tile(const QgemmTile& t) {
-  // With few rows the runs of a vector have sums of their own, or each would wait for the one
-  // before.
+  // With few rows, the runs of a vector have separate sums to hide the latency.
   constexpr int kRuns = kRows < 4 ? 4 / kRows : 1;
   constexpr int kVectors = kRows < 4 ? 1 : kRows / 4;
   int32x4_t sums[kRuns][kRows][kColumnVectors];
@@ -90,7 +89,7 @@ void dot_tile(const QgemmTile& t) {
     runs_step<0, kRuns>(sums, a, panel);
     rows += 16 * kVectors;
     panel += kRuns * kPanelRun;
-    // No loads ahead for several runs: sums would leave their registers.
+    // Keeps the compiler from loading several runs ahead, which would spill the sums.
     asm volatile("" : "+r"(panel), "+r"(rows));
   }
   if constexpr (kRuns > 1) {
@@ -111,7 +110,7 @@ void dot_tile(const QgemmTile& t) {
   t.add ? store_rows<true>(sums[0], t.sums, t.m) : store_rows<false>(sums[0], t.sums, t.m);
 }
 
-// As few rows as there are instances for: 1, 2, 4 or 8.
+// The smallest instantiated number of rows that holds m: 1, 2, 4 or 8.
 CPUACCEL_INLINE int64_t tile_width(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : 8; }
 
 template <int kColumnVectors>

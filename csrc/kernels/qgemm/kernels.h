@@ -1,7 +1,7 @@
-// What a row of qgemm's list offers.
+// Functions and tile sizes that a row of the qgemm kernel list provides.
 //
-// All bytes that it multiplies are s8: u8 is less 128, and column sums make up for that as they do
-// for zero points. K is cut into runs, as many bytes as an instruction adds up.
+// All multiplied bytes are s8: u8 is stored minus 128, and column sums correct for that as they do
+// for zero points. K is split into runs, the number of bytes that an instruction adds up.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,21 @@
 
 namespace cpuaccel::kernels {
 
-// Lines are rows of src or columns of weights.
+// Rows of src or columns of weights to be packed.
 struct QgemmLines {
-  const uint8_t* src = nullptr;  // K bytes a line
-  int64_t stride = 0;            // from a line to the next
+  const uint8_t* src = nullptr;  // K bytes per line
+  int64_t stride = 0;            // bytes from a line to the next
   int64_t count = 0;
   int64_t K = 0;
   uint8_t flip = 0;  // 0x80 for u8
   int8_t* dst = nullptr;
 };
-// Writes all runs of a tile's rows (count <= mr) as the row's tile reads them; or a panel of
-// columns (count <= nr), with zeros for k that are not there and any bytes for columns that are
-// not.
+// Packs all runs of a tile's rows (count <= mr) or of a panel's columns (count <= nr) in the order
+// that `tile` reads. k past K are zeros; missing columns may have any bytes.
 using QgemmLinesFunction = void(const QgemmLines& lines);
 
-// sums[i * nr + j] (+)= sum over the runs from first_run on of row i times column j, for i < m and
-// j < n; others up to nr may be written.
+// sums[i * nr + j] (+)= the products of row i and column j, summed over `runs` runs from first_run
+// on, for i < m and j < n. Other sums up to nr may be written.
 struct QgemmTile {
   const int8_t* rows = nullptr;   // from the run 0 on
   const int8_t* panel = nullptr;  // from the run 0 on
@@ -38,19 +37,19 @@ struct QgemmTile {
 };
 using QgemmTileFunction = void(const QgemmTile& tile);
 
-// Makes results of m x n sums, from (m0, n0) on.
+// Converts m x n sums to results, from (m0, n0) on.
 struct QgemmStore {
   const QgemmCall& call;
-  const ConvDst& conv;               // call.dst, where it is not s32 nor bf16
-  const int32_t* offsets = nullptr;  // of rows: times a column's sum, this is added
-  const float* scales = nullptr;     // of rows, or null: 1
-  const int32_t* sums = nullptr;     // nr a row
+  const ConvDst& conv;               // call.dst as a ConvDst, with type f32 for s32 and bf16
+  const int32_t* offsets = nullptr;  // per row: acc = sum + offset * column sum
+  const float* scales = nullptr;     // per row; null means 1
+  const int32_t* sums = nullptr;     // nr per row
   int64_t m0 = 0, n0 = 0, m = 0, n = 0;
 };
 using QgemmStoreFunction = void(const QgemmStore& store);
 
 struct QgemmKernels {
-  int64_t mr;   // rows of a tile, at most
+  int64_t mr;   // maximum rows of a tile
   int64_t nr;   // columns of a panel
   int64_t run;  // bytes
   QgemmLinesFunction* rows;
@@ -59,7 +58,7 @@ struct QgemmKernels {
   QgemmStoreFunction* store;
 };
 
-// Sums of a tile, at most: 8 rows, and 3 vectors of 2048 bits of columns.
+// Maximum number of sums of a tile: 8 rows by 3 vectors of 2048 bits of columns.
 inline constexpr int64_t kQgemmLargestTile = 8 * 3 * 64;
 
 inline int64_t qgemm_runs(const QgemmKernels& kernels, int64_t K) {

@@ -1,4 +1,4 @@
-// What rows of src and columns of weights are read by. Included by Arm's sources only.
+// Loads of rows of src and columns of weights for packing. Included by Arm's sources only.
 #pragma once
 
 #include <arm_neon.h>
@@ -12,7 +12,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Where a line begins; lines that are not there are the last one again.
+// First byte of a line; lines past the last one repeat it.
 CPUACCEL_INLINE const uint8_t* line_at(const QgemmLines& lines, int64_t line) {
   return lines.src + (line < lines.count ? line : lines.count - 1) * lines.stride;
 }
@@ -21,7 +21,8 @@ CPUACCEL_INLINE uint8x16_t line_bytes(const uint8_t* from, uint8x16_t flip) {
   return veorq_u8(vld1q_u8(from), flip);
 }
 
-// The last bytes of a line, fewer than 16, and what are zeros times anything behind them.
+// The last bytes of a line, fewer than 16. The bytes behind them are zeros before the flip: they
+// are multiplied by zeros.
 CPUACCEL_INLINE uint8x16_t last_line_bytes(const uint8_t* from, int64_t count, uint8x16_t flip) {
   uint8_t bytes[16] = {};
   std::memcpy(bytes, from, static_cast<size_t>(count));

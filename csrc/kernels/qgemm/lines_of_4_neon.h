@@ -1,4 +1,4 @@
-// Lines side by side in runs of 4 bytes. Included by Arm's sources only.
+// Packs lines side by side in runs of 4 bytes. Included by Arm's sources only.
 #pragma once
 
 #include <arm_neon.h>
@@ -13,7 +13,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Four lines' runs from k on, of which `runs` are there.
+// Stores the first `runs` of four runs of four lines.
 CPUACCEL_INLINE void store_runs_of_four(const uint8x16_t (&lines)[4], uint8_t* dst, int64_t run,
                                         int64_t runs) {
   float32x4_t dwords[4];
@@ -30,7 +30,7 @@ CPUACCEL_INLINE void store_runs_of_four(const uint8x16_t (&lines)[4], uint8_t* d
   }
 }
 
-// Of a multiple of four lines.
+// `width` is a multiple of four.
 void lines_of_4(const QgemmLines& lines, int64_t width) {
   const uint8x16_t flip = vdupq_n_u8(lines.flip);
   const int64_t K = lines.K, run = 4 * width;
@@ -60,7 +60,7 @@ void lines_of_4(const QgemmLines& lines, int64_t width) {
   }
 }
 
-// Of one line or two. Writes four runs at a time: a tile's memory has room for more lines.
+// For one or two lines. Writes four runs at a time: a tile's memory has room for more lines.
 void few_lines_of_4(const QgemmLines& lines) {
   const uint8x16_t flip = vdupq_n_u8(lines.flip);
   const int64_t K = lines.K;

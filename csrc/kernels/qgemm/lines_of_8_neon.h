@@ -1,4 +1,4 @@
-// Lines side by side in runs of 8 bytes. Included by Arm's sources only.
+// Packs lines side by side in runs of 8 bytes. Included by Arm's sources only.
 #pragma once
 
 #include <arm_neon.h>
@@ -18,7 +18,7 @@ CPUACCEL_INLINE uint8x16_t high_halves(uint8x16_t a, uint8x16_t b) {
   return vreinterpretq_u8_u64(vzip2q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
 }
 
-// Of an even number of lines.
+// `width` is even.
 void lines_of_8(const QgemmLines& lines, int64_t width) {
   const uint8x16_t flip = vdupq_n_u8(lines.flip);
   const int64_t K = lines.K, run = 8 * width;

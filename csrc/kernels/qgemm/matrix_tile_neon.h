@@ -1,5 +1,5 @@
-// The innermost loop with SMMLA: two rows times two columns, eight k at a time. Included by the ISA
-// source only.
+// Innermost loop of qgemm with SMMLA: two rows times two columns, eight k at a time. Included by
+// the ISA source only.
 #pragma once
 
 #include <arm_neon.h>
@@ -20,7 +20,7 @@ CPUACCEL_INLINE void accumulate_pairs(int32x4_t& sum, int8x16_t a, int8x16_t b) 
   asm("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
 }
 
-// Run `run` from these pointers on.
+// Computes run `run` from these pointers on.
 template <int kPairs, int kColumnPairs>
 CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kPairs][kColumnPairs], const int8_t*& rows,
                               const int8_t*& panel, int run) {
@@ -37,7 +37,7 @@ CPUACCEL_INLINE void run_step(int32x4_t (&sums)[kPairs][kColumnPairs], const int
       accumulate_pairs(sums[i][j], a[i], b);
     }
   }
-  // No loads ahead for several runs: sums would leave their registers.
+  // Keeps the compiler from loading several runs ahead, which would spill the sums.
   asm volatile("" : "+r"(panel), "+r"(rows));
 }
 
@@ -52,7 +52,7 @@ CPUACCEL_INLINE void clear(int32x4_t (&sums)[kPairs][kColumnPairs]) {
   }
 }
 
-// A sum is two rows of two columns.
+// Each sum vector holds two rows of two columns.
 template <bool kAdd, int kPairs, int kColumnPairs>
 CPUACCEL_INLINE void store_pairs(const int32x4_t (&sums)[kPairs][kColumnPairs], int32_t* to,
                                  int64_t m) {
@@ -73,11 +73,11 @@ CPUACCEL_INLINE void store_pairs(const int32x4_t (&sums)[kPairs][kColumnPairs], 
   }
 }
 
-// kVectors: of four columns.
+// kVectors: vectors of four columns.
 template <int kPairs, int kVectors>
 void matrix_tile(const QgemmTile& t) {
   constexpr int kColumnPairs = 2 * kVectors;
-  // With few sums, those of odd runs are others, or each would wait for the one before.
+  // With few sums, odd runs have separate sums to hide the latency.
   constexpr bool kApart = kPairs == 1;
   int32x4_t sums[kPairs][kColumnPairs], odd[kPairs][kColumnPairs];
   clear(sums);

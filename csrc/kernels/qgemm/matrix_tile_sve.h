@@ -1,5 +1,5 @@
-// The innermost loop with SMMLA of SVE: as matrix_tile_neon.h, of three vectors of columns, whose
-// length is known when it runs. Included by the ISA source only.
+// Innermost loop of qgemm with SMMLA of SVE: as matrix_tile_neon.h, for three vectors of columns
+// whose length is known only at run time. Included by the ISA source only.
 #pragma once
 
 #include <arm_sve.h>
@@ -36,7 +36,7 @@ CPUACCEL_INLINE svint32_t second_rows(svint32_t low, svint32_t high) {
   return svreinterpret_s32(svuzp2(svreinterpret_s64(low), svreinterpret_s64(high)));
 }
 
-// A vector of columns of two rows, of which the second may not be there.
+// Stores a vector of columns for two rows, or for the first one only.
 template <bool kAdd>
 CPUACCEL_INLINE void store_both(int32_t* to, bool second, svint32_t low, svint32_t high) {
   store_vector<kAdd>(to, first_rows(low, high));
@@ -58,8 +58,8 @@ CPUACCEL_INLINE void store_pair(int32_t* to, bool second, svint32_t s0, svint32_
   }
 }
 
-// Pairs of rows against half a vector of columns. With one pair, b's products with it are added to
-// those of the pair kFirst.
+// Multiplies pairs of rows by half a vector of columns. With one pair, its products are added to
+// the sums of pair kFirst.
 template <int kPairs, int kFirst>
 CPUACCEL_INLINE void column_step(svint32_t& s0, svint32_t& s1, svint32_t& s2, svint32_t& s3,
                                  svint8_t a0, svint8_t a1, svint8_t a2, svint8_t a3, svint8_t b) {
@@ -75,9 +75,9 @@ CPUACCEL_INLINE void column_step(svint32_t& s0, svint32_t& s1, svint32_t& s2, sv
   }
 }
 
-// Sums are named for their pair of rows and their half of a vector of columns: types without a size
-// make no arrays. With one pair of rows, odd runs have sums of their own, those of the second pair,
-// or each would wait for the one before.
+// Sums are named for their pair of rows and their half vector of columns, because sizeless types
+// cannot form arrays. With one pair of rows, odd runs use the sums of the second pair to hide the
+// latency.
 template <int kPairs, int kVectors>
 void matrix_tile(const QgemmTile& t) {
   svint32_t s00 = svdup_s32(0), s01 = s00, s02 = s00, s03 = s00, s04 = s00, s05 = s00;
@@ -104,7 +104,7 @@ void matrix_tile(const QgemmTile& t) {
     }
     rows += 16 * kPairs;
     panel += 6 * svcntb();
-    // No loads ahead for several runs: sums would leave their registers.
+    // Keeps the compiler from loading several runs ahead, which would spill the sums.
     asm volatile("" : "+r"(panel), "+r"(rows));
   };
   for (int64_t left = t.runs / 2; left > 0; --left) {

@@ -1,5 +1,5 @@
-// The innermost loop of Armv8.0: products of 16 bits, whose pairs are added to 32 bits. Adding
-// products before they are widened could overflow by one. Included by the ISA source only.
+// Innermost loop of qgemm for Armv8.0: 16-bit products, added in pairs to 32 bits. Adding products
+// before widening could overflow by one. Included by the ISA source only.
 #pragma once
 
 #include <arm_neon.h>
@@ -17,7 +17,7 @@ constexpr int64_t kTileRows = 8, kTileColumns = 12;
 constexpr int kAtOnce = 4;  // rows, and columns
 constexpr int64_t kPanelRun = 8 * kTileColumns;
 
-// kRows rows of a tile of `width` times four columns, each sum in four parts.
+// Computes kRows rows, of a tile of `width` rows, by four columns; each sum has four parts.
 template <int kRows>
 CPUACCEL_INLINE void multiply_four(const int8_t* rows, int64_t width, const int8_t* panel,
                                    int64_t runs, int32x4_t (&sums)[kRows]) {
@@ -63,7 +63,7 @@ void multiply_rows(const QgemmTile& t, int64_t width, int64_t row) {
   }
 }
 
-// Lines come in pairs.
+// Lines are packed in pairs.
 CPUACCEL_INLINE int64_t tile_width(int64_t m) { return (m + 1) / 2 * 2; }
 
 void multiply_tiles(const QgemmTile& t) {

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_QGEMM_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-// A part of the results: tiles of rows times panels.
+// A piece of the results: tiles of rows times panels.
 struct Piece {
   int64_t first_tile, last_tile;
   int64_t first_panel, last_panel;
@@ -44,7 +44,7 @@ class Product {
     return QgemmCut::border(cut_.panels, cut_.column_chunks, chunk);
   }
 
-  // Each block of rows is one thread's.
+  // One thread computes each block of rows.
   void run_blocks() const {
     for_each_piece(cut_.row_blocks, cut_.grain, [&](int64_t block) {
       const Piece piece{first_tile(block), first_tile(block + 1), 0, cut_.panels};
@@ -55,7 +55,7 @@ class Product {
     });
   }
 
-  // Threads share the rows of all blocks, which are few.
+  // There are few rows, which all threads share.
   void run_grid() const {
     const QgemmRows rows(call_, kernels_, 0, call_.M);
     const int64_t grain = kQgemmL1Bytes / (kernels_.mr * (call_.weights->K + 1)) + 1;
@@ -69,8 +69,8 @@ class Product {
     });
   }
 
-  // Block by block of K; with more than one of them, as many panels at a time as have room for
-  // their sums.
+  // Computes a piece block by block of K. With several blocks, it takes as many panels at a time as
+  // have room for their sums.
   void multiply(const QgemmRows& rows, const Piece& piece) const {
     const int64_t tiles = piece.last_tile - piece.first_tile;
     const int64_t tile_sums = kernels_.mr * kernels_.nr;
@@ -100,8 +100,8 @@ class Product {
     }
   }
 
-  // The runs from `run` on of a piece's tiles times a panel. Results are made as soon as the last
-  // runs' sums are there; those of a tile lie `kept` behind those of the one before.
+  // Multiplies the tiles of a piece by a panel, from run `run` on. Stores the results with the last
+  // block of runs. The sums of a tile are `kept` behind those of the tile before.
   void multiply_panel(const QgemmRows& rows, const Piece& piece, int64_t panel, int64_t run,
                       int64_t kept, QgemmTile& work, QgemmStore& store) const {
     const bool last = run + cut_.runs >= runs_;
@@ -130,7 +130,7 @@ class Product {
     }
   }
 
-  // Runs what is fused behind the product, on panels [first, last) of a piece.
+  // Runs the epilogue on panels [first, last) of a piece.
   void finish(const Piece& piece, int64_t first, int64_t last) const {
     if (call_.epilogue.run == nullptr) {
       return;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kRows = 4, kColumns = 6, kRun = 8;
 
-// Lines side by side, run by run.
+// Packs lines side by side, run by run.
 void interleave(const QgemmLines& lines, int64_t width) {
   for (int64_t k = 0; k < round_up(lines.K, kRun); ++k) {
     int8_t* run = lines.dst + k / kRun * kRun * width;

@@ -26,7 +26,7 @@ struct Quantizer {
   int32_t zero_point = 0;
 };
 
-// By the formulas of qgemm.h.
+// Formulas of qgemm.h.
 Quantizer row_quantizer(QgemmSrcType type, const float* src, int64_t K) {
   constexpr float kSmallest = 0x1p-96f;
   MinMax range{0.0f, 0.0f};

@@ -1,4 +1,4 @@
-// From sums to results, twelve columns at a time. Included by Arm's sources only.
+// Converts qgemm's sums to results, twelve columns at a time. Included by Arm's sources only.
 #pragma once
 
 #include <arm_neon.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int kStoreVectors = 3;
 constexpr int64_t kStoreColumns = 4 * kStoreVectors;
 
-// What each type of result does with three vectors of which `count` elements are wanted.
+// How each dst type stores the first `count` elements of three vectors.
 struct RealStore {
   using Element = float;
   explicit RealStore(const ConvDst& /*dst*/) {}
@@ -34,7 +34,7 @@ struct RealStore {
   }
 };
 
-// Halves: how four floats become bf16.
+// Halves converts four floats to bf16.
 template <typename Halves>
 struct Bf16Store {
   using Element = uint16_t;
@@ -52,8 +52,8 @@ struct Bf16Store {
   }
 };
 
-// Limited first and rounded then, which is the same as limits are whole numbers: by adding 3 *
-// 2^22, which leaves none but whole numbers, in the lowest bits. Converting would take twice the
+// Clamps before rounding, which gives the same result because the limits are integers. Rounds by
+// adding 3 * 2^22, which leaves the integer in the lowest bits. A conversion would take twice the
 // time.
 struct ByteStore {
   using Element = uint8_t;
@@ -86,7 +86,7 @@ struct ByteStore {
   }
 };
 
-// `width`: from a row of sums to the next.
+// `width`: distance from a row of sums to the next.
 void store_sums(const QgemmStore& s, int64_t width) {
   for (int64_t column = 0; column < s.n; column += 4) {
     const int64_t n = s.n0 + column;
@@ -106,13 +106,13 @@ CPUACCEL_INLINE float32x4_t load_numbers(const float* from, int64_t count) {
   return kWhole ? vld1q_f32(from) : Floats4::load(from, Floats4::mask(count));
 }
 
-// Columns [column, column + 12) of all rows, of which all are there, or not.
+// Stores columns [column, column + 12) of all rows; kWhole if all of them exist.
 template <bool kScaled, bool kWhole, typename Store>
 CPUACCEL_INLINE void store_columns(const QgemmStore& s, const ConvDst& conv, const Store& store,
                                    int64_t width, int64_t column) {
   const QgemmDst& dst = s.call.dst;
   const int64_t n = s.n0 + column, count = kWhole ? kStoreColumns : s.n - column;
-  // Copies of what results that are bytes might be taken to alias.
+  // Copies, because the compiler must assume that stored bytes may alias the originals.
   const int64_t rows = s.m, row_stride = dst.row_stride;
   const int32_t* row_sums = s.sums + column;
   const int32_t* offsets = s.offsets;
@@ -130,7 +130,7 @@ CPUACCEL_INLINE void store_columns(const QgemmStore& s, const ConvDst& conv, con
   }
   auto* to = static_cast<typename Store::Element*>(dst.data) + s.m0 * dst.row_stride + n;
   for (int64_t i = 0; i < rows; ++i, to += row_stride, row_sums += width) {
-    // Most often all rows have one zero point.
+    // Usually all rows have the same zero point.
     if (offsets[i] != offset) [[unlikely]] {
       offset = offsets[i];
       CPUACCEL_UNROLL

@@ -13,21 +13,21 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Bytes of weights that are worth a thread.
+// Bytes of weights.
 constexpr int64_t kGrain = 64 * 1024;
 
-constexpr int64_t kLargest = 255 * 128;  // of a product
+constexpr int64_t kLargest = 255 * 128;  // largest product
 
 int64_t panels(const QgemmWeights& weights) { return divide_up(weights.N, weights.row().nr); }
 
 int64_t padded_k(const QgemmWeights& weights) { return round_up(weights.K, weights.row().run); }
 
-// Where weight (k, column) of a panel lies.
+// Offset of weight (k, column) in a panel.
 int64_t at(const QgemmKernels& kernels, int64_t k, int64_t column) {
   return k / kernels.run * kernels.run * kernels.nr + column * kernels.run + k % kernels.run;
 }
 
-// Columns [n, n + count) as lines of K successive bytes: where they lie, or copied.
+// Columns [n, n + count) as lines of K contiguous bytes: in place, or copied.
 QgemmLines columns(const QgemmPlain& plain, int64_t n, int64_t count) {
   QgemmLines lines;
   lines.count = count;
@@ -70,7 +70,7 @@ int64_t largest_sum(const QgemmWeights& weights) {
   return most;
 }
 
-// A row of ones, as the tile reads it: its products are the columns' sums.
+// A packed row of ones: its products are the column sums.
 AlignedBlock row_of_ones(const QgemmWeights& weights) {
   const QgemmKernels& kernels = weights.row();
   const int64_t K = padded_k(weights);
@@ -124,7 +124,7 @@ QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
     tile.sums = const_cast<int32_t*>(packed.sums()) + n;
     kernels.tile(tile);
   });
-  // Weights that are packed for one call are not looked through for what is known to fit.
+  // Scanning the weights is skipped if all weights fit: packing for a single call must be fast.
   const bool all_fit = plain.K <= std::numeric_limits<int32_t>::max() / kLargest;
   packed.magnitude = all_fit ? kLargest * plain.K : 255 * largest_sum(packed);
   return packed;

@@ -21,7 +21,8 @@ struct Quantizer {
         offset(vdupq_n_s16(shift)),
         flipped(vdupq_n_u8(shift)) {}
 
-  // Converting saturates, but takes a NaN for 0: the limit, far beyond every result, replaces it.
+  // The conversion saturates, but it turns a NaN into 0. So vminnm first replaces a NaN with a
+  // limit far beyond every result.
   CPUACCEL_INLINE int16x4_t rounded(float32x4_t real) const {
     const float32x4_t value = vfmaq_f32(zero_point, real, inverse_scale);
     return vqmovn_s32(vcvtnq_s32_f32(vminnmq_f32(value, vdupq_n_f32(1.0e9f))));
@@ -67,7 +68,7 @@ void quantize_all(const Source& source, uint8_t* dst, int64_t count, const Quant
     for (int64_t i = 0; i < count - kBytes; i += kBytes) {
       quantize(source.read(i), dst + i);
     }
-    quantize(source.read(count - kBytes), dst + count - kBytes);  // may overlap the one before
+    quantize(source.read(count - kBytes), dst + count - kBytes);  // may overlap the block before
     return;
   }
   float padded[kBytes] = {};

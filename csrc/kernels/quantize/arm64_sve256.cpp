@@ -4,7 +4,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Rounding takes a NaN for 0: the limit, far beyond every result, replaces it.
+// rounded() turns a NaN into 0. So svminnm first replaces a NaN with a limit far beyond every
+// result.
 CPUACCEL_INLINE SveInts quantized(SveFloats real, float inverse_scale, float zero_point) {
   const svfloat32_t value =
       svmad_f32_x(svptrue_b32(), real, svdup_f32(inverse_scale), svdup_f32(zero_point));

@@ -9,7 +9,7 @@ namespace cpuaccel::kernels {
 
 void quantize_planes_u8(const float* src, uint8_t* dst, const QuantizePlanes& shape, float scale,
                         int32_t zero_point) {
-  constexpr int64_t kBlockBytes = 8192;  // a block of pixels stays in the L1 cache on its way
+  constexpr int64_t kBlockBytes = 8192;  // a block of pixels stays in the L1 cache
   constexpr int64_t kLeastPixels = 64;
   const auto quantize = first_usable(quantize_kernels()).function;
   const auto transpose = first_usable(transpose_kernels()).function;

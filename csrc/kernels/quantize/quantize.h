@@ -1,17 +1,18 @@
-// Family quantize: floats to uint8 or int8 with one scale and one zero point, as torch does it.
+// Family quantize: quantizes floats to uint8 or int8 with one scale and one zero point, as torch
+// does.
 //
 //   u8: dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)), 0, 255)
 //   s8: dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)), -128, 127)
 //
 // in float32: the zero point is added before rounding, with no rounding in between. zero_point is
-// in the range of the result. A NaN counts as more than every number.
+// in the range of the result. A NaN is treated as larger than every number.
 //
-// The rows do both: with offset = 0 for uint8 and 128 for int8,
+// The kernels do both, with offset = 0 for uint8 and 128 for int8:
 //
-//   dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)) + offset, 0, 255) ^
-//   offset
+//   dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)) + offset, 0, 255)
+//            ^ offset
 //
-// Scaled, uint8 only: of src[i] * factors[i], rounded once before the rest.
+// quantize_scaled, uint8 only, quantizes src[i] * factors[i], rounded once before the rest.
 //
 // Bound: 4 bytes read and 1 written per element; factors of a row stay in the L1 cache.
 #pragma once
@@ -47,12 +48,12 @@ CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_DECLARE)
 std::span<const KernelRow<QuantizeFunction>> quantize_kernels();
 std::span<const KernelRow<QuantizeScaledFunction>> quantize_scaled_kernels();
 
-// These dispatch to the best usable row and to all of torch's threads.
+// These run the best usable row on all of torch's threads.
 void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale, int32_t zero_point);
 void quantize_s8(const float* src, int8_t* dst, int64_t count, float scale, int32_t zero_point);
 
-// dst[image][row][c] = quantize(src[image][row][c] * factors[image][c]): a channels-last image and
-// one factor for each of its channels, as in squeeze-and-excite.
+// dst[image][row][c] = quantize(src[image][row][c] * factors[image][c]): a channels-last image with
+// one factor per channel, as in squeeze-and-excite.
 struct QuantizeRows {
   int64_t images;
   int64_t rows;  // of one image: height times width
@@ -61,8 +62,8 @@ struct QuantizeRows {
 void quantize_scaled_u8(const float* src, const float* factors, uint8_t* dst,
                         const QuantizeRows& shape, float scale, int32_t zero_point);
 
-// dst[image][pixel][c] = quantize(src[image][c][pixel]): planes become an image whose channels are
-// last, in one pass over memory.
+// dst[image][pixel][c] = quantize(src[image][c][pixel]): converts a channels-first image to
+// channels-last u8 in one pass over memory.
 struct QuantizePlanes {
   int64_t images;
   int64_t channels;

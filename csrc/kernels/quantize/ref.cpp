@@ -9,7 +9,7 @@ namespace {
 uint8_t quantized(float real, float inverse_scale, float zero_point, uint8_t offset) {
   constexpr float kLimit = 1.0e9f;  // far beyond every result
   float value = std::fma(real, inverse_scale, zero_point);
-  value = value < kLimit ? value : kLimit;  // a NaN too
+  value = value < kLimit ? value : kLimit;  // also replaces a NaN
   value = value < -kLimit ? -kLimit : value;
   const auto rounded = static_cast<int32_t>(std::nearbyint(value)) + offset;
   const auto limited = static_cast<uint8_t>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);

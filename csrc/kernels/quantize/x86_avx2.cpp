@@ -14,16 +14,17 @@ struct Quantizer {
   __m256 zero_point;
   __m256i offset;  // 32 bits each
 
-  // Eight floats to eight int32, limited so that nothing overflows.
+  // Converts eight floats to int32, limited so that nothing overflows.
   __m256i rounded(__m256 real) const {
     const __m256 limit = _mm256_set1_ps(1.0e9f);
     __m256 value = _mm256_fmadd_ps(real, inverse_scale, zero_point);
-    value = _mm256_min_ps(value, limit);  // of a NaN and a number: the second operand
+    value = _mm256_min_ps(value, limit);  // returns the second operand if the first is a NaN
     value = _mm256_max_ps(value, _mm256_sub_ps(_mm256_setzero_ps(), limit));
     return _mm256_add_epi32(_mm256_cvtps_epi32(value), offset);
   }
 
-  // The packs interleave the 128-bit lanes; the permutation puts the groups of four bytes back.
+  // The packs interleave the 128-bit lanes; the permutation restores the order of groups of four
+  // bytes.
   __m256i operator()(__m256 a, __m256 b, __m256 c, __m256 d) const {
     const __m256i low = _mm256_packs_epi32(rounded(a), rounded(b));
     const __m256i high = _mm256_packs_epi32(rounded(c), rounded(d));
@@ -48,7 +49,7 @@ struct Scaled {
   }
 };
 
-// The first of eight lanes.
+// Mask of the first `count` of eight lanes.
 __m256i lanes(int64_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -64,7 +65,7 @@ void quantize_all(const Source& source, uint8_t* dst, int64_t count, const Quant
     for (int64_t i = 0; i < count - kBytes; i += kBytes) {
       block(i);
     }
-    block(count - kBytes);  // may overlap the one before
+    block(count - kBytes);  // may overlap the block before
     return;
   }
   const auto some = [&](int64_t i) { return source(i, lanes(count - i)); };

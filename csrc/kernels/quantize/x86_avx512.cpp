@@ -19,14 +19,16 @@ struct Quantizer {
         offset(_mm512_set1_epi32(shift)),
         flipped(_mm512_set1_epi8(static_cast<char>(shift))) {}
 
-  // Limited so that nothing overflows upwards; downwards int32's least number is small enough.
+  // Limits positive values so that nothing overflows. Negative overflow gives the smallest int32,
+  // which is small enough.
   __m512i rounded(__m512 real) const {
     __m512 value = _mm512_fmadd_ps(real, inverse_scale, zero_point);
-    value = _mm512_min_ps(value, _mm512_set1_ps(1.0e9f));  // of a NaN: the limit
+    value = _mm512_min_ps(value, _mm512_set1_ps(1.0e9f));  // returns the limit for a NaN
     return _mm512_add_epi32(_mm512_cvtps_epi32(value), offset);
   }
 
-  // The packs interleave the 128-bit lanes; the permutation puts the groups of four bytes back.
+  // The packs interleave the 128-bit lanes; the permutation restores the order of groups of four
+  // bytes.
   __m512i operator()(__m512 a, __m512 b, __m512 c, __m512 d) const {
     const __m512i low = _mm512_packs_epi32(rounded(a), rounded(b));
     const __m512i high = _mm512_packs_epi32(rounded(c), rounded(d));
@@ -36,7 +38,7 @@ struct Quantizer {
   }
 };
 
-// `read` gives sixteen floats from an index on, those of a mask.
+// read(i, mask) returns the floats of the mask among the sixteen from index i on.
 template <typename Read>
 [[gnu::always_inline]] inline void quantize(Read read, uint8_t* dst, int64_t count,
                                             float inverse_scale, float zero_point, uint8_t offset) {

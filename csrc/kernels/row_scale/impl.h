@@ -1,4 +1,4 @@
-// Products number by number, for any vector of floats that has pairs of bfloat16 too. Included by
+// Elementwise products of f32 and bf16, templated on a vector type with pairs of bf16. Included by
 // ISA files.
 #pragma once
 

@@ -13,8 +13,8 @@ namespace {
 constexpr std::array kRows{CPUACCEL_ROW_SCALE_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 32768;  // numbers, some microseconds of work
-// Short rows are taken so many numbers at a time, with their scales so often behind each other.
+constexpr int64_t kGrain = 32768;  // elements; some microseconds of work
+// Short rows are processed several at a time, about this many elements, with repeated scales.
 constexpr int64_t kLeastRow = 512;
 
 template <typename T, typename Kernel>

@@ -1,10 +1,11 @@
-// Family row_scale: each column of a matrix by a number of its own, as channels are by the gates of
-// squeeze-and-excite.
+// Family row_scale: multiplies each column of a matrix by its own factor, as squeeze-and-excite
+// scales channels by gates.
 //
 //   dst[r * columns + c] = src[r * columns + c] * scale[c]
 //
-// for r < rows, c < columns; all f32 or all bf16, whose products are rounded as torch does it. dst
-// may be src. Bound: each number read once and written once.
+// for r < rows, c < columns. All operands are f32, or all are bf16, whose products are rounded as
+// in torch. dst may be src.
+// Bound: each number read once and written once.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@ CPUACCEL_ROW_SCALE_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<RowScaleFunction>> row_scale_kernels();
 
-// By the best usable row, on all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void row_scale(const float* src, const float* scale, float* dst, int64_t rows, int64_t columns);
 void row_scale(const uint16_t* src, const uint16_t* scale, uint16_t* dst, int64_t rows,
                int64_t columns);

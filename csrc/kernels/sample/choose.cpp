@@ -5,9 +5,10 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kFew = 64;  // numbers that are looked through faster than marked
+constexpr int64_t kFew = 64;  // picks for which a search is faster than marks
 
-// Floyd's way (Bentley, Floyd, CACM 1987): `take(number)` says whether it is new, and takes it.
+// Floyd's algorithm (Bentley, Floyd, CACM 1987). `take` returns whether a number is new, and marks
+// it.
 template <typename Take>
 void floyd(RandomStream& random, int64_t degree, int64_t count, int64_t* picks, const Take& take) {
   for (int64_t i = 0; i < count; ++i) {
@@ -32,7 +33,7 @@ void choose_some(RandomStream random, int64_t degree, int64_t count, int64_t* pi
     }
     return;
   }
-  // Marking takes as long as clearing all marks does.
+  // Marking costs as much as clearing all marks does, so few picks are searched instead.
   if (count <= kFew || count <= degree / 32 / count) {
     floyd(random, degree, count, picks, [picks](int64_t number, int64_t before) {
       return std::find(picks, picks + before, number) == picks + before;

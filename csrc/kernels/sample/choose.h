@@ -1,4 +1,4 @@
-// Which of a node's neighbours are sampled.
+// Random choice of the neighbors of a node, with and without replacement.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace cpuaccel::kernels {
 
-// picks[0..count) of 0, 1, ..., degree - 1: each set of them as likely as any other, each number
-// once. 0 <= count <= degree. `taken` is memory to work in.
+// Chooses picks[0..count) from 0, 1, ..., degree - 1 without replacement; each set is equally
+// likely. 0 <= count <= degree. `taken` is working memory.
 void choose_some(RandomStream random, int64_t degree, int64_t count, int64_t* picks,
                  std::vector<uint64_t>& taken);
 
-// The same, each of `count` draws from all. degree > 0.
+// The same with replacement: `count` independent draws. degree > 0.
 void choose_any(RandomStream random, int64_t degree, int64_t count, int64_t* picks);
 
 }  // namespace cpuaccel::kernels

@@ -1,4 +1,4 @@
-// What is wrong first, whichever thread finds what first.
+// The first fault of a parallel check, independent of the order in which threads find faults.
 #pragma once
 
 #include <mutex>
@@ -10,7 +10,7 @@ namespace cpuaccel::kernels {
 
 class FirstFault {
  public:
-  // `at` orders faults: in the order in which one thread would find them.
+  // `at` orders faults as one thread would find them.
   void add(int64_t at, const SampleFault& fault) {
     const std::scoped_lock lock(mutex_);
     if (!fault_ || at < at_) {

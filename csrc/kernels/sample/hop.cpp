@@ -9,10 +9,10 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kNodeGrain = 1 << 11;  // nodes and edges for which a thread is worth waking
+constexpr int64_t kNodeGrain = 1 << 11;  // nodes
 constexpr int64_t kEdgeGrain = 1 << 11;
-constexpr int64_t kAhead = 16;      // nodes whose colptr is asked for
-constexpr int64_t kTogether = 512;  // edges whose rows are asked for before they are read
+constexpr int64_t kAhead = 16;      // nodes whose colptr is prefetched
+constexpr int64_t kTogether = 512;  // edges whose rows are prefetched before they are read
 
 template <typename Index>
 class Hop {
@@ -28,7 +28,7 @@ class Hop {
         out_(sample.edges[static_cast<size_t>(type)]),
         scratch_(scratch) {}
 
-  // How many edges each node gets. offsets: the sums of the nodes before.
+  // Computes how many edges each node gets. offsets: the prefix sums.
   void count() {
     const int64_t nodes = frontier_.end - frontier_.begin;
     int64_t* starts = fresh(scratch_.starts, nodes);
@@ -43,7 +43,7 @@ class Hop {
     }
   }
 
-  // keys: of the nodes that the edges begin in.
+  // Chooses the edges. keys: those of the nodes where the edges begin.
   void choose() {
     const int64_t nodes = frontier_.end - frontier_.begin, total = scratch_.offsets[nodes];
     int64_t* keys = fresh(scratch_.keys, total);
@@ -85,7 +85,7 @@ class Hop {
     }
   }
 
-  // Of the nodes whose first edge is in [begin, end).
+  // Handles the nodes whose first edge is in [begin, end).
   void choose_some_of(int64_t begin, int64_t end, int64_t* keys, int64_t* edge, int64_t* dst) {
     const auto* row = static_cast<const Index*>(edges_.row);
     const int64_t* offsets = scratch_.offsets.data();
@@ -145,7 +145,7 @@ class Hop {
   FirstFault fault_;
 };
 
-// Of the keys scratch.firsts: the nodes of the sample that are new.
+// Adds the new nodes, whose keys are at scratch.firsts, to the sample.
 void add_nodes(const SampleCall& call, const SampleEdges& edges, const SampleScratch& scratch,
                const int64_t* dst, Sample& sample) {
   SampledNodes& to = sample.nodes[static_cast<size_t>(edges.src_type)];
@@ -158,7 +158,7 @@ void add_nodes(const SampleCall& call, const SampleEdges& edges, const SampleScr
     return;
   }
   int64_t* batch = to.batch.grow(fresh);
-  // Not before: it may be the array that grew.
+  // Read after the growth, because it may be the same array.
   const Numbers& batch_of = sample.nodes[static_cast<size_t>(edges.dst_type)].batch;
   for (int64_t i = 0; i < fresh; ++i) {
     batch[i] = batch_of[dst[scratch.firsts[i]]];

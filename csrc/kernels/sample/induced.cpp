@@ -8,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kBlock = 256;  // nodes that are looked at together
+constexpr int64_t kBlock = 256;  // nodes per unit of work
 
 struct Found {
   Numbers src, dst, edge;

@@ -9,9 +9,9 @@ namespace cpuaccel::kernels {
 namespace {
 
 constexpr size_t kFewestSlots = 64;
-constexpr int64_t kGrain = 1 << 12;  // keys for which a thread is worth waking
-constexpr int64_t kChunk = 1 << 30;  // keys that are numbered together: places fit an id
-constexpr int64_t kAhead = 16;       // keys whose slots are asked for
+constexpr int64_t kGrain = 1 << 12;  // keys
+constexpr int64_t kChunk = 1 << 30;  // keys numbered together: places must fit into an id
+constexpr int64_t kAhead = 16;       // keys whose slots are prefetched
 
 }  // namespace
 

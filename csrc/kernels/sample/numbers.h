@@ -1,4 +1,4 @@
-// An array of numbers that grows, and is not set to zero first.
+// Growable array of int64 numbers that is not zero-initialized.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class Numbers {
   int64_t operator[](int64_t i) const { return data_[i]; }
   int64_t& operator[](int64_t i) { return data_[i]; }
 
-  // `count` more, of any value; the first of them.
+  // Appends `count` uninitialized numbers and returns a pointer to the first of them.
   int64_t* grow(int64_t count) {
     reserve(size_ + count);
     size_ += count;
@@ -39,7 +39,7 @@ class Numbers {
     capacity_ = capacity;
   }
 
-  // What holds data(); nothing is left here.
+  // Moves the storage of data() out and leaves this empty.
   std::unique_ptr<int64_t[]> release() {
     size_ = capacity_ = 0;
     return std::move(data_);

@@ -1,5 +1,5 @@
-// Random numbers by counting: the i-th of a stream is a function of the seed, the stream and i, so
-// that it does not matter which thread asks for it.
+// Counter-based random numbers: the i-th number of a stream is a function of the seed, the stream
+// and i, so it does not depend on which thread computes it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ CPUACCEL_INLINE uint64_t mix_bits(uint64_t x) {
 
 class RandomStream {
  public:
-  // `key` and `number` name the stream.
+  // `key` and `number` identify the stream.
   RandomStream(uint64_t seed, uint64_t key, uint64_t number)
       : state_(mix_bits(mix_bits(seed + kStep * (key + 1)) + kStep * (number + 1))) {}
 
@@ -26,7 +26,7 @@ class RandomStream {
     return mix_bits(state_);
   }
 
-  // Of 0, 1, ..., bound - 1, each as likely as any other (Lemire, TOMACS 2019). bound > 0.
+  // Uniform in 0, 1, ..., bound - 1 (Lemire, TOMACS 2019). bound > 0.
   CPUACCEL_INLINE int64_t below(int64_t bound) {
     const auto n = static_cast<uint64_t>(bound);
     auto product = static_cast<unsigned __int128>(next()) * n;
@@ -40,7 +40,7 @@ class RandomStream {
   }
 
  private:
-  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ull;  // odd, of the golden ratio
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ull;  // odd, from the golden ratio
   uint64_t state_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kKeptBytes = size_t{64} << 20;
 
-// A thread's, kept for its next sample: fresh memory costs more than what is done with it.
+// Per-thread memory, cached for the next sample: fresh memory costs more than the work in it.
 struct Kept {
   std::vector<NodeTable> tables;
   SampleScratch scratch;
@@ -122,7 +122,7 @@ class Sampler {
     return std::nullopt;
   }
 
-  // What was found since the last one is the next frontier.
+  // The nodes found since the last hop become the next frontier.
   void end_of_hop() {
     for (size_t type = 0; type < frontiers_.size(); ++type) {
       frontiers_[type] = {frontiers_[type].end, size_of(sample_.nodes[type])};

@@ -1,5 +1,5 @@
-// The loops of scatter, over a type V of vectors along the columns. Included by ISA files. V is as
-// in spmm/impl.h: its Elements are what is added, its Numbers what is added to.
+// Loops of the scatter kernels, templated on a vector type V along the columns. Included by ISA
+// files. V is described in spmm/impl.h: its Elements are the terms, its Numbers the results.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// A few columns of all that is read. Copied into registers by each run.
+// The operands of some columns. Copied into registers by each run.
 template <typename V, typename Index>
 struct ScatterTile {
   using Element = typename V::Element;
@@ -24,14 +24,14 @@ struct ScatterTile {
   int64_t E;
   const Element* src;     // at the first column
   Number* dst;            // at the first column of the first row
-  const Number* value;    // likewise; ties only
+  const Number* value;    // likewise; only for ties
   Number sign, nan_ties;  // as in ScatterStep
   int64_t src_stride, dst_stride;
   int64_t row, columns;
   uint64_t rows;
-  int64_t ahead;  // entries; 0: dst is in a cache that is near enough
+  int64_t ahead;  // in entries; 0 if dst is in a near cache
 
-  // Of a vector of columns; the last may overlap the one before.
+  // Offset of vector j of the columns; the last one may overlap the one before.
   template <int kVectors>
   CPUACCEL_INLINE int64_t offset(int j) const {
     return j > 0 && j == kVectors - 1 ? columns - V::kLanes : j * V::kLanes;
@@ -55,7 +55,7 @@ struct ScatterRun {
     Number* dst = tile.dst + row * tile.dst_stride;
     const ScatterStep<V, kLoop> step{tile.sign, tile.nan_ties};
     Vector results[kVectors];
-    // All loads come before any store: where the last vector overlaps both are the same result.
+    // All loads come before the stores: where the last vector overlaps, both write the same result.
     for (int j = 0; j < kVectors; ++j) {
       const int64_t at = tile.template offset<kVectors>(j);
       const Vector before = V::load_numbers(dst + at), x = V::load(src + at);
@@ -68,7 +68,7 @@ struct ScatterRun {
     }
   }
 
-  // A number, not a pointer: the row may be any.
+  // Prefetches a row by integer address, not by pointer, because the row may be invalid.
   CPUACCEL_INLINE static void ask_for(const Tile& tile, uint64_t row) {
     constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Number));
     const uint64_t offset = row * static_cast<uint64_t>(tile.dst_stride) * sizeof(Number);
@@ -82,7 +82,7 @@ struct ScatterRun {
     }
   }
 
-  // The thread owns all rows, or nearly: each entry is looked at where it is added.
+  // For a thread that owns all or nearly all rows: adds each entry as it is read.
   static void all_rows(const Tile& tile) {
     const int64_t last = tile.E - 1;
     for (int64_t e = 0; e < tile.E; ++e) {
@@ -95,8 +95,8 @@ struct ScatterRun {
     }
   }
 
-  // The thread owns some: the entries of these are found a block at a time, without a branch that
-  // nobody could foresee.
+  // For a thread that owns some rows: finds its entries a block at a time, without an unpredictable
+  // branch.
   static void some_rows(const Tile& tile) {
     int32_t mine[kBlock];
     for (int64_t begin = 0; begin < tile.E; begin += kBlock) {
@@ -141,8 +141,9 @@ template <typename V, typename Index, ScatterLoop kLoop>
 void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
   using Element = typename V::Element;
   using Number = typename V::Number;
-  constexpr int64_t kNearBytes = 1 << 18;  // what an L2 holds besides
-  // Each is code to compile: as many as the op is worth, two at least to leave the last one full.
+  constexpr int64_t kNearBytes = 1 << 18;  // bytes of dst that fit into L2 besides other data
+  // Each count is a template instance, so there are only as many as the op is worth. At least two,
+  // so that the last vector is full.
   constexpr int64_t kWanted = kLoop == ScatterLoop::sum ? 8 : kLoop == ScatterLoop::product ? 2 : 4;
   constexpr int64_t kMostVectors = V::kMostVectors < kWanted ? V::kMostVectors : kWanted;
   constexpr int64_t kMost = kMostVectors * V::kLanes;
@@ -157,7 +158,7 @@ void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
   tile.row = work.row;
   tile.rows = static_cast<uint64_t>(work.rows);
   for (int64_t done = 0; done < work.columns; done += tile.columns) {
-    // What is left after this tile must fill a vector.
+    // The columns left after this tile must fill a vector.
     int64_t columns = work.columns - done < kMost ? work.columns - done : kMost;
     const int64_t left = work.columns - done - columns;
     if (left > 0 && left < V::kLanes) {
@@ -171,7 +172,7 @@ void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
       tile.value = static_cast<const Number*>(call.value) + work.row * call.dst_stride + k;
     }
     const auto bytes = columns * static_cast<int64_t>(sizeof(Number));
-    // rows * bytes may be beyond any integer; rows alone are not.
+    // rows * bytes may overflow; rows alone does not.
     tile.ahead = work.rows > kNearBytes / bytes ? kAhead : 0;
     run_scatter_tile<V, Index, kLoop>(
         tile, work.rows == call.N,
@@ -192,7 +193,7 @@ void scatter_by_op(const ScatterCall& call, const ScatterWork& work) {
   }
 }
 
-// By the first of these types of vectors that the columns fill; the last has to do for any.
+// Uses the first of these vector types that the columns fill; the last one accepts any number.
 template <typename V, typename... Narrower>
 void scatter_by_width(const ScatterCall& call, const ScatterWork& work) {
   if (call.order != nullptr) {

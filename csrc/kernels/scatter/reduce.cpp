@@ -12,7 +12,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 16;  // numbers of an index for which a thread is worth waking
+constexpr int64_t kGrain = 1 << 16;  // indices
 
 template <typename Index>
 void count(const Index* index, int64_t begin, int64_t end, std::vector<int64_t>& counts) {
@@ -65,7 +65,7 @@ Number start_of(ScatterOp op) {
                                     : kInfinity;
 }
 
-// One thread takes all steps of a part: between two threads its lines would go to and fro.
+// One thread does all steps of a part, so that its cache lines do not move between threads.
 template <typename Number>
 void reduce(const ScatterCall& call, bool mean, bool include_dst) {
   const auto function = first_usable(scatter_kernels()).function;
@@ -97,7 +97,7 @@ void reduce(const ScatterCall& call, bool mean, bool include_dst) {
 }  // namespace
 
 std::vector<int64_t> index_counts(const void* index, bool wide, int64_t E, int64_t N) {
-  // Counts of each thread's own must not take more memory and time than the index itself.
+  // Per-thread counts must not take more memory and time than the index itself.
   const int64_t most = std::clamp<int64_t>(E / kGrain, 1, parallel_threads());
   const int64_t ranges = std::clamp<int64_t>(E / (N + 1), 1, most);
   std::vector<std::vector<int64_t>> of_range(static_cast<size_t>(ranges));

@@ -1,12 +1,12 @@
-// Whole reductions by an index: scatter, with what comes before it and after it.
+// Complete scatter_reduce operations: scatter with initialization of dst and division for means.
 //
 //   sum    dst[n,k] = start + sum of src[e,k]
 //   mean   dst[n,k] = (start + sum of src[e,k]) / count
 //   amax, amin likewise, by scatter's rules
 //
-// over all e with index[e] == n, in their order. Where dst is included, start is dst[n,k] and is
-// one of those counted; where it is not, start is 0, or infinite on the other side. Rows that no
-// number names stay as they are.
+// over all e with index[e] == n, in order. If dst is included, start is dst[n,k], which counts as
+// one term. Otherwise start is 0 for sums, 1 for products, -inf for amax and +inf for amin. Rows
+// that do not occur in the index are unchanged.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace cpuaccel::kernels {
 
-// How often each of N rows is named; other numbers are passed over.
+// How often each of N rows occurs in the index. Other indices are skipped.
 std::vector<int64_t> index_counts(const void* index, bool wide, int64_t E, int64_t N);
 
-// call.op is not ties; `mean` is for sums.
+// call.op must not be ties; `mean` applies to sums.
 void scatter_reduce(const ScatterCall& call, bool mean, bool include_dst);
 
-// dst[n,k] = value for each row n that the index names; src is not read.
+// Sets dst[n,k] = value for each row n in the index; src is not read.
 void fill_named_rows(const ScatterCall& call, double value);
 
 }  // namespace cpuaccel::kernels

@@ -16,16 +16,16 @@ namespace {
 constexpr std::array kRows{CPUACCEL_SCATTER_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kLine = 64;        // bytes: the least of a row that a thread owns
-constexpr int64_t kGrain = 1 << 15;  // entries times columns for which a thread is worth waking
+constexpr int64_t kLine = 64;        // bytes: the smallest part of a row that a thread owns
+constexpr int64_t kGrain = 1 << 15;  // entries times columns
 constexpr int64_t kIndexGrain = 1 << 16;
-constexpr int64_t kNearBytes = 2 << 20;  // of dst, which stay in the cores' caches
+constexpr int64_t kNearBytes = 2 << 20;  // bytes of dst that stay in the cores' caches
 constexpr int64_t kColumnsToScan = 32;
 
-// Signs, not comparisons: SSE2 has none of 64 bits, and this loop becomes vectors. With low <= 0 <=
-// high a number below low makes number - low negative, one of high or more high - 1 - number; a
-// difference that wraps is the other one. In 32 bits, no difference of a number that is within may
-// wrap.
+// Uses signs instead of comparisons so that this loop vectorizes: SSE2 has no 64-bit comparison.
+// With low <= 0 <= high, a number below low makes number - low negative, and one of high or more
+// makes high - 1 - number negative; only the other difference can wrap. In 32 bits, no difference
+// of a number within the range may wrap.
 template <typename Number, typename Index>
 bool within(const Index* index, int64_t count, int64_t low, int64_t high) {
   using Bits = std::make_unsigned_t<Number>;
@@ -49,8 +49,7 @@ bool part_within(const void* index, bool wide, int64_t begin, int64_t end, int64
                                             : within<int64_t>(narrow, end - begin, low, high);
 }
 
-// Whether `parts` ranges of as many rows are each named about as often. Looks at some of the index
-// only.
+// Whether `parts` ranges of equally many rows occur about equally often. Samples the index.
 template <typename Index>
 bool named_evenly(const Index* index, const ScatterCall& call, int64_t parts) {
   constexpr int64_t kSamples = 128, kMostParts = 16;
@@ -69,12 +68,12 @@ bool named_evenly(const Index* index, const ScatterCall& call, int64_t parts) {
   return *std::ranges::max_element(named) * parts <= samples * 3 / 2;
 }
 
-// Threads that dst is divided among. By rows where dst is small: a cache asks for lines behind
-// those that are read, and where these are another thread's columns it takes them from that
-// thread's cache. By columns of at least a line elsewhere, and by rows beyond.
+// How dst is divided among threads. A small dst is divided by rows: the hardware prefetcher fetches
+// lines behind those that are read, and with other threads' columns there it would take them from
+// those threads' caches. Otherwise dst is divided by columns of at least a line, then by rows.
 struct Division {
   int64_t by_columns = 1, by_rows = 1;
-  int64_t columns = 0, rows = 0;  // of each, but the last
+  int64_t columns = 0, rows = 0;  // per part, except the last
 
   explicit Division(const ScatterCall& call) {
     const int64_t size = call.type == GraphType::f64 ? 8 : 4, line = kLine / size;
@@ -89,7 +88,7 @@ struct Division {
     by_rows = divide_up(call.N, rows);
   }
 
-  // Each part reads the whole index, which takes as long as adding some numbers of each entry.
+  // Each part reads the whole index, which takes as long as adding some columns of each entry.
   static int64_t row_parts(const ScatterCall& call, int64_t threads) {
     const int64_t parts =
         std::clamp<int64_t>(call.K / kColumnsToScan, 1, std::min(threads, call.N));

@@ -1,5 +1,5 @@
-// The loops of scatter over entries sorted by row, over a type V of vectors as in impl.h, which
-// includes this file.
+// Loops of the scatter kernels over entries sorted by dst row, templated on a vector type V as in
+// impl.h, which includes this file.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// A row of dst at some columns, and the entries that go to it.
+// Some columns of a row of dst, and the entries that go to it.
 template <typename V>
 struct ScatterRowTile {
   using Element = typename V::Element;
@@ -23,10 +23,10 @@ struct ScatterRowTile {
   Number* dst;         // likewise
   const Number* value;
   const int32_t* entries;
-  int64_t count, following;  // entries of this row; those behind, which are read next
+  int64_t count, following;  // entries of this row; entries behind, to prefetch
   int64_t src_stride, columns;
-  const Number* start;  // in the place of dst, unless null
-  Number terms;         // what a sum is divided by
+  const Number* start;  // replaces dst if not null
+  Number terms;         // divisor of a sum
   Number sign, nan_ties;
 };
 

@@ -1,4 +1,4 @@
-// What each loop of scatter does to a number.
+// The elementwise operation of each scatter loop.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace {
 
 enum class ScatterLoop { sum, product, largest, ties };
 
-// What a number of dst becomes by a number of src, for a vector of both.
+// New values of dst from old values and src, for vectors.
 template <typename V, ScatterLoop kLoop>
 struct ScatterStep {
   using Number = typename V::Number;
   using Vector = typename V::Vector;
 
-  Number sign;  // -1 for amin, which is the largest of what is negated
+  Number sign;  // -1 for amin, computed as the largest of negated values
   Number nan_ties;
 
-  // `value` is for ties only.
+  // `value` is only used for ties.
   CPUACCEL_INLINE Vector operator()(Vector before, Vector x, Vector value) const {
     if constexpr (kLoop == ScatterLoop::sum) {
       return V::add(before, x);

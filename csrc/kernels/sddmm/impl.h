@@ -1,4 +1,5 @@
-// The loops of sddmm, over a type V of vectors along k (csr/scalar.h). Included by ISA files.
+// Loops of the sddmm kernels, templated on a vector type V along k (csr/scalar.h). Included by ISA
+// files.
 #pragma once
 
 #include "kernels/inline.h"
@@ -7,7 +8,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// sum of a[k] * b[k], by four sums side by side.
+// The sum of a[k] * b[k], in four independent sums.
 template <typename V>
 CPUACCEL_INLINE typename V::Number dot(const typename V::Element* a, const typename V::Element* b,
                                        int64_t K) {
@@ -56,7 +57,7 @@ bool entries(const SddmmCall& call, int64_t row, int64_t begin, int64_t end) {
       if (column >= static_cast<uint64_t>(call.csr.N)) [[unlikely]] {
         return false;
       }
-      // Numbers, not pointers: this column is not known to be one of the N yet.
+      // Integers, not pointers, because this column is not checked yet.
       const int64_t later = e + ahead < end ? e + ahead : end - 1;
       const auto first = reinterpret_cast<uintptr_t>(b) + static_cast<uint64_t>(col[later]) *
                                                               static_cast<uint64_t>(call.b_stride) *

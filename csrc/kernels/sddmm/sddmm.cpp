@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_SDDMM_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 1 << 15;  // entries times K for which a thread is worth waking
+constexpr int64_t kGrain = 1 << 15;  // entries times K
 
 template <typename Index>
 int64_t row_of(const Csr& csr, int64_t e) {

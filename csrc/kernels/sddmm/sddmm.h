@@ -1,10 +1,10 @@
-// Family sddmm: a product of dense matrices at the entries of a sparse one, the gradient of its
-// values.
+// Family sddmm: sampled dense-dense matrix product, at the entries of a sparse matrix. It is the
+// gradient of that matrix's values in spmm.
 //
 //   dst[e] = sum over k of a[m,k] * b[col[e], k]   for e in [crow[m], crow[m+1])
 //
-// and, for a mean, that over the entries of row m. a M x K, b N x K. Sums are in float for 16 bits,
-// at most K * eps times the sum of the absolute values off.
+// A mean is divided by the number of entries of row m. a M x K, b N x K. 16-bit types are summed in
+// float. The error is at most K * eps times the sum of the absolute values.
 // Bound: index and result of each entry, and its row of b.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace cpuaccel::kernels {
 struct SddmmCall {
   Csr csr;
   int64_t K = 0;
-  GraphType type = GraphType::f32;  // of a, b and dst
+  GraphType type = GraphType::f32;  // type of a, b and dst
   bool mean = false;
   const void* a = nullptr;
   const void* b = nullptr;
@@ -26,7 +26,8 @@ struct SddmmCall {
   void* dst = nullptr;                 // nnz
 };
 
-// Entries [begin, end), the first of them in `row`. False where a column is none of the N.
+// Computes entries [begin, end), the first of them in `row`. Returns false if a column is not one
+// of the N.
 using SddmmFunction = bool(const SddmmCall& call, int64_t row, int64_t begin, int64_t end);
 
 #if defined(__x86_64__)
@@ -45,7 +46,7 @@ CPUACCEL_SDDMM_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<SddmmFunction>> sddmm_kernels();
 
-// All entries on all of torch's threads; the same bits on any number of them.
+// Computes all entries on all of torch's threads; the same bits for any number of threads.
 CsrFault sddmm(const SddmmCall& call, SddmmFunction* function);
 CsrFault sddmm(const SddmmCall& call);  // by the best usable row
 

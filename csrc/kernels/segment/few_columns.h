@@ -1,5 +1,5 @@
-// Segments of one to three columns, in plain numbers: no vector is full there, and a segment of a
-// few entries costs what its loop costs. Segments that are long have four chains.
+// Segment reductions over one to three columns, in scalar code: vectors would not be full, and a
+// segment of a few entries costs as much as the loop itself. Long segments use four chains.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ enum class SegmentLoop : uint8_t { sum, largest, smallest };
 
 template <typename Number, int kColumns, SegmentLoop kLoop>
 struct FewSegmentColumns {
-  static constexpr int64_t kLongSegment = 32;  // entries for which chains are worth joining
+  static constexpr int64_t kLongSegment = 32;  // entries from which on joining chains pays
   static constexpr int kChains = 4;
 
-  // What a column has come to. A comparison with NaN is false: it is remembered beside.
+  // Running result of a column. Comparisons with NaN are false, so NaN is remembered separately.
   struct Result {
     Number value;
     bool has_nan = false;
@@ -56,7 +56,7 @@ struct FewSegmentColumns {
       results[k].take(row[k]);
     }
   }
-  // Entries [begin, end), from `start`, divided by `divisor`.
+  // Reduces entries [begin, end), from `start`, and divides by `divisor`.
   CPUACCEL_INLINE void over(int64_t begin, int64_t end, Number start, Number divisor,
                             Number* dst) const {
     Result results[kColumns];
@@ -73,7 +73,7 @@ struct FewSegmentColumns {
       dst[k] = results[k].number() / divisor;
     }
   }
-  // The first entry that is left.
+  // Returns the first remaining entry.
   int64_t by_chains(int64_t begin, int64_t end, Result* results) const {
     Result chains[kChains][kColumns];
     for (auto& chain : chains) {

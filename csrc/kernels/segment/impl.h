@@ -1,5 +1,5 @@
-// The loops of segment, over a type V of vectors along the columns. Included by ISA files. V is as
-// in spmm/impl.h.
+// Loops of the segment kernels, templated on a vector type V along the columns, described in
+// spmm/impl.h. Included by ISA files.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// kVectors vectors of columns from src and dst on; kMasked: one that is not full.
+// kVectors vectors of columns from src and dst on. kMasked: one vector that is not full.
 template <typename V, bool kSums, int kVectors, bool kMasked>
 struct SegmentRun {
   using Element = typename V::Element;
@@ -18,7 +18,7 @@ struct SegmentRun {
 
   const Element* src;
   int64_t stride;
-  Element sign;  // -1 for amin, which is the largest of what is negated
+  Element sign;  // -1 for amin, computed as the largest of negated values
   typename V::Mask mask;
 
   CPUACCEL_INLINE Vector load(const Element* from, int j) const {
@@ -28,7 +28,7 @@ struct SegmentRun {
       return V::load(from + j * V::kLanes);
     }
   }
-  // Entries [begin, end), from `start`, divided by `divisor`.
+  // Reduces entries [begin, end), from `start`, and divides by `divisor`.
   CPUACCEL_INLINE void over(int64_t begin, int64_t end, Element start, Element divisor,
                             Element* dst) const {
     Vector results[kVectors];
@@ -95,7 +95,7 @@ void segment_columns(const SegmentCall& call, const SegmentWork& work) {
   }
 }
 
-// By the first of these types of vectors that the columns fill; the last has to do for any.
+// Uses the first of these vector types that the columns fill; the last one accepts any number.
 template <typename V, typename... Narrower>
 void segment_by_width(const SegmentCall& call, const SegmentWork& work) {
   if constexpr (sizeof...(Narrower) > 0) {

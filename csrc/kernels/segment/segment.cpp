@@ -16,11 +16,11 @@ constexpr std::array kRows{CPUACCEL_SEGMENT_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
 constexpr int64_t kWork = 1 << 18;   // entries times columns of a piece
-constexpr int64_t kGrain = 1 << 15;  // for which a thread is worth waking
+constexpr int64_t kGrain = 1 << 15;  // entries times columns
 
 int64_t entries_of_a_piece(int64_t K) { return std::clamp<int64_t>(kWork / K, 512, 8192); }
 
-// What the parts of long segments come to, until they are put together.
+// Partial results of long segments, until they are combined.
 struct Partials {
   Partials(const SegmentCall& c, int64_t parts)
       : call(c),

@@ -1,13 +1,14 @@
-// Family segment: rows that lie one after the other, reduced.
+// Family segment: segment reductions (segment_csr, global pooling) of consecutive rows.
 //
 //   sum         dst[n,k] = start + sum of src[e,k]   over e in [offsets[n], offsets[n+1])
-//   mean        that, over the number of e
+//   mean        that sum divided by the number of e
 //   amax, amin  the largest (smallest) of start and src[e,k]; NaN wins over any number
 //
-// src E x K, dst N x K. A segment without entries gives `empty`. Sums of n terms are at most n *
-// eps times the sum of their absolute values off. Segments of more than some thousand entries are
-// cut into parts, which are put together in order. Where they are cut depends on offsets and K
-// alone: results are the same bits on any number of threads. Bound: src read once, from memory.
+// src E x K, dst N x K. A segment without entries gives `empty`. The error of a sum of n terms is
+// at most n * eps times the sum of their absolute values.
+// Segments of more than some thousand entries are split into parts, which are combined in order.
+// The split depends only on offsets and K: results are the same bits for any number of threads.
+// Bound: src read once, from memory.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +32,13 @@ struct SegmentCall {
   void* dst = nullptr;     // dense
 };
 
-// A piece of work: whole segments, or a part of one.
+// A piece of work: whole segments, or a part of one segment.
 struct SegmentWork {
   int64_t row = 0, rows = 0;
-  // Where partial is not null: entries [begin, end), whose K results, without start and not
-  // divided, go there.
+  // If partial is not null: the K results of entries [begin, end) go there, without start and not
+  // divided.
   int64_t begin = 0, end = 0;
-  void* partial = nullptr;  // of the type
+  void* partial = nullptr;  // of the call's type
 };
 
 using SegmentFunction = void(const SegmentCall& call, const SegmentWork& work);
@@ -58,10 +59,10 @@ CPUACCEL_SEGMENT_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<SegmentFunction>> segment_kernels();
 
-// All of it on all of torch's threads. False, and nothing written, if offsets do not ascend from 0
+// Runs on all of torch's threads. Returns false and writes nothing if offsets do not ascend from 0
 // to E. dst must not overlap src.
 bool segment(const SegmentCall& call, SegmentFunction* function);
-// By the best usable row, or in plain loops over up to three columns.
+// Runs the best usable row, or scalar loops for up to three columns.
 bool segment(const SegmentCall& call);
 
 }  // namespace cpuaccel::kernels

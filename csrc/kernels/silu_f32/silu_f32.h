@@ -1,6 +1,6 @@
-// Family silu_f32: dst[i] = src[i] / (1 + exp(-src[i])) of floats; dst may be src.
+// Family silu_f32: SiLU of floats, dst[i] = src[i] / (1 + exp(-src[i])); dst may be src.
 //
-// Error: at most 4 * 2^-24 * |dst[i]| + 1e-36. NaN and +inf give themselves, -inf a NaN.
+// Error: at most 4 * 2^-24 * |dst[i]| + 1e-36. NaN gives NaN, +inf gives +inf, -inf gives NaN.
 // Bound: 4 bytes read and 4 written per element.
 #pragma once
 
@@ -29,7 +29,7 @@ CPUACCEL_SILU_F32_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<SiluF32Function>> silu_f32_kernels();
 
-// By the best usable row, on all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void silu_f32(const float* src, float* dst, int64_t count);
 
 }  // namespace cpuaccel::kernels

@@ -14,10 +14,10 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;  // elements for which a thread is worth waking
-constexpr int64_t kColumns = 16;     // a line of floats: no two threads write to the same
+constexpr int64_t kGrain = 1 << 15;  // elements
+constexpr int64_t kColumns = 16;     // a cache line of floats, written by one thread
 
-// How numbers of a type lie in memory and are computed with.
+// Storage type, arithmetic type and conversions of each dtype.
 template <typename Float>
 struct Plain {
   using Element = Float;
@@ -40,7 +40,7 @@ class ArgGrad {
 
   ArgGradFault run() {
     if (call.grad_values != nullptr) {
-      // Rows have their entries to themselves.
+      // Rows share no entries.
       parallel_for(0, call.csr.M, rows_grain(), [this](int64_t begin, int64_t end) {
         std::vector<Number> sums;
         for (int64_t m = begin; m < end && good(); ++m) {
@@ -62,7 +62,7 @@ class ArgGrad {
   bool good() const { return fault.load(std::memory_order_relaxed) == ArgGradFault::none; }
   int64_t rows_grain() const { return kGrain / std::max<int64_t>(1, call.K) + 1; }
 
-  // The column of what element `at` of row m took, -1 for none and after a fault.
+  // The column of the entry that element `at` of row m selected; -1 for none and after a fault.
   int64_t column_of(int64_t m, int64_t at) {
     const int64_t e = arg[at];
     if (e == call.csr.nnz) {
@@ -94,7 +94,7 @@ class ArgGrad {
     std::transform(sums.begin(), sums.end(), dst, T::round);
   }
 
-  // Rows of src are shared by rows of grad, columns by nothing.
+  // Threads split the work by columns, because several rows of grad may go to one row of src.
   void src_columns() {
     const int64_t count = call.csr.N * call.K;
     AlignedBlock wide;

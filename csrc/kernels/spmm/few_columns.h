@@ -1,7 +1,7 @@
-// Sums over one to three columns, in plain numbers. Included by ISA files.
+// Spmm sums over one to three columns, in scalar code. Included by ISA files.
 //
-// No vector is full there, and a row of a few entries costs what its loop costs: masks, several
-// chains and their joining take longer than the sums. Rows that are long have four chains.
+// No vector would be full, and a row of a few entries costs as much as its loop: masks, several
+// chains and joining them take longer than the sums. Long rows use four chains.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr int64_t kMostFewColumns = 3;
 
 template <typename Number, typename Index, int kColumns, bool kValues>
 struct FewColumns {
-  static constexpr int64_t kLongRow = 32;  // entries for which chains are worth joining
+  static constexpr int64_t kLongRow = 32;  // entries from which on joining chains pays
   static constexpr int kChains = 4;
 
   const Index* col;
@@ -42,7 +42,7 @@ struct FewColumns {
     return true;
   }
 
-  // Of entries [begin, end), which are many.
+  // Sums entries [begin, end) of a long row.
   CPUACCEL_INLINE bool long_row(int64_t begin, int64_t end, Number* sums) const {
     Number chains[kChains][kColumns] = {};
     int64_t e = begin;
@@ -121,7 +121,8 @@ bool few_columns_with(const SpmmCall& call, const SpmmWork& work) {
                                 : few_columns_of<Number, Index, false>(call, work);
 }
 
-// f32 or f64, a sum or a mean of up to kMostFewColumns.
+// Whether few_columns() computes this call: a sum or mean of up to kMostFewColumns. For f32 and f64
+// only.
 bool suits_few_columns(const SpmmCall& call) {
   return call.K <= kMostFewColumns &&
          (call.reduce == SpmmReduce::sum || call.reduce == SpmmReduce::mean);

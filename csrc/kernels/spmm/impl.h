@@ -1,7 +1,7 @@
-// The loops of spmm, over a type V of vectors along the columns. Included by ISA files.
+// Loops of the spmm kernels, templated on a vector type V along the columns. Included by ISA files.
 //
-// V has Element (of src and dst), Number (what is computed in), Vector, Mask, kLanes, kMostVectors
-// and the functions in csr/scalar.h.
+// V has Element (type of src and dst), Number (type of the arithmetic), Vector, Mask, kLanes,
+// kMostVectors and the functions in csr/scalar.h.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ namespace {
 
 enum class Op { sum, largest, largest_arg };
 
-constexpr int kLine = 64;  // bytes that are fetched at once
+constexpr int kLine = 64;  // bytes of a cache line
 
-// A few columns of all that is read: what no entry changes. Copied into registers by each run.
+// The operands of some columns that do not change from entry to entry. Copied into registers by
+// each run.
 template <typename V, typename Index>
 struct SpmmTile {
   using Element = typename V::Element;
@@ -28,15 +29,15 @@ struct SpmmTile {
   uint64_t N;
   int64_t last_entry;
   const void* values;
-  int64_t value_of_entry;  // -1: each has its own; 0: all have the first
+  int64_t value_of_entry;  // -1: one per entry; 0: the first for all
   bool wide_values;
-  Number sign;         // -1 for amin, which is the negated largest of what is negated
+  Number sign;         // -1 for amin, computed as the largest of negated values
   const Element* src;  // at the first column
   int64_t stride;
   int64_t k, columns;
-  typename V::Mask mask;  // where there are fewer columns than lanes
-  int64_t ahead;          // entries; 0: src is in a cache that is near enough
-  bool ragged;            // rows do not begin where lines of the cache do
+  typename V::Mask mask;  // for fewer columns than lanes
+  int64_t ahead;          // in entries; 0 if src is in a near cache
+  bool ragged;            // rows are not aligned to cache lines
 
   CPUACCEL_INLINE Number value(int64_t e) const {
     if constexpr (!std::is_same_v<Element, Number>) {
@@ -47,13 +48,13 @@ struct SpmmTile {
     return static_cast<const Number*>(values)[e & value_of_entry];
   }
 
-  // Of a vector of columns; the last may overlap the one before.
+  // Offset of vector j of the columns; the last one may overlap the one before.
   template <int kVectors>
   CPUACCEL_INLINE int64_t offset(int j) const {
     return j > 0 && j == kVectors - 1 ? columns - V::kLanes : j * V::kLanes;
   }
 
-  // Numbers, not pointers: this column is not known to be one of the N yet.
+  // Prefetches by integer address, not by pointer, because this column is not checked yet.
   template <int kVectors>
   CPUACCEL_INLINE void ask_for_row(int64_t e) const {
     constexpr int kBytes = kVectors * static_cast<int>(V::kLanes * sizeof(Element));
@@ -73,21 +74,21 @@ struct SpmmTile {
   }
 };
 
-// Reduces entries over kVectors vectors of columns; kMasked: over one that is not full.
+// Reduces entries over kVectors vectors of columns. kMasked: one vector that is not full.
 template <typename V, typename Index, Op kOp, int kVectors, bool kMasked>
 struct SpmmRun {
   using Tile = SpmmTile<V, Index>;
   using Element = typename V::Element;
   using Number = typename V::Number;
   using Vector = typename V::Vector;
-  // Several entries side by side where one would wait for the one before.
+  // Several independent chains of entries, if a single one would be limited by latency.
   static constexpr int kChains = kVectors > 2 ? 1 : kVectors == 2 ? 2 : 4;
-  // Shorter rows are one chain: the ends of two loops, and of the joining, are three branches that
-  // nobody foresees where a row has a few entries, and each costs as much as several entries.
+  // Shorter rows use one chain. The ends of two loops and of the joining are three branches that
+  // are unpredictable for rows of a few entries, and each costs as much as several entries.
   static constexpr int64_t kLongRow = 16;
 
   Vector results[kChains][kVectors];
-  Vector places[kChains][kVectors];  // entries since the first; -1: none
+  Vector places[kChains][kVectors];  // index from the row's first entry; -1: none
 
   CPUACCEL_INLINE bool add(const Tile& tile, int64_t e, int64_t begin, int chain) {
     const auto column = static_cast<uint64_t>(tile.col[e]);  // a negative one is large
@@ -125,10 +126,10 @@ struct SpmmRun {
     return true;
   }
 
-  // The results are in results[0] then.
+  // Reduces entries [begin, end) into results[0].
   CPUACCEL_INLINE bool over(const Tile& tile, int64_t begin, int64_t end) {
     constexpr auto kInfinity = static_cast<Number>(__builtin_inff());
-    // Unrolled, as each loop over these is: what is indexed by a variable stays in memory.
+    // Unrolled, as all loops over these arrays: an array indexed by a variable stays in memory.
 #pragma GCC unroll 4
     for (int chain = 0; chain < kChains; ++chain) {
 #pragma GCC unroll 8
@@ -172,8 +173,8 @@ struct SpmmRun {
     return true;
   }
 
-  // Of two chains, in the first. As one after the other: the first of equal numbers is kept, and
-  // the last NaN.
+  // Joins two chains into the first. The result is that of one sequential chain: the first of equal
+  // numbers is kept, and the last NaN.
   CPUACCEL_INLINE void join(int chain, int other, int j) {
     Vector &a = results[chain][j], b = results[other][j];
     if constexpr (kOp == Op::sum) {
@@ -274,7 +275,7 @@ struct SpmmRun {
   }
 };
 
-// The run for as many vectors as tile.columns need, 1 to kMostVectors.
+// Calls the run for as many vectors as tile.columns need, 1 to kMostVectors.
 template <typename V, typename Index, Op kOp, int... kLess>
 bool run_tile(const SpmmCall& call, const SpmmWork& work, const SpmmTile<V, Index>& tile,
               std::integer_sequence<int, kLess...> /*counts*/) {
@@ -286,8 +287,8 @@ bool run_tile(const SpmmCall& call, const SpmmWork& work, const SpmmTile<V, Inde
   return kRuns[(tile.columns - 1) / V::kLanes](call, work, tile);
 }
 
-// Entries ahead of which a row of so many bytes is asked for: what arrives until it is needed, and
-// no more, which would push out what is.
+// How many entries ahead a row of `bytes` bytes is prefetched: early enough to arrive in time, but
+// not so early that it evicts rows that are still needed.
 constexpr int64_t entries_ahead(int64_t bytes) {
   constexpr int64_t kBytesAhead = 16384;
   const int64_t entries = kBytesAhead / bytes;
@@ -299,7 +300,7 @@ bool all_columns(const SpmmCall& call, const SpmmWork& work) {
   using Element = typename V::Element;
   using Number = typename V::Number;
   static constexpr Number kOne = 1;
-  constexpr int64_t kNearBytes = 1 << 19;  // what an L2 holds besides
+  constexpr int64_t kNearBytes = 1 << 19;  // bytes of src that fit into L2 besides other data
   constexpr int64_t kMost = kOp == Op::largest_arg && V::kMostVectors > 4 ? 4 : V::kMostVectors;
   constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
   SpmmTile<V, Index> tile{};
@@ -318,7 +319,7 @@ bool all_columns(const SpmmCall& call, const SpmmWork& work) {
     tile.src = static_cast<const Element*>(call.src) + k;
     tile.mask = V::mask(tile.columns < V::kLanes ? tile.columns : V::kLanes);
     const int64_t bytes = tile.columns * kSize;
-    // N * bytes may be beyond any integer; N alone is not.
+    // N * bytes may overflow; N alone does not.
     tile.ahead = call.csr.N > kNearBytes / bytes ? entries_ahead(bytes) : 0;
     tile.ragged =
         (reinterpret_cast<uintptr_t>(tile.src) | static_cast<uint64_t>(call.src_stride) * kSize) %
@@ -346,7 +347,7 @@ bool by_index(const SpmmCall& call, const SpmmWork& work) {
   return call.csr.wide ? by_op<V, int64_t>(call, work) : by_op<V, int32_t>(call, work);
 }
 
-// By the first of these types of vectors that K columns fill; the last has to do for any.
+// Uses the first of these vector types that K columns fill; the last one accepts any number.
 template <typename V, typename... Narrower>
 bool by_width(const SpmmCall& call, const SpmmWork& work) {
   if constexpr (sizeof...(Narrower) > 0) {

@@ -17,13 +17,13 @@ namespace {
 constexpr std::array kRows{CPUACCEL_SPMM_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kWork = 1 << 18;   // entries times columns of a piece: some 50 us
-constexpr int64_t kGrain = 1 << 15;  // for which a thread is worth waking
+constexpr int64_t kWork = 1 << 18;   // entries times columns of a piece: about 50 us
+constexpr int64_t kGrain = 1 << 15;  // entries times columns
 
 int64_t entries_of_a_piece(int64_t K) { return std::clamp<int64_t>(kWork / K, 512, 8192); }
 static_assert(2 * 8192 < kSpmmMostEntries);
 
-// What the parts of long rows come to, until they are put together.
+// Partial results of long rows, until they are added up.
 struct Partials {
   Partials(const SpmmCall& c, int64_t parts)
       : call(c), size(c.type == GraphType::f64 ? 8 : 4), numbers(block(parts * c.K * size)) {
@@ -52,7 +52,7 @@ struct Partials {
   AlignedBlock numbers, args;
 };
 
-// Parts [first, first + count) into the first of them.
+// Adds parts [first, first + count) up into the first of them.
 template <typename Number>
 void add_up(const Partials& partials, int64_t first, int64_t count) {
   const SpmmCall& call = partials.call;

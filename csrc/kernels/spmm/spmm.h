@@ -1,17 +1,17 @@
-// Family spmm: a sparse matrix times a dense one, with a choice of reductions.
+// Family spmm: sparse-dense matrix product with sum, mean, amax or amin reduction.
 //
 //   dst[m,k] = reduce over e in [crow[m], crow[m+1]) of values[e] * src[col[e], k]
-//   arg[m,k] = the e that amax or amin took: the first of equal ones, but the last NaN; nnz where
-//              the row has no entry, or none but such as are infinite on the other side
+//   arg[m,k] = the e that amax or amin selected: the first of equal ones, but the last NaN; nnz if
+//              the row has no entries, or only products of -inf for amax or +inf for amin
 //
-// src N x K, dst M x K. Rows without entries give 0, for every reduction. NaN wins over any number.
-// Sums are in float for 16 bits and in the type itself else, at most n * eps times the sum of the
-// absolute values of n terms off; mean is the sum over n, rounded again. amax and amin are exact
-// but for the rounding of each product; of zeros of both signs either may be the result.
+// src N x K, dst M x K. Rows without entries give 0 for every reduction. NaN wins over any number.
+// 16-bit types are summed in float, others in their own type. The error of a sum of n terms is at
+// most n * eps times the sum of their absolute values; mean is the sum over n, rounded again. amax
+// and amin are exact except for the rounding of each product; of zeros of both signs either may be
+// the result.
 //
-// Rows of more than some thousand entries are cut into parts, which are added up in order. Where
-// they are cut depends on the matrix and K alone: results are the same bits on any number of
-// threads.
+// Rows of more than some thousand entries are split into parts, which are added up in order. The
+// split depends only on the matrix and K: results are the same bits for any number of threads.
 // Bound: index and value of each entry, and its row of src, read from the cache that src fits.
 #pragma once
 
@@ -28,29 +28,28 @@ enum class SpmmReduce : uint8_t { sum, mean, amax, amin };
 struct SpmmCall {
   Csr csr;
   int64_t K = 0;
-  GraphType type = GraphType::f32;  // of src, dst and, unless they are wide, values
+  GraphType type = GraphType::f32;  // type of src, dst and, unless they are wide, values
   SpmmReduce reduce = SpmmReduce::sum;
   const void* values = nullptr;  // nnz; null: ones
-  bool wide_values = false;      // values are float though the type has 16 bits
+  bool wide_values = false;      // values are float although the type has 16 bits
   const void* src = nullptr;
   int64_t src_stride = 0;  // elements from row to row
   void* dst = nullptr;     // dense
-  void* arg = nullptr;     // M x K of the type of the indices, dense; amax and amin only, or null
+  void* arg = nullptr;     // M x K, of the index type, dense; only for amax and amin; or null
 };
 
-// A piece of work: whole rows of dst, or a part of one.
+// A piece of work: whole rows of dst, or a part of one row.
 struct SpmmWork {
   int64_t row = 0, rows = 0;
-  // Where partial is not null: entries [begin, end), whose K results, neither divided nor rounded,
-  // go there, and to partial_arg if the call wants arg. Those of amin come out
-  // negated.
+  // If partial is not null: the K results of entries [begin, end) go there, neither divided nor
+  // rounded, and to partial_arg if the call wants arg. The results of amin are negated.
   int64_t begin = 0, end = 0;
   void* partial = nullptr;         // float, or double for f64
-  int64_t* partial_arg = nullptr;  // nnz where there is none
+  int64_t* partial_arg = nullptr;  // nnz means none
 };
 
-// Entries of a row or a part must not be more than this, and columns are checked: false where one
-// is not of the N, and dst is then unfinished.
+// Maximum number of entries of a row or a part. Kernels check the columns: they return false if one
+// is not one of the N, and dst is then unfinished.
 inline constexpr int64_t kSpmmMostEntries = 1 << 20;
 using SpmmFunction = bool(const SpmmCall& call, const SpmmWork& work);
 
@@ -70,7 +69,7 @@ CPUACCEL_SPMM_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<SpmmFunction>> spmm_kernels();
 
-// All of it on all of torch's threads. dst must not overlap src or values.
+// Runs on all of torch's threads. dst must not overlap src or values.
 CsrFault spmm(const SpmmCall& call, SpmmFunction* function);
 CsrFault spmm(const SpmmCall& call);  // by the best usable row
 

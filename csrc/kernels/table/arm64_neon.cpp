@@ -4,11 +4,11 @@
 
 namespace cpuaccel::kernels {
 
-// A lookup has 64 entries in four registers. An index beyond gives 0 (TBL), or leaves what the
-// lookups before have found (TBX).
+// A lookup has 64 entries in four registers. For an index beyond, it gives 0 (TBL) or keeps the
+// result of the lookups before (TBX).
 void table_arm64_neon(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table) {
   constexpr int64_t kBytes = 16;
-  // Variables of their own: elements of an array would be read again for each lookup.
+  // Separate variables: elements of an array would be reloaded for each lookup.
   const uint8x16x4_t part0 = vld1q_u8_x4(table), part1 = vld1q_u8_x4(table + 64);
   const uint8x16x4_t part2 = vld1q_u8_x4(table + 128), part3 = vld1q_u8_x4(table + 192);
   int64_t i = 0;

@@ -1,13 +1,14 @@
-// The table look-up by byte shuffles, for any vector that has one; an ISA source includes it.
+// Lookup in a 256-byte table by byte shuffles, templated on a vector type. Included by ISA sources.
 //
-// A byte shuffle looks up the low four bits of an index, and gives 0 where its sign bit is set. So
-// each half of the table is eight look-ups, each by an index 16 less than the one before, and each
-// counts from the index on where its sixteen entries begin: it holds their difference (exclusive
-// or) from the sixteen before. Indices of the other half are negative throughout.
+// A byte shuffle looks up the low four bits of an index and gives 0 if its sign bit is set. So each
+// half of the table takes eight lookups, each with an index 16 less than the one before. The
+// results of all lookups whose index is not negative are combined by exclusive or. Therefore each
+// part holds the difference (exclusive or) of its sixteen entries from the sixteen before. Indices
+// of the other half are negative throughout.
 //
 // Vector: Type, kBytes, load, store, broadcast (16 bytes), zero, fill, exclusive_or, shuffle,
-// subtract (signed, saturating),
-// keep_order (an empty asm: else GCC makes a tree of the exclusive ors, and spills its leaves).
+// subtract (signed, saturating), keep_order (an empty asm: otherwise GCC makes a tree of the
+// exclusive ors and spills its leaves).
 #pragma once
 
 #include "kernels/table/table.h"
@@ -64,7 +65,7 @@ struct ByShuffles {
     }
     look_up_half<kVectors>(low, index, entries);
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {  // loaded again: there are too few registers to keep it
+    for (int v = 0; v < kVectors; ++v) {  // reloaded: too few registers to keep it
       index[v] = Vector::exclusive_or(Vector::load(src + v * Vector::kBytes), sign);
     }
     look_up_half<kVectors>(high, index, entries);
@@ -78,7 +79,7 @@ struct ByShuffles {
 template <typename Vector, int kVectors>
 void table_by_shuffles(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table) {
   int64_t i = 0;
-  if (count >= 64) {  // below, the differences cost more than they save
+  if (count >= 64) {  // for less, the differences cost more than they save
     const ByShuffles<Vector> entries(table);
     for (; i + kVectors * Vector::kBytes <= count; i += kVectors * Vector::kBytes) {
       entries.template look_up<kVectors>(src + i, dst + i);

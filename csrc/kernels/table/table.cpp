@@ -11,7 +11,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_TABLE_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 65536;  // a few microseconds, what waking a thread costs
+constexpr int64_t kGrain = 65536;  // bytes; a few microseconds, the cost of waking a thread
 
 }  // namespace
 

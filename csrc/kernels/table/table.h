@@ -1,10 +1,10 @@
-// Family table: bytes through a table of 256 entries, which is what any function of one uint8
-// operand comes to.
+// Family table: maps bytes through a table of 256 entries. Any function of one uint8 operand is
+// such a table.
 //
 //   dst[i] = table[src[i]]
 //
 // In place (src == dst) is allowed, other overlap is not. `table` has 256 bytes.
-// Bound: 1 byte read and 1 written per element; 16 shuffles a vector without VBMI.
+// Bound: 1 byte read and 1 written per element; 16 shuffles per vector without VBMI.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ CPUACCEL_TABLE_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<TableFunction>> table_kernels();
 
-// Dispatches to the best usable row and to all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void table_u8(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table);
 
 }  // namespace cpuaccel::kernels

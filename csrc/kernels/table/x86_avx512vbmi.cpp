@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-// A permutation of two registers looks up the low seven bits of an index; the eighth chooses the
-// half of the table.
+// A permutation of two registers looks up the low seven bits of an index; the eighth bit selects
+// the half of the table.
 void table_x86_avx512vbmi(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table) {
   const __m512i part0 = _mm512_loadu_si512(table);
   const __m512i part1 = _mm512_loadu_si512(table + 64);

@@ -1,5 +1,5 @@
-// The loops of tie_grad, over a type V of vectors along the columns. Included by ISA files. V is as
-// in spmm/impl.h.
+// Loops of the tie_grad kernels, templated on a vector type V along the columns, described in
+// spmm/impl.h. Included by ISA files.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ template <typename V>
 struct TieGradRule {
   using Vector = typename V::Vector;
 
-  Vector of_nan;  // whether NaN is a tie, as a number
+  Vector of_nan;  // 1 if NaN is a tie, else 0
   bool zeroes;
 
   CPUACCEL_INLINE Vector of(Vector x, Vector value, Vector share) const {
@@ -28,7 +28,7 @@ struct TieGradRule {
 template <typename V, typename Index>
 void tie_grad_entries(const TieGradCall& call, int64_t begin, int64_t end) {
   using Element = typename V::Element;
-  constexpr int64_t kAhead = 8, kLine = 64, kFetched = 8 * kLine;  // the rest follows by itself
+  constexpr int64_t kAhead = 8, kLine = 64, kFetched = 8 * kLine;  // hardware fetches the rest
   const auto* index = static_cast<const Index*>(call.index);
   const auto* values = static_cast<const Element*>(call.value);
   const auto* shares = static_cast<const Element*>(call.share);
@@ -39,7 +39,7 @@ void tie_grad_entries(const TieGradCall& call, int64_t begin, int64_t end) {
   const int64_t row_bytes = K * static_cast<int64_t>(sizeof(Element));
   const int64_t fetched = row_bytes < kFetched ? row_bytes : kFetched;
   for (int64_t e = begin; e < end; ++e) {
-    // Numbers, not pointers: the row may be any.
+    // Integers, not pointers, because the row may be invalid.
     const auto later = static_cast<uint64_t>(index[e + kAhead < end ? e + kAhead : end - 1]) *
                        static_cast<uint64_t>(row_bytes);
     for (int64_t at = 0; at < fetched; at += kLine) {
@@ -71,7 +71,7 @@ void tie_grad_entries(const TieGradCall& call, int64_t begin, int64_t end) {
   }
 }
 
-// By the first of these types of vectors that the columns fill; the last has to do for any.
+// Uses the first of these vector types that the columns fill; the last one accepts any number.
 template <typename V, typename... Narrower>
 void tie_grad_by_width(const TieGradCall& call, int64_t begin, int64_t end) {
   if constexpr (sizeof...(Narrower) > 0) {

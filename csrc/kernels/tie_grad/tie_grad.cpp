@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_TIE_GRAD_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrain = 1 << 15;  // entries times columns for which a thread is worth waking
+constexpr int64_t kGrain = 1 << 15;  // entries times columns
 
 }  // namespace
 

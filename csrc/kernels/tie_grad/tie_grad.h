@@ -1,11 +1,12 @@
-// Family tie_grad: the share of a gradient that each of those gets that are the largest.
+// Family tie_grad: gradient of amax and amin reductions. Each element that equals the result gets
+// its share of the gradient.
 //
-//   dst[e,k] = share[index[e],k]       where src[e,k] == value[index[e],k], or is NaN and nan_ties
-//              0 * share[index[e],k]   elsewhere
+//   dst[e,k] = share[index[e],k]       if src[e,k] == value[index[e],k], or is NaN and nan_ties
+//              0 * share[index[e],k]   otherwise
 //
-// src and dst E x K, value and share N x K. 0 times an infinite share is NaN, which is what
-// autograd's formula of scatter_reduce gives; where that is not wanted `zeroes` asks for 0.
-// Bound: src read and dst written once, and for each e two rows read, from the cache that they fit.
+// src and dst E x K, value and share N x K. 0 times an infinite share is NaN, as in autograd's
+// formula of scatter_reduce; with `zeroes` it is 0.
+// Bound: src read and dst written once, and for each e two rows read from the cache that they fit.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct TieGradCall {
   bool nan_ties = false, zeroes = false;
 };
 
-// Of entries [begin, end). dst is 0 where a number is none of the N rows.
+// Computes entries [begin, end). dst is 0 if an index is not one of the N rows.
 using TieGradFunction = void(const TieGradCall& call, int64_t begin, int64_t end);
 
 #if defined(__x86_64__)
@@ -48,7 +49,7 @@ CPUACCEL_TIE_GRAD_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<TieGradFunction>> tie_grad_kernels();
 
-// All of it on all of torch's threads. dst must not overlap anything else.
+// Runs on all of torch's threads. dst must not overlap anything else.
 void tie_grad(const TieGradCall& call, TieGradFunction* function);
 void tie_grad(const TieGradCall& call);  // by the best usable row
 

@@ -29,8 +29,8 @@ struct Interleave4 {
   }
 };
 
-// Interleaving row i with row i + 8 rotates the eight bits (row, column) of a byte's place by one;
-// four times swaps them.
+// Interleaving row i with row i + 8 rotates the eight bits (row, column) of a byte's place by one.
+// Doing so four times swaps row and column.
 struct Block {
   static constexpr int64_t kM = 16, kK = 16;
   using Rows2 = Interleave2;

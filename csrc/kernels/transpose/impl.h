@@ -1,7 +1,7 @@
-// The loops of transpose, over a type of blocks. Included by ISA files.
+// Loops of the transpose kernels, templated on a type of blocks. Included by ISA files.
 //
-// Block has kM and kK, of() transposes kM rows of kK bytes, and Rows2, Rows3 and Rows4 are few rows
-// that end up side by side: kM of them, and columns(src, stride, dst) does kK columns.
+// Block has kM and kK; of() transposes kM rows of kK bytes. Its Rows2, Rows3 and Rows4 interleave
+// that many rows (kM of them), and their columns(src, stride, dst) handles kK columns.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// m <= kM rows of k <= kK bytes, by way of a whole block.
+// Transposes m <= kM rows of k <= kK bytes by copying them to a whole block.
 template <typename Block>
 void transpose_part(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst_stride,
                     int64_t m, int64_t k) {
@@ -26,7 +26,7 @@ void transpose_part(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_
   }
 }
 
-// Blocks from the start, and a last one that ends with the matrix: some bytes twice.
+// Blocks from the start, and a last one that ends with the matrix and may overlap the one before.
 template <typename Block>
 void transpose_matrix(const Transpose& shape, const uint8_t* src, uint8_t* dst) {
   constexpr int64_t kM = Block::kM, kK = Block::kK;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_TRANSPOSE_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrainBytes = 65536;  // a few microseconds, what waking a thread costs
+constexpr int64_t kGrainBytes = 65536;  // a few microseconds, the cost of waking a thread
 constexpr int64_t kColumns = 64;        // a cache line of src
 
 }  // namespace
@@ -25,7 +25,8 @@ void transpose_bytes(const Transpose& shape, const uint8_t* src, uint8_t* dst) {
     function(shape, src, dst);
     return;
   }
-  // Slices of kColumns columns; where a matrix is one slice, neighbours go to the kernel together.
+  // Work is split into slices of kColumns columns. If a matrix is one slice, several matrices go to
+  // the kernel in one call.
   const int64_t slices = (shape.K + kColumns - 1) / kColumns;
   const int64_t grain = std::max<int64_t>(kGrainBytes * slices / (shape.M * shape.K), 1);
   parallel_for(0, shape.B * slices, grain, [&](int64_t begin, int64_t end) {

@@ -1,11 +1,11 @@
-// Family transpose: matrices of bytes, transposed.
+// Family transpose: transposes batches of byte matrices.
 //
 //   dst[b*dst_batch + k*dst_stride + m] = src[b*src_batch + m*src_stride + k]
 //
-// for b < B, m < M, k < K; strides in bytes, none negative. No two bytes of dst are the same one,
-// and dst does not overlap src. Between the layouts of an image NHWC is M = H*W, K = C, and NCHW
-// the other way round; a channel shuffle is B = N*H*W, M = groups, K = C / groups. Bound: 1 byte
-// read and 1 written per element.
+// for b < B, m < M, k < K; strides are in bytes and not negative. The bytes of dst are distinct,
+// and dst does not overlap src. NHWC to NCHW is M = H*W, K = C, and NCHW to NHWC the reverse; a
+// channel shuffle is B = N*H*W, M = groups, K = C / groups.
+// Bound: 1 byte read and 1 written per element.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ CPUACCEL_TRANSPOSE_KERNELS(CPUACCEL_DECLARE)
 
 std::span<const KernelRow<TransposeFunction>> transpose_kernels();
 
-// By the best usable row on all of torch's threads.
+// Runs the best usable row on all of torch's threads.
 void transpose_bytes(const Transpose& shape, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

@@ -12,8 +12,9 @@ inline void store16(uint8_t* dst, __m128i value) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(dst), value);
 }
 
-// 32 rows of 16 bytes, two matrices of 16 x 16 in the two 128-bit lanes. Interleaving row i with
-// row i + 8 rotates the eight bits (row, column) of a byte's place by one; four times swaps them.
+// 32 rows of 16 bytes: two 16 x 16 matrices in the two 128-bit lanes. Interleaving row i with row i
+// + 8 rotates the eight bits (row, column) of a byte's place by one. Doing so four times swaps row
+// and column.
 inline void transpose_block(const uint8_t* src, int64_t src_stride, uint8_t* dst,
                             int64_t dst_stride) {
   __m256i rows[16];
