@@ -13,7 +13,7 @@ namespace {
 constexpr std::array kRows{CPUACCEL_MAXPOOL_KERNELS(CPUACCEL_ROW)};
 #undef CPUACCEL_ROW
 
-constexpr int64_t kGrainBytes = 131072;  // loaded bytes; a few microseconds
+constexpr int64_t kGrainBytes = 131072;  // loaded bytes; a few us, the cost of waking a thread
 
 }  // namespace
 

@@ -3,8 +3,8 @@
 //   dst[i * C + c] = src[c * plane + i]
 //
 // for i < pixels and c < C, where C is 2 to 4 and elements have `width` bytes, 2 or 4. dst does not
-// overlap src. of `width` bytes, 2 or 4. dst does not overlap src. Bound: each number read once and
-// written once.
+// overlap src.
+// Bound: each number read once and written once.
 #pragma once
 
 #include <cstdint>

@@ -180,7 +180,8 @@ struct QconvLoop {
     }
     finish<1, kWide>(0, v, acc);
   }
-  // Whether one_pixel() applies: a step's dot product is one instruction, without rest or excess.
+  // Whether one_pixel() is possible: a step's dot product is one instruction, without rest or
+  // excess.
   static constexpr bool kReadsInTurn =
       kParts == 1 && V::kSteps == 1 && !requires { V::kHasRest; } && !requires { V::kHasExcess; };
 

@@ -104,9 +104,9 @@ bool qconv_fits(const QconvShape& shape, const int8_t* weights);
 // Bytes of the packed weights of `shape` in the form `whole`.
 int64_t qconv_packed_bytes(const QconvShape& shape);
 
-// Packs weights: OC x IC/G x KH x KW. If `pairs` is asked for, `fours` is used if it leaves a
-// smaller rest. The weights stay `whole` if the rest would take longer than it saves, or if several
-// groups share a block.
+// Packs weights: OC x IC/G x KH x KW. For `pairs`, `fours` is used instead if only that leaves a
+// small enough rest (kAttempts in weights.cpp). The weights stay `whole` if the rest would take
+// longer than it saves, or if several groups share a block.
 QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights,
                         QconvForm form = QconvForm::whole);
 void qconv_unpack(const QconvWeights& packed, int8_t* weights);
