@@ -1,4 +1,4 @@
-// Sizes of the CPU's caches as the system reports them.
+// Properties of the CPU's caches as the system reports them.
 #pragma once
 
 namespace cpuaccel {

@@ -70,7 +70,8 @@ class CallCounters {
 CallCounters& calls();
 CallCounters& prepacks();
 
-// Fallbacks to torch's own kernel, counted under "op: reason". Rare, so a map under a lock.
+// Fallbacks to torch's own kernel, counted under "op: reason" in a map under a lock. Each thread
+// remembers counts that it used before, which need no lock.
 void count_fallback(std::string_view op, std::string_view reason);
 std::map<std::string, int64_t> fallbacks();
 

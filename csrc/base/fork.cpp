@@ -17,7 +17,7 @@ constexpr size_t kMutexesPerLevel = 32;
 
 class ForkLocks {
  public:
-  // Never destroyed: layers in statics may outlive everything else.
+  // Never destroyed: layers in static variables may outlive everything else.
   static ForkLocks& instance() {
     static auto& locks = *std::make_unique<ForkLocks>().release();
     return locks;

@@ -7,9 +7,9 @@ namespace cpuaccel {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// Maps `bytes` (a multiple of 64 KiB) of zeroed memory. From kHugePage on it begins at a huge page,
-// and the whole huge pages in it are advised (MADV_HUGEPAGE). The rest stays small pages, so that
-// only written memory is resident. Null if the system has none.
+// Maps `bytes` (a multiple of 64 KiB) of zeroed memory. A block of at least kHugePage begins at a
+// huge page, and its whole huge pages are advised (MADV_HUGEPAGE). The rest stays small pages, so
+// that only written memory is resident. Null if the system has none.
 void* map_pages(size_t bytes);
 
 void unmap_pages(void* data, size_t bytes);

@@ -4,8 +4,8 @@
 // of a model. A team is one region of the hook. The leading thread runs the code; the others wait
 // for the ranges that it shares. Each thread has its own range, so that what it wrote is in its
 // cache when it reads it again. A thread that is done takes ranges that no thread has begun, so
-// results do not depend on how many threads came. The hook has to run its ranges concurrently, or
-// the first one first, as OpenMP and ATen's own threads do.
+// nothing depends on how many threads came. The hook has to run its ranges concurrently, or the
+// first one first, as OpenMP and ATen's own threads do.
 #pragma once
 
 #include <cstdint>

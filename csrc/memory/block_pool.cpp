@@ -23,8 +23,8 @@ constexpr size_t kLine = 64, kPlaces = 16;
 static_assert(kLine * kPlaces <= PageRuns::kGrain);
 
 // Offset of a small block's contents: some cache lines, depending on its page. Operands that all
-// begin at a page boundary map to the same L1 sets row by row: a product of 256x256 doubles took 9
-// % longer.
+// begin at a page boundary map to the same L1 sets row by row: a product of 256x256 doubles took 9%
+// longer.
 size_t place_in_page(const void* data) {
   return reinterpret_cast<uintptr_t>(data) / PageRuns::kGrain % kPlaces * kLine;
 }

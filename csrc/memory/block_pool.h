@@ -67,7 +67,7 @@ class BlockPool {
 
   // Returns every cached block to the system. Returns their bytes.
   int64_t empty();
-  // Whether any block may be cached; takes no lock.
+  // Whether any block is cached, read without a lock.
   bool keeps_any() const { return keeps_any_.load(std::memory_order_relaxed); }
   // Bytes that may be cached; negative: half of the memory limit.
   void set_capacity(int64_t bytes);

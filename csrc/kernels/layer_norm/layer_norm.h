@@ -34,7 +34,7 @@ struct LayerNormCall {
   void* sum = nullptr;
   void* dst = nullptr;
   uint8_t* bytes = nullptr;
-  float scale = 1.0f;  // of bytes
+  float scale = 1.0f;  // scale of bytes
   int32_t zero_point = 0;
   const float* gamma = nullptr;
   const float* beta = nullptr;

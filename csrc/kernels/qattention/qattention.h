@@ -59,7 +59,7 @@ struct QattentionCall {
   // Exactly one of the two is set; its column_stride is 1.
   HeadMatrix<float> dst_f32;
   HeadMatrix<uint8_t> dst_u8;
-  ByteQuantizer dst_quantizer;  // of dst_u8
+  ByteQuantizer dst_quantizer;  // for dst_u8
 };
 
 // Whether sums of S and of E products fit into int32, zero points included.

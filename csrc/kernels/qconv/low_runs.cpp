@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kLow = 127;
 constexpr uint64_t kHighBits = 0x8080808080808080u;
-constexpr uint8_t kMark = 0x80;              // above 127 itself
+constexpr uint8_t kMark = 0x80;              // above 127, so that any_above_low() finds marks
 constexpr int64_t kBlock = 64;               // bytes that share a mark
 constexpr int64_t kMostMarked = 256 * 1024;  // bytes; beyond, runs are scanned one by one
 constexpr int64_t kFirsts = kQconvPanel + kQconvTallest + 1;

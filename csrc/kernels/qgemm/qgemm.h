@@ -83,7 +83,7 @@ void qgemm_unpack(const QgemmWeights& packed, int8_t* weights, int64_t k_stride,
 //                                   and largest number of the row without NaNs:
 //     s8: scale = max(|least|, |largest|, 2^-96) / 127
 //         zero_point = 0
-//     u8: least and largest at most and at least 0
+//     u8: least = min(least, 0), largest = max(largest, 0)
 //         scale = max(largest / 255 - least / 255, 2^-96)
 //         zero_point = clamp(round_half_to_even(-least * (1 / scale)), 0, 255)
 // The results of a row with infinities or NaNs are unspecified.

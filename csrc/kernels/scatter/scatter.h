@@ -84,7 +84,7 @@ std::span<const KernelRow<ScatterFunction>> scatter_kernels();
 // Runs on all of torch's threads. Indices that are not one of the N rows are skipped. dst must not
 // overlap src or index.
 void scatter(const ScatterCall& call, ScatterFunction* function);
-void scatter(const ScatterCall& call);  // by the best usable row
+void scatter(const ScatterCall& call);  // runs the best usable row
 
 // Divides dst among threads as scatter does, and calls body(part) for each part on the thread that
 // owns it.

@@ -53,7 +53,7 @@ bool entries(const SddmmCall& call, int64_t row, int64_t begin, int64_t end) {
     const int64_t row_end = crow[m + 1] < end ? static_cast<int64_t>(crow[m + 1]) : end;
     const auto length = static_cast<Number>(crow[m + 1] - crow[m]);
     for (; e < row_end; ++e) {
-      const auto column = static_cast<uint64_t>(col[e]);  // a negative one is large
+      const auto column = static_cast<uint64_t>(col[e]);  // negative columns become large
       if (column >= static_cast<uint64_t>(call.csr.N)) [[unlikely]] {
         return false;
       }

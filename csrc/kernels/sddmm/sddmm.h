@@ -48,6 +48,6 @@ std::span<const KernelRow<SddmmFunction>> sddmm_kernels();
 
 // Computes all entries on all of torch's threads; the same bits for any number of threads.
 CsrFault sddmm(const SddmmCall& call, SddmmFunction* function);
-CsrFault sddmm(const SddmmCall& call);  // by the best usable row
+CsrFault sddmm(const SddmmCall& call);  // runs the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -26,7 +26,7 @@ struct FewColumns {
   uint64_t N;
 
   CPUACCEL_INLINE bool add(int64_t e, Number* sums) const {
-    const auto column = static_cast<uint64_t>(col[e]);  // a negative one is large
+    const auto column = static_cast<uint64_t>(col[e]);  // negative columns become large
     if (column >= N) [[unlikely]] {
       return false;
     }

@@ -91,7 +91,7 @@ struct SpmmRun {
   Vector places[kChains][kVectors];  // index from the row's first entry; -1: none
 
   CPUACCEL_INLINE bool add(const Tile& tile, int64_t e, int64_t begin, int chain) {
-    const auto column = static_cast<uint64_t>(tile.col[e]);  // a negative one is large
+    const auto column = static_cast<uint64_t>(tile.col[e]);  // negative columns become large
     if (column >= tile.N) [[unlikely]] {
       return false;
     }

@@ -71,6 +71,6 @@ std::span<const KernelRow<SpmmFunction>> spmm_kernels();
 
 // Runs on all of torch's threads. dst must not overlap src or values.
 CsrFault spmm(const SpmmCall& call, SpmmFunction* function);
-CsrFault spmm(const SpmmCall& call);  // by the best usable row
+CsrFault spmm(const SpmmCall& call);  // runs the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -51,6 +51,6 @@ std::span<const KernelRow<TieGradFunction>> tie_grad_kernels();
 
 // Runs on all of torch's threads. dst must not overlap anything else.
 void tie_grad(const TieGradCall& call, TieGradFunction* function);
-void tie_grad(const TieGradCall& call);  // by the best usable row
+void tie_grad(const TieGradCall& call);  // runs the best usable row
 
 }  // namespace cpuaccel::kernels
