@@ -24,7 +24,7 @@ class PageRuns {
 
   // `bytes` is a multiple of kGrain; undefined contents. Returns null if the system has no memory.
   std::byte* take(size_t bytes);
-  // Returns a block of take(), or a part of one.
+  // Gives back a block of take(), or a part of one.
   void give_back(std::byte* data, size_t bytes);
 
   // Returns the memory of free parts to the system too, which splits the huge pages around them.
