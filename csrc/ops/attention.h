@@ -1,4 +1,4 @@
-// When attention is family attention's, and in which arithmetic.
+// Scaled dot-product attention: chooses between cpuaccel's kernel and torch's, and the arithmetic.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,19 +17,21 @@ struct AttentionOperands {
 // The result, and the logsumexp.
 using AttentionResult = std::tuple<at::Tensor, at::Tensor>;
 
-// By family attention, of operands that it takes; by torch's kernel.
+// own_attention runs cpuaccel's kernel (family attention), on operands that it takes.
+// torch_attention runs torch's kernel.
 AttentionResult own_attention(const AttentionOperands& of, bool is_causal,
                               std::optional<double> scale);
 AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, bool is_causal,
                                 std::optional<double> scale);
 
-// Why so many queries, multiplied in bf16 or in f32, are torch's kernel's on this CPU where nothing
-// is timed, as in eager mode; null: they are not.
+// The reason to leave attention with this many queries to torch where nothing is timed, as in eager
+// mode. `bf16`: products are in bf16, else in f32. Null: cpuaccel's kernel runs.
 const char* why_no_attention(int64_t queries, bool bf16);
-// Whether it is faster than torch's kernel for all sizes on this CPU. Plans time it on others.
+// Whether cpuaccel's kernel is faster than torch's for all sizes on this CPU. Plans time both on
+// other CPUs.
 bool attention_is_always_own();
 
-// Whether products are to be of bf16 now, for queries of this type.
+// Whether products are computed in bf16 now, for queries of this type.
 bool attention_in_bf16(kernels::GemmType query);
 
 }  // namespace cpuaccel::ops

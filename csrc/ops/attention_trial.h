@@ -1,4 +1,4 @@
-// Whether family attention is as fast as torch's kernel, found out by running both.
+// Tuning of attention: times cpuaccel's kernel and torch's kernel, and picks one.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@ namespace cpuaccel::ops {
 
 struct AttentionProblem {
   int64_t N = 1, H = 1, L = 1, S = 1, E = 1;
-  bool bf16 = false;  // the type of its operands; else f32
+  bool bf16 = false;  // the operands' type is bf16, else f32
   bool mask = false, causal = false;
 };
 
-// What a trial found out: the fastest of some runs of each, in seconds.
+// Seconds of the fastest of several runs of each kernel.
 struct AttentionTrial {
   double own = 0, torchs = 0;
 };
 
-// Runs both on operands of their own, heads side by side as linear layers leave them, or keys and
-// values of few queries as a decoder's caches have them: some dozens of milliseconds.
+// Runs both kernels on random operands, for some dozens of milliseconds. Heads lie side by side, as
+// linear layers leave them. For few queries, keys and values lie as in a decoder's cache.
 AttentionTrial try_attention(const AttentionProblem& problem);
 
-// Why a plan leaves attention of these sizes to torch; empty: it does not. Where nobody measured
-// the CPU, both are timed once and the result is known as ranks are (dnnl/ranks.h); where timing is
-// off, nothing is taken there.
+// The reason for a plan to leave attention of these sizes to torch; empty: cpuaccel's kernel runs.
+// Unless attention_is_always_own(), both kernels are timed once, and the tuning cache
+// (dnnl/ranks.h) keeps the result. If timing is off, why_no_attention() decides.
 std::string why_torch_attention(const AttentionProblem& problem);
 
 }  // namespace cpuaccel::ops

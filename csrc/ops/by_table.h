@@ -1,5 +1,5 @@
-// Any op of one 8-bit quantised operand, elementwise: torch's own kernel is asked once for all 256
-// values, and what it answers is the table. So the results are torch's, bit for bit.
+// Elementwise ops on one 8-bit quantized tensor, as a lookup table. torch's own kernel is called
+// once on all 256 values, and its output is the table. So results equal torch's, bit for bit.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace cpuaccel::ops {
 
-// All 256 values of the dtype of `x`, with its quantiser.
+// All 256 values of the dtype of `x`, with its quantizer.
 inline at::Tensor every_value(const at::Tensor& x) {
   auto values = empty_quantized_as(x, {kernels::kTableEntries}, at::MemoryFormat::Contiguous);
   auto* first = mutable_bytes(values);

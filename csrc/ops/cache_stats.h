@@ -1,4 +1,4 @@
-// What the caches of tensors and of compiled programs count.
+// Hit, miss and size counters of the caches of tensors and of plans.
 #pragma once
 
 #include <cstdint>

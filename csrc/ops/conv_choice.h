@@ -1,4 +1,4 @@
-// Which kernel runs a convolution of floats: one list, in order, of what was measured.
+// Chooses the kernel of a float convolution: an ordered list of measured cases.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,24 @@ namespace cpuaccel::ops {
 enum class ConvKernel : uint8_t { torch, gemm, depthwise };
 
 struct ConvChoice {
-  const char* name;  // of the case, and why
+  const char* name;  // the case, which is also the reason
   bool (*applies)(const kernels::Conv2dShape& shape, kernels::ImageLayout layout);
   ConvKernel kernel;
-  // Measured against torch's conv2d, which says nothing of its conv3d: the planes of a volume pass.
+  // The row was measured against torch's conv2d, which says nothing about its conv3d: planes of a
+  // volume skip it.
   bool images_only = false;
 };
 
-// The first that applies; the last always does. `volume`: the shape is of the planes of a conv3d.
+// The first row that applies; the last row always does. `volume`: the shape is that of the planes
+// of a conv3d.
 const ConvChoice& conv_choice(const kernels::Conv2dShape& shape, kernels::ImageLayout layout,
                               bool volume = false);
 
-// Why no convolution runs on our kernels on this CPU, or "".
+// The reason why no convolution runs on cpuaccel's kernels on this CPU, or "".
 const char* why_no_own_convolutions();
 
-// For measurements and tests: leaves out the rows that give a case to torch because it was faster
-// there, or was not measured.
+// For measurements and tests: skips the rows that choose torch, because it was faster or because
+// nothing was measured.
 void set_own_convolutions_only(bool only);
 bool own_convolutions_only();
 

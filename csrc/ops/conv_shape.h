@@ -1,4 +1,4 @@
-// A convolution of torch's as the kernels of floats take it.
+// The shape of a torch convolution, as cpuaccel's float kernels take it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,13 +19,13 @@ inline bool dense_floats(const at::Tensor& x) { return dense_of(x, at::kFloat); 
 
 inline bool has_bias(const std::optional<at::Tensor>& bias) { return bias && bias->defined(); }
 
-// The shape, if this is a convolution of one or two dimensions that we could compute, of dense f32
-// tensors. What is wrong with a call is torch's to say: it is not ours.
+// The shape, if this is a 1-d or 2-d convolution of dense f32 tensors that cpuaccel's kernels can
+// compute. Invalid arguments also give nullopt: torch raises the error.
 std::optional<kernels::Conv2dShape> conv_shape(const at::Tensor& input, at::IntArrayRef weight,
                                                const std::optional<at::Tensor>& bias,
                                                const ConvArguments& arguments);
 
-// An empty result of that shape, with as many dimensions as `input`.
+// An uninitialized output of that shape, with as many dimensions as `input`.
 at::Tensor conv_result(const at::Tensor& input, const kernels::Conv2dShape& shape,
                        kernels::ImageLayout layout);
 

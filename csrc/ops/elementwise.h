@@ -1,5 +1,5 @@
-// What elementwise ops on 8-bit quantised tensors share: which tensors they take, and new tensors
-// for their results.
+// Helpers of elementwise ops on 8-bit quantized tensors: which inputs are taken, and new output
+// tensors.
 #pragma once
 
 #include <ATen/ops/_empty_affine_quantized_native.h>
@@ -8,18 +8,18 @@
 
 namespace cpuaccel::ops {
 
-// Whether numbers of quint8 or qint8 have this one among them.
+// Whether this zero point is a value of the dtype (quint8 or qint8).
 inline bool in_range(at::ScalarType dtype, int64_t zero_point) {
   return dtype == at::kQUInt8 ? zero_point >= 0 && zero_point <= 255
                               : zero_point >= -128 && zero_point <= 127;
 }
 
-// Why a kernel with the quantiser of `x` as numbers of 8 bits can't run, or null.
+// The reason why an 8-bit kernel can't run with this zero point, or null.
 inline const char* refuses_zero_point(int64_t zero_point) {
   return in_range(at::kQUInt8, zero_point) ? nullptr : "zero point outside of uint8";
 }
 
-// Why a table of 256 entries can't serve for `x`, or null.
+// The reason why a table of 256 entries can't serve for `x`, or null.
 inline const char* refuses_table(const at::Tensor& x) {
   if (x.scalar_type() != at::kQUInt8 && x.scalar_type() != at::kQInt8) {
     return "not quint8 or qint8";

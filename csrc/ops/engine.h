@@ -1,25 +1,26 @@
-// Which of torch's quantized engines ours stands in for. Whoever asks for another one gets torch's
-// kernels.
+// The quantized engine of torch (torch.backends.quantized.engine) that cpuaccel replaces. Under any
+// other engine, torch's kernels run.
 #pragma once
 
 #include <ATen/Context.h>
 
 namespace cpuaccel::ops {
 
-// x86: the engine of that name. Arm, where torch refuses it: onednn, whose linear layers take qint8
-// as well as quint8, and tensors of one dimension. We take qint8 in its convolutions too.
+// On x86 CPUs: engine "x86". On Arm, where torch refuses that: "onednn", whose linear layers take
+// qint8 as well as quint8, and tensors of one dimension. cpuaccel takes qint8 in its convolutions
+// too.
 struct TorchEngine {
   at::QEngine name;
   bool qint8;
   int64_t least_linear_dims;
-  // Torch runs weights with zero points other than 0.
+  // torch runs weights with zero points other than 0.
   bool weight_zero_points;
-  // Its transposed convolutions are right: those of torch 2.10's oneDNN are off by up to the whole
+  // Its transposed convolutions are right. Those of torch 2.10's oneDNN are off by up to the whole
   // range on Arm, at all strides.
   bool transposed_convolutions;
-  // unpack() of a convolution gives its weights channels last, however they came.
+  // unpack() of a convolution returns channels-last weights, whatever their layout was.
   bool channels_last_weights;
-  // Its ops with sums and functions fused cast packed objects to classes of torch's, unchecked.
+  // Its ops with fused sums and post-ops cast packed objects to torch's classes, unchecked.
   bool casts_objects;
 };
 

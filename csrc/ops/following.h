@@ -1,4 +1,4 @@
-// Functions of floats behind a linear layer, by the names that compiled graphs give them.
+// Post-ops of a float linear layer (relu, silu, gelu ...), by the names that compiled graphs use.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,10 +16,10 @@ struct FollowingFunction {
   at::Tensor (*by_torch)(const at::Tensor& x);
 };
 
-// Null for "". Throws, in the name of `op`, if there is none of that name.
+// Null for "". Throws, in the name of `op`, if there is no such post-op.
 const FollowingFunction* find_following(const char* op, std::string_view name);
 
-// As gemm runs it on results; null: nothing.
+// The post-op as gemm applies it to its output; null: none.
 kernels::GemmAfter after_of(const FollowingFunction* following);
 
 }  // namespace cpuaccel::ops

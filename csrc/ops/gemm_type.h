@@ -1,4 +1,4 @@
-// Torch's floating types as family gemm names them.
+// Maps torch's floating-point types to those of family gemm.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -11,7 +11,7 @@ inline bool is_gemm_type(at::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
-// Of a type that is one.
+// For a type that is_gemm_type().
 inline kernels::GemmType gemm_type(at::ScalarType type) {
   return type == at::kFloat      ? kernels::GemmType::f32
          : type == at::kBFloat16 ? kernels::GemmType::bf16

@@ -1,4 +1,4 @@
-// Weights of compiled graphs in packed form: what kept_linear and saved_linear read.
+// Cache of packed weights of compiled graphs, which kept_linear and saved_linear read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,12 +16,13 @@
 
 namespace cpuaccel::ops {
 
-// What became of a weight: panels of its type, pairs of bfloat16, or what bytes of a file have.
+// The form of the packed weight: panels of its own type, pairs of bfloat16, or panels made from the
+// bytes of a file.
 enum class WeightForm { panels, pairs, bytes };
 
-// A weight is packed at its first use, and again when it has changed: it is looked at in every call
-// as those of graph regions are (WatchedTensors). What was made of one that is gone goes at the
-// next miss; least recently used goes where they take more than the capacity.
+// A weight is packed at its first use, and again after a change. Each call looks for changes, as it
+// does for the weights of graph regions (WatchedTensors). The next miss drops entries whose weight
+// is gone. Above the capacity the least recently used entry goes first.
 class KeptWeights {
  public:
   static KeptWeights& instance();
@@ -30,8 +31,8 @@ class KeptWeights {
   // or in pairs of bfloat16.
   KeptPacked get(const at::Tensor& weight, bool pairs);
 
-  // make(), or what it returned before for the same `weight` and form under the same instructions.
-  // It may hold no memory of `weight`.
+  // Returns make(), or its cached result for the same `weight`, form and ISA. The result must not
+  // alias the memory of `weight`.
   using Make = std::function<KeptPacked()>;
   KeptPacked get(const at::Tensor& weight, WeightForm form, const Make& make);
 
@@ -50,15 +51,15 @@ class KeptWeights {
     WatchedTensors watched;
     const void* data;
     WeightForm form;
-    int64_t panel;  // of the instructions that it was made for
+    int64_t panel;  // for the ISA that it was packed for
     KeptPacked packed;
   };
-  using Entries = std::list<std::shared_ptr<Entry>>;  // front: used last
+  using Entries = std::list<std::shared_ptr<Entry>>;  // front: most recently used
 
   std::shared_ptr<Entry> find(const at::Tensor& weight, WeightForm form, int64_t panel);
   void drop(Entries::iterator entry);
   void drop_expired();
-  // What was made of `weight` before it was written to: of another version, and `changed`.
+  // Drops entries made of `weight` before it changed: those of another version, and `changed`.
   void drop_changed(const at::Tensor& weight, const Entry* changed);
   void shrink_to(int64_t bytes);
 

@@ -1,4 +1,4 @@
-// The override lists of csrc/ops, one a source file; overrides.cpp gathers them.
+// Declares the override list of each source file of csrc/ops; overrides.cpp gathers them.
 #pragma once
 
 #include <span>

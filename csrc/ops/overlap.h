@@ -1,4 +1,4 @@
-// Operands that share memory with the result of a call.
+// Detects operands that overlap in memory with the output of a call, and copies them.
 #pragma once
 
 #include <ATen/MemoryOverlap.h>
@@ -17,15 +17,15 @@ inline bool share_storage(const at::Tensor& a, const at::Tensor& b) {
            first.is_alias_of(second)));
 }
 
-// Whether no byte of one is a byte of the other. torch cannot tell for expanded tensors (TooHard):
-// they count as overlapping if they lie in the same storage.
+// Whether the two tensors share no byte. torch cannot tell for expanded tensors (TooHard): they
+// count as overlapping if they lie in the same storage.
 inline bool apart(const at::Tensor& a, const at::Tensor& b) {
   return !share_storage(a, b) || at::get_overlap_status(a, b) == at::MemOverlapStatus::No;
 }
 
-// `x`, or a copy of it if `out` is written over it. torch's products write to `out` while they
-// still read their operands, and do not check. An `out` that is `resized()` first, to the result's
-// size, may grow over anything in its storage.
+// `x`, or a copy of it if writing `out` would overwrite it. torch's products write to `out` while
+// they still read their operands, and do not check. If `resized()`, `out` is first resized to the
+// result's size, and may grow over anything in its storage.
 template <typename Resized>
 c10::MaybeOwned<at::Tensor> apart_from(const at::Tensor& x, const at::Tensor& out,
                                        const Resized& resized) {
@@ -35,12 +35,12 @@ c10::MaybeOwned<at::Tensor> apart_from(const at::Tensor& x, const at::Tensor& ou
                   : c10::MaybeOwned<at::Tensor>::borrowed(x);
 }
 
-// Of an `out` that is resized as a rule.
+// For an `out` that may always be resized.
 inline c10::MaybeOwned<at::Tensor> apart_from(const at::Tensor& x, const at::Tensor& out) {
   return apart_from(x, out, [] { return true; });
 }
 
-// The same for a tensor that torch copies to `out` first. The copy is right if both are the same
+// The same for a tensor that torch copies to `out` first. That copy is right if both are the same
 // elements, and an error if they overlap in part.
 inline c10::MaybeOwned<at::Tensor> addend_apart_from(const at::Tensor& x, const at::Tensor& out) {
   return share_storage(x, out) && at::get_overlap_status(x, out) == at::MemOverlapStatus::TooHard

@@ -1,4 +1,5 @@
-// A row of a list of ops that get a kernel of ours.
+// One row of an override list: a torch op, its dispatch key, and the cpuaccel function that
+// replaces its kernel.
 #pragma once
 
 #include <torch/library.h>
@@ -8,7 +9,7 @@
 
 namespace cpuaccel::ops {
 
-// An op's name as a template argument, so that each override knows what it stands over.
+// An op's name as a template argument, so that each override knows which op it replaces.
 struct OpName {
   char text[48]{};
   template <size_t kSize>

@@ -1,4 +1,5 @@
-// Every op outside of the packed layers that gets a kernel of ours: one list a file, all here.
+// All torch ops that cpuaccel overrides, except for those of packed layers: one list per source
+// file.
 #pragma once
 
 #include <span>
@@ -7,7 +8,7 @@
 
 namespace cpuaccel::ops {
 
-// The lists of csrc/ops, one a source file.
+// The override lists of csrc/ops.
 std::span<const std::span<const Override>> op_overrides();
 
 }  // namespace cpuaccel::ops

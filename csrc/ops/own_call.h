@@ -1,4 +1,4 @@
-// A call that a kernel of csrc/kernels serves: seen by the profiler, counted for stats().
+// Marks a call that a cpuaccel kernel serves: the profiler sees it, and stats() counts it.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -16,7 +16,7 @@ inline const char* own_call_name(Op op) {
   return kNames[static_cast<size_t>(op)];
 }
 
-// From its construction to the end of the scope.
+// Records the call from construction to the end of the scope.
 class OwnCall {
  public:
   explicit OwnCall(Op op) : op_(op), record_(at::RecordScope::FUNCTION) {

@@ -1,4 +1,5 @@
-// Convolutions of dense floats on kernels of ours, where conv_choice.h says so: nothing else.
+// Float convolutions (1-d to 3-d) on cpuaccel's kernels, where conv_choice.h chooses them. nullopt:
+// torch runs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +10,8 @@
 
 namespace cpuaccel::ops {
 
-// Whether conv1d or conv2d of such tensors would run on ours. Values are not read. `volume`: they
-// are planes of a conv3d.
+// Whether conv1d or conv2d of these tensors would run on cpuaccel's kernels. Their values are not
+// read. `volume`: they are planes of a conv3d.
 bool takes_own_convolution(const at::Tensor& input, const at::Tensor& weight,
                            const std::optional<at::Tensor>& bias, const ConvArguments& arguments,
                            bool volume = false);
@@ -19,7 +20,7 @@ std::optional<at::Tensor> own_convolution(const at::Tensor& input, const at::Ten
                                           const std::optional<at::Tensor>& bias,
                                           const ConvArguments& arguments, bool volume = false);
 
-// conv3d, as conv2d of images whose channels are those of all depths that an output depth sees.
+// conv3d as conv2d: the images' channels are the channels of all depths that an output depth sees.
 std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::Tensor& weight,
                                              const std::optional<at::Tensor>& bias,
                                              const ConvArguments& arguments);

@@ -1,4 +1,5 @@
-// Images whose channels lie side by side: channels last, or a slice of the channels of such.
+// The distance between pixels in images whose channels lie side by side: channels last, or a slice
+// of their channels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +9,8 @@
 
 namespace cpuaccel::ops {
 
-// How far the pixels of an N x C x H x W tensor are apart, in elements, if each is C elements in a
-// row and they follow each other in order; none for any other layout.
+// The distance between the pixels of an N x C x H x W tensor, in elements, if each pixel is C
+// adjacent elements and the pixels follow each other in order. nullopt for any other layout.
 inline std::optional<int64_t> pixel_pitch(const at::Tensor& x) {
   if (x.dim() != 4 || x.numel() == 0 || (x.stride(1) != 1 && x.size(1) > 1)) {
     return std::nullopt;

@@ -1,4 +1,4 @@
-// The windows of average pools in one dimension of an image, as torch places them.
+// The windows of average pooling along one dimension of an image, as torch places them.
 #pragma once
 
 #include <c10/util/SmallVector.h>
@@ -15,10 +15,10 @@ struct PoolWindow {
   int64_t kernel, stride, padding;
 };
 
-// As torch divides `size` pixels among `count` results, in float.
+// Divides `size` pixels among `count` outputs as torch does, in float.
 Ranges adaptive_ranges(int64_t size, int64_t count);
 
-// Nothing where no window fits.
+// Empty if no window fits.
 Ranges window_ranges(int64_t size, const PoolWindow& window, bool ceil_mode,
                      bool count_include_pad);
 

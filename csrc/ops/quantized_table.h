@@ -1,4 +1,4 @@
-// cpuaccel::quantized_table: any function of one quantised tensor, element by element.
+// cpuaccel::quantized_table: any elementwise function of a quantized tensor, as a lookup table.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +7,13 @@
 
 namespace cpuaccel::ops {
 
-// dst = table[qx], with the quantiser (scale, zero_point). qx: quint8 of any shape and strides;
-// table: 256 uint8 on the CPU. dst keeps the order of qx's dimensions in memory where that is
-// contiguous or channels last, and is contiguous otherwise. c10::Error on anything else.
+// dst = table[qx], with quantizer (scale, zero_point). qx: quint8 of any shape and strides; table:
+// 256 uint8 on the CPU. dst has qx's memory format if that is contiguous or channels last, and is
+// contiguous otherwise. Throws c10::Error for anything else.
 at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double scale,
                            int64_t zero_point);
 
-// Refuses what is no table of `op`.
+// Throws, in the name of `op`, unless `table` is a contiguous CPU tensor of 256 uint8.
 void check_table(const char* op, const at::Tensor& table);
 
 }  // namespace cpuaccel::ops

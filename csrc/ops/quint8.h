@@ -1,4 +1,4 @@
-// What ops on quint8 tensors share: which tensors we take, their quantiser, their results.
+// Helpers of ops on quint8 tensors: which inputs are taken, their quantizer, new output tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace cpuaccel::ops {
 
-// Why we leave ops on `x` to torch, or null: it is not quint8 with one scale and zero point.
+// The reason to leave ops on `x` to torch, or null: it is not quint8 with one scale and zero point.
 inline const char* refuses_quint8(const at::Tensor& x) {
   if (x.scalar_type() != at::kQUInt8) {
     return "not quint8";
@@ -23,7 +23,7 @@ inline const char* refuses_quint8(const at::Tensor& x) {
   return nullptr;
 }
 
-// The quantiser of a tensor that is quantised per tensor, without torch's dispatcher.
+// The quantizer of a per-tensor quantized tensor, read without torch's dispatcher.
 struct PerTensor {
   double scale;
   int64_t zero_point;
@@ -34,7 +34,7 @@ inline PerTensor per_tensor(const at::Tensor& x) {
   return {affine.scale(), affine.zero_point()};
 }
 
-// Whether a quint8 tensor can have this quantiser.
+// Whether a quint8 tensor can have this quantizer.
 inline bool valid_quint8(PerTensor q) {
   return std::isfinite(q.scale) && q.scale > 0.0 && q.zero_point >= 0 && q.zero_point <= 255;
 }
@@ -51,7 +51,7 @@ inline at::Tensor empty_quint8(at::IntArrayRef sizes, PerTensor q, at::MemoryFor
   return empty_8bit(sizes, at::kQUInt8, q, format);
 }
 
-// A new tensor with the dtype and the quantiser of `x`.
+// A new tensor with the dtype and the quantizer of `x`.
 inline at::Tensor empty_quantized_as(const at::Tensor& x, at::IntArrayRef sizes,
                                      at::MemoryFormat format) {
   return at::new_qtensor(sizes, x.options().memory_format(format),

@@ -1,4 +1,4 @@
-// Tables of ops with one 8-bit operand: made once for an op, its arguments and a quantiser.
+// Cache of the lookup tables of 8-bit ops: one table for each op, its arguments and a quantizer.
 #pragma once
 
 #include <c10/core/Scalar.h>
@@ -46,8 +46,8 @@ struct TableKey {
   }
 };
 
-// The calling thread's table for `key`, made by `make` if it is not there; valid until the thread's
-// next call. A thread keeps at most 256, some 100 KiB.
+// The calling thread's table for `key`, made by `make` if it is not cached; valid until the
+// thread's next call. A thread caches at most 256 tables, some 100 KiB.
 const OpTable& cached_table(const TableKey& key, c10::function_ref<OpTable()> make);
 
 }  // namespace cpuaccel::ops

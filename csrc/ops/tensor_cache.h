@@ -1,5 +1,5 @@
-// What was made of tensors (a weight in another type, a graph's edges in another order), kept by
-// the tensors that it was made of.
+// Cache of tensors that are derived from others: a weight cast to another type, a graph's edges in
+// another order. The source tensors are the key.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,10 +18,10 @@
 
 namespace cpuaccel::ops {
 
-// What was made of tensors is used again while each has the storage, offset, sizes, strides, type,
-// version and bytes that it had. All bytes are read at every hit: a write through `.data` or numpy
-// leaves the version alone. Of tensors without a version (of inference mode) nothing is kept.
-// Least recently used goes first; what was made of storage that is gone goes at the next miss.
+// A cached tensor is used again while each source has the storage, offset, sizes, strides, type,
+// version and bytes that it had. Each hit reads all bytes, because a write through `.data` or numpy
+// leaves the version alone. Sources without a version (of inference mode) are not cached. Least
+// recently used entries go first; the next miss drops entries whose source storage is gone.
 class TensorCache {
  public:
   using Make = std::function<at::Tensor()>;
@@ -29,12 +29,12 @@ class TensorCache {
 
   TensorCache();
 
-  // make(), outside of inference mode and autograd, or what it returned before for the same sources
-  // and `form`. `own` is one more of them
-  // that nobody writes to, such as what this cache returned: its storage alone has to be the same.
+  // Returns make(), run outside of inference mode and autograd, or its cached result for the same
+  // sources and `form`. `own` is one more source that nobody writes to, such as a result of this
+  // cache: only its identity is compared, not its bytes.
   at::Tensor get(Sources sources, int64_t form, const Make& make, const at::Tensor* own = nullptr);
 
-  // Bytes of what is kept, 0 or more. What is over it goes at once.
+  // The capacity in bytes, 0 or more. Entries above it are dropped at once.
   void set_capacity(int64_t bytes);
   void clear();
   CacheStats stats() const;
@@ -49,7 +49,7 @@ class TensorCache {
   struct Hash {
     size_t operator()(const Key& key) const noexcept;
   };
-  // What a source was when something was made of it.
+  // The state of a source when the entry was made.
   struct State {
     uint32_t version;
     uint64_t checksum;
@@ -61,7 +61,7 @@ class TensorCache {
     std::vector<State> states;
     at::Tensor made;
   };
-  using Order = std::list<Entry>;  // front: used last
+  using Order = std::list<Entry>;  // front: most recently used
 
   static Key key_of(Sources sources, int64_t form, const at::Tensor* own);
   void drop(Order::iterator entry, Order& dropped);
@@ -74,19 +74,19 @@ class TensorCache {
   CacheStats stats_;
 };
 
-// Whether something made of `source` may be kept: its bytes are one piece of memory, and writes to
-// it are counted.
+// Whether a result made from `source` may be cached: its bytes are one piece of memory, and writes
+// to it are counted.
 bool keepable(const at::Tensor& source);
 
-TensorCache& weight_cache();  // weights in another type, or packed
+TensorCache& weight_cache();  // weights cast to another type, or packed
 
-// Forms of the weight cache: a type that was cast to, or one of these and the columns of a panel.
+// Forms of the weight cache: the type cast to, or one of these plus the columns of a panel.
 inline constexpr int64_t kPanelsForm = int64_t{1} << 16;
 inline constexpr int64_t kPairsForm = int64_t{2} << 16;
 
-TensorCache& index_cache();  // transposed graphs
+TensorCache& index_cache();  // sorted edges and transposed graphs
 
-// `weight` in another type, kept for the next time.
+// `weight` cast to another type, from the weight cache.
 at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type);
 
 }  // namespace cpuaccel::ops

@@ -1,4 +1,5 @@
-// Which tensor something was made of, for all that can be known without reading it.
+// The identity of a tensor, as far as it is known without reading its values: storage, offset,
+// type, sizes, strides.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +9,7 @@
 
 namespace cpuaccel::ops {
 
-// A storage's address tells as long as somebody holds a weak pointer to it.
+// A storage's address identifies it only as long as somebody holds a weak pointer to it.
 struct TensorIdentity {
   const c10::StorageImpl* storage;
   int64_t offset;

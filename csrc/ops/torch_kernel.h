@@ -1,4 +1,4 @@
-// Torch's own kernels underneath ours: the ones that were there before.
+// torch's own kernels of the ops that cpuaccel overrides, for fallbacks.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,7 +9,7 @@
 
 namespace cpuaccel::ops {
 
-// The kernel registered for `name` ("aten::mean.dim") under `key` before ours.
+// The kernel registered for `name` ("aten::mean.dim") under `key` before cpuaccel's.
 class TorchKernel {
  public:
   TorchKernel(const char* name, c10::DispatchKey key);
@@ -24,15 +24,15 @@ class TorchKernel {
   c10::SafeKernelFunction kernel_;
 };
 
-// Keeps torch's kernel of an op before ours is put over it. Once per op; not thread-safe.
+// Keeps torch's kernel of an op before cpuaccel overrides it. Once per op; not thread-safe.
 void keep_torch_kernel(const char* name, c10::DispatchKey key);
 
-// The kernel kept for an op we stand over under one key, or under this one. Throws if there is
+// The kernel kept for an op that is overridden under one key, or under this key. Throws if there is
 // none.
 const TorchKernel& torch_kernel(std::string_view name);
 const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key);
 
-// Torch's kernel of `name` with these arguments, all of them: defaults are not filled in.
+// Calls torch's kernel of `name` with these arguments, all of them: defaults are not filled in.
 template <typename... Arguments>
 c10::IValue call_torch(std::string_view name, Arguments&&... arguments) {
   torch::jit::Stack stack;
@@ -50,7 +50,7 @@ c10::IValue call_torch_under(c10::DispatchKey key, std::string_view name,
   return std::move(stack.back());
 }
 
-// Counts (and logs, if asked for) that a call of `name` is left to torch's kernel.
+// Counts (and logs, if logging is on) that a call of `name` falls back to torch's kernel.
 void count_refusal(std::string_view name, std::string_view reason);
 
 }  // namespace cpuaccel::ops
