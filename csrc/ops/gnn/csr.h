@@ -1,4 +1,5 @@
-// A sparse matrix of torch as the graph kernels take it.
+// Converts torch sparse CSR and CSC matrices to the operand of cpuaccel's graph kernels, and checks
+// their indices.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,20 +16,19 @@ struct CsrOperand {
   at::Tensor crow, col, values;
 };
 
-// The parts of a two-dimensional matrix of layout CSR, or of layout CSC: then `csr` is the
-// transposed one. Nothing, and `why`, where our kernels do not take it. What the indices are is for
-// the kernels to check.
+// The operand of a 2-d CSR matrix, or of a 2-d CSC matrix: then `csr` is its transpose. nullopt,
+// and the reason in `why`, if cpuaccel's kernels do not take the matrix. The values of the indices
+// are not checked: kernels check them.
 std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& why);
 
 bool is_graph_type(at::ScalarType type);
-kernels::GraphType graph_type(at::ScalarType type);  // of a type that is one
+kernels::GraphType graph_type(at::ScalarType type);  // for a type that is_graph_type()
 
-// Throws what torch's checks of invariants throw, if there is a fault.
+// Throws the error of torch's invariant checks if there is a fault.
 void check_fault(kernels::CsrFault fault, const CsrOperand& operand, const char* op);
 
-// Reads the indices of a tensor of layout CSR, CSC, BSR or BSC before one of torch's kernels, which
-// check none, and throws if they would lead outside of it. Takes tensors of other layouts as they
-// are.
+// Checks the indices of a CSR, CSC, BSR or BSC tensor before a torch kernel, which checks none, and
+// throws if one is out of bounds. Ignores tensors of other layouts.
 void check_compressed(const at::Tensor& matrix, const char* op);
 
 }  // namespace cpuaccel::ops

@@ -1,4 +1,4 @@
-// The ops on sorted edges, for ops that are made of several of them.
+// Calls cpuaccel's ops on sorted edges from other ops.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,7 +6,7 @@
 
 namespace cpuaccel::ops {
 
-// The op cpuaccel::`name`, which is looked up: keep it in a static.
+// The op `name`, such as "cpuaccel::edge_sum". The lookup is slow: store the handle in a static.
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> edge_op(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();

@@ -1,4 +1,5 @@
-// A graph's edges in the order of the nodes that they end in: what the ops of cpuaccel.gnn take.
+// Edges of a graph sorted by destination node (CSR): the graph argument of the ops behind
+// cpuaccel.gnn.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,60 +12,59 @@
 
 namespace cpuaccel::ops {
 
-// One tensor of one dimension: crow (destinations + 1), col and perm (an entry for each edge) of
-// kernels/csr/edges.h, in 32 bits where these do.
+// The sorted edges, one 1-d tensor: crow (num_dst + 1), col and perm (one entry for each edge) of
+// kernels/csr/edges.h, in int32 if they fit.
 struct Edges {
   kernels::Csr csr;            // destinations x sources
   const void* perm = nullptr;  // entry -> edge
-  at::Tensor indices;          // has them all, contiguous
+  at::Tensor indices;          // holds all three, contiguous
 };
 
-// Of such a tensor for `num_dst` destinations: how many edges it has, and which edge is at each
-// place, a view of it.
+// For such a tensor with `num_dst` destinations: the number of edges; and which edge is at each
+// place, as a view.
 int64_t edges_count(const at::Tensor& edges, int64_t num_dst);
 at::Tensor edge_order(const at::Tensor& edges, int64_t num_dst);
 
-// Checks an edge_index, every end of it too, and returns what sort_edges returns.
+// Checks an edge_index, every end of its edges too, and returns the result of sort_edges.
 at::Tensor sorted_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
                         int64_t num_dst);
 
-// Throw where a tensor is not a dense one on the CPU, of float32 or float64, and of this type and
-// shape; of [nodes, features].
+// Throw unless `x` is a dense float32 or float64 tensor on the CPU, of this type and: of this shape
+// (check_dense), of shape [nodes, features] (check_rows).
 void check_dense(const char* op, const char* name, const at::Tensor& x, at::ScalarType type,
                  at::IntArrayRef sizes);
 void check_rows(const char* op, const char* name, const at::Tensor& x, at::ScalarType type);
 
-// src and dst, of one type and dense, as such a tensor. Throws IndexError where one is out of
-// range.
+// Sorts the edges from `src` to `dst`, dense tensors of one type. Throws IndexError if an index is
+// out of range.
 at::Tensor sort_by_destination(const char* op, const at::Tensor& src, const at::Tensor& dst,
                                int64_t num_src, int64_t num_dst);
 
-// What cpuaccel::kept_edges returns. Nobody may write to it.
+// The result of cpuaccel::kept_edges. Nobody may write to it.
 at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
                       int64_t num_dst, std::optional<int64_t> loops);
 
-// The same of ends that are tensors of their own, each with the rule of the op that it belongs to.
+// The same for ends in two tensors, each with the index rule of the op that it belongs to.
 at::Tensor kept_pair(const IndexRule& src_rule, const at::Tensor& src, const IndexRule& dst_rule,
                      const at::Tensor& dst, int64_t num_src, int64_t num_dst);
 
-// A weight for each edge in the order of such a tensor; kept in the index cache if it `keeps`.
+// The edge weights in the order of such a tensor, from the index cache if `keeps`.
 at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::Tensor& edges,
                            int64_t num_dst, bool keeps);
 
-// Views of such a tensor, or of what there is kept of an edge_index, which has two dimensions.
-// Throws where it cannot be one for so many nodes. What the indices are is for the kernels to
-// check.
+// Views of sorted edges, or of the cached sorted edges of a 2-d edge_index. Throws if the size of
+// `edges` does not fit the numbers of nodes. The indices are not checked: kernels check them.
 Edges edges_in(const char* op, const at::Tensor& edges, int64_t num_src, int64_t num_dst);
 
-// The same edges in the order of the nodes that they begin in.
+// The same edges, sorted by source node.
 struct EdgesBySource {
   kernels::Csr csr;  // sources x destinations
   kernels::CsrColumns columns;
   at::Tensor indices;
 };
 
-// From the index cache, by the storage of `edges`, which nobody writes to. Every index has been
-// checked then.
+// From the index cache. The key is the storage of `edges`, which nobody writes to. Every index has
+// been checked when this returns.
 EdgesBySource by_source(const char* op, const Edges& edges);
 
 }  // namespace cpuaccel::ops

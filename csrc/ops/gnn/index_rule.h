@@ -1,4 +1,5 @@
-// Which numbers an op takes as an index of rows, and its error for other ones.
+// Index bounds of torch's indexing ops: whether negative indices wrap, and the error for an index
+// out of range.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,17 +10,17 @@ namespace cpuaccel::ops {
 
 struct IndexRule {
   const char* op;           // in errors
-  const char* name;         // of the index, in errors
+  const char* name;         // the index argument, in errors
   bool wraps = false;       // a negative number counts from the end
   bool index_error = true;  // IndexError, else RuntimeError
 };
 
-// The rule of one of torch's ops that read or write rows: "index", "gather", "scatter_add" ...
-// Throws in the name of `op` for any other name.
+// The rule of a torch op that reads or writes rows: "index", "gather", "scatter_add" ... Throws in
+// the name of `op` for any other name.
 const IndexRule& index_rule_of(const char* op, std::string_view name);
 
-// `index` as dense int64 numbers in [0, size). Throws the rule's error for the first number that it
-// does not take.
+// `index` as a dense int64 tensor with values in [0, size). Throws the rule's error for the first
+// invalid index.
 at::Tensor from_start(const IndexRule& rule, const at::Tensor& index, int64_t size);
 
 }  // namespace cpuaccel::ops

@@ -1,4 +1,4 @@
-// A check of the tensors of a call, for the kernels under Autograd keys.
+// Detects plain CPU tensors (no subclass, mode or transform), for kernels under Autograd keys.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,8 @@
 
 namespace cpuaccel::ops {
 
-// Whether each tensor is dense, has memory on the CPU, and is seen by no subclass, dispatch mode or
-// transform. An undefined tensor is plain.
+// Whether each tensor is strided, has memory on the CPU, and no subclass, dispatch mode or
+// transform sees the call. An undefined tensor is plain.
 bool plain(std::initializer_list<const at::Tensor*> tensors);
 
 }  // namespace cpuaccel::ops

@@ -1,4 +1,4 @@
-// The names of torch's reductions by an index.
+// Parses the `reduce` argument of scatter_reduce and index_reduce.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ struct Reduction {
   kernels::ScatterOp op;
   bool mean = false;
 
-  // The result is one of the terms.
+  // Whether the result is one of the messages.
   bool takes_one() const {
     return op == kernels::ScatterOp::amax || op == kernels::ScatterOp::amin;
   }
 };
 
-// Nothing for what is none.
+// nullopt for any other name.
 inline std::optional<Reduction> reduction_of(std::string_view name) {
   using kernels::ScatterOp;
   if (name == "sum" || name == "mean") {

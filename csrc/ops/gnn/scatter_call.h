@@ -1,5 +1,5 @@
-// What scatter_add, index_add, scatter_reduce and index_reduce along dimension 0 share: whether our
-// kernels take a call, and the tensor that its result goes to.
+// Shared code of scatter_add, index_add, scatter_reduce and index_reduce along dimension 0:
+// fallback checks and the output tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,19 +19,19 @@ struct ScatterArguments {
   int64_t dim;
   const at::Tensor& index;
   const at::Tensor& src;
-  RowNumbers numbers;  // of the index; for scatter_refusal() to find
+  RowNumbers numbers;  // row indices; scatter_refusal() sets them
 
-  // As scatter_add and scatter_reduce have it, the index has self's dimensions, else one.
+  // Whether the index has self's dimensions, as in scatter_add and scatter_reduce; else it has one.
   bool scatters() const { return op == Op::scatter_add || op == Op::scatter_reduce; }
 };
 
-// What a call is left to torch for, to judge or to compute; null if it is not. Reads no index.
+// The reason for a fallback to torch, or null. Does not read the index values.
 const char* scatter_refusal(ScatterArguments& arguments);
 
-// Runs on the call that writes to the result, in which there is self by then.
+// Computes the call. Its dst already holds a copy of self.
 using ScatterBody = c10::function_ref<void(const kernels::ScatterCall&)>;
 
-// Each of these is false where torch has to do it, and has counted that.
+// Each returns false, and counts a fallback, if torch has to compute the call.
 bool scattered_in_place(ScatterArguments arguments, ScatterBody body);
 bool scattered_into(ScatterArguments arguments, const at::Tensor& out, ScatterBody body);
 bool scattered_into_new(ScatterArguments arguments, at::Tensor& out, ScatterBody body);

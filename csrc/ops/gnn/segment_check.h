@@ -1,5 +1,4 @@
-// Lengths and offsets of segments, checked before torch's kernels of segment_reduce, which trust
-// them.
+// Checks the lengths and offsets of segment_reduce before torch's kernels, which trust them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,13 +7,13 @@
 
 namespace cpuaccel::ops {
 
-// Throws if torch's kernels would read or write outside of `data` by these arguments. They may have
-// several dimensions: the last one is along `axis` of data, those before it are data's. Arguments
-// that torch refuses itself are left to it.
+// Throws if torch's kernels would read or write outside of `data` with these arguments. Lengths and
+// offsets may have several dimensions: the last one runs along `axis` of data, those before it are
+// data's. Arguments that torch itself refuses pass.
 void check_segments(const at::Tensor& data, const std::optional<at::Tensor>& lengths,
                     const std::optional<at::Tensor>& offsets, int64_t axis, bool unsafe);
 
-// Throws if one of `grad` and `output` is not what segment_reduce returns for these arguments.
+// Throws unless `grad` and `output` have the shape that segment_reduce returns for these arguments.
 void check_segment_results(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
                            const std::optional<at::Tensor>& lengths,
                            const std::optional<at::Tensor>& offsets);

@@ -1,8 +1,8 @@
-// The gradient of segment_reduce, segment by segment in plain loops: for up to three columns, and
-// for few numbers.
+// Gradient of segment_reduce in plain loops over segments, for up to three columns and for small
+// tensors.
 //
-// The kernels that gather rows and compare vectors take an index for each row, and tensors of their
-// own: two to three times as long as these loops there.
+// In those cases it takes a half to a third of the time of the kernels that gather rows and compare
+// vectors: these need an index for each row, and temporary tensors.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 
 namespace cpuaccel::ops {
 
-// Of the gradient: up to so many, these loops take less time than the kernels' tensors.
+// Up to this many elements of the gradient, these loops are faster than the kernels.
 inline constexpr int64_t kMostGradientNumbers = 1 << 13;
 
-// grad, output and result are dense, of K columns; rows of data are `stride` numbers apart. Row e
-// is in segment n if it is in [offsets[n], offsets[n + 1]).
+// grad, output and result are dense, with K columns; rows of data are `stride` elements apart. Row
+// e is in segment n if it is in [offsets[n], offsets[n + 1]).
 template <typename Number>
 struct SegmentGradient {
-  static constexpr int64_t kBlock = 16;  // columns that are counted together
+  static constexpr int64_t kBlock = 16;  // columns whose ties are counted together
 
   kernels::SegmentReduce reduce;
   std::span<const int64_t> offsets;
@@ -51,7 +51,7 @@ struct SegmentGradient {
   }
 
  private:
-  // kColumns: K, or 0 for any.
+  // kColumns: K, or 0 for any K.
   template <int64_t kColumns>
   void segments(int64_t first, int64_t last) const {
     using kernels::SegmentReduce;
@@ -81,8 +81,8 @@ struct SegmentGradient {
                ? whole / static_cast<Number>(begin(n + 1) - begin(n))
                : whole;
   }
-  // One column, as of a sum or a mean. Most segments are short: as many numbers are written for
-  // each, without a branch that their lengths decide. The next segments overwrite what is theirs.
+  // One column of a sum or a mean. Most segments are short, so kAtOnce elements are written for
+  // each, without a branch on its length. The next segments overwrite their part.
   void fill(int64_t first, int64_t last) const {
     constexpr int64_t kAtOnce = 8;
     const int64_t limit = begin(last);
@@ -98,7 +98,7 @@ struct SegmentGradient {
       }
     }
   }
-  // Columns [k, k + columns) of segment n, as of a sum or a mean.
+  // Columns [k, k + columns) of segment n, for a sum or a mean.
   template <int64_t kColumns>
   CPUACCEL_INLINE void spread(int64_t n, int64_t k, int64_t columns) const {
     const int64_t row = kColumns > 0 ? kColumns : K, width = kColumns > 0 ? kColumns : columns;
@@ -110,11 +110,12 @@ struct SegmentGradient {
       std::copy_n(shares, width, result + e * row + k);
     }
   }
-  // Likewise, as of an extreme. Equal ones share; NaN is equal to the extreme, which is NaN then.
-  // None of them may be it: `initial` was.
+  // The same for an extreme (amax, amin). Ties share the gradient. NaN counts as a tie: the extreme
+  // is NaN then. There may be no tie, if the extreme is `initial`.
   template <int64_t kColumns>
   CPUACCEL_INLINE void share(int64_t n, int64_t k, int64_t columns) const {
-    using Count = std::conditional_t<kColumns == 0, int32_t, int64_t>;  // few numbers, or any
+    using Count = std::conditional_t<kColumns == 0, int32_t,
+                                     int64_t>;  // 0: few elements
     const int64_t row = kColumns > 0 ? kColumns : K, width = kColumns > 0 ? kColumns : columns;
     const Number *whole = grad + n * row + k, *extreme = output + n * row + k;
     Count counts[kColumns > 0 ? kColumns : kBlock] = {};
@@ -122,7 +123,7 @@ struct SegmentGradient {
       const Number* from = data + e * stride + k;
       Number* to = result + e * row + k;
       for (int64_t i = 0; i < width; ++i) {
-        // No branch: which one is the largest cannot be foreseen.
+        // No branch: the place of the extreme is not predictable.
         const bool is_extreme = bool(from[i] == extreme[i]) | bool(from[i] != from[i]);
         to[i] = only_if(is_extreme, whole[i]);
         counts[i] += is_extreme ? 1 : 0;

@@ -1,4 +1,5 @@
-// The gradient of amax and amin: how many messages are the result, then the share of each of these.
+// Gradient of amax and amin: counts the ties (messages equal to the result), then gives each tie
+// its share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +9,12 @@
 
 namespace cpuaccel::ops {
 
-// Counts the rows of `src` (of with_rows) that are those of `result` (dense). Its index and dst, as
-// dense as the result, are for the caller to set.
+// Counts the elements of `src` (of with_rows) that equal those of `result` (dense). The caller sets
+// the call's index, and its dst, which is as dense as the result.
 kernels::ScatterCall ties_call(const at::Tensor& src, const at::Tensor& result);
 
-// Gives those that `count` counted their `share` (dense) in `dst` (dense, src's sizes); NaN are
-// among them where they were counted. All tensors outlive the call.
+// Writes to `dst` (dense, src's sizes) the `share` (dense) of each tie that `count` counted. NaN
+// are ties if they were counted. All tensors outlive the call.
 kernels::TieGradCall tie_grad_call(const kernels::ScatterCall& count, const at::Tensor& share,
                                    const at::Tensor& dst);
 

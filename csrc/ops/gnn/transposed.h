@@ -1,4 +1,4 @@
-// Sparse matrices by their columns, sorted once and kept for the next backward.
+// Transposed sparse matrices: entries sorted by column, cached for the next backward.
 #pragma once
 
 #include "kernels/csr/transpose.h"
@@ -7,17 +7,18 @@
 namespace cpuaccel::ops {
 
 struct Transposed {
-  at::Tensor indices;  // owns what the others point to
+  at::Tensor indices;  // owns the memory of the others
   kernels::CsrColumns columns;
   kernels::Csr csr;  // the transposed matrix
 };
 
-// From the index cache, by `operand`'s indices; every one of them has been read and checked. Throws
-// if one is bad.
+// From the index cache; the key is `operand`'s indices. Every index has been checked. Throws if one
+// is out of range.
 Transposed transposed(const CsrOperand& operand, const char* op);
 
-// The operand's values in that order, divided by the entries of their row if `mean`: of its type,
-// but float for 16 bits. From the index cache unless they are `learned`, and so new in each call.
+// The operand's values in that order, divided by the number of entries of their row if `mean`.
+// Their type is the operand's, but float for 16-bit types. From the index cache, unless they are
+// `learned`, and so new in each call.
 at::Tensor transposed_values(const CsrOperand& operand, const Transposed& by_columns, bool mean,
                              bool learned);
 

@@ -1,4 +1,5 @@
-// Constants of a graph that are made of its weights, once.
+// Derived constants of a region: made from its weights once (folded batch norms, casts, dequantized
+// weights).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +12,8 @@ namespace cpuaccel::ops {
 
 at::ScalarType scalar_type(graph::DataType type);
 
-// The tensors of program.all_constants(): `given` are program.constants. Dense.
-// Throws c10::Error where the program asks for a preparation that there is not.
+// The tensors of program.all_constants(), dense; `given` are program.constants. Throws c10::Error
+// for an unknown preparation.
 std::vector<at::Tensor> prepare_constants(const graph::Program& program,
                                           const std::vector<at::Tensor>& given);
 

@@ -1,4 +1,5 @@
-// cpuaccel::graph_region and graph_region_ on the CPU, below the dispatcher.
+// cpuaccel::graph_region and graph_region_: run a region of a compiled model on the CPU, below the
+// dispatcher.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +10,8 @@
 
 namespace cpuaccel::ops {
 
-// As the ops' schemas say, of the inputs that are written to, as many as `written` says, and then
-// the others. What the dispatcher sees to is the caller's affair.
+// Arguments and results are those of the ops' schemas. The first `written` inputs are written to,
+// the others are read. The caller does what the dispatcher would do.
 std::vector<at::Tensor> graph_region(const std::vector<at::Tensor>& inputs,
                                      const std::vector<at::Tensor>& constants,
                                      const std::string& program, const std::string& torch_program,

@@ -1,4 +1,4 @@
-// How long the steps of compiled programs take, while somebody asks; and their names for profilers.
+// Times the steps of plans on demand, and names them for torch.profiler.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -17,14 +17,14 @@
 
 namespace cpuaccel::ops {
 
-// Off at first. Costs two reads of the clock a step.
+// Off by default. Costs two reads of the clock a step.
 void time_steps(bool on);
 bool steps_are_timed();
 
-// Nanoseconds of a program's last runs, of which a bounded number is kept; threads may add at once.
+// Nanoseconds of a plan's last runs, a bounded number of them. Threads may add at the same time.
 class StepTimes {
  public:
-  // Those of each step, and behind them that of the whole run.
+  // The time of each step, then the time of the whole run.
   using Run = std::vector<int64_t>;
 
   void add(Run run);
@@ -36,7 +36,7 @@ class StepTimes {
   std::deque<Run> runs_;
 };
 
-// Times one run, from its construction to its end.
+// Times one run, from construction to destruction.
 class TimedRun : public graph::StepWatch {
  public:
   TimedRun(StepTimes& times, size_t steps) : times_(times), run_(steps + 1, 0) {}

@@ -1,4 +1,4 @@
-// Whether tensors that something was made of are still what they were.
+// Detects changes of tensors, such as weights that a plan was compiled on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,40 +13,41 @@
 
 namespace cpuaccel::ops {
 
-// How often a tensor was written to; -1 of those of inference mode, which do not count.
+// The version counter of a tensor; -1 for tensors of inference mode, which have none.
 int64_t version_of(const at::Tensor& tensor);
 
-// Notices, for a fraction of what reading all bytes costs, that one of some tensors is another or
-// was written to. Another storage, offset, type, size, stride or version: at the next look. A write
-// that leaves no version (through `.data` or numpy, and any to a tensor of inference mode) at the
-// next look where it changed 64 KiB in a row, or an eighth of its tensor and 2 KiB at least, and
-// after kPhases looks wherever it changed anything. Each look reads, of each tensor, one of kPhases
-// pieces, and a line in every eighth and every 64 KiB of it; the next look reads the next piece and
-// other lines. Tensors of 1 KiB at most are read whole.
-// Safe to look at from several threads at once.
+// Detects that a tensor was replaced or written to, at a fraction of the cost of reading all bytes.
+// Another storage, offset, type, size, stride or version is found at the next look. A write that
+// leaves the version (through `.data` or numpy, and any to a tensor of inference mode) is found at
+// the next look if it changed 64 KiB in a row, or an eighth of its tensor and at least 2 KiB; any
+// other change is found after kPhases looks.
+//
+// Each look reads one of kPhases pieces of each tensor, and one cache line in every eighth and
+// every 64 KiB of it. The next look reads the next piece and other lines. Tensors of at most 1 KiB
+// are read whole. Looks are thread-safe.
 class WatchedTensors {
  public:
   static constexpr int kPhases = 64;
 
-  // Reads all of them. They are dense and on the CPU. Looks are at the bytes of all, or of none
-  // yet.
+  // Reads all tensors, which are dense and on the CPU. Looks then read the bytes of all tensors, or
+  // of none until look_at().
   explicit WatchedTensors(at::TensorList tensors, bool look_at_all = true);
 
-  // Says that looks are at the bytes of a tensor, by its number: something was made of them.
+  // From now on, looks read the bytes of this tensor, because something was made from them.
   void look_at(size_t number);
 
-  // Whether `tensors` are those that are watched, for all that can be known without reading them.
+  // Whether `tensors` are the watched ones, as far as that is known without reading them.
   bool are(at::TensorList tensors) const;
-  // Whether `tensors` lie where those that were watched did; false where there are none.
+  // Whether `tensors` have the storages of the watched ones; false if none is watched.
   bool were(at::TensorList tensors) const;
-  // Whether their bytes are what they were, as far as the next look sees.
+  // Whether the bytes that the next look reads are unchanged.
   bool unchanged();
-  // Whether the memory of one is gone.
+  // Whether the memory of a watched tensor was freed.
   bool expired() const;
 
  private:
   struct Watched {
-    // Holds the address: as long as it is held, no other storage has it.
+    // While this is held, no other storage has its address.
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     TensorIdentity identity;
     const void* data;
@@ -63,7 +64,7 @@ class WatchedTensors {
 
   std::vector<Watched> watched_;
   std::vector<Bytes> bytes_;
-  // Of each tensor, for each phase.
+  // For each tensor and each phase.
   std::vector<std::array<uint64_t, kPhases>> sums_;
   std::vector<std::atomic<bool>> looked_at_;
   std::atomic<uint64_t> looks_{0};

@@ -1,4 +1,4 @@
-// The `self` and `beta` of addmm and baddbmm.
+// The `self`, `beta` and `alpha` of addmm and baddbmm.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,9 +11,9 @@ namespace cpuaccel::ops {
 struct Addend {
   enum class Kind {
     none,    // beta is 0: self is not read
-    bias,    // one value a column, by the kernel
+    bias,    // one value a column, added by the kernel
     full,    // any other form
-    refused  // torch's case: another type, sizes that do not broadcast
+    refused  // left to torch: another type, or sizes that do not broadcast
   };
   Kind kind = Kind::refused;
   float beta = 0.0f;

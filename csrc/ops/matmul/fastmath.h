@@ -1,4 +1,4 @@
-// Products of f32 matrices in BF16 arithmetic with f32 sums, where that was asked for.
+// Fast math: products of f32 matrices in BF16 arithmetic with f32 sums, if the user asked for it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,27 +8,27 @@
 namespace cpuaccel::ops {
 
 enum class FastmathMode : uint8_t {
-  automatic,  // where it was asked for and the CPU has it
+  automatic,  // if asked for and the CPU has BF16 arithmetic
   off,
-  emulate  // where it was asked for, by rounding alone where the CPU lacks it
+  emulate  // if asked for, with rounded operands where the CPU lacks BF16 arithmetic
 };
 
 void set_fastmath_mode(FastmathMode mode);
 
-// Whether it was asked for: torch.backends.mkldnn.matmul.fp32_precision, which
-// set_float32_matmul_precision("medium") and cpuaccel.fastmath() set too, or
+// Whether fast math was asked for: by torch.backends.mkldnn.matmul.fp32_precision, which
+// set_float32_matmul_precision("medium") and cpuaccel.fastmath() also set, or by
 // DNNL_DEFAULT_FPMATH_MODE in the environment.
 bool fastmath_asked();
 
-// Whether f32 products are to be computed so now.
+// Whether f32 products use BF16 arithmetic now.
 bool fastmath_on();
 
-// Whether our kernels round f32 operands to bfloat16 on the way, so that no rounded copy is needed:
-// on CPUs with AVX512-BF16, but for those with AMX, which oneDNN knows how to use.
+// Whether cpuaccel's kernels round f32 operands to bfloat16 while packing them, so that no rounded
+// copy is needed: on CPUs with BF16 arithmetic but without AMX. oneDNN has kernels for AMX.
 bool rounds_while_packing();
 
-// `x` rounded to bfloat16. That of a weight is kept, unless gradients are being recorded: then it
-// changes with every step.
+// `x` rounded to bfloat16. That of a weight is cached, unless gradients are recorded: then it
+// changes with every training step.
 at::Tensor to_bfloat16(const at::Tensor& x);
 at::Tensor weight_to_bfloat16(const at::Tensor& weight);
 

@@ -1,4 +1,5 @@
-// Which library computes a matrix product: a table per machine, measured, first match wins.
+// Chooses the library (cpuaccel, oneDNN, torch) of a matrix product from a measured table for each
+// machine. The first matching row wins.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +13,7 @@
 
 namespace cpuaccel::ops {
 
-// A row of cpuaccel/matmul.csv that is for this machine.
+// A row of cpuaccel/matmul.csv for this machine.
 struct MatmulRow {
   at::ScalarType type;
   int64_t max_M;     // rows of src, at most
@@ -20,14 +21,14 @@ struct MatmulRow {
   Provider provider;
 };
 
-// Replaces the table; products already running keep theirs. Without one everything is torch's.
+// Replaces the table; running products keep theirs. Without a table, torch computes all products.
 void set_matmul_rows(std::vector<MatmulRow> rows);
 
 // Forces one provider for all products; nothing restores the table.
 void force_matmul_provider(std::optional<Provider> provider);
 
-// The provider for a call of the sizes of `call` with these operands, which is `added` to something
-// or not; intree where no row matches.
+// The provider for a call with the sizes of `call` and these operands. `added`: the call also adds
+// something (addmm, baddbmm). intree if no row matches.
 Provider choose_matmul_provider(const MatmulCall& call, const at::Tensor& src,
                                 const at::Tensor& weights, bool added);
 

@@ -1,11 +1,11 @@
-// Matrix products by the libraries that may take them.
+// Runs a matrix product on cpuaccel's kernels or on oneDNN.
 #pragma once
 
 #include "ops/matmul/call.h"
 
 namespace cpuaccel::ops {
 
-// Each returns null if dst is written, else why it refuses; then dst is as it was.
+// Each returns null if dst was written; else the reason, with dst unchanged.
 const char* run_own_matmul(const MatmulCall& call);
 const char* run_onednn_matmul(const MatmulCall& call);
 

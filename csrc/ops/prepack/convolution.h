@@ -1,4 +1,4 @@
-// The op of packed convolutions, as its kernels and its gradients see it.
+// cpuaccel::packed_convolution: arguments and helpers that its kernel and its gradient share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@ namespace cpuaccel::ops {
       const std::optional<at::Tensor>&bias, at::IntArrayRef stride, at::IntArrayRef padding, \
       at::IntArrayRef dilation, int64_t groups, bool channels_last
 
-// The plain weight, of the sizes `weight`: with the channels last in memory if they were.
+// The plain weight, of sizes `weight`, with channels last in memory if it was so before packing.
 at::Tensor unpack_convolution(at::TensorList packed, int64_t panel, at::IntArrayRef weight,
                               bool channels_last);
 

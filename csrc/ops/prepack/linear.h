@@ -1,4 +1,4 @@
-// A linear layer on weights in packed form.
+// Linear layers on packed weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace cpuaccel::ops {
 
-// Why `packed_product` may not compute with these, or null. `mixed`: types may differ.
+// The reason why packed_product cannot compute with these, or null. `mixed`: types may differ.
 const char* why_no_packed_product(const at::Tensor& input, const PackedView& view,
                                   const PackedShape& shape, const std::optional<at::Tensor>& bias,
                                   bool mixed);

@@ -1,7 +1,7 @@
-// Weights of a linear layer in the panels that the kernels of gemm read, held by a plain tensor.
+// Packed weights of a linear layer: the panels that family gemm reads, in a plain tensor.
 //
-// A tensor, not an object of a class of ours: it is copied, counted, moved into shared memory,
-// exported and traced as tensors are.
+// A tensor, not a custom class, so that torch copies, counts, shares, exports and traces it like
+// any other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,42 +15,42 @@
 
 namespace cpuaccel::ops {
 
-// Which weights: out_features x in_features, in panels of `panel` columns (12 to 192, as the
-// instructions want it). The memory has one dimension and the weights' type; of int32 it holds
-// pairs, which are bfloat16 as gemm_bf16 reads them.
+// Weights of out_features x in_features in panels of `panel` columns (12 to 192, depending on the
+// ISA). The tensor is 1-d, of the weights' type. If it is int32, it holds pairs: bfloat16 as
+// gemm_bf16 reads them.
 struct PackedShape {
   int64_t panel;
   int64_t out_features;
   int64_t in_features;
 };
 
-// Columns of a panel for the instructions now in use.
+// Columns of a panel for the ISA in use.
 int64_t gemm_panel();
 
-// The same and, on Arm, those of lesser instructions, best first: the panels of long vectors would
-// pad some weights by much, and their peak is no higher.
+// The same and, on Arm, those of lesser ISAs, best first: panels of long vectors would pad some
+// weights by much, and their peak is no higher.
 std::vector<int64_t> gemm_panels();
 std::vector<int64_t> pairs_panels();
 
-// Whether weights of bfloat16 are packed in pairs, and those of float32 under fast math: on Arm
-// with BFMMLA, where torch's own kernels pack them again in every call. On x86 oneDNN's are as fast
-// as ours, without.
+// Whether weights of bfloat16, and those of float32 under fast math, are packed in pairs: on Arm
+// with BFMMLA, where torch's own kernels pack them again in every call. On x86, oneDNN is as fast
+// as cpuaccel's kernels without packing.
 bool packs_pairs();
 
-// Whether weights of eager calls of our kernels are kept packed: on Arm, for the same reason.
+// Whether eager calls of cpuaccel's kernels cache packed weights: on Arm, for the same reason.
 bool keeps_eager_weights();
 
-// Columns of a panel of pairs, and pairs that weights of so many features take a column.
+// Columns of a panel of pairs, and the pairs per column for that many features.
 int64_t pairs_panel();
 int64_t pairs_depth(int64_t in_features);
 
-// A matrix of in_features x out_features, of any strides, in panels for the instructions now in
-// use: of its type, or of float32 (which is rounded) or bfloat16 in pairs.
+// Packs a matrix of in_features x out_features, of any strides, in panels for the ISA in use: of
+// its own type, or in pairs (bfloat16, or float32, which is rounded).
 at::Tensor pack_panels(const at::Tensor& matrix);
 at::Tensor pack_pairs(const at::Tensor& matrix);
 
-// A weight (out_features x in_features) in panels of its type or in pairs, for the instructions now
-// in use, that is to be kept: it serves outside of inference mode too.
+// A weight (out_features x in_features) packed for the ISA in use, in panels of its type or in
+// pairs. It is made to be cached: it is valid outside of inference mode too.
 struct KeptPacked {
   at::Tensor values;
   int64_t panel = 0;
@@ -58,12 +58,12 @@ struct KeptPacked {
 int64_t kept_panel(bool pairs);
 KeptPacked pack_to_keep(const at::Tensor& weight, bool pairs);
 
-// `packed` as gemm takes it, which must live as long. Throws if it is not `shape`'s.
+// `packed` as gemm takes it. The tensor must outlive the view. Throws if it does not fit `shape`.
 class PackedView {
  public:
   PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape);
 
-  // Of weights that are not pairs.
+  // For weights that are not pairs.
   kernels::GemmPacked take_weights() && { return std::move(*floats_); }
 
   // The weights if they are pairs, or null.
@@ -72,11 +72,11 @@ class PackedView {
   // The weights' type.
   at::ScalarType type() const { return type_; }
 
-  // Why gemm may not compute with it now, or null.
+  // The reason why gemm cannot compute with it now, or null.
   const char* why_refused() const;
 
-  // dst = src times the weights, both of M rows; dst's lie one behind the other. Of pairs, it is
-  // for gemm_bf16(call, pairs).
+  // dst = src times the weights. src and dst have M rows, and dst is dense. For pairs, pass the
+  // call to gemm_bf16(call, pairs).
   kernels::GemmCall product(int64_t M, const kernels::GemmMatrix& src, void* dst,
                             kernels::GemmType dst_type) const;
 
