@@ -1,8 +1,8 @@
-// Flash attention, forward: aten::_scaled_dot_product_flash_attention_for_cpu, which
-// scaled_dot_product_attention and torch's transformer layers come to.
+// Flash attention, forward: overrides aten::_scaled_dot_product_flash_attention_for_cpu, which
+// scaled_dot_product_attention and torch's transformer layers call.
 //
-// bf16 is multiplied in BF16 arithmetic, and f32 under fast math. Its gradient is torch's, from the
-// logsumexp returned.
+// bf16 is multiplied in BF16 arithmetic, and so is f32 under fast math. torch computes the
+// gradient, from the logsumexp returned here.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_native.h>
 #include <ATen/ops/empty_like.h>
@@ -28,26 +28,27 @@ using Mask = std::optional<at::Tensor>;
 using Result = AttentionResult;
 using Operands = AttentionOperands;
 
-// CPUs whose attention was held against torch's kernel, and the queries from which on ours was the
-// faster, by the arithmetic.
+// CPUs where cpuaccel's attention was measured against torch's kernel, and the number of queries
+// from which on it was faster, for each arithmetic.
 struct Measured {
   bool (*is_here)();
   int64_t bf16_queries, f32_queries;
 };
 constexpr std::array kMeasured{
     Measured{[] { return cpu_vendor() == "AuthenticAMD"; }, 1, 1},
-    // A Xeon: 1.2 to 3.5 and 1.0 to 1.3 times as fast from there on; of fewer queries 0.4 to 1.6.
+    // A Xeon: 1.2 to 3.5 (bf16) and 1.0 to 1.3 (f32) times as fast from there on; 0.4 to 1.6 with
+    // fewer queries.
     Measured{amx_tiles_usable, 8, 16},
 };
 
-// Null: none of them.
+// Null: this CPU was not measured.
 const Measured* measured_here() {
   const auto* const found = std::ranges::find_if(
       kMeasured, [](const Measured& cpu) { return isa_usable(Isa::avx2) && cpu.is_here(); });
   return found != kMeasured.end() ? found : nullptr;
 }
 
-// Sizes that broadcast to N x H x L x S.
+// Whether the mask broadcasts to N x H x L x S.
 bool broadcasts(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
   const std::array<int64_t, 4> to{query.size(0), query.size(1), query.size(2), key.size(2)};
   const auto first = static_cast<size_t>(4 - mask.dim());
@@ -68,7 +69,7 @@ bool same_heads(const at::Tensor& a, const at::Tensor& b) {
   return a.size(0) == b.size(0) && a.size(1) == b.size(1) && a.size(3) == b.size(3);
 }
 
-// Reasons to leave a call to torch, in the order asked; null: ours.
+// The reason for a fallback to torch, or null.
 const char* why_not(const Operands& of, double dropout_p) {
   const auto& [query, key, value, mask] = of;
   const at::ScalarType type = query.scalar_type();
@@ -126,7 +127,8 @@ kernels::AttentionDst dst_of(const at::Tensor& x) {
 AttentionResult own_attention(const AttentionOperands& of, bool is_causal,
                               std::optional<double> scale) {
   const auto& [query, key, value, mask] = of;
-  // Both lie as torch's do: one as the query, one as N x L x H.
+  // Both have the strides of torch's results: dst those of the query, logsumexp is N x L x H in
+  // memory.
   const at::Tensor dst = at::empty_like(query);
   const int64_t N = query.size(0), H = query.size(1), L = query.size(2);
   const at::Tensor logsumexp = at::detail::empty_strided_cpu({N, H, L}, {L * H, 1, H}, at::kFloat);
@@ -160,9 +162,9 @@ AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, b
     return at::native::_scaled_dot_product_flash_attention_cpu(query, key, value, dropout_p,
                                                                is_causal, mask, scale);
   }
-  // Under fast math torch's kernel multiplies block by block through oneDNN, rounding both blocks
-  // each time: rounded beforehand it takes half as long. The mask stays: the lowest float, which is
-  // what masks are made of, would round to minus infinity.
+  // Under fast math, torch's kernel multiplies block by block through oneDNN, which rounds both
+  // blocks each time. Operands rounded beforehand take half the time. The mask is not rounded:
+  // masks hold the lowest float, which would round to minus infinity.
   auto [dst, logsumexp] = at::native::_scaled_dot_product_flash_attention_cpu(
       to_bfloat16(query), to_bfloat16(key), to_bfloat16(value), dropout_p, is_causal, mask, scale);
   return {dst.to(at::kFloat), logsumexp};

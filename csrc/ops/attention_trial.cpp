@@ -19,18 +19,19 @@
 namespace cpuaccel::ops {
 namespace {
 
-// Between layers ours saves a call and what lies around it: as fast as medians can tell is enough.
+// In a model, cpuaccel's step also saves a call and its overhead. So it only has to be as fast as
+// medians can tell.
 constexpr double kEnough = 0.97;
-// Of few queries it also saves copies of the caches that they read: a plan writes into them in
-// place, and torch's kernel would part it.
+// For few queries it also saves copies of the cached keys and values: a plan writes to them in
+// place, and torch's kernel would split the plan.
 constexpr double kEnoughOfFew = 0.8;
 constexpr int kRounds = 7;
-constexpr double kSeconds = 0.05;  // of all rounds, about
+constexpr double kSeconds = 0.05;  // approximate time of all rounds
 constexpr uint64_t kSeed = 1;
 constexpr int kOwn = 0, kTorchs = 1;
 constexpr size_t kMostCopies = 64;
 
-// Of more keys: a decoder's, whose keys were there before.
+// Few queries and more keys: a decoder step, whose keys are cached.
 bool are_few(const AttentionProblem& problem) {
   return problem.L <= kernels::kAttentionFewQueries && problem.S > problem.L;
 }
@@ -54,7 +55,7 @@ kernels::GemmType type_of(const AttentionProblem& problem) {
 
 AttentionTrial try_attention(const AttentionProblem& p) {
   const at::NoGradGuard no_grad;
-  auto generator = at::detail::createCPUGenerator(kSeed);  // whoever seeds torch's sees no change
+  auto generator = at::detail::createCPUGenerator(kSeed);  // torch's default generator is not used
   const auto type = p.bf16 ? at::kBFloat16 : at::kFloat;
   const auto projected = [&](int64_t rows) {
     return at::rand({p.N, rows, p.H, p.E}, generator, type).transpose(1, 2);
@@ -65,8 +66,8 @@ AttentionTrial try_attention(const AttentionProblem& p) {
   if (p.mask) {
     mask = at::zeros({p.L, p.S}, query.scalar_type());
   }
-  // Keys of few queries are a decoder's: head by head in a cache, which the layers between two
-  // steps have pushed out of the CPU's.
+  // Keys of few queries lie head by head in a decoder's cache. The layers between two calls have
+  // evicted them from the CPU's caches, so several copies are read in turn.
   std::vector<std::pair<at::Tensor, at::Tensor>> keys_and_values;
   if (are_few(p)) {
     const int64_t bytes = 2 * p.N * p.H * p.S * p.E * static_cast<int64_t>(c10::elementSize(type));

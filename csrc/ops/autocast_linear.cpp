@@ -1,6 +1,6 @@
-// linear under autocast. torch casts the weight anew in each `with torch.autocast(...)`, and models
-// are served with one for each request: hundreds of megabytes a forward. Where our kernel rounds
-// operands on the way nothing is cast; elsewhere the weight's cast is kept.
+// aten::linear under autocast. torch casts the weight again in each `with torch.autocast(...)`, and
+// servers use one for each request: hundreds of megabytes a forward. If cpuaccel's kernel rounds
+// operands while packing, nothing is cast; otherwise the cast weight is cached.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorSubclassLikeUtils.h>
@@ -34,14 +34,14 @@ bool recorded(const at::Tensor& x) {
   return (c10::GradMode::is_enabled() && x.requires_grad()) || has_tangent(x);
 }
 
-// A gradient has to find its way through the cast, so training keeps torch's. What torch.func's
-// transforms cast is of no use after them.
+// Training keeps torch's cast, because the gradient flows through it. Casts within torch.func
+// transforms are of no use after them.
 bool keeps_cast(const at::Tensor& weight) {
   return weight.scalar_type() == at::kFloat && dense_cpu(weight) && !recorded(weight) &&
          !in_a_transform() && at::autocast::is_autocast_cache_enabled();
 }
 
-// Nobody is looking on who would miss the ops that linear is made of.
+// Whether no dispatch mode or tracer is active, which would miss the ops that linear consists of.
 bool unobserved() {
   return !c10::impl::TorchDispatchModeTLS::any_modes_set() &&
          !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer);
@@ -52,7 +52,7 @@ bool operand(const at::Tensor& x) {
          (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-// In BF16 arithmetic from operands as they are: rounded as casts would, but on the way.
+// Linear in BF16 arithmetic on uncast operands: the kernel rounds them as the casts would.
 std::optional<at::Tensor> rounding_linear(const at::Tensor& input, const at::Tensor& weight,
                                           const Bias& bias) {
   const bool biased = bias.has_value() && bias->defined();
@@ -84,9 +84,9 @@ std::optional<at::Tensor> rounding_linear(const at::Tensor& input, const at::Ten
   return out;
 }
 
-// Rows that are longer than a block of the kernel and come from memory are rounded piece by piece;
-// few outputs do not make up for that. By CPU time on Zen 4 0.7 to 1.0 times as fast as torch with
-// 8 to 64 outputs, 0.98 to 1.03 with more; of shorter rows, or those of less memory, 1.0 to 1.7.
+// Rows longer than a block of the kernel that come from memory are rounded piece by piece; few
+// outputs do not make up for that. By CPU time on Zen 4: 0.7 to 1.0 times as fast as torch with 8
+// to 64 outputs, 0.98 to 1.03 with more; with shorter rows, or less memory, 1.0 to 1.7.
 bool casts_are_faster(const at::Tensor& input, const at::Tensor& weight) {
   constexpr int64_t kBlock = 512, kFewest = 8, kMost = 64, kFromMemory = 1 << 20;
   if (weight.dim() != 2) {

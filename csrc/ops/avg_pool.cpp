@@ -1,4 +1,5 @@
-// Averages of quantised images: aten::_adaptive_avg_pool2d, aten::avg_pool2d, aten::mean.dim.
+// Average pooling of quantized images: aten::_adaptive_avg_pool2d, aten::avg_pool2d,
+// aten::mean.dim.
 #include <ATen/ops/mean_native.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ const char* refuses_images(const at::Tensor& x) {
   return x.size(1) == 0 || x.size(2) == 0 || x.size(3) == 0 ? kForTorch : nullptr;
 }
 
-// The largest of the lengths that `length` has for one of the ranges.
+// The largest length(range) over the ranges.
 template <typename Length>
 int64_t longest(const Ranges& ranges, const Length& length) {
   int64_t result = 0;
@@ -74,7 +75,7 @@ void average(const at::Tensor& x, const Ranges& rows, const Ranges& columns, Div
                       bytes(x), mutable_bytes(result));
 }
 
-// Averages as images.
+// The averages as a new batch of images.
 at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& columns, Divisor divisor,
                     AvgpoolHalves halves) {
   const auto images =
@@ -104,7 +105,7 @@ at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_si
   return call_torch(kName.text, self, output_size).toTensor();
 }
 
-// One number stands for both dimensions, none for `otherwise`.
+// The value for a dimension: a list of one value is for both, an empty list means `otherwise`.
 std::optional<int64_t> of_dimension(at::IntArrayRef values, size_t dimension, int64_t otherwise) {
   if (values.empty()) {
     return otherwise;
@@ -157,7 +158,7 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
       .toTensor();
 }
 
-// Whether `dim` says height and width of a batch of images.
+// Whether `dim` is the height and width of a batch of images.
 bool both_spatial(at::OptionalIntArrayRef dim) {
   if (!dim || dim->size() != 2) {
     return false;

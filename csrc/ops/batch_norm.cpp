@@ -1,4 +1,4 @@
-// quantized::batch_norm2d and batch_norm2d_relu: a factor and an offset of each channel.
+// quantized::batch_norm2d and batch_norm2d_relu, as one factor and one offset for each channel.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -38,8 +38,8 @@ const char* refuses(const at::Tensor& x, const Norm& norm, PerTensor dst) {
   return valid_quint8(dst) ? nullptr : "arguments for torch to refuse";
 }
 
-// Torch's operations in torch's order, in float and double: equal factors. False if a channel has
-// values that the kernel can't hold.
+// torch's operations in torch's order, in float and double, so the factors equal torch's. Returns
+// false if the kernel can't hold a channel's values.
 bool fold(const Norm& norm, int64_t channels, double src_scale, double dst_scale,
           float* __restrict factor, float* __restrict offset) {
   const auto* weight = norm.weight.const_data_ptr<float>();
@@ -63,7 +63,7 @@ struct Factors {
   float* offset;
 };
 
-// The calling thread's, until it asks for that scratch memory again.
+// The calling thread's scratch memory, valid until it uses this slot again.
 Factors factors_of(int64_t channels) {
   auto* factor = static_cast<float*>(
       scratch(ScratchSlot::accumulator, static_cast<size_t>(2 * channels) * sizeof(float)));

@@ -1,4 +1,4 @@
-// Sums and products of two quint8 tensors.
+// quantized::add and quantized::mul (and their _relu forms) of two quint8 tensors.
 
 #include "kernels/binary/binary.h"
 
@@ -17,8 +17,8 @@ namespace {
 using kernels::BinaryOp;
 using kernels::BinaryQuantizers;
 
-// The shapes we have kernels for. `whole` has the shape of the result; `other` is of the same
-// shape, or has one value for each channel of each image, or one for all.
+// The shapes with a kernel. `whole` has the shape of the result. `other` has the same shape, or one
+// value for each channel of each image, or one value.
 enum class Form { same, rows, value };
 
 struct Operands {
@@ -38,7 +38,8 @@ const char* refuses_operand(const at::Tensor& x) {
   return refuses_zero_point(per_tensor(x).zero_point);
 }
 
-// (N, C, 1, 1) or (1, C, 1, 1), or the same with three dimensions, against (N, C, H, W).
+// Whether `other` is (N, C, 1, 1) or (1, C, 1, 1), or the same with three dimensions, and `whole`
+// (N, C, H, W).
 bool one_for_each_channel(const at::Tensor& whole, const at::Tensor& other) {
   if (other.dim() != whole.dim() || other.size(1) != whole.size(1) ||
       (other.size(0) != whole.size(0) && other.size(0) != 1)) {
@@ -56,8 +57,8 @@ bool channels_last(at::MemoryFormat format) {
   return format == at::MemoryFormat::ChannelsLast || format == at::MemoryFormat::ChannelsLast3d;
 }
 
-// Null, and `operands` filled in, if there is a kernel for these. The result has the memory format
-// that torch would give it; what has other strides is copied.
+// Null, with `operands` filled in, if there is a kernel for these shapes. The result has torch's
+// memory format; operands with other strides are copied.
 const char* refuses_shapes(const at::Tensor& whole, const at::Tensor& other,
                            at::MemoryFormat format, Operands& operands) {
   operands = {&whole, &other, Form::same, format};
@@ -117,8 +118,8 @@ at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point
     if (why == nullptr) {
       const auto format = qa.suggest_memory_format();
       why = refuses_shapes(qa, qb, format, operands);
-      // Torch's product takes the larger of the two shapes, its sum that of the first; the memory
-      // format is that of the first.
+      // torch's product has the larger of the two shapes, its sum that of the first operand. The
+      // memory format is that of the first operand.
       if (why != nullptr && kOp == BinaryOp::mul && qa.dim() == qb.dim()) {
         why = refuses_shapes(qb, qa, format, operands) == nullptr ? nullptr : why;
       }

@@ -1,4 +1,5 @@
-// Concatenations of 8-bit quantised tensors, requantised on the way where quantisers differ.
+// aten::cat and quantized::cat of 8-bit quantized tensors, requantized on the way if quantizers
+// differ.
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/IListRef.h>
@@ -20,7 +21,7 @@ namespace {
 
 using Tensors = c10::SmallVector<at::Tensor, 8>;
 
-// How torch walks the inputs: its kernel for channels_last tensors rounds in another order than its
+// How torch walks the inputs. Its kernel for channels_last tensors rounds in another order than its
 // general one, which goes through float tensors.
 struct Walk {
   bool channels;  // along the channels of channels_last images
@@ -33,7 +34,7 @@ bool is_channels_walk(const Tensors& inputs, int64_t dim) {
          });
 }
 
-// Inputs of several memory formats make a contiguous result.
+// Inputs with different memory formats give a contiguous result.
 Walk walk_of(const Tensors& inputs, int64_t dim) {
   if (is_channels_walk(inputs, dim)) {
     return {true, at::MemoryFormat::ChannelsLast};
@@ -65,7 +66,7 @@ const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t 
   return nullptr;
 }
 
-// Null if all inputs can be walked; then `walk` is filled in. `torch_dim` is `dim` as torch's own
+// Null, with `walk` filled in, if all inputs can be walked. `torch_dim` is `dim` as torch's own
 // test for channels_last images gets it: quantized::cat has not wrapped it by then.
 const char* refuses(const Tensors& inputs, int64_t dim, int64_t torch_dim,
                     std::optional<Walk>& walk) {
@@ -96,8 +97,8 @@ Order order_of(int64_t dims, at::MemoryFormat format) {
   return order;
 }
 
-// The distance in bytes of the rows of `x`, which are its last dimensions from `first` on in
-// `order`, or 0 if they are not dense or not at equal distances.
+// The distance in bytes between the rows of `x`, which are its last dimensions from `first` on in
+// `order`; 0 if rows are not dense or not at equal distances.
 int64_t row_stride(const at::Tensor& x, const Order& order, size_t first) {
   int64_t dense = 1;
   for (size_t i = order.size(); i-- > first;) {
@@ -121,10 +122,10 @@ int64_t row_stride(const at::Tensor& x, const Order& order, size_t first) {
   return distance == 0 ? dense : distance;
 }
 
-// Torch's own concatenation of tensors that end with all values of an input.
+// Calls torch's own concatenation, whose last 256 values are those of `values`.
 using Ask = c10::function_ref<at::Tensor(const at::Tensor& values, int64_t dim)>;
 
-// What torch makes of each of the 256 values of `x`.
+// torch's result for each of the 256 values of `x`.
 std::array<uint8_t, 256> requantization(const char* name, const at::Tensor& x, const Walk& walk,
                                         const PerTensor& to, Ask ask) {
   const auto from = per_tensor(x);
@@ -225,7 +226,8 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
     const int64_t along = wrapped(inputs, dim);
     const char* why = refuses(inputs, along, along, walk);
     if (why == nullptr) {
-      // Some versions of torch refuse quantisers that differ: the first input is asked about too.
+      // Some versions of torch refuse quantizers that differ, so the first input is concatenated
+      // too.
       const auto& first = inputs.front();
       const auto ask = [&](const at::Tensor& values, int64_t axis) {
         const c10::List<at::Tensor> pair{every_value(first).view(values.sizes()), values};

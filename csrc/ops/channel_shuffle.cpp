@@ -1,4 +1,4 @@
-// aten::channel_shuffle of quantised tensors.
+// aten::channel_shuffle of quantized tensors.
 #include <ATen/ops/channel_shuffle_native.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr int64_t kGrainBytes = 131072;  // a few microseconds, what waking a thread costs
+constexpr int64_t kGrainBytes = 131072;  // a few microseconds, the cost of waking a thread
 
 const char* refuses(const at::Tensor& self, int64_t groups) {
   if (const char* why = refuses_quint8(self)) {
@@ -27,14 +27,14 @@ const char* refuses(const at::Tensor& self, int64_t groups) {
   if (!possible) {
     return "arguments for torch to refuse";
   }
-  // Contiguous images torch first makes channels last, and the result contiguous again.
+  // torch converts contiguous images to channels last, and its result back.
   if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
     return groups == 2 ? nullptr : "channels_last in other than two groups";
   }
   return self.is_contiguous() ? nullptr : "strides that torch's kernel makes dense first";
 }
 
-// Channel c of group g becomes channel c * groups + g: whole planes move.
+// Channel c of group g becomes channel c * groups + g, as copies of whole planes.
 void shuffle(const at::Tensor& src, const at::Tensor& dst, int64_t groups) {
   const int64_t channels = src.size(1);
   const int64_t columns = channels / groups;
@@ -51,7 +51,7 @@ void shuffle(const at::Tensor& src, const at::Tensor& dst, int64_t groups) {
   parallel_for(0, src.size(0) * channels, std::max<int64_t>(kGrainBytes / pixels, 1), move);
 }
 
-// Pixel by pixel, one channel of each of two groups in turn.
+// Interleaves the channels of two groups, pixel by pixel.
 at::Tensor shuffled_pixels(const at::Tensor& self) {
   const int64_t channels = self.size(1), columns = channels / 2;
   const auto images = empty_images_as(self, self.size(2), self.size(3));

@@ -1,4 +1,4 @@
-// relu, relu6, hardtanh and clamp of quantised tensors.
+// relu, relu6, hardtanh and clamp of quantized tensors.
 
 #include "kernels/clamp/clamp.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using Number = std::optional<at::Scalar>;
 
-// As bytes of the tensor's type.
+// Limits as bytes of the tensor's type.
 struct Limits {
   uint8_t low, high;
 };
@@ -27,7 +27,7 @@ Limits no_limits(const at::Tensor& x) {
   return x.scalar_type() == at::kQUInt8 ? Limits{0x00, 0xff} : Limits{0x80, 0x7f};
 }
 
-// A real number as torch's clamp sees it: quantised as a tensor's element would be.
+// A real number as torch's clamp sees it: quantized like an element of the tensor.
 uint8_t quantized(const at::Tensor& x, const at::Scalar& value) {
   const PerTensor q = per_tensor(x);
   const auto number = value.to<float>();

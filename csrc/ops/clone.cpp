@@ -1,4 +1,4 @@
-// aten::clone of quantised tensors, which contiguous() reaches: changes of layout above all.
+// aten::clone of quantized tensors, which contiguous() calls: mostly changes of layout.
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -22,11 +22,12 @@ struct Dimension {
 };
 using Dimensions = c10::SmallVector<Dimension, 5>;
 
-// Below, a row is copied quicker by torch's loop over elements than by a call of memcpy each.
+// Shorter rows are copied faster by torch's loop over elements than by a memcpy each.
 constexpr int64_t kShortestRow = 16;
-constexpr int64_t kGrainBytes = 131072;  // a few microseconds, what waking a thread costs
+constexpr int64_t kGrainBytes = 131072;  // a few microseconds, the cost of waking a thread
 
-// The dimensions of a copy, outermost of dst first, those merged that are one in both tensors.
+// The dimensions of a copy, outermost of dst first. Dimensions that are adjacent in both tensors
+// are merged.
 Dimensions dimensions_of(const at::Tensor& src, const at::Tensor& dst) {
   Dimensions all;
   for (int64_t i = 0; i < src.dim(); ++i) {
@@ -71,11 +72,12 @@ void for_each(const Dimension* begin, const Dimension* end, const uint8_t* src, 
   }
 }
 
-// A copy as rows of bytes, or else as the transposition of two dimensions; the others around it.
+// A copy of rows of bytes, or a transposition of two dimensions, repeated over the other
+// dimensions.
 struct Copy {
   Dimensions around;
   Dimension row{1, 1, 1};           // the innermost of dst
-  std::optional<Dimension> column;  // the innermost of src, where that is another
+  std::optional<Dimension> column;  // the innermost of src, if it is another one
 };
 
 std::optional<Copy> copy_between(const at::Tensor& src, const at::Tensor& dst) {
@@ -155,7 +157,7 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
         run(*copy, bytes(self), mutable_bytes(result));
         return result;
       }
-      // Other strides are no fallback to speak of: torch copies them as it does everywhere.
+      // Other strides are not counted as a fallback: torch copies them as it always does.
       return call_torch(kName.text, self, memory_format).toTensor();
     }
     count_refusal(kName.text, why);

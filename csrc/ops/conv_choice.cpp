@@ -32,11 +32,11 @@ double multiply_adds(const Conv2dShape& s) {
          static_cast<double>(s.C / s.groups * s.taps());
 }
 
-// Measured on a core of Zen 3, and where AVX-512 is named on one of Zen 4, by
-// benchmarks/ops/conv_providers.py, at batch 1: how many times as fast as torch's kernels, which
-// are oneDNN's, or im2col and MKL. Not measured on Intel. "By CPU time" are ratios of process time
-// on Zen 4, all shapes of benchmarks/shapes/qconv.csv; without AVX-512 in its AVX2 instructions,
-// where Zen 3 agrees.
+// Measured on a core of Zen 3, and on one of Zen 4 where AVX-512 is named, by
+// benchmarks/ops/conv_providers.py at batch 1. Figures are speeds relative to torch's kernels,
+// which are oneDNN's, or im2col and MKL. Not measured on Intel. "By CPU time" are ratios of process
+// time on Zen 4 for all shapes of benchmarks/shapes/qconv.csv; rows without AVX-512 were measured
+// in its AVX2 instructions, where Zen 3 agrees.
 constexpr std::array kChoices{
     ConvChoice{
         .name = "a CPU without AVX2, or not AMD's",
@@ -52,15 +52,15 @@ constexpr std::array kChoices{
                .applies = [](const Conv2dShape& s,
                              ImageLayout) { return avx512() && !depthwise(s) && s.groups > 1; },
                .kernel = ConvKernel::torch},
-    // 0.6 to 0.9 with 96 channels and more of large images; with AVX-512 0.7 to 2.1, 1.0 in all
+    // 0.6 to 0.9 with 96 channels and more of large images; with AVX-512 0.7 to 2.1, 1.0 overall
     ConvChoice{.name = "channels last, depthwise, a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
                      return depthwise(s) && last(layout) && s.C >= 64 && s.pixels() > 196;
                    },
                .kernel = ConvKernel::torch},
-    // 0.7 to 0.96 at 112x112, of 3x3; 5x5 0.7 and 0.9 at 56x56. Smaller images 1.1 to 5, strided
-    // ones 1.2 to 6.
+    // 0.7 to 0.96 for 3x3 at 112x112; 0.7 and 0.9 for 5x5 at 56x56. Smaller images 1.1 to 5,
+    // strided ones 1.2 to 6.
     ConvChoice{.name = "AVX-512, channels last, depthwise, a larger image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -85,16 +85,17 @@ constexpr std::array kChoices{
                .applies = [](const Conv2dShape& s,
                              ImageLayout) { return !avx512() && s.C / s.groups <= 4 && s.SW > 1; },
                .kernel = ConvKernel::torch},
-    // 0.7 from 1152 channels on; below 1.5, by what a call costs. With AVX-512 1.6 to 2.3.
+    // 0.7 from 1152 channels on; with fewer 1.5, because of the overhead of a call. With AVX-512
+    // 1.6 to 2.3.
     ConvChoice{.name = "one pixel, of many channels",
                .applies =
                    [](const Conv2dShape& s, ImageLayout) {
                      return !avx512() && s.pixels() == 1 && s.taps() == 1 && s.C * s.OC > 32768;
                    },
                .kernel = ConvKernel::torch},
-    // By CPU time 0.6 to 1.1, 0.88 in all: oneDNN multiplies the image where it lies, gemm and the
-    // direct kernel copy it first. Up to 100 pixels 1.0 to 2.1, in between with 65 to 192 channels
-    // 1.0 to 1.5.
+    // By CPU time 0.6 to 1.1, 0.88 overall: oneDNN multiplies the image in place, gemm and the
+    // direct kernel copy it first. Up to 100 pixels 1.0 to 2.1; up to 196 pixels with 65 to 192
+    // channels 1.0 to 1.5.
     ConvChoice{.name = "channels first, one tap, not few pixels",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -103,7 +104,7 @@ constexpr std::array kChoices{
                    },
                .kernel = ConvKernel::torch,
                .images_only = true},
-    // By CPU time 0.8 to 1.2, 0.92 in all
+    // By CPU time 0.8 to 1.2, 0.92 overall
     ConvChoice{.name = "AVX-512, channels first, one tap, few channels of a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -122,7 +123,8 @@ constexpr std::array kChoices{
                    },
                .kernel = ConvKernel::torch,
                .images_only = true},
-    // By CPU time 0.7 to 1.1, 0.92 in all; 1.5 with 16 channels, 1.4 with 64 of 50,000 pixels
+    // By CPU time 0.7 to 1.1, 0.92 overall; 1.5 with 16 channels, 1.4 with 64 channels and 50,000
+    // pixels
     ConvChoice{.name = "channels first, several taps, a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -131,9 +133,9 @@ constexpr std::array kChoices{
                    },
                .kernel = ConvKernel::torch,
                .images_only = true},
-    // By CPU time 0.78 to 1.01, and 1.1 of 192 channels last at 14x14. With fewer multiply-adds 0.9
-    // to 1.7, with fewer pixels 1.1 to 1.7: there weights count, which oneDNN reorders in each
-    // call. With fewer channels, channels first, 0.98 to 1.8.
+    // By CPU time 0.78 to 1.01, and 1.1 for 192 channels, channels last, at 14x14. With fewer
+    // multiply-adds 0.9 to 1.7. With fewer pixels 1.1 to 1.7: there the weights dominate, which
+    // oneDNN reorders in each call. With fewer channels, channels first, 0.98 to 1.8.
     ConvChoice{.name = "AVX-512, several taps, much work",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -142,8 +144,7 @@ constexpr std::array kChoices{
                    },
                .kernel = ConvKernel::torch,
                .images_only = true},
-    // 0.8 to 1.1: the bytes count there, not the arithmetic. With AVX-512, channels last, 1.1
-    // to 1.2
+    // 0.8 to 1.1: bound by memory, not arithmetic. With AVX-512, channels last, 1.1 to 1.2
     ConvChoice{.name = "few channels of a large image, one tap",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -158,14 +159,14 @@ constexpr std::array kChoices{
                      return !avx512() && last(layout) && s.C / s.groups < 24;
                    },
                .kernel = ConvKernel::torch},
-    // 0.88 to 1.03; with AVX-512 0.9 to 1.1, 0.95 in all
+    // 0.88 to 1.03; with AVX-512 0.9 to 1.1, 0.95 overall
     ConvChoice{.name = "channels last, a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
                      return last(layout) && s.taps() > 1 && s.SW == 1 && s.pixels() >= 784;
                    },
                .kernel = ConvKernel::torch},
-    // 0.86 to 0.94: turning the weights takes too long. With AVX-512 1.1 to 3.4.
+    // 0.86 to 0.94: transposing the weights takes too long. With AVX-512 1.1 to 3.4.
     ConvChoice{.name = "channels last, few pixels",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
@@ -173,7 +174,8 @@ constexpr std::array kChoices{
                             s.C * s.OC >= 1 << 20;
                    },
                .kernel = ConvKernel::torch},
-    // 1.1 to 1.9 with few exceptions; with AVX-512 0.8 to 2.9, of 3x3 layers 1.0 to 1.4, of 1x1 1.2
+    // 1.1 to 1.9 with few exceptions; with AVX-512 0.8 to 2.9: 3x3 layers 1.0 to 1.4, 1x1 layers
+    // 1.2
     ConvChoice{.name = "the rest",
                .applies = [](const Conv2dShape&, ImageLayout) { return true; },
                .kernel = ConvKernel::gemm},

@@ -36,7 +36,7 @@ std::optional<kernels::Conv2dShape> conv_shape(const at::Tensor& input, at::IntA
   if (weight.size() < 3 || !dense_floats(input) || !usual(input, weight, arguments)) {
     return std::nullopt;
   }
-  // conv1d is conv2d of images of one row.
+  // conv1d is conv2d of images with one row.
   const bool plane = weight.size() == 4;
   const size_t last = plane ? 1 : 0;
   kernels::Conv2dShape shape{.N = input.size(0),
@@ -53,7 +53,7 @@ std::optional<kernels::Conv2dShape> conv_shape(const at::Tensor& input, at::IntA
                              .PW = arguments.padding[last],
                              .DH = plane ? arguments.dilation[0] : 1,
                              .DW = arguments.dilation[last]};
-  // Far from the overflow of any product below.
+  // Small enough that no product below overflows.
   constexpr int64_t kLargest = int64_t{1} << 30;
   if (std::max({shape.IH, shape.IW, shape.KH, shape.KW, shape.SH, shape.SW, shape.PH, shape.PW,
                 shape.DH, shape.DW}) > kLargest) {

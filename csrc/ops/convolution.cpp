@@ -1,10 +1,10 @@
-// Convolution of dense floats in one to three dimensions, below autograd; bf16
-// and f16 by way of floats.
+// aten::_convolution of dense float tensors in one to three dimensions, below autograd; bf16 and
+// f16 are computed in f32 where torch is slow or may crash.
 //
-// What we stand over is aten::_convolution, which aten::convolution calls: tracing records the
-// inner one only, and a kernel that computes in the outer one would leave a traced graph without
-// it. Torch has no kernel of it for the CPU, but one for all backends, so a refused call goes to
-// at::native without the dispatcher.
+// cpuaccel overrides aten::_convolution, which aten::convolution calls. Tracing records the inner
+// op only, so a kernel that computes in the outer one would leave a traced graph without it. torch
+// has no CPU kernel of the inner op, but one for all backends, so fallbacks call at::native without
+// the dispatcher.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_convolution.h>
 #include <ATen/ops/_convolution_native.h>
@@ -26,15 +26,16 @@ using Bias = std::optional<at::Tensor>;
 
 constexpr int64_t kMostDimensions = 5;
 
-// Torch has a plain loop for 16-bit convolutions where the CPU has no arithmetic for them, twenty
-// to seventy times slower than f32.
+// On a CPU without arithmetic for them, torch runs 16-bit convolutions in a plain loop, twenty to
+// seventy times slower than f32.
 bool plain_loop_in_torch(at::ScalarType type) {
   return (type == at::kBFloat16 && !isa_usable(Isa::avx512)) ||
          (type == at::kHalf && !has_fp16_arithmetic());
 }
 
-// oneDNN 3.12, inside of torch 2.13, may read through a null pointer in its 16-bit convolutions for
-// AVX-512 where an output sees padding only, between two taps further apart than the image is wide.
+// oneDNN 3.12, as in torch 2.13, may read through a null pointer in its 16-bit convolutions for
+// AVX-512: where an output sees padding only, between two taps further apart than the image is
+// wide.
 bool taps_beyond_image(const at::Tensor& input, at::IntArrayRef dilation) {
   return input.dim() > 2 && !dilation.empty() && dilation.back() > input.size(-1);
 }
@@ -47,9 +48,9 @@ bool better_in_float(const at::Tensor& input, const at::Tensor& weight, const Bi
          (plain_loop_in_torch(type) || (type != at::kFloat && taps_beyond_image(input, dilation)));
 }
 
-// Under fast math, where torch's bf16 kernels are oneDNN's: 1.3 to 1.8 times as fast as f32 with
-// the casts, on a core of Zen 4, where there are terms enough and pixels to share the weights'
-// cast.
+// Whether bf16 with casts is faster than f32 under fast math, where torch's bf16 kernels are
+// oneDNN's. With enough terms per output, and enough pixels to share the cast of the weights, it is
+// 1.3 to 1.8 times as fast on a core of Zen 4.
 bool rounded_is_faster(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                        const ConvArguments& arguments) {
   constexpr int64_t kFewTerms = 128, kFewChannels = 64, kFewPixels = 100;
@@ -83,7 +84,7 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                         bool transposed, at::IntArrayRef output_padding, int64_t groups,
                         bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) {
-  // torch's kernels read past arrays of three sizes, and end the process (pytorch #142209).
+  // torch's kernels read past arrays of three sizes and crash the process (pytorch #142209).
   TORCH_CHECK(input.dim() <= kMostDimensions, "convolution: expected input of at most ",
               kMostDimensions, " dimensions (batch, channels and 3 spatial ones), but got shape ",
               input.sizes());

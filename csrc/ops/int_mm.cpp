@@ -1,6 +1,6 @@
-// _int_mm: products of int8 into int32. On Arm torch has loops alone for them. On an x86 CPU
-// without VNNI its oneDNN adds pairs of products in 16 bits, of sources that are 128 more: results
-// there are wrong for nearly all operands. With VNNI torch computes them, but a dimension of one
+// aten::_int_mm: int8 matrix products with int32 results. On Arm, torch has only plain loops. On an
+// x86 CPU without VNNI, its oneDNN adds 128 to the source and adds pairs of products in 16 bits:
+// results are wrong for nearly all operands. With VNNI torch computes them, but a dimension of one
 // element must not have a stride of 0 (pytorch #195066).
 
 #include "kernels/qgemm/qgemm.h"
@@ -27,7 +27,7 @@ bool is_matrix(const at::Tensor& x) {
   return x.scalar_type() == at::kChar && x.layout() == at::kStrided && x.dim() == 2;
 }
 
-// What is wrong with operands is for torch to say.
+// torch raises the errors of invalid operands.
 const char* refuses(const at::Tensor& self, const at::Tensor& mat2) {
   if (!is_matrix(self) || !is_matrix(mat2)) {
     return "not matrices of int8";
@@ -52,7 +52,7 @@ bool has_qgemm() { return kernels::qgemm_kernels().size() > 1; }
 bool torch_multiplies() { return !has_qgemm() && has_vnni(); }
 
 // Whether a dimension of one element has a stride that no dense matrix has, such as the 0 that
-// Inductor writes. oneDNN takes it at its word, and the result is wrong or left as it was.
+// Inductor writes. oneDNN uses that stride, and its result is wrong or not written.
 bool has_odd_stride(const at::Tensor& x) {
   const at::IntArrayRef sizes = x.sizes();
   if (sizes.size() != 2 || (sizes[0] != 1 && sizes[1] != 1) || x.layout() != at::kStrided) {
@@ -64,7 +64,7 @@ bool has_odd_stride(const at::Tensor& x) {
   return !by_rows && !by_columns;
 }
 
-// The same elements with row-major strides, where they have an odd one.
+// The same elements with row-major strides if they have an odd stride.
 c10::MaybeOwned<at::Tensor> with_plain_strides(const at::Tensor& x) {
   using Maybe = c10::MaybeOwned<at::Tensor>;
   if (!has_odd_stride(x)) {
@@ -73,11 +73,11 @@ c10::MaybeOwned<at::Tensor> with_plain_strides(const at::Tensor& x) {
   return Maybe::owned(x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous());
 }
 
-// Terms whose sum is a number that floats have exactly: 1024 * 128 * 128 = 2^24.
+// The number of terms whose sum a float represents exactly: 1024 * 128 * 128 = 2^24.
 constexpr int64_t kTermsInFloat = 1024;
 
-// out += columns [first, first + K) of self times these rows of mat2, by family qconv: floats of
-// exact sums. It takes u8, so sources are 128 more, and so is their zero point.
+// out += columns [first, first + K) of self times these rows of mat2, by family qconv, which
+// returns exact sums as floats. It takes u8, so sources and their zero point are 128 more.
 void add_product(const at::Tensor& self, const at::Tensor& mat2, int64_t first, int64_t K,
                  const at::Tensor& out) {
   const int64_t M = self.size(0), N = mat2.size(1);
@@ -106,8 +106,8 @@ void add_product(const at::Tensor& self, const at::Tensor& mat2, int64_t first, 
   });
 }
 
-// mat2 is packed in every call: whose it is, and whether it will come again, nobody says. Reading
-// it to see whether it is the same would take as long.
+// mat2 is packed in every call: it is unknown whether it will come again, and reading it to find
+// out takes as long as packing.
 void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
   CPUACCEL_OWN_CALL(int_mm);
   if (!has_qgemm()) {
@@ -139,7 +139,7 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
 template <OpName kName>
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   if (torch_multiplies()) {
-    // Alone, for the sake of small products: what follows counts references.
+    // A separate path for small products: the one below counts references.
     if (!has_odd_stride(self) && !has_odd_stride(mat2)) {
       return at::cpu::_int_mm(self, mat2);
     }

@@ -1,10 +1,11 @@
-// cpuaccel::kept_linear: what compiled graphs call for a linear layer whose weight lasts.
+// cpuaccel::kept_linear: linear layers of compiled graphs, with cached packed weights.
 //
 //   result[..., n] = f(bias[n] + sum over k of input[..., k] * weight[n, k])
 //
-// weight: out_features x in_features; result and bias are of input's type, which may be bfloat16
-// where the weight is float32: it is rounded while it is packed. f is "" (nothing) or one of
-// following.cpp. The weight is packed once (kept_weights.h). What is unusual goes to torch's ops.
+// weight: out_features x in_features. Result and bias have input's type. That may be bfloat16 for a
+// float32 weight, which is rounded when it is packed. f is "" (nothing) or a post-op of
+// following.cpp. The weight is packed once (kept_weights.h). Other types, sizes and layouts fall
+// back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -72,7 +73,7 @@ at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
   return run_torch(input, weight, bias, following);
 }
 
-// Compiled graphs have their gradients in them; a tangent of an input is the linear's to pass on.
+// No gradient: compiled graphs contain their own. Calls with tangents run torch's linear.
 at::Tensor autograd(const at::Tensor& input, const at::Tensor& weight,
                     const std::optional<at::Tensor>& bias, const std::string& function) {
   if (is_transformed({&input, &weight, pointer_to(bias)})) {

@@ -36,7 +36,7 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Mak
     const std::scoped_lock lock(mutex_);
     entry = find(weight, form, panel);
   }
-  // Read without the lock: other threads run meanwhile.
+  // Bytes are read without the lock, so that other threads can run.
   const bool unchanged = entry && entry->watched.unchanged();
   const std::scoped_lock lock(mutex_);
   if (unchanged) {
@@ -46,7 +46,7 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Mak
   ++stats_.misses;
   drop_expired();
   drop_changed(weight, entry.get());
-  // Watched before it is read for packing: a write in between is seen in the next call.
+  // Watched before it is read for packing: the next call notices a write in between.
   entry = std::make_shared<Entry>(weight, form, panel);
   entry->packed = make();
   const KeptPacked packed = entry->packed;

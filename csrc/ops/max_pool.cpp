@@ -1,4 +1,4 @@
-// aten::quantized_max_pool2d, which max_pool2d of a quantised tensor reaches.
+// aten::quantized_max_pool2d, which max_pool2d of a quantized tensor calls.
 #include <ATen/native/Pool.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Window {
   at::IntArrayRef kernel, stride, padding, dilation;
 };
 
-// What torch's kernel has a message for, it is left to say.
+// Whether torch's kernel raises an error for these arguments.
 bool torch_refuses(const at::Tensor& self, const Window& window) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
   const auto between = [](at::IntArrayRef values, int64_t lowest) {
@@ -34,7 +34,7 @@ bool torch_refuses(const at::Tensor& self, const Window& window) {
          self.size(3) == 0;
 }
 
-// Null, and `shape` filled in, if we take the call.
+// Null, with `shape` filled in, if cpuaccel's kernel takes the call.
 const char* refuses(const at::Tensor& self, const Window& window, bool ceil_mode,
                     kernels::MaxpoolShape& shape) {
   if (const char* why = refuses_quint8(self)) {

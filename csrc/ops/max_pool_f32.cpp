@@ -1,4 +1,4 @@
-// aten::max_pool2d_with_indices of contiguous floats; max_pool2d comes here too.
+// aten::max_pool2d_with_indices of contiguous float tensors; max_pool2d calls it too.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Pool.h>
@@ -36,7 +36,8 @@ bool pair_of(at::IntArrayRef values, int64_t lowest) {
          });
 }
 
-// Whether we take the call, and `shape` of it. What torch has a message for, it is left to say.
+// Whether cpuaccel's kernel takes the call; sets `shape`. Invalid arguments give false: torch
+// raises the error.
 bool ours(const at::Tensor& self, const Window& window, bool ceil_mode, MaxpoolF32Shape& shape) {
   if (!contiguous_floats(self) || !pair_of(window.kernel, 1) || !pair_of(window.stride, 1) ||
       !pair_of(window.padding, 0) || !pair_of(window.dilation, 1)) {
@@ -52,7 +53,7 @@ bool ours(const at::Tensor& self, const Window& window, bool ceil_mode, MaxpoolF
            .PW = window.padding[1],
            .DH = window.dilation[0],
            .DW = window.dilation[1]};
-  // With an image smaller than the dilation, a window may be without a tap inside.
+  // If the image is smaller than the dilation, a window may have no tap inside.
   if (shape.PH > shape.KH / 2 || shape.PW > shape.KW / 2 || shape.H < shape.DH ||
       shape.W < shape.DW || shape.H * shape.W > std::numeric_limits<int32_t>::max()) {
     return false;
@@ -62,7 +63,7 @@ bool ours(const at::Tensor& self, const Window& window, bool ceil_mode, MaxpoolF
     return at::native::pooling_output_shape<int64_t>(
         size, window.kernel[i], window.padding[i], window.stride[i], window.dilation[i], ceil_mode);
   };
-  // Torch asks for room for a whole window first.
+  // torch requires that a whole window fits.
   if (shape.H + 2 * shape.PH < shape.DH * (shape.KH - 1) + 1 ||
       shape.W + 2 * shape.PW < shape.DW * (shape.KW - 1) + 1) {
     return false;

@@ -1,8 +1,8 @@
-// mkldnn::_linear_pointwise on Arm: what Inductor calls for linear layers whose weight it froze.
+// mkldnn::_linear_pointwise on Arm, which Inductor calls for linear layers with frozen weights.
 //
-// torch has the weight in a layout of oneDNN's there that only a reference kernel reads in bfloat16
-// or under fast math, a hundred times slower than eager (pytorch #180447). Ours packs it once, by
-// the tensor, which nobody writes to: it is opaque.
+// torch keeps the weight in a oneDNN layout that only a reference kernel reads in bfloat16 or under
+// fast math, a hundred times slower than eager (pytorch #180447). cpuaccel packs the weight once
+// for each tensor; nobody writes to it, because it is opaque.
 
 #include <ATen/core/Tensor.h>
 
@@ -30,7 +30,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 using Scalars = torch::List<std::optional<at::Scalar>>;
 
-// Opaque weights in packed form, as long as they live.
+// Packed forms of opaque weights, for as long as the weights live.
 class FrozenWeights {
  public:
   static FrozenWeights& instance() {
@@ -49,7 +49,7 @@ class FrozenWeights {
                   .first;
     }
     KeptPacked& packed = found->second.packed[pairs ? 1 : 0];
-    if (packed.panel != kept_panel(pairs)) {  // of other instructions, or of none yet
+    if (packed.panel != kept_panel(pairs)) {  // packed for another ISA, or not yet
       packed = pack_to_keep(opaque, pairs);
     }
     return packed;
@@ -65,7 +65,7 @@ class FrozenWeights {
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;
 };
 
-// Inductor's names of functions; null for one that is not known.
+// Maps Inductor's names of post-ops to cpuaccel's; nullopt for others.
 std::optional<std::string_view> following_name(std::string_view attr,
                                                std::optional<std::string_view> algorithm) {
   if (attr == "none") {

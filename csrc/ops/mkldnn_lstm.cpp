@@ -1,7 +1,7 @@
 // aten::mkldnn_rnn_layer, a layer of nn.LSTM, in bf16 and fp16 on CPUs for which oneDNN has no such
-// LSTM: bf16 without AVX-512, fp16 without AVX512-FP16. torch looks at the type of nn.LSTM's input
-// to see what oneDNN takes, but CPU autocast casts it afterwards, so that the call ends in "could
-// not create a primitive descriptor". Here the layer is computed in f32 and rounded.
+// LSTM: bf16 without AVX-512, fp16 without AVX512-FP16. torch checks the type of nn.LSTM's input
+// for what oneDNN takes, but CPU autocast casts it afterwards, and the call fails with "could not
+// create a primitive descriptor". Here the layer is computed in f32, and its results are rounded.
 
 #include <ATen/ops/mkldnn_rnn_layer_backward_cpu_dispatch.h>
 #include <ATen/ops/mkldnn_rnn_layer_cpu_dispatch.h>
@@ -25,8 +25,8 @@ using Gradients = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Ten
 
 bool is_half(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
-// Whether oneDNN has refused a type before, in inference or in training. A backward follows its
-// forward: the workspace that it reads is of the type in which that was computed.
+// Whether oneDNN has refused a type before, in inference or in training. A backward uses the same
+// type as its forward, because the workspace that it reads has that type.
 std::atomic<bool>& refused(at::ScalarType type, bool train) {
   static std::array<std::atomic<bool>, 4> flags{};
   return flags[(type == at::kHalf ? 2U : 0U) + (train ? 1U : 0U)];

@@ -1,8 +1,8 @@
-// aten::_native_multi_head_attention with a mask of floats. nn.TransformerEncoderLayer's fast path
-// calls it. torch's kernel casts the mask to bool: each number other than 0 masks its key, also a
-// finite one, which is to be added to the score; a row without a 0 becomes NaN. Masks of 0 and
-// -inf alone, with a 0 in each row, mean the same both ways and stay with torch. For others the
-// result is computed as nn.MultiheadAttention computes it off the fast path: linear and
+// aten::_native_multi_head_attention with a float mask, which nn.TransformerEncoderLayer's fast
+// path calls. torch's kernel casts the mask to bool: each value other than 0 masks its key, even a
+// finite one, which should be added to the score; and a row without a 0 becomes NaN. Masks of only
+// 0 and -inf, with a 0 in each row, mean the same both ways and stay with torch. For other masks
+// the result is computed as nn.MultiheadAttention does off the fast path: by linear and
 // scaled_dot_product_attention.
 #include <ATen/Dispatch.h>
 #include <ATen/ops/linear.h>
@@ -29,9 +29,9 @@ namespace {
 
 using Results = std::tuple<at::Tensor, at::Tensor>;
 
-constexpr int64_t kGrain = 32768;  // numbers of a mask that one thread reads in microseconds
+constexpr int64_t kGrain = 32768;  // elements of a mask that a thread reads in microseconds
 
-// What nn.MultiheadAttention.merge_masks calls the shapes of a mask.
+// The mask types of nn.MultiheadAttention.merge_masks.
 enum MaskType : int64_t { kAttention = 0, kPadding = 1, kMerged = 2 };
 
 struct Projections {
@@ -39,7 +39,7 @@ struct Projections {
   at::Tensor qkv_weight, qkv_bias, weight, bias;
 };
 
-// A mask with each of its stored numbers once: broadcast dimensions have size 1.
+// The mask with each stored element once: broadcast dimensions get size 1.
 at::Tensor stored(at::Tensor mask) {
   for (int64_t d = 0; d < mask.dim(); ++d) {
     if (mask.stride(d) == 0 && mask.size(d) > 1) {
@@ -60,7 +60,7 @@ bool is_boolean(const T* row, int64_t size) {
   return open > 0 && open + masked == size;
 }
 
-// Whether each row has a 0 and otherwise only -inf.
+// Whether each row has a 0, and all other values are -inf.
 bool is_boolean(const at::Tensor& mask) {
   const at::Tensor dense = stored(mask);
   const int64_t size = dense.size(-1), rows = dense.numel() / size;
@@ -80,8 +80,8 @@ bool is_boolean(const at::Tensor& mask) {
   return found;
 }
 
-// The mask as scores have it: [batch, heads, queries, keys]. Nothing if its shape is another than
-// its type says: torch's kernel names the error.
+// The mask in the shape of the scores: [batch, heads, queries, keys]. nullopt if its shape does not
+// match its type: torch's kernel raises the error.
 std::optional<at::Tensor> as_scores(const at::Tensor& mask, std::optional<int64_t> type, int64_t B,
                                     int64_t H, int64_t T) {
   const auto sizes = mask.sizes();

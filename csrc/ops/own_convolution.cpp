@@ -12,13 +12,13 @@ using kernels::Conv2dShape;
 using kernels::ImageLayout;
 using Bias = std::optional<at::Tensor>;
 
-// Torch's rule for the layout of a result.
+// torch's rule for the layout of a result.
 bool channels_last(const at::Tensor& input, const at::Tensor& weight) {
   return weight.dim() == 4 && (input.suggest_memory_format() == at::MemoryFormat::ChannelsLast ||
                                weight.suggest_memory_format() == at::MemoryFormat::ChannelsLast);
 }
 
-// KH x KW x C from whatever layout the weights of a depthwise convolution have.
+// Depthwise weights of any layout as KH x KW x C.
 at::Tensor taps_first(const at::Tensor& weight) {
   return weight.squeeze(1).permute({1, 2, 0}).contiguous();
 }

@@ -8,12 +8,12 @@
 namespace cpuaccel::ops {
 namespace {
 
-// Of the depths that are brought together at a time.
+// The most floats of gathered depths at a time.
 constexpr int64_t kMostFloats = 16 << 20;
 
-// Depths are brought together by a copy each, of about a microsecond. By CPU time on Zen 4 torch's
-// kernels are 1.3 to 2 times as fast with one tap, and 1.2 to 3 times below so many multiply-adds.
-// Above, cpuaccel's are 1.0 to 3 times as fast.
+// Depths are gathered by a copy each, of about a microsecond. By CPU time on Zen 4, torch's kernels
+// are 1.3 to 2 times as fast with one tap, and 1.2 to 3 times below this many multiply-adds. Above,
+// cpuaccel's are 1.0 to 3 times as fast.
 constexpr double kFewMultiplyAdds = 1 << 19;
 
 bool worth_copies(const at::Tensor& input, const at::Tensor& weight, int64_t depths) {
@@ -45,7 +45,7 @@ std::optional<Depths> depths_of(const at::Tensor& input, const at::Tensor& weigh
   }
   const Depths depths{input.size(2), weight.size(2), arguments.stride[0], arguments.padding[0],
                       arguments.dilation[0]};
-  constexpr int64_t kLargest = int64_t{1} << 30;  // far from the overflow of any product above
+  constexpr int64_t kLargest = int64_t{1} << 30;  // small enough that no product above overflows
   const bool small = std::max({depths.size, depths.kernel, depths.stride, depths.padding,
                                depths.dilation}) <= kLargest;
   if (!small || depths.stride < 1 || depths.padding < 0 || depths.dilation < 1 ||
@@ -77,20 +77,20 @@ std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::
                                              const std::optional<at::Tensor>& bias,
                                              const ConvArguments& arguments) {
   const auto depths = depths_of(input, weight, arguments);
-  // Most are too small, which is soon said.
+  // The cheap checks come first: most calls are too small.
   if (!depths || !worth_copies(input, weight, depths->count()) || !plain(input) || !plain(weight)) {
     return std::nullopt;
   }
   const int64_t C = input.size(1), IH = input.size(3), IW = input.size(4);
   const int64_t seen = C * depths->kernel;
-  // (c, depth) are the channels, of the weights as they lie.
+  // (c, depth) are the channels; contiguous weights need no copy.
   const at::Tensor weights = weight.contiguous().view(
       {weight.size(0), weight.size(1) * depths->kernel, weight.size(3), weight.size(4)});
   const ConvArguments plane{arguments.stride.slice(1), arguments.padding.slice(1),
                             arguments.dilation.slice(1), arguments.groups};
   const int64_t most = std::max<int64_t>(kMostFloats / (seen * IH * IW), 1);
   const int64_t together = std::min(depths->count(), most);
-  // Asked of one float that stands for all, before there is memory for the images.
+  // Checked with one expanded float, before memory for the images is allocated.
   const at::Tensor like = at::detail::empty_cpu({1, 1, 1, 1}, at::kFloat);
   if (!takes_own_convolution(like.expand({together, seen, IH, IW}), weights, bias, plane, true)) {
     return std::nullopt;

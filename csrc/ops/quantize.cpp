@@ -1,4 +1,4 @@
-// Between floats and 8 bits, per tensor.
+// aten::quantize_per_tensor and aten::dequantize, between float32 and quint8 or qint8.
 
 #include <ATen/EmptyTensor.h>
 
@@ -59,7 +59,7 @@ bool one_number(const at::Tensor& x, at::ScalarType dtype) {
          x.device().is_cpu();
 }
 
-// The quantiser as two tensors, as convert_fx and nn.quantized.Quantize hand it over.
+// The quantizer as two tensors, as convert_fx and nn.quantized.Quantize pass it.
 template <OpName kName>
 at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
                                const at::Tensor& zero_point, at::ScalarType dtype) {

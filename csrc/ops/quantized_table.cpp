@@ -16,7 +16,7 @@ namespace cpuaccel::ops {
 namespace {
 
 constexpr auto kOp = "cpuaccel::quantized_table";
-// Bytes of a row block: looked up while they are in the first-level cache.
+// Bytes of a block of rows, small enough to stay in the L1 cache for the lookup.
 constexpr int64_t kBlock = 8192;
 constexpr int64_t kGrain = 65536;
 

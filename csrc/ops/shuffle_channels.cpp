@@ -1,12 +1,12 @@
-// cpuaccel::shuffle_channels: a concatenation, a channel shuffle, one of the parts it is cut into
-// and a function of each element, which ShuffleNet runs as eight ops.
+// cpuaccel::shuffle_channels: fuses a concatenation, a channel shuffle, one chunk of the result and
+// an elementwise function, which ShuffleNet runs as eight ops.
 //
 //   x = cat(qxs, 1); N x C x H x W
 //   shuffled[:, c * groups + g] = x[:, g * (C / groups) + c]
-//   result = table[shuffled.chunk(chunks, 1)[chunk]], quantised by (scale, zero_point); without a
-//            table the values as they are, quantised as the first of qxs
+//   result = table[shuffled.chunk(chunks, 1)[chunk]], quantized by (scale, zero_point); without a
+//            table the values as they are, quantized as the first of qxs
 //
-// The result is channels last where the operands are.
+// The result is channels last if the operands are.
 
 #include <ATen/Functions.h>
 #include <c10/util/Exception.h>
@@ -35,8 +35,8 @@ struct Shuffle {
 };
 
 struct Plan {
-  std::vector<kernels::InterleaveSource> src;  // one for each group
-  int64_t columns = 0;                         // of each, that go into the result
+  std::vector<kernels::InterleaveSource> src;  // one per group
+  int64_t columns = 0;                         // channels of each group that go into the result
 };
 
 bool same_images(const at::Tensor& a, const at::Tensor& b) {
@@ -45,7 +45,7 @@ bool same_images(const at::Tensor& a, const at::Tensor& b) {
          a.size(3) == b.size(3) && of_a.scale == of_b.scale && of_a.zero_point == of_b.zero_point;
 }
 
-// None if this takes more than dealing out the bytes of one source for each group.
+// The sources to interleave, one for each group; nullopt if the call needs more than that.
 std::optional<Plan> plan(at::TensorList qxs, const Shuffle& shuffle) {
   const auto operands = static_cast<int64_t>(qxs.size());
   const at::Tensor& first = qxs[0];
@@ -71,7 +71,7 @@ std::optional<Plan> plan(at::TensorList qxs, const Shuffle& shuffle) {
   return result;
 }
 
-// Any shapes, strides and quantisers, by torch's ops.
+// Any shapes, strides and quantizers, by torch's ops.
 at::Tensor run_apart(at::TensorList qxs, const Shuffle& shuffle) {
   const at::Tensor x = qxs.size() == 1 ? qxs[0] : at::cat(qxs, 1);
   TORCH_CHECK(x.dim() >= 2, kOp, ": expected qxs to have at least 2 dimensions, but got shape ",

@@ -1,4 +1,4 @@
-// aten::silu of dense floats.
+// aten::silu of dense float tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
@@ -17,8 +17,8 @@ bool ours(const at::Tensor& x) {
          x.is_non_overlapping_and_dense();
 }
 
-// Of the strides that TensorIterator gives a result: where a dimension has one element, x's own may
-// be any number.
+// With the strides that TensorIterator gives a result: for a dimension of one element, x's own
+// stride may be any number.
 at::Tensor empty_result(const at::Tensor& x) {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     if (x.is_contiguous(format)) {

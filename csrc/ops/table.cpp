@@ -1,4 +1,4 @@
-// Activations of one 8-bit quantised tensor, by table.
+// Activations of 8-bit quantized tensors (sigmoid, tanh, gelu, elu ...), by lookup table.
 
 #include <array>
 
@@ -12,7 +12,7 @@ template <typename T>
 bool plain(const T& /*argument*/) {
   return true;
 }
-// A symbolic or complex number is no key.
+// A symbolic or complex number cannot be part of a key.
 bool plain(const at::Scalar& value) {
   return !value.isSymbolic() && (value.isFloatingPoint() || value.isIntegral(true));
 }
@@ -26,7 +26,7 @@ at::Tensor run_table(Op op, const at::Tensor& x, const OpTable& table, at::Memor
   return result;
 }
 
-// Torch gives these the suggested memory format of their operand.
+// torch gives the results of these ops the suggested memory format of their operand.
 template <OpName kName, Op kOp, typename Source, typename... Arguments>
 at::Tensor by_table(Source x, Arguments... arguments) {
   if (our_engine()) {
@@ -41,7 +41,7 @@ at::Tensor by_table(Source x, Arguments... arguments) {
   return call_torch(kName.text, x, arguments...).toTensor();
 }
 
-// Torch gives these the contiguous format, whatever their operand has.
+// torch gives the results of these ops the contiguous format, whatever their operand has.
 template <OpName kName, Op kOp, typename... Arguments>
 at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
   if (our_engine()) {
@@ -77,7 +77,7 @@ at::Tensor& by_table_in_place(at::Tensor& x, const at::Scalar& argument) {
 template <OpName kName>
 at::Tensor leaky_relu(at::Tensor x, const at::Scalar& negative_slope, bool inplace,
                       double output_scale, int64_t output_zero_point) {
-  if (inplace) {  // torch warns that it is not
+  if (inplace) {  // torch warns that it does not run in place
     count_refusal(kName.text, "inplace");
     return call_torch(kName.text, x, negative_slope, inplace, output_scale, output_zero_point)
         .toTensor();

@@ -6,7 +6,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-// Four tables to choose from for a key, so that those of one model don't drive each other out.
+// 4-way set associative, so that the tables of one model don't evict each other.
 constexpr size_t kSets = 64;
 constexpr size_t kWays = 4;
 
@@ -24,7 +24,7 @@ size_t set_of(const TableKey& key) {
   uint64_t hash = std::bit_cast<uint64_t>(key.scale) ^ static_cast<uint64_t>(key.zero_point);
   hash ^= reinterpret_cast<uintptr_t>(key.op);
   for (size_t i = 0; i < key.used; ++i) {
-    hash = (hash ^ key.words[i]) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio: mixes upwards
+    hash = (hash ^ key.words[i]) * 0x9e3779b97f4a7c15;  // 2^64 / golden ratio: mixes upward
   }
   return (hash * 0x9e3779b97f4a7c15) >> 58;
 }

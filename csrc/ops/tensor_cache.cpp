@@ -24,7 +24,7 @@ uint32_t version_of(const at::Tensor& source) {
 
 int64_t bytes_of(const at::Tensor& made) { return static_cast<int64_t>(made.nbytes()); }
 
-// What is made in inference mode could not be used outside of it.
+// A tensor made in inference mode could not be used outside of it.
 at::Tensor made_by(const TensorCache::Make& make) {
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
@@ -59,7 +59,8 @@ size_t TensorCache::Hash::operator()(const Key& key) const noexcept {
   return hash;
 }
 
-// A forked child keeps what there is (its pages are shared until somebody writes) and counts anew.
+// A forked child keeps the entries (their pages are shared until somebody writes) and restarts the
+// counters.
 TensorCache::TensorCache() {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
 }
@@ -95,7 +96,8 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
       kept.emplace(found->second->states, found->second->made);
     }
   }
-  // Before it is read for `make`: a write in between makes the next call miss, not this one stale.
+  // Taken before `make` reads the sources: a write in between makes the next call miss, not this
+  // one stale.
   for (size_t i = 0; i < sources.size(); ++i) {
     states[i].checksum = checksum_of(*sources[i]);
   }
@@ -105,7 +107,7 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
     return kept->second;
   }
   at::Tensor made = made_by(make);
-  Order dropped;  // destroyed after the lock is gone
+  Order dropped;  // destroyed after the lock is released
   const std::scoped_lock lock(mutex_);
   ++stats_.misses;
   drop_expired(dropped);
@@ -120,7 +122,7 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
   for (const at::Tensor* source : sources) {
     entry.storages.emplace_back(source->storage().getWeakStorageImpl());
   }
-  if (own != nullptr) {  // as long as this is held, no other storage has its address
+  if (own != nullptr) {  // while this is held, no other storage has its address
     entry.storages.emplace_back(own->storage().getWeakStorageImpl());
   }
   order_.push_front(std::move(entry));

@@ -7,7 +7,7 @@
 namespace cpuaccel::ops {
 
 bool in_a_transform() {
-  // torch.func includes both for as long as its stack of transforms is not empty, and excludes the
+  // torch.func includes both keys while its stack of transforms is not empty, and excludes the
   // first while it interprets a call.
   constexpr c10::DispatchKeySet kKeys{c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                                       c10::DispatchKey::FuncTorchDynamicLayerBackMode};

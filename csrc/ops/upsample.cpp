@@ -1,5 +1,5 @@
-// Quantised images resized: aten::upsample_nearest2d, _upsample_nearest_exact2d and
-// upsample_bilinear2d. Which pixels and weights is computed by torch's own functions.
+// Upsampling of quantized images: aten::upsample_nearest2d, _upsample_nearest_exact2d and
+// upsample_bilinear2d. torch's own functions compute the pixels and weights.
 #include <ATen/native/UpSample.h>
 #include <c10/util/SmallVector.h>
 
@@ -23,7 +23,7 @@ using Scale = std::optional<double>;
 using Indices = c10::SmallVector<int64_t, 64>;
 using Taps = c10::SmallVector<kernels::BilinearTap, 64>;
 
-constexpr int64_t kGrainBytes = 65536;  // a few microseconds, what waking a thread costs
+constexpr int64_t kGrainBytes = 65536;  // a few microseconds, the cost of waking a thread
 
 const char* refuses(const at::Tensor& self, at::IntArrayRef output_size) {
   if (const char* why = refuses_quint8(self)) {
@@ -48,7 +48,7 @@ Indices nearest_indices(int64_t size, int64_t count, Scale scale, NearestIndex* 
   return indices;
 }
 
-// Copied in some 5 us, what waking a thread costs.
+// Copied in some 5 us, the cost of waking a thread.
 constexpr int64_t kCopyGrainBytes = 256 << 10;
 
 void copy(const at::Tensor& src, const at::Tensor& dst) {
@@ -59,7 +59,7 @@ void copy(const at::Tensor& src, const at::Tensor& dst) {
   });
 }
 
-// A row that repeats the one before is copied from it as a whole.
+// A row equal to the one before is copied from it as a whole.
 void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
              const at::Tensor& dst) {
   const auto pixel = static_cast<size_t>(src.size(1));
@@ -96,7 +96,7 @@ at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_siz
       CPUACCEL_OWN_CALL(upsample_nearest2d);
       const int64_t height = output_size[0], width = output_size[1];
       const auto images = empty_images_as(self, height, width);
-      // Torch takes an unchanged size for a copy, whatever the scales.
+      // torch copies if the size does not change, whatever the scales.
       if (height == self.size(2) && width == self.size(3)) {
         copy(self, images);
       } else {
@@ -110,7 +110,7 @@ at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_siz
   return call_torch(kName.text, self, output_size, scales_h, scales_w).toTensor();
 }
 
-// Scales that do not agree with the sizes can point beyond the image: then its last pixel counts.
+// Scales that do not fit the sizes can point beyond the image: then its last pixel is used.
 Taps bilinear_taps(int64_t size, int64_t count, bool align_corners, Scale scale) {
   const auto step = at::native::area_pixel_compute_scale<float>(size, count, align_corners, scale);
   Taps taps;

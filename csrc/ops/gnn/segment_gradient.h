@@ -114,8 +114,7 @@ struct SegmentGradient {
   // is NaN then. There may be no tie, if the extreme is `initial`.
   template <int64_t kColumns>
   CPUACCEL_INLINE void share(int64_t n, int64_t k, int64_t columns) const {
-    using Count = std::conditional_t<kColumns == 0, int32_t,
-                                     int64_t>;  // 0: few elements
+    using Count = std::conditional_t<kColumns == 0, int32_t, int64_t>;  // 0: few elements
     const int64_t row = kColumns > 0 ? kColumns : K, width = kColumns > 0 ? kColumns : columns;
     const Number *whole = grad + n * row + k, *extreme = output + n * row + k;
     Count counts[kColumns > 0 ? kColumns : kBlock] = {};
