@@ -1,6 +1,6 @@
-// addmm of a sparse COO matrix and a dense one, to which `A @ x` and torch.sparse.mm(A, x) come:
-// the entries are sorted by row once and kept in the index cache. Few entries are added up as they
-// are: to look for them in the cache takes as long as torch's whole call.
+// aten::addmm of a sparse COO matrix and a dense one, which `A @ x` and torch.sparse.mm(A, x) call.
+// The entries are sorted by row once, and the index cache keeps the order. Small products are
+// summed unsorted: a lookup in the cache would take as long as torch's whole call.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kName = "sparse_mm";
 constexpr auto kKey = c10::DispatchKey::SparseCPU;
 
-// Null, or why torch has to judge or compute.
+// The reason for a fallback to torch, or null.
 const char* refusal(const at::Tensor& self, const at::Tensor& sparse, const at::Tensor& dense,
                     const at::Scalar& beta, const at::Scalar& alpha) {
   if (sparse.layout() != at::kSparse || !strided_on_cpu(dense) || !strided_on_cpu(self) ||
@@ -48,7 +48,8 @@ const char* refusal(const at::Tensor& self, const at::Tensor& sparse, const at::
   return plain ? nullptr : "something is added";
 }
 
-// Rows times columns, and entries times columns, up to which no order is looked for.
+// Up to this number of rows times columns, and of entries times columns, products are summed
+// unsorted.
 constexpr int64_t kMostUnsorted = 2048;
 
 template <typename Number>
@@ -78,7 +79,7 @@ bool add_entries(const at::Tensor& indices, const at::Tensor& values, const at::
   return true;
 }
 
-// Undefined if there are many entries, or one that is none of the matrix's.
+// Undefined if the product is larger, or if an index is out of range.
 at::Tensor product_of_few(const at::Tensor& sparse, const at::Tensor& dense) {
   const auto* impl = at::sparse::get_sparse_impl(sparse);
   const at::Tensor &indices = impl->indices(), &values = impl->values();

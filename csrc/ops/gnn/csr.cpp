@@ -79,7 +79,7 @@ void check_compressed(const at::Tensor& matrix, const char* op) {
   const at::Tensor crow = impl->compressed_indices().contiguous();
   const at::Tensor col = impl->plain_indices().contiguous();
   const at::Tensor& values = impl->values();
-  const int64_t batches = crow.dim() - 1;  // dimensions of batches
+  const int64_t batches = crow.dim() - 1;  // number of batch dimensions
   const bool wide = crow.scalar_type() == at::kLong;
   TORCH_CHECK(batches >= 0 && col.dim() == batches + 1 && values.dim() > batches + (blocks ? 2 : 0),
               op, ": indices and values of the sparse matrix do not go together");

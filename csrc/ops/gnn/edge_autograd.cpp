@@ -1,9 +1,10 @@
-// The key AutogradCPU of the ops that Python differentiates (cpuaccel/_ops/derivatives.py): calls
-// that need no graph go on to the kernels without Python, which takes 8 us of a call, and so do
-// edge_sum and its derivative, with which the layers of most graph networks learn: 90 us.
+// AutogradCPU kernels of the ops whose derivatives are in Python (cpuaccel/_ops/derivatives.py).
+// Calls that need no graph go straight to the kernels, which saves 8 us of Python a call. edge_sum,
+// with which the layers of most graph networks train, has its derivative here too, which saves 90
+// us.
 //
-// All others go to what Python registered for the alias Autograd. A kernel under AutogradCPU hides
-// that from calls of this key; AutogradOther still has it.
+// All other calls go to the kernel that Python registered for the alias key Autograd. A kernel
+// under AutogradCPU hides that kernel from calls of this key; AutogradOther still has it.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
@@ -45,8 +46,8 @@ bool needs_no_graph(c10::ArrayRef<c10::IValue> arguments) {
   });
 }
 
-// By the kernel below autograd, or by the one of Python. `keys` may have some above autograd, where
-// the dispatcher of Python calls a kernel by its key.
+// Calls the kernel below autograd, or Python's. `keys` may include keys above autograd, where
+// Python's dispatcher calls a kernel by its key.
 void go_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto rest = keys & c10::after_autograd_keyset;
   if (needs_no_graph(torch::jit::last(*stack, op.schema().arguments().size()))) {
@@ -57,7 +58,7 @@ void go_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::
   }
 }
 
-// The derivative by x: weight is a constant.
+// The derivative with respect to x: weight is a constant.
 class EdgeSum : public torch::autograd::Function<EdgeSum> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& edges,

@@ -1,17 +1,19 @@
-// cpuaccel::edge_contrast: how much larger features are than their differences along edges.
+// cpuaccel::edge_contrast: the ratio of the features' size to that of their differences along
+// edges, which bounds the rounding errors of EdgeConv.
 //
-// EdgeConv's W [y_m, x_n - y_m] = A y_m + B (x_n - y_m) is computed as (A - B) y_m + B x_n, whose
-// rounding errors are those of |B| |y_m|, where the first form has those of |B| |x_n - y_m|. This
-// op returns two ratios, which say by how much the bound of the error grows:
+// EdgeConv's W [y_m, x_n - y_m] = A y_m + B (x_n - y_m) is computed as (A - B) y_m + B x_n. Its
+// rounding errors are those of |B| |y_m|; those of the first form are of |B| |x_n - y_m|. This op
+// returns two ratios that say by how much the error bound grows:
 //
-//   nodes    = max over m of by_other . |y_m| / mean over the edges n -> m of by_other . |x_n -
-//   y_m| features = max over k of sum over m of |y_mk| / sum over m of mean over n -> m of |x_nk -
-//   y_mk|
+//   nodes    = max over m of by_other . |y_m|
+//                            / mean over the edges n -> m of by_other . |x_n - y_m|
+//   features = max over k of sum over m of |y_mk|
+//                            / sum over m of mean over n -> m of |x_nk - y_mk|
 //
 // by_other and by_own: the sums of |B| and |A| over the outputs, one number for each feature. A
-// node whose differences are all 0 counts by_other . |y_m| / by_own . |y_m|. A node is looked at
-// until its ratio is known to be `most` or less, after one edge as a rule; such a node counts 0.
-// features is of the edges that were looked at; a feature without differences is compared with the
+// node whose differences are all 0 counts by_other . |y_m| / by_own . |y_m|. Edges of a node are
+// read until its ratio is known to be at most `most`, usually one edge; such a node counts 0.
+// `features` covers the edges that were read. A feature without differences is compared with the
 // mean of the other features' differences. NaN if a number is not finite.
 //
 // Bound: a row of x and one of y for each node.
@@ -34,7 +36,7 @@ namespace cpuaccel::ops {
 namespace {
 
 constexpr const char* kOp = "cpuaccel::edge_contrast";
-constexpr int64_t kBlock = 256;  // nodes whose numbers are added up before those of other blocks
+constexpr int64_t kBlock = 256;  // nodes whose values are summed before those of other blocks
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 template <typename Number>
@@ -44,20 +46,20 @@ struct Features {
 };
 
 struct Block {
-  double nodes = 0;  // NaN once one was not finite
+  double nodes = 0;  // NaN if a value was not finite
   std::vector<double> sizes, differences;
   bool good = true;
 };
 
-// Sum of weight[k] * |value(k)|, in lanes that compilers turn into vectors; take(k, |value(k)|)
-// gets each of the terms.
+// Sum of weight[k] * |value(k)|, in lanes that compilers vectorize. Calls take(k, |value(k)|) for
+// each k.
 template <typename Number, typename Value, typename Take>
 Number weighted(const Number* weight, int64_t K, const Value& value, const Take& take) {
   constexpr int64_t kLanes = 8;
   std::array<Number, kLanes> sums{}, sizes{};
   int64_t k = 0;
   for (; k + kLanes <= K; k += kLanes) {
-    // All is read before anything is written, which might be the same memory for all that is known.
+    // All reads come before the writes, which may alias as far as the compiler knows.
     for (size_t lane = 0; lane < kLanes; ++lane) {
       sizes[lane] = std::abs(value(k + static_cast<int64_t>(lane)));
     }
@@ -95,7 +97,7 @@ Block contrast_of(const kernels::Csr& csr, const Features<Number>& rows, double 
     const auto of_y = [y](int64_t k) { return y[k]; };
     if (first == last) {
       const double own = weighted(rows.by_other, K, of_y, nothing);
-      // Sums multiply what its row comes to by 0.
+      // Sums multiply the value of its row by 0.
       block.nodes = std::isfinite(own) ? block.nodes : kNan;
       continue;
     }
@@ -104,7 +106,7 @@ Block contrast_of(const kernels::Csr& csr, const Features<Number>& rows, double 
     const double enough = own * static_cast<double>(last - first) / most;
     double found = 0;
     int64_t e = first;
-    // The first edge is looked at in any case, for the features.
+    // The first edge is always read, for `features`.
     do {
       const int64_t n = csr.col_as<Index>()[e];
       if (n < 0 || n >= csr.N) {

@@ -1,10 +1,11 @@
-// cpuaccel::edge_extreme: the largest or smallest message of a node's edges, and its derivatives.
+// cpuaccel::edge_extreme: max or min aggregation of the messages of a node's edges, and its
+// derivatives.
 //
 //   dst[m,k] = max (or min) over e from n to m of w[e] * x[n,k]; 0 for nodes without edges
 //
-// which is torch.zeros(rows, K).scatter_reduce(0, ..., "amax", include_self=False) of the messages,
-// with the same gradients: equal messages share one, and a dst of 0 keeps a share itself. weight is
-// one for each edge, in the order of `edges`. x is float32 or float64 of two dimensions.
+// This is torch.zeros(rows, K).scatter_reduce(0, ..., "amax", include_self=False) of the messages,
+// with the same gradients: ties share the gradient, and a dst of 0 takes a share itself. weight has
+// one value for each edge, in the order of `edges`. x is 2-d, float32 or float64.
 
 #include <ATen/EmptyTensor.h>
 #include <torch/library.h>
@@ -58,7 +59,7 @@ at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const Opti
   return dst;
 }
 
-// Of x and of weight; one that is not wanted has no elements.
+// The gradients of x and of weight; one that is not requested has no elements.
 std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Tensor& x,
                                             const at::Tensor& edges, const OptionalTensor& weight,
                                             const at::Tensor& dst, bool of_x, bool of_weight) {

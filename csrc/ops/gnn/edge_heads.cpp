@@ -1,13 +1,14 @@
-// Ops of layers with several heads of attention; kernels/edge_heads/edge_heads.h has the formulas.
+// Aggregation and scores of multi-head attention layers of graph networks (GAT, GATv2).
+// kernels/edge_heads/edge_heads.h has the formulas.
 //
-//   edge_sum_heads(x, edges, weight, rows, transposed)  `sum`, or that over the edges by source
+//   edge_sum_heads(x, edges, weight, rows, transposed)  `sum`; transposed: over edges by source
 //   edge_dot_heads(a, b, edges, heads)                  `dot`; each is the other's derivative
 //   edge_sum_heads_backward(grad, x, edges, weight, transposed)
-//       `sum_dot`: both derivatives of edge_sum_heads, the rows of grad read once
-//   gatv2_scores(src, dst, att, edges, slope)           `score`, own being dst
+//       `sum_dot`: both derivatives of edge_sum_heads, reading the rows of grad once
+//   gatv2_scores(src, dst, att, edges, slope)           `score`, with own = dst
 //   gatv2_scores_backward(...)                          its derivatives by src, dst and att
 //
-// Features are [nodes, heads * columns], what edges have is [E, heads] in the order of `edges`.
+// Features are [nodes, heads * columns]. Tensors of edges are [E, heads], in the order of `edges`.
 
 #include <ATen/EmptyTensor.h>
 #include <torch/library.h>
@@ -39,7 +40,7 @@ int64_t columns_of(const char* op, const at::Tensor& x, int64_t heads) {
   return x.size(1) / heads;
 }
 
-// Of edges as they are, or by source; these have been checked.
+// For the edges as they are, or by source if `transposed`. Their indices have been checked.
 EdgeHeadsCall call_of(const EdgesBySource& by_nodes, const Edges& graph, bool transposed,
                       int64_t heads, int64_t columns, at::ScalarType type) {
   EdgeHeadsCall call;
@@ -159,7 +160,7 @@ at::Tensor gatv2_scores(const at::Tensor& src, const at::Tensor& dst, const at::
   return scores;
 }
 
-// Rows added up in their order.
+// dst += the sum of the rows, in their order.
 template <typename Number>
 void add_rows(const at::Tensor& rows, const at::Tensor& dst) {
   const auto* from = rows.const_data_ptr<Number>();

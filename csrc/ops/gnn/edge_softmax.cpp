@@ -1,6 +1,7 @@
-// cpuaccel::edge_softmax: softmax over the edges that end in each node, of what the edges have or
-// of leaky(src[n] + dst[m]), the scores of a GAT layer; kernels/edge_softmax/edge_softmax.h has the
-// formulas. What edges have is [E, heads], in the order of `edges`.
+// cpuaccel::edge_softmax and gat_alpha: softmax over the edges that end in each node, of the edges'
+// scores, or of leaky(src[n] + dst[m]), the scores of a GAT layer.
+// kernels/edge_softmax/edge_softmax.h has the formulas. Tensors of edges are [E, heads], in the
+// order of `edges`.
 
 #include <ATen/EmptyTensor.h>
 #include <torch/library.h>

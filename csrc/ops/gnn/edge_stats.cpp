@@ -1,10 +1,10 @@
-// cpuaccel::edge_stats: mean, variance and extremes of the messages x[n] + shift[m] of a node m's
-// edges from nodes n, and their gradient. Each edge's row of x is read once.
+// cpuaccel::edge_stats: mean, variance, min and max of the messages x[n] + shift[m] from nodes n to
+// a node m, and their gradient (PNAConv, EdgeConv). Each edge's row of x is read once.
 //
-// All six results, or one extreme and its ties (how many messages are that): the others have no
-// elements then. All are 0 for nodes without edges. shift, of one row for each of `rows`
-// destinations, may be missing. Gradients of extremes are those of edge_extreme. x is float32 or
-// float64 of two dimensions. Results and gradients have the same bits on any number of threads.
+// Returns all six results; or one extreme and its ties (the number of messages equal to it), and no
+// elements for the others. All are 0 for nodes without edges. shift has one row for each of `rows`
+// destination nodes, and is optional. Gradients of extremes are those of edge_extreme. x is 2-d,
+// float32 or float64. Results and gradients have the same bits on any number of threads.
 
 #include "kernels/edge_stats/edge_stats.h"
 
@@ -31,7 +31,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 using SixTensors =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-// Which of mean, var, smallest, largest and the ties of both are wanted.
+// Which of mean, var, smallest, largest and the ties of both are requested.
 std::array<bool, 6> wanted_of(const char* op, std::string_view which) {
   TORCH_CHECK_VALUE(which == "all" || which == "amin" || which == "amax", op,
                     ": expected which to be all, amin or amax, but got ", which);
@@ -101,8 +101,8 @@ SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const Option
   return {made[0], made[1], made[2], made[3], made[4], made[5]};
 }
 
-// Of x and of shift, which has no elements where there is none. `stats` are the results but for
-// the variance, which nothing is made of.
+// The gradients of x and of shift; the latter has no elements if there is no shift. The results are
+// passed in, except for the variance, which no gradient needs.
 std::tuple<at::Tensor, at::Tensor> backward(
     const OptionalTensor& grad_mean, const OptionalTensor& grad_var,
     const OptionalTensor& grad_smallest, const OptionalTensor& grad_largest, const at::Tensor& x,

@@ -1,13 +1,14 @@
-// cpuaccel::edge_sum and cpuaccel::edge_dot: sums over a node's edges, and their derivatives by the
-// weights of edges. Each is the other's derivative, so both have derivatives of any order.
+// cpuaccel::edge_sum and cpuaccel::edge_dot: sums over a node's edges (SpMM), and their derivatives
+// with respect to edge weights (SDDMM). Each is the other's derivative, so both have derivatives of
+// any order.
 //
 //   edge_sum(x, edges, weight, rows, false, mean)[m] = sum over e from n to m of w[e] * x[n]
 //   edge_sum(x, edges, weight, rows, true, mean)[n]  = sum over e from n to m of w[e] * x[m]
 //   edge_dot(a, b, edges, mean)[e]                   = sum over k of a[m,k] * b[n,k]
 //
-// weight and edge_dot: one for each edge, in the order of `edges`; without weight they are ones.
-// With `mean` the edges of m are divided by how many there are, in all three. x, a and b are
-// float32 or float64 of two dimensions. Sums have the same bits on any number of threads.
+// weight and edge_dot have one value for each edge, in the order of `edges`; no weight means ones.
+// With `mean`, all three divide the values of m's edges by their number. x, a and b are 2-d,
+// float32 or float64. Sums have the same bits on any number of threads.
 
 #include <ATen/EmptyTensor.h>
 #include <torch/library.h>
@@ -35,8 +36,8 @@ void check_good(const char* op, kernels::CsrFault fault) {
               ": edges are none that sort_edges returned for these numbers of nodes");
 }
 
-// The weights in the order of `by_nodes`, divided by the edges of the node that they end in if
-// `mean`. Where there are none, they are the same until the edges are gone.
+// The weights in the order of `by_nodes`, divided by the number of edges of their destination node
+// if `mean`. Without weights they depend on the edges alone, and are cached.
 at::Tensor weights_by_source(const Edges& edges, const EdgesBySource& by_nodes,
                              const at::Tensor& weight, at::ScalarType type, bool mean) {
   const auto make = [&] {

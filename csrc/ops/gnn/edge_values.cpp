@@ -1,5 +1,5 @@
-// cpuaccel::edge_values: what there is one of for each edge, from the order of an edge_index into
-// that of the ops on edges, or back. Each is the other's derivative.
+// cpuaccel::edge_values: permutes values of edges from the order of an edge_index to that of sorted
+// edges, or back. Each direction is the other's derivative.
 
 #include <ATen/EmptyTensor.h>
 #include <torch/library.h>

@@ -1,10 +1,8 @@
-// cpuaccel::sort_edges and cpuaccel::kept_edges: an edge_index, 2 x E, in the order of the nodes
-// that its edges end in.
+// cpuaccel::sort_edges and cpuaccel::kept_edges: sort an edge_index [2, E] by destination node.
 //
-// kept_edges returns what it returned before for the same edge_index, from the index cache: nobody
-// may write to it, so compiled graphs, which use memory again, do not get to see it. With `loops`
-// edges from a node to itself are left out, and behind the others each of the first `loops` nodes
-// has one.
+// kept_edges returns the cached result for the same edge_index, from the index cache. Nobody may
+// write to it, so compiled graphs, which reuse memory, must not get it. With `loops`, self-loops
+// are removed, and one self-loop on each of the first `loops` nodes is appended.
 
 #include "ops/gnn/edges.h"
 
@@ -120,7 +118,7 @@ at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_
   const auto make = [&] {
     return sorted(op, loops ? with_loops(edge_index, *loops) : edge_index, num_src, num_dst);
   };
-  // Loops are on all nodes or, between two kinds of nodes, on the fewer.
+  // Self-loops are on all nodes or, between two node types, on the smaller number of nodes.
   const bool usual = !loops || *loops == std::min(num_src, num_dst);
   constexpr int64_t kMost = int64_t{1} << 30;
   if (!usual || num_src >= kMost || num_dst >= kMost) {
@@ -147,8 +145,8 @@ at::Tensor kept_pair(const IndexRule& src_rule, const at::Tensor& src, const Ind
     return make();
   }
   const std::array sources{&src, &dst};
-  // Of another form than the two index tensors of a sparse matrix. Numbers that one rule accepts
-  // may be an error by another one.
+  // Another form than that of the two index tensors of a sparse matrix. An index that one rule
+  // accepts may be an error for another rule.
   constexpr int64_t kPair = int64_t{1} << 62;
   const int64_t rules = int64_t{src_rule.wraps} << 61 | int64_t{dst_rule.wraps} << 30;
   return index_cache().get(sources, kPair | rules | num_src << 31 | num_dst, make);

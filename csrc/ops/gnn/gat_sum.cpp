@@ -1,13 +1,13 @@
-// cpuaccel::gat_sum and cpuaccel::gatv2_sum: the attention of GAT and GATv2 from an edge_index, for
-// compiled graphs, in which no size may depend on which edges are loops.
+// cpuaccel::gat_sum and cpuaccel::gatv2_sum: attention and aggregation of GAT and GATv2 from an
+// edge_index, for compiled graphs, in which no size may depend on the number of self-loops.
 //
 //   gat_sum(x, score_src, score_dst, edge_index, loops, slope, kept)            x [N, H, C]
 //   gatv2_sum(x_src, x_dst, att, edge_index, loops, slope, kept)                att [H, C]
 //
-// Both return the sum, [M, H, C], and alpha in the order of the ops on edges, which their backward
-// takes. With `loops` the edges are those of kept_edges with loops on min(N, M) nodes. alpha and
-// `kept`, by which it is multiplied (dropout), have H numbers for each edge and each loop: as many
-// as there can be, and the last are not used.
+// Both return the sum, [M, H, C], and alpha in the order of the sorted edges, for the backward.
+// With `loops` the edges are those of kept_edges with self-loops on min(N, M) nodes. alpha and
+// `kept`, a factor of alpha (dropout), have H values for each possible edge and self-loop; the last
+// rows are unused if there are fewer.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -28,12 +28,12 @@ using OptionalTensor = std::optional<Tensor>;
 using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-// The edges of a call, with what it multiplies alpha by in their order.
+// The sorted edges of a call, and the factor of alpha in their order.
 struct Attention {
   int64_t num_src, num_dst, heads;
   Tensor edges, kept;
-  int64_t count;  // of edges
-  int64_t most;   // that there can be
+  int64_t count;  // number of edges
+  int64_t most;   // the most edges possible
 
   Attention(const char* op, const Tensor& x, const Tensor& dst, const Tensor& edge_index,
             bool loops, const OptionalTensor& mask)
@@ -51,7 +51,7 @@ struct Attention {
 
   Tensor weights(const Tensor& alpha) const { return kept.defined() ? alpha * kept : alpha; }
 
-  // Of a tensor with `most` rows those that there are, and the other way round.
+  // The used rows of a tensor with `most` rows; and a tensor padded with zeros to `most` rows.
   Tensor used(const Tensor& alpha) const { return alpha.narrow(0, 0, count); }
   Tensor filled_up(const Tensor& alpha) const {
     if (count == most) {
@@ -75,7 +75,7 @@ struct Attention {
     return total.view({num_dst, heads, x.size(2)});
   }
 
-  // The derivatives of sum by x and alpha.
+  // The derivatives of sum with respect to x and alpha.
   Two sum_backward(const Tensor& grad, const Tensor& x, const Tensor& alpha) const {
     static const auto backward =
         edge_op<Two(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool)>(

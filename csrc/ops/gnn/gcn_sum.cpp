@@ -1,8 +1,8 @@
-// cpuaccel::gcn_sum: a normalised GCN layer's sum over neighbours from an edge_index, for compiled
-// graphs, in which no size may depend on which edges are loops.
+// cpuaccel::gcn_sum: normalized neighbor aggregation of a GCN layer from an edge_index, for
+// compiled graphs, in which no size may depend on the number of self-loops.
 //
-// The edges are those of kept_edges, with loops on all nodes if `loops`, and their weights those of
-// kept_gcn_weight, so both come from the index cache. `transposed` and `mean` are edge_sum's.
+// The edges are those of kept_edges, with self-loops on all nodes if `loops`; their weights are
+// those of kept_gcn_weight. Both come from the index cache. `transposed` and `mean` are edge_sum's.
 
 #include <torch/library.h>
 

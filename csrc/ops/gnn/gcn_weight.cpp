@@ -1,11 +1,11 @@
-// cpuaccel::kept_gcn_weight: the weights of a GCN layer's edges, divided by the roots of the
-// degrees of both ends, in the order of `edges`, which kept_edges returned for the same edge_index.
+// cpuaccel::kept_gcn_weight: the normalized edge weights of a GCN layer (gcn_norm), in the order of
+// `edges`, which kept_edges returned for the same edge_index.
 //
 //   w[e] / sqrt(deg[src] * deg[dst]),  deg[m] = sum over the edges e that end in m of w[e]
 //
-// w are ones where there is no weight. With `loops` each node has an edge to itself, whose weight
-// is that of the last loop of edge_index at the node, or else `fill`. From the index cache; torch's
-// own ops compute it, in torch_geometric's order.
+// w is 1 if no weight is given. With `loops` each node has a self-loop. Its weight is that of the
+// last self-loop of edge_index at the node, or else `fill`. The result is cached in the index
+// cache. torch's own ops compute it, in torch_geometric's order.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
@@ -67,7 +67,7 @@ at::Tensor kept_gcn_weight(const at::Tensor& edge_index, const OptionalTensor& w
   if (weight) {
     sources.push_back(&*weight);
   }
-  // What is filled in is 1 or 2; what anybody else fills in is not kept.
+  // `fill` is 1 or 2 in practice; results with other values are not cached.
   if (fill != 1 && fill != 2) {
     return make();
   }

@@ -1,4 +1,4 @@
-// index_put with accumulate, of one index of rows: the gradient of x[index].
+// aten::_index_put_impl_ with accumulate and one index along dimension 0: the gradient of x[index].
 
 #include <ATen/core/List.h>
 #include <ATen/ops/_index_put_impl_cpu_dispatch.h>
@@ -16,7 +16,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-// Null, and what is wanted, or why not.
+// Null, with `index` set, or the reason for a fallback.
 const char* rows_refusal(const at::Tensor& self, const OptionalTensors& indices,
                          const at::Tensor& values, bool accumulate,
                          std::optional<at::Tensor>& index) {
@@ -27,7 +27,7 @@ const char* rows_refusal(const at::Tensor& self, const OptionalTensors& indices,
   if (!index) {
     return "indices";
   }
-  // Values of other sizes are spread, and masks are indices too.
+  // Values of other sizes would be broadcast, and boolean masks are indices too.
   if (!strided_on_cpu(*index) || !is_index_type(index->scalar_type()) || index->dim() == 0 ||
       values.dim() != index->dim() + self.dim() - 1 ||
       values.sizes().slice(0, static_cast<size_t>(index->dim())) != index->sizes()) {

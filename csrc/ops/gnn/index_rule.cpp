@@ -12,7 +12,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-// As torch 2.13 has them for an index of rows.
+// The rules of torch 2.13 for an index of rows.
 constexpr std::array kRules{
     IndexRule{"index", "index", true},
     IndexRule{"index_put", "index", true},

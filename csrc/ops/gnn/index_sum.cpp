@@ -1,15 +1,15 @@
-// cpuaccel::index_sum: a sum of rows by an index, of rows that are read by another index, without a
-// tensor of them.
+// cpuaccel::index_sum: gathers rows by one index and sums them by another (gather-scatter), without
+// a tensor of the gathered rows.
 //
 //   index_sum(x, src, dst, weight, rows)[m] = sum over e with dst[e] = m of weight[e] * x[src[e]]
 //
-// which is what compiled graphs have in the place of x[src], mul and scatter_add, forward and
-// backward. The order of src and dst by dst is kept in the index cache. weight: one for each entry
-// of src, or, of shape [E, heads], one for each head, which are columns of x side by side; without
-// it they are ones. x is float32 or float64 of two dimensions.
+// Compiled graphs call it instead of x[src], mul and scatter_add, forward and backward. The index
+// cache keeps src and dst sorted by dst. weight has one value for each entry of src, or shape [E,
+// heads] with one for each head; heads are adjacent columns of x. No weight means ones. x is 2-d,
+// float32 or float64.
 //
-// `read` and `added` name the ops of torch that took src and dst in the graph: their rules say
-// whether a negative number counts from the end, and errors are in their names.
+// `read` and `added` name the torch ops that took src and dst in the graph: their rules say whether
+// a negative index counts from the end, and errors name them.
 
 #include <torch/library.h>
 

@@ -1,13 +1,15 @@
-// cpuaccel::neighbor_sample: a sample of some nodes' neighbourhoods (kernels/sample/sample.h).
+// cpuaccel::neighbor_sample: samples the neighborhoods of seed nodes (kernels/sample/sample.h), for
+// homogeneous and heterogeneous graphs.
 //
-// Types of nodes and of edges are numbers. colptr, row, src_type, dst_type: of each type of edges,
-// in int32 or int64. num_nodes: of each type of nodes. seed_type, seeds: the types of which there
-// are seeds, and these. fan_out: of each type of edges, `hops` numbers. Returned are, for each type
-// of nodes, its nodes and (if disjoint) the seeds that they belong to; for each type of edges, its
-// begins and ends, as places among these nodes, and its edges, as places in row; then how many
-// nodes (types x hops + 1) and edges (types x hops; none if induced) each hop found. All are int64.
+// Node types and edge types are numbers. colptr, row, src_type, dst_type: one for each edge type,
+// in int32 or int64. num_nodes: one for each node type. seed_type, seeds: the node types with
+// seeds, and their seeds. fan_out: `hops` numbers for each edge type. Returns, for each node type,
+// its nodes and (if disjoint) the seeds that they belong to; for each edge type, its sources and
+// destinations, as positions among these nodes, and its edges, as positions in row; then how many
+// nodes (types x (hops + 1)) and edges (types x hops; none if induced) each hop found. All are
+// int64.
 //
-// There is no such op in torch: it is ours, cpuaccel on or off.
+// torch has no such op, so cpuaccel's kernel runs whether cpuaccel is on or off.
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -52,7 +54,7 @@ void check_indices(const char* name, const at::Tensor& tensor) {
                     tensor.sizes(), " of ", type, " on ", tensor.device());
 }
 
-// The arguments as the kernel takes them; it points into them and into what is held here.
+// The arguments as the kernel takes them: pointers into the tensors, and into copies held here.
 class Arguments {
  public:
   Arguments(at::TensorList colptr, at::TensorList row, at::IntArrayRef src_type,

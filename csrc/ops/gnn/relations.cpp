@@ -1,19 +1,19 @@
-// cpuaccel::kept_relations: the edges of a graph by their relation and the node that they end in,
-// from the index cache.
+// cpuaccel::kept_relations: the edges of a heterogeneous graph sorted by relation and destination
+// node, from the index cache (RGCN layers).
 //
-// A pair is a relation and a node in which some edge of it ends; pairs are numbered by relation,
-// then node. Consecutive relations are a group, as long as these have no more than 4 pairs for each
-// node, so that what there is for each pair of a group stays of a size with what there is for each
-// node. One tensor has, R relations, P pairs:
+// A pair is a relation and a node in which at least one of its edges ends. Pairs are numbered by
+// relation, then node. Consecutive relations form a group while they have at most 4 pairs for each
+// node, so that tensors of a group's pairs are not much larger than tensors of nodes. The result is
+// one tensor, for R relations and P pairs:
 //
-//   first[r], r <= R: the first relation of r's group; R of r = R
-//   pairs[r], r <= R: the first pair of relation r; P of r = R
+//   first[r], r <= R: the first relation of r's group; R for r = R
+//   pairs[r], r <= R: the first pair of relation r; P for r = R
 //   entries[r], r <= R: the first edge of relation r in this order
 //   node[p], p < P: the node of pair p
-//   of each group what sort_edges returns, with its pairs in the place of nodes that edges end in
+//   for each group the result of sort_edges, with its pairs in place of destination nodes
 //
-// With `apart` an edge of relation r begins in r * sources + src: each relation has sources of its
-// own.
+// With `apart` an edge of relation r begins in r * sources + src: each relation has its own
+// sources.
 
 #include <ATen/EmptyTensor.h>
 #include <torch/library.h>
@@ -33,9 +33,9 @@ namespace {
 constexpr const char* kOp = "cpuaccel::kept_relations";
 constexpr int64_t kPairsOfNode = 4;
 
-// Edges in the order of (type, dst), those of one pair in the order in which they were.
+// Edges sorted by (type, dst), stably.
 struct Sorted {
-  at::Tensor order;  // int64: which edge
+  at::Tensor order;  // int64: the edge at each place
   at::Tensor src, dst, type;
 };
 
@@ -53,7 +53,7 @@ Sorted by_relation(const at::Tensor& edge_index, const at::Tensor& edge_type, in
                    int64_t num_dst, int64_t relations) {
   check_types(edge_type, relations);
   const at::Tensor src = edge_index.select(0, 0), dst = edge_index.select(0, 1);
-  // Stable twice, the last key first. Both ends of every edge are checked by the first.
+  // Two stable sorts, the last key first. The first one checks both ends of every edge.
   const at::Tensor by_dst = edge_order(sorted_edges(kOp, edge_index, num_src, num_dst), num_dst);
   const at::Tensor type = edge_type.to(at::kLong).index_select(0, by_dst);
   const at::Tensor by_type =

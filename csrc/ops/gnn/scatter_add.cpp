@@ -1,6 +1,6 @@
-// scatter_add and index_add along dimension 0, of an index with one number for each row, which is
-// what layers of graph networks reduce messages with, and what the gradients of gather and
-// index_select are.
+// scatter_add and index_add along dimension 0, by an index with one value for each row: layers of
+// graph networks aggregate messages with them, and they are the gradients of gather and
+// index_select.
 
 #include <ATen/ops/index_add_cpu_dispatch.h>
 #include <ATen/ops/scatter_add_cpu_dispatch.h>
@@ -45,7 +45,7 @@ at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tenso
   return out;
 }
 
-// Null but for a factor, which we do not take.
+// Null for alpha = 1; cpuaccel's kernels take no other factor.
 const char* factor(const at::Scalar& alpha) {
   return !alpha.isSymbolic() && alpha.equal(1) ? nullptr : "alpha";
 }

@@ -10,10 +10,10 @@
 namespace cpuaccel::ops {
 namespace {
 
-// Sums of these are taken in float and rounded once, as torch does from 16 columns on.
+// bf16 and f16 are summed in float and rounded once, as torch does from 16 columns on.
 bool is_half(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
-// Likewise, with all numbers read.
+// The same as scatter_refusal(), but also reads all indices.
 const char* full_refusal(ScatterArguments& arguments) {
   if (const char* why = scatter_refusal(arguments)) {
     return why;
@@ -22,7 +22,7 @@ const char* full_refusal(ScatterArguments& arguments) {
   return arguments.numbers.within(0, N) ? nullptr : "index out of range";
 }
 
-// Whether results can be written to `out`, which has the call's self in it then.
+// The reason why results cannot be written to `out` (which then gets a copy of self), or null.
 const char* result_refusal(const ScatterArguments& call, const at::Tensor& out) {
   if (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
       out.sizes() != call.self.sizes()) {

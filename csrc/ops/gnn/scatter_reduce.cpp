@@ -1,6 +1,6 @@
-// scatter_reduce and index_reduce along dimension 0, of an index with one number for each row.
+// scatter_reduce and index_reduce along dimension 0, by an index with one value for each row.
 
-// Before those that need it and do not say so.
+// Included before the headers that need it but do not include it.
 #include <c10/util/string_view.h>
 
 #include <ATen/ops/index_reduce_cpu_dispatch.h>

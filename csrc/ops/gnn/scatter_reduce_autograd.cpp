@@ -1,10 +1,10 @@
-// The gradients of scatter_reduce and index_reduce with amax and amin: those that are the largest
-// share that of the result, as torch's formula has it, without its dozen tensors of src's size.
+// Gradients of scatter_reduce and index_reduce with amax and amin: ties share the gradient of the
+// result, as in torch's formula, but without its dozen tensors of src's size.
 //
-//   share = grad / (number of those in src and self that are the result)
+//   share = grad / (number of values in src and self that equal the result)
 //   grad_src = (src == result[index]) * share[index],  grad_self = (self == result) * share
 //
-// self counts even where it is not included, and NaN is equal to nothing: both are torch's.
+// self counts even if it is not included, and NaN equals nothing: both as in torch.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -52,7 +52,7 @@ struct Call {
   }
   bool in_no_graph() const { return !learns() && !has_tangent(self) && !has_tangent(src); }
 
-  // Whether the gradients are ours. The tensors have memory then.
+  // Whether cpuaccel computes the gradients. All tensors then have memory.
   bool ours() const {
     const auto reduction = reduction_of(reduce);
     if (!learns() || !reduction || !reduction->takes_one() || !plain({&self, &index, &src}) ||
@@ -73,7 +73,7 @@ struct Saved {
   bool wants_self, wants_src;
 };
 
-// By differentiable ops.
+// Gradients by differentiable ops.
 variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
   const auto numbers = row_numbers_view(saved.index).to(at::kLong);
   const auto self_is_result = saved.self.eq(saved.result);
@@ -89,7 +89,7 @@ variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
 
 variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
   const OwnCall own_call(op);
-  const auto numbers = *row_numbers(saved.index);  // scatter_refusal() found them
+  const auto numbers = *row_numbers(saved.index);  // scatter_refusal() accepted this index
   const auto result = saved.result.contiguous(), src = with_rows(saved.src);
   const auto self_is_result = saved.self.eq(result).to(grad.scalar_type()).contiguous();
   const auto ties = saved.wants_self ? self_is_result.clone() : self_is_result;
@@ -145,7 +145,7 @@ class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
       before = self.clone();
       const at::AutoDispatchBelowADInplaceOrView below;
       run_in_place_below(*call, self);
-      context->mark_dirty({self});  // which counts a version
+      context->mark_dirty({self});  // which bumps the version
       result = self;
     } else {
       const at::AutoDispatchBelowADInplaceOrView below;
@@ -162,7 +162,7 @@ class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
       return results;
     }
     const auto tensors = context->get_saved_variables();
-    // Counted among the tensors alone: self, src, index.
+    // needs_input_grad counts tensor arguments only: self, src, index.
     const Saved saved{tensors[0],
                       tensors[1],
                       tensors[2],
@@ -188,7 +188,7 @@ class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
   }
 };
 
-// With the keys of torch's call: its kernel asks for those below autograd.
+// Passes the keys of torch's call: its kernel dispatches to those below autograd.
 at::Tensor by_torch(const char* name, c10::DispatchKeySet keys, const Call& call) {
   torch::jit::Stack stack;
   torch::jit::push(stack, call.self, call.dim, call.index, call.src, std::string(call.reduce),
@@ -227,7 +227,7 @@ at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t 
                                      : at::_ops::index_reduce_::redispatch(
                                            rest, self, dim, index, src, reduce, include_self);
   }
-  // Of leaves that learn and of views torch has more to say.
+  // Views and leaves that require gradients are left to torch, which has checks for them.
   const bool simple = !self.is_view() && !(self.is_leaf() && self.requires_grad());
   if (simple && call.ours() && apart(self, src)) {
     LargestOfRows::apply(self, src, index, &call, true);

@@ -20,7 +20,7 @@ void check_offsets(std::span<const int64_t> offsets, int64_t size) {
               ", the size of data along axis, but got ", *bad);
 }
 
-// Without `unsafe` torch adds lengths up modulo 2^64 and compares the sum with `size`.
+// Without `unsafe`, torch sums lengths modulo 2^64 and compares the sum with `size`.
 void check_lengths(std::span<const int64_t> lengths, int64_t size, bool unsafe) {
   int64_t left = size;
   uint64_t sum = 0;

@@ -1,9 +1,9 @@
-// segment_reduce along dimension 0 by one list of lengths or offsets, and its gradient.
+// segment_reduce along dimension 0 with one list of lengths or offsets, and its gradient.
 //
-// Those that are the largest share the gradient of their segment. Torch 2.13 divides it among them
-// only where it is positive, which is no derivative: here it is always divided.
+// The ties of a segment's extreme share its gradient. torch 2.13 divides the gradient among them
+// only where it is positive, which is not a derivative; cpuaccel always divides it.
 
-// Before those that need it and do not say so.
+// Included before the headers that need it but do not include it.
 #include <c10/util/string_view.h>
 
 #include <ATen/EmptyTensor.h>
@@ -56,9 +56,9 @@ bool is_list(const at::Tensor& list) {
          is_index_type(list.scalar_type());
 }
 
-// Where segments of rows [0, E) begin, and where the last one ends.
+// The offsets of segments of rows [0, E).
 struct Segments {
-  int64_t E = 0;  // rows there are
+  int64_t E = 0;  // number of rows
   std::vector<int64_t> offsets;
 
   int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }
@@ -69,7 +69,7 @@ template <typename Index>
 const char* from_offsets(const Index* from, int64_t count, Segments& to) {
   to.offsets.assign(from, from + count);
   for (const int64_t offset : to.offsets) {
-    // Torch reads what is there, whatever that may be.
+    // torch would read out of bounds.
     TORCH_CHECK(offset >= 0 && offset <= to.E,
                 "segment_reduce: expected offsets to be at least 0 and at most ", to.E,
                 ", the number of rows, but got ", offset);
@@ -94,7 +94,7 @@ const char* from_lengths(const Index* from, int64_t count, bool unsafe, Segments
   return unsafe || to.cover_all() ? nullptr : "lengths";
 }
 
-// What a call is left to torch for, to judge or to compute; null, and `to`, if it is not.
+// The reason for a fallback to torch; or null, with `to` set.
 const char* refusal(const at::Tensor& data, const OptionalTensor& lengths,
                     const OptionalTensor& offsets, int64_t axis, bool unsafe, Segments& to) {
   if (!strided_on_cpu(data)) {
@@ -195,7 +195,7 @@ std::vector<int64_t> segment_numbers(const Segments& segments) {
   return numbers;
 }
 
-// To each row what its segment has.
+// Copies to each row the row of its segment.
 void spread(const std::vector<int64_t>& numbers, const at::Tensor& from, const at::Tensor& to) {
   kernels::GatherCall copy;
   copy.E = to.size(0);
@@ -229,7 +229,7 @@ void share(const std::vector<int64_t>& numbers, const at::Tensor& grad, const at
   count.dst = ties.mutable_data_ptr();
   count.nan_ties = 1;
   kernels::scatter(count);
-  // None of those may be the largest: `initial` was.
+  // There may be no tie, if the extreme is `initial`.
   const auto shares = (grad / ties.clamp_min(1)).contiguous();
   auto call = tie_grad_call(count, shares, to);
   call.zeroes = true;

@@ -1,5 +1,5 @@
-// index_select, gather and x[index] along dimension 0, of an index with one number for each row:
-// rows copied, of any type.
+// index_select, gather and x[index] along dimension 0, by an index with one value for each row:
+// copies rows of any type.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/gather_cpu_dispatch.h>
@@ -25,7 +25,7 @@ struct Call {
   const at::Tensor& self;
   int64_t dim;
   const at::Tensor& index;
-  RowNumbers numbers;  // of the index; for refusal() to find
+  RowNumbers numbers;  // row indices; refusal() sets them
 };
 
 bool fits(const Call& call) {
@@ -39,7 +39,7 @@ bool fits(const Call& call) {
   }
 }
 
-// What a call is left to torch for, to judge or to compute; null if it is not.
+// The reason for a fallback to torch, or null.
 const char* refusal(Call& call) {
   const auto& [op, self, dim, index, numbers] = call;
   if (!strided_on_cpu(self) || !strided_on_cpu(index)) {
@@ -69,7 +69,7 @@ const char* refusal(Call& call) {
   if (numbers.within(op == Op::index ? -N : 0, N)) {
     return nullptr;
   }
-  // Torch's gather reads int32 as int64: what it says would be of other numbers, if it said it.
+  // torch's gather reads int32 as int64: its error would name another index, if it raised one.
   TORCH_CHECK(op != Op::gather || numbers.wide,
               "gather: an index is out of bounds for dimension 0 with size ", N);
   return "index out of range";

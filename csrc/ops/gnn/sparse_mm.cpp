@@ -1,7 +1,7 @@
-// mm, addmm, addmv and their out= of a sparse CSR or CSC matrix and a dense one: `A @ x`, `A @ v`,
-// torch.sparse.mm(A, x), and their derivatives by x, for which torch transposes A.
+// mm, addmm, addmv and their out= variants with a sparse CSR or CSC matrix: `A @ x`, `A @ v`,
+// torch.sparse.mm(A, x), and their derivatives with respect to x, for which torch transposes A.
 //
-// torch's kernels check no index. What is left to them has its indices read first.
+// torch's kernels check no index, so the indices are checked before a fallback.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kName = "sparse_mm";
 constexpr auto kKey = c10::DispatchKey::SparseCsrCPU;
 
-// Nothing, and `why`, where torch has to judge or compute.
+// nullopt, with the reason in `why`, if torch has to run the call.
 std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor& dense,
                                      const char*& why) {
   auto operand = csr_operand(sparse, why);
@@ -78,13 +78,13 @@ at::Tensor product(const CsrOperand& operand, const at::Tensor& sparse, const at
   return out;
 }
 
-// beta * self + alpha * product, of which self may be anything that broadcasts to the product.
+// beta * self + alpha * product; self may be anything that broadcasts to the product.
 struct Sum {
   const at::Tensor& self;
   const at::Scalar& beta;
   const at::Scalar& alpha;
 
-  // Null, or why torch has to judge or compute.
+  // The reason for a fallback to torch, or null.
   const char* refusal(at::IntArrayRef sizes, at::ScalarType type) const {
     const auto plain = [](const at::Scalar& x) { return !x.isSymbolic() && !x.isComplex(); };
     if (!plain(beta) || !plain(alpha) || alpha.equal(0)) {
@@ -113,8 +113,8 @@ bool takes_result(const at::Tensor& out, at::IntArrayRef sizes, const at::Tensor
          apart(out, operand.values) && apart(out, operand.crow) && apart(out, operand.col);
 }
 
-// torch refuses an `out` without elements here, unlike elsewhere. In 16 bits, for which it has no
-// kernel, there is no error of torch's to keep.
+// torch refuses an `out` without elements here, unlike elsewhere. For 16-bit types torch has no
+// kernel, so no error has to be preserved.
 void resize_half(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
   if ((type == at::kBFloat16 || type == at::kHalf) && out.numel() == 0 && strided_on_cpu(out) &&
       out.scalar_type() == type) {
@@ -128,7 +128,7 @@ const char* out_refusal(const at::Tensor& out, at::IntArrayRef sizes, at::Scalar
              : "result";
 }
 
-// Counts why a call is left to torch, and reads the indices that torch's kernels trust.
+// Counts a fallback, and checks the indices that torch's kernels trust.
 template <typename... Tensors>
 void leave(const char* why, const Tensors&... tensors) {
   count_refusal(kName, why);
@@ -212,7 +212,7 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
   return out;
 }
 
-// mv and addmv of all forms come here.
+// All forms of mv and addmv call this op.
 template <OpName kOp>
 at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec,
                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {

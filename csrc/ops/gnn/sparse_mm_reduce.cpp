@@ -1,4 +1,4 @@
-// What torch.sparse.mm(A, x, reduce) runs, and its derivatives.
+// aten::_sparse_mm_reduce_impl, which torch.sparse.mm(A, x, reduce) runs, and its derivatives.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/SparseCsrTensorUtils.h>
@@ -48,7 +48,7 @@ bool dense_of(const at::Tensor& x, at::ScalarType type, int64_t rows) {
          x.scalar_type() == type && x.size(0) == rows;
 }
 
-// Nothing, and `why`, where torch has to judge or compute.
+// nullopt, with the reason in `why`, if torch has to run the call.
 std::optional<CsrOperand> operand_of(const at::Tensor& self, const at::Tensor& other,
                                      const char*& why) {
   if (self.layout() != at::kSparseCsr) {
@@ -89,7 +89,7 @@ Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view r
   const auto src = other.contiguous();
   const std::array sizes{operand->csr.M, src.size(1)};
   at::Tensor out = at::detail::empty_cpu(sizes, src.scalar_type());
-  // As torch does, only where a backward may ask for it.
+  // As in torch, only if a backward may need it.
   const bool keeps_arg = takes_one(*kind) && c10::GradMode::is_enabled() &&
                          (self.requires_grad() || other.requires_grad());
   constexpr std::array<int64_t, 1> kNone{0};

@@ -9,7 +9,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-// One tensor has all three arrays, the rows of all entries first.
+// One tensor holds all three arrays: row, perm, ccol.
 kernels::CsrColumns columns_in(const at::Tensor& indices, int64_t nnz) {
   auto* first = static_cast<std::byte*>(indices.mutable_data_ptr());
   const auto bytes = static_cast<int64_t>(indices.itemsize()) * nnz;

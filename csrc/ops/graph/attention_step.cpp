@@ -1,10 +1,10 @@
-// Attention as a step of a compiled program, by family attention.
+// Attention as a plan step, on cpuaccel's kernel (family attention).
 //
 //   op attention in QUERY KEY VALUE [MASK] out DST    scale=f: causal=b:
 //
 // QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32 or all bf16. MASK, f32 or
-// as they are, broadcasts to N x H x L x S. DST lies as QUERY does: where heads are inside of
-// positions, what puts them side by side again copies nothing.
+// their type, broadcasts to N x H x L x S. DST has the strides of QUERY: if these are N x L x H x E
+// in memory, merging the heads afterwards copies nothing.
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -41,13 +41,13 @@ kernels::AttentionMatrix matrix(const Building& building, Id id) {
   return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
 }
 
-// Of a tensor that broadcasts to `to`.
+// For a tensor that broadcasts to `to`.
 kernels::AttentionMatrix mask_matrix(const Building& building, Id id, const Sizes& to) {
   const auto strides = graph::broadcast_strides(building.desc(id), to);
   return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
 }
 
-// The queries, with the elements of each side by side.
+// The queries, copied unless the elements of each are adjacent.
 Id without_gaps(Building& building, Id query) {
   const auto& desc = building.desc(query);
   if (desc.strides[3] == 1 || desc.sizes[3] == 1) {

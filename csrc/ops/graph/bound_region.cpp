@@ -1,8 +1,8 @@
-// torch.classes.cpuaccel.BoundRegion: cpuaccel::graph_region, or graph_region_, with all but its
-// inputs, kept in C++.
+// torch.classes.cpuaccel.BoundRegion: a call of cpuaccel::graph_region or graph_region_ with all
+// arguments but the inputs bound in C++.
 //
-// From Python, handing weights by the hundred and two long texts to an op takes torch longer than
-// small models compute.
+// Passing hundreds of weights and two long texts from Python to an op takes torch longer than a
+// small model computes.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
@@ -25,7 +25,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Keys for which a call of the op has nothing to do where no gradients are asked for.
+// Keys for which a call of the op has nothing to do if no gradients are needed.
 const auto kFallThrough =
     c10::DispatchKeySet({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView}) |
     c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset;
@@ -37,7 +37,7 @@ bool needs_gradient(const Tensors& tensors) {
 
 class BoundRegion final : public torch::CustomClassHolder {
  public:
-  // To so many of the first inputs as `written` says a call writes.
+  // A call writes to the first `written` inputs.
   BoundRegion(Tensors constants, std::string program, std::string torch_program, int64_t written)
       : op_(c10::Dispatcher::singleton().findSchemaOrThrow(
             written > 0 ? "cpuaccel::graph_region_" : "cpuaccel::graph_region", "")),
@@ -67,8 +67,8 @@ class BoundRegion final : public torch::CustomClassHolder {
   }
 
  private:
-  // Whether the dispatcher would do nothing but call the kernel: no transform, mode or subclass
-  // is to see the op.
+  // Whether the dispatcher would only call the kernel: no transform, mode or subclass needs to see
+  // the op.
   bool goes_to_the_kernel(const Tensors& inputs) const {
     c10::DispatchKeySet keys;
     for (const auto& each : inputs) {

@@ -16,10 +16,11 @@ using graph::Id;
 using graph::Preparation;
 using Tensors = std::unordered_map<Id, at::Tensor>;
 
-// weight, [bias,] gamma, beta, mean, var -> weight, bias of the convolution followed by the norm:
+// weight, [bias,] gamma, beta, mean, var -> weight, bias of the convolution with the norm folded
+// in:
 //   (w x + b - mean) gamma / sqrt(var + eps) + beta
-// in f32, each rounded once to the type it has to have. The groups of a transposed convolution have
-// their output channels second.
+// in f32, each rounded once to its type. The groups of a transposed convolution have their output
+// channels second.
 void fold_batch_norm(const graph::Program& program, const Preparation& preparation,
                      Tensors& tensors) {
   const auto& in = preparation.inputs;
@@ -46,7 +47,7 @@ void cast(const graph::Program& program, const Preparation& preparation, Tensors
       to, tensors.at(preparation.inputs[0]).to(scalar_type(program.value(to).type)));
 }
 
-// gamma, beta, mean, var -> factor, offset of a batch norm between quantisers:
+// gamma, beta, mean, var -> factor, offset of a batch norm between quantizers:
 //   factor = gamma / sqrt(var + eps) * src_scale / dst_scale
 //   offset = (beta - mean gamma / sqrt(var + eps)) / dst_scale
 void fold_channel_affine(const graph::Program& /*program*/, const Preparation& preparation,
@@ -63,7 +64,7 @@ void fold_channel_affine(const graph::Program& /*program*/, const Preparation& p
   tensors.insert_or_assign(out[1], (get(1) - get(2) * scale) / dst_scale);
 }
 
-// q, scales, zero_points -> (q - zero_points) * scales, of each place along `axis`.
+// q, scales, zero_points -> (q - zero_points) * scales, for each index along `axis`.
 void dequantize(const graph::Program& program, const Preparation& preparation, Tensors& tensors) {
   const auto& in = preparation.inputs;
   const at::Tensor& q = tensors.at(in[0]);

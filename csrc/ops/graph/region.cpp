@@ -1,14 +1,15 @@
-// cpuaccel::graph_region: a piece of a compiled model, run as partitions of oneDNN Graph.
+// cpuaccel::graph_region: runs a region of a compiled model as a plan of oneDNN Graph partitions
+// and cpuaccel kernels.
 //
 //   results = what `program` (csrc/graph/program.h) computes of inputs and constants
 //
-// cpuaccel::graph_region_ is the same of the inputs `written` and then `inputs`, but for the last
-// results, as many as there are `written`: each is written to its tensor instead, of which it is
-// made, as a decoder's cache is. Tensors that share memory, or have gaps, get copies.
+// cpuaccel::graph_region_ is the same on the inputs `written` followed by `inputs`, except that the
+// last results, one for each of `written`, are written to these tensors in place, as to a decoder's
+// cache. If a written tensor has gaps, or shares memory with another, torch's ops run.
 //
-// `torch_program` says the same in ops of torch (cpuaccel/graph/torch_program.py): the fake kernel
-// runs it, and so does cpuaccel::graph_region_by_torch, to which everything goes that oneDNN
-// refuses.
+// `torch_program` is the same computation in torch ops (cpuaccel/graph/torch_program.py). The fake
+// kernel runs it, and so does cpuaccel::graph_region_by_torch, the fallback for everything that
+// oneDNN refuses.
 
 #include "ops/graph/region.h"
 
@@ -35,7 +36,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// All results are there before the first input changes.
+// All results are computed before the first input changes.
 Tensors run_torch(const Tensors& inputs, const Tensors& constants, const std::string& program,
                   size_t written) {
   static const auto op =
@@ -54,7 +55,7 @@ Tensors run_torch(const Tensors& inputs, const Tensors& constants, const std::st
   return results;
 }
 
-// As oneDNN can read it.
+// A dense tensor that oneDNN can read.
 at::Tensor dense(const at::Tensor& tensor) {
   const auto plain = tensor.is_neg() || tensor.is_conj() ? tensor.resolve_neg() : tensor;
   return plain.is_non_overlapping_and_dense() ? plain : plain.contiguous();
@@ -72,7 +73,7 @@ bool has_empty(const Tensors& tensors) {
                      [](const at::Tensor& tensor) { return tensor.numel() == 0; });
 }
 
-// Of the first `written` tensors that they may be written by.
+// Data pointers; those of the first `written` tensors are for writing.
 std::vector<void*> pointers(const Tensors& tensors, size_t written = 0) {
   std::vector<void*> result;
   result.reserve(tensors.size());
@@ -83,7 +84,8 @@ std::vector<void*> pointers(const Tensors& tensors, size_t written = 0) {
   return result;
 }
 
-// Why the first `written` of `inputs` cannot be written to while others are read; null if they can.
+// The reason why the first `written` of `inputs` cannot be written to while others are read, or
+// null.
 const char* why_not_in_place(size_t written, const Tensors& inputs, const Tensors& constants) {
   if (written == 0) {
     return nullptr;
@@ -159,7 +161,7 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
     return run(*ready, given, constants, written);
   } catch (const dnnl::error& error) {
     count_refusal("graph_region", error.what());
-  } catch (const std::runtime_error& error) {  // of csrc/graph
+  } catch (const std::runtime_error& error) {  // thrown by csrc/graph
     count_refusal("graph_region", error.what());
   }
   return by_torch();
@@ -186,7 +188,7 @@ Tensors functional(const Tensors& inputs, const Tensors& constants, const std::s
   return graph_region(inputs, constants, program, torch_program);
 }
 
-// Of constants of regions to come: nobody writes to them, so that nobody has to look.
+// For constants of future regions: nobody writes to them, so no call has to look at them.
 void keep_private(const Tensors& tensors) { RegionCache::instance().keep_private(tensors); }
 
 Tensors in_place(const Tensors& written, const Tensors& others, const Tensors& constants,
@@ -196,7 +198,7 @@ Tensors in_place(const Tensors& written, const Tensors& others, const Tensors& c
   return graph_region(inputs, constants, program, torch_program, written.size());
 }
 
-// Of both ops. Under torch.func and forward-mode derivatives torch's ops run, which pass tangents
+// For both ops. Under torch.func and forward-mode derivatives torch's ops run, which pass tangents
 // on.
 void autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   constexpr size_t kTexts = 2;  // the last arguments; the others are lists of tensors
@@ -239,7 +241,7 @@ TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
   library.impl("graph_region_", torch::CppFunction::makeFromBoxedFunction<&autograd>());
 }
 
-// There every call is within a transform.
+// Under this key every call is within a transform.
 TORCH_LIBRARY_IMPL(cpuaccel, FuncTorchBatched, library) {
   library.impl("graph_region", torch::CppFunction::makeFromBoxedFunction<&autograd>());
   library.impl("graph_region_", torch::CppFunction::makeFromBoxedFunction<&autograd>());

@@ -23,7 +23,7 @@ graph::TensorDesc describe(const at::Tensor& tensor) {
   return {tensor.sizes().vec(), tensor.strides().vec()};
 }
 
-// What Shape has of a tensor of four dimensions.
+// Numbers that Shape holds for a tensor of four dimensions.
 constexpr size_t kUsualNumbers = 9;
 
 std::vector<graph::TensorDesc> descs_of(const std::vector<int64_t>& inputs) {
@@ -38,7 +38,7 @@ std::vector<graph::TensorDesc> descs_of(const std::vector<int64_t>& inputs) {
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
-// Whether something was made of a constant of the call: by steps, or by preparations.
+// For each constant of the call: whether steps or preparations made something from it.
 std::vector<bool> kept(const graph::Program& program, const graph::CompiledProgram& compiled) {
   std::unordered_set<graph::Id> prepared;
   for (const auto& preparation : program.preparations) {
@@ -114,7 +114,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
     weights = find_weights(region, constants);
     ready = find(weights.get(), shape);
   }
-  // Weights are read without the lock: other threads run meanwhile.
+  // Weights are read without the lock, so that other threads can run.
   if (weights && !weights->watched.unchanged()) {
     const std::scoped_lock lock(mutex_);
     ++stale_;
@@ -130,12 +130,12 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
 
 std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Shape shape,
                                                       const std::vector<at::Tensor>& constants) {
-  const DeferredLogs deferred;  // ends after the lock
+  const DeferredLogs deferred;  // destroyed after the lock
   const std::scoped_lock lock(mutex_);
   auto& region = region_of(text);
   auto weights = find_weights(region, constants);
   if (auto found = find(weights.get(), shape)) {
-    hits_.fetch_add(1, std::memory_order_relaxed);  // another thread made it meanwhile
+    hits_.fetch_add(1, std::memory_order_relaxed);  // another thread compiled it meanwhile
     return found;
   }
   const auto is_dense = [](const at::Tensor& tensor) {
@@ -145,7 +145,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
     throw std::runtime_error("weights that are not dense");
   }
   ++misses_;
-  // The same layers were timed for other sizes: a call that brings new ones does not wait.
+  // If the same layers were timed for other sizes, a call with new sizes does not wait for timing.
   const dnnl_layer::FewTrials few(weights != nullptr || is_known(constants));
   if (!weights) {
     drop_outdated(region, constants);
@@ -157,7 +157,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
     ready = compile(region, *weights, shape, constants);
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) {
-      throw;  // there may be some next time
+      throw;  // the next call may have memory
     }
     why_not = error.what();
   } catch (const std::runtime_error& error) {
@@ -179,7 +179,7 @@ RegionCache::Region& RegionCache::region_of(std::string_view text) {
   auto found = regions_.find(key);
   if (found == regions_.end()) {
     auto region = std::make_unique<Region>();
-    region->program = graph::parse_program(text);  // or nothing is kept
+    region->program = graph::parse_program(text);  // if this throws, nothing is cached
     found = regions_.emplace(std::move(key), std::move(region)).first;
   }
   return *found->second;
@@ -210,7 +210,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::find(const Weights* weights, co
 std::shared_ptr<const ReadyProgram> RegionCache::compile(
     const Region& region, Weights& weights, const Shape& shape,
     const std::vector<at::Tensor>& constants) const {
-  // What is kept outlives the modes of this call.
+  // Cached tensors outlive the modes of this call.
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
   auto ready = std::make_shared<ReadyProgram>();
@@ -237,7 +237,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::compile(
   const auto& read = ready->compiled_->reads_constant();
   for (size_t i = 0; i < read.size(); ++i) {
     auto& prepared = ready->prepared_[i];
-    // Nothing of ours may keep the weights of the user alive.
+    // The cache must not keep the user's weights alive.
     if (i < constants.size() || !read[i]) {
       prepared = at::Tensor();
     } else if (shares_memory(prepared, constants)) {

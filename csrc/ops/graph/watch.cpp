@@ -12,14 +12,14 @@ constexpr size_t kLine = 64;
 constexpr size_t kSmall = 1024;
 constexpr size_t kShare = 8;
 constexpr size_t kFarthest = 65536;
-// Lines that are asked for before they are read.
+// Lines that are prefetched before they are read.
 constexpr size_t kAhead = 16;
 
-// A sum of bytes, of which their order is a part: FNV-1a's multiplier behind each word. Eight of
-// them side by side, so that none waits for the multiplication before.
+// An order-dependent checksum: FNV-1a's multiplier after each word. Eight lanes, so that none waits
+// for the multiplication before.
 class Sum {
  public:
-  // At most kLine bytes; behind them there are zeros.
+  // At most kLine bytes, padded with zeros.
   void add(const std::byte* from, size_t bytes) {
     Line words{};
     std::memcpy(words.data(), from, bytes);
@@ -44,8 +44,7 @@ class Sum {
   Line lanes_{kStart, kStart, kStart, kStart, kStart, kStart, kStart, kStart};
 };
 
-// The lines of a look at some bytes that lie `stride` apart, from `first` on, and those of its
-// piece of them.
+// The bytes that a look reads: a line every `stride` bytes from `first` on, and the look's piece.
 struct Look {
   size_t first, stride, piece, piece_end;
 };
@@ -60,7 +59,7 @@ Look look_of(size_t bytes, size_t phase) {
           std::min(phase * piece, bytes), std::min((phase + 1) * piece, bytes)};
 }
 
-// Adds those from `begin` to `end`.
+// Adds the lines from `begin` to `end`.
 void add_lines(Sum& sum, const std::byte* data, size_t begin, size_t end, size_t stride) {
   for (; begin + kLine <= end; begin += stride) {
     __builtin_prefetch(data + std::min(begin + kAhead * stride, end));
@@ -71,7 +70,7 @@ void add_lines(Sum& sum, const std::byte* data, size_t begin, size_t end, size_t
   }
 }
 
-// Asks for those of the first that a look reads.
+// Prefetches the first lines that a look reads.
 void prefetch(const std::byte* data, size_t bytes, size_t begin, size_t stride) {
   for (size_t i = 0; i < kAhead && begin < bytes; ++i, begin += stride) {
     __builtin_prefetch(data + begin);

@@ -38,7 +38,7 @@ bool fastmath_asked() {
              at::Float32Precision::BF16;
 }
 
-// What is seldom asked for comes first: every product of floats comes here.
+// The check that fails most often comes first: every product of floats calls this.
 bool fastmath_on() {
   const FastmathMode mode = g_mode.load(std::memory_order_relaxed);
   return mode != FastmathMode::off && fastmath_asked() &&

@@ -1,5 +1,5 @@
-// mm, addmm, bmm and baddbmm in float, bfloat16 and half: functional, out= and in place. linear,
-// matmul and their derivatives go through them.
+// aten::mm, addmm, bmm and baddbmm in float, bfloat16 and half: functional, out= and in place.
+// linear, matmul and their derivatives call them.
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
@@ -29,8 +29,8 @@
 namespace cpuaccel::ops {
 namespace {
 
-// Torch's own kernels are called unboxed, as torch's dispatcher would: a boxed call would cost more
-// than a small product.
+// torch's own kernels are called unboxed, as torch's dispatcher does: a boxed call costs more than
+// a small product.
 
 const char* run(Provider provider, const MatmulCall& call) {
   switch (provider) {
@@ -50,7 +50,7 @@ const char* run(Provider provider, const MatmulCall& call) {
   return "torch's kernel was asked for";
 }
 
-// What comes of asking the table: the product, where somebody else than torch shall compute it.
+// The provider that the table chose; is_taken unless torch computes the product.
 struct Taken {
   MatmulCall call;
   bool is_taken = false;
@@ -60,12 +60,12 @@ struct Taken {
   explicit operator bool() const { return is_taken; }
 };
 
-// The two operands of bmm are activations as a rule, and not worth keeping.
+// The operands of bmm are usually activations, which are not worth caching.
 bool has_weight(Op op) { return op == Op::mm || op == Op::addmm; }
 
-// Whether weights of eager calls are kept in packed form: on Arm, where torch packs them again in
-// every call. For few rows they are read where they lie; while gradients are recorded they change
-// with every step.
+// Whether the packed weights of eager calls are cached: on Arm, where torch packs them again in
+// every call. For few rows, weights are read in place. While gradients are recorded, weights change
+// with every training step.
 bool keeps_packed(Op op, const MatmulCall& call, const at::Tensor& weights) {
   return keeps_eager_weights() && has_weight(op) && keepable(weights) &&
          call.M > kernels::kGemmBf16Few && call.N > kernels::kGemmBf16Few &&
@@ -87,7 +87,7 @@ void keep_packed(Taken& taken, const at::Tensor& weights) {
   }
 }
 
-// Who computes it, with operands as they are or rounded.
+// Chooses the provider, and sets operands as they are or rounded.
 void choose(Taken& taken, Op op, const at::Tensor& src, const at::Tensor& weights) {
   MatmulCall& call = taken.call;
   if (call.type == at::kFloat && fastmath_on()) {
@@ -147,7 +147,7 @@ at::Tensor product(const at::Tensor& src, const at::Tensor& weights) {
   return kOp == Op::mm ? at::cpu::mm(src, weights) : at::cpu::bmm(src, weights);
 }
 
-// Whether torch gives `out` another size, which is that of the product.
+// Whether torch resizes `out` to the size of the product.
 bool resizes(const at::Tensor& src, const at::Tensor& weights, const at::Tensor& out) {
   const int64_t dims = src.dim();
   return dims < 2 || weights.dim() != dims || out.dim() != dims ||
@@ -155,7 +155,7 @@ bool resizes(const at::Tensor& src, const at::Tensor& weights, const at::Tensor&
          (dims == 3 && out.size(0) != src.size(0));
 }
 
-// Operands that are no part of `out`.
+// Operands that do not overlap `out`.
 struct Apart {
   c10::MaybeOwned<at::Tensor> src, weights;
 };
@@ -165,7 +165,8 @@ Apart apart_from_out(const at::Tensor& src, const at::Tensor& weights, const at:
   return {apart_from(src, out, resized), apart_from(weights, out, resized)};
 }
 
-// Whether nothing keeps torch's kernel from computing a product of another type at once.
+// Whether torch's kernel can compute the product at once: it has another type, and no operand
+// shares memory with `out`.
 bool is_torchs(const at::Tensor& src, const at::Tensor& weights, const at::Tensor& out) {
   return !is_gemm_type(src.scalar_type()) && !share_storage(src, out) &&
          !share_storage(weights, out);
@@ -191,8 +192,8 @@ at::Tensor& product_out(const at::Tensor& src_, const at::Tensor& weights_, at::
   return torch_product_out<kOp>(src, weights, out);
 }
 
-// With alpha = 0, torch 2.13 on CPUs with AVX512-BF16 leaves the result of baddbmm in bf16 as it
-// was, uninitialized memory as a rule.
+// With alpha = 0, torch 2.13 on CPUs with AVX512-BF16 does not write the result of baddbmm in bf16,
+// which is usually uninitialized memory.
 template <Op kOp>
 bool torch_writes_nothing(const at::Tensor& src, const at::Scalar& alpha) {
   return kOp == Op::baddbmm && src.scalar_type() == at::kBFloat16 && !alpha.isSymbolic() &&
@@ -250,7 +251,7 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& 
   return torch_sum<kOp>(self, src, weights, beta, alpha);
 }
 
-// `out` may be `self`, but no other part of it.
+// `out` may be `self`, but may not overlap it otherwise.
 template <Op kOp>
 bool sum_into(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
               const at::Scalar& beta, const at::Scalar& alpha, const at::Tensor& out) {

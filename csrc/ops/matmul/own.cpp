@@ -14,7 +14,7 @@ kernels::GemmMatrix matrix(const Operand& operand, kernels::GemmType type) {
   return {operand.data, type, operand.strides[1], operand.strides[2], operand.strides[0]};
 }
 
-// Whether BF16 arithmetic computes `call`, and not f32.
+// Whether `call` runs in BF16 arithmetic rather than f32.
 bool in_bf16(const MatmulCall& call) {
   const bool halves = call.src_type == at::kBFloat16 && call.weights_type == at::kBFloat16;
   if (!has_bf16_arithmetic() || !(halves || call.rounds)) {
@@ -23,7 +23,7 @@ bool in_bf16(const MatmulCall& call) {
   if (call.M > kernels::kGemmBf16Few && call.N > kernels::kGemmBf16Few) {
     return true;
   }
-  // Columns of bf16 are dotted where they lie.
+  // Columns of bf16 are multiplied in place, as dot products.
   return halves && call.N > kernels::kGemmBf16Few && call.weights.strides[1] == 1;
 }
 
@@ -49,7 +49,7 @@ const char* run_own_matmul(const MatmulCall& call) {
     gemm.bias = {call.bias, type, kernels::GemmBiasAxis::n};
   }
   gemm.dst = {call.dst, type, call.dst_strides[1], call.dst_strides[0]};
-  // The family writes rows; where dst has columns, its transpose is the product of the transposes.
+  // Family gemm writes rows. If dst has columns, its transpose is the product of the transposes.
   const bool transposed = call.dst_strides[2] != 1 && call.N > 1;
   if (transposed) {
     std::swap(gemm.a, gemm.b);

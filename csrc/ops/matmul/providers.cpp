@@ -14,7 +14,7 @@ namespace {
 
 using Rows = std::vector<MatmulRow>;
 
-// Readers take no lock, so tables that were replaced stay: a few small ones in a process's life.
+// Readers take no lock, so replaced tables are never freed: a few small ones per process.
 struct Table {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
   std::vector<std::unique_ptr<const Rows>> all;
@@ -31,14 +31,14 @@ Table& table() {
 struct Product {
   const MatmulCall& call;
   const at::Tensor &src, &weights;
-  bool added;  // to something
+  bool added;  // the call is addmm or baddbmm
 
   bool single_floats() const { return call.type == at::kFloat && !call.batched; }
   bool by_rows() const { return weights.stride(1) == 1 && weights.stride(0) != 1; }
 };
 
-// Products of which the rows of the table, those of `tune` too, say nothing: they are measured on
-// linear layers of many columns, whose weights lie by columns.
+// Products that the table does not cover, even with rows of `tune`: its rows are measured on linear
+// layers of many columns, whose weights are stored by columns.
 struct Exception {
   Provider otherwise;  // what the table says
   bool (*applies)(const Product& product);
@@ -47,13 +47,13 @@ struct Exception {
 
 constexpr int64_t kSkinny = 4, kFew = 16;
 
-// src is read once, where it lies.
+// src is read once, in place.
 bool few_columns(const Product& p) {
   return p.single_floats() && p.call.N > 1 && p.call.N <= kSkinny && p.call.M >= kFew &&
          p.call.K >= kFew && p.src.stride(1) == 1;
 }
 
-// Ours sets out anew for each matrix.
+// cpuaccel's kernel has a fixed cost for each matrix.
 bool tiny_batches(const Product& p) {
   const MatmulCall& call = p.call;
   const int64_t least = call.type == at::kBFloat16 ? 16 : 64;
@@ -61,7 +61,7 @@ bool tiny_batches(const Product& p) {
          call.M * call.N * call.K < least;
 }
 
-// Few weights are soon packed, for many rows more are worth it, and what is added costs torch's
+// Few weights are packed fast, many rows make up for packing more, and an addend costs torch's
 // kernel as much again. Weights by columns need no packing for a few rows.
 bool little_packing(const Product& p) {
   constexpr int64_t kDotRows = 8, kManyRows = 50, kFewWeights = 8192;
@@ -73,13 +73,13 @@ bool little_packing(const Product& p) {
                            p.call.K * p.call.N <= kFewWeights;
 }
 
-// By CPU time on Zen 4 with AVX-512, in AVX2 instructions too where no more is said. First match
-// wins.
+// Speeds by CPU time on Zen 4 with AVX-512, and in AVX2 instructions unless stated otherwise. The
+// first match wins.
 constexpr std::array kExceptions{
     // 1.4 to 11 times as fast as torch's, 20 to 5000 rows
     Exception{Provider::intree, few_columns, Provider::own},
     Exception{Provider::onednn, few_columns, Provider::own},
-    // AVX-512: 1.0 to 1.7, of 4096 to 131072 multiply-adds; the rest 0.7 to 0.99
+    // AVX-512: 1.0 to 1.7, for 4096 to 131072 multiply-adds; the rest 0.7 to 0.99
     Exception{Provider::intree,
               [](const Product& p) {
                 constexpr double kWork = 131072;
@@ -92,14 +92,14 @@ constexpr std::array kExceptions{
     // 0.1 to 0.96 with fewer than 64 multiply-adds; with 64 1.1 to 1.4. In bf16, where torch's loop
     // is slower, 1.4 with 27.
     Exception{Provider::own, tiny_batches, Provider::intree},
-    // oneDNN's 0.3 times as fast as torch's product of a matrix and a vector, ours 0.6 to 1.5
+    // oneDNN is 0.3 times as fast as torch's matrix-vector product, cpuaccel's kernel 0.6 to 1.5
     Exception{
         Provider::onednn,
         [](const Product& p) { return p.single_floats() && p.call.N == 1 && p.call.M > kFew; },
         Provider::intree},
-    // Of weights that lie by rows ours first packs the panels that a few rows of src then read
-    // once. K and N of 256 to 3072, 8 and 16 rows: 0.7 to 1.05, in AVX2 instructions 0.5 to 1.1. Up
-    // to 4 rows, which need no panels: 1.1 to 2.4.
+    // If weights are stored by rows, cpuaccel's kernel first packs panels that a few rows of src
+    // then read once. K and N of 256 to 3072, 8 and 16 rows: 0.7 to 1.05, in AVX2 instructions 0.5
+    // to 1.1. Up to 4 rows, which need no panels: 1.1 to 2.4.
     Exception{Provider::own,
               [](const Product& p) {
                 constexpr int64_t kSmallWeights = 4096;
@@ -139,7 +139,7 @@ Provider choose_matmul_provider(const MatmulCall& call, const at::Tensor& src,
   }
   const auto* rows = t.current.load(std::memory_order_acquire);
   if (rows != nullptr) {
-    // In double: the product of four sizes may leave int64.
+    // In double: the product of four sizes may overflow int64.
     const double work = static_cast<double>(call.batch) * static_cast<double>(call.M) *
                         static_cast<double>(call.N) * static_cast<double>(call.K);
     for (const auto& row : *rows) {

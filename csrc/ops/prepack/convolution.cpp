@@ -1,10 +1,10 @@
-// cpuaccel::packed_convolution: conv1d and conv2d of f32 whose weights were packed before, and are
-// nowhere else.
+// cpuaccel::packed_convolution: conv1d and conv2d of f32 with packed weights, of which no plain
+// copy exists.
 //
 // packed: for each group its OC/groups x (C/groups * KH * KW) weights, packed by pack_linear.
-// weight: the sizes of the plain weight, channels_last: whether it lay so, which torch gives its
-// results too. What is unusual goes to torch's convolution on the unpacked weight, which says what
-// is wrong with it where something is.
+// weight: the sizes of the plain weight. channels_last: whether the plain weight was channels last,
+// which makes torch's results channels last too. Other inputs fall back to torch's convolution on
+// the unpacked weight, which raises the error if there is one.
 #include "ops/prepack/convolution.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr auto kOp = "cpuaccel::packed_convolution";
 
-// Of the weights of a group.
+// The shape of one group's weights.
 PackedShape group_shape(int64_t panel, at::IntArrayRef weight, size_t groups) {
   TORCH_CHECK((weight.size() == 3 || weight.size() == 4) && groups >= 1 &&
                   weight[0] % static_cast<int64_t>(groups) == 0,
@@ -87,7 +87,7 @@ at::Tensor packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
 at::Tensor unpack_convolution(at::TensorList packed, int64_t panel, at::IntArrayRef weight,
                               bool channels_last) {
   const auto shape = group_shape(panel, weight, packed.size());
-  // By its name: in a backward that is traced the tensors have no values.
+  // Through the dispatcher: in a traced backward the tensors have no values.
   using Signature = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("cpuaccel::unpack_linear", "")

@@ -1,6 +1,6 @@
-// Gradients of packed_convolution: those of the input and of the bias are torch's, on the weight
-// unpacked for the time of the backward. Packed weights have none. Calls that torch.func transforms
-// or differentiates forward are torch's convolution on the unpacked weight.
+// Gradients of packed_convolution. torch computes those of the input and of the bias on the weight,
+// which is unpacked for the time of the backward. Packed weights have no gradient. Under torch.func
+// and forward-mode derivatives, torch's convolution runs on the unpacked weight.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/convolution_backward.h>
 #include <c10/core/GradMode.h>
@@ -33,7 +33,8 @@ at::Tensor composed(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
                               channels_last);
 }
 
-// All but the tensors that may learn. One object: torch counts the elements of lists.
+// All arguments but the tensors that may require gradients. One object, because torch counts the
+// elements of lists.
 struct Rest {
   std::vector<at::Tensor> packed;
   int64_t panel;

@@ -1,11 +1,11 @@
-// cpuaccel::packed_linear: linear whose weights were packed before, and are nowhere else.
+// cpuaccel::packed_linear: linear with packed weights, of which no plain copy exists.
 //
 //   result[..., n] = bias[n] + sum over k of input[..., k] * weight[n, k]
 //
-// weight: out_features x in_features, packed by pack_linear. dtype: nothing (input, weight and bias
-// are of one type, the result's), or that of autocast: input and result have it, the others may be
-// of any floating type. Sums are f32. What is unusual goes to torch's linear on the unpacked
-// weight, which says what is wrong with it where something is.
+// weight: out_features x in_features, packed by pack_linear. dtype: none (input, weight and bias
+// have one type, which is the result's), or that of autocast: input and result have it, the others
+// may have any floating type. Sums are f32. Other inputs fall back to torch's linear on the
+// unpacked weight, which raises the error if there is one.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/linear.h>
@@ -47,7 +47,7 @@ at::Tensor run_torch(const at::Tensor& input, const at::Tensor& packed, const Pa
   return at::linear(input, weight, bias);
 }
 
-// Packed f32, rounded and packed in pairs: kept as long as it is.
+// Packed f32 weights, rounded and packed in pairs; cached as long as `packed` lives.
 at::Tensor kept_pairs(const at::Tensor& packed, const PackedShape& shape) {
   return weight_cache().get(
       {}, kPairsForm + pairs_panel(),
@@ -59,7 +59,7 @@ at::Tensor kept_pairs(const at::Tensor& packed, const PackedShape& shape) {
       &packed);
 }
 
-// In BF16 arithmetic under fast math, and under autocast where that is what it asks for.
+// Runs in BF16 arithmetic under fast math, and under autocast to bfloat16.
 void run(const kernels::GemmCall& call, const PackedView& view, const at::Tensor& packed,
          const PackedShape& shape) {
   if (const auto* pairs = view.pairs()) {

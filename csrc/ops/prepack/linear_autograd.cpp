@@ -1,8 +1,8 @@
-// What lies above the kernel of packed_linear: gradients, transforms and autocast.
+// Gradients, transforms and autocast of packed_linear.
 //
-// Packed weights have no gradient; whoever wants one unpacks them first. That of the input and of
-// the bias is torch's, on the weight unpacked for the time of the backward. Calls that torch.func
-// transforms or differentiates forward are torch's linear on the unpacked weight.
+// Packed weights have no gradient: unpack them to train them. torch computes the gradients of the
+// input and of the bias on the weight, which is unpacked for the time of the backward. Under
+// torch.func and forward-mode derivatives, torch's linear runs on the unpacked weight.
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -83,7 +83,7 @@ class PackedLinear : public torch::autograd::Function<PackedLinear> {
       const auto weight = dispatch_unpack(packed, shape[0], shape[1], shape[2]);
       results[0] = at::matmul(grad, weight.to(grad.scalar_type()));
     }
-    // Counted among the tensors alone: input, packed, bias.
+    // needs_input_grad counts tensor arguments only: input, packed, bias.
     if (context->saved_data.count("bias_type") != 0 && context->needs_input_grad(2)) {
       const auto type = static_cast<at::ScalarType>(context->saved_data["bias_type"].toInt());
       at::Tensor sum = grad;
@@ -110,8 +110,8 @@ at::Tensor autograd_linear(const at::Tensor& input, const at::Tensor& packed, in
   return dispatch_linear(input, packed, panel, out_features, in_features, bias, dtype);
 }
 
-// As torch's linear there: its operands are cast, and the result is of autocast's type. The packed
-// weight stays what it is, and is not rounded.
+// As torch's linear under autocast: operands are cast, and the result has autocast's type. The
+// packed weight is neither cast nor rounded.
 at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
                            int64_t out_features, int64_t in_features, const OptionalTensor& bias,
                            OptionalType dtype) {

@@ -1,11 +1,11 @@
-// cpuaccel::packed_lstm: one direction of one layer of an LSTM, whose weights were packed before.
+// cpuaccel::packed_lstm: one direction of one LSTM layer with packed weights.
 //
 //   gates[t] = input[t] W_ih^T + bias_ih + h W_hh^T + bias_hh, then the cell of kernels/lstm_cell
 //
-// input: time x batch x features; h and c: batch x hidden; all float32. `reverse` goes through time
-// from its end. Returns (the h of each step, the last h, the last c). The products of all inputs
-// are one, before the first step; that of a step reads W_hh once. It has no derivative: calls that
-// need one are torch's LSTM on the unpacked weights.
+// input: time x batch x features; h and c: batch x hidden; all float32. `reverse` runs from the
+// last time step to the first. Returns (the h of each step, the last h, the last c). One product
+// covers all inputs, before the first step; each step's product reads W_hh once. There is no
+// derivative: calls that need one run torch's LSTM on the unpacked weights.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -54,12 +54,12 @@ Results run_torch(const at::Tensor& input, const at::Tensor& weight_ih, const at
   auto [output, last_h, last_c] =
       at::lstm(reverse ? input.flip(0) : input, {h.unsqueeze(0), c.unsqueeze(0)}, weights,
                bias_ih.has_value(), 1, 0.0, false, false, false);
-  // Nothing returned is a view, as nothing is of the kernel's.
+  // No result is a view, as for the kernel.
   return {reverse ? output.flip(0) : output.contiguous(), last_h.squeeze(0).clone(),
           last_c.squeeze(0).clone()};
 }
 
-// Rows of floats that lie one behind the other.
+// src and dst are dense rows of floats.
 kernels::GemmCall product(const float* src, int64_t rows, int64_t columns,
                           const PackedView& weights, float* dst) {
   constexpr auto kType = kernels::GemmType::f32;
@@ -87,7 +87,7 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   const PackedView hh(kOp, packed_hh, {panel, 4 * H, H});
   TORCH_CHECK(packed_ih.scalar_type() == at::kFloat && packed_hh.scalar_type() == at::kFloat, kOp,
               ": expected packed weights of float32");
-  // Both are in panels of one width.
+  // Both weights have the same panel width, so one check is enough.
   if (const char* why = ih.why_refused()) {
     count_refusal("packed_lstm", why);
     return run_torch(input, unpack_linear(packed_ih, panel, 4 * H, I),

@@ -30,16 +30,16 @@ constexpr bool kOnArm = false;
 int64_t panel_of(kernels::GemmFunction* row) { return row().nr; }
 int64_t panel_of(kernels::GemmBf16Function* row) { return row().pairs().nr; }
 
-// The row of a family's list that panels are for.
+// The row of a family's kernel list that reads the panels.
 template <typename Function>
 struct PackedRow {
   Function* row;
   bool usable;
 };
 
-// The first row of the list that may run and has panels so wide, else one that has them and may not
-// run now; null: they are another CPU's. Rows that this CPU does not have are not asked: some have
-// to ask the CPU how wide theirs are.
+// The first usable row of the kernel list with panels of this width, or else a row with such panels
+// that is not usable now; null: they are another CPU's. Rows that this CPU lacks are not queried,
+// because some have to ask the CPU for their width.
 template <typename Rows>
 auto find_row(int64_t panel, const Rows& rows) {
   using Found = PackedRow<std::remove_pointer_t<decltype(rows.front().function)>>;
@@ -59,7 +59,7 @@ void check_panel(const char* op, int64_t panel) {
               ": expected panel to be that of a kernel, but got ", panel);
 }
 
-// Pairs of another CPU cannot be read: how many lie together is not said.
+// Pairs of another CPU cannot be read: the width does not tell how many values are interleaved.
 PackedRow<kernels::GemmBf16Function> find_pairs_row(const char* op, int64_t panel) {
   const auto found = find_row(panel, kernels::all_gemm_bf16_kernels());
   TORCH_CHECK(found.row != nullptr, op, ": expected panel to be that of a kernel, but got ", panel);
@@ -86,7 +86,7 @@ std::vector<int64_t> usable_panels(const Rows& rows) {
   return panels;
 }
 
-// As a size, no larger than what a product of two may be without overflow.
+// Whether this is a size small enough that a product of two does not overflow.
 bool possible(int64_t size) { return size >= 0 && size < int64_t{1} << 31; }
 
 void check_packed(const char* op, const at::Tensor& packed) {

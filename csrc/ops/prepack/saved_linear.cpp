@@ -1,11 +1,11 @@
-// cpuaccel::saved_linear: linear whose weight is packed, in bytes that came from a file.
+// cpuaccel::saved_linear: linear with a packed weight loaded from a file, as bytes.
 //
 //   result[..., n] = f(bias[n] + sum over k of input[..., k] * weight[n, k])
 //
-// bytes: the weight, out_features x in_features, as weight_bytes.h has it. At the first use they
-// are checked, and packed anew where another CPU packed them (kept_weights.h, which watches them
-// too). Result and bias are of input's type, which may be bfloat16 where the weight is float32. f
-// is "" (nothing) or one of following.cpp. What is unusual goes to torch's ops.
+// bytes: the weight, out_features x in_features, in the format of weight_bytes.h. The first use
+// checks them, and repacks them if another CPU packed them (kept_weights.h, which also looks for
+// changes). Result and bias have input's type, which may be bfloat16 for a float32 weight. f is ""
+// (nothing) or a post-op of following.cpp. Other types and sizes fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -43,7 +43,7 @@ const char* why_torch(const at::Tensor& input, const WeightHeader& header) {
 
 at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,
                      const std::optional<at::Tensor>& bias, const FollowingFunction* following) {
-  // By its name: within a transform, what ops return has memory for kernels alone.
+  // Through the dispatcher: within a transform, results of ops have memory only inside of kernels.
   static const auto unpack = c10::Dispatcher::singleton()
                                  .findSchemaOrThrow("cpuaccel::weight_from_bytes", "")
                                  .typed<at::Tensor(const at::Tensor&)>();
@@ -75,7 +75,7 @@ at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_
   return run_torch(input, bytes, bias, following);
 }
 
-// The weight has no derivative; a tangent of input or bias is the linear's to pass on.
+// The weight has no derivative. Calls with tangents of input or bias run torch's linear.
 at::Tensor autograd(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
                     int64_t in_features, const std::optional<at::Tensor>& bias,
                     const std::string& function) {
