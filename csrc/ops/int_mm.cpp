@@ -48,7 +48,7 @@ const char* refuses_out(const at::Tensor& self, const at::Tensor& mat2, const at
 
 bool has_qgemm() { return kernels::qgemm_kernels().size() > 1; }
 
-// oneDNN is right with VNNI.
+// Whether torch computes the product: with VNNI oneDNN's results are right.
 bool torch_multiplies() { return !has_qgemm() && has_vnni(); }
 
 // Whether a dimension of one element has a stride that no dense matrix has, such as the 0 that

@@ -7,7 +7,8 @@
 
 namespace cpuaccel::ops {
 
-// Sparse tensors have no storage of their own. Two storages of the same memory have one context.
+// Sparse tensors have no storage of their own. Two storages of the same memory have the same
+// context.
 inline bool share_storage(const at::Tensor& a, const at::Tensor& b) {
   const c10::Storage& first = a.unsafeGetTensorImpl()->unsafe_storage();
   const c10::Storage& second = b.unsafeGetTensorImpl()->unsafe_storage();

@@ -59,7 +59,7 @@ size_t TensorCache::Hash::operator()(const Key& key) const noexcept {
   return hash;
 }
 
-// A forked child keeps the entries (their pages are shared until somebody writes) and restarts the
+// A forked child keeps the entries (their pages are shared until one is written) and restarts the
 // counters.
 TensorCache::TensorCache() {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });

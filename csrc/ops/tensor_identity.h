@@ -9,7 +9,7 @@
 
 namespace cpuaccel::ops {
 
-// A storage's address identifies it only as long as somebody holds a weak pointer to it.
+// A storage's address identifies it only while a weak pointer to it is held.
 struct TensorIdentity {
   const c10::StorageImpl* storage;
   int64_t offset;

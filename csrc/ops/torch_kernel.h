@@ -15,7 +15,7 @@ class TorchKernel {
   TorchKernel(const char* name, c10::DispatchKey key);
   // Calls it with the arguments on `stack`, which then holds its result.
   void call(torch::jit::Stack& stack) const;
-  // Likewise, for kernels that look at the keys of the call, as those of autograd do.
+  // The same for kernels that read the dispatch keys of the call, as those of autograd do.
   void call(torch::jit::Stack& stack, c10::DispatchKeySet keys) const;
 
  private:

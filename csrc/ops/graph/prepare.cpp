@@ -19,8 +19,8 @@ using Tensors = std::unordered_map<Id, at::Tensor>;
 // weight, [bias,] gamma, beta, mean, var -> weight, bias of the convolution with the norm folded
 // in:
 //   (w x + b - mean) gamma / sqrt(var + eps) + beta
-// in f32, each rounded once to its type. The groups of a transposed convolution have their output
-// channels second.
+// in f32, each rounded once to its type. Not for transposed convolutions, whose output channels are
+// second.
 void fold_batch_norm(const graph::Program& program, const Preparation& preparation,
                      Tensors& tensors) {
   const auto& in = preparation.inputs;

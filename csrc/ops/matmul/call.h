@@ -30,10 +30,10 @@ struct MatmulCall {
   int64_t batch = 1, M = 0, N = 0, K = 0;
   Operand src, weights;
   void* dst = nullptr;
-  std::array<int64_t, 3> dst_strides{};  // one of rows and columns is 1
+  std::array<int64_t, 3> dst_strides{};  // the stride of rows or of columns is 1
   float alpha = 1.0f;
   float beta = 0.0f;
-  Operand c;                   // may be dst itself, and overlaps no other part of it
+  Operand c;                   // may be dst itself, but may not overlap it otherwise
   const void* bias = nullptr;  // N adjacent values, or none; then alpha is 1, beta 0
 };
 

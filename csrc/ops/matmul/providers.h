@@ -24,7 +24,7 @@ struct MatmulRow {
 // Replaces the table; running products keep theirs. Without a table, torch computes all products.
 void set_matmul_rows(std::vector<MatmulRow> rows);
 
-// Forces one provider for all products; nothing restores the table.
+// Forces one provider for all products; nullopt restores the table.
 void force_matmul_provider(std::optional<Provider> provider);
 
 // The provider for a call with the sizes of `call` and these operands. `added`: the call also adds

@@ -16,7 +16,7 @@ const char* why_no_packed_product(const at::Tensor& input, const PackedView& vie
                                   bool mixed);
 
 // result[..., n] = after(bias[n] + sum over k of input[..., k] * weight[n, k]), of input's type.
-// `view` is of `packed` and `shape`.
+// `view` is made from `packed` and `shape`.
 at::Tensor packed_product(const at::Tensor& input, const at::Tensor& packed, const PackedView& view,
                           const PackedShape& shape, const std::optional<at::Tensor>& bias,
                           const kernels::GemmAfter& after);
