@@ -24,7 +24,8 @@ bool fastmath_asked();
 bool fastmath_on();
 
 // Whether cpuaccel's kernels round f32 operands to bfloat16 while packing them, so that no rounded
-// copy is needed: on CPUs with BF16 arithmetic but without AMX. oneDNN has kernels for AMX.
+// copy is needed: on CPUs with BF16 arithmetic (AVX512-BF16, Arm's BF16) but without AMX. oneDNN
+// has kernels for AMX.
 bool rounds_while_packing();
 
 // `x` rounded to bfloat16. That of a weight is cached, unless gradients are recorded: then it
