@@ -108,7 +108,7 @@ class Reader {
     return found;
   }
 
-  // Behind its first quote. Names of ops and types have no character beyond ASCII.
+  // After the opening quote. Names of ops and types are ASCII only.
   std::string string() {
     std::string found;
     for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {

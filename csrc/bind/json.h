@@ -1,4 +1,4 @@
-// JSON as Python writes it (with NaN and Infinity), read into values.
+// A JSON parser for text that Python writes (with NaN and Infinity).
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,15 @@ struct Json {
   const T* get_if() const {
     return std::get_if<T>(&value);
   }
-  // Throws std::bad_variant_access where it is something else.
+  // Throws std::bad_variant_access if the value has another type.
   template <typename T>
   const T& get() const {
     return std::get<T>(value);
   }
 };
 
-// Throws std::invalid_argument, which says where, if `text` is not JSON of at most 64 levels.
+// Throws std::invalid_argument, which names the position, unless `text` is JSON of at most 64
+// levels.
 Json parse_json(std::string_view text);
 
 }  // namespace cpuaccel

@@ -1,4 +1,4 @@
-// libcpuaccel.so: what programs without Python link.
+// libcpuaccel.so: the library that C++ programs without Python link (enable(), disable(), ...).
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@
 namespace cpuaccel {
 namespace {
 
-// A quarter of the memory there is, as in Python.
+// A quarter of the memory limit, as in Python.
 void set_cache_capacities() {
   const int64_t bytes = memory::machine_memory().limit / 4;
   ops::weight_cache().set_capacity(bytes);

@@ -1,4 +1,5 @@
-// cpuaccel._C: configuration and statistics. No tensor passes here; ops go through torch.
+// The Python module cpuaccel._C: configuration and statistics. Tensors do not pass through it; ops
+// go through torch.
 
 #include <c10/core/ScalarType.h>
 #include <pybind11/functional.h>
@@ -174,7 +175,7 @@ void set_graph_cache_capacity(int64_t capacity) {
 }
 
 #ifdef CPUACCEL_HAS_ONEDNN
-// (whether it is supported, the numbers of its operations) of each.
+// For each partition: whether it is supported, and the indices of its operations.
 std::vector<std::pair<bool, std::vector<size_t>>> find_partitions(const std::string& program) {
   std::vector<std::pair<bool, std::vector<size_t>>> result;
   for (auto& found : graph::find_partitions(graph::parse_program(program))) {
@@ -200,7 +201,7 @@ py::dict cache_stats(const ops::CacheStats& stats) {
   return result;
 }
 
-// `mebibytes`: -1 for a quarter of the memory there is.
+// `mebibytes`: -1 for a quarter of the memory limit.
 template <typename Cache>
 void set_capacity(Cache& cache, int64_t mebibytes) {
   cache.set_capacity(mebibytes < 0 ? memory::machine_memory().limit / 4 : mebibytes << 20);
@@ -266,12 +267,12 @@ py::dict memory_stats() {
   return result;
 }
 
-// `mebibytes`: -1 for half of the memory there is.
+// `mebibytes`: -1 for half of the memory limit.
 void set_memory_cache(int64_t mebibytes) {
   memory::block_pool().set_capacity(mebibytes < 0 ? -1 : mebibytes << 20);
 }
 
-// As torch.backends.quantized.engine has it.
+// The name as in torch.backends.quantized.engine.
 std::string torch_engine() {
   std::string name = toString(ops::kOurEngine.name);
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });

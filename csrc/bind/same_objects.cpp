@@ -12,8 +12,8 @@ namespace py = pybind11;
 constexpr size_t kAhead = 8;
 constexpr size_t kLine = 64;
 
-// What CPython puts into a dictionary whenever it changes (PEP 509), no number twice; 0, that of
-// none, where extensions no longer get to see it (PEP 699).
+// CPython's version tag of a dictionary, a new number at every change (PEP 509). 0, which no
+// dictionary has, on versions that hide the tag from extensions (PEP 699).
 constexpr bool kHasVersions = PY_VERSION_HEX < 0x030C0000;
 uint64_t version_of([[maybe_unused]] PyObject* table) {
 #if PY_VERSION_HEX < 0x030C0000
@@ -27,8 +27,8 @@ PyObject* item(const py::tuple& tuple, size_t at) {
   return PyTuple_GET_ITEM(tuple.ptr(), static_cast<py::ssize_t>(at));
 }
 
-// Asks for what reading a dictionary reads first: itself `kAhead` dictionaries before, and when
-// that is there its keys, if they are looked at.
+// Prefetches what reading a dictionary needs first: the dictionary itself `kAhead` dictionaries
+// ahead, and half as far ahead its keys, if they will be read.
 void ask_for(const py::tuple& tables, size_t before) {
   if (before + kAhead < tables.size()) {
     __builtin_prefetch(item(tables, before + kAhead));
@@ -43,8 +43,8 @@ void ask_for(const py::tuple& tables, size_t before) {
   }
 }
 
-// Whether `table` holds `held[at]` under `held[at + 1]`, and so on, in its order, and then comes
-// `end`. Addresses alone are compared.
+// Whether `table` holds, in its order, the value `held[at]` under the key `held[at + 1]` and so on,
+// and `end` comes next. Compares addresses only.
 bool holds(PyObject* table, const py::tuple& held, size_t at, const py::object& end) {
   PyObject *key = nullptr, *value = nullptr;
   for (py::ssize_t next = 0; PyDict_Next(table, &next, &key, &value) != 0; at += 2) {
@@ -55,10 +55,10 @@ bool holds(PyObject* table, const py::tuple& held, size_t at, const py::object& 
   return at < held.size() && item(held, at) == end.ptr();
 }
 
-// Of `tables`, dictionaries, the first holds what `held` begins with, then comes `end`, then what
-// the next one holds. `versions`, of eight bytes a table and zero at first, says which were looked
-// through: a model's dictionaries are cold when it is called, and of one that has not changed since
-// a line is read.
+// Whether `held` consists of the objects in each dictionary of `tables`, each followed by `end`.
+// `versions` has eight bytes for each table, at first zero: the version at which the table was last
+// compared. A model's dictionaries are cold when it is called; of an unchanged one, this reads a
+// single cache line.
 bool same_objects(const py::tuple& tables, const py::tuple& held, const py::object& end,
                   const py::bytearray& versions) {
   if (versions.size() != tables.size() * sizeof(uint64_t)) {

@@ -1,4 +1,4 @@
-// Whether dictionaries of Python hold the very objects that they held.
+// same_objects(): checks quickly that Python dictionaries still hold the same objects.
 #pragma once
 
 #include <pybind11/pybind11.h>

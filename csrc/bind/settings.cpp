@@ -20,7 +20,7 @@ void set_max_isa_by_name(const std::string& name) {
   }
   set_max_isa(*isa);
 #ifdef CPUACCEL_HAS_ONEDNN
-  // Fails once oneDNN has generated code; then only our own kernels follow the new cap.
+  // Fails once oneDNN has generated code; then only cpuaccel's kernels follow the new cap.
   const auto cap = *isa == Isa::ref        ? dnnl::cpu_isa::sse41
                    : *isa == Isa::avx2     ? dnnl::cpu_isa::avx2
                    : *isa == Isa::avx_vnni ? dnnl::cpu_isa::avx2_vnni

@@ -30,14 +30,14 @@ py::dict as_dict(const graph::Step& step) {
   result["multiply_adds"] = facts.multiply_adds;
   result["bytes_read"] = facts.bytes_read;
   result["bytes_written"] = facts.bytes_written;
-  // Values of the program; those it does not have are copies that lie in another order.
+  // Values of the program. Any other id is a copy in another memory order.
   result["inputs"] = step.inputs;
   result["outputs"] = step.outputs;
   return result;
 }
 #endif
 
-// Of each program that was run: its steps, and the nanoseconds of its runs, those of each step and
+// For each program that was run: its steps, and the nanoseconds of each run, first of each step and
 // then of the whole.
 py::list step_times() {
   py::list programs;
@@ -66,7 +66,8 @@ void time_steps([[maybe_unused]] bool on) {
 #endif
 }
 
-// Multiply-adds a second by type, and seconds to read and to write a byte of `footprint` bytes.
+// Multiply-adds per second by dtype, and seconds to read and to write a byte out of `footprint`
+// bytes.
 py::dict machine_peaks(double footprint) {
   const auto peaks = [&] {
     const py::gil_scoped_release release;
@@ -89,7 +90,8 @@ py::dict machine_peaks(double footprint) {
   return result;
 }
 
-// A function that reads the same `bytes` of memory, filled before, on all threads at each call.
+// Returns a function that reads the same `bytes` bytes of initialized memory on all threads at each
+// call.
 py::cpp_function reading(int64_t bytes) {
   if (bytes < 1) {
     throw py::value_error("bytes: expected at least 1, got " + std::to_string(bytes));

@@ -1,4 +1,4 @@
-// What cpuaccel.explain() asks of the steps of compiled programs, and of this machine.
+// Functions behind cpuaccel.explain(): times of plan steps, and peak rates of this machine.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,6 +1,7 @@
-// cpuaccel::graph_region_by_torch without Python: what a region computes, by torch's own ops.
+// cpuaccel::graph_region_by_torch without Python: runs a region with torch's own ops.
 //
-// The text is cpuaccel/graph/torch_program.py's, which registers the same op where Python is.
+// The text comes from cpuaccel/graph/torch_program.py, which registers the same op if there is
+// Python.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -14,10 +14,10 @@ namespace {
 
 namespace py = pybind11;
 
-// Whether small tensors, such as scales, still hold what they held. A look reads the version of
-// each, a line or two of cold memory, and the bytes of a 64th of them, another one each time, as
-// WatchedTensors looks for writes that leave no version. Torch's own way of calling a class from
-// Python takes longer, cold, than all of a look.
+// Checks whether small tensors, such as scales, still hold the same values. A check reads the
+// version of each tensor, a line or two of cold memory, and the bytes of a 64th of the tensors,
+// different ones each time. The bytes show mutations that leave no version, as in WatchedTensors.
+// torch's own way of calling a class from Python takes longer, when cold, than a whole check.
 class WatchedNumbers {
  public:
   explicit WatchedNumbers(const py::sequence& tensors) {

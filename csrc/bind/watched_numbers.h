@@ -4,7 +4,7 @@
 
 namespace cpuaccel {
 
-// The class WatchedNumbers.
+// WatchedNumbers: detects mutations of small tensors, such as scales.
 void bind_watched_numbers(pybind11::module_& module);
 
 }  // namespace cpuaccel

@@ -1,4 +1,4 @@
-// Problems as oneDNN's primitive descriptors.
+// Creates oneDNN primitive descriptors for problems.
 #pragma once
 
 #include "dnnl/api.h"
@@ -10,7 +10,7 @@ namespace cpuaccel::dnnl_layer {
 // The process's CPU engine.
 const dnnl::engine& engine();
 
-// Throw dnnl::error where oneDNN has no implementation.
+// Both throw dnnl::error if oneDNN has no implementation.
 dnnl::primitive_desc_base describe(const Problem& problem);
 dnnl::primitive_desc_base describe(const MatmulProblem& problem);
 

@@ -23,7 +23,7 @@ Tag channels_last(int spatial) {
   return spatial == 0 ? Tag::nc : spatial == 1 ? Tag::nwc : spatial == 2 ? Tag::nhwc : Tag::ndhwc;
 }
 
-// A function of real numbers, before the scale of the requantisation.
+// Appends an elementwise function of f32 values, which runs before the requantization's scale.
 void append_function(dnnl::post_ops& post, const Problem& p, dnnl::algorithm function,
                      float alpha = 0.0f, float beta = 0.0f) {
   post.append_eltwise(function, alpha, beta);
@@ -35,7 +35,7 @@ void append_function(dnnl::post_ops& post, const Problem& p, dnnl::algorithm fun
 dnnl::primitive_attr attributes(const Problem& p) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  // One scale per output channel: of OC, of (groups, OC / groups), or of a matrix's columns.
+  // One scale per output channel. Dimensions: OC, (groups, OC / groups), or a matrix's columns.
   const int scales_mask = p.kind == Kind::matmul ? 1 << 1 : p.groups > 1 ? 3 : 1;
   attr.set_scales_mask(DNNL_ARG_WEIGHTS, scales_mask);
   if (p.src_zero_point) {
@@ -96,7 +96,7 @@ memory::desc weights_any(const Problem& p) {
   return {dims, Type::s8, Tag::any};
 }
 
-// As oneDNN has it: its best implementation, it thinks.
+// The descriptor with oneDNN's own choice of implementation.
 dnnl::primitive_desc_base described(const Problem& p) {
   const Type dst_type = p.f32_dst ? Type::f32 : Type::u8;
   const Tag tag = channels_last(p.spatial);

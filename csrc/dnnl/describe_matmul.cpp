@@ -16,7 +16,7 @@ memory::data_type to_dnnl(FloatType type) {
                                    : memory::data_type::f16;
 }
 
-// A single product goes to oneDNN as one of two dimensions, for which it has more kernels.
+// A single product is passed to oneDNN as a 2-D one, for which it has more kernels.
 memory::desc matrix(const MatmulProblem& p, FloatType type, int64_t rows, int64_t columns,
                     const std::array<int64_t, 3>& strides) {
   if (p.batch == 1) {

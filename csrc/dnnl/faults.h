@@ -1,4 +1,4 @@
-// Implementations of oneDNN that must not run, found by tests.
+// oneDNN implementations that must not run because of faults that tests found.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// True of code that writes behind the results of a convolution of so many pixels an image.
+// Whether an implementation writes past the results of a convolution with `pixels` pixels an image.
 //
-// AMX's own 1x1 loop takes pixels in tiles of up to 16, two at a time. Where there are three tiles
-// (27, 33, 36, 39, 42, 45 or 48 pixels in oneDNN 3.2) it writes a fourth, into whatever lies there.
+// AMX's own 1x1 loop takes pixels in tiles of up to 16, two at a time. If there are three tiles
+// (27, 33, 36, 39, 42, 45 or 48 pixels in oneDNN 3.2) it writes a fourth, over whatever is there.
 constexpr bool writes_past_results(std::string_view implementation, int64_t pixels) {
   constexpr int64_t kThreeTiles = 48;
   return implementation == "jit_1x1:avx512_core_amx" && pixels <= kThreeTiles;

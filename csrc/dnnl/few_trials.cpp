@@ -8,15 +8,15 @@
 namespace cpuaccel::dnnl_layer {
 namespace {
 
-constexpr int kTrials = 1;  // of problems that nothing near is known of
+constexpr int kTrials = 1;  // for problems without a near timed one
 const double kNear = std::log(4.0) + 1e-9;
 
 thread_local FewTrials* g_inner = nullptr;
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// What the number behind a letter is: one of threads (t), ISAs (i), kernels, strides, padding,
-// dilation or groups decides more than how long a layer takes.
+// Whether the number behind a letter must be equal: threads (t), ISA (i), kernel, stride, padding,
+// dilation and groups decide more than how long a layer takes.
 bool is_kept(std::string_view before) {
   constexpr std::string_view kLetters = "tikspdg";
   return before.size() > 1 && before[before.size() - 2] == ' ' &&

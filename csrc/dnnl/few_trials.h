@@ -1,7 +1,8 @@
-// Ranks of problems that were not timed: those of problems that differ in their sizes alone.
+// Tuning results for problems that were not timed, taken from timed problems of other sizes.
 //
-// A model that is called with new sizes is to run at once. Its layers were timed for other sizes:
-// each new one takes the rank of the nearest problem, in place of some milliseconds of trial.
+// A model that is called with new sizes must run at once, and its layers were timed for other
+// sizes. Each new problem takes the rank of the nearest timed one, instead of some milliseconds of
+// timing.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// While one of them lives on a thread, what is not known there is hardly timed (`rank_alike`).
+// While an instance lives on a thread, hardly anything new is timed there (`rank_alike`).
 class FewTrials {
  public:
   explicit FewTrials(bool on = true);
@@ -28,12 +29,12 @@ class FewTrials {
   friend bool few_trials();
 };
 
-// Whether one lives on this thread, and is on.
+// Whether an instance that is on lives on this thread.
 bool few_trials();
-// Whether something may be timed that nothing is like; counts it.
+// Whether a problem without a near timed one may still be timed; counts it.
 bool take_trial();
 
-// Ranks by the texts of problems, to find the nearest. Not safe to use from several threads.
+// Ranks by the texts of problems, to find the nearest problem. Not thread-safe.
 class AlikeRanks {
  public:
   void add(std::string_view problem, int rank);
@@ -41,10 +42,10 @@ class AlikeRanks {
 
   struct Found {
     int rank;
-    bool is_near;  // no size is more than four times the other
+    bool is_near;  // no size is more than four times the other problem's
   };
-  // Of the problem that differs from `problem` in numbers alone, and in them the least; nothing if
-  // there is none. Threads, instruction sets, windows and groups have to be the same.
+  // The rank of the problem that differs from `problem` in numbers only, and in them the least;
+  // nullopt if there is none. Threads, ISAs, windows and groups must be equal.
   std::optional<Found> nearest(std::string_view problem) const;
 
  private:

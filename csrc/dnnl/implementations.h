@@ -1,4 +1,4 @@
-// oneDNN's implementations of one problem, by number.
+// Selects one of oneDNN's implementations of a problem by number.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// Takes `desc`, as oneDNN has just made it, to the implementation of that number: 0 is oneDNN's
-// choice, without those that must not run on so many pixels (faults.h). They are told apart by
-// their names: of a primitive that oneDNN has in its cache, what lists them returns the same one
-// twice. Throws dnnl::error where there are not so many.
+// Advances `desc`, as oneDNN has just created it, to implementation `number`. 0 is oneDNN's choice,
+// without the implementations that must not run on `pixels` pixels (faults.h). Implementations are
+// told apart by their names, because for a primitive in oneDNN's cache the iteration returns the
+// same one twice. Throws dnnl::error if there are fewer implementations.
 void take_implementation(dnnl::primitive_desc_base& desc, int number,
                          int64_t pixels = std::numeric_limits<int64_t>::max());
 

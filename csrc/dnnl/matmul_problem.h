@@ -1,5 +1,5 @@
-// One floating-point matrix product, or a batch of them, described without pointers: what shapes a
-// oneDNN primitive, and a key of the primitive cache.
+// MatmulProblem: one floating-point matrix product, or a batch of them, described without pointers.
+// It determines a oneDNN primitive and is a key of the primitive cache.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Hashing of problems.
+// Hash combination for problems.
 #pragma once
 
 #include <cstddef>

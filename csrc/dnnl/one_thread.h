@@ -1,9 +1,10 @@
-// oneDNN plans a primitive for as many threads as OpenMP would give the thread that asks.
+// OneThread: makes oneDNN create primitives for a single thread. oneDNN plans a primitive for as
+// many threads as OpenMP would give the calling thread.
 #pragma once
 
 namespace cpuaccel::dnnl_layer {
 
-// While it lives, what the calling thread makes of oneDNN is made for one thread.
+// While an instance lives, oneDNN objects that the calling thread creates are for one thread.
 class OneThread {
  public:
   OneThread();

@@ -63,7 +63,7 @@ Primitive::Primitive(const AnyProblem& problem) {
   bytes_ = scratchpad_desc_.get_size() + sizeof(Primitive) + sizeof(Context);
 }
 
-// All on weights in one layout, which they share.
+// All slices share the weights, so they must have the same layout.
 void Primitive::make_slices(const Problem& problem) {
   const OneThread one;
   for (const auto& slice : slices_of(problem)) {

@@ -1,4 +1,4 @@
-// A compiled oneDNN primitive for one problem, safe to run from several threads at once.
+// Primitive: a compiled oneDNN primitive for one problem, safe to run from several threads at once.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// What a primitive can be made of.
+// The kinds of problems that a primitive can be created from.
 using AnyProblem = std::variant<Problem, MatmulProblem>;
 
 // Pointers of one execution; shapes are the problem's.
 struct Arguments {
   const void* src = nullptr;
   const void* weights = nullptr;  // packed to Primitive::weights_desc()
-  const void* bias = nullptr;     // of int8: f32, in units of the result before requantisation
-  const float* scales = nullptr;  // of int8: OC values
+  const void* bias = nullptr;     // for int8: f32, in units of the result before requantization
+  const float* scales = nullptr;  // for int8: OC values
   int32_t src_zero_point = 0;
   int32_t dst_zero_point = 0;
   void* dst = nullptr;
@@ -31,7 +31,7 @@ struct Arguments {
 
 class Primitive {
  public:
-  // Throws dnnl::error where oneDNN has no implementation.
+  // Throws dnnl::error if oneDNN has no implementation.
   explicit Primitive(const AnyProblem& problem);
   ~Primitive();
   Primitive(const Primitive&) = delete;
@@ -45,24 +45,25 @@ class Primitive {
   const std::string& implementation() const { return implementation_; }
   // Whether each thread runs a slice, by parallel_for (dnnl/slices.h).
   bool is_sliced() const { return !slices_.empty(); }
-  // True for oneDNN's scalar reference, which nobody should be made to wait for.
+  // True for oneDNN's scalar reference implementation, which is too slow to run.
   bool is_reference() const { return implementation_.starts_with("ref"); }
-  // Bytes oneDNN reports for it: scratchpad and descriptors; generated code is not reported.
+  // Bytes that oneDNN reports for it: scratchpad and descriptors, without generated code.
   size_t bytes() const { return bytes_; }
 
  private:
-  // Memory objects of one execution.
+  // The memory objects of one execution.
   struct Context;
   std::unique_ptr<Context> acquire() const;
 
-  // Parts of source and results, by their first bytes.
+  // One slice and the offsets of its src and dst in bytes.
   struct Part {
     std::unique_ptr<const Primitive> primitive;
     size_t src_first, dst_first;
   };
   void make_slices(const Problem& problem);
 
-  std::vector<Part> slices_;  // then nothing that follows but the weights' layout and names
+  // If not empty, only weights_desc_, implementation_ and bytes_ below are set
+  std::vector<Part> slices_;
   dnnl::primitive primitive_;
   dnnl::memory::desc src_desc_, weights_desc_, bias_desc_, dst_desc_, scratchpad_desc_;
   int64_t scales_ = 0;  // how many; none for floating point

@@ -11,8 +11,8 @@ PrimitiveCache& PrimitiveCache::instance() {
   return cache;
 }
 
-// Ours is the only cache, so that what it evicts is really freed: oneDNN's own is switched off. A
-// forked child starts empty, with counts of its own.
+// This is the only cache, so that eviction really frees a primitive: oneDNN's own cache is switched
+// off. A forked child starts with an empty cache and zero counts.
 PrimitiveCache::PrimitiveCache() : mutex_(fork_safe_mutex(ForkLevel::leaf, this)) {
   dnnl::set_primitive_cache_capacity(0);
   reset_after_fork([this] {
@@ -34,9 +34,9 @@ std::shared_ptr<const Primitive> PrimitiveCache::get(const AnyProblem& problem) 
     }
     ++misses_;
   }
-  // Generating code takes milliseconds: not under the lock.
+  // Generating code takes milliseconds, so it happens outside of the lock.
   auto primitive = std::make_shared<const Primitive>(problem);
-  Order evicted;  // destroyed after the lock is gone
+  Order evicted;  // destroyed after the lock is released
   const std::scoped_lock lock(mutex_);
   if (const auto found = index_.find(problem); found != index_.end()) {
     return found->second->primitive;

@@ -17,21 +17,21 @@ struct CacheStats {
   int64_t capacity = 0, size = 0, hits = 0, misses = 0, evictions = 0, bytes = 0;
 };
 
-// Least recently used goes first. Whoever holds a primitive keeps it alive past its eviction.
+// An LRU cache. A primitive that someone holds stays alive past its eviction.
 class PrimitiveCache {
  public:
   static PrimitiveCache& instance();
 
-  // The primitive for `problem`, created on a miss. Throws dnnl::error where oneDNN has none.
-  // Two threads that miss at once may both create; one result is kept.
+  // Returns the primitive for `problem`, created on a miss. Throws dnnl::error if oneDNN has none.
+  // Two threads that miss at once may both create it; one of them is cached.
   std::shared_ptr<const Primitive> get(const AnyProblem& problem);
 
-  // A layer that still holds its last primitive counts its hit here, without a look-up.
+  // A layer that still holds its last primitive counts its hit here, without a lookup.
   void count_hit() { held_hits_.fetch_add(1, std::memory_order_relaxed); }
-  // Grows with every clear(), so that layers notice and let go of what they hold.
+  // Grows with every clear(), so that layers release the primitives that they hold.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
-  // capacity >= 0; what is over it goes at once. 0 keeps nothing.
+  // capacity >= 0; evicts at once whatever exceeds it. 0 caches nothing.
   void set_capacity(int64_t capacity);
   void clear();
   CacheStats stats();
@@ -48,7 +48,7 @@ class PrimitiveCache {
       return std::visit([](const auto& p) { return hash(p); }, problem);
     }
   };
-  using Order = std::list<Entry>;  // front: used last
+  using Order = std::list<Entry>;  // front: most recently used
   void evict_over(size_t capacity, Order& evicted);
 
   std::mutex& mutex_;

@@ -1,5 +1,5 @@
-// One int8 convolution, transposed convolution or matrix product, described without pointers:
-// everything that shapes a oneDNN primitive, and the key of the primitive cache.
+// Problem: one int8 convolution, transposed convolution or matrix product, described without
+// pointers. It determines a oneDNN primitive and is the key of the primitive cache.
 #pragma once
 
 #include <array>
@@ -11,21 +11,21 @@ namespace cpuaccel::dnnl_layer {
 
 enum class Kind : uint8_t { convolution, deconvolution, matmul };
 
-// What follows the accumulation, in this order: scale, bias, post-op, requantisation.
+// The accumulation is followed by scale, bias, post-op and requantization, in this order.
 enum class PostOp : uint8_t {
   none,
   relu,
   leaky_relu,  // alpha: negative slope
-  tanh,        // beta: scale of the requantisation, applied after tanh; 1 in a f32 dst
+  tanh,        // beta: scale of the requantization, applied after tanh; 1 for an f32 dst
   sum,         // alpha, sum_zero_point: dst += alpha * (dst_before - sum_zero_point)
   sum_relu,
-  hardswish,  // beta, of these as of tanh
+  hardswish,  // beta of this and the following: as for tanh
   silu,
   gelu,
   gelu_tanh,
 };
 
-//   dst[n, oc, x] = requantise(post(scales[oc] * acc[n, oc, x] + bias[oc]))
+//   dst[n, oc, x] = requantize(post(scales[oc] * acc[n, oc, x] + bias[oc]))
 //   acc = sum over ic, taps of (src - src_zero_point) * weights
 // src u8 N x spatial x IC (channels last), weights s8, dst u8 or f32 N x spatial x OC.
 // matmul: spatial == 0, src N x IC (row major), weights IC x OC, dst N x OC.
@@ -39,7 +39,7 @@ struct Problem {
   int spatial = 2;
   int threads = 1;
   int isa = 0;
-  int rank = 0;    // which of the implementations that oneDNN has for it, in its order
+  int rank = 0;    // index into oneDNN's implementations of it, in oneDNN's order
   int slices = 1;  // dnnl/slices.h
   int32_t sum_zero_point = 0;
   float alpha = 0.0f;
@@ -51,7 +51,7 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-// The product of the first `spatial` entries of one of its arrays.
+// The product of the first `spatial` entries of `sizes`.
 int64_t volume(const std::array<int64_t, 3>& sizes, int spatial);
 
 size_t hash(const Problem& problem) noexcept;

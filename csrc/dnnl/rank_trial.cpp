@@ -12,11 +12,11 @@ namespace cpuaccel::dnnl_layer {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr double kSeconds = 0.05;  // of all rounds, about
+constexpr double kSeconds = 0.05;  // for all rounds, approximately
 constexpr int32_t kSrcZeroPoint = 117, kDstZeroPoint = 93;
 constexpr unsigned kSeed = 1;
 
-// Sums of two products limited to 16 bits are those of older instructions.
+// Older instructions saturate sums of two products to 16 bits.
 bool is_exact(const Primitive& primitive) {
   const auto& name = primitive.implementation();
   return name.find("vnni") != std::string::npos || name.find("amx") != std::string::npos;
@@ -28,7 +28,7 @@ struct Candidate {
   std::unique_ptr<const PackedWeights> weights;
 };
 
-// What all of them read, and where they write.
+// The memory that all candidates read and write.
 class Data {
  public:
   explicit Data(const Problem& problem)
@@ -53,7 +53,7 @@ class Data {
         value = static_cast<uint8_t>(random());
       }
     }
-    // Results of some tens of quanta: a product is some 74 * 74.
+    // Makes results some tens of quanta: |src * weight| is about 74 * 74.
     const float scale = 40.0f / (5476.0f * std::sqrt(static_cast<float>(terms)));
     for (size_t oc = 0; oc < scales_.size(); ++oc) {
       scales_[oc] = scale;
@@ -63,7 +63,7 @@ class Data {
 
   const int8_t* weights() const { return weights_.data(); }
 
-  // Seconds of one run of `candidate`, whose results then stand in dst().
+  // Returns the seconds of one run of `candidate`, whose results are then in dst().
   double run(const Candidate& candidate) {
     std::fill(guarded_dst_.begin(), guarded_dst_.end(), kGuardByte);
     std::copy(before_.begin(), before_.end(), guarded_dst_.begin() + kGuard);
@@ -78,7 +78,7 @@ class Data {
     return seconds_of([&] { candidate.primitive->execute(arguments); });
   }
 
-  // The results, and before and behind them what was there.
+  // The results, with the guard bytes before and behind them.
   const std::vector<uint8_t>& guarded_dst() const { return guarded_dst_; }
   bool wrote_elsewhere() const {
     const auto is_other = [](uint8_t byte) { return byte != kGuardByte; };
@@ -96,7 +96,7 @@ class Data {
   std::vector<float> scales_, bias_;
 };
 
-// Those of `problem` that differ in rank; oneDNN's own choice first.
+// Adds the ranks of `problem`, oneDNN's own choice first.
 void add_candidates(std::vector<Candidate>& found, Problem problem, const Data& data) {
   for (problem.rank = 0; problem.rank < kRanks; ++problem.rank) {
     Candidate candidate{{problem.rank, problem.slices > 1, "", 0, true}, nullptr, nullptr};

@@ -34,7 +34,7 @@ Problem in_slices(Problem problem) {
   return problem;
 }
 
-// All that decides which implementations oneDNN has.
+// The key in the tuning cache: everything that decides which implementations oneDNN has.
 std::string name_of(const Problem& problem) {
   return to_string(problem) + (problem.bias ? " bias" : "") +
          (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa) +
@@ -58,7 +58,8 @@ Problem fastest(Problem problem) {
     return problem;
   }
   const std::string name = name_of(problem);
-  // Which implementation has a rank, and whether it is exact, depends on the sizes.
+  // Only whether it is sliced carries over: what a rank stands for, and whether that is exact,
+  // depends on the sizes.
   const auto sliced_alone = [](int alike) { return alike / kSlicedRank * kSlicedRank; };
   const int rank = rank_of(name, [&] { return timed_rank(problem, name); }, sliced_alone);
   problem.rank = rank % kSlicedRank;

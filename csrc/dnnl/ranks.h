@@ -1,4 +1,4 @@
-// oneDNN's implementations of a problem, and which of them was the fastest when they were timed.
+// Tuning of oneDNN: which of its implementations of a problem is the fastest, and the tuning cache.
 #pragma once
 
 #include <functional>
@@ -11,52 +11,56 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// `problem`, which has rank 0 and one slice, with the rank and the slices of the fastest: as it is
-// known, or timed now on memory of its own, some milliseconds. oneDNN's own choice where no other
-// wins, and where timing is off; in slices, where there are any, unless it clearly wins: in a team
-// they win more. Problems that differ in values of zero points and scales alone share one.
+// Returns `problem`, which has rank 0 and one slice, with the rank and slices of the fastest
+// implementation. That comes from the tuning cache, or is timed now on memory of its own, which
+// takes some milliseconds. Returns oneDNN's own choice if no other implementation wins or timing is
+// off. If the problem can be sliced, slices are chosen unless an unsliced implementation clearly
+// wins, because slices win more in a team. Problems that differ only in values of zero points and
+// scales share one result.
 Problem fastest(Problem problem);
 
-// What is known, ranks by a problem's text: what was timed here, and what set_known_ranks()
-// brought. Keeping it longer than the process is up to others.
+// The tuning cache, ranks by a problem's text: what was timed here, and what set_known_ranks()
+// loaded. The caller keeps it longer than the process.
 std::map<std::string, int> known_ranks();
 void set_known_ranks(std::map<std::string, int> ranks);
 
-// Of a choice that others time, by a text of theirs: what is known, and what is from now on (what
-// another thread has found meanwhile stays); or both, where `timed` finds what is not known.
+// For choices that the caller times, by a text of the caller's. known_rank() looks the choice up.
+// know_rank() stores it and returns what is stored, which is another thread's rank if that came
+// first. rank_of() does both and calls `timed` if nothing is stored.
 std::optional<int> known_rank(const std::string& name);
 int know_rank(const std::string& name, int rank);
-// While few trials are wanted (dnnl/few_trials.h): `guess` of the rank of a problem that is alike.
+// While few trials are wanted (dnnl/few_trials.h), rank_of() returns `guess` of the rank of a
+// similar problem.
 int rank_of(const std::string& name, const std::function<int()>& timed,
             const std::function<int(int)>& guess = {});
 
-// The rank of the nearest timed problem if few trials are wanted (FewTrials), kNoRank if there is
-// no such problem, and nullopt if `name` is to be timed.
+// Returns the rank of the nearest timed problem if few trials are wanted (FewTrials), kNoRank if
+// there is no such problem, and nullopt if `name` is to be timed.
 inline constexpr int kNoRank = -1;
 std::optional<int> rank_alike(const std::string& name);
 
-// What such a text ends in: how many threads, and the best ISA.
+// The end of such a text: the number of threads and the best ISA.
 std::string conditions();
 
-// On unless it is switched off.
+// On by default.
 void set_timing(bool on);
 bool timing();
 
-// Added to the rank of what is in slices, and to no other: all of those are smaller.
+// Added to the ranks of sliced primitives only. All plain ranks are smaller.
 inline constexpr int kSlicedRank = 64;
 
-// What a trial found out of one implementation.
+// The timing of one implementation.
 struct RankTrial {
   int rank = 0;
   bool sliced = false;
   std::string implementation;
   double seconds = 0;
-  bool is_same = true;  // it returned what the first one did, to the bit
+  bool is_same = true;  // bit for bit the first one's results
 };
 
-// Runs the first few implementations of `problem` on the same data, whole and in slices. First
-// comes what is taken where none clearly wins. Whatever is chosen, results are to be those of
-// oneDNN's own choice.
+// Times the first few implementations of `problem` on the same data, whole and in slices. The first
+// result is the one to choose if none clearly wins. Any choice must give the results of oneDNN's
+// own choice (is_same).
 std::vector<RankTrial> try_ranks(const Problem& problem);
 
 }  // namespace cpuaccel::dnnl_layer

@@ -1,4 +1,4 @@
-// What the results of a convolution are cut by, whoever describes it.
+// SlicedBy: how the results of a convolution are split into slices.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,11 @@ namespace cpuaccel::dnnl_layer {
 
 enum class SlicedBy : uint8_t { images, pixels, rows };
 
-// Sizes of the kernel, steps between results, and padding before and behind, by dimension of an
-// image.
+// Kernel sizes, strides, and padding before and behind, by spatial dimension.
 struct Taps {
   std::span<const int64_t> kernel, stride, before, behind;
 
-  // Whether each result is made of the pixel at its place.
+  // Whether each result depends only on the pixel at its place, as for a 1x1 convolution.
   bool are_pixelwise() const {
     const auto all_are = [](std::span<const int64_t> numbers, int64_t value) {
       return std::all_of(numbers.begin(), numbers.end(),
@@ -24,7 +23,7 @@ struct Taps {
   }
 };
 
-// By images; one image by pixels of a 1x1 convolution, else by rows.
+// By images; a single image by pixels if the convolution is 1x1, else by rows.
 inline SlicedBy sliced_by(int64_t images, const Taps& taps) {
   return images > 1 ? SlicedBy::images : taps.are_pixelwise() ? SlicedBy::pixels : SlicedBy::rows;
 }

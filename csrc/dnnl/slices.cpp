@@ -20,7 +20,7 @@ Dims in_one_row(const Dims& image, int spatial) {
   return dims;
 }
 
-// The slices with results [first, end).
+// The slice with results [first, end), for each way to slice.
 Slice images(Problem p, int64_t first, int64_t end) {
   const int64_t src = volume(p.src, p.spatial) * p.IC, dst = volume(p.dst, p.spatial) * p.OC;
   p.N = end - first;
@@ -73,7 +73,7 @@ std::vector<Slice> slices_of(const Problem& problem) {
   for (int64_t i = 0; i < count; ++i) {
     slices.push_back(slice_of(of_one_thread, i * size / count, (i + 1) * size / count));
     if (volume(slices.back().problem.src, problem.spatial) <= 0) {
-      return {};  // of padding alone
+      return {};  // it reads only padding
     }
   }
   return slices;

@@ -1,4 +1,4 @@
-// Which rows of its source some rows of a convolution's results are made of.
+// Computes which src rows a range of a convolution's dst rows reads.
 #pragma once
 
 #include <algorithm>
@@ -6,18 +6,19 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// Of one dimension: `taps` of them `dilation` rows apart, the first of result 0 `padding` rows
-// before the source.
+// One dimension of a convolution: `taps` taps, `dilation` rows apart. The first tap of dst row 0 is
+// `padding` rows before the src.
 struct RowTaps {
   int64_t taps, stride, dilation, padding;
 };
 
-// [first, end) of the source, and the rows of padding before and behind them.
+// Rows [first, end) of the src, and the rows of padding before and behind them.
 struct SourceRows {
   int64_t first, end, before, behind;
 };
 
-// Of results [first, end), where the source has `size` rows. Empty if padding is all they read.
+// The rows that dst rows [first, end) read from a src with `size` rows. Empty if they read only
+// padding.
 inline SourceRows source_rows(const RowTaps& of, int64_t size, int64_t first, int64_t end) {
   const int64_t from = first * of.stride - of.padding;
   const int64_t to = (end - 1) * of.stride - of.padding + (of.taps - 1) * of.dilation + 1;

@@ -12,8 +12,8 @@ namespace {
 using dnnl::memory;
 
 // Offset of the element at `index` in a blocked layout (see oneDNN's "Understanding Memory
-// Formats"): inner blocks are peeled off the index from the innermost outwards, what remains
-// walks the strides.
+// Formats"). Inner blocks are split off the index from the innermost outwards; the rest is
+// multiplied by the strides.
 int64_t blocked_offset(const std::vector<int64_t>& index, const memory::dims& strides,
                        const memory::dims& inner_blocks, const memory::dims& inner_indices) {
   std::vector<int64_t> position = index;
@@ -41,7 +41,7 @@ memory::desc plain_weights_desc(const Problem& p) {
   const int64_t oc = p.OC / p.groups;
   const int64_t ic = p.IC / p.groups;
   memory::dims dims, strides;
-  // torch keeps the groups in the first dimension: of OC for a convolution, of IC when transposed.
+  // torch has the groups in the first dimension: of OC for a convolution, of IC when transposed.
   const bool transposed = p.kind == Kind::deconvolution;
   if (p.groups > 1) {
     dims.push_back(p.groups);

@@ -10,13 +10,13 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// Layout of the plain weights as torch has them, contiguous:
+// Layout of the plain weights as in torch, contiguous:
 // convolution OC x IC/groups x taps, deconvolution IC x OC/groups x taps, matmul OC x IC.
 dnnl::memory::desc plain_weights_desc(const Problem& problem);
 
 class PackedWeights {
  public:
-  // Packs `plain` (layout of plain_weights_desc) to `desc`, compensations included.
+  // Packs `plain` (layout of plain_weights_desc) to `desc`, including compensations.
   PackedWeights(const Problem& problem, const int8_t* plain, const dnnl::memory::desc& desc);
 
   // Writes the plain weights back to `plain`, value for value.

@@ -1,7 +1,7 @@
-// torch.classes.cpuaccel.BoundCall: an op with all of its arguments but the tensors, kept in C++.
+// torch.classes.cpuaccel.BoundCall: an op with all of its arguments except tensors bound in C++.
 //
-// From Python, handing packed weights to an op takes torch about 15 us a call: it looks up classes
-// by name to see what kind of object it was given. A method of a class gets its object as it is.
+// From Python, passing packed weights to an op costs torch about 15 us a call, because it looks up
+// classes by name to find the type of the object. A method of a class gets its object directly.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
@@ -21,8 +21,8 @@ c10::OperatorHandle find_op(const std::string& name) {
 
 class BoundCall final : public torch::CustomClassHolder {
  public:
-  // op: "quantized::conv2d.new". arguments: all of the op's, in order; those at 0 and, for call2,
-  // at `second` are placeholders.
+  // op: "quantized::conv2d.new". arguments: all arguments of the op, in order. Argument 0 and, for
+  // call2, argument `second` are placeholders.
   BoundCall(const std::string& op, c10::impl::GenericList arguments, int64_t second)
       : op_(find_op(op)), arguments_(arguments.vec()), second_(second) {
     const auto expected = op_.schema().arguments().size();

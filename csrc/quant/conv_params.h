@@ -16,12 +16,13 @@
 
 namespace cpuaccel::quant {
 
-// src quint8 (or qint8, where ours stands in for an engine that knows it) N x IC x spatial, any
-// strides; dst of the same dtype, N x OC x spatial, channels last.
+// src: quint8 (or qint8 if the torch engine that cpuaccel stands in for accepts it), N x IC x
+// spatial, any strides. dst: the same dtype, N x OC x spatial, channels last.
 template <int kSpatial>
 class ConvParams final : public ConvPackedParamsBase<kSpatial> {
  public:
-  // Null, with the reason, if no provider takes the weight. Throws c10::Error on bad arguments.
+  // Returns null and sets `reason` if no provider takes the weight. Throws c10::Error on bad
+  // arguments.
   static c10::intrusive_ptr<ConvParams> create(const at::Tensor& weight,
                                                const std::optional<at::Tensor>& bias,
                                                const ConvParameters& parameters,
@@ -32,16 +33,16 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
                    int64_t output_zero_point) override;
   at::Tensor apply_relu(const at::Tensor& input, double output_scale,
                         int64_t output_zero_point) override;
-  // As in torch, the result is quantised with the parameters found for the input, then
-  // dequantised.
+  // As in torch, the result is quantized with the parameters chosen for the input, then
+  // dequantized.
   at::Tensor apply_dynamic(const at::Tensor& input, bool reduce_range) override;
-  // conv(input) + accum, which torch's x86 engine refuses. accum is of the result's shape and
-  // dtype and is not written to.
+  // conv(input) + accum, which torch's x86 engine does not support. accum has the shape and dtype
+  // of the result and is not mutated.
   at::Tensor apply_add(const at::Tensor& input, const at::Tensor& accum, double output_scale,
                        int64_t output_zero_point, bool relu);
-  // conv(input), quantised by (conv_scale, conv_zero_point), and what follows. Undefined, with
-  // nothing done, if that can't be one call: no provider runs it, or the second operand is not of
-  // the result's shape.
+  // conv(input), quantized with (conv_scale, conv_zero_point), then the ops of `following`. Returns
+  // an undefined tensor and does nothing if that cannot be one call: no provider runs it, or
+  // Following::epilogue() rejects the operands.
   at::Tensor apply_followed(const at::Tensor& input, double conv_scale, int64_t conv_zero_point,
                             bool relu, const Following& following);
 
@@ -56,7 +57,8 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   bool transpose() const override { return layer_->shape().kind == LayerKind::conv_transpose; }
 
   std::string describe() const { return layer_->describe(); }
-  // torch's own object for the same weights: what runs while the plugin is off.
+  // torch's own packed object for the same weights. It runs while the plugin is off, and on
+  // fallbacks.
   c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params();
 
  private:

@@ -1,4 +1,4 @@
-// Ops that tell cpuaccel.explain() what a packed object is: JSON, see Layer::describe().
+// Ops that describe a packed object for cpuaccel.explain(), as JSON (Layer::describe()).
 
 #include <torch/custom_class.h>
 #include <torch/library.h>

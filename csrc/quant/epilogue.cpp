@@ -12,7 +12,7 @@ void Epilogue::set_table(const uint8_t* entries) {
   low = entries[0];
   high = entries[kernels::kTableEntries - 1];
   unsigned different = low > high ? 1 : 0;
-  for (int i = 0; i < kernels::kTableEntries; ++i) {  // no early end: vectors do it in a few steps
+  for (int i = 0; i < kernels::kTableEntries; ++i) {  // no early exit, so that it vectorizes
     const int limited = std::min<int>(std::max<int>(i, low), high);
     different |= static_cast<unsigned>(entries[i] ^ limited);
   }

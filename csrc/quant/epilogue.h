@@ -1,4 +1,5 @@
-// What follows a layer's result on the result itself, before it leaves the cache.
+// Epilogue: the table lookup, add or mul fused behind a quantized layer, applied to its uint8
+// result while that is in cache.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +10,23 @@ namespace cpuaccel::quant {
 
 enum class Binary : uint8_t { none, add, mul };
 
-// In this order, each step on the uint8 result of the one before, so that the numbers are those of
-// torch's ops one after the other:
+// Applied in this order, each step to the uint8 result of the one before, so that results equal
+// those of torch's ops one after the other:
 //   1  dst = table[dst]                                  if there is a table
-//   2  dst = dst + other or dst * other, requantised     if there is a binary op
+//   2  dst = dst + other or dst * other, requantized     if there is a binary op
 struct Epilogue {
   const uint8_t* table = nullptr;  // 256 entries
-  // True if table[i] is min(max(i, low), high), as for relu6: cheaper than a look-up.
+  // Whether table[i] is min(max(i, low), high), as for relu6: cheaper than a lookup.
   bool clamps = false;
   uint8_t low = 0, high = 255;
   Binary binary = Binary::none;
-  const uint8_t* other = nullptr;          // of dst's size and layout, and not dst
+  const uint8_t* other = nullptr;          // has dst's size and layout; not dst itself
   kernels::BinaryQuantizers quantizers{};  // a is dst, b is other; in range
 
   void set_table(const uint8_t* entries);
 };
 
-// Step by step over `count` bytes of dst, on all of torch's threads.
+// Applies the steps one after the other to `count` bytes of dst, on all of torch's threads.
 void apply_epilogue(const Epilogue& epilogue, uint8_t* dst, int64_t count);
 
 }  // namespace cpuaccel::quant

@@ -1,4 +1,5 @@
-// What the FBGEMM convolution and linear kernels share.
+// Helpers that the FBGEMM convolution and linear kernels share: accumulator buffer, loop over
+// tasks.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -16,13 +17,13 @@ namespace cpuaccel::quant {
 
 constexpr const char* kFbgemmPostOp = "FBGEMM fuses no other post-op than relu";
 
-// Null if FBGEMM can run the call, else why not.
+// Null if FBGEMM can run the call, else the reason.
 inline const char* fbgemm_refuses_call(const QuantCall& call) {
   return call.post == PostOp::none || call.post == PostOp::relu ? nullptr : kFbgemmPostOp;
 }
 
-// FBGEMM's int32 accumulators, `count` of them. torch's own engine allocates them at every call;
-// here a thread keeps them, up to a bound.
+// `count` int32 accumulators for FBGEMM. torch's own engine allocates them at every call; here each
+// thread keeps them, up to a bound.
 class AccumulatorBuffer {
  public:
   explicit AccumulatorBuffer(int64_t count) {
@@ -41,7 +42,7 @@ class AccumulatorBuffer {
   int32_t* data_ = nullptr;
 };
 
-// Calls body(task, tasks) for every task of torch's threads: the partition FBGEMM expects.
+// Calls body(task, tasks) for as many tasks as torch has threads: the split that FBGEMM expects.
 template <typename Body>
 void for_each_task(const Body& body) {
   const int tasks = at::get_num_threads();

@@ -1,4 +1,4 @@
-// Quantised layers on torch's FBGEMM.
+// Quantized linear and convolution layers on the FBGEMM that torch ships.
 #pragma once
 
 #include <memory>
@@ -7,17 +7,18 @@
 
 namespace cpuaccel::quant {
 
-// FBGEMM would take its direct transposed convolution (kernels of two rows, channels in eights, no
-// padding: the usual upsampling layer), which torch calls too. It is right for the first image of
-// the first call alone, and only with a stride of one row; else it is off by the whole range, reads
-// other images' column sums, and writes behind them for an empty batch.
+// Whether FBGEMM would run its direct transposed convolution, which torch calls too (kernels of two
+// rows, channels in eights, no padding: the usual upsampling layer). It is correct only for the
+// first image of the first call, and only with a stride of one row. Otherwise results are off by up
+// to the whole range: it reads other images' column sums, and writes behind them for an empty
+// batch.
 bool fbgemm_gets_wrong(const LayerShape& shape);
 
-// Whether FBGEMM multiplies by VNNI here, in all kernels but those of depthwise layers. It has none
-// for AVX-VNNI.
+// Whether FBGEMM multiplies with VNNI on this CPU, in all kernels except depthwise ones. It does
+// not use AVX-VNNI.
 bool fbgemm_has_vnni();
 
-// Null if FBGEMM can take the layer, else why not.
+// Null if FBGEMM can take the layer, else the reason.
 const char* fbgemm_refuses(const LayerWeight& layer);
 
 // `layer` outlives the kernel.

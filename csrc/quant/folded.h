@@ -1,5 +1,5 @@
-// Scales and biases of a layer folded with the quantisers of its input and output, kept between
-// calls: for a static model they are computed once.
+// Folded: a layer's scales and biases combined with the scales of its input and output. FoldedCache
+// keeps them between calls, so that a static model computes them once.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ struct Folded {
   float src_scale = 0.0f, dst_scale = 0.0f;
   int32_t zero_point = 0;
   std::vector<float> acc_scales, dst_scales, dst_bias;
-  float largest_scale = 0.0f, largest_bias = 0.0f;  // of |dst_scales| and |dst_bias|
-  std::vector<float> bias;  // what dst_bias was made from: the user may change it in place
+  float largest_scale = 0.0f, largest_bias = 0.0f;  // maxima of |dst_scales| and |dst_bias|
+  std::vector<float> bias;  // that dst_bias was computed from: the user may mutate it
 };
 
 class FoldedCache {

@@ -1,4 +1,5 @@
-// The ops fused behind a layer, with their tensors; an Epilogue is the same as pointers.
+// Following: the ops fused behind a quantized layer (table, add, mul) with their tensors. An
+// Epilogue is the same as pointers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,21 +15,21 @@ struct Following {
   Binary binary = Binary::none;
   bool relu = false;
   at::Tensor other;  // quint8, defined if binary is not none
-  // Quantiser of the first operand of the binary op: the table's result or, without a table, the
+  // Quantizer of the binary op's first operand: the table's result or, without a table, the
   // layer's.
   double own_scale = 1.0;
   int64_t own_zero_point = 0;
-  // Quantiser of the last result.
+  // Quantizer of the final result.
   double scale = 1.0;
   int64_t zero_point = 0;
 
-  // The same as pointers. None if the kernels can't do it on a result of this shape and format: the
-  // second operand differs in either (torch then rounds in another way), or the quantisers are
-  // beyond what the kernels' arithmetic holds.
+  // The same as pointers. Returns nullopt if kernels cannot apply it to a result of this shape and
+  // format: the second operand has another shape or format (torch then rounds differently), or the
+  // quantizers are out of range for the kernels' arithmetic.
   std::optional<Epilogue> epilogue(at::IntArrayRef sizes, at::MemoryFormat format) const;
 };
 
-// The table or the binary op, whichever there is, as an op of its own on the result of a layer.
+// Runs the table or the binary op, whichever there is, as a separate op on a layer's result.
 at::Tensor run_apart(const Following& following, const at::Tensor& result);
 
 }  // namespace cpuaccel::quant

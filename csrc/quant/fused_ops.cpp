@@ -1,15 +1,16 @@
-// The ops that cpuaccel.quant.fuse() puts into a graph: a layer and what follows it.
+// The ops that cpuaccel.quant.fuse() puts into a graph: a quantized layer fused with a table, add
+// or mul.
 //
-//   own = conv2d or linear (qx, packed), quantised by (own_scale, own_zero_point), with a relu if
+//   own = conv2d or linear (qx, packed), quantized with (own_scale, own_zero_point), with a relu if
 //         `relu`
 //   conv2d_table, linear_table:  result = table[own]
-//   conv2d_add, ...:             result = quantized::add(table[own], other), or own where the table
-//                                is None; add_relu if `then_relu`
+//   conv2d_add, ...:             result = quantized::add(table[own], other), or own if the table is
+//                                None; add_relu if `then_relu`
 //   conv2d_mul, ...:             the same with quantized::mul
 //
-// Numbers are those of torch's ops one after the other. `packed` may be of any engine. qx quint8;
-// `other` quint8 of any shape that torch's op takes; (scale, zero_point) is the result's quantiser
-// and (table_scale, table_zero_point) that of table[own].
+// Results equal those of torch's ops one after the other. `packed` may belong to any engine. qx is
+// quint8; `other` is quint8 of any shape that torch's op takes. (scale, zero_point) is the
+// quantizer of the result and (table_scale, table_zero_point) that of table[own].
 
 #include <c10/util/Exception.h>
 #include <torch/custom_class.h>
@@ -31,7 +32,7 @@ namespace {
 using c10::intrusive_ptr;
 using ops::OpName;
 
-// What the ops of one kind of layer are made for.
+// The packed-weight classes of one kind of layer.
 struct Conv2d {
   using Base = ConvPackedParamsBase<2>;
   using Ours = ConvParams<2>;

@@ -1,4 +1,5 @@
-// The contract between a quantised layer and the library that runs it.
+// Kernel: the interface that each provider (oneDNN, FBGEMM, cpuaccel's kernels) implements to run a
+// quantized layer.
 #pragma once
 
 #include <array>
@@ -25,19 +26,20 @@ enum class PostOp : uint8_t {
   gelu_tanh,
 };
 
-// One execution: pointers, sizes and quantisers. Activations are channels last, uint8 (or `s8`);
+// The pointers, sizes and quantizers of one execution. Activations are channels last and uint8
+// (int8 if `s8`):
 //   acc = sum (src - src_zero_point) * (weight - zero_point)
 //   real = src_scale * weight_scale * acc + bias
 //   sum:   real += sum_scale * (dst_before - sum_zero_point)
 //   dst = clamp(round(post(real) / dst_scale) + dst_zero_point, 0, 255), or real where dst is f32
 struct QuantCall {
   const uint8_t* src = nullptr;
-  // Dynamic linear: the source is f32 and is quantised with the source's scale and zero point.
+  // Dynamic linear: an f32 src, which is quantized with src_scale and src_zero_point.
   const float* src_f32 = nullptr;
   int64_t N = 0;  // images, or rows of a linear layer
   std::array<int64_t, 3> src_dims{1, 1, 1}, dst_dims{1, 1, 1};
-  // src and a dst of bytes are int8, and their zero points too. Only our own kernels see it, where
-  // torch's engine takes qint8.
+  // src, dst (unless f32) and their zero points are int8. Only cpuaccel's kernels get such calls,
+  // and only if torch's engine accepts qint8.
   bool s8 = false;
   float src_scale = 1.0f;
   int32_t src_zero_point = 0;
@@ -49,21 +51,21 @@ struct QuantCall {
   float negative_slope = 0.0f;
   float sum_scale = 1.0f;
   int32_t sum_zero_point = 0;
-  // Whether the fastest way is found by timing; else by tables.
+  // Whether tuning may choose what runs by timing; otherwise tables choose it.
   bool timed = false;
-  // What follows on dst, which then is uint8; null: nothing. A kernel sees it only if it has said
-  // that it fuses it.
+  // The ops that follow on dst, which then is uint8; null if there are none. A kernel sees it only
+  // if its fuses_epilogue() returns true.
   const Epilogue* epilogue = nullptr;
 };
 
 inline int64_t volume(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
 
-// Numbers of a call's result.
+// The number of elements of a call's dst.
 inline int64_t dst_count(const LayerShape& shape, const QuantCall& call) {
   return call.N * shape.OC * volume(call.dst_dims);
 }
 
-// A layer packed for one library. run() may be called from several threads at once.
+// A layer with weights packed for one provider. run() may be called from several threads at once.
 class Kernel {
  public:
   Kernel() = default;
@@ -73,28 +75,29 @@ class Kernel {
 
   virtual Provider provider() const = 0;
 
-  // Null if this call can be run, else the reason why it can't (a literal, for the counters).
+  // Null if the kernel can run this call, else the reason (a string literal, for the counters).
   virtual const char* refuses(const QuantCall& call) = 0;
-  // Runs the call and returns null, or does nothing and returns what refuses() would.
+  // Runs the call and returns null, or does nothing and returns the reason.
   virtual const char* run(const QuantCall& call) = 0;
-  // True if run() does call.epilogue too, tile by tile. Else the layer does it after run().
+  // Whether run() also applies call.epilogue, tile by tile. If not, run_with_epilogue() does it
+  // after run().
   virtual bool fuses_epilogue(const QuantCall& /*call*/) { return false; }
 
-  // Whether parallel_for alone splits up what the last call did, as a team's threads need.
+  // Whether the last call used no threads other than parallel_for's, as a team requires.
   virtual bool fits_team() const { return provider() == Provider::own; }
 
-  // The weights again: plain int8, torch's layout, contiguous.
+  // The weights unpacked: plain int8 in torch's layout, contiguous.
   virtual at::Tensor unpack() = 0;
   // Bytes held for weights, offsets and packed copies.
   virtual int64_t bytes() = 0;
-  // The library's name for what ran last, empty before the first call.
+  // The library's name for the implementation that ran last. May be empty before the first call.
   virtual std::string implementation() = 0;
 
-  // Sums are exact where no source byte is above this: see quant/pair_sums.h.
+  // Sums are exact if no src byte is above this value (quant/pair_sums.h).
   virtual uint8_t largest_source() const { return 255; }
 };
 
-// Kernel::run() with the call's epilogue, done after it where the kernel does not fuse it.
+// Kernel::run() and then, if the kernel does not fuse it, the call's epilogue.
 const char* run_with_epilogue(Kernel& kernel, const LayerShape& shape, const QuantCall& call);
 
 }  // namespace cpuaccel::quant

@@ -41,7 +41,8 @@ std::string json_string(const std::string& text) {
   return result + "\"";
 }
 
-// Names for the profiler: "cpuaccel::conv2d.onednn", kept for ever because it keeps pointers.
+// The profiler's name for a call: "cpuaccel::conv2d.onednn". The strings are never destroyed,
+// because the profiler keeps pointers to them.
 const char* profiler_name(Op op, Provider provider) {
   constexpr auto kOps = static_cast<size_t>(Op::count_);
   constexpr auto kProviders = static_cast<size_t>(Provider::count_);
@@ -56,8 +57,8 @@ const char* profiler_name(Op op, Provider provider) {
   return names[static_cast<size_t>(op) * kProviders + static_cast<size_t>(provider)].c_str();
 }
 
-// Whether no library adds pairs of products in 16 bits for a layer. FBGEMM's depthwise kernels do
-// on every CPU.
+// Whether no library sums pairs of products in 16 bits for the layer. FBGEMM's depthwise kernels do
+// so on every CPU.
 bool libraries_are_exact([[maybe_unused]] const LayerShape& shape) {
   bool exact = has_vnni();
 #ifdef CPUACCEL_HAS_FBGEMM
@@ -69,7 +70,7 @@ bool libraries_are_exact([[maybe_unused]] const LayerShape& shape) {
   return exact;
 }
 
-// An upper bound of the layer's results over the source's scale, without bias.
+// An upper bound of |result| / src_scale of the layer, without bias.
 double largest_real(const LayerWeight& layer) {
   const LayerShape& shape = layer.shape;
   const int64_t terms = shape.IC / shape.groups * shape.taps();
@@ -202,7 +203,7 @@ bool Layer::run_exactly(Op op, const QuantCall& call, const std::shared_ptr<Kern
   if (!exact || run_kernel(op, call, *exact) != nullptr) {
     return false;
   }
-  // A model of 8-bit activations: the packed weights of the other kernel would never be read.
+  // The model's activations use all 8 bits: the other kernel's packed weights would never be read.
   constexpr int kCallsInARow = 16;
   if (calls_above_.fetch_add(1, std::memory_order_relaxed) + 1 == kCallsInARow && !forced_) {
     const std::scoped_lock lock(mutex_);
@@ -227,7 +228,7 @@ bool Layer::results_fit_int32(const QuantCall& call) const {
   const bool adds = call.post == PostOp::sum || call.post == PostOp::sum_relu;
   const double real = static_cast<double>(call.src_scale) * largest_real_ + largest_bias +
                       (adds ? 255.0 * static_cast<double>(call.sum_scale) : 0.0);
-  // Half of what int32 has: far from where kernels round another way.
+  // Half of int32's range, to stay away from values that kernels round differently.
   return real < static_cast<double>(1 << 30) * static_cast<double>(call.dst_scale);
 }
 
@@ -274,7 +275,7 @@ std::shared_ptr<Kernel> Layer::exact_kernel() {
   }
   const auto current = kernel_.load();
   if (current->provider() == Provider::own) {
-    return current;  // what another thread left alone
+    return current;  // another thread has made the exact kernel the only one
   }
   const at::Tensor plain = current->unpack();
   if (exact_refuses(weight_, plain) != nullptr) {

@@ -1,4 +1,4 @@
-// The packed-weight object of quantized::linear and its relatives.
+// The packed-weight object of quantized::linear, linear_dynamic and their fused forms.
 #pragma once
 
 #include <ATen/native/quantized/PackedParams.h>
@@ -15,12 +15,12 @@
 
 namespace cpuaccel::quant {
 
-// src quint8 (or qint8, where torch's engine takes it) (..., K), or float for the dynamic forms;
-// dst
-// (..., N) of the same dtype.
+// src: quint8 (or qint8 if torch's engine accepts it) (..., K), or float for the dynamic forms.
+// dst: (..., N) of the same dtype.
 class LinearParams final : public LinearPackedParamsBase {
  public:
-  // Null, with the reason, if no provider takes the weight. Throws c10::Error on bad arguments.
+  // Returns null and sets `reason` if no provider takes the weight. Throws c10::Error on bad
+  // arguments.
   static c10::intrusive_ptr<LinearParams> create(const at::Tensor& weight,
                                                  const std::optional<at::Tensor>& bias,
                                                  std::string& reason);
@@ -41,7 +41,7 @@ class LinearParams final : public LinearPackedParamsBase {
   std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_->unpack(); }
   std::optional<at::Tensor> bias() override { return layer_->bias(); }
 
-  // quantized::linear_leaky_relu and linear_tanh, which torch's x86 engine refuses.
+  // quantized::linear_leaky_relu and linear_tanh, which torch's x86 engine does not support.
   at::Tensor apply_leaky_relu(const at::Tensor& input, double output_scale,
                               int64_t output_zero_point, double negative_slope);
   at::Tensor apply_tanh(const at::Tensor& input, double output_scale, int64_t output_zero_point);
@@ -50,7 +50,8 @@ class LinearParams final : public LinearPackedParamsBase {
                             bool relu, const Following& following);
 
   std::string describe() const { return layer_->describe(); }
-  // torch's own object for the same weights: what runs while the plugin is off.
+  // torch's own packed object for the same weights. It runs while the plugin is off, and on
+  // fallbacks.
   c10::intrusive_ptr<LinearPackedParamsBase> torch_params();
 
  private:

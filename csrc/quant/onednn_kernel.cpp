@@ -97,10 +97,10 @@ dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias
   return p;
 }
 
-// Whether the result's zero point is to be added with the bias: oneDNN's faster code for AMX
-// (brgconv) has no zero points. By sizes alone, so that layers round alike wherever they run:
-// 58 us against 185 at 3x3 64->64 56x56, 44 against 55 at 1x1 256->1024 14x14, slower with few
-// results.
+// Whether to add the dst zero point with the bias, because oneDNN's faster code for AMX (brgconv)
+// supports no zero points. Decided by the problem alone, so that a layer rounds alike wherever it
+// runs: 58 us against 185 at 3x3 64->64 56x56, 44 against 55 at 1x1 256->1024 14x14, slower with
+// few results.
 bool wants_zero_point_in_bias(const dl::Problem& p) {
   const bool linear = p.post == dl::PostOp::none || p.post == dl::PostOp::sum;
   return has_amx_arithmetic() && p.kind == dl::Kind::convolution && p.dst_zero_point &&
@@ -109,7 +109,7 @@ bool wants_zero_point_in_bias(const dl::Problem& p) {
 
 // A problem with its primitive and the weights packed for it.
 struct Bound {
-  dl::Problem problem;  // as it was asked for, of rank 0
+  dl::Problem problem;  // as requested, with rank 0
   bool zero_point_in_bias = false;
   uint64_t generation = 0;
   std::shared_ptr<const dl::Primitive> primitive;  // null: refused
@@ -183,12 +183,13 @@ class OnednnKernel final : public Kernel {
   }
 
  private:
-  // Layouts kept at once: a second one only where another shape of the input prefers it.
+  // The number of packed layouts kept: a second one is added if another input shape prefers it.
   static constexpr size_t kKeptLayouts = 2;
 
-  // Found by comparing with the float64 reference (tests/quant/test_conv.py): results are off by
-  // hundreds of quanta where the number of taps equals the block of channels, 8 on AVX2. 16 is the
-  // block on AVX-512; no machine was at hand to try it.
+  // A fault of oneDNN, found by comparison with the float64 reference (tests/quant/test_conv.py):
+  // results are off by hundreds of quanta if the number of taps equals the block of channels, which
+  // is 8 on AVX2. On AVX-512 the block is 16; that was not tested, because no such machine was at
+  // hand.
   bool wrong_compensation(const QuantCall& call) const {
     const int64_t taps = layer_.shape.taps();
     return layer_.shape.depthwise() && (taps == 8 || taps == 16) && call.src_zero_point != 0;
@@ -232,8 +233,8 @@ class OnednnKernel final : public Kernel {
     return bound;
   }
 
-  // Gives `asked` the rank that was the fastest; oneDNN's own choice where a file names one that
-  // there is not.
+  // Returns the primitive of the fastest rank and puts that rank into `asked`. Returns oneDNN's own
+  // choice if the tuning cache names a rank that does not exist.
   static std::shared_ptr<const dl::Primitive> fastest_of(dl::Problem& asked) {
     auto& cache = dl::PrimitiveCache::instance();
     const auto ranked = dl::fastest(asked);
@@ -334,7 +335,7 @@ const char* onednn_refuses(const LayerWeight& layer) {
       if (shape.output_padding[i] > shape.padding[i]) {
         return "oneDNN needs output_padding no larger than padding";
       }
-      // Found by random cases: oneDNN 3.2 with AVX512-VNNI writes 0 there now and then, not the
+      // Found by random tests: oneDNN 3.2 with AVX512-VNNI sometimes writes 0 there instead of the
       // bias.
       if (shape.stride[i] > shape.dilation[i] * (shape.kernel[i] - 1) + 1) {
         return "oneDNN is wrong where the stride leaves outputs that no tap reaches";

@@ -1,4 +1,4 @@
-// Quantised layers on oneDNN: convolution, transposed convolution and linear.
+// Quantized layers on oneDNN: convolution, transposed convolution and linear.
 #pragma once
 
 #include <memory>
@@ -7,13 +7,13 @@
 
 namespace cpuaccel::quant {
 
-// Whether oneDNN multiplies by VNNI here: it has limits of its own on instruction sets.
+// Whether oneDNN multiplies with VNNI on this CPU. oneDNN has an ISA limit of its own.
 bool onednn_has_vnni();
 
-// Null if oneDNN can take the layer, else why not.
+// Null if oneDNN can take the layer, else the reason.
 const char* onednn_refuses(const LayerWeight& layer);
 
-// `layer` outlives the kernel. Its plain weights are kept until the first call packs them.
+// `layer` outlives the kernel. The kernel keeps its plain weights until the first call packs them.
 std::unique_ptr<Kernel> make_onednn_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
 
 }  // namespace cpuaccel::quant

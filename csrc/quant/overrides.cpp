@@ -27,7 +27,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 
 std::vector<int64_t> vec(const Ints& list) { return list.vec(); }
 
-// Hands the arguments of a prepack op to torch's kernel.
+// Calls torch's kernel of a prepack op.
 template <typename Params, typename... Arguments>
 intrusive_ptr<Params> torch_prepack(const char* name, Arguments&&... arguments) {
   return ops::call_torch(name, std::forward<Arguments>(arguments)...)
@@ -80,9 +80,9 @@ intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_transpose_prepack(
                                                        output_padding, dilation, groups);
 }
 
-// torch packs conv1d as conv2d over one row: a dimension of 1, and neutral values, come first. A
-// list that has a value for the row already is left alone: nn.quantized.Conv1d passes two zeros as
-// padding where it pads by reflection itself.
+// torch packs conv1d as conv2d with one row: it prepends a dimension of 1 and neutral values. A
+// list that already has a value for the row stays as it is: nn.quantized.Conv1d passes two zeros as
+// padding if it pads by reflection itself.
 std::vector<int64_t> with_row(const Ints& list, int64_t neutral) {
   auto values = vec(list);
   if (values.size() > 1) {
@@ -131,12 +131,13 @@ intrusive_ptr<ConvPackedParamsBase<2>> conv_transpose1d_prepack(at::Tensor weigh
                                                 output_padding, dilation, groups);
 }
 
-// Torch's fused ops cast what they are given to the onednn engine's classes without a check, and
-// die of another engine's. Those classes are not exported, so their names have to tell.
+// torch's fused ops cast the packed object to a class of the onednn engine without a check, and
+// crash on an object of another engine. Those classes are not exported, so this compares type
+// names.
 template <typename Params>
 void check_onednn_object(const char* op, const intrusive_ptr<Params>& packed_weight) {
   if (at::globalContext().qEngine() != at::QEngine::ONEDNN) {
-    return;  // torch refuses by itself
+    return;  // torch reports this itself
   }
   const auto& object = *packed_weight;
   const char* name = typeid(object).name();
@@ -146,8 +147,8 @@ void check_onednn_object(const char* op, const intrusive_ptr<Params>& packed_wei
       "packed by another one");
 }
 
-// The object of torch's that its fused op is to have: what was given, or, where the plugin is off,
-// that for the same weights.
+// The packed object to pass to torch's fused op: torch's object for the same weights if `params` is
+// one of cpuaccel's, else `packed_weight` itself.
 template <typename Params, typename Ours>
 intrusive_ptr<Params> torchs_object(const char* op, const intrusive_ptr<Params>& packed_weight,
                                     Ours* params) {
@@ -199,7 +200,8 @@ at::Tensor linear_tanh(at::Tensor X, const intrusive_ptr<LinearPackedParamsBase>
   return ops::call_torch(kName.text, X, theirs, output_scale, output_zero_point).toTensor();
 }
 
-// All ops we take, under the key QuantizedCPU: op, function, its template arguments after the name.
+// The overridden ops, all under the key QuantizedCPU: op, function, and the template arguments that
+// come after the name.
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
 constexpr std::array kPrepacks{
     ROW("quantized::linear_prepack", linear_prepack),

@@ -1,4 +1,5 @@
-// The ops of torch's quantized namespace that pack weights or run packed ones, as ours.
+// Overrides of torch's quantized ops that pack weights (linear_prepack, conv2d_prepack, ...), and
+// of fused ops that run packed weights (conv2d_add, linear_tanh, ...).
 #pragma once
 
 #include <span>
@@ -8,7 +9,7 @@
 namespace cpuaccel::quant {
 
 std::span<const ops::Override> prepack_overrides();
-// Of these torch's kernels cast a packed object to a class of theirs.
+// Ops whose torch kernels cast a packed object to a torch class without a check.
 std::span<const ops::Override> casting_overrides();
 
 }  // namespace cpuaccel::quant

@@ -13,7 +13,7 @@ void run_epilogue(const void* context, uint8_t* dst, int64_t offset, int64_t cou
   apply_epilogue(epilogue, dst + offset, count);
 }
 
-// Null where our kernels have none.
+// Returns nullopt if cpuaccel's kernels do not fuse it.
 std::optional<kernels::ConvFunction> function_of(PostOp post) {
   switch (post) {
     case PostOp::none:
@@ -57,7 +57,7 @@ const char* OwnBase::refuses(const QuantCall& call) {
 
 std::optional<OwnBase::Result> OwnBase::result_of(const QuantCall& call, int64_t magnitude) {
   const bool relu = call.post == PostOp::relu;
-  // ReLU of integers is their least one.
+  // For integers, ReLU is a lower bound of the result.
   const auto function =
       relu && !call.f32_dst ? kernels::ConvFunction::none : *function_of(call.post);
   const bool fold_dst = !call.f32_dst && function == kernels::ConvFunction::none;

@@ -1,4 +1,4 @@
-// What layers on kernels of our own have in common, whichever family runs them.
+// OwnBase: base class of quantized layers that run on cpuaccel's kernels, whichever family it is.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace cpuaccel::quant {
 
-// Weights less their zero points (sign 1), or back again (sign -1); contiguous.
+// Subtracts the weights' zero points (sign 1) or adds them back (sign -1); contiguous.
 at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& values, int sign);
 
 class OwnBase : public Kernel {
@@ -24,7 +24,7 @@ class OwnBase : public Kernel {
   bool fuses_epilogue(const QuantCall& /*call*/) override { return true; }
 
  protected:
-  // All that ConvDst and QgemmDst have by the same names but their type.
+  // The fields that ConvDst and QgemmDst have in common, except their type.
   struct Result {
     std::shared_ptr<const Folded> folded;
     const float* bias = nullptr;
@@ -43,13 +43,13 @@ class OwnBase : public Kernel {
       dst.min = min;
     }
   };
-  // Nothing if results of accumulators up to `magnitude` could leave int32.
+  // Returns nullopt if results of accumulators up to `magnitude` could leave int32.
   std::optional<Result> result_of(const QuantCall& call, int64_t magnitude);
   static constexpr auto kResultsLeaveInt32 = "results could leave int32";
 
-  // Families take and give s8 as u8 less 128.
+  // Added to zero points of s8 values, which kernel families treat as u8 minus 128.
   static int32_t shift(const QuantCall& call) { return call.s8 ? 128 : 0; }
-  // Runs a call's epilogue on a part of its result.
+  // A callback that applies a call's epilogue to a part of its dst.
   static kernels::ConvEpilogue epilogue(const QuantCall& call);
 
   const LayerWeight& layer_;

@@ -28,12 +28,12 @@ kernels::QconvShape qconv_shape(const LayerShape& s) {
           s.stride[1], s.padding[0], s.padding[1], s.dilation[0], s.dilation[1]};
 }
 
-// Images of a linear layer are single pixels, which is what LayerShape has in its unused entries.
+// Linear layers are convolutions of one pixel: LayerShape's unused entries have those values.
 bool is_dwconv(const LayerShape& shape) {
   return shape.kind == LayerKind::conv && shape.depthwise();
 }
 
-// From int8 to the uint8 that is 128 more.
+// Maps an int8 byte to the uint8 byte that is 128 more.
 constexpr auto kFlip = [] {
   std::array<uint8_t, kernels::kTableEntries> flip{};
   for (size_t i = 0; i < flip.size(); ++i) {
@@ -42,7 +42,7 @@ constexpr auto kFlip = [] {
   return flip;
 }();
 
-// What dwconv and qconv have in common, in terms of their Weights, Call and functions.
+// Gives families dwconv and qconv one interface: Weights, Call and functions.
 struct Dwconv {
   using Weights = kernels::DwconvWeights;
   using Call = kernels::DwconvCall;
@@ -149,7 +149,7 @@ class OwnKernel final : public OwnBase {
   const typename Family::Weights packed_;
 };
 
-// Weights less their zero points have to be int8 again.
+// Whether weights minus their zero points still fit int8.
 bool fits_int8(const LayerWeight& layer, const at::Tensor& values) {
   const at::Tensor rows = values.reshape({layer.shape.OC, -1});
   const auto* data = rows.const_data_ptr<int8_t>();

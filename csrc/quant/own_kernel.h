@@ -1,4 +1,4 @@
-// Quantised layers on kernels of our own: csrc/kernels/qgemm (Arm), dwconv and qconv.
+// Quantized layers on cpuaccel's kernels: csrc/kernels/qgemm (Arm), dwconv and qconv.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,13 @@
 
 namespace cpuaccel::quant {
 
-// Null if a kernel of ours can take the layer, else why not: by its kind, then by its weights.
+// Null if a cpuaccel kernel can take the layer, else the reason: judged by its shape, then by its
+// weights.
 const char* own_refuses(const LayerWeight& layer);
 const char* own_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
 
-// Null if a kernel that is exact on every CPU can take the layer, else why not: those above, and
-// for what they have no family for, quant/rows_kernel.h.
+// Null if a kernel that is exact on every CPU can take the layer, else the reason. These are the
+// kernels above and, for shapes that no family covers, quant/rows_kernel.h.
 const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
 // `layer` outlives the kernel.
 std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values);

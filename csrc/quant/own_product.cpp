@@ -93,7 +93,7 @@ class OwnProduct final : public OwnBase {
 }  // namespace
 
 bool is_own_product(const LayerShape& shape) {
-  // x86's rows of it are the reference alone.
+  // On x86 qgemm's kernel list has only the reference kernel.
   return kernels::qgemm_kernels().size() > 1 && shape.kind != LayerKind::conv_transpose &&
          shape.groups == 1 && shape.taps() == 1 && shape.stride == kOnes &&
          shape.padding == std::array<int64_t, 3>{};

@@ -1,4 +1,4 @@
-// Linear layers and convolutions of one pixel as products: csrc/kernels/qgemm.
+// Quantized linear layers and 1x1 convolutions as matrix products, on csrc/kernels/qgemm.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace cpuaccel::quant {
 
-// Whether the family is the one for layers of this shape, on this architecture. It takes all
-// weights that are int8 less their zero points, and whose sums fit int32.
+// Whether qgemm runs layers of this shape on this architecture. It takes all weights that fit int8
+// without their zero points and whose sums fit int32.
 bool is_own_product(const LayerShape& shape);
 
 // `layer` outlives the kernel.

@@ -10,7 +10,7 @@
 namespace cpuaccel::quant {
 namespace {
 
-// Of some weights: the two largest and the two smallest, 0 at least and at most.
+// The two largest (at least 0) and the two smallest (at most 0) of the added weights.
 struct Extremes {
   int largest = 0, second_largest = 0, smallest = 0, second_smallest = 0;
 
@@ -23,7 +23,7 @@ struct Extremes {
       smallest = std::min(value, smallest);
     }
   }
-  // source * sum of two has to be 32767 at most, and -32768 at least.
+  // src * (sum of two weights) must be in [-32768, 32767].
   int largest_source() const {
     const int up = largest + second_largest, down = -(smallest + second_smallest);
     return std::min({255, 32767 / std::max(up, 1), 32768 / std::max(down, 1)});
@@ -59,7 +59,7 @@ bool sources_above(const LayerShape& shape, const QuantCall& call, uint8_t limit
   if (call.src_f32 == nullptr) {
     return kernels::bytes_above(call.src, count, limit);
   }
-  // Below a half by more than what the libraries' roundings differ by.
+  // Below a half by more than the libraries' roundings differ.
   constexpr float kRoundsDown = 0.4f;
   const float largest = kernels::minmax(call.src_f32, count).max;
   const float byte =

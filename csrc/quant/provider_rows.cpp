@@ -1,4 +1,5 @@
-// Who takes which layer, best first: a list for each architecture.
+// The provider tables: which provider takes which quantized layer, best row first, one table for
+// each architecture.
 
 #include <array>
 
@@ -20,8 +21,8 @@ bool product(const LayerWeight& layer, const QuantCall& /*call*/) {
   return is_own_product(layer.shape);
 }
 
-// No library with int8 kernels is built in: PyPI has no oneDNN for Arm, and FBGEMM's are x86's.
-// Nothing here was measured on hardware.
+// No library with int8 kernels is built in: PyPI has no oneDNN for Arm, and FBGEMM's kernels are
+// for x86. Nothing here was measured on hardware.
 constexpr std::array kRows{
     ProviderRow{Provider::own, product, "a product of matrices: ours, weights packed once"},
     ProviderRow{Provider::own, depthwise, "depthwise: ours, weights packed once"},
@@ -45,7 +46,7 @@ bool rows_on_amx(const LayerWeight& layer, const QuantCall& call) {
   constexpr int64_t kLeastRows = 8;
   return is_linear(layer, call) && call.N >= kLeastRows && has_amx_arithmetic();
 }
-// kernels/qconv applies it to results that are in L1; FBGEMM has none.
+// kernels/qconv applies GELU to results that are in L1; FBGEMM does not fuse it.
 bool linear_with_gelu(const LayerWeight& layer, const QuantCall& call) {
   return is_linear(layer, call) && (call.post == PostOp::gelu || call.post == PostOp::gelu_tanh) &&
          isa_usable(Isa::avx512_vnni);
@@ -67,7 +68,7 @@ bool stem(const LayerWeight& layer, const QuantCall& call) {
 bool pointwise(const LayerWeight& layer, const QuantCall& call) {
   return plain_2d(layer) && layer.shape.taps() == 1 && pixels(call) > 1;
 }
-// What kernels/qconv/pointwise_avx512vnni.h is for.
+// The calls that kernels/qconv/pointwise_avx512vnni.h is for.
 bool fast_pointwise(const LayerWeight& layer, const QuantCall& call) {
   const LayerShape& s = layer.shape;
   return plain_2d(layer) && s.taps() == 1 && s.groups == 1 && pixels(call) >= 169 &&
@@ -79,7 +80,7 @@ bool fast_pointwise_of_amd(const LayerWeight& layer, const QuantCall& call) {
   return fast_pointwise(layer, call) && layer.shape.IC * layer.shape.OC <= kMostWeights &&
          cpu_vendor() == "AuthenticAMD";
 }
-// Few source channels fill no tile of AMX, and many results leave it by way of memory.
+// Few src channels do not fill an AMX tile, and many results leave the tiles through memory.
 bool widening_beside_amx(const LayerWeight& layer, const QuantCall& call) {
   const LayerShape& s = layer.shape;
   return fast_pointwise(layer, call) && s.IC <= 48 && s.OC >= 2 * s.IC && s.stride[0] == 1 &&
@@ -98,10 +99,9 @@ bool tiny(const LayerWeight& layer, const QuantCall& call) {
          call.N * s.OC * (s.IC / s.groups) * s.taps() <= 1000000;
 }
 
-// Ratios are times of FBGEMM over oneDNN, geomeans over the shapes of 24 torchvision models at
-// batch 1 and one thread, as benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md).
+// Ratios are times of FBGEMM over oneDNN, geometric means over the shapes of 24 torchvision models
+// at batch 1 and one thread, as benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md).
 // They were measured on an EPYC core with AVX2 only; those marked VNNI on an AVX512-VNNI EPYC core.
-// Best first; what every provider refuses stays torch's.
 constexpr std::array kRows{
     ProviderRow{Provider::own, depthwise, "depthwise: ours is exact and fastest"},
     ProviderRow{Provider::own, tiny,

@@ -20,11 +20,11 @@
 namespace cpuaccel::quant {
 namespace {
 
-constexpr double kSeconds = 0.03;  // of all rounds, about
+constexpr double kSeconds = 0.03;  // for all rounds, approximately
 constexpr uint64_t kSeed = 1;
 constexpr double kMostRelative = 1e-5;
 
-// Of few pixels most of the time goes by reading weights.
+// With few pixels, reading weights takes most of the time.
 constexpr int64_t kFewPixels = 64;
 bool reads_cold_weights(const QuantCall& call) {
   return call.N * volume(call.dst_dims) <= kFewPixels;
@@ -32,14 +32,14 @@ bool reads_cold_weights(const QuantCall& call) {
 
 constexpr Provider kProviders[] = {Provider::own, Provider::fbgemm, Provider::onednn};
 
-// Whether a call rounds alike by both: oneDNN rounds one byte in 50,000 another way than our
-// kernels and FBGEMM, and a plan is to compute what eager mode does. Floats are rounded behind the
-// layer.
+// Whether both providers round a call alike. oneDNN rounds one byte in 50,000 differently from
+// cpuaccel's kernels and FBGEMM, and a plan must compute what eager mode does. An f32 dst is
+// rounded behind the layer.
 bool may_replace(Provider from, Provider to, const QuantCall& call) {
   return call.f32_dst || (from != Provider::onednn && to != Provider::onednn);
 }
 
-// All of a call that decides how long a provider takes.
+// The key in the tuning cache: everything about a call that decides how long a provider takes.
 std::string name_of(const LayerWeight& layer, const QuantCall& call) {
   std::ostringstream text;
   text << "provider " << layer.shape.to_string() << " n" << call.N;
@@ -59,7 +59,7 @@ std::string name_of(const LayerWeight& layer, const QuantCall& call) {
   return text.str();
 }
 
-// What all of them read, and where they write.
+// The memory that all timed providers read and write.
 class Data {
  public:
   Data(const LayerShape& shape, const QuantCall& call) : call_(call), shape_(shape) {
@@ -91,7 +91,8 @@ class Data {
     call_.src_f32 = call.src_f32 != nullptr ? src_f32_.data() : nullptr;
   }
 
-  // Seconds of one run, whose results then stand in dst(); nothing if the kernel refuses it.
+  // Returns the seconds of one run, whose results are then in dst(), or nullopt if the kernel
+  // refuses.
   std::optional<double> run(Kernel& kernel) {
     if (!between_.empty()) {
       read(between_);
@@ -202,7 +203,7 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
       }
     }
   }
-  return choice;  // a file names what there is not
+  return choice;  // the tuning cache names a provider that is not available
 }
 
 std::vector<ProviderTrial> try_providers(const LayerWeight& layer, const at::Tensor& int8_values,

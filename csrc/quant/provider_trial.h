@@ -1,4 +1,4 @@
-// Which provider runs a layer the fastest, found out by running all that take it.
+// Tuning of providers: times all providers that take a quantized layer and chooses the fastest.
 #pragma once
 
 #include <string>
@@ -8,21 +8,23 @@
 
 namespace cpuaccel::quant {
 
-// What a trial found out of one provider.
+// The timing of one provider.
 struct ProviderTrial {
   Choice choice;
   double seconds = 0;
-  // Its results are those of the first provider: the same bytes, floats but for rounding.
+  // Whether its results equal those of the first provider: the same bytes, or floats up to
+  // rounding.
   bool is_same = true;
 };
 
-// `choice`, or the kernel of a provider that is clearly faster for `call` on this machine: as it is
-// known (dnnl/ranks.h), or timed now on sources of its own, some milliseconds. `choice` as well
-// where timing is off, and without VNNI, where only our kernels are exact.
+// Returns `choice`, or the kernel of a provider that is clearly faster for `call` on this machine.
+// Which one that is comes from the tuning cache (dnnl/ranks.h), or is timed now on random sources,
+// which takes some milliseconds. Returns `choice` if timing is off, and without VNNI, where only
+// cpuaccel's kernels are exact.
 Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
                       const QuantCall& call, Choice choice);
 
-// Runs `call`'s sizes, on random sources, by `choice` and by each other provider that takes them
+// Runs `call`'s sizes on random sources, with `choice` and with each other provider that takes them
 // and rounds alike.
 std::vector<ProviderTrial> try_providers(const LayerWeight& layer, const at::Tensor& int8_values,
                                          const QuantCall& call, Choice choice);

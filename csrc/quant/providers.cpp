@@ -18,7 +18,7 @@
 namespace cpuaccel::quant {
 namespace {
 
-// -1: the list decides.
+// -1: the table decides.
 std::atomic<int> g_forced{-1};
 
 const char* refuses(Provider provider, [[maybe_unused]] const LayerWeight& layer) {

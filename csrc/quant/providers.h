@@ -1,4 +1,5 @@
-// Which library takes a quantised layer: one ordered list, first match wins.
+// Chooses the provider (oneDNN, FBGEMM or cpuaccel) of a quantized layer from an ordered table: the
+// first row that matches wins.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,15 @@ namespace cpuaccel::quant {
 
 struct ProviderRow {
   Provider provider;
-  // The cases this row is for, on this machine: layer and, for the sizes of images, its first call.
+  // Whether the row applies on this machine to a layer and its first call, which gives the sizes of
+  // images.
   bool (*wanted)(const LayerWeight& layer, const QuantCall& call);
-  // Why it comes here, with the figures that say so.
+  // Why the row stands here, with the measurements.
   const char* reason;
 };
 
-// What every row refuses stays torch's.
+// The table, best row first. If all rows refuse a layer, an exact kernel (exact_refuses()) or torch
+// runs it.
 std::span<const ProviderRow> provider_rows();
 
 // What choose_kernel() may take.
@@ -32,18 +35,18 @@ struct Choice {
   std::string reason;              // why this provider, or why none
 };
 
-// Null if some provider takes the layer, else why none does.
+// Null if some provider takes the layer, else the reason why none does.
 const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits);
 
-// Likewise by the values of the weights. Null, unlooked at, where a library takes the layer by its
-// shape: their kernels take all values.
+// The same, judged by the values of the weights. Returns null without reading them if a library
+// takes the layer by its shape, because the libraries' kernels take all values.
 const char* all_refuse_values(const LayerWeight& layer, const at::Tensor& int8_values);
 
-// Packs `layer` for the first provider of the list that takes it and can run `call`.
+// Packs `layer` for the first provider of the table that takes it and can run `call`.
 Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
                      const ProviderLimits& limits);
 
-// Forces one provider for layers packed from now on; nothing restores the list.
+// Forces one provider for layers packed from now on; nullopt restores the table.
 void force_provider(std::optional<Provider> provider);
 std::optional<Provider> forced_provider();
 

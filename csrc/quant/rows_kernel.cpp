@@ -22,8 +22,8 @@ using Dims = std::array<int64_t, 3>;
 
 kernels::QconvShape rows_shape(const LayerShape& s) { return {s.IC * s.taps(), s.OC, s.groups}; }
 
-// Calls body(place in torch's layout, place in a row's layout, output channel) for each weight. A
-// row's layout: output channel, tap, source channel of its group.
+// Calls body(offset in torch's layout, offset in the rows' layout, output channel) for each weight.
+// The rows' layout is output channel, tap, src channel of its group.
 template <typename Body>
 void for_each_weight(const LayerShape& s, const Body& body) {
   const int64_t inputs = s.IC / s.groups, outputs = s.OC / s.groups, taps = s.taps();
@@ -39,7 +39,7 @@ void for_each_weight(const LayerShape& s, const Body& body) {
   }
 }
 
-// Weights less their zero points as rows; nothing if one of them leaves int8.
+// Weights minus their zero points as rows; nullopt if one of them leaves int8.
 std::optional<std::vector<int8_t>> as_rows(const LayerWeight& layer, const at::Tensor& values) {
   const auto* from = values.const_data_ptr<int8_t>();
   std::vector<int8_t> rows(static_cast<size_t>(values.numel()));
@@ -53,7 +53,7 @@ std::optional<std::vector<int8_t>> as_rows(const LayerWeight& layer, const at::T
   return fits ? std::optional(std::move(rows)) : std::nullopt;
 }
 
-// The place in the source that an output place reads by a tap, or -1: in none of its pixels.
+// The src position that a dst position reads with a tap, or -1 if there is no src pixel.
 int64_t source_of(const LayerShape& s, size_t dim, int64_t dst, int64_t tap, int64_t src_size) {
   const int64_t reach = tap * s.dilation[dim];
   int64_t src = dst * s.stride[dim] - s.padding[dim] + reach;
@@ -128,7 +128,7 @@ class RowsKernel final : public OwnBase {
   }
 
  private:
-  // A row: group, tap, source channel.
+  // Fills rows for `count` pixels. The layout of a row is group, tap, src channel.
   void fill(const QuantCall& call, int64_t first, int64_t count, uint8_t* rows) const {
     constexpr int64_t kGrainBytes = 64 * 1024;
     const int64_t width = packed_.shape.IC;

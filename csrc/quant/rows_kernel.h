@@ -1,8 +1,8 @@
-// Convolutions that csrc/kernels has no family for, transposed and in three dimensions, exact on
-// every CPU: the source bytes of each output pixel are copied to a row, and the rows go through
-// family qconv as a linear layer. For calls that a library would get wrong (quant/pair_sums.h): the
-// copies, and the products with what lies between the pixels of a transposed convolution's source,
-// take longer than its kernels.
+// Transposed and 3-D quantized convolutions, for which csrc/kernels has no family, exact on every
+// CPU. The src bytes of each dst pixel are copied to a row, and the rows go through family qconv as
+// a linear layer. Used for calls that a library would get wrong (quant/pair_sums.h). It is slower
+// than the libraries' kernels, because of the copies and of the products with the gaps between the
+// src pixels of a transposed convolution.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace cpuaccel::quant {
 
-// Null if it can take the layer's weights, else why not.
+// Null if it can take the layer's weights, else the reason.
 const char* rows_refuse(const LayerWeight& layer, const at::Tensor& int8_values);
 
 // `layer` outlives the kernel.

@@ -17,8 +17,8 @@ namespace {
 
 constexpr auto kMethod = "__setstate__";
 
-// What became of a state: not understood, or a packed object of ours, or None where no provider
-// takes the weight and torch shall have it.
+// The outcome for a saved state: not understood, an object of cpuaccel's, or None if no provider
+// takes the weight and torch loads it.
 struct Loaded {
   bool understood = false;
   c10::IValue capsule;
@@ -36,7 +36,7 @@ Loaded linear_from_state(const c10::IValue& state) {
   }
   const auto& elements = state.toTupleRef().elements();
   if (!elements[0].isTensor() || elements[0].toTensor().scalar_type() != at::kQInt8) {
-    return {};  // fp16 weights are saved as float; torch knows what else there may be
+    return {};  // fp16 weights are saved as float; torch reads them and any other form
   }
   std::string reason;
   auto params =
@@ -102,7 +102,7 @@ Loaded conv_from_state(const c10::IValue& state) {
                                parameters);
 }
 
-// Older or newer forms: torch reads them, and what it made is packed again by us.
+// Older or newer forms: torch reads them, and its packed object is repacked.
 template <int kSpatial>
 Loaded conv_from_torch(const c10::IValue& capsule) {
   const auto torchs =
@@ -117,7 +117,7 @@ Loaded conv_from_torch(const c10::IValue& capsule) {
 struct Replacement {
   const char* class_name;
   Load from_state;
-  // The same for a packed object that torch has made; null: it stays torch's.
+  // The same from a packed object that torch has made; null: that object stays.
   Load from_torch;
   c10::ClassTypePtr type;
   torch::jit::Function* theirs = nullptr;

@@ -1,11 +1,12 @@
-// Loading saved packed weights into objects of ours.
+// Loads saved packed weights (deepcopy, pickle, torch.load, torch.jit.load) into cpuaccel's
+// objects.
 #pragma once
 
 namespace cpuaccel::quant {
 
-// Puts a __setstate__ of ours over that of torch's packed-weight classes (linear, conv2d, conv3d),
-// through which deepcopy, pickle, torch.load and torch.jit.load all go. The state is torch's own,
-// all its versions; __getstate__ stays torch's.
+// Overrides __setstate__ of torch's packed-weight classes (linear, conv2d, conv3d), through which
+// deepcopy, pickle, torch.load and torch.jit.load all go. It reads torch's own state in all
+// versions; __getstate__ stays torch's.
 void replace_setstate();
 void restore_setstate();
 

@@ -34,16 +34,16 @@ struct SwitchState {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
   bool torch_kernels_kept = false;
   Libraries libraries;
-  Libraries kept;  // for ever
+  Libraries kept;  // stay registered while the plugin is off
 };
 
-// Never destroyed: ops run while the process exits.
+// Never destroyed, because ops may run while the process exits.
 SwitchState& state() {
   static auto& instance = *std::make_unique<SwitchState>().release();
   return instance;
 }
 
-// torch warns once per process when a kernel is put over another; here that is the purpose.
+// torch warns once per process when a kernel overrides another; here that is intended.
 class QuietWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
@@ -57,8 +57,10 @@ std::vector<std::span<const ops::Override>> all_overrides() {
   return lists;
 }
 
-// Torch's kernels of these ops would cast the objects of ours that are still there to classes of
-// theirs: where their engine is the one that ours stands in for, ours stay and hand on theirs.
+// Whether a list stays registered while the plugin is off. torch's kernels of these ops cast packed
+// objects to torch's classes without a check, and cpuaccel's objects may still be around. If that
+// is the engine that cpuaccel stands in for, the overrides stay and pass torch's objects on to
+// torch.
 bool stays(std::span<const ops::Override> list) {
   return ops::kOurEngine.casts_objects && list.data() == casting_overrides().data();
 }

@@ -1,4 +1,4 @@
-// Puts kernels of ours over torch's, and takes them away again.
+// Switches the plugin on and off: registers cpuaccel's kernels over torch's, or restores torch's.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace cpuaccel::quant {
 
-// Puts our prepack ops and __setstate__ over torch's, or gives torch's back. Idempotent.
+// Registers cpuaccel's kernels and __setstate__ over torch's, or restores torch's. Idempotent.
 void switch_on();
 void switch_off();
 
 // An op with its overload, and the dispatch key of the kernel: "aten::mean.dim", "QuantizedCPU".
 using OverriddenKernel = std::pair<std::string, std::string>;
 
-// Every kernel of torch that a kernel of cpuaccel replaces.
+// All torch kernels that cpuaccel's kernels override.
 std::vector<OverriddenKernel> overridden_kernels();
 
-// The ops our kernels stand in for, without overloads: "quantized::add", "aten::relu".
+// The names of their ops, without overloads: "quantized::add", "aten::relu".
 std::vector<std::string> overridden_ops();
 
 }  // namespace cpuaccel::quant

@@ -36,8 +36,8 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
   const auto output_padding = list_of(shape.output_padding, kSpatial);
   const auto dilation = list_of(shape.dilation, kSpatial);
 #ifdef CPUACCEL_HAS_FBGEMM
-  // Torch's prepack op packs for the engine that is set; with another one set than x86, the
-  // weights of an x86 model still belong to FBGEMM.
+  // torch's prepack op packs for the engine that is set. If that is not x86, the weights of an x86
+  // model still belong to FBGEMM.
   if (!ops::our_engine()) {
     return PackedConvWeight<kSpatial>::prepack(weight, bias, stride, padding, output_padding,
                                                dilation, shape.groups, transposed);

@@ -1,4 +1,4 @@
-// Torch's own packed objects, for the calls that torch is to run.
+// Packs weights into torch's own packed-weight objects, for calls that fall back to torch.
 #pragma once
 
 #include <ATen/native/quantized/PackedParams.h>
@@ -9,8 +9,8 @@
 
 namespace cpuaccel::quant {
 
-// Torch's own packed objects for weights of ours: on x86 FBGEMM's class or, where torch's x86
-// engine prefers oneDNN, that one; on Arm that of the engine that is set.
+// torch's own packed objects for cpuaccel's weights: on x86 FBGEMM's class or, if torch's x86
+// engine prefers oneDNN, oneDNN's; on Arm the class of the engine that is set.
 c10::intrusive_ptr<LinearPackedParamsBase> torch_linear_prepack(
     const at::Tensor& weight, const std::optional<at::Tensor>& bias);
 

@@ -146,7 +146,7 @@ bool sums_fit_int32(const LayerWeight& layer, const at::Tensor& int8_values) {
     return true;
   }
   if (shape.kind == LayerKind::conv_transpose) {
-    return false;  // its channels are not rows; the bound above has to do
+    return false;  // its channels are not rows, so only the bound above applies
   }
   const auto* data = int8_values.const_data_ptr<int8_t>();
   for (int64_t oc = 0; oc < shape.OC; ++oc) {

@@ -1,12 +1,13 @@
-// Attention of quantised values, whose weights are quantised too, by family qattention.
+// The plan step q_attention: attention of quantized values with quantized softmax weights, on
+// family qattention.
 //
 //   op q_attention in QUERY KEYS VALUES [MASK] out DST
-//     query_*, key_*, value_*, weight_* quantisers, dst_* where DST is u8; scale=f:
+//     query_*, key_*, value_*, weight_* quantizers, dst_* if DST is u8; scale=f:
 //
-//   scores = scale * QUERY KEYS + MASK;  DST = quantised(softmax(scores)) VALUES
+//   scores = scale * QUERY KEYS + MASK;  DST = quantized(softmax(scores)) VALUES
 //
-// [N x] H x L x E, [N x] H x E x S and [N x] H x S x E, u8. MASK, f32, broadcasts to scores. DST,
-// u8 or f32, lies as QUERY does.
+// QUERY is [N x] H x L x E, KEYS [N x] H x E x S and VALUES [N x] H x S x E, all u8. MASK, f32,
+// broadcasts to scores. DST, u8 or f32, has QUERY's memory layout.
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -34,7 +35,7 @@ kernels::ByteQuantizer byte_quantizer(const Operation& operation, const char* na
   return {scale, zero_point};
 }
 
-// The last three dimensions; a batch if there is one.
+// The strides of the last three dimensions, and of the batch if there is one.
 template <typename T>
 HeadMatrix<T> matrix(const Sizes& strides) {
   const size_t rank = strides.size();
@@ -56,7 +57,7 @@ bool goes_together(const Sizes& query, const Sizes& keys, const Sizes& values) {
          values[rank - 1] == query[rank - 1];
 }
 
-// Without data.
+// The call without data pointers.
 kernels::QattentionCall call_of(const Building& building, const Operation& operation,
                                 const graph::TensorDesc& dst) {
   const auto& in = operation.inputs;

@@ -1,7 +1,7 @@
-// Values put together.
+// The plan step q_concat: concatenation of quantized tensors along an axis.
 //
-//   op q_concat in X... out Y    axis=i:; tables=is: 256 entries each, table_of=is: for each X its
-//                                table, or -1 where it has the quantiser of Y
+//   op q_concat in X... out Y    axis=i:; tables=is: 256 entries each; table_of=is: for each X its
+//                                table, or -1 if it has the quantizer of Y
 
 #include <algorithm>
 #include <functional>
@@ -40,7 +40,7 @@ struct Lines {
   List columns;  // of each part
 };
 
-// Parts as matrices whose rows stand side by side.
+// The parts as matrices whose rows are concatenated.
 Lines lines_of(const std::vector<graph::Sizes>& parts, size_t axis, Order order) {
   Lines result;
   const auto dims = memory_order(parts[0].size(), order);

@@ -1,11 +1,11 @@
-// Steps number by number.
+// Elementwise plan steps of quantized tensors: quantize, dequantize, table lookup, add and mul.
 //
-//   op quantize in X [F] out Y  to_*: f32 to u8; of X times F, a factor for each image and channel.
-//                               Images end up with channels last, which is what layers read
+//   op quantize in X [F] out Y  to_*: f32 to u8; with F, of X * F, a factor per image and channel.
+//                               Images become channels last, which is what layers read
 //   op dequantize in X out Y    from_*: u8 to f32
 //   op q_table in X out Y       table=is: 256 entries: any function of one u8
 //   op q_add, q_mul in A B out Y
-//       a_*, b_*, to_*; relu=b:. B has A's sizes, or one number for each image and channel of A
+//       a_*, b_*, to_*; relu=b:. B has A's sizes, or one element per image and channel of A
 
 #include <stdexcept>
 
@@ -28,8 +28,8 @@ using graph::Order;
 using graph::Program;
 using Pointers = std::span<void* const>;
 
-// A step that makes each number of the result of one of the source, wherever that lies:
-// `function` gets both and how many they are.
+// Adds a step that computes each dst element from the src element at the same offset. `function`
+// gets src, dst and the number of elements.
 template <class Function>
 void add_each(Building& building, const Operation& operation, Function function) {
   const Id from = without_gaps(building, operation.inputs[0]);
@@ -40,7 +40,7 @@ void add_each(Building& building, const Operation& operation, Function function)
                });
 }
 
-// Whether `b` is one number for each image and channel of `a`.
+// Whether `b` has one element per image and channel of `a`.
 bool is_for_channels(const graph::Sizes& a, const graph::Sizes& b) {
   return a.size() > 2 && a.size() == b.size() && a[0] == b[0] && a[1] == b[1] &&
          count_of(b) == b[0] * b[1];

@@ -1,5 +1,5 @@
-// A layer's real numbers and an operand, added before they are rounded: for layers whose kernel
-// adds nothing.
+// Adds an operand to a quantized layer's f32 results before they are rounded, for layers whose
+// kernel does not fuse the addition.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct FloatSum {
   int32_t zero_point;
 };
 
-// As `call`, whose function is sum or sum_relu, says.
+// The parameters of `call`, whose post-op is sum or sum_relu.
 FloatSum float_sum_of(const QuantCall& call);
 
-// On all of torch's threads.
+// Runs on all of torch's threads.
 void add_in_floats(const FloatSum& sum, const float* real, const uint8_t* other, uint8_t* dst,
                    int64_t count);
 

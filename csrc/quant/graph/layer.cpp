@@ -1,17 +1,17 @@
-// Quantised layers as steps of a program, run by the x86 engine (quant/layer.h).
+// The plan steps q_conv, q_linear and q_linear_dynamic: quantized layers, run by quant/layer.h.
 //
 //   op q_conv in SRC WEIGHTS [SCALES ZERO_POINTS] [BIAS] [OTHER] out DST
-//     src_*, dst_* quantisers; weights_* where there are no SCALES and ZERO_POINTS (f32, s32)
-//     per_channel=b: bias=b: function=s: relu, hardswish, silu, gelu or gelu_tanh of real numbers
+//     src_*, dst_* quantizers; weights_* if there are no SCALES and ZERO_POINTS (f32, s32)
+//     per_channel=b: bias=b: function=s: relu, hardswish, silu, gelu or gelu_tanh, in f32
 //     strides=is: padding=is: dilations=is: groups=i: transposed=b: output_padding=is:
 //     sum=b:        OTHER, with other_*, is added before rounding
 //     table=is:     256 entries that the result goes through
-//     binary=s:     add or mul: the result, which has mid_*, and OTHER with other_*, to result_*;
+//     binary=s:     add or mul of the result, with mid_*, and OTHER, with other_*; gives result_*;
 //                   binary_relu=b:
-//   op q_linear     the same, without what only convolutions have
-//   op q_linear_dynamic   SRC is f32 and quantised by its own range; reduce_range=b:
+//   op q_linear     the same, without the parameters of convolutions
+//   op q_linear_dynamic   SRC is f32 and is quantized by its own range; reduce_range=b:
 //
-// DST is u8, or f32: then real numbers, and nothing follows but a function.
+// DST is u8 or f32. An f32 DST allows no post-op except `function`.
 
 #include <ATen/Functions.h>
 
@@ -46,7 +46,7 @@ using graph::TensorDesc;
 
 using List = std::vector<int64_t>;
 
-// What an op reads, by its name.
+// The inputs of an op by name.
 struct Operands {
   Id src, weights;
   std::optional<Id> scales, zero_points, bias, other;
@@ -70,14 +70,14 @@ Operands operands_of(const Operation& operation) {
   return result;
 }
 
-// A constant as a tensor of its own. Where steps are only tried, numbers do not matter.
+// A copy of a constant as a tensor. A dry run has no data, so all values are 1.
 at::Tensor constant(const Building& building, Id id, at::ScalarType type) {
   const auto& desc = building.desc(id);
   const void* data = building.constant(id);
   if (data == nullptr) {
     return at::ones(desc.sizes, type);
   }
-  // Blobs are not const; this one is only read.
+  // from_blob() takes no const pointer; this one is only read.
   return at::from_blob(const_cast<void*>(data), desc.sizes, desc.strides, type).clone();
 }
 
@@ -97,7 +97,7 @@ at::Tensor weight_tensor(const Building& building, const Operands& operands,
       attribute(operation.attributes, "weights_zero_point", int64_t{0}));
 }
 
-// Convolutions of one dimension are those of two whose images have one row.
+// A 1-D convolution is a 2-D one whose images have one row.
 List of_dimensions(const Operation& operation, const char* name, size_t dims, int64_t otherwise) {
   auto list = attribute(operation.attributes, name, List(dims, otherwise));
   if (dims == 1) {
@@ -150,8 +150,9 @@ class LayerStep : public graph::Step {
   std::vector<uint8_t> table;
   std::optional<Epilogue> epilogue;  // without data
   bool dynamic = false, reduce_range = false;
-  bool sum = false;  // in the layer's kernel
-  // Where that adds nothing: real numbers in the second output, to which `other` is then added.
+  bool sum = false;  // the layer's kernel adds the second input
+  // If the kernel does not fuse the addition: it writes f32 results to the second output, to which
+  // the second input is then added.
   std::optional<FloatSum> float_sum;
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
@@ -192,7 +193,7 @@ class LayerStep : public graph::Step {
   Op op() const { return dynamic ? Op::linear_dynamic : sum ? Op::conv2d_add : layer->op(); }
 };
 
-// Says how the source and the result lie, and returns the result's place.
+// Sets the sizes of src and dst, and returns the descriptor of dst.
 TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
   const auto& shape = step.layer->shape();
   if (!is_conv) {
@@ -270,8 +271,8 @@ PostOp function_of(const Operation& operation) {
   throw std::runtime_error("no function of a layer is called " + name);
 }
 
-// Our kernels add nothing before they round, and FBGEMM does not either; oneDNN is exact with VNNI
-// only, and needs weights with zero points of 0.
+// cpuaccel's kernels and FBGEMM do not fuse an addition before rounding. oneDNN does, but is exact
+// with VNNI only and needs weight zero points of 0.
 bool sums_in_onednn(const Layer& layer) { return onednn_has_vnni() && layer.symmetric(); }
 
 void set_quantizers(LayerStep& step, const Operation& operation) {
@@ -306,7 +307,7 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
   const Id src = in_order(building, operands.src, order);
   auto step = std::make_unique<LayerStep>();
   const auto make = [&] { return make_layer(building, operation); };
-  // What is only tried has no weights, and leaves nothing behind.
+  // A dry run has no weights and caches nothing.
   step->layer = building.constant(operands.weights) == nullptr
                     ? make()
                     : building.packed().kept<Layer>(dst, graph::DataType::s8, make);

@@ -1,8 +1,8 @@
-// Pools of images; results have the quantiser of what they are made of.
+// The plan steps q_max_pool and q_avg_pool of quantized images. Y has the quantizer of X.
 //
 //   op q_max_pool in X out Y    kernel=is: strides=is: padding=is: dilations=is: ceil=b:
 //   op q_avg_pool in X out Y    x_*; kernel=is: strides=is: padding=is: ceil=b: count_padding=b:,
-//                               or sizes=is: of what torch's adaptive pool gives
+//                               or sizes=is: output sizes, as of torch's adaptive pool
 
 #include <ATen/native/Pool.h>
 

@@ -1,8 +1,8 @@
-// Channel shuffles, as ShuffleNet cuts them into parts.
+// The plan step q_shuffle: a channel shuffle as in ShuffleNet, and a range of its channels.
 //
 //   op q_shuffle in X... out Y    groups=i: min=i: max=i:, multiples of groups; table=is: or none
 //
-//   x = the X side by side along the channels: one, or as many as there are groups, of equal sizes
+//   x = the X concatenated along the channels: one, or one per group, all of equal sizes
 //   shuffled[:, c * groups + g] = x[:, g * (C / groups) + c]
 //   Y = table[shuffled[:, min:max]]
 
@@ -26,9 +26,9 @@ using graph::Program;
 using kernels::InterleaveSource;
 
 struct Shuffle {
-  int64_t groups, start, columns;  // of each group, those from `start` on
+  int64_t groups, start, columns;  // of each group: `columns` channels from `start` on
   int64_t pitch;                   // channels of each X
-  int64_t apart;                   // of the groups of one X, in channels
+  int64_t apart;                   // distance of the groups of one X, in channels
 };
 
 std::vector<InterleaveSource> sources(const Shuffle& shuffle, std::span<void* const> in) {

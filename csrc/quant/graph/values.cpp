@@ -18,7 +18,8 @@ Order order_to_have(const graph::TensorDesc& desc) {
 
 namespace {
 
-// Bytes of an image from planes to channels last or back: oneDNN's reorder takes them one by one.
+// Transposes u8 images between contiguous and channels last, because oneDNN's reorder copies them
+// byte by byte. Returns false for any other copy.
 bool add_transpose(Building& building, Id from, Id to, const graph::TensorDesc& desc,
                    const graph::TensorDesc& wanted) {
   const auto planes = graph::dense(desc.sizes, Order::contiguous);

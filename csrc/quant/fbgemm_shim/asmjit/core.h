@@ -1,5 +1,6 @@
-// FBGEMM's SimdUtils.h names three register types of asmjit, whose headers torch's wheel does not
-// ship. They are only aliased there, never used in a layout or a call: declarations are enough.
+// A stub for asmjit's headers, which torch's wheel does not ship. FBGEMM's SimdUtils.h names three
+// register types of asmjit, but only as aliases, never in a layout or a call: declarations are
+// enough.
 #pragma once
 
 #define ASMJIT_LIBRARY_MAKE_VERSION(major, minor, patch) \
