@@ -1,8 +1,9 @@
-"""Graph neural networks: message passing without a message for each edge in memory, and sampling.
+"""Graph neural networks: message passing without a tensor of edge messages, and sampling.
 
-An `edge_index` is torch_geometric's: int32 or int64, shape [2, E], row 0 where edges begin and row
-1 where they end. It is sorted once and kept (`CPUACCEL_INDEX_CACHE_MIB`), and sorted again as soon
-as it has changed. What needs torch_geometric imports it when it is first asked for.
+An `edge_index` is as in torch_geometric: int32 or int64, shape [2, E], row 0 the source nodes of
+edges and row 1 their destinations. It is sorted once, the order is cached
+(`CPUACCEL_INDEX_CACHE_MIB`), and it is sorted again if it has changed. What needs torch_geometric
+imports it at first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wrong with an argument: its name, what it is, what was expected."""
+"""Checks arguments of cpuaccel.gnn. Errors name the argument, its value and what was expected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def edge_index(function: str, value: object) -> Tensor:
 
 
 def floats(function: str, name: str, value: object, dims: tuple[int, ...], shape: str) -> Tensor:
-    """Return `value` if it is a tensor of floats with one of these numbers of dimensions."""
+    """Return `value` if it is a float tensor with one of these numbers of dimensions."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{function}: {name}: expected a Tensor, got {type(value).__name__}")
     if not value.dtype.is_floating_point:
@@ -31,7 +31,7 @@ def floats(function: str, name: str, value: object, dims: tuple[int, ...], shape
 
 
 def per_edge(function: str, name: str, value: Tensor, edges: Tensor, x: Tensor) -> None:
-    """Raise if `value` is not one number or row for each edge, of the type of `x`."""
+    """Raise unless `value` has a number or row for each edge, with the dtype of `x`."""
     if value.shape[0] != edges.shape[1]:
         raise ValueError(
             f"{function}: {name}: expected one for each of the {edges.shape[1]} edges, got "

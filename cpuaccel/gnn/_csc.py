@@ -1,4 +1,4 @@
-"""PyG's graphs as the sampler reads them: for each type of edges, those that end in each node."""
+"""Converts PyG's graphs to CSC for the sampler: by edge type, the edges that end in each node."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from torch_geometric.sampler.utils import to_csc, to_hetero_csc
 
 @dataclass(frozen=True)
 class Graph:
-    """Types of nodes and edges, in one order, and of each edge type its CSC form.
+    """The node types, the edge types, and the CSC form of each edge type, in the same order.
 
-    A graph without types has one of each, called None.
+    A homogeneous graph has one type of each, named None.
     """
 
     node_types: list[Any]
     edge_types: list[Any]
     num_nodes: list[int]
     colptr: list[Tensor]
-    """[nodes of the type that edges end in, + 1]"""
+    """Shape [nodes of the destination type + 1]."""
     row: list[Tensor]
-    """[edges]: the nodes that they begin in."""
+    """Shape [edges]: the source nodes."""
     permutation: Any
-    """Where edges were before they were sorted: a tensor, None, or a dictionary of them."""
+    """Where edges were before sorting: a tensor, None, or a dictionary of tensors."""
 
     @property
     def has_types(self) -> bool:
@@ -35,7 +35,7 @@ class Graph:
         return self.node_types != [None]
 
     def ends(self) -> tuple[list[int], list[int]]:
-        """Of each type of edges, the places of both its node types in `node_types`."""
+        """By edge type, the indices of the source and destination types in `node_types`."""
         if not self.has_types:
             return [0], [0]
         place = {name: i for i, name in enumerate(self.node_types)}
@@ -45,12 +45,12 @@ class Graph:
 
 
 def graph_of(data: Any, is_sorted: bool, share_memory: bool) -> Graph:
-    """The graph of a Data, a HeteroData, or a pair of a feature store and a graph store.
+    """Return the graph of a Data, a HeteroData, or a pair (FeatureStore, GraphStore).
 
     Raises:
-        IndexError: an edge names a node that there is not.
-        ValueError: `is_sorted`, and the edges are not sorted by the nodes that they end in; or
-            `data` is something else.
+        IndexError: an edge names a node that does not exist.
+        ValueError: `is_sorted` is set and the edges are not sorted by destination; or `data` is
+            something else.
     """
     kind = DataType.from_data(data)
     if kind == DataType.homogeneous:
@@ -107,7 +107,7 @@ def _remote(features: Any, graph: Any) -> Graph:
 
 
 def _check_edges(name: Any, edges: Any, size: tuple[int, int], is_sorted: bool) -> None:
-    # Before they are sorted and counted, for which torch checks nothing.
+    # Before sorting and counting, because torch does not check indices there.
     if not isinstance(edges, Tensor) or edges.numel() == 0:
         return
     of_type = "" if name is None else f" of {name}"
@@ -128,6 +128,6 @@ def _check_edges(name: Any, edges: Any, size: tuple[int, int], is_sorted: bool) 
 
 
 def _own(numbers: Tensor) -> Tensor:
-    # PyG's Index is a tensor around one.
+    # PyG's Index is a wrapper around a tensor.
     plain = numbers.as_tensor() if hasattr(numbers, "as_tensor") else numbers
     return plain if plain.dtype in (torch.int32, torch.int64) else plain.long()

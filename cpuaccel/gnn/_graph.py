@@ -1,4 +1,4 @@
-"""Edges in the order in which the kernels take them."""
+"""Sorts edges by destination, the order in which the GNN kernels read them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ try:
     from cpuaccel._ops.graph import most_edges as most_edges
 
     _HAS_OPS = True
-except RuntimeError:  # the compiled module cannot run here; everything is torch's then
+except RuntimeError:  # the compiled module cannot run here; torch's ops run instead
     _HAS_OPS = False
 
 _TYPES = (torch.float32, torch.float64)
 
 
 def why_not(*tensors: Tensor | None) -> str:
-    """Return why the kernels do not run on such tensors, or ""."""
+    """Return the reason why the kernels do not run on such tensors, or ""."""
     compiling = torch.compiler.is_compiling()
     if (
         not (engine.on if compiling else engine.is_enabled())
@@ -31,7 +31,7 @@ def why_not(*tensors: Tensor | None) -> str:
         )
     ):
         return "cpuaccel is off, or not float32 or float64 on the CPU"
-    # What is compiled has the ops, which ask themselves (`_ops.derivatives`).
+    # Compiled code calls the ops, which check this themselves (`_ops.derivatives`).
     return "" if compiling or not _transforms.transformed() else _transforms.REASON
 
 
@@ -48,13 +48,13 @@ def in_eager(tensor: Tensor) -> bool:
 def sorted_edges(
     edge_index: Tensor, num_src: int, num_dst: int, loops: int | None = None
 ) -> Tensor:
-    """Return the edges in the order of their destinations, as torch.ops.cpuaccel.edge_sum takes.
+    """Return the edges sorted by destination, as torch.ops.cpuaccel.edge_sum takes them.
 
-    With `loops`, which is for eager calls only, loops are left out and each of the first `loops`
-    nodes has one, behind the others, as torch_geometric's `add_self_loops` has it.
+    With `loops`, for eager calls only, loops are removed and each of the first `loops` nodes gets
+    one, after the other edges, as in torch_geometric's `add_self_loops`.
 
-    While something is compiled they are the edge_index: the ops look its order up themselves. A
-    compiled graph might write to what is kept.
+    In compiled code this returns `edge_index`: the ops look up its order themselves, because a
+    compiled graph might mutate a cached tensor.
     """
     if loops is None and not in_eager(edge_index):
         return edge_index
@@ -63,28 +63,28 @@ def sorted_edges(
 
 
 def order(edges: Tensor, num_dst: int) -> Tensor:
-    """Return the numbers of the edges in the order of sorted `edges`, which is no edge_index."""
+    """Return the numbers of the edges in the order of sorted `edges`, not of an edge_index."""
     return edge_order(edges, num_dst)
 
 
 def degrees(edges: Tensor, num_dst: int, dtype: torch.dtype) -> Tensor:
-    """Return how many of sorted `edges` end in each node."""
+    """Return how many of the sorted `edges` end in each node."""
     return edges[: num_dst + 1].diff().to(dtype)
 
 
 def begins(edges: Tensor, num_dst: int) -> Tensor:
-    """Return the nodes in which sorted `edges` begin."""
+    """Return the source nodes of sorted `edges`."""
     return edges[num_dst + 1 :][: edges_count(edges, num_dst)]
 
 
 def edges_of_messages(edges: Tensor, num_dst: int) -> Tensor:
-    """Return sorted `edges`, each from its number: to reduce what there is a row of for each."""
+    """Return sorted `edges` whose sources are the edges' numbers, to reduce a row per edge."""
     perm = edge_order(edges, num_dst)
     return torch.cat([edges[: num_dst + 1], perm, perm])
 
 
 def in_order(values: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
-    """Return what there is one of for each edge in the order that `edges` stands for."""
+    """Return per-edge `values` in the order of `edges`."""
     if edges.dim() == 2:
         result: Tensor = ops.edge_values(values, edges, num_src, num_dst)
         return result
@@ -92,7 +92,7 @@ def in_order(values: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tenso
 
 
 def sorted_weight(weight: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
-    """Return the same, for the next time too where it does not learn."""
+    """Return the same, cached for the next call if it does not require grad."""
     if weight.requires_grad or edges.dim() == 2 or not in_eager(weight):
         return in_order(weight, edges, num_src, num_dst)
     kept: Tensor = ops.kept_weight(weight, edges, num_dst)
@@ -100,7 +100,7 @@ def sorted_weight(weight: Tensor, edges: Tensor, num_src: int, num_dst: int) -> 
 
 
 def unsorted(values: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
-    """Return what is in that order in the order of the edge_index."""
+    """Return values in the order of the edge_index that are in the order of `edges`."""
     if edges.dim() == 2:
         back: Tensor = ops.edge_values(values, edges, num_src, num_dst, True)
         return back

@@ -1,4 +1,4 @@
-"""The same by torch's own ops, with a message for each edge: for what our kernels do not take."""
+"""Fallbacks of cpuaccel.gnn's functions to torch's own ops, with a message for each edge."""
 
 from __future__ import annotations
 

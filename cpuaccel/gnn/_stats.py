@@ -1,4 +1,4 @@
-"""Several things that the messages of a node's edges come to, in one pass."""
+"""Several statistics of the messages of a node's edges in one pass: mean, variance, extremes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class Stats(NamedTuple):
 
     mean: Tensor
     var: Tensor
-    """Mean of squares less square of the mean."""
+    """Mean of squares minus square of the mean."""
     smallest: Tensor
     largest: Tensor
 
 
 def stats(x: Tensor, edges: Tensor, shift: Tensor | None, rows: int) -> Stats:
-    """Return them for sorted edges (`_graph`), x [N, K] and shift [M, K] or none."""
+    """Return them for sorted edges (`_graph`), x of shape [N, K] and shift of [M, K] or None."""
     return Stats(*torch.ops.cpuaccel.edge_stats(x, edges, shift, rows, "all")[:4])
 
 
 def extreme(x: Tensor, edges: Tensor, shift: Tensor | None, rows: int, reduce: str) -> Tensor:
-    """Return the largest (`reduce` "amax") or smallest ("amin") of them alone."""
+    """Return only the largest (`reduce` "amax") or smallest ("amin") of them."""
     _, _, smallest, largest, *_ = torch.ops.cpuaccel.edge_stats(x, edges, shift, rows, reduce)
     result: Tensor = largest if reduce == "amax" else smallest
     return result

@@ -1,4 +1,4 @@
-"""`accelerate` and `unaccelerate`: torch_geometric's layers on fused ops, and back."""
+"""`accelerate` and `unaccelerate`: switch torch_geometric's layers to fused ops and back."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 
 
 def accelerate(model: Model) -> Model:
-    """Let the layers of torch_geometric in `model` do message passing fused, and return `model`.
+    """Run message passing of torch_geometric's layers in `model` on fused ops, and return `model`.
 
-    Taken are GCNConv, SAGEConv, GINConv, GraphConv (sum, mean, max and min), GATConv, GATv2Conv,
-    PNAConv, RGCNConv and EdgeConv (where its network begins with a linear layer). They are changed
-    in place: same parameters, `state_dict` and hooks, same numbers within the rounding of sums. No
-    message for each edge is in memory, unless EdgeConv's network has more layers than a linear one
-    and ReLU, or PNAConv edge features or `pre_layers` above 1; then it is only what follows the
-    first layer. What is made of an `edge_index` (its order, by relations too, loops, the weights of
-    GCNConv) is kept while it is what it was. A copy of the model is accelerated too, a pickled one
-    is torch_geometric's.
+    Supported layers are GCNConv, SAGEConv, GINConv, GraphConv (sum, mean, max and min), GATConv,
+    GATv2Conv, PNAConv, RGCNConv and EdgeConv (if its network begins with a linear layer). They are
+    changed in place, with the same parameters, `state_dict` and hooks, and the same results within
+    the rounding of sums. No edge message is in memory, unless EdgeConv's network has more layers
+    than a linear one and ReLU, or PNAConv has edge features or `pre_layers` above 1; then only the
+    messages after the first layer are. What is made of an `edge_index` (its order, also by
+    relation, loops, the weights of GCNConv) is cached while it does not change. A copy of the model
+    is accelerated too; a pickled model is torch_geometric's.
 
-    A call goes torch_geometric's own way, and is counted in `cpuaccel.stats()`, where it has what
-    fused ops have not: hooks within propagation (and on linear layers that are taken apart),
-    explanations, edge features in GATConv and GATv2Conv, attention weights to be returned, indices
-    as features of RGCNConv, sparse matrices, an EdgeIndex, other dtypes than float32 and float64,
-    autocast, torch.func and forward-mode derivatives; PNAConv, RGCNConv and EdgeConv in compiled
-    code. `cpuaccel.explain(model)` says which
-    layers were taken and why others were not. Layers of classes derived from these are left alone.
+    A call runs torch_geometric's own code, and is counted in `cpuaccel.stats()`, if it needs what
+    the fused ops do not support: hooks within propagation (and on linear layers that are split),
+    explanations, edge features in GATConv and GATv2Conv, returned attention weights, indices as
+    features of RGCNConv, sparse matrices, an EdgeIndex, dtypes other than float32 and float64,
+    autocast, torch.func and forward-mode derivatives. PNAConv, RGCNConv and EdgeConv also do so in
+    compiled code. `cpuaccel.explain(model)` lists the layers that were changed and the reasons for
+    the others. Layers of derived classes stay as they are.
 
     Args:
         model: any module; torch_geometric must be installed.
 
     Raises:
         TypeError: `model` is not a module.
-        ImportError: there is no torch_geometric.
+        ImportError: torch_geometric is not installed.
     """
     _check("accelerate", model)
     if not engine.is_enabled():
@@ -68,7 +68,7 @@ def accelerate(model: Model) -> Model:
 
 
 def unaccelerate(model: Model) -> Model:
-    """Make every layer that `accelerate` changed torch_geometric's again, and return `model`.
+    """Change the layers that `accelerate` changed back to torch_geometric's, and return `model`.
 
     Raises:
         TypeError: `model` is not a module.
@@ -83,7 +83,7 @@ def unaccelerate(model: Model) -> Model:
 
 
 def why_left(module: nn.Module) -> str:
-    """Return why `accelerate` left `module` alone; "" if it did not, or was not asked."""
+    """Return why `accelerate` left `module` unchanged; "" if it changed it or was not called."""
     return _left.get(module, "")
 
 

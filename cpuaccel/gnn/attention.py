@@ -1,4 +1,4 @@
-"""Softmax over a node's edges, and the layers of attention that are made with it."""
+"""Softmax over a node's edges, and the attention of GAT and GATv2 layers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from cpuaccel.gnn import _check, _graph, _plain
 
 
 def edge_softmax(scores: Tensor, edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
-    """Take softmax over the edges that end in each node, for each head by itself.
+    """Take softmax over the edges that end in each node, separately for each head.
 
-    result[e, h] = exp(scores[e, h] - max) / (sum + 1e-16), max and sum over the edges that end
-    where e does, which is torch_geometric.utils.softmax.
+    result[e, h] = exp(scores[e, h] - max) / (sum + 1e-16), with max and sum over the edges that
+    have the destination of e, as in torch_geometric.utils.softmax.
 
     Args:
         scores: floats, shape [E, H] or [E].
-        edge_index: int32 or int64, shape [2, E], row 1 the nodes where edges end.
-        num_nodes: number of nodes, above both rows; None: as many as the indices need.
+        edge_index: int32 or int64, shape [2, E], row 1 the destination nodes.
+        num_nodes: number of nodes, above all indices; None: as many as the indices need.
 
     Returns:
         Tensor of the dtype and shape of `scores`.
 
     Raises:
-        TypeError: an argument is no tensor, or of a wrong dtype.
+        TypeError: an argument is not a tensor, or has a wrong dtype.
         ValueError: a wrong shape or number of nodes.
         IndexError: an index is out of range.
     """
@@ -53,29 +53,29 @@ def gat_attention(
     negative_slope: float = 0.2,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Add up the features of a node's neighbours by the attention of a GAT layer.
+    """Add up the features of a node's neighbors, weighted by the attention of a GAT layer.
 
     With s[e, h] = leaky_relu(score_src[n, h] + score_dst[m, h]) for an edge e from n to m, and
     alpha the softmax of s over the edges that end in m,
 
     result[m, h] = sum over e of alpha[e, h] * x[n, h].
 
-    No tensor of edges times features is made, only of edges times heads. With `dropout` alpha is
-    what torch.nn.functional.dropout makes of it, in the order of edge_index.
+    No tensor of edges times features is made, only of edges times heads. `dropout` applies
+    torch.nn.functional.dropout to alpha, in the order of edge_index.
 
     Args:
         x: features of the sources, float32 or float64, shape [N, H, C].
         score_src: shape [N, H], dtype of `x`.
         score_dst: shape [M, H], dtype of `x`.
         edge_index: int32 or int64, shape [2, E], row 0 sources below N, row 1 destinations below M.
-        negative_slope: of leaky_relu.
-        dropout: probability of a weight to be 0.
+        negative_slope: slope of leaky_relu below 0.
+        dropout: probability that a weight becomes 0.
 
     Returns:
         Tensor of the dtype of `x`, shape [M, H, C]; 0 for nodes in which no edge ends.
 
     Raises:
-        TypeError: an argument is no tensor, or of a wrong dtype.
+        TypeError: an argument is not a tensor, or has a wrong dtype.
         ValueError: a wrong shape.
         IndexError: an index is out of range.
     """
@@ -97,7 +97,7 @@ def gatv2_attention(
     negative_slope: float = 0.2,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Add up the features of a node's neighbours by the attention of a GATv2 layer.
+    """Add up the features of a node's neighbors, weighted by the attention of a GATv2 layer.
 
     As `gat_attention`, with s[e, h] = sum over c of att[h, c] * leaky_relu(x_src[n, h, c] +
     x_dst[m, h, c]).
@@ -107,14 +107,14 @@ def gatv2_attention(
         x_dst: shape [M, H, C], dtype of `x_src`.
         att: shape [H, C], dtype of `x_src`.
         edge_index: int32 or int64, shape [2, E], row 0 sources below N, row 1 destinations below M.
-        negative_slope: of leaky_relu.
-        dropout: probability of a weight to be 0.
+        negative_slope: slope of leaky_relu below 0.
+        dropout: probability that a weight becomes 0.
 
     Returns:
         Tensor of the dtype of `x_src`, shape [M, H, C]; 0 for nodes in which no edge ends.
 
     Raises:
-        TypeError: an argument is no tensor, or of a wrong dtype.
+        TypeError: an argument is not a tensor, or has a wrong dtype.
         ValueError: a wrong shape.
         IndexError: an index is out of range.
     """
@@ -131,8 +131,8 @@ def gatv2_attention(
 def head_scores(x: Tensor, att: Tensor) -> Tensor:
     """Multiply each head by its vector: result[n, h] = sum over c of x[n, h, c] * att[h, c].
 
-    A product with a matrix of zeros but for a column for each head: that reads x once, where a
-    product and a sum write it again.
+    Computed as a product with a matrix that has a column for each head and zeros elsewhere. That
+    reads x once, whereas a product and a sum would also write a tensor of its size.
 
     Args:
         x: shape [N, H, C].
@@ -152,7 +152,7 @@ def gat_sum(
     slope: float,
     dropout: float,
 ) -> Tensor:
-    """Do the same as `gat_attention`, unchecked, and with a loop at each node if `loops`."""
+    """The same as `gat_attention`, without checks, and with a loop at each node if `loops`."""
     ops = torch.ops.cpuaccel
     if not _graph.in_eager(edge_index):
         kept = _drawn(x, score_dst, edge_index, loops, dropout)
@@ -172,7 +172,7 @@ def gatv2_sum(
     slope: float,
     dropout: float,
 ) -> Tensor:
-    """Do the same as `gatv2_attention`, unchecked, and with a loop at each node if `loops`."""
+    """The same as `gatv2_attention`, without checks, and with a loop at each node if `loops`."""
     ops = torch.ops.cpuaccel
     if not _graph.in_eager(edge_index):
         kept = _drawn(x_src, x_dst, edge_index, loops, dropout)
@@ -192,7 +192,7 @@ def _sorted_edges(src: Tensor, dst: Tensor, edge_index: Tensor, loops: bool) -> 
 def _drawn(
     src: Tensor, dst: Tensor, edge_index: Tensor, loops: bool, dropout: float
 ) -> Tensor | None:
-    """Return what dropout makes of ones, for as many edges as there can be."""
+    """Return dropout of ones, for the largest possible number of edges."""
     if not dropout:
         return None
     most = _graph.most_edges(edge_index, src.shape[0], dst.shape[0], loops)
@@ -202,7 +202,7 @@ def _drawn(
 def _weighted(x: Tensor, alpha: Tensor, edges: Tensor, rows: int, dropout: float) -> Tensor:
     ops = torch.ops.cpuaccel
     if dropout:
-        # Drawn in the order of the edges, as one who keeps them in it draws.
+        # Drawn in the order of the edge_index, so that it equals a draw for unsorted edges.
         kept = functional.dropout(torch.ones_like(alpha), dropout)
         alpha = alpha * kept.index_select(0, _graph.order(edges, rows))
     heads, columns = x.shape[1:]

@@ -1,4 +1,4 @@
-"""PyG's loaders of sampled neighbourhoods, on cpuaccel's sampler: no pyg_lib, no torch_sparse."""
+"""PyG's neighbor loaders on cpuaccel's sampler: they need no pyg_lib and no torch_sparse."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cpuaccel.gnn.sampler import NeighborSampler
 
 
 class NeighborLoader(torch_geometric.loader.NeighborLoader):  # type: ignore[misc]
-    """`torch_geometric.loader.NeighborLoader`, its arguments and its batches.
+    """`torch_geometric.loader.NeighborLoader` with its arguments and batches.
 
-    What cpuaccel's sampler takes, and what it refuses, is said in `NeighborSampler`. A
-    `neighbor_sampler` that is given is used as it is.
+    `NeighborSampler` documents what cpuaccel's sampler supports and rejects. If a
+    `neighbor_sampler` is given, it is used as it is.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class NeighborLoader(torch_geometric.loader.NeighborLoader):  # type: ignore[mis
 
 
 class LinkNeighborLoader(torch_geometric.loader.LinkNeighborLoader):  # type: ignore[misc]
-    """`torch_geometric.loader.LinkNeighborLoader`, its arguments and its batches.
+    """`torch_geometric.loader.LinkNeighborLoader` with its arguments and batches.
 
-    What cpuaccel's sampler takes, and what it refuses, is said in `NeighborSampler`. A
-    `neighbor_sampler` that is given is used as it is.
+    `NeighborSampler` documents what cpuaccel's sampler supports and rejects. If a
+    `neighbor_sampler` is given, it is used as it is.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""PyG's neighbour sampling without PyG's extensions: a `torch_geometric.sampler.BaseSampler`."""
+"""PyG's neighbor sampling without PyG's extensions: a `torch_geometric.sampler.BaseSampler`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from cpuaccel.gnn._csc import graph_of
 
 
 class NeighborSampler(BaseSampler):  # type: ignore[misc]
-    """Samples neighbours of nodes and links, for `NodeLoader` and `LinkLoader`.
+    """Samples neighbors of nodes and links, for `NodeLoader` and `LinkLoader`.
 
-    The arguments are those of `torch_geometric.sampler.NeighborSampler`, and so is what is
-    returned. Each neighbour is as likely as any other. What is sampled depends on
-    `torch.manual_seed` (in a worker of a DataLoader: on the seed that torch gives it), not on
-    `torch.set_num_threads`. `subgraph_type="induced"` and `disjoint` may be combined.
+    Arguments and results are those of `torch_geometric.sampler.NeighborSampler`. Each neighbor is
+    as likely as any other. What is sampled depends on `torch.manual_seed` (in a worker of a
+    DataLoader: on the seed that torch gives it), not on `torch.set_num_threads`.
+    `subgraph_type="induced"` and `disjoint` may be combined.
 
     Args:
         data: a Data, a HeteroData, or a pair (FeatureStore, GraphStore).
-        num_neighbors: of each hop, for all edge types or in a dictionary by edge type; -1 is all.
+        num_neighbors: number per hop, for all edge types or in a dictionary by edge type; -1 means
+            all.
         subgraph_type: "directional", "bidirectional" or "induced".
         replace: draw with replacement.
         disjoint: each seed gets a subgraph of its own.
-        temporal_strategy: "uniform"; there is no temporal sampling.
+        temporal_strategy: "uniform" or "last", without effect: there is no temporal sampling.
         time_attr: must be None.
         weight_attr: must be None.
         is_sorted: `edge_index` is sorted by column.
@@ -37,8 +38,9 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
         directed: PyG's older name for `subgraph_type != "induced"`.
 
     Raises:
-        IndexError: an edge names a node that there is not.
-        ValueError: a number of neighbours below -1; `is_sorted` and the edges are not.
+        IndexError: an edge names a node that does not exist.
+        ValueError: a number of neighbors is below -1; `temporal_strategy` is unknown; `is_sorted`
+            is set and the edges are not sorted.
         NotImplementedError: `time_attr` or `weight_attr` is given.
     """
 
@@ -89,14 +91,14 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
 
     @property
     def num_nodes(self) -> int | dict[Any, int]:
-        """Of the graph; of each type of nodes where it has types."""
+        """Number of nodes of the graph, by node type if it has types."""
         if not self.is_hetero:
             return self._graph.num_nodes[0]
         return dict(zip(self._graph.node_types, self._graph.num_nodes, strict=True))
 
     @property
     def num_neighbors(self) -> NumNeighbors:
-        """To sample in each hop."""
+        """Number of neighbors to sample in each hop."""
         return self._num_neighbors
 
     @num_neighbors.setter
@@ -122,14 +124,14 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
         return self._graph.permutation
 
     def sample_from_nodes(self, inputs: Any, **_: Any) -> Any:
-        """A SamplerOutput (HeteroSamplerOutput) around the nodes of a NodeSamplerInput."""
+        """Return a SamplerOutput (HeteroSamplerOutput) around the nodes of a NodeSamplerInput."""
         _refuse_time(inputs)
         return self._finished(node_sample(inputs, self._sample))
 
     def sample_from_edges(self, inputs: Any, neg_sampling: Any = None) -> Any:
-        """A SamplerOutput (HeteroSamplerOutput) around the links of an EdgeSamplerInput.
+        """Return a SamplerOutput (HeteroSamplerOutput) around the links of an EdgeSamplerInput.
 
-        Negative links are drawn as PyG's NeighborSampler does, by its own code.
+        Negative links are drawn by the code of PyG's NeighborSampler.
         """
         _refuse_time(inputs)
         output = edge_sample(

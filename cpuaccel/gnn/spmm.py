@@ -1,4 +1,4 @@
-"""Features of a node's neighbours, scaled by its edges and reduced."""
+"""Message passing as one op: features of a node's neighbors, scaled by its edges and reduced."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def gather_scale_reduce(
     num_nodes: int | None = None,
     reduce: str = "sum",
 ) -> Tensor:
-    """Reduce over the edges that end in each node what the nodes have in which they begin.
+    """For each node, reduce the features of the source nodes of its edges, times edge weights.
 
     result[m] = reduce over e with edge_index[1, e] == m of weight[e] * x[edge_index[0, e]]
 
-    with 0 for nodes in which no edge ends. No tensor of edges times features is made. Gradients are
-    those of torch's index_add and, for amax and amin, of scatter_reduce over zeros with
-    include_self=False: equal messages share one, and a result of 0 counts for one more. Gradients
-    have gradients again. Results are the same bits on any number of threads. With cpuaccel off, on
-    another device, in other dtypes than float32 and float64, and under torch.func or forward-mode
-    derivatives, torch's own ops do it.
+    The result is 0 for nodes in which no edge ends. No tensor of edges times features is made.
+    Gradients are those of torch's index_add and, for amax and amin, of scatter_reduce over zeros
+    with include_self=False: equal messages share a gradient, and a result of 0 counts as one more
+    of them. Gradients can be differentiated again. Results are bitwise equal for any number of
+    threads. torch's own ops run if cpuaccel is off, on another device, for dtypes other than
+    float32 and float64, and under torch.func or forward-mode derivatives.
 
     Args:
         x: features of the source nodes, shape [N, K], floats.
@@ -40,7 +40,7 @@ def gather_scale_reduce(
         Tensor of the dtype of `x`, shape [num_nodes, K].
 
     Raises:
-        TypeError: an argument is no tensor, or of a wrong dtype.
+        TypeError: an argument is not a tensor, or has a wrong dtype.
         ValueError: a wrong shape, number of nodes or reduction.
         IndexError: an index is out of range.
     """
@@ -63,7 +63,7 @@ def gather_scale_reduce(
 def reduce_sorted(
     x: Tensor, edges: Tensor, weight: Tensor | None, rows: int, reduce: str
 ) -> Tensor:
-    """Do the same with edges and weights that are sorted (`_graph`)."""
+    """The same for edges and weights that are sorted (`_graph`)."""
     ops = torch.ops.cpuaccel
     if reduce in ("amax", "amin"):
         extreme: Tensor = ops.edge_extreme(x, edges, weight, rows, reduce == "amin")
@@ -75,9 +75,9 @@ def reduce_sorted(
 def gcn_reduce(
     x: Tensor, edge_index: Tensor, weight: Tensor | None, loops: bool, fill: float, reduce: str
 ) -> Tensor:
-    """Reduce over the edges of a graph, and `loops` of weight `fill`, normalised as GCN does.
+    """Reduce over the edges of a graph, and `loops` of weight `fill`, normalized as in GCN.
 
-    While something is compiled `reduce` is "sum" or "mean". `weight` does not learn.
+    In compiled code `reduce` must be "sum" or "mean". `weight` does not learn.
     """
     ops, nodes = torch.ops.cpuaccel, x.shape[0]
     if not _graph.in_eager(edge_index):
@@ -89,21 +89,21 @@ def gcn_reduce(
 
 
 def spmm(a: Tensor, x: Tensor, reduce: str = "sum") -> Tensor:
-    """Multiply a graph by a matrix: `torch.sparse.mm(a, x, reduce)`, of an edge_index too.
+    """Multiply a graph by a matrix: `torch.sparse.mm(a, x, reduce)`, also for an edge_index.
 
     Args:
-        a: a sparse matrix of shape [M, N] (CSR; CSC, and COO but for sums, are converted in each
+        a: a sparse matrix of shape [M, N] (CSR; CSC, and COO except for sums, are converted in each
             call), or an edge_index of shape [2, E] between the N nodes of `x`, each edge from row 0
             to row 1.
         x: floats, shape [N, K].
-        reduce: "sum", "mean", "amax" or "amin", over the entries of a row or the edges that end in
+        reduce: "sum", "mean", "amax" or "amin", over the nonzeros of a row or the edges that end in
             a node.
 
     Returns:
         Tensor of shape [M, K], or [N, K] for an edge_index.
 
     Raises:
-        TypeError, ValueError, IndexError: as `gather_scale_reduce`; and what torch raises of
+        TypeError, ValueError, IndexError: as `gather_scale_reduce`; and what torch raises for
             matrices.
     """
     if not isinstance(a, Tensor):

@@ -12,29 +12,29 @@ __all__ = ["fuse", "lower"]
 
 
 def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
-    """Fuse in a convert_fx model what eager mode runs as separate ops, with the same numbers.
+    """Fuse ops of a convert_fx model that eager mode runs one by one, with the same results.
 
-    A convolution or linear layer takes with it what follows: activations (ReLU6, hardswish,
+    A convolution or linear layer is fused with what follows it: activations (ReLU6, hardswish,
     sigmoid, dequantize -> SiLU -> quantize ...), which become a table of 256 entries, and then a
-    sum or product with another tensor. Chains of activations elsewhere become one table, what is
-    only moved about between dequantize and quantize stays quint8, and dropouts go. Layers with
-    nothing to fuse become modules of ours too, which call the same ops faster from Python.
-    `cpuaccel.explain` shows what was fused.
+    sum or product with another tensor. Elsewhere, chains of activations become one table, ops that
+    only move values between dequantize and quantize stay in quint8, and dropouts are removed.
+    Layers with nothing to fuse become cpuaccel modules too, which call the same ops faster from
+    Python. `cpuaccel.explain` shows what was fused.
 
-    Tables are computed by the kernels that torch has while this runs: fuse under the settings that
-    the model will run under (`cpuaccel.enabled(False)`, say, to get exactly torch's rounding).
-    A layer with hooks, and what an op in place changes under somebody else's eyes, stay as they
-    are. Modules of the result are in `cpuaccel.quant.fused`; the state dict has their keys.
+    Tables are computed with the kernels that torch has during this call. So fuse under the settings
+    that the model will run under, for example `cpuaccel.enabled(False)` to get exactly torch's
+    rounding. Layers with hooks, and tensors that an op mutates while other ops may read them, stay
+    as they are. The new modules are in `cpuaccel.quant.fused`; the state dict has their keys.
 
     Args:
         model: what `convert_fx` returned, in evaluation mode, for any quantized engine.
         inplace: change `model` itself, which saves a copy of the weights.
 
     Returns:
-        The fused model. One in which nothing is quantized comes back as it was.
+        The fused model. A model in which nothing is quantized is returned without changes.
 
     Raises:
-        TypeError: `model` is no GraphModule.
+        TypeError: `model` is not a GraphModule.
         ValueError: `model` is in training mode, or prepared but not converted.
         RuntimeError: cpuaccel's compiled module cannot be loaded.
     """
@@ -46,32 +46,33 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
 def lower(model: torch.nn.Module) -> torch.nn.Module:
     """Rewrite an int8 model to plain tensors, for `torch.compile` and `torch.export`.
 
-    What is quantized becomes uint8 and int8 tensors between `quantize_per_tensor` and
-    `dequantize_per_tensor`, the form that PT2E models have, with ops of floats between them. There
-    is no packed weight and no quantized tensor of torch in it, so it compiles with no graph break,
-    exports, and runs on every engine. Lowered are static, dynamic and float16-dynamic layers,
-    embeddings of 8 bits, and what convert_fx puts between them; LSTM, GRU and their cells stay
-    torch's. Anything else stays on torch's quantized tensors, in a logged warning each, and is
-    named in `meta["cpuaccel_left"]`.
+    Quantized tensors become uint8 and int8 tensors between `quantize_per_tensor` and
+    `dequantize_per_tensor`, the form of PT2E models, with float ops between them. The result has no
+    packed weights and no quantized tensors of torch, so it compiles without graph breaks, exports,
+    and runs on every engine. Static, dynamic and float16-dynamic layers, 8-bit embeddings and what
+    convert_fx puts between them are lowered. LSTM, GRU and their cells stay torch's. Anything else
+    stays on torch's quantized tensors: each such node logs a warning and is named in
+    `meta["cpuaccel_left"]`.
 
-    Of an eager-mode model (`torch.ao.quantization.convert`, `quantize_dynamic`) torch.fx makes a
-    graph first, of calls that bring the required arguments of its forward alone. If torch.fx cannot
+    An eager-mode model (`torch.ao.quantization.convert`, `quantize_dynamic`) is first traced with
+    torch.fx, for calls that pass only the required arguments of its forward. If torch.fx cannot
     trace the model, each part is lowered that it can trace and that takes and returns floats.
 
-    Each op gives the integers of `model` but for sums of floats that lie within their rounding of
-    the border between two; what follows may make more of that, up to the error of quantization.
-    Eager, a lowered model is slow: compile it.
+    Each op returns the integers of `model`, except where a sum of floats lies within its rounding
+    of the border between two integers. Later ops can enlarge such a difference, up to the error of
+    quantization. A lowered model is slow in eager mode: compile it.
 
     Args:
-        model: what `convert_fx` returned, before `fuse`, or `torch.ao.quantization.convert`, in
-            evaluation mode; or a module with such parts. It is not changed; what is not quantized
-            in it is shared with the result.
+        model: what `convert_fx` returned, before `fuse`, or what `torch.ao.quantization.convert`
+            returned, in evaluation mode; or a module with such parts. It is not changed; the result
+            shares what is not quantized in it.
 
     Returns:
         The lowered model: a GraphModule for a GraphModule or for a model that torch.fx traced.
 
     Raises:
-        TypeError: `model` is no module, or has no part that can be lowered; the message says why.
+        TypeError: `model` is not a module, or has no part that can be lowered; the message gives
+            the reason.
         ValueError: `model` is in training mode, or prepared but not converted.
     """
     from cpuaccel.quant._lowering import lower_model

@@ -1,7 +1,7 @@
-"""Ops with all of their arguments but the tensors kept in C++.
+"""Binds all arguments of an op except its tensors, in C++.
 
-Handing packed weights from Python to an op takes torch some 15 us a call, in which it looks up
-classes by name; a method of a C++ object gets what the object holds at once.
+Passing packed weights from Python to an op costs torch about 15 us a call, because it looks up
+classes by name. A method of a C++ object gets the bound arguments directly.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _ATTRIBUTES = {
     **dict.fromkeys(("output_scale", "Y_scale_i"), "scale"),
     **dict.fromkeys(("output_zero_point", "Y_zero_point_i"), "zero_point"),
 }
-"""What a module calls an argument where an op has another name for it."""
+"""The module's attribute for an argument, if the op has another name for it."""
 
 
 def bind(op: str, module: Any) -> Any:
-    """Return a function of a tensor, or of two, that calls `op`.
+    """Return a function of one or two tensors that calls `op`.
 
-    The first argument of `op` is the one, `other` the second; the others are the attributes of
-    `module` that have their names, as they are now.
+    The first tensor is the first argument of `op`, the second its argument `other`. The remaining
+    arguments are the attributes of `module` of the same names, read now.
     """
     name, _, overload = op.partition(".")
     arguments = [a.name for a in torch._C._get_schema(name, overload).arguments]

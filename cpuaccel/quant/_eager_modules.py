@@ -1,4 +1,4 @@
-"""Which modules are torch.ao's quantized ones: those of models that eager mode quantized."""
+"""Recognizes torch.ao's quantized modules: those of models that eager mode quantized."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def is_quantized_module(module: nn.Module) -> bool:
 
 
 def holds_quantized(model: nn.Module) -> bool:
-    """Return whether `model` is or contains such a module, outside of convert_fx's graphs."""
+    """Return whether `model` is or contains a quantized module, outside of convert_fx's graphs."""
     return any(is_quantized_module(module) for module in _outside_graphs(model))
 
 
 def scales_of(model: nn.Module) -> Iterator[torch.Tensor]:
-    """Yield the tensors of one number in such modules: scales and zero points."""
+    """Yield the one-element tensors of its quantized modules: scales and zero points."""
     for module in _outside_graphs(model):
         if is_quantized_module(module):
             yield from (each for each in module.buffers(recurse=False) if each.numel() == 1)

@@ -17,7 +17,7 @@ from torch import Tensor
 _reducers: dict[Any, Any] = vars(ForkingPickler)["_extra_reducers"]
 _PROTOCOL = 2
 _replaced: dict[Any, tuple[Any, Any]] = {}
-"""By class: torch's reduction and the one that stands over it."""
+"""By class: torch's reduction, and the one that overrides it."""
 
 
 def install() -> None:

@@ -1,4 +1,4 @@
-"""The switch: puts the plugin's kernels over torch's, and gives torch's back."""
+"""The switch of the engine: registers cpuaccel's kernels over torch's, and restores torch's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Return whether the engine's kernels are over torch's."""
+    """Return whether the engine's kernels are registered over torch's."""
     module = native()
     return module is not None and module.is_installed()
 
@@ -95,8 +95,8 @@ def why_off() -> str:
 
 
 def _mends() -> tuple[Any, ...]:
-    """Return what stands over Python functions of torch while the engine is on."""
-    # Another torch than this build's may lack what these import, and `enable` refuses it first.
+    """Return the modules that override Python functions of torch while the engine is on."""
+    # Another torch than this build's may lack what these import; `enable` rejects it before.
     from cpuaccel import _encoder_padding, _openmp_fork
     from cpuaccel.quant import _conv_modules, _sent_tensors
 

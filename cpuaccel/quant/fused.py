@@ -1,6 +1,6 @@
-"""What `cpuaccel.quant.fuse` puts into a model: a layer and what followed it, in one op.
+"""The modules that `cpuaccel.quant.fuse` puts into a model: a layer fused with what follows it.
 
-The numbers are those of torch's ops one after the other, whether the engine is on or off. Modules
+Results equal those of torch's ops one after the other, whether the engine is on or off. The modules
 can be copied, pickled, saved and scripted. Loading or making one needs cpuaccel's compiled module.
 """
 
@@ -13,23 +13,23 @@ from torch.jit import is_scripting  # type: ignore[attr-defined]
 from cpuaccel import _native
 from cpuaccel.quant import _bound as bound
 
-_native.load()  # has the ops
+_native.load()  # registers the ops
 
 
 class Fused(nn.Module):
-    """Base of all: the quantiser of the result, and what it stands for."""
+    """Base class: the quantizer of the result, and the ops that the module replaces."""
 
     _saved_scalars: tuple[str, ...] = ("scale", "zero_point")
-    """Attributes that the state dict has as tensors of one number."""
+    """Attributes that the state dict has as one-element tensors."""
 
     def __init__(self, scale: float, zero_point: int, ops: tuple[str, ...]) -> None:
         super().__init__()
         self.scale = float(scale)
-        """Quantiser of the result: its scale,"""
+        """Scale of the result."""
         self.zero_point = int(zero_point)
-        """and its zero point."""
+        """Zero point of the result."""
         self.ops = tuple(ops)
-        """The ops it stands for, in their order."""
+        """The ops that the module replaces, in their order."""
         self.eval()
 
     def extra_repr(self) -> str:
@@ -64,7 +64,7 @@ class Fused(nn.Module):
 
 
 class QuantizedTable(Fused):
-    """Any function of one quint8 tensor, element by element: `table[x]`."""
+    """Any elementwise function of one quint8 tensor: `table[x]`."""
 
     table: Tensor
 
@@ -80,8 +80,10 @@ class QuantizedTable(Fused):
 
 
 class ShuffleChannels(Fused):
-    """A concatenation, a channel shuffle, one of the parts it is cut into, and a table:
-    `table[channel_shuffle(cat(xs, 1), groups).chunk(chunks, 1)[chunk]]`."""
+    """A concatenation, a channel shuffle, one of its chunks and a table.
+
+    `table[channel_shuffle(cat(xs, 1), groups).chunk(chunks, 1)[chunk]]`
+    """
 
     table: Tensor | None
 
@@ -115,7 +117,7 @@ class FusedLayer(Fused):
 
     kind = ""
     op = ""
-    """The op that `forward` calls. From Python that goes through `_bound_call`, much faster."""
+    """The op that `forward` calls. Python calls use `_bound_call`, which is much faster."""
     __jit_ignored_attributes__ = ("_call",)
     _call: tuple[Any, Tensor | None] | None = None
 
@@ -125,7 +127,7 @@ class FusedLayer(Fused):
         self.relu = relu
         """Whether the layer has a ReLU of its own."""
         self.detail = detail
-        """What the layer printed of itself."""
+        """The layer's own `extra_repr`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__.pop("_call", None)
@@ -135,11 +137,11 @@ class FusedLayer(Fused):
         return {name: value for name, value in vars(self).items() if name != "_call"}
 
     def _bound_call(self, x: Tensor) -> Any:
-        """Return `op` with its arguments bound, for tensors alone; None where torch looks on."""
+        """Return `op` with its other arguments bound; None for subclasses, tracing, compiling."""
         if type(x) is not Tensor or torch._C._is_tracing() or torch.compiler.is_compiling():
             return None
         table = self._buffers.get("table")
-        call = self._call  # once: another thread may change the module meanwhile
+        call = self._call  # read once: another thread may change the module meanwhile
         if call is None or call[1] is not table:
             call = self.__dict__["_call"] = bound.bind(self.op, self), table
         return call[0]
@@ -173,7 +175,7 @@ class FusedLayer(Fused):
         )
 
     def _pack(self, weight: Tensor, bias: Tensor | None) -> None:
-        """Pack other weights for the engine that is set, with the geometry of the ones it has."""
+        """Pack other weights for the engine that is set, with the geometry of the current ones."""
         packed, quantized = self._packed_params, torch.ops.quantized
         if self.kind == "linear":
             self._packed_params = quantized.linear_prepack(weight, bias)
@@ -187,7 +189,7 @@ class FusedLayer(Fused):
 
 
 class FollowedLayer(FusedLayer):
-    """A layer whose result has a quantiser of its own, other than that of what follows."""
+    """A layer whose result has a quantizer of its own, other than that of what follows it."""
 
     _saved_scalars: tuple[str, ...] = (*Fused._saved_scalars, "own_scale", "own_zero_point")
 
@@ -196,13 +198,13 @@ class FollowedLayer(FusedLayer):
     ) -> None:
         super().__init__(packed, relu, **result)
         self.own_scale = float(own_scale)
-        """Quantiser of the layer's own result: its scale,"""
+        """Scale of the layer's own result."""
         self.own_zero_point = int(own_zero_point)
-        """and its zero point."""
+        """Zero point of the layer's own result."""
 
 
 class FusedTable(FollowedLayer):
-    """A layer, and a function of its result: `table[layer(x)]`."""
+    """A layer fused with a function of its result: `table[layer(x)]`."""
 
     table: Tensor
 
@@ -212,8 +214,7 @@ class FusedTable(FollowedLayer):
 
 
 class FusedBinary(FollowedLayer):
-    """A layer, a function of its result if there is a table, and a sum or product with another
-    tensor: `table[layer(x)] + other`."""
+    """A layer, a table or none, and a sum or product: `table[layer(x)] + other`."""
 
     table: Tensor | None
     _saved_scalars = (*FollowedLayer._saved_scalars, "table_scale", "table_zero_point")
@@ -230,15 +231,15 @@ class FusedBinary(FollowedLayer):
         super().__init__(*layer, **result)
         self.register_buffer("table", table)
         self.table_scale = float(table_scale)
-        """Quantiser of the table's values: its scale,"""
+        """Scale of the table's values."""
         self.table_zero_point = int(table_zero_point)
-        """and its zero point."""
+        """Zero point of the table's values."""
         self.then_relu = then_relu
         """Whether a ReLU comes last."""
 
 
 class Conv2d(FusedLayer):
-    """A convolution, transposed or not, as it was."""
+    """A convolution, transposed or not, behind which nothing is fused."""
 
     kind = "conv2d"
 
@@ -261,7 +262,7 @@ class Conv2d(FusedLayer):
 
 
 class Linear(FusedLayer):
-    """A linear layer as it was."""
+    """A linear layer behind which nothing is fused."""
 
     kind = "linear"
 

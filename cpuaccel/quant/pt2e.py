@@ -21,13 +21,13 @@ _LINEAR = torch.ops.aten.linear.default
 
 
 class X86Quantizer(X86InductorQuantizer):  # type: ignore[misc]  # torchao has no types
-    """torchao's `X86InductorQuantizer`, and the projections of `nn.MultiheadAttention` with it.
+    """torchao's `X86InductorQuantizer`, also for projections of `nn.MultiheadAttention`.
 
-    That one finds linear layers by the function or module that they come from, and so leaves those
-    within `F.multi_head_attention_forward` in floats: a third of a vision transformer's products.
-    This one quantizes every `aten.linear` that it left, by the configuration of the layer's module
-    name, of linear layers, or the global one, whichever is set first in this order. Where that is
-    None, the layer stays in floats. All else, and how it is set up, is torchao's::
+    torchao's class finds linear layers by the function or module that they come from. So it leaves
+    those in `F.multi_head_attention_forward` in float: a third of a vision transformer's products.
+    This class quantizes every `aten.linear` that torchao's left. It uses the first configuration
+    that is set of these: that of the layer's module name, that of linear layers, the global one. If
+    it is None, the layer stays in float. Everything else, and the setup, is torchao's::
 
         quantizer = X86Quantizer()
         quantizer.set_global(get_default_x86_inductor_quantization_config())
@@ -35,7 +35,7 @@ class X86Quantizer(X86InductorQuantizer):  # type: ignore[misc]  # torchao has n
     """
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Annotate in `model`, in place, what is to be quantized; return it."""
+        """Annotate in place what is to be quantized in `model`, and return it."""
         model = super().annotate(model)
         for node in model.graph.nodes:
             if node.target is _LINEAR and Q_ANNOTATION_KEY not in node.meta:

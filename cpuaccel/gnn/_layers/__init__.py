@@ -1,9 +1,9 @@
-"""torch_geometric's layers with the fused ops in the place of messages.
+"""torch_geometric's layers on fused ops, without a tensor of edge messages.
 
-A layer becomes one of these classes, made from its own, and back. Its parameters and attributes are
-left as they are; what it does differently is how it propagates. A call that asks for anything that
-fused ops have not (hooks, explanations, edge features, attention weights, other kinds of graphs or
-numbers) goes torch_geometric's way, and is counted with its reason.
+A layer becomes one of these classes, which derive from its own class, and changes back. Its
+parameters and attributes stay as they are; only its propagation differs. A call that needs what the
+fused ops do not support (hooks, explanations, edge features, attention weights, other kinds of
+graphs or dtypes) runs torch_geometric's own code and is counted with its reason.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ for _cls in _FAST:
     _cls.__name__ = _cls.__qualname__ = _cls.plain_class.__name__
 
 FAST: dict[type[nn.Module], type[FastLayer]] = {cls.plain_class: cls for cls in _FAST}
-"""The classes here by those of torch_geometric."""
+"""The classes here by torch_geometric's classes."""

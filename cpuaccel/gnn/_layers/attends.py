@@ -1,4 +1,4 @@
-"""Layers of attention."""
+"""Attention layers on fused ops: GATConv and GATv2Conv."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Attends(FastLayer):
         return self._refusal(edge_index, *pair)
 
     def _finished(self, out: Tensor, x_dst: Tensor) -> Tensor:
-        """The heads side by side, or their mean; then what is added."""
+        """Concatenate the heads or take their mean, then add residual and bias."""
         me: Any = self
         out = out.flatten(1) if me.concat else out.mean(dim=1)
         if me.res is not None:

@@ -1,21 +1,21 @@
-"""Whether (A - B) y_m + B x_n may replace A y_m + B (x_n - y_m), and in which precision.
+"""Decides whether (A - B) y_m + B x_n may replace A y_m + B (x_n - y_m), and in which precision.
 
-Both are W [y_m, x_n - y_m], the first layer of EdgeConv, but the first form loses the digits that
+Both equal W [y_m, x_n - y_m], the first layer of EdgeConv, but the first form loses the digits that
 x_n and y_m have in common. With u the rounding unit, k a small multiple of the number of terms, and
-norms that add up the outputs:
+norms that add up the outputs, the errors are:
 
     error of the second form, torch's:  k u (|A| |y_m| + |B| |x_n - y_m|)
     error of the first form:            k u (|A| |y_m| + |B| |x_n - y_m| + 2 |B| |y_m|)
 
-`edge_contrast` bounds |B| |y_m| by a multiple r of the mean of |B| |x_n - y_m| over the edges of m
-(of |A| |y_m| where all of these are 0), for each m; and, on the average of the nodes, |y_m| by r
-times |x_n - y_m| for each feature, which is what the gradient of B adds up. So
+For each m, `edge_contrast` bounds |B| |y_m| by a multiple r of the mean of |B| |x_n - y_m| over the
+edges of m (of |A| |y_m| if all of these are 0). For each feature, on average over the nodes, it
+also bounds |y_m| by r times |x_n - y_m|, which is what the gradient of B adds up. So:
 
 - r up to 16: the first form as it is. A node's error is at most 33 times torch's bound; on features
   without an offset r is about 1.
 - float32 and r up to 2^26: the first form in float64, then rounded, forward and backward: at most
   2^-53 (1 + 2 r) <= 2^-25.9, less than torch's 2^-24.
-- else, and where a number is not finite: torch_geometric's own forward.
+- else, or if a number is not finite: torch_geometric's own forward.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""EdgeConv: what its network does first is done for each node, not for each edge."""
+"""EdgeConv on fused ops: the first layer of its network runs for each node, not for each edge."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cpuaccel.gnn._stats import extreme
 from cpuaccel.gnn.spmm import reduce_sorted
 
 # Edges times features. The fused form has more calls, of some microseconds each. With one thread on
-# Zen 4, torch_geometric's own forward took 0.7 to 0.9 of its time below, and above it took 1.1
-# times (1000 edges of 32 features) to 8 times.
+# Zen 4, torch_geometric's own forward took 0.7 to 0.9 times as long as the fused form below this,
+# and 1.1 times (1000 edges of 32 features) to 8 times as long above it.
 LEAST_WORK = 16384
-# Where edges have messages all the same, and nothing learns: 0.7 to 1.2 times at 65,536, from 1.06
-# times on above.
+# The same if edges have messages anyway and nothing learns: 0.7 to 1.2 times at 65,536, 1.06 times
+# and more above this.
 LEAST_WORK_OF_MESSAGES = 98304
 TOO_LITTLE = "so few edges that torch_geometric's own forward is faster"
 
@@ -30,10 +30,11 @@ TOO_LITTLE = "so few edges that torch_geometric's own forward is faster"
 class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
     """EdgeConv.
 
-    W [x_i, x_j - x_i] = (A - B) x_i + B x_j with W = [A, B]: one row for each node and end. If
-    nothing follows, or what follows may as well come after the reduction, no edge has a message;
-    else the rest of the network gets them, by destination unless it may mind their order. Features
-    that are large beside their differences are computed in float64 (contrast.py).
+    W [x_i, x_j - x_i] = (A - B) x_i + B x_j with W = [A, B]: one product per node and end. If
+    nothing follows, or what follows may also run after the reduction, no edge has a message.
+    Otherwise the rest of the network gets the messages, sorted by destination unless it may depend
+    on their order. Features that are large compared to their differences are computed in float64
+    (contrast.py).
     """
 
     plain_class = pyg.EdgeConv
@@ -49,7 +50,7 @@ class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
         pair = x if isinstance(x, tuple | list) else (x, x)
         me: Any = self
         apart: Any = None
-        # Before anything that takes as long as a small call.
+        # These checks come first: what follows takes as long as a small call.
         why = self._shape_refusal(pair, edge_index)
         if not why:
             apart = taken_apart(me.nn)
@@ -81,10 +82,10 @@ class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
         return me.aggregate(apart.rest(messages), end.long(), None, dst.shape[0])
 
     def _slopes(self, apart: Apart) -> list[float] | None:
-        """Below 0, of the functions that follow, if they may as well come after the reduction.
+        """Return the following functions' slopes below 0, if these may run after the reduction.
 
-        An extreme stays one under functions that do not descend. Where messages become equal by
-        one, its derivative is 0.
+        An extreme stays the extreme under functions that do not decrease. If a function makes
+        messages equal, its derivative there is 0.
         """
         if not apart.modules:
             return None if apart.modules is None else []

@@ -1,4 +1,4 @@
-"""A first linear layer of messages, taken apart: by node what it does to both ends of an edge."""
+"""Splits the first linear layer of edge messages, W [x_i, x_j], into one product per node."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _OF_ROWS = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid),
     *(nn.LayerNorm, nn.BatchNorm1d, pyg.BatchNorm),
 )
-"""Modules that do the same with rows in any order, but for the rounding of sums over them."""
+"""Modules that treat rows alike in any order, except for the rounding of sums over them."""
 
 
 def is_plain(module: Any, kinds: tuple[type, ...] = _LINEAR) -> bool:
-    """Return whether `module` is of one of these classes, and nothing more happens in a call."""
+    """Return whether `module` is of one of these classes, and a call runs nothing else (hooks)."""
     return (
         type(module) in kinds
         and "forward" not in vars(module)
@@ -41,15 +41,15 @@ class Apart:
 
     first: Any
     rest: Callable[[Tensor], Tensor]
-    """What follows it."""
+    """What follows the first layer."""
     modules: tuple[nn.Module, ...] | None
-    """These one after the other are the rest; None: it is more than that."""
+    """The rest is these one after the other; None if it is more than that."""
     ordered: bool
-    """Whether the rest may mind the order of rows: it draws numbers, or nobody knows."""
+    """Whether the rest may depend on the order of rows: it draws numbers, or is unknown."""
 
 
 def taken_apart(network: Any) -> Apart | None:
-    """Return `network` in parts, or None if it does not begin with a plain linear layer."""
+    """Split `network`, or return None if it does not begin with a plain linear layer."""
     if is_plain(network):
         return Apart(network, _same, (), ordered=False)
     if is_plain(network, (nn.Sequential,)):
@@ -83,7 +83,7 @@ def _in_turn(modules: tuple[nn.Module, ...], rows: Tensor) -> Tensor:
 
 
 def _without_first(network: Any) -> Any:
-    """The same MLP, and the same modules in it, but for the first linear layer."""
+    """Return the same MLP with the same modules, except for the first linear layer."""
     made = copy.copy(network)
     made._modules = {
         **network._modules,

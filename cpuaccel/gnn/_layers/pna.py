@@ -1,4 +1,4 @@
-"""PNAConv: all that its messages are reduced to in one pass, and no messages where it can be so."""
+"""PNAConv on fused ops: all aggregations in one pass, without edge messages if possible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST_VARIANCE = 1e-5
 
 
 def _std(found: Stats, degree: Tensor) -> Tensor:
-    # No root is taken of 0, where it has no derivative: of less than the least, then set to 0.
+    # sqrt has no derivative at 0: a variance up to the least is replaced, and its root set to 0.
     root = functional.threshold(found.var, _LEAST_VARIANCE, _LEAST_VARIANCE / 4).sqrt()
     return functional.threshold(root, 0.75 * math.sqrt(_LEAST_VARIANCE), 0.0)
 
@@ -41,14 +41,14 @@ _SCALERS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "linear": lambda of, degree: degree / of.avg_deg_lin,
     "inverse_linear": lambda of, degree: of.avg_deg_lin / degree.clamp(min=1),
 }
-"""A factor for each node, of the aggregation module and degrees of shape [N, 1]."""
+"""A factor for each node, from the aggregation module and degrees of shape [N, 1]."""
 
 
 class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
     """PNAConv.
 
-    A tower's messages begin with W [x_i, x_j] = A x_i + B x_j: one row for each node and end. If
-    nothing else is in them no edge has a message.
+    A tower's messages begin with W [x_i, x_j] = A x_i + B x_j: one product per node and end. If
+    there is nothing else in them, no edge has a message.
     """
 
     plain_class = pyg.PNAConv
@@ -97,7 +97,7 @@ class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
     def _found(
         self, towers: Sequence[Tensor], edges: Tensor, edge_index: Tensor, edge_attr: Any
     ) -> Stats:
-        """What the messages of all towers, side by side, come to."""
+        """Return statistics of the messages of all towers, concatenated along features."""
         me: Any = self
         nodes = towers[0].shape[0]
         apart: list[Any] = [taken_apart(network) for network in me.pre_nns]
@@ -126,9 +126,9 @@ class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
     def _scaled(
         self, network: Any, x: Tensor, reduced: Tensor, scales: list[Tensor | None]
     ) -> Tensor:
-        """The network of [x, reduced times each scale], whose columns nobody writes.
+        """Apply `network` to [x, reduced times each scale] without storing these columns.
 
-        A row's factor may as well come after the matrix: W [s a] = s (W a).
+        A row's factor may also come after the matrix: W [s a] = s (W a).
         """
         apart: Any = taken_apart(network)
         first = apart.first

@@ -1,4 +1,4 @@
-"""Layers whose messages are features of nodes, scaled at most by a number for each edge."""
+"""GCNConv, SAGEConv, GINConv and GraphConv on fused ops: messages are scaled features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpuaccel.gnn.spmm import gcn_reduce, reduce_sorted
 
 
 class Propagates(FastLayer):
-    """Layers whose messages are features of nodes, scaled at most by a number for each edge."""
+    """Layers whose messages are node features, scaled at most by a number for each edge."""
 
     kernels = "spmm"
 
@@ -36,7 +36,7 @@ class Propagates(FastLayer):
             weight = _graph.sorted_weight(weight, edges, src.shape[0], rows)
         return reduce_sorted(src, edges, weight, rows, self._reduction())
 
-    # What torch_geometric takes from a class where explanations are switched on and off again.
+    # torch_geometric takes these from the class when explanations are switched on and off.
     _orig_propagate = _jinja_propagate = propagate
 
     def _shapes(self, src: Any, dst: Any, size: Any, weight: Any, edge_index: Any) -> str:
@@ -81,13 +81,13 @@ class FastGraph(Propagates, pyg.GraphConv):  # type: ignore[misc]
 
 
 class FastGCN(Propagates, pyg.GCNConv):  # type: ignore[misc]
-    """GCNConv. The normalised graph is kept by the edge_index that it was made of."""
+    """GCNConv. The normalized graph is cached by the edge_index that it was made from."""
 
     plain_class = pyg.GCNConv
 
     def forward(self, x: Any, edge_index: Any, edge_weight: Any = None) -> Any:
-        # A layer that caches keeps its first graph; it is still fused, in propagate, and so are
-        # extremes while something is compiled.
+        # A layer that caches keeps its first graph. It is still fused, in propagate, and so are
+        # extremes in compiled code.
         extreme = self._reduction() in ("amax", "amin")
         if not self.normalize or self.cached or (extreme and torch.compiler.is_compiling()):
             return super().forward(x, edge_index, edge_weight)
@@ -98,7 +98,7 @@ class FastGCN(Propagates, pyg.GCNConv):  # type: ignore[misc]
             return super().forward(x, edge_index, edge_weight)
         me: Any = self
         loops = bool(me.add_self_loops)
-        # Without weights of edges torch_geometric's loops are ones, improved or not.
+        # Without edge weights torch_geometric's loops are ones, improved or not.
         fill = 2.0 if me.improved and edge_weight is not None else 1.0
         out = gcn_reduce(me.lin(x), edge_index, edge_weight, loops, fill, self._reduction())
         return out if me.bias is None else out + me.bias

@@ -1,4 +1,4 @@
-"""RGCNConv: neighbours are reduced for each pair of a relation and a node that has such edges."""
+"""RGCNConv on fused ops: neighbors are reduced for each pair of a relation and a node."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from cpuaccel.gnn.spmm import reduce_sorted
 
 @dataclass(frozen=True)
 class _Group:
-    """Consecutive relations, as csrc/ops/gnn/relations.cpp has them."""
+    """Consecutive relations, as csrc/ops/gnn/relations.cpp returns them."""
 
     relations: range
     edges: Tensor
-    """What `reduce_sorted` takes, with pairs in the place of nodes that edges end in."""
+    """The edges that `reduce_sorted` takes, with pairs instead of destination nodes."""
     nodes: Tensor
-    """Of each pair the node."""
+    """The node of each pair."""
     pairs: list[int]
-    """Of each relation how many pairs."""
+    """The number of pairs of each relation."""
 
 
 class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
@@ -55,7 +55,7 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
         return out
 
     def _own(self, dst: Any, rows: int) -> Tensor:
-        """What nodes have without edges: to be added to."""
+        """Return what nodes have without edges, to which messages are added."""
         me: Any = self
         bias = me.weight.new_zeros(me.out_channels) if me.bias is None else me.bias
         out: Tensor
@@ -70,7 +70,7 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
         return out
 
     def _transformed(self, x: Tensor, weight: Tensor, group: _Group, out: Tensor) -> None:
-        """Add what the edges of `group` bring: reduced, then multiplied."""
+        """Add what the edges of `group` contribute: features are reduced, then multiplied."""
         me: Any = self
         reduced = reduce_sorted(x, group.edges, None, len(group.nodes), self._reduction())
         weights = weight.unbind()
@@ -85,7 +85,7 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
             out.index_add_(0, to, product)
 
     def _embedded(self, weight: Tensor, group: _Group, out: Tensor) -> None:
-        """The same where each node's features are that it is this one: rows of the weights."""
+        """The same for one-hot node features, whose products are rows of the weights."""
         table = weight.flatten(0, 1)
         reduced = reduce_sorted(table, group.edges, None, len(group.nodes), self._reduction())
         out.index_add_(0, group.nodes, reduced)
@@ -131,7 +131,7 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
 def _groups(
     edge_index: Tensor, edge_type: Tensor, sources: int, nodes: int, relations: int, embedded: bool
 ) -> Iterator[_Group]:
-    """Yield all relations; `embedded`: each has sources of its own, one after the other."""
+    """Yield groups of all relations; `embedded`: each has its own sources, in turn."""
     kept = torch.ops.cpuaccel.kept_relations(
         edge_index, edge_type, sources, nodes, relations, embedded
     )

@@ -18,8 +18,11 @@ from cpuaccel.quant._fusion.shuffle import put_shuffles
 from cpuaccel.quant._fusion.tables import put_tables
 
 _PASSES = (move_quantised, put_tables, put_shuffles, put_binary_ops, put_layers)
-"""In this order: what was moved leaves a table, a sum goes behind a layer and its table, and layers
-that are still torch's come last."""
+"""The order matters.
+
+Moving values can leave a table to build, a sum goes behind a layer and its table, and layers that
+are still torch's come last.
+"""
 
 
 def fuse_model(model: torch.nn.Module, inplace: bool) -> GraphModule:

@@ -1,4 +1,4 @@
-"""Tensors that something writes to while others still read them: those are left as they are."""
+"""Finds tensors that an op mutates while other ops may read them, so that fusion skips them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cpuaccel.quant._fusion.model import Model
 
 
 def shared_and_written(model: Model) -> set[Node]:
-    """Return the nodes whose memory an op writes to although another one may read it as well.
+    """Return the nodes whose memory an op mutates although another op may read it as well.
 
-    An op in place whose operand nobody else reads (conv, then relu6_) does what it would do out of
-    place: it counts for nothing here.
+    An in-place op whose operand has no other reader (conv, then relu6_) has the same effect as the
+    op out of place, so it does not count.
     """
     groups = _Groups(model)
     found: set[Node] = set()
@@ -26,7 +26,7 @@ def shared_and_written(model: Model) -> set[Node]:
 
 
 def written_later(model: Model, node: Node) -> bool:
-    """Return whether an op writes to the memory of `node`, or of a view of it."""
+    """Return whether an op mutates the memory of `node`, or of a view of it."""
     waiting, seen = [node], {node}
     while waiting:
         for user in waiting.pop().users:

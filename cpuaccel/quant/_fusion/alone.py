@@ -1,4 +1,4 @@
-"""Layers behind which nothing could be fused."""
+"""Replaces the quantized layers behind which nothing could be fused."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ _MODULES: dict[str, type[fused.FusedLayer]] = {"conv2d": fused.Conv2d, "linear":
 
 
 def put_layers(model: Model) -> None:
-    """Replace what is left of torch's layers: ours call the same op, without torch's conversion of
-    packed weights from Python, which takes longer than many a layer."""
+    """Replace the remaining torch layers by cpuaccel modules.
+
+    These call the same op, but without torch's conversion of packed weights from Python, which
+    takes longer than many layers.
+    """
     for node in list(model.graph.nodes):
         layer = layer_of(model, node)
         if layer is None:

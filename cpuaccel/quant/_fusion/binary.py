@@ -1,4 +1,4 @@
-"""Sums and products behind the layer that one of their operands comes from."""
+"""Fuses sums and products behind the layer that computes one of their operands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULES: dict[tuple[str, str], type[fused.FusedBinary]] = {
 
 
 def put_binary_ops(model: Model) -> None:
-    """Put each sum and product behind the layer of one operand, where nothing else uses that."""
+    """Put each sum and product behind the layer of one operand, if that has no other user."""
     written = shared_and_written(model)
     for node in list(model.graph.nodes):
         if op_name(node.target) not in _OPS or len(node.args) != 4 or node.kwargs:
@@ -38,7 +38,7 @@ def put_binary_ops(model: Model) -> None:
         operands = [operand for operand in node.args[:2] if isinstance(operand, Node)]
         if len(operands) != 2 or operands[0] is operands[1] or node in written:
             continue
-        # The later one: what it is added to is there by then, and in the cache for longer.
+        # The later operand first: by then the other one is computed, and it is in cache for longer.
         for operand in sorted(operands, reverse=True):
             own = _own(model, operand)
             if list(operand.users) == [node] and own is not None and own.operand not in written:

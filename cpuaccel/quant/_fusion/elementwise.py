@@ -1,8 +1,8 @@
-"""The one list of what may become a table, and of what only moves values about.
+"""Lists the elementwise functions that may become a table, and the ops that only move values.
 
-A function belongs here if every element of its result is computed from the element at the same
-place of its only tensor operand, by the same rule everywhere and the same every time. Operands
-that are the same tensor twice (`x * torch.sigmoid(x)`), and numbers, are no other operands.
+A function belongs to the list if it computes each element of its result from the element at the
+same place of its only tensor operand, by the same rule for all elements and calls. The same tensor
+twice (`x * torch.sigmoid(x)`) is one operand, and numbers are not operands.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ MODULES = frozenset(
         nnq.Sigmoid,
     ]
 )
-"""Modules; none of a class derived from them, which may do anything."""
+"""Modules. Classes derived from them are excluded, because they may do anything."""
 
 _SAME_MODULES = frozenset(
     [
@@ -82,13 +82,13 @@ _SAME_MODULES = frozenset(
         *(nn.FeatureAlphaDropout, nnq.Dropout),
     ]
 )
-"""Modules that give back their operand, once the model is in evaluation."""
+"""Modules that return their operand in evaluation mode."""
 
 _SAME_FUNCTIONS: frozenset[Any] = frozenset(
     [F.alpha_dropout, F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout]
 )
 _SAME_NAMES = frozenset(["quantized::dropout", "torchvision.ops.stochastic_depth.stochastic_depth"])
-"""Functions that give back their operand if their argument `training` is False."""
+"""Functions that return their operand if their argument `training` is False."""
 
 MOVING_METHODS = frozenset(
     [
@@ -103,11 +103,11 @@ MOVING_FUNCTIONS: frozenset[Any] = frozenset(
     ]
 )
 MOVING_MODULES: frozenset[type[nn.Module]] = frozenset([nn.Flatten, nn.Unflatten])
-"""What moves values and computes nothing, so that it may come before a table or after it."""
+"""What moves values without computing, so that it may come before or after a table."""
 
 
 def op_name(target: object) -> str:
-    """Return the name of an op of torch, such as `quantized::add`, or an empty string."""
+    """Return the name of a torch op, such as `quantized::add`, or an empty string."""
     if isinstance(target, torch._ops.OpOverload):
         return str(target._schema.name)
     if isinstance(target, torch._ops.OpOverloadPacket):
@@ -133,7 +133,7 @@ def is_elementwise(node: Node, module: nn.Module | None) -> bool:
 
 
 def is_same(node: Node, module: nn.Module | None) -> bool:
-    """Return whether `node` gives back its operand: the dropouts, in evaluation."""
+    """Return whether `node` returns its operand, as dropouts do in evaluation mode."""
     if node.op == "call_module":
         trains = getattr(module, "training", False) and type(module) is not nnq.Dropout
         return type(module) in _SAME_MODULES and not trains
@@ -158,7 +158,7 @@ def is_moving(node: Node, module: nn.Module | None) -> bool:
 
 
 def mutates(node: Node, module: nn.Module | None) -> bool:
-    """Return whether `node` writes to an operand: `relu_`, `inplace=True`, `out=`, `+=`."""
+    """Return whether `node` mutates an operand: `relu_`, `inplace=True`, `out=`, `+=`."""
     if node.op == "call_module":
         return getattr(module, "inplace", False) is True
     if "out" in node.kwargs:
@@ -213,7 +213,7 @@ def _schema_argument(node: Node, name: str) -> object:
 
 
 def schemas(target: object) -> list[Any]:
-    """Return the schemas of an op of torch; none for any other function."""
+    """Return the schemas of a torch op; an empty list for any other function."""
     if isinstance(target, torch._ops.OpOverload):
         return [target._schema]
     if isinstance(target, torch._ops.OpOverloadPacket):
@@ -223,7 +223,7 @@ def schemas(target: object) -> list[Any]:
 
 
 def among(target: object, functions: frozenset[Any]) -> bool:
-    """Return whether what a node calls is one of `functions`."""
+    """Return whether `target`, which a node calls, is one of `functions`."""
     try:
         return target in functions
     except TypeError:  # not hashable

@@ -1,4 +1,4 @@
-"""The layers that something can be fused behind, and the pools and others that keep a quantiser."""
+"""Recognizes layers that ops can be fused behind, and pools and other ops that keep a quantizer."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from cpuaccel.quant._fusion.model import Model, watched
 
 @dataclass(frozen=True)
 class Layer:
-    """A quantised convolution or linear layer of a graph."""
+    """A quantized convolution or linear layer of a graph."""
 
     kind: str
     """`conv2d` or `linear`."""
     relu: bool
     operand: Node
-    """What it reads."""
+    """The node that it reads."""
     packed: Any
     """Its packed weights."""
     scale: float
     zero_point: int
     detail: str
-    """What it prints of itself."""
+    """The `extra_repr` of its module, or its quantizer."""
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return what a module of `cpuaccel.quant.fused` wants to know of its layer."""
+        """Return the arguments that a module of `cpuaccel.quant.fused` takes for its layer."""
         return self.packed, self.scale, self.zero_point, self.relu
 
 
@@ -81,7 +81,7 @@ KEEPING_FUNCTIONS: frozenset[Any] = frozenset(
         *(torch.cat, torch.concat, torch.concatenate),
     ]
 )
-"""Those of them that take floats too."""
+"""Functions whose result has the quantizer of their operands, and that take floats too."""
 _KEEPING_QUANTIZED = KEEPING_FUNCTIONS | {nnq.functional.interpolate}
 KEEPING_METHODS = frozenset(["mean"])
 
@@ -126,14 +126,14 @@ def _function_layer(model: Model, node: Node, operand: Node) -> Layer | None:
 
 
 def has_own_quantizer(module: nn.Module | None) -> bool:
-    """Return whether the result of `module` is quint8, of its own `scale` and `zero_point`."""
+    """Return whether the result of `module` is quint8 with its own `scale` and `zero_point`."""
     if type(module) is nnq.Quantize:
         return bool(module.dtype == torch.quint8)
     return type(module) in _OWN_QUANTIZER_MODULES or isinstance(module, fused.Fused)
 
 
 def keeps_quantizer(model: Model, node: Node) -> bool:
-    """Return whether the result of `node` has the quantiser that all its operands have."""
+    """Return whether the result of `node` has the quantizer that all its operands have."""
     if model.is_moving(node):
         return True
     if node.op == "call_module":

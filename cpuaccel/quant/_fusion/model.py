@@ -1,4 +1,4 @@
-"""A convert_fx model, as what rewrites its graph sees it."""
+"""Model: a convert_fx GraphModule as the passes that rewrite its graph see it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Model:
         return self.module.get_submodule(str(node.target))
 
     def constant(self, node: Node) -> object:
-        """Return what a get_attr node gets."""
+        """Return the value of a get_attr node."""
         value: object = self.module
         for name in str(node.target).split("."):
             value = getattr(value, name)
         return value
 
     def number(self, value: object) -> float | int | None:
-        """Return an argument that is a number, or an attribute that holds one; else None."""
+        """Return a number, or the number that an attribute holds; else None."""
         if isinstance(value, Node) and value.op == "get_attr":
             value = self.constant(value)
         if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_quantized:
@@ -49,37 +49,40 @@ class Model:
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     def operands(self, node: Node) -> list[Node]:
-        """Return the nodes `node` reads, but those that are numbers."""
+        """Return the nodes that `node` reads, except numbers."""
         return [source for source in node.all_input_nodes if self.number(source) is None]
 
     def is_elementwise(self, node: Node) -> bool:
-        """Return whether `node` is on the list, and nobody watches it."""
+        """Return whether `node` is on the list of elementwise functions and has no hooks."""
         module = self.called(node)
         return elementwise.is_elementwise(node, module) and not watched(module)
 
     def is_same(self, node: Node) -> bool:
-        """Return whether `node` gives back its operand."""
+        """Return whether `node` returns its operand."""
         return elementwise.is_same(node, self.called(node))
 
     def is_moving(self, node: Node) -> bool:
-        """Return whether `node` only moves values, and nobody watches it."""
+        """Return whether `node` only moves values and has no hooks."""
         module = self.called(node)
         kept = not any(isinstance(arg, torch.dtype) for arg in node.args)
         return kept and elementwise.is_moving(node, module) and not watched(module)
 
     def mutates(self, node: Node) -> bool:
-        """Return whether `node` writes to an operand."""
+        """Return whether `node` mutates an operand."""
         return elementwise.mutates(node, self.called(node))
 
     def insert_call(self, path: str, module: nn.Module, operands: tuple[Argument, ...]) -> Node:
-        """Call `module` at `path`, new or replaced, where the graph inserts now."""
+        """Add `module` at `path`, new or replaced, and call it at the graph's insertion point."""
         parent, _, name = path.rpartition(".")
         self.module.get_submodule(parent).add_module(name, module)
         return self.graph.call_module(path, operands)
 
     def path_for(self, nodes: Iterable[Node], name: str) -> str:
-        """Return where a module for `nodes` goes: the first path that they alone call, or a new one
-        at the top, made of `name`."""
+        """Return the path for a module that replaces `nodes`.
+
+        That is the first path that only these nodes call, or else a new path at the top, made of
+        `name`.
+        """
         calls = [str(n.target) for n in self.graph.nodes if n.op == "call_module"]
         for node in nodes:
             path = str(node.target)
@@ -91,7 +94,7 @@ class Model:
         return path
 
     def erase_unused(self, nodes: Iterable[Node]) -> None:
-        """Erase those of `nodes`, users before what they use, that nobody uses any more.
+        """Erase those of `nodes` that have no users left. Users must come before what they use.
 
         Modules and attributes that no node of the graph names any more are deleted.
         """
@@ -117,7 +120,7 @@ class Model:
 
 
 def check_converted(function: str, model: GraphModule) -> None:
-    """Raise ValueError, in the name of `function`, unless `model` is converted and evaluated."""
+    """Raise ValueError, in the name of `function`, unless `model` is converted and not training."""
     if "_observed_graph_module_attrs" in model.meta:
         raise ValueError(
             f"{function}: model: it is prepared but not converted; call convert_fx first"
@@ -127,12 +130,12 @@ def check_converted(function: str, model: GraphModule) -> None:
 
 
 def watched(module: nn.Module | None) -> bool:
-    """Return whether `module` has hooks: they would no longer be called, so it stays as it is."""
+    """Return whether `module` has hooks, which a fused module would not call."""
     return module is not None and any(hooks_of(module).values())
 
 
 def hooks_of(module: nn.Module) -> dict[str, Any]:
-    """Return what `module` keeps its hooks in, by name."""
+    """Return the attributes in which `module` keeps its hooks, by name."""
     return {name: vars(module)[name] for name in _HOOKS if name in vars(module)}
 
 

@@ -1,7 +1,7 @@
-"""Values that are dequantised, moved about and quantised again: moved as quint8 instead.
+"""Moves values as quint8 where a model dequantizes, moves and quantizes them again.
 
-dequantize -> chunk -> quantize becomes chunk -> dequantize -> quantize, whose end is a region of
-its own, and nothing at all where both quantisers are the same.
+dequantize -> chunk -> quantize becomes chunk -> dequantize -> quantize. Its end is a region of its
+own, and is removed if both quantizers are equal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cpuaccel.quant._fusion.sizes import is_size
 
 
 def move_quantised(model: Model) -> None:
-    """Put what moves values between a dequantize and a quantize before both."""
+    """Put ops that move values between a dequantize and a quantize before both."""
     values = Values(model)
     moved: dict[tuple[Node, Node], Node] = {}
     for node in list(model.graph.nodes):
@@ -27,8 +27,10 @@ def move_quantised(model: Model) -> None:
 
 
 def _path(model: Model, values: Values, node: Node) -> list[Node]:
-    """Return the steps from a known quint8 tensor to `node`, the last; none if there is no such
-    path, or if something else writes to a tensor on it."""
+    """Return the nodes from a known quint8 tensor to `node`, which is the last.
+
+    The list is empty if there is no such path, or if something else mutates a tensor on it.
+    """
     path = [node]
     while True:
         step = path[0]
@@ -64,7 +66,7 @@ def _rewrite(
 
 
 def _copy(model: Model, step: Node, operand: Argument) -> Node:
-    # A view of what was dequantised, and so contiguous, may need a copy of what was not.
+    # A view of a dequantized, so contiguous, tensor may need a copy of the quantized one.
     target = "reshape" if step.op == "call_method" and step.target == "view" else step.target
     args = (operand, *step.args[1:])
     return model.graph.create_node(step.op, target, args, step.kwargs)

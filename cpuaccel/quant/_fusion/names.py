@@ -1,4 +1,4 @@
-"""What the ops of a graph are called where they are shown."""
+"""Short names of the ops of a graph, for display."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def name_of(model: Model, node: Node) -> str:
 
 
 def names_of(model: Model, nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return the names of what the nodes call, but of dropouts, which do nothing."""
+    """Return the names of what the nodes call, without dropouts, which do nothing."""
     return tuple(name_of(model, node) for node in nodes if not model.is_same(node))

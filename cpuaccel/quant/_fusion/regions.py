@@ -1,7 +1,8 @@
-"""Parts of a graph that compute, element by element, one quint8 tensor from another one.
+"""Finds regions of a graph that compute one quint8 tensor from another one, element by element.
 
-Every value is known by what it is for each of the 256 values that the tensor it comes from, its
-source, can have: those are run through torch's own ops. So the last ones are the table.
+The tensor that a node is computed from is its source. For each node, torch's own ops compute its
+value for each of the 256 values that the source can have. The values of a region's result are its
+table.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ _ZERO_POINTS = ("zero_point", "output_zero_point", "Y_zero_point_i")
 
 @dataclass
 class Region:
-    """Nodes computed from `source` alone."""
+    """Nodes that are computed from `source` only."""
 
     source: Node
     nodes: list[Node] = field(default_factory=list)
     """In the order of the graph."""
     results: list[Node] = field(default_factory=list)
-    """The quantised ones that something outside uses."""
+    """The quantized nodes that something outside of the region uses."""
     floats: list[Node] = field(default_factory=list)
-    """The float ones that something outside uses."""
+    """The float nodes that something outside of the region uses."""
 
 
 class Values:
     """What is known of the values of a graph's nodes.
 
-    `cuts`: nodes that are sources for those after them although they could be part of a region.
+    `cuts`: nodes that are sources for later nodes, although they could be part of a region.
     """
 
     def __init__(self, model: Model, cuts: frozenset[Node] = frozenset()) -> None:
@@ -47,23 +48,23 @@ class Values:
         self._cuts = cuts
         self._written = shared_and_written(model)
         self.values: dict[Node, Tensor] = {}
-        """For each of the 256 values of the source, in order."""
+        """By node, its values for the 256 values of its source, in order."""
         self.sources: dict[Node, Node] = {}
-        """Of nodes that are computed from another one."""
+        """The sources of nodes that are computed from another one."""
         with torch.no_grad():
             for node in model.graph.nodes:
                 if node not in self._written:
                     self._add(node)
 
     def quantizer(self, node: Node) -> tuple[float, int] | None:
-        """Return scale and zero point of a node that is known to be quint8 per tensor."""
+        """Return scale and zero point of a node that is known to be per-tensor quint8."""
         value = self.values.get(node)
         if value is None or not value.is_quantized:
             return None
         return value.q_scale(), value.q_zero_point()
 
     def written(self, node: Node) -> bool:
-        """Return whether something writes to the tensor while others may read it."""
+        """Return whether something mutates the tensor while others may read it."""
         return node in self._written
 
     def _add(self, node: Node) -> None:
@@ -98,7 +99,7 @@ class Values:
         kwargs = map_arg(node.kwargs, value_of)
         try:
             result = _call(self._model, node, args, kwargs)
-        except Exception:  # torch refuses; let it do so when the model runs
+        except Exception:  # the op raises, and will do so when the model runs
             return None
         if not isinstance(result, Tensor) or result.shape != (256,):
             return None
@@ -127,7 +128,7 @@ class Values:
 
 
 def _tensors(node: Node) -> int | None:
-    """Return how many operands count for the quantiser: the others are sizes, but for cat's."""
+    """Return how many operands count for the quantizer. Others are sizes, except those of cat."""
     return None if isinstance(node.args[0], (list, tuple)) else 1
 
 
@@ -153,7 +154,7 @@ def _is_quint8_or_float(value: Tensor) -> bool:
 
 
 def all_values(scale: float, zero_point: int) -> Tensor:
-    """Return the 256 quint8 values of a quantiser, in order."""
+    """Return the 256 quint8 values of a quantizer, in order."""
     return torch._make_per_tensor_quantized_tensor(
         torch.arange(256, dtype=torch.uint8), scale, zero_point
     )
@@ -162,8 +163,8 @@ def all_values(scale: float, zero_point: int) -> Tensor:
 def find_regions(model: Model) -> tuple[Values, list[Region]]:
     """Return the regions of a graph, in its order.
 
-    A result that others of the same region are computed from is the source of a region of its own:
-    it has to be there anyway.
+    A result from which other results of the same region are computed is the source of a region of
+    its own, because it must be computed anyway.
     """
     cuts: frozenset[Node] = frozenset()
     while True:
@@ -193,7 +194,7 @@ def _regions(values: Values, model: Model) -> list[Region]:
 
 
 def _leading_to_quint8(values: Values, nodes: list[Node]) -> list[Node]:
-    """Return the nodes without what is computed in float and stays so."""
+    """Return the nodes without those that are computed in float and lead to no quint8 tensor."""
     kept: set[Node] = set()
     for node in reversed(nodes):
         if values.quantizer(node) is not None or any(user in kept for user in node.users):
@@ -202,7 +203,7 @@ def _leading_to_quint8(values: Values, nodes: list[Node]) -> list[Node]:
 
 
 def _passed(region: Region) -> list[Node]:
-    """Return the first results that other results are computed from."""
+    """Return the first result that other results are computed from, if there is one."""
     found: list[Node] = []
     for result in region.results:
         before: set[Node] = set()

@@ -1,5 +1,8 @@
-"""Channel shuffles: of views and a transposition or torch's own, with the concatenation before them
-and the chunks, each with its table, after them."""
+"""Fuses channel shuffles of quint8 images with the ops around them.
+
+A shuffle is torch's own op, or views and a transposition. The concatenation before it and the
+chunks after it, each with its table, are fused too.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class _Shuffle:
 def put_shuffles(model: Model) -> None:
     """Replace the shuffles of quint8 images by ops that keep them channels last."""
     values = Values(model)
-    # Backwards: a view of the next shuffle's, which is gone then, asks for no strides.
+    # Backwards, so that the views of a later shuffle, which are gone by then, need no strides.
     for node in reversed(list(model.graph.nodes)):
         shuffle = _shuffle(model, node)
         if shuffle is None or any(values.written(part) for part in shuffle.nodes):
@@ -118,8 +121,10 @@ def _replace(model: Model, shuffle: _Shuffle, quantizer: tuple[float, int]) -> N
 
 
 def _chunk(node: Node) -> int:
-    """Return how many parts `node` cuts the channels into, all of which are then used one by one;
-    0 if it is nothing like that."""
+    """Return into how many parts `node` chunks the channels.
+
+    Return 0 if it does anything else, or if its parts are not used one by one.
+    """
     if node.target not in ("chunk", torch.chunk):
         return 0
     count: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("chunks")
@@ -138,7 +143,7 @@ def _put(
     result: Node,
     chunk: Node | None,
 ) -> None:
-    """Put one op in the place of `result`: the shuffle, or a part of `chunk` of it."""
+    """Replace `result`, which is the shuffle or a part of its `chunk`, by one op."""
     first = shuffle.source
     operands: Any = [first]
     if first.target in _CATS and _cat_dim(first) == 1:

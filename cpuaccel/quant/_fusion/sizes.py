@@ -1,4 +1,4 @@
-"""Sizes of tensors, and what is computed from them, as nodes of a graph."""
+"""Recognizes graph nodes that are sizes of tensors, or computed from sizes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _is_shape(node: Node) -> bool:
 
 
 def with_sources(nodes: list[Node]) -> list[Node]:
-    """Return `nodes` and the sizes they read, directly or not: users before what they use."""
+    """Return `nodes` and the sizes that they read, directly or not, users before what they use."""
     found = list(nodes)
     for node in found:  # grows
         found += [s for s in node.all_input_nodes if is_size(s) and s not in found]

@@ -1,4 +1,4 @@
-"""Where the strides of a tensor, which fusing may change, could change what a model does."""
+"""Decides where the strides of a tensor, which fusing may change, could change results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _STRICT_METHODS = frozenset(["view", "unflatten"])
 
 
 def strides_matter(model: Model, node: Node) -> bool:
-    """Return whether a user of `node`, or of what follows it, may ask for its strides: `view`,
-    something unknown, or who calls the model."""
+    """Return whether a user of `node`, or of what follows it, may depend on its strides.
+
+    Such users are `view`, unknown ops, and the caller of the model.
+    """
     waiting, seen = [node], {node}
     while waiting:
         for user in waiting.pop().users:
@@ -33,7 +35,7 @@ def strides_matter(model: Model, node: Node) -> bool:
 
 
 def _blind(model: Model, node: Node) -> bool:
-    """Return whether the strides of its operands change nothing of what `node` returns."""
+    """Return whether the result of `node` does not depend on the strides of its operands."""
     module = model.called(node)
     if layer_of(model, node) is not None or isinstance(module, fused.FusedTable):
         return True
@@ -43,7 +45,7 @@ def _blind(model: Model, node: Node) -> bool:
 
 
 def _follows(model: Model, node: Node) -> bool:
-    """Return whether only the strides of the result of `node` follow those of its operands."""
+    """Return whether strides of the operands of `node` change nothing but strides of its result."""
     if node.op == "call_method" and node.target in _STRICT_METHODS:
         return False
     return (

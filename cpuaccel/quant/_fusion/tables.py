@@ -1,4 +1,4 @@
-"""Functions of one quantised tensor become a table, behind the layer they follow if they can."""
+"""Replaces functions of one quantized tensor by a table, fused behind a layer if possible."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ _TABLES: dict[str, type[fused.FusedTable]] = {
 
 
 def put_tables(model: Model) -> None:
-    """Replace what is computed from one quint8 tensor: by nothing if it changes nothing, by a table
-    behind the layer that the tensor comes from, or by a table of its own if that saves an op."""
+    """Replace what is computed from one quint8 tensor by a table, or remove it.
+
+    What changes nothing is removed. A table goes behind the layer that computes the tensor. If
+    there is no such layer, it becomes an op of its own if that saves an op.
+    """
     values, regions = find_regions(model)
     now: dict[Node, Node] = {}
     for region in regions:
@@ -48,7 +51,7 @@ def _alone(region: Region, source: Node) -> bool:
 
 
 def _steps(region: Region, result: Node) -> list[Node]:
-    """Return the nodes of the region that `result` is computed by, in order; it is the last."""
+    """Return the nodes of the region that compute `result`, in order; it is the last."""
     needed = {result}
     for node in reversed(region.nodes):
         if node in needed:

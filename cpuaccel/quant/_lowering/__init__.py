@@ -44,7 +44,7 @@ def _with_lowered_parts(model: nn.Module) -> nn.Module:
             "cpuaccel.quant.lower: model: expected what convert_fx or torch.ao.quantization.convert"
             f" returns, or a module with such parts, got {type(model).__name__} with none"
         )
-    # The parts that are replaced are not copied first, nor is what is shared.
+    # The replaced parts are not copied before, nor is what the result shares.
     memo: dict[int, object] = {id(part): _part(part, parts[part]) for part in outermost}
     hooks = [table for module in model.modules() for table in hooks_of(module).values()]
     memo |= {id(each): each for each in (*tensors_of(model), *hooks)}
@@ -52,7 +52,7 @@ def _with_lowered_parts(model: nn.Module) -> nn.Module:
 
 
 def _part(part: nn.Module, graph: GraphModule) -> GraphModule:
-    """Return the lowered form of a part of a model, with hooks and plain attributes of its own."""
+    """Return the lowered form of a part of a model, with the part's hooks and plain attributes."""
     lowered = _lowered(graph)
     vars(lowered).update(hooks_of(part))
     for name, value in vars(part).items():

@@ -1,8 +1,8 @@
-"""Eager-mode int8 models as graphs, which the rules for convert_fx's graphs then lower.
+"""Traces eager-mode int8 models with torch.fx, for the rules that lower convert_fx's graphs.
 
 If torch.fx can trace the model's forward, the model becomes one graph. Otherwise each outermost
-part becomes one that torch.fx can trace and that takes and returns no quantized tensors: a dynamic
-layer is such a part.
+part becomes a graph that torch.fx can trace and that takes and returns no quantized tensors. A
+dynamic layer is such a part.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _QUANTIZED = "quantized"
 _DEQUANTIZES = (torch.dequantize, Tensor.dequantize)
 _QUANTIZES = (torch.quantize_per_tensor, torch.quantize_per_channel)
 _NO_VALUES = frozenset(["size", "dim", "numel", "stride", "ndimension", "int_repr", "dequantize"])
-"""Methods of a quantized tensor that return something else."""
+"""Methods of a quantized tensor that return no quantized tensor."""
 
 
 class Untraceable(Exception):
-    """A module that does not become a graph, and why."""
+    """A module cannot become a graph; the message is the reason."""
 
 
 def parts_of(model: nn.Module) -> dict[nn.Module, GraphModule]:
-    """Return the graphs of the outermost parts of `model`, which is one itself if it can be."""
+    """Return graphs of the outermost parts of `model`, or of `model` if it can be traced."""
     found: dict[nn.Module, GraphModule] = {}
     reasons: list[str] = []
     _add_parts("", model, found, reasons)
@@ -75,18 +75,18 @@ def _add_parts(
 
 
 def graph_of(module: nn.Module, *, is_whole: bool) -> GraphModule:
-    """Return a graph of `module`, of the calls that bring its required arguments alone.
+    """Return a graph of `module`, for calls that pass only its required arguments.
 
     Args:
         module: it is not changed; the graph shares its layers and tensors.
-        is_whole: whether the caller calls it, not the module that contains it, which may bring
-            optional arguments.
+        is_whole: whether the user calls it. Otherwise the module that contains it does, which may
+            pass optional arguments.
 
     Raises:
         Untraceable: it has no graph, or quantized tensors would enter or leave a part.
     """
     names = _required(module, is_whole)
-    # A forward may assign attributes: those of a mirror.
+    # A forward may assign attributes, so a mirror of the module is traced.
     root: Any = _holder(module) if is_quantized_module(module) else structure_of(module)
     root.__class__ = _taking(type(root), names)
     try:
@@ -109,7 +109,7 @@ def _required(module: nn.Module, is_whole: bool) -> list[str]:
     if any("forward" in vars(each) for each in module.modules()):
         raise Untraceable("a forward was replaced")
     for path, part in module.named_modules():
-        # A hook of a layer that a graph calls is called there; others would see what is traced.
+        # Hooks of layers that a graph calls still run; other hooks would get the tracer's proxies.
         if path and watched(part) and not _Tracer().is_leaf_module(part, path):
             raise Untraceable(f"{path} has hooks")
     parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
@@ -128,7 +128,7 @@ def _holder(layer: nn.Module) -> nn.Module:
 
 
 class _Holder(nn.Module):
-    """Calls one layer: torch.fx traces what a module calls, not the module itself."""
+    """Calls one layer, because torch.fx traces what a module calls, not the module itself."""
 
     layer: nn.Module
 
@@ -145,7 +145,7 @@ def _taking(cls: type[nn.Module], names: list[str]) -> type[nn.Module]:
 
 
 def _share_layers(traced: GraphModule, module: nn.Module) -> None:
-    """Let the graph call the very layers of `module`, not those of its mirror."""
+    """Make the graph call the layers of `module` itself, not those of its mirror."""
     for node in traced.graph.find_nodes(op="call_module"):
         owner, _, name = str(node.target).rpartition(".")
         parent = traced.get_submodule(owner)
@@ -153,7 +153,7 @@ def _share_layers(traced: GraphModule, module: nn.Module) -> None:
 
 
 class _Tracer(Tracer):
-    """Knows which values are quantized tensors: torch.ao's functions ask for that."""
+    """A tracer that knows which values are quantized tensors, because torch.ao's functions ask."""
 
     proxy_buffer_attributes = True
 

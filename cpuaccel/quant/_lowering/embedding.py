@@ -1,4 +1,4 @@
-"""Embeddings whose rows are integers: weight-only, so the result is of floats."""
+"""Lowers embeddings with integer rows. They are weight-only, so the result is float."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MODULES: frozenset[type[nn.Module]] = frozenset([nnq.Embedding])
 
 
 def lower_module(low: Lowering, node: Node, module: Any) -> bool:
-    """Look up integers, and scale those alone: (q - zero_point) * scale, a pair for each row."""
+    """Look up integers and dequantize only those: (q - zero_point) * scale, both per row."""
     weight = module.weight()
-    if weight.dtype != torch.quint8:  # two rows' numbers in a byte
+    if weight.dtype != torch.quint8:  # quint4x2: two values in a byte
         return False
     name = str(node.target)
     ids = low.as_is(node.args[0])

@@ -1,4 +1,4 @@
-"""Writes the lowered graph: quantize and dequantize as PT2E models have them, and constants."""
+"""Writes the lowered graph: quantize and dequantize in the form of PT2E models, and constants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Emitter:
         return self.graph.call_function(function, args, kwargs)
 
     def constant(self, name: str, value: Tensor) -> Node:
-        """Get `value`, as an attribute whose name begins with `name`."""
+        """Add `value` as an attribute whose name begins with `name`, and get it."""
         path = name.replace(".", "_")
         while path in self.attributes:
             path += "_"
@@ -64,7 +64,7 @@ class Emitter:
         )
 
     def quantize_dynamically(self, x: Argument, highest: int) -> Node:
-        """x as it is after it has been quantized to 0..highest by its own range, and back."""
+        """Quantize x to 0..highest by its own range, and dequantize it again."""
         limits = (0, highest)
         chosen = self.call(_decomposed.choose_qparams.tensor, x, *limits, _EPSILON, torch.uint8)
         range_ = [self.call(operator.getitem, chosen, i) for i in (0, 1)]
@@ -72,7 +72,7 @@ class Emitter:
         return self.call(_decomposed.dequantize_per_tensor.tensor, q, *range_, *limits, torch.uint8)
 
     def quantized_tensor(self, q: Argument, quantizer: Quantizer) -> Node:
-        """One of torch's quantized tensors, for what is not lowered."""
+        """One of torch's quantized tensors, for nodes that are not lowered."""
         return self.call(
             torch._make_per_tensor_quantized_tensor, q, quantizer.scale, quantizer.zero_point
         )

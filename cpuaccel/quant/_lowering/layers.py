@@ -1,4 +1,4 @@
-"""Layers with weights: static and dynamic, as ops on packed weights and as modules."""
+"""Lowers layers with weights: static and dynamic, as ops on packed weights and as modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cpuaccel.quant._lowering.lowering import Lowering, relu
 from cpuaccel.quant._lowering.values import Quantizer
 
 After = Callable[..., Node]
-"""What follows the layer before it is quantized, of the emitter, its result and more operands."""
+"""What follows a layer before it is quantized. Gets the emitter, the result and more operands."""
 
 _CONVOLUTIONS: dict[tuple[int, bool], Callable[..., Any]] = {
     (1, False): F.conv1d,
@@ -52,15 +52,15 @@ def _leaky_relu(emit: Any, x: Argument, slope: Argument) -> Node:
 
 @dataclass(frozen=True)
 class Kind:
-    """A layer: of how many sides (0: linear), what comes after, and whether it is dynamic."""
+    """A layer: spatial dimensions (0: linear), what follows it, and whether it is dynamic."""
 
     sides: int
     after: After | None = None
     operands: int = 1
-    """Tensors before the packed weights: two where something is added."""
+    """Number of tensors before the packed weights: two if something is added."""
     dynamic: bool = False
     half: bool = False
-    """Weights of float16, and nothing is quantized."""
+    """Whether weights are float16 and nothing is quantized."""
 
 
 KINDS: dict[str, Kind] = {
@@ -80,7 +80,7 @@ KINDS: dict[str, Kind] = {
     **{f"quantized::conv_transpose{n}d": Kind(n) for n in (1, 2, 3)},
     **{f"quantized::conv_transpose{n}d_dynamic": Kind(n, dynamic=True) for n in (1, 2, 3)},
 }
-"""By the op that takes operands, packed weights, and scale and zero point or reduce_range."""
+"""By op, which takes operands, packed weights, and scale and zero point or reduce_range."""
 
 MODULES: dict[type[nn.Module], str] = {
     nnq.Linear: "quantized::linear",
@@ -138,7 +138,7 @@ def lower_module(low: Lowering, node: Node, module: Any) -> None:
         return
     if linear and module._packed_params.dtype == torch.float16:
         kind = KINDS[f"{name}_fp16"]
-    # What was saved before version 4 was packed for 8 bits.
+    # Modules that were saved before version 4 use all 8 bits.
     reduced = not linear or (module.version is not None and module.version >= 4)
     _dynamic(low, node, kind, operands[0], packed, reduced, padding)
 
@@ -201,6 +201,6 @@ def _layer(
 
 
 def _pad(emit: Any, x: Argument, *, mode: str, sides: list[int]) -> Node:
-    # F.pad begins with the last dimension, and wants both of its ends.
+    # F.pad begins with the last dimension and takes both ends of each.
     ends = [side for side in reversed(sides) for _ in (0, 1)]
     return emit.call(F.pad, x, ends, mode)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The state of a lowering: the graph that is written, and where the nodes of the old one are."""
+"""Lowering: the graph that is being written, and the new values of the old graph's nodes."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ from cpuaccel.quant._lowering.values import Quantizer
 
 
 class Lowering:
-    """Where the nodes of a convert_fx graph have gone.
+    """The new values of a convert_fx graph's nodes.
 
-    A value is one of three: plain (floats, sizes, anything that was not quantized), integers with
-    their quantizer, or left, a quantized tensor of torch as the old graph has it.
+    A value is of one of three kinds: plain (floats, sizes, anything that was not quantized),
+    integers with their quantizer, or left, which is a quantized tensor of torch as in the old
+    graph.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.emit = Emitter()
         self.left: dict[Node, str] = {}
-        """Nodes that are as they were, by what they call."""
+        """Nodes that are not lowered, with the name of what they call."""
         self._values: dict[Node, Node] = {}
         self._quantizers: dict[Node, Quantizer] = {}
 
-    # What an argument of an old node is
+    # Facts about an argument of an old node
 
     def quantizer(self, argument: Argument) -> Quantizer | None:
-        """Return how to read an argument, or that of the first of several; None if not integers."""
+        """Return the quantizer of an argument, or of the first of several; None if not integers."""
         if isinstance(argument, (list, tuple)):
             return self.quantizer(argument[0]) if argument else None
         return self._quantizers.get(argument) if isinstance(argument, Node) else None
 
     def is_quantized(self, node: Node) -> bool:
-        """Return whether `node` reads integers, or something that was left."""
+        """Return whether `node` reads integers, or a value that was left."""
         sources = node.all_input_nodes
         return any(source in self._quantizers or source in self.left for source in sources)
 
     def reads_left(self, node: Node) -> bool:
-        """Return whether `node` reads something that was left."""
+        """Return whether `node` reads a value that was left."""
         return any(source in self.left for source in node.all_input_nodes)
 
     def number(self, argument: object) -> Any:
-        """Return a number, which an attribute may hold, or any other constant as it is."""
+        """Return a number, even if an attribute holds it, or any other constant as it is."""
         value = self.model.number(argument)
         return argument if value is None else value
 
-    # How a new node reads it
+    # An argument in the new graph
 
     def as_is(self, argument: Argument) -> Argument:
-        """Return it in the new graph: integers are integers."""
+        """Return it in the new graph; integers stay integers."""
         return map_arg(argument, self._new)
 
     def as_float(self, argument: Argument) -> Argument:
@@ -66,10 +67,10 @@ class Lowering:
         """Return it in the new graph, as torch's quantized tensors."""
         return map_arg(argument, self._quantized)
 
-    # What becomes of a node
+    # The new value of a node
 
     def put(self, node: Node, value: Node, quantizer: Quantizer | None = None) -> None:
-        """Say that `node` is `value`: integers where there is a quantizer."""
+        """Set the new value of `node`: integers if there is a quantizer."""
         self._values[node] = value
         self.left.pop(node, None)
         if quantizer is None:
@@ -78,16 +79,16 @@ class Lowering:
             self._quantizers[node] = quantizer
 
     def put_quantized(self, node: Node, floats: Argument, quantizer: Quantizer) -> None:
-        """Say that `node` is `floats`, quantized."""
+        """Set the new value of `node` to `floats`, quantized."""
         self.put(node, self.emit.quantize(floats, quantizer), quantizer)
 
     def leave(self, node: Node, value: Node, called: str) -> None:
-        """Say that `node` is `value`, quantized or not, made by torch's own `called`."""
+        """Set the new value of `node` to `value`, which torch's own `called` computes."""
         self.put(node, value)
         self.left[node] = called
 
     def copy(self, node: Node, read: Callable[[Argument], Argument]) -> Node:
-        """Write `node` again, with arguments as `read` reads them."""
+        """Write `node` again, with the arguments that `read` returns."""
         args: Any = read(node.args)
         kwargs: Any = read(node.kwargs)
         new = self.emit.graph.create_node(node.op, node.target, args, kwargs, node.name)

@@ -1,4 +1,4 @@
-"""Ops on quantized tensors that have no packed weights, and the modules that call them."""
+"""Lowers ops on quantized tensors that have no packed weights, and modules that call them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpuaccel.quant._lowering.lowering import Lowering, relu
 from cpuaccel.quant._lowering.values import Quantizer
 
 Float = Callable[..., Node]
-"""Emits an op on floats, of the emitter, its first operand and the other arguments."""
+"""Emits an op on floats. Gets the emitter, its first operand and the other arguments."""
 
 
 def _calls(function: Callable[..., Any]) -> Float:
@@ -81,8 +81,10 @@ OWN_QUANTIZER: dict[str, tuple[Float, str]] = {
         for suffix in ("", "1d", "2d", "3d", "1d_relu", "2d_relu", "3d_relu")
     },
 }
-"""What is computed of floats, and the arguments of the op in their order; the float op gets all but
-scale and zero point, which are those of the result."""
+"""By op: how it is computed in float, and the names of its arguments in order.
+
+The float op gets all of them except scale and zero point, which are those of the result.
+"""
 
 SCALARS: dict[str, tuple[str, bool]] = {
     "quantized::add": ("add", False),
@@ -94,10 +96,10 @@ SCALARS: dict[str, tuple[str, bool]] = {
     "quantized::mul_relu": ("mul", True),
     "quantized::mul_scalar_relu": ("mul", True),
 }
-"""What adds a number or multiplies by one, and whether a ReLU follows: the quantizer changes."""
+"""Ops that add a number or multiply by one, with a ReLU or not. They change the quantizer."""
 
 OPERANDS_ONLY = 2
-"""Arguments of an op of SCALARS, whose packets have a form for tensors too."""
+"""Number of arguments of an op of SCALARS. The tensor forms of the same packets have more."""
 
 SAME_QUANTIZER: dict[str, Float] = {
     "quantized::relu6": lambda emit, x, _inplace=False: emit.call(F.relu6, x),
@@ -164,9 +166,9 @@ def _quantizer_of(module: Any) -> Quantizer:
 
 
 def lower_scalar(low: Lowering, node: Node, name: str) -> None:
-    """Lower an op of SCALARS: the same integers, as far as that can be, of another quantizer.
+    """Lower an op of SCALARS: it keeps the integers, as far as possible, with another quantizer.
 
-    As torch's qadd.cpp and qmul.cpp do, so that the numbers are the same.
+    Follows torch's qadd.cpp and qmul.cpp, so that the results are equal.
     """
     kind, with_relu = SCALARS[name]
     operand, other = node.args[:2]

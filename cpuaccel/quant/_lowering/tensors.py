@@ -1,4 +1,4 @@
-"""Torch's own ops, methods and modules where they are called on quantized tensors."""
+"""Lowers torch's own ops, methods and modules that are called on quantized tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cpuaccel.quant._lowering.lowering import Lowering
 from cpuaccel.quant._lowering.values import Quantizer
 
 _SIZES = frozenset(["dim", "numel", "shape", "size", "stride", "ndimension", "is_contiguous"])
-"""Methods and attributes that read no value."""
+"""Methods and attributes that read no values."""
 
 _KEEPING_FUNCTIONS = layers.KEEPING_FUNCTIONS | {
     *(
@@ -32,17 +32,17 @@ _KEEPING_MODULES = layers.KEEPING_MODULES | {
     *(nn.AdaptiveAvgPool1d, nn.AvgPool1d, nn.MaxPool3d, nn.Upsample),
     *(nn.Hardtanh, nn.ReLU, nn.ReLU6, nnq.ReLU6),
 }
-"""What gives a result of the quantizer of its (first) operand."""
+"""What returns a result with the quantizer of its (first) operand."""
 
 _JOINING: frozenset[Any] = frozenset([torch.cat, torch.concat, torch.concatenate, torch.stack])
-"""Of these, what only puts tensors together."""
+"""Those of these functions that only join tensors."""
 
 _FIXED = {
     "sigmoid": (1 / 256, 0),
     "hardsigmoid": (1 / 256, 0),
     "tanh": (2 / 256, 128),
 }
-"""What has a result of one quantizer, of quint8, whatever it is given."""
+"""Functions whose result is quint8 with a fixed quantizer, whatever their operand is."""
 _FIXED_MODULES = {nn.Sigmoid: "sigmoid", nn.Hardsigmoid: "hardsigmoid", nn.Tanh: "tanh"}
 
 _MOVING_METHODS = elementwise.MOVING_METHODS | {
@@ -55,11 +55,11 @@ _MOVING_FUNCTIONS = elementwise.MOVING_FUNCTIONS | {
 _MOVING_MODULES = elementwise.MOVING_MODULES | {
     *(nn.Identity, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle),
 }
-"""What is the same for integers."""
+"""What does the same on integers."""
 
 
 def lower(low: Lowering, node: Node, module: nn.Module | None) -> bool:
-    """Lower what is called on integers, and return True; False where it is none of these."""
+    """Lower a call on integers and return True; return False if it is none of these."""
     if _reads_sizes(node):
         low.put(node, low.copy(node, low.as_is))
     elif elementwise.is_same(node, module):
@@ -104,7 +104,7 @@ def _reads_sizes(node: Node) -> bool:
 
 
 def _moves(low: Lowering, node: Node, module: nn.Module | None) -> bool:
-    """Return whether integers of one quantizer are all that `node` moves or puts together."""
+    """Return whether `node` only moves or joins integers of one quantizer."""
     if _among(node, module, _MOVING_FUNCTIONS, _MOVING_METHODS, _MOVING_MODULES):
         return True
     if node.op != "call_function" or node.target not in _JOINING:

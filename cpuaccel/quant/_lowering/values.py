@@ -1,4 +1,4 @@
-"""What the values of a convert_fx graph become: plain tensors, and what their integers mean."""
+"""Quantizer: what the integers of a plain tensor mean that was a quantized tensor."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Quantizer:
     scale: float
     zero_point: int
     dtype: torch.dtype = torch.uint8
-    """Of the integers: uint8 or int8."""
+    """Dtype of the integers: uint8 or int8."""
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the largest integer."""
+        """The smallest and the largest integer."""
         return _LIMITS[self.dtype]
 
     def with_range(self, scale: float, zero_point: int) -> Quantizer:
-        """Return one of the same integers that mean something else."""
+        """Return a quantizer that gives the same integers another meaning."""
         return Quantizer(scale, zero_point, self.dtype)
 
 
 def plain_dtype(dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype of the integers of a quantized dtype, or None where that has no lowering."""
+    """Return the dtype of a quantized dtype's integers, or None if it has no lowering."""
     return _PLAIN.get(dtype)

@@ -1,4 +1,4 @@
-"""`cpuaccel.quant.lower`: node by node, by the first of an ordered list of rules."""
+"""Lowers a graph for `cpuaccel.quant.lower`, node by node, by the first rule that applies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cpuaccel.quant._lowering.lowering import Lowering
 from cpuaccel.quant._lowering.values import Quantizer, plain_dtype
 
 LEFT = "cpuaccel_left"
-"""In `meta` of a lowered model: what in it still runs on torch's quantized tensors, by node."""
+"""Key in `meta` of a lowered model: the nodes that still run on torch's quantized tensors."""
 
 
 def lower_module(module: GraphModule) -> GraphModule:
-    """Return a q/dq form of a convert_fx graph, which shares its tensors of floats."""
+    """Return the form of a convert_fx graph with plain tensors. It shares the float tensors."""
     low = Lowering(Model(module))
     for node in module.graph.nodes:
         if node.op == "output":
@@ -29,11 +29,11 @@ def lower_module(module: GraphModule) -> GraphModule:
         else:
             _lower_node(low, node)
     graph = low.emit.graph
-    # How arguments and results are packed into dicts and the like, where it was traced so.
+    # Keeps how the graph packs arguments and results into dicts and the like.
     graph.set_codegen(module.graph._codegen)
     lowered = _module(low, graph, module)
     lowered.graph.eliminate_dead_code()
-    lowered = _module(low, lowered.graph, module)  # without the attributes that nobody reads now
+    lowered = _module(low, lowered.graph, module)  # drops attributes that are no longer read
     lowered.meta[LEFT] = {node.name: called for node, called in low.left.items()}
     for node, called in low.left.items():
         _log.logger.warning("cpuaccel.quant.lower: %s (%s) is not lowered", node.name, called)
@@ -56,14 +56,14 @@ def _lower_node(low: Lowering, node: Node) -> None:
         elif low.reads_left(node) or not tensors.lower(low, node, module):
             low.leave(node, low.copy(node, low.as_quantized), _called(node, module))
     if elementwise.mutates(node, module) and node.all_input_nodes:
-        # Whoever reads the operand from here on reads the result.
+        # Nodes that read the operand from here on read the result.
         first = node.all_input_nodes[0]
         value: Any = low.as_is(node)
         low.put(first, value, low.quantizer(node))
 
 
 def _by_list(low: Lowering, node: Node, module: nn.Module | None) -> bool:
-    """Lower what has rules of its own, and return whether it has."""
+    """Lower a node that has a rule of its own, and return whether it has one."""
     if module is not None:
         return not watched(module) and _by_module(low, node, module)
     if node.op == "call_method" and node.target == "dequantize":

@@ -1,4 +1,4 @@
-"""Packed weights of torch as integers and floats of the lowered graph."""
+"""Unpacks torch's packed weights into integers and floats of the lowered graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ops: Any = torch.ops.quantized
 
 @dataclass(frozen=True)
 class Convolution:
-    """What F.conv and F.conv_transpose want to know."""
+    """The parameters of F.conv and F.conv_transpose."""
 
     transposed: bool
     stride: list[int]
@@ -29,7 +29,7 @@ class Convolution:
 
 
 def convolution_of(packed: Any, sides: int) -> Convolution:
-    """Return the numbers of packed weights; a convolution of one side is packed as one of two."""
+    """Return the parameters of packed weights. A 1-D convolution is packed as a 2-D one."""
     stride, padding, output_padding, dilation = (
         list(get())[-sides:]
         for get in (packed.stride, packed.padding, packed.output_padding, packed.dilation)
@@ -45,7 +45,7 @@ def convolution_of(packed: Any, sides: int) -> Convolution:
 
 
 def unpacked(packed: Any, sides: int, half: bool = False) -> tuple[Tensor, Tensor | None]:
-    """Return weight and bias of packed weights; 0 sides: of a linear layer, `half`: of float16."""
+    """Return weight and bias of packed weights. `sides` 0: a linear layer; `half`: float16."""
     if sides == 0:
         name = "linear_unpack_fp16" if half else "linear_unpack"
     else:
@@ -55,7 +55,7 @@ def unpacked(packed: Any, sides: int, half: bool = False) -> tuple[Tensor, Tenso
 
 
 def emit_weight(emit: Emitter, name: str, weight: Tensor) -> Node:
-    """The weight as floats, of integers that are an attribute."""
+    """The weight as floats, dequantized from integers that are an attribute."""
     if not weight.is_quantized:
         return emit.call(torch.Tensor.float, emit.constant(f"{name}_weight", weight.detach()))
     dtype = plain_dtype(weight.dtype)
