@@ -68,7 +68,7 @@ def accelerate(model: Model) -> Model:
 
 
 def unaccelerate(model: Model) -> Model:
-    """Change the layers that `accelerate` changed back to torch_geometric's, and return `model`.
+    """Restore torch_geometric's classes of the layers that `accelerate` changed; return `model`.
 
     Raises:
         TypeError: `model` is not a module.

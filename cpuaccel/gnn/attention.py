@@ -131,8 +131,9 @@ def gatv2_attention(
 def head_scores(x: Tensor, att: Tensor) -> Tensor:
     """Multiply each head by its vector: result[n, h] = sum over c of x[n, h, c] * att[h, c].
 
-    Computed as a product with a matrix that has a column for each head and zeros elsewhere. That
-    reads x once, whereas a product and a sum would also write a tensor of its size.
+    Computed as a product with a matrix that has each head's vector in a column of its own, and
+    zeros elsewhere. That reads x once, whereas a product and a sum would also write a tensor of its
+    size.
 
     Args:
         x: shape [N, H, C].

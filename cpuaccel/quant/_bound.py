@@ -1,6 +1,6 @@
 """Binds all arguments of an op except its tensors, in C++.
 
-Passing packed weights from Python to an op costs torch about 15 us a call, because it looks up
+Passing packed weights from Python to an op costs torch about 15 us per call, because it looks up
 classes by name. A method of a C++ object gets the bound arguments directly.
 """
 

@@ -137,7 +137,10 @@ class FusedLayer(Fused):
         return {name: value for name, value in vars(self).items() if name != "_call"}
 
     def _bound_call(self, x: Tensor) -> Any:
-        """Return `op` with its other arguments bound; None for subclasses, tracing, compiling."""
+        """Return `op` with all arguments except tensors bound, or None.
+
+        It is None for Tensor subclasses, and while torch traces or compiles.
+        """
         if type(x) is not Tensor or torch._C._is_tracing() or torch.compiler.is_compiling():
             return None
         table = self._buffers.get("table")

@@ -6,7 +6,7 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// Whether an implementation writes past the results of a convolution with `pixels` pixels an image.
+// Whether an implementation writes past the results of a convolution of `pixels` pixels per image.
 //
 // AMX's own 1x1 loop takes pixels in tiles of up to 16, two at a time. If there are three tiles
 // (27, 33, 36, 39, 42, 45 or 48 pixels in oneDNN 3.2) it writes a fourth, over whatever is there.

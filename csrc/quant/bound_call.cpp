@@ -1,7 +1,7 @@
 // torch.classes.cpuaccel.BoundCall: an op with all of its arguments except tensors bound in C++.
 //
-// From Python, passing packed weights to an op costs torch about 15 us a call, because it looks up
-// classes by name to find the type of the object. A method of a class gets its object directly.
+// From Python, passing packed weights to an op costs torch about 15 us per call, because it looks
+// up classes by name to find the type of the object. A method of a class gets its object directly.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>

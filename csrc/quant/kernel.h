@@ -31,7 +31,7 @@ enum class PostOp : uint8_t {
 //   acc = sum (src - src_zero_point) * (weight - zero_point)
 //   real = src_scale * weight_scale * acc + bias
 //   sum:   real += sum_scale * (dst_before - sum_zero_point)
-//   dst = clamp(round(post(real) / dst_scale) + dst_zero_point, 0, 255), or real where dst is f32
+//   dst = clamp(round(post(real) / dst_scale) + dst_zero_point, 0, 255), or real if dst is f32
 struct QuantCall {
   const uint8_t* src = nullptr;
   // Dynamic linear: an f32 src, which is quantized with src_scale and src_zero_point.

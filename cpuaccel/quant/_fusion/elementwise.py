@@ -116,7 +116,7 @@ def op_name(target: object) -> str:
 
 
 def is_elementwise(node: Node, module: nn.Module | None) -> bool:
-    """Return whether `node`, which calls `module` if it calls a module, is on the list."""
+    """Return whether `node`, which may call `module`, is on the list of elementwise functions."""
     if node.op == "call_module":
         return type(module) in MODULES or is_same(node, module)
     if node.op == "call_method":

@@ -22,8 +22,8 @@ _TABLES: dict[str, type[fused.FusedTable]] = {
 def put_tables(model: Model) -> None:
     """Replace what is computed from one quint8 tensor by a table, or remove it.
 
-    What changes nothing is removed. A table goes behind the layer that computes the tensor. If
-    there is no such layer, it becomes an op of its own if that saves an op.
+    What changes nothing is removed. A table goes behind the layer that computes the tensor, if
+    nothing else uses the tensor. Otherwise it becomes an op of its own, if that saves an op.
     """
     values, regions = find_regions(model)
     now: dict[Node, Node] = {}

@@ -1,4 +1,4 @@
-"""Quantizer: what the integers of a plain tensor mean that was a quantized tensor."""
+"""Quantizer: scale, zero point and dtype of the integers that replace a quantized tensor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // The plan step q_batch_norm: batch norm between two quantizers, with an optional ReLU.
 //
-//   op q_batch_norm in X FACTOR OFFSET out Y    src_*, dst_*; relu=b:; FACTOR and OFFSET f32, one a
-//                                               channel, as in kernels/channel_affine
+//   op q_batch_norm in X FACTOR OFFSET out Y    src_*, dst_*; relu=b:; FACTOR and OFFSET f32, one
+//                                               per channel, as in kernels/channel_affine
 
 #include <stdexcept>
 
