@@ -128,7 +128,7 @@ class Values:
 
 
 def _tensors(node: Node) -> int | None:
-    """Return how many operands count for the quantizer. Others are sizes, except those of cat."""
+    """Return how many operands count for the quantizer: all of cat's, else one before sizes."""
     return None if isinstance(node.args[0], (list, tuple)) else 1
 
 

@@ -44,7 +44,7 @@ def _with_lowered_parts(model: nn.Module) -> nn.Module:
             "cpuaccel.quant.lower: model: expected what convert_fx or torch.ao.quantization.convert"
             f" returns, or a module with such parts, got {type(model).__name__} with none"
         )
-    # The replaced parts are not copied before, nor is what the result shares.
+    # deepcopy copies neither the replaced parts nor what the result shares.
     memo: dict[int, object] = {id(part): _part(part, parts[part]) for part in outermost}
     hooks = [table for module in model.modules() for table in hooks_of(module).values()]
     memo |= {id(each): each for each in (*tensors_of(model), *hooks)}

@@ -35,7 +35,7 @@ _KEEPING_MODULES = layers.KEEPING_MODULES | {
 """What returns a result with the quantizer of its (first) operand."""
 
 _JOINING: frozenset[Any] = frozenset([torch.cat, torch.concat, torch.concatenate, torch.stack])
-"""Those of these functions that only join tensors."""
+"""The functions among these that only join tensors."""
 
 _FIXED = {
     "sigmoid": (1 / 256, 0),
