@@ -1,4 +1,4 @@
-"""What all layers here have, and how a layer becomes one of them."""
+"""FastLayer: base class of the layers here, and how a layer becomes one of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REDUCTIONS: dict[str, str] = {
     "max": "amax",
     "min": "amin",
 }
-"""Names of aggregations, as torch_geometric has them, and what they are here."""
+"""torch_geometric's names of aggregations, and the reductions that they are here."""
 
 _AGGREGATIONS = {
     aggr.SumAggregation: "sum",
@@ -46,19 +46,19 @@ _METHODS = (
 INDICES = (torch.int32, torch.int64)
 
 last_refusal: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
-"""Why the last call of a layer went torch_geometric's way; "" if it did not."""
+"""Why the last call of a layer ran torch_geometric's own code; "" if it did not."""
 
 
 class FastLayer(nn.Module):
-    """What all layers here have. A pickled one is torch_geometric's, a copied one is like it."""
+    """Base class. A pickled layer is torch_geometric's; a copied one is of this class again."""
 
     plain_class: ClassVar[type[nn.Module]]
     kernels: ClassVar[str]
-    """Families of kernels that it runs on."""
+    """Kernel families that it runs on."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         made = super().__reduce_ex__(protocol)
-        # What object.__reduce__ of the plain class gives: nothing of ours is asked for to load it.
+        # As object.__reduce__ of the plain class: loading it needs nothing of cpuaccel.
         return copyreg._reconstructor, (self.plain_class, object, None), *made[2:]  # type: ignore[attr-defined]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FastLayer:
@@ -72,7 +72,7 @@ class FastLayer(nn.Module):
 
     @classmethod
     def why_not(cls, layer: Any) -> str:
-        """Return why `layer`, of the plain class, cannot become one of these, or ""."""
+        """Return the reason why `layer`, of the plain class, cannot become one of these, or ""."""
         if not isinstance(layer.aggr, str) or layer.aggr not in REDUCTIONS:
             return f"aggregation {layer.aggr}"
         if type(layer.aggr_module) not in _AGGREGATIONS:
@@ -88,7 +88,7 @@ class FastLayer(nn.Module):
         return not why
 
     def _refusal(self, edge_index: object, *tensors: Tensor | None) -> str:
-        """Return why a call goes torch_geometric's way, or ""."""
+        """Return the reason why a call runs torch_geometric's own code, or ""."""
         me: Any = self
         if why := _graph.why_not(*tensors):
             return why
@@ -123,9 +123,9 @@ class FastLayer(nn.Module):
 
 
 def change(layer: nn.Module, cls: type[nn.Module]) -> None:
-    """Make `layer` one of `cls`, which is its plain class or the fast one."""
+    """Make `layer` an instance of `cls`, which is its plain class or the fast one."""
     layer.__class__ = cls
-    # Left by explanations and decompositions: that of the class it had.
+    # Explanations and decompositions leave a `propagate` of the former class.
     if "propagate" in vars(layer):
         me: Any = layer
         del me.propagate
@@ -134,7 +134,7 @@ def change(layer: nn.Module, cls: type[nn.Module]) -> None:
 
 
 def replaced(layer: nn.Module) -> str:
-    """Return the name of a method of `layer` that somebody replaced, or ""."""
+    """Return the name of a method of `layer` that was replaced, or ""."""
     mine = ("_orig_propagate", "_jinja_propagate")
     for name in _METHODS:
         value: Any = vars(layer).get(name)
