@@ -7,7 +7,7 @@
 namespace cpuaccel::graph {
 namespace {
 
-// Values that share their memory because one is written over the other.
+// Values that share memory because one overwrites the other.
 struct Block {
   size_t bytes, first, last;
   size_t offset = 0;
@@ -18,7 +18,7 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 bool meet(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The lowest place that is free all the time; `placed` are by offset.
+// The lowest offset that is free during the whole lifetime; `placed` are sorted by offset.
 size_t lowest_place(const Block& block, const std::vector<const Block*>& placed) {
   size_t offset = 0;
   for (const Block* other : placed) {
@@ -33,7 +33,7 @@ size_t lowest_place(const Block& block, const std::vector<const Block*>& placed)
   return offset;
 }
 
-// Gives each block its place, in this order. Returns how many bytes they take.
+// Gives each block its offset, in this order. Returns how many bytes they take together.
 size_t place_in_order(std::vector<Block>& blocks, const std::vector<size_t>& order) {
   std::vector<const Block*> placed;
   size_t bytes = 0;

@@ -1,5 +1,5 @@
-// Where the values between the steps of a program lie: one block, in which values that are never
-// needed at the same time share their place.
+// Plans the arena: the offset of each intermediate tensor of a plan in one block of memory. Values
+// whose lifetimes do not overlap share memory.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace cpuaccel::graph {
 
-// A value is written by step `first` and read until step `last`, at least `first`.
+// A value is written by step `first` and read until step `last`, which is at least `first`.
 struct Lifetime {
   size_t bytes;
   size_t first, last;
-  // The value, by its place in the list, whose memory this one takes over as it is: it is read for
-  // the last time by step `first` and not smaller. -1: none.
+  // Index of the value whose memory this one takes over in place, -1 if none. That value is read
+  // for the last time by step `first` and is at least as large.
   int64_t over = -1;
 };
 
@@ -22,8 +22,8 @@ struct Arena {
   size_t bytes = 0;
 };
 
-// `lifetimes` are in the order of `first`. Each value goes to the lowest place that is free: the
-// largest values first, or those that are written first, whichever takes less.
+// `lifetimes` are in the order of `first`. Each value gets the lowest free offset. Values are
+// placed largest first or in the order of writing, whichever takes less memory.
 Arena plan_arena(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace cpuaccel::graph

@@ -49,7 +49,8 @@ class BatchNormStep : public Step {
   int64_t pixels_, src_stride_, dst_stride_;
 };
 
-// Whether a value is a constant with a number for each channel, as many as `channels`'s has.
+// Whether a value is a dense f32 constant with one element for each channel, as many as `channels`
+// has.
 bool is_of_channels(const Building& building, Id id, Id channels) {
   return building.is_constant(id) && building.type(id) == DataType::f32 &&
          building.desc(id).sizes.size() == 1 &&
@@ -57,7 +58,7 @@ bool is_of_channels(const Building& building, Id id, Id channels) {
          same_places(building.desc(id), dense(building.desc(id).sizes, Order::contiguous));
 }
 
-// The channels' numbers of a constant, ones where steps are only tried.
+// The elements of a constant, one for each channel; ones if steps are only tried.
 std::vector<float> channel_floats(const Building& building, Id id) {
   std::vector<float> floats(static_cast<size_t>(building.desc(id).sizes[0]), 1.0f);
   if (const auto* const data = static_cast<const float*>(building.constant(id))) {

@@ -1,16 +1,17 @@
-// Batch norms of floats behind no convolution that could take them, with a ReLU behind them: each
-// channel times a number plus a number.
+// Inference batch norm of f32 or bf16 that is not fused into a convolution, with an optional ReLU:
+// each channel is multiplied by a factor, and an offset is added.
 #pragma once
 
 #include "graph/build.h"
 
 namespace cpuaccel::graph {
 
-// Adds the step of `partition`, if it is such a norm of what lies in memory as pixels do, channels
-// side by side; pixels may have others between them. False, and nothing added, if not.
+// Adds the step of `partition` if it is such a batch norm and the channels of each pixel of its src
+// are contiguous. Gaps between pixels are allowed. Otherwise adds nothing and returns false.
 bool add_batch_norm(Building& building, const Partition& partition);
 
-// Whether that is so of `partition` but for how its source lies, which need not be known yet.
+// Whether add_batch_norm() takes `partition`, apart from the layout of its src, which need not be
+// known yet.
 bool is_own_batch_norm(const Building& building, const Partition& partition);
 
 }  // namespace cpuaccel::graph

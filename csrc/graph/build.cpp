@@ -12,7 +12,7 @@
 namespace cpuaccel::graph {
 
 dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc) {
-  // Types have the same numbers in both of oneDNN's interfaces.
+  // A type has the same enum value in both of oneDNN's interfaces.
   const auto as = static_cast<dnnl::memory::data_type>(static_cast<int>(type));
   if (desc.sizes.empty()) {
     return {{1}, as, {1}};
@@ -23,10 +23,11 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc) {
 
 namespace {
 
-// Below it oneDNN's reorders, which shuffle numbers in registers, are faster.
+// With shorter runs oneDNN's reorders, which shuffle elements in registers, are faster.
 constexpr int64_t kLeastRun = 32;  // bytes
 
-// Planes of few channels that become pixels, one image behind the other in both.
+// The call that turns contiguous images of few channels into channels_last; nullopt for other
+// layouts.
 std::optional<kernels::PixelsCall> as_pixels(const TensorDesc& from, const TensorDesc& to,
                                              int64_t width) {
   if (from.sizes.size() < 3 || (width != 2 && width != 4)) {
@@ -42,7 +43,7 @@ std::optional<kernels::PixelsCall> as_pixels(const TensorDesc& from, const Tenso
   return kernels::PixelsCall{nullptr, nullptr, C, pixels, pixels, width};
 }
 
-// By a kernel of ours, if one is faster than oneDNN's reorder.
+// Copies with a cpuaccel kernel, if one is faster than oneDNN's reorder.
 bool add_own_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
   const auto& lies = building.desc(from);
   const auto width = static_cast<int64_t>(bytes_of(building.type(from)));

@@ -69,7 +69,8 @@ class CompiledProgram::Builder : public Building {
     }
   }
 
-  // Adds the steps of the next partition; none of what is a part of another one's step.
+  // Adds the steps of the next partition. Adds none if the partition is fused into another one's
+  // step.
   void add_next() {
     if (within_others_.contains(current_) || is_sum_before_norm(current_)) {
       ++current_;
@@ -103,7 +104,8 @@ class CompiledProgram::Builder : public Building {
     ++current_;
   }
 
-  // Takes what quantizes a norm with it, and returns its partition; nothing if there is none.
+  // Fuses the operation that quantizes a norm's result, and returns its partition; nullopt if there
+  // is none.
   std::optional<size_t> quantize_behind(NormWithin& within) const {
     const auto& all = program_.partitions;
     for (size_t i = current_ + 1; i < all.size(); ++i) {
@@ -121,7 +123,7 @@ class CompiledProgram::Builder : public Building {
     return is_sums(partition) && is_read_at_end_only(partition) && add_sum(*this, partition);
   }
 
-  // False where some steps may have been added that are of no use.
+  // If it returns false, it may have added steps that are of no use.
   bool add_as_layer(const Partition& partition) {
     const auto layer = as_layer(partition);
     if (!layer) {
@@ -136,7 +138,8 @@ class CompiledProgram::Builder : public Building {
            add_layer(*this, *layer);
   }
 
-  // Two steps of a layer and of its last operation, which multiplies an image with its results.
+  // Adds two steps: a layer, and its last operation, which multiplies an image by the layer's
+  // results.
   bool add_as_gate(const Partition& partition, const Layer& layer) {
     const auto& operations = partition.operations;
     const size_t before = steps_.size();
@@ -148,8 +151,9 @@ class CompiledProgram::Builder : public Building {
     return false;
   }
 
-  // The steps from `first` on compute a partition: the last one its result, and others before it
-  // that of an operation on the way, or they bring sources in order.
+  // Sets the facts of the steps from `first` on, which compute a partition. The last step writes
+  // its result. A step before it writes the result of an operation on the way, or copies a source
+  // to another layout.
   void say_facts(size_t first, const Partition& partition) {
     auto begin = partition.operations.begin();
     const auto end = partition.operations.end();
@@ -168,13 +172,13 @@ class CompiledProgram::Builder : public Building {
     say(*steps_.back(), end);
   }
 
-  // Whether a partition is a sum, and the next one a norm of it: one step of both.
+  // Whether a partition is an addition and the next one a norm of the sum: they become one step.
   bool is_sum_before_norm(size_t partition) const {
     const auto& all = program_.partitions;
     return partition + 1 < all.size() &&
            graph::is_sum_before_norm(*this, all[partition], all[partition + 1]);
   }
-  // Whether anything but a partition reads a value.
+  // Whether a value is an output of the region, or partitions other than `partition` read it.
   bool is_read_beside(Id id, size_t partition) const {
     const auto reads_it = [&](const Operation& operation) { return reads(operation, id); };
     for (size_t i = 0; i < program_.partitions.size(); ++i) {
@@ -187,7 +191,7 @@ class CompiledProgram::Builder : public Building {
                        [&](const Output& output) { return output.id == id; });
   }
 
-  // Whether nobody else reads results on the way to a partition's last.
+  // Whether nothing else reads the partition's results before its last one.
   bool is_read_at_end_only(const Partition& partition) const {
     const auto& operations = partition.operations;
     return std::none_of(operations.begin(), operations.end() - 1, [&](const auto& operation) {
@@ -195,7 +199,8 @@ class CompiledProgram::Builder : public Building {
     });
   }
 
-  // Whether what a partition makes of inputs as they were traced has the sizes that torch's has.
+  // Whether the results of a partition, for inputs as they were traced, have the sizes that torch's
+  // have.
   bool has_traced_sizes(size_t partition) const {
     const auto as_traced = [&](Id id) {
       const auto found = descs_.find(id);
@@ -207,7 +212,7 @@ class CompiledProgram::Builder : public Building {
     });
   }
 
-  // In the place of the next partition, which has no steps: its results lie as a layer's would.
+  // Replaces add_next() for a partition that has no steps: its results get the layout of a layer's.
   void pretend_next() { pretend(current_++); }
   void pretend(size_t partition) {
     for (const auto& operation : program_.partitions[partition].operations) {
@@ -217,7 +222,7 @@ class CompiledProgram::Builder : public Building {
     }
   }
 
-  // Moves the steps to `result`, with the place of everything that they read and write.
+  // Moves the steps to `result`, with the places of everything that they read and write.
   void finish(CompiledProgram& result) {
     for (const auto& output : fresh_outputs()) {
       bring_in_order(output);
@@ -302,7 +307,7 @@ class CompiledProgram::Builder : public Building {
   }
 
  private:
-  // The outputs that are memory of their own.
+  // The outputs that have memory of their own.
   std::span<const Output> fresh_outputs() const {
     if (written_ > program_.outputs.size()) {
       throw std::runtime_error("more results in the place of inputs than there are");
@@ -310,7 +315,7 @@ class CompiledProgram::Builder : public Building {
     return {program_.outputs.data(), program_.outputs.size() - written_};
   }
 
-  // Whose memory a value is, and where in it.
+  // The value whose memory a view is part of, and the view's offset there.
   struct Root {
     Id id;
     size_t bytes;
@@ -323,7 +328,8 @@ class CompiledProgram::Builder : public Building {
     return root;
   }
 
-  // What lies in another order than was asked for is written elsewhere, and copied at once.
+  // If the output's layout is not the one asked for, its steps write a temporary value instead,
+  // which is copied to the output right after the step that writes it.
   void bring_in_order(const Output& output) {
     const auto lies = descs_.at(output.id);
     const auto wanted = dense(lies.sizes, output.order);
@@ -348,7 +354,7 @@ class CompiledProgram::Builder : public Building {
     std::rotate(writer + 1, steps_.end() - 1, steps_.end());
   }
 
-  // The offsets of the values between steps.
+  // The offsets in the arena of the values between steps.
   std::unordered_map<Id, size_t> place_values(size_t& arena_bytes) const {
     std::unordered_map<Id, size_t> last_read;
     for (size_t step = 0; step < steps_.size(); ++step) {
@@ -357,7 +363,7 @@ class CompiledProgram::Builder : public Building {
       }
       for (const Id id : steps_[step]->outputs) {
         if (aliases_.contains(id)) {
-          last_read.insert_or_assign(root_of(id).id, step);  // written then, at least
+          last_read.insert_or_assign(root_of(id).id, step);  // the last write counts, too
         }
       }
     }
@@ -399,14 +405,14 @@ class CompiledProgram::Builder : public Building {
   std::unordered_map<Id, Slot> places_;
   std::unordered_map<Id, TensorDesc> descs_;
   std::unordered_map<Id, const void*> constants_;
-  mutable std::unordered_set<Id> kept_;            // constants of which something is made now
-  std::unordered_map<Id, size_t> last_partition_;  // that reads a value
+  mutable std::unordered_set<Id> kept_;            // constants of which the plan holds something
+  std::unordered_map<Id, size_t> last_partition_;  // the last that reads a value
   std::unordered_map<Id, Root> aliases_;
   std::unordered_set<Id> has_aliases_;
   std::unordered_map<Id, DataType> new_types_;
   std::vector<std::unique_ptr<Step>> steps_;
   size_t current_ = 0;
-  std::unordered_set<size_t> within_others_;  // partitions that are a part of a step before them
+  std::unordered_set<size_t> within_others_;  // partitions fused into an earlier step
   Id next_ = 0;
 };
 

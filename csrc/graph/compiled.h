@@ -1,4 +1,5 @@
-// A program made ready for inputs of some sizes: steps, and a place for every value between them.
+// The plan of a region for inputs of given sizes: its steps, and the place of every value in the
+// inputs, constants, outputs or arena.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace cpuaccel::graph {
 
-// Who hears when a step begins and when it ends.
+// An observer of a run: it is called when a step begins and when it ends.
 class StepWatch {
  public:
   virtual ~StepWatch() = default;
@@ -25,25 +26,27 @@ class StepWatch {
 // Safe to run from several threads at once.
 class CompiledProgram {
  public:
-  // `inputs` are in the program's order, `constants` in that of Program::all_constants;
-  // `constant_data` is read now. `fast_math`: layers of floats multiply in bfloat16. `written`: so
-  // many of the first inputs runs write to, in the place of as many of the last outputs, each of
-  // which is made of its input alone by writing to a slice of it.
-  // Throws dnnl::error or std::runtime_error where oneDNN cannot do it.
+  // `inputs` are in the region's order, `constants` in the order of Program::all_constants().
+  // `constant_data` is read now. `fast_math`: f32 layers multiply in bfloat16. `written`: runs
+  // mutate the first `written` inputs. They are the memory of the last `written` outputs, in order.
+  // Each of these outputs is its input with a slice written to it (may_be_in_place()). Throws
+  // dnnl::error or std::runtime_error where oneDNN cannot do it.
   CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
                   std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
                   PackedWeights& packed, bool fast_math = false, size_t written = 0);
 
-  // In the program's order, without those that lie in inputs.
+  // In the region's order, without those that are mutated inputs.
   const std::vector<TensorDesc>& outputs() const { return outputs_; }
-  // Whether runs read the constant itself, by its number; of what is packed they read a copy.
+  // By the constant's number: whether runs read the constant itself. Of packed weights they read a
+  // copy.
   const std::vector<bool>& reads_constant() const { return reads_constant_; }
-  // Whether something was made of the constant before: runs depend on what it was then.
+  // By the constant's number: whether the plan holds something made of the constant, so that runs
+  // depend on its content at that time.
   const std::vector<bool>& keeps_constant() const { return keeps_constant_; }
-  // Of the block that `run` needs.
+  // Size of the arena that `run` needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
-  // `watch`, if there is one, hears of every step.
+  // `watch` is told of every step, unless it is null.
   void run(std::span<void* const> inputs, std::span<void* const> constants,
            std::span<void* const> outputs, std::byte* arena, StepWatch* watch = nullptr) const;
 
@@ -54,8 +57,8 @@ class CompiledProgram {
   enum class Place { input, constant, output, arena };
   struct Slot {
     Place place;
-    size_t at;          // number of the tensor, or offset in the arena
-    size_t offset = 0;  // bytes from there on
+    size_t at;          // number of the tensor, or offset in the arena in bytes
+    size_t offset = 0;  // bytes, added to that
   };
   struct PlacedStep {
     std::unique_ptr<Step> step;
@@ -71,8 +74,8 @@ class CompiledProgram {
   size_t arena_bytes_ = 0;
 };
 
-// For each partition of `program` why oneDNN does not run it for the sizes that it was traced with;
-// empty where it does.
+// For each partition of `program` the reason why it has no step for the traced sizes; empty if it
+// has one.
 std::vector<std::string> why_not_compiled(const Program& program);
 
 }  // namespace cpuaccel::graph

@@ -6,9 +6,9 @@
 namespace cpuaccel::graph {
 
 const dnnl::engine& engine() {
-  // oneDNN's own cache would give two layers of the same shape one compiled partition, and with it
-  // the weights of one of them. Weights that it packs belong to a compiled partition, and go with
-  // it: that has to be on before the first is compiled.
+  // oneDNN Graph's cache would give two layers of the same shape one compiled partition, and so the
+  // weights of one of them. Its constant cache keeps packed weights with the compiled partition,
+  // and frees them with it. It has to be on before the first partition is compiled.
   static const bool set = [] {
     dnnl::graph::set_compiled_partition_cache_capacity(0);
     dnnl::graph::set_constant_tensor_cache(1);

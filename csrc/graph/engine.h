@@ -1,4 +1,5 @@
-// oneDNN's engine and streams, with what oneDNN Graph needs set before the first use.
+// oneDNN's engine and streams. engine() sets oneDNN Graph's caches as cpuaccel needs them before
+// the first use.
 #pragma once
 
 #include "dnnl/api.h"

@@ -30,13 +30,13 @@ double bytes(const Building& building, Id id) {
   return count(building.desc(id).sizes) * static_cast<double>(bytes_of(building.type(id)));
 }
 
-// Whether an operation writes its second input to a slice of the first, and leaves the rest as it
-// is.
+// Whether `input` is the first input of an operation that only writes its second input to a slice
+// of it, in place.
 bool is_left(const Building& building, const Operation& operation, Id input) {
   return input == operation.inputs.front() && building.is_in_place(operation.outputs[0], input);
 }
 
-// Sizes of an operation's sources and of its result.
+// Sizes of an operation's inputs and of its result.
 struct Operands {
   const Sizes& src;
   const Sizes& second;
@@ -44,7 +44,8 @@ struct Operands {
   const Attributes& attributes;
 };
 
-// Each number of `pixels` meets the weights of one channel of their first dimension.
+// Multiply-adds of a convolution: each element of `pixels` is multiplied by the weights of one
+// channel of their first dimension.
 double of_pixels(const Sizes& pixels, const Sizes& weights) {
   return count(pixels) * count(weights) / static_cast<double>(std::max<int64_t>(weights[0], 1));
 }
@@ -63,12 +64,12 @@ double of_product(const Operands& o) {
   return count(o.dst) * static_cast<double>(o.src[K]);
 }
 
-// Scores, and their sums of values.
+// Query times keys, and then scores times values.
 double of_attention(const Operands& o) {
   return 2.0 * count(o.src) * static_cast<double>(o.second[2]);
 }
 
-// Likewise of keys that stand as columns.
+// The same for keys whose positions are their last dimension.
 double of_quantised_attention(const Operands& o) {
   return 2.0 * count(o.src) * static_cast<double>(o.second.back());
 }
@@ -115,7 +116,7 @@ StepFacts facts_of(const Building& building, const Partition& partition, const S
   facts.sizes = text_of(building.desc(src).sizes);
   const auto layer = std::find_if(kLayers.begin(), kLayers.end(),
                                   [&](const auto& row) { return row.first == first.name; });
-  // What follows a layer has its result's sizes.
+  // Post-ops have the sizes of the layer's result.
   if (layer != kLayers.end()) {
     const auto& second = building.desc(first.inputs[1]).sizes;
     facts.sizes += " * " + text_of(second);

@@ -1,4 +1,4 @@
-// What a step is, for people: who computes what, and how much that is.
+// Describes a plan step to users: its operations, sizes, multiply-adds and bytes moved.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 namespace cpuaccel::graph {
 
 struct StepFacts {
-  std::string kinds;   // of the operations, as "Convolution+ReLU"; "copy" of what brings in order
+  std::string kinds;   // of operations, as "Convolution+ReLU"; "copy" if it changes a layout
   std::string sizes;   // "1x16x56x56 * 96x16x1x1 -> 1x96x56x56"
-  DataType type = {};  // of the first source: layers multiply in it
+  DataType type = {};  // that layers multiply in; else of the first input
   double multiply_adds = 0;
-  double bytes_read = 0, bytes_written = 0;  // each value once, weights too
+  double bytes_read = 0, bytes_written = 0;  // each value once, including weights
 };
 
 class Building;
 class Step;
 
-// Of `step`, which runs all of `partition`, after it was added.
+// Facts of `step`, which runs all of `partition`. The step was added before.
 StepFacts facts_of(const Building& building, const Partition& partition, const Step& step);
-// Of a step that only moves numbers.
+// Facts of a step that only copies.
 StepFacts facts_of_copy(const Building& building, const Step& step);
 
 }  // namespace cpuaccel::graph

@@ -8,8 +8,8 @@ namespace {
 
 using kernels::GemmType;
 
-// Up to so many reading the weights takes longer than multiplying; of bf16, whose products are
-// faster in that arithmetic where there are more, one.
+// Up to this M, reading the weights takes longer than multiplying. For bf16 it is 1: products with
+// more rows are faster in BF16 arithmetic.
 constexpr int64_t most_rows(GemmType weights) { return weights == GemmType::f32 ? 4 : 1; }
 
 class FewRowsStep : public Step {

@@ -1,5 +1,5 @@
-// Products of few rows with weights: by family gemm, which reads the weights once, where they lie,
-// without a primitive or a packed copy.
+// Matrix products with few rows (small M), by kernel family gemm. It reads the weights once, in
+// place, without a oneDNN primitive and without packed weights.
 #pragma once
 
 #include "graph/build.h"
@@ -8,7 +8,8 @@
 
 namespace cpuaccel::graph {
 
-// Adds the step of `layer`, which is `rows`, and returns whether there is one.
+// Adds the step of `layer`, whose product is `rows`. Returns false, and adds nothing, for more rows
+// and with fast math.
 bool add_few_rows(Building& building, const Layer& layer, const RowsCall& rows);
 
 }  // namespace cpuaccel::graph

@@ -1,4 +1,4 @@
-// What follows a layer number by number, where a kernel of ours computes it.
+// Elementwise post-ops that cpuaccel's kernels apply to a layer's output.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace cpuaccel::graph {
 
-// Nothing of others.
+// The function that computes `post_op`; nullopt if cpuaccel has no kernel for it.
 std::optional<kernels::FloatFunction> function_of(const PostOp& post_op);
 
-// Whether oneDNN, computing it in a layer, takes so much longer than our kernel that to read and
-// write the results once more may cost less: exponentials.
+// Whether oneDNN computes `function` in a layer so slowly that cpuaccel's kernel, which reads and
+// writes the results once more, may be faster. This holds for functions with exponentials.
 bool is_slow_in_layers(kernels::FloatFunction function);
 
-// values[i] = function(values[i]) of `count` numbers, f32 or bf16, on all threads.
+// values[i] = function(values[i]) for `count` values of f32 or bf16, on all threads.
 void apply_function(kernels::FloatFunction function, DataType type, void* values, int64_t count);
 
 }  // namespace cpuaccel::graph

@@ -1,4 +1,5 @@
-// A step that is one call of a function of ours, which has no threads but parallel_for's.
+// A plan step that calls one function, such as a cpuaccel kernel. The function's only threads are
+// those of parallel_for.
 #pragma once
 
 #include <functional>
@@ -32,7 +33,7 @@ class FunctionStep : public Step {
   Function function_;
 };
 
-// Adds a step that writes `to`, which lies as `desc` says, of `from`.
+// Adds a step that computes `to`, with the layout `desc`, from `from`.
 inline void add_function(Building& building, std::vector<Id> from, Id to, TensorDesc desc,
                          FunctionStep::Function function) {
   building.add(

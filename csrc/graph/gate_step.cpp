@@ -12,7 +12,7 @@
 namespace cpuaccel::graph {
 namespace {
 
-// The image that is multiplied, in memory as images are computed; nothing where there is none.
+// The image that is multiplied; nullopt unless `layer` is such a convolution with such a post-op.
 std::optional<Id> image_of(const Building& building, const Layer& layer) {
   if (layer.kind != Layer::Kind::convolution || layer.post_ops.empty() ||
       layer.post_ops.back().algorithm != dnnl::algorithm::binary_mul) {

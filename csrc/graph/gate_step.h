@@ -1,4 +1,5 @@
-// Channels of an image times gates that a convolution makes of a pixel: squeeze-and-excite.
+// Squeeze-and-excite gates: multiplies each channel of an image by the output of a 1x1 convolution
+// of one pixel.
 #pragma once
 
 #include "graph/build.h"
@@ -6,10 +7,11 @@
 
 namespace cpuaccel::graph {
 
-// Adds the layer, and then the product with each channel, if `layer` is a convolution of one pixel
-// by 1x1 whose last post-op multiplies an image of as many channels with its results; oneDNN reads
-// such an operand number by number. False where it is something else: then steps that were added
-// are to go again.
+// Adds two steps, the layer and the product with each channel. It does so if `layer` is a 1x1
+// convolution of one pixel, and its last post-op multiplies an image with as many channels by its
+// results. oneDNN reads such an operand element by element. `gates` is the result of the layer
+// without that post-op. Returns false for anything else; the caller then removes the steps that
+// were added.
 bool add_gate(Building& building, const Layer& layer, Id gates);
 
 }  // namespace cpuaccel::graph

@@ -1,4 +1,4 @@
-// The types of values that our kernels of floats take, as family gemm names them.
+// Converts between DataType and GemmType, the dtypes of cpuaccel's float kernels.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace cpuaccel::graph {
 
-// f32 or bf16; nothing of another type.
+// f32 or bf16; nullopt for other types.
 inline std::optional<kernels::GemmType> gemm_type(DataType type) {
   switch (type) {
     case DataType::f32:

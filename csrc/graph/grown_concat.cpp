@@ -13,7 +13,7 @@
 namespace cpuaccel::graph {
 namespace {
 
-// Of channels, in a partition of its own.
+// The operation of `partition` if it is a single concatenation of channels, else null.
 const Operation* concat_of(const Program& program, const Partition& partition) {
   const auto& operation = partition.operations[0];
   if (partition.operations.size() != 1 || operation.kind != dnnl::graph::op::kind::Concat ||
@@ -29,7 +29,7 @@ bool begins_with(const std::vector<Id>& longer, const std::vector<Id>& beginning
          std::equal(beginning.begin(), beginning.end(), longer.begin());
 }
 
-// Whether sizes are the same but for the number of channels.
+// Whether sizes differ at most in the number of channels.
 bool are_side_by_side(Sizes a, const Sizes& b) {
   if (a.size() != b.size()) {
     return false;
@@ -38,10 +38,10 @@ bool are_side_by_side(Sizes a, const Sizes& b) {
   return a == b;
 }
 
-// Copies of the inputs side by side, `channels` being what lies before them.
+// Copies the inputs side by side into `whole`, from channel `channels` on.
 FunctionStep::Function copies(const Building& building, std::span<const Id> inputs,
                               const TensorDesc& whole, int64_t channels) {
-  std::vector<std::pair<StridedCopy, int64_t>> parts;  // and where they go, in bytes
+  std::vector<std::pair<StridedCopy, int64_t>> parts;  // and their offsets in bytes
   for (const Id id : inputs) {
     const auto& from = building.desc(id);
     const auto width = static_cast<int64_t>(bytes_of(building.type(id)));
@@ -58,7 +58,7 @@ FunctionStep::Function copies(const Building& building, std::span<const Id> inpu
 }  // namespace
 
 GrownConcats::GrownConcats(const Program& program) : program_(program) {
-  // Several may grow in turns, as those of branches do.
+  // Several chains may grow in turns, as in branches of a model.
   std::vector<std::vector<size_t>> rows;
   const auto concat = [&](size_t partition) {
     return concat_of(program, program.partitions[partition]);
@@ -85,7 +85,7 @@ GrownConcats::GrownConcats(const Program& program) : program_(program) {
   }
 }
 
-// Batch norms of ours take pixels that have others' channels between them.
+// cpuaccel's batch norms allow other channels between the pixels of their input.
 bool GrownConcats::is_read_by_norms(const Building& building, Id id) const {
   const auto is_read = [&](const Operation& operation) { return reads(operation, id); };
   return std::all_of(program_.partitions.begin(), program_.partitions.end(),
@@ -123,7 +123,7 @@ bool GrownConcats::add(Building& building, size_t partition) {
   const Id memory = goes_on ? known->second : building.new_value(type);
   sizes[1] = channels;
   if (!building.alias(dst, memory, {sizes, whole.strides}, 0)) {
-    return false;  // the program's own result is memory of its own
+    return false;  // an output of the region has memory of its own
   }
   memory_.emplace(dst, memory);
   std::span<const Id> fresh = operation->inputs;

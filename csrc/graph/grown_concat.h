@@ -1,5 +1,6 @@
-// Concatenations that take up the one before them and more behind it, as DenseNets have them: each
-// is the beginning of the longest one, and copies only what is new to it.
+// DenseNet concatenations: chains in which each concatenation begins with the inputs of the one
+// before it. All of a chain share the memory of the longest one, so each step copies only its new
+// inputs.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +15,24 @@ class GrownConcats {
  public:
   explicit GrownConcats(const Program& program);
 
-  // Adds the step of `partition`, the one with that number; false, and nothing added, where it is
-  // none of these, something other than batch norms of ours reads it, or its channels are not those
-  // that the program was traced with.
+  // Adds the step of the partition with that number. Returns false, and adds nothing, if it is not
+  // in such a chain, if anything but cpuaccel's batch norms reads its result, or if it has more
+  // channels than the longest one had when the region was traced.
   bool add(Building& building, size_t partition);
 
  private:
-  // One of some concatenations in a row.
+  // One concatenation of a chain.
   struct Grown {
     const Operation* operation;
-    const Operation* before;  // the one whose channels this one begins with; null of the first
-    int64_t channels;         // of the last one
+    const Operation* before;  // the one whose channels this one begins with; null for the first
+    int64_t channels;         // of the last one of the chain
   };
 
   bool is_read_by_norms(const Building& building, Id id) const;
 
   const Program& program_;
   std::unordered_map<size_t, Grown> grown_;  // by partition
-  std::unordered_map<Id, Id> memory_;        // by the result of one: of all of them
+  std::unordered_map<Id, Id> memory_;        // by the result of one: that of its chain
 };
 
 }  // namespace cpuaccel::graph

@@ -13,7 +13,8 @@ namespace {
 using Kind = dnnl::graph::op::kind;
 using Algorithm = dnnl::algorithm;
 
-// Functions of one number. `alpha` and `beta` are attributes, or numbers where there is none.
+// Unary post-ops. `alpha` and `beta` are the names of attributes; without one, the value is
+// `alpha_otherwise` or `beta_otherwise`.
 struct UnaryRow {
   std::string_view name;
   Algorithm algorithm;

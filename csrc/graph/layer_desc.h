@@ -1,4 +1,4 @@
-// A layer's primitive, with where it reads and writes.
+// A layer's oneDNN primitive descriptor, with the offsets in memory where it reads and writes.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@ namespace cpuaccel::graph {
 
 struct LayerDesc {
   dnnl::primitive_desc_base desc;
-  // Of slices, by argument: the bytes before the slice's first.
+  // For slices, by argument: the bytes before the slice's first element.
   std::map<int, size_t> first = {};
 };
 
-// The layer's source, bias and operands, which a step gets in that order.
+// The layer's src, bias and post-op operands, in the order in which a step receives them.
 std::vector<PrimitiveStep::Argument> inputs_of(const LayerDesc& layer);
 
-// The step of `layer`, in one or more slices, that reads what inputs_of() says, then `more`.
-// `held` is its own.
+// The step of `layer`, which has one or more slices. It reads the inputs of inputs_of(), then
+// `more`; the memory of `held` is its own. `behind` is applied to its results.
 std::unique_ptr<Step> step_of(const std::vector<LayerDesc>& layer,
                               const std::vector<PrimitiveStep::Argument>& more,
                               const std::vector<PrimitiveStep::Argument>& held,

@@ -26,7 +26,7 @@ std::optional<Form> form_of(const Building& building, const Layer& layer, Id src
     return std::any_of(form.ids.begin(), form.ids.end(),
                        [&](const auto& each) { return each.second == id; });
   };
-  // A handle is no copy: each gets its own.
+  // Both get the post-op appended separately, because copies of dnnl::post_ops share one handle.
   const auto append = [&](const PostOp& post_op, const auto& to) {
     to(form.post_ops.all);
     if (&post_op != &layer.post_ops.back()) {
@@ -59,7 +59,7 @@ std::optional<Form> form_of(const Building& building, const Layer& layer, Id src
     append(post_op, [&](dnnl::post_ops& to) { to.append_binary(post_op.algorithm, desc); });
   }
   if (form.over && is_read(*form.over)) {
-    return std::nullopt;  // read by another post-op after it is written over
+    return std::nullopt;  // another post-op reads it after it is overwritten
   }
   if (layer.bias) {
     add(DNNL_ARG_BIAS, *layer.bias, 0);

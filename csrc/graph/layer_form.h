@@ -1,4 +1,5 @@
-// A layer and what its primitive reads and does with results, whole and in slices.
+// What a layer's oneDNN primitive reads and which post-ops it applies, for the whole layer or for
+// slices.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace cpuaccel::graph {
 
-// What is done with results, all of it and but for the last.
+// All post-ops, and all but the last one.
 struct PostOps {
   dnnl::post_ops all, but_last;
 
@@ -27,23 +28,24 @@ struct PostOps {
 struct Form {
   Shaped shaped;
   PostOps post_ops;
-  std::map<int, Id> ids = {};        // what is read, by argument
-  std::map<int, size_t> first = {};  // bytes before the slice, of the results as well
-  std::optional<Id> over = {};       // what results are written over
+  std::map<int, Id> ids = {};        // inputs, by argument
+  std::map<int, size_t> first = {};  // bytes before the slice, by argument; also for dst
+  std::optional<Id> over = {};       // the input that dst overwrites
 
-  // The primitive of a way. Throws dnnl::error where there is none.
+  // The primitive of `way`. Throws dnnl::error if there is none.
   LayerDesc desc(LayerWay way, const dnnl::memory::desc& weights) const;
 };
 
-// `layer` of `src`, shaped so; nothing where a post-op's operand cannot be one.
+// The form of `layer` with the input `src`; nullopt if a post-op's operand cannot be passed to
+// oneDNN.
 std::optional<Form> form_of(const Building& building, const Layer& layer, Id src, Shaped shaped);
 
-// `whole` in slices, one for each of torch's threads; none where that cannot be.
+// Splits `whole` into slices, one for each of torch's threads. Empty if it cannot be split.
 std::vector<Form> slices_of(const Building& building, const Layer& layer, const Form& whole);
 
-// The primitives of slices, made for one thread each; of one form that for all threads. All are of
-// one implementation, on weights as the first one has them.
-// Throws dnnl::error where there are none.
+// The primitives of `slices`. Each is made for one thread; if there is one form only, it is made
+// for all threads. All have the same implementation, and the weights' layout of the first one.
+// Throws dnnl::error if there are none.
 std::vector<LayerDesc> descs_of(const std::vector<Form>& slices, LayerWay way,
                                 const dnnl::memory::desc& weights);
 

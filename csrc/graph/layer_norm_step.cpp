@@ -15,7 +15,7 @@ bool is_norm(const Partition& partition) {
   return partition.operations.size() == 1 && partition.operations[0].kind == Kind::LayerNorm;
 }
 
-// Whether our kernel takes `norm` of something that lies as `src` says.
+// Whether cpuaccel's kernel supports `norm` of an input with the layout `src`.
 bool takes(const Building& building, const Operation& norm, const TensorDesc& src) {
   if (attribute(norm.attributes, "keep_stats", true) || src.sizes.empty() ||
       attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) != -1 ||
@@ -38,7 +38,7 @@ bool takes(const Building& building, const Operation& norm, const TensorDesc& sr
 
 class LayerNormStep : public Step {
  public:
-  kernels::LayerNormCall call;  // without data
+  kernels::LayerNormCall call;  // without pointers
   bool add = false, affine = false, writes_norm = true, writes_sum = false, writes_bytes = false;
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {

@@ -1,5 +1,5 @@
-// Norms of a layer's rows, by family layer_norm, and with them the sum that they are of and what
-// quantizes them.
+// Layer norm of rows by kernel family layer_norm, fused with the addition before it and the
+// quantization after it.
 #pragma once
 
 #include "graph/build.h"
@@ -7,29 +7,30 @@
 
 namespace cpuaccel::graph {
 
-// Whether `partition` is a norm alone, which our kernel takes.
+// Whether `partition` is a single layer norm that cpuaccel's kernel supports.
 bool is_own_layer_norm(const Building& building, const Partition& partition);
 
-// Whether `partition` is a sum alone of two values that lie alike, and `next` a norm of it, both of
-// which our kernel takes together.
+// Whether `partition` is a single addition of two values with the same layout, `next` is a layer
+// norm of the sum, and cpuaccel's kernel supports both in one call.
 bool is_sum_before_norm(const Building& building, const Partition& partition,
                         const Partition& next);
 
-// Whether `operation` quantizes the result of `norm` alone, which our kernel does with it.
+// Whether `operation` quantizes the f32 result of `norm`, which cpuaccel's kernel can do in the
+// same call.
 bool quantizes(const Building& building, const Operation& operation, const Operation& norm);
 
-// A norm, what it takes over, and which results on the way are written as well.
+// A layer norm, the operations fused with it, and which intermediate results are written as well.
 struct NormWithin {
   const Operation* sum = nullptr;
   const Operation* norm = nullptr;
   const Operation* quantize = nullptr;
   bool keeps_sum = false, keeps_norm = true;
 
-  // All of it.
+  // All of its operations.
   Partition partition() const;
 };
 
-// Adds the step of it.
+// Adds the step of `within`.
 void add_layer_norm(Building& building, const NormWithin& within);
 
 }  // namespace cpuaccel::graph

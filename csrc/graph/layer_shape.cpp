@@ -14,7 +14,7 @@ namespace {
 
 using dnnl::memory;
 
-// Sizes and strides of more dimensions: 1 in front.
+// Adds dimensions of size 1 in front until there are `dims`.
 TensorDesc expanded(TensorDesc desc, size_t dims) {
   while (desc.sizes.size() < dims) {
     desc.sizes.insert(desc.sizes.begin(), 1);
@@ -80,13 +80,13 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
   return shaped;
 }
 
-// Whether it has one number for each column, or one for all.
+// Whether all dimensions except the last have size 1: one element for each column, or one for all.
 bool is_row(const TensorDesc& desc) {
   return std::all_of(desc.sizes.begin(), desc.sizes.end() - (desc.sizes.empty() ? 0 : 1),
                      [](int64_t size) { return size == 1; });
 }
 
-// Products: [..., M, K] times [K, N] are one of [... * M, K] wherever numbers lie so.
+// Matrix products. [..., M, K] times [K, N] is one product of [... * M, K] if the layout allows it.
 std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& src_id) {
   const auto& op = *layer.operation;
   Shaped shaped;
@@ -129,7 +129,7 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
   if (shares_matrix && !one_matrix && !each_operand([&](const TensorDesc& desc) {
         return dims == 3 && (desc.sizes == dst || expanded(desc, dims).sizes[0] == 1);
       })) {
-    // oneDNN 3.2 reads others from wrong places, in its Graph too.
+    // oneDNN 3.2 reads other operands from wrong places, also in oneDNN Graph.
     throw std::runtime_error("a product of a batch with one matrix, and an operand for a part");
   }
   if (one_matrix) {

@@ -21,7 +21,7 @@ SlicedBy sliced_by(const Shaped& layer) {
                                {kernel, window.strides, window.begin, window.end});
 }
 
-// An image's pixels in one row.
+// The layout of an image whose pixels are all in one row.
 TensorDesc in_one_row(const TensorDesc& image) {
   Sizes sizes(image.sizes.size(), 1);
   sizes[kChannels] = image.sizes[kChannels];
@@ -29,7 +29,7 @@ TensorDesc in_one_row(const TensorDesc& image) {
   return dense(sizes, Order::channels_last);
 }
 
-// [first, end) of a dimension outside of which `whole` has no other.
+// [first, end) of a dimension of `whole`; all dimensions outside of it have size 1.
 Placed part_of(const TensorDesc& whole, size_t dim, int64_t first, int64_t end) {
   Placed part{whole, first * whole.strides[dim]};
   part.desc.sizes[dim] = end - first;
@@ -37,8 +37,8 @@ Placed part_of(const TensorDesc& whole, size_t dim, int64_t first, int64_t end) 
   return part;
 }
 
-// Operands of a slice: what lies as the results do is cut as they are, what is the same for all is
-// not cut; nothing of others.
+// The operand of a slice. An operand with the layout of the results is sliced as they are; one that
+// is the same for all pixels is not sliced; nullopt for others.
 std::optional<Placed> operand_of(const TensorDesc& operand, const TensorDesc& result,
                                  const Placed& slice, size_t dim) {
   if (operand.sizes == result.sizes && same_places(operand, result)) {
@@ -51,8 +51,8 @@ std::optional<Placed> operand_of(const TensorDesc& operand, const TensorDesc& re
   return Placed{operand};
 }
 
-// `whole`, whose source and results lie so, with results [first, end) of a dimension; nothing of
-// what reads padding alone.
+// The slice of `whole` with results [first, end) of a dimension. `src` and `dst` are the layouts of
+// its input and results. nullopt if the slice reads only padding.
 std::optional<Shaped> slice_of(const Shaped& whole, const TensorDesc& src, const TensorDesc& dst,
                                size_t dim, int64_t first, int64_t end) {
   auto window = whole.window;

@@ -1,5 +1,4 @@
-// Convolutions of floats in slices, one for each thread: see dnnl/slices.h, which has those of
-// int8.
+// Splits float convolutions into slices, one for each thread. dnnl/slices.h does that for int8.
 #pragma once
 
 #include <vector>
@@ -8,8 +7,9 @@
 
 namespace cpuaccel::graph {
 
-// `whole` in `count` slices that lie in its memory: of images, where there are as many; of one
-// image pixels of a 1x1 convolution, else rows. None of what is no convolution or has not so many.
+// Splits `whole` into `count` slices that are views of its memory. Several images are split by
+// image, one image by pixels for a 1x1 convolution, else by rows. Empty unless it is a convolution
+// with at least `count` of those.
 std::vector<Shaped> slices_of(const Shaped& whole, int64_t count);
 
 }  // namespace cpuaccel::graph

@@ -19,14 +19,14 @@ namespace {
 using dnnl::memory;
 using Argument = PrimitiveStep::Argument;
 
-// Layers of floats whose source and weights are rounded to bfloat16, the weights once.
+// Whether an f32 layer rounds its source and weights to bfloat16, the weights once.
 bool multiplies_in_bf16(const Building& building, const Layer& layer) {
   return building.fast_math() && building.is_constant(layer.weights) &&
          building.type(layer.src) == DataType::f32 && building.type(layer.dst) == DataType::f32 &&
          building.type(layer.weights) == DataType::f32;
 }
 
-// The last post-op, if our kernel may compute it behind the layer.
+// The last post-op, if cpuaccel's kernel may apply it after the primitive.
 std::optional<kernels::FloatFunction> function_at_end(const Building& building,
                                                       const Layer& layer) {
   if (layer.post_ops.empty() || !gemm_type(building.type(layer.dst))) {
@@ -47,7 +47,7 @@ std::string text_of(const memory::desc& desc) {
   return text;
 }
 
-// All that decides how fast ways are.
+// The key of the tuning cache: everything that decides which way is the fastest.
 std::string problem_of(const Building& building, const Layer& layer, const Form& whole,
                        const std::vector<Form>& slices, DataType weights_type) {
   const auto& [shaped, post_ops, ids, first, over] = whole;
@@ -80,15 +80,15 @@ std::string problem_of(const Building& building, const Layer& layer, const Form&
   return text + (slices.empty() ? "" : "slices;") + dnnl_layer::conditions();
 }
 
-// Of more weights than these a trial would take long, and win little: they are read from memory.
+// With more weights tuning would take long and gain little, because they are read from memory.
 constexpr int64_t kMostTriedWeights = int64_t{1} << 24;
 
-// How a layer's weights lie.
+// The layout of a layer's weights before packing.
 memory::desc plain_weights(const Building& building, const Layer& layer, const Shaped& shaped) {
   return memory_desc(building.type(layer.weights), shaped.weights);
 }
 
-// How a layer's primitives get their weights: in the layout of their choice where they are packed.
+// The weights' layout for a layer's primitives: any layout if they are constant and can be packed.
 memory::desc weights_of(const Building& building, const Layer& layer, const Shaped& shaped,
                         DataType type) {
   const auto plain = memory_desc(type, shaped.weights);
@@ -97,8 +97,8 @@ memory::desc weights_of(const Building& building, const Layer& layer, const Shap
              : plain;
 }
 
-// The primitives of a way, on weights that are packed for other sizes already if the same code runs
-// on them. Throws dnnl::error where there are none.
+// The primitives of a way. They use weights that are already packed for other sizes if the same
+// implementation runs on them. Throws dnnl::error if there are none.
 std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
                                          const std::vector<Form>& forms, LayerWay way,
                                          const memory::desc& weights) {
@@ -126,7 +126,8 @@ std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
   return best;
 }
 
-// oneDNN's choice where nothing can be won: other implementations of products are not faster.
+// The way to run a layer: oneDNN's choice if tuning can gain nothing. Other implementations of
+// matrix products are not faster.
 LayerWay way_of(const Building& building, const Layer& layer, const Form& whole,
                 const std::vector<Form>& slices, DataType weights_type) {
   const auto function = function_at_end(building, layer);
@@ -149,7 +150,8 @@ struct Prepared {
   DataType weights_type;
 };
 
-// The layer's primitives, by the fastest way; steps are added that bring its source in order.
+// The layer's primitives by the fastest way. Adds steps that convert the type or layout of its
+// source.
 std::optional<Prepared> prepare(Building& building, const Layer& layer) {
   Id src = layer.src;
   const bool fast = multiplies_in_bf16(building, layer);
@@ -180,7 +182,7 @@ std::optional<Prepared> prepare(Building& building, const Layer& layer) {
     if (way.implementation == 0 && !way.sliced) {
       throw;
     }
-    way.implementation = 0;  // a file names one that is not there
+    way.implementation = 0;  // a cache file may name one that does not exist
     way.sliced = false;
     descs = described();
   }
@@ -216,7 +218,7 @@ bool add_layer(Building& building, const Layer& layer) {
   const auto& [whole, way, descs, weights_type] = *prepared;
   const auto weights = descs.front().desc.query_md(dnnl::query::weights_md);
   const auto plain = plain_weights(building, layer, whole.shaped);
-  std::vector<Argument> held;  // by the step
+  std::vector<Argument> held;  // memory that the step owns
   std::vector<Argument> more;
   std::vector<Id> ids;
   for (const auto& input : inputs_of(descs.front())) {

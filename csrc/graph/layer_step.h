@@ -1,4 +1,5 @@
-// Layers as primitives: weights packed once, what follows as post-ops.
+// Convolutions and matrix products as oneDNN primitives, with weights packed once and post-ops
+// fused.
 #pragma once
 
 #include <optional>
@@ -10,17 +11,17 @@
 
 namespace cpuaccel::graph {
 
-// Adds the steps that compute layer.dst. False where oneDNN has nothing fast for it; what was added
-// by then, copies of its source, is the caller's to take back.
+// Adds the steps that compute layer.dst. Returns false if oneDNN has no fast primitive for it. The
+// caller then removes the steps added so far, which copy the source.
 bool add_layer(Building& building, const Layer& layer);
 
-// The primitives that add_layer() takes.
+// The primitives that add_layer() uses.
 struct LayerPrimitives {
   std::vector<LayerDesc> descs;  // one, or one for each slice
   std::optional<kernels::FloatFunction> behind;
-  dnnl::primitive_desc_base whole;  // of all of it, by oneDNN's choice
+  dnnl::primitive_desc_base whole;  // unsliced, by oneDNN's choice
 };
-// Nothing where add_layer() adds nothing. Throws dnnl::error where oneDNN has no such primitive.
+// nullopt where add_layer() adds nothing. Throws dnnl::error if oneDNN has no such primitive.
 std::optional<LayerPrimitives> primitives_of(Building& building, const Layer& layer);
 
 }  // namespace cpuaccel::graph

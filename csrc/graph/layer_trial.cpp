@@ -16,19 +16,19 @@ namespace {
 using dnnl_layer::kSlicedRank;
 
 constexpr int kImplementations = 3;
-constexpr double kSeconds = 0.05;  // of all rounds, about
+constexpr double kSeconds = 0.05;  // of all rounds, roughly
 
 int rank_of(LayerWay way) {
   return 2 * way.implementation + (way.function_behind ? 1 : 0) + (way.sliced ? kSlicedRank : 0);
 }
 LayerWay way_of(int rank) { return {rank % kSlicedRank / 2, rank % 2 != 0, rank >= kSlicedRank}; }
 
-// What a trial found out of one way.
+// The result of timing one way.
 struct Trial {
   LayerWay way;
   std::string name;
   double seconds = 0;
-  bool is_same = true;  // its results are those of the first one, but for rounding
+  bool is_same = true;  // up to rounding, its results are those of the first one
 };
 
 struct Candidate {
@@ -42,13 +42,13 @@ std::string name_of(LayerWay way, const dnnl::primitive_desc_base& desc) {
          (way.sliced ? " in slices" : "");
 }
 
-// The ways that differ in the implementation, oneDNN's own choice first.
+// Adds the ways that differ from `way` in the implementation only, oneDNN's own choice first.
 void add_candidates(std::vector<Candidate>& found, LayerWay way, const DescsOfWay& descs_of) try {
   for (; way.implementation < kImplementations; ++way.implementation) {
     auto descs = descs_of(way);
     if (std::any_of(descs.begin(), descs.end(),
                     [](const LayerDesc& each) { return is_slow(each.desc); })) {
-      return;  // what comes behind a reference is none
+      return;  // implementations after a reference are no candidates
     }
     std::string name = name_of(way, descs.front().desc);
     found.push_back({{way, std::move(name)}, std::move(descs)});
@@ -57,7 +57,7 @@ void add_candidates(std::vector<Candidate>& found, LayerWay way, const DescsOfWa
   // There are no more.
 }
 
-// oneDNN's own choice first.
+// All ways, oneDNN's own choice first.
 std::vector<Candidate> candidates_of(std::optional<kernels::FloatFunction> function,
                                      bool may_be_sliced, const DescsOfWay& descs_of) {
   std::vector<Candidate> found;
@@ -94,7 +94,7 @@ std::vector<Trial> try_ways(std::optional<kernels::FloatFunction> function, bool
   for (auto& candidate : candidates) {
     trials.push_back(std::move(candidate.trial));
   }
-  // What is taken where no other clearly wins.
+  // Sliced ways first: the first one is taken unless another clearly wins.
   std::stable_partition(trials.begin(), trials.end(),
                         [](const Trial& trial) { return trial.way.sliced && trial.is_same; });
   return trials;
@@ -121,14 +121,14 @@ LayerWay fastest_way(const std::string& problem, std::optional<kernels::FloatFun
     log_race(problem, trials, best, std::mem_fn(&Trial::name));
     return rank_of(best.way);
   };
-  // For other sizes oneDNN has other implementations, which nobody has compared.
+  // For other sizes oneDNN has other implementations, which were not compared.
   const auto on_first = [](int alike) {
     auto way = way_of(alike);
     way.implementation = 0;
     return rank_of(way);
   };
   auto way = way_of(dnnl_layer::rank_of(problem, timed, on_first));
-  way.function_behind = way.function_behind && function;  // whatever a file says
+  way.function_behind = way.function_behind && function;  // even if a cache file says so
   way.sliced = way.sliced && may_be_sliced;
   return way;
 }

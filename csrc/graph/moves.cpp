@@ -12,8 +12,9 @@ struct Seen {
   int64_t offset = 0;
 };
 
-// `traced`, with the sizes that are known at run time only: those of dimensions of `from` that
-// `dims` names, and that of dimension `axis` (-1: of none), which the number of elements gives.
+// `traced` with the sizes that only a call knows: dimension d has the size of dimension dims[d] of
+// `from` unless dims[d] is -1, and dimension `axis` (-1: none) the size that the number of elements
+// gives.
 Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64_t axis) {
   auto result = traced;
   for (size_t dim = 0; dim < dims.size(); ++dim) {
@@ -33,13 +34,13 @@ Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64
   return result;
 }
 
-// How a tensor lies that has the numbers of `from` in the same order, in other sizes; nothing where
-// no strides say that. Runs of dimensions of `from` that lie like one are cut anew.
+// The strides of a view of `from` with other sizes and its elements in the same order; nullopt if
+// no strides give that. Dimensions of `from` that can be merged are split anew.
 std::optional<TensorDesc> viewed(const TensorDesc& from, const Sizes& sizes) {
   TensorDesc result{sizes, Sizes(sizes.size())};
   size_t dim = sizes.size();
   for (size_t last = from.sizes.size(); last > 0;) {
-    // From `last` on to the front: dimensions that lie like one, of `run` numbers.
+    // From `last` to the front: the dimensions that can be merged, with `run` elements together.
     int64_t run = 1, stride = 1;
     for (; last > 0; --last) {
       const int64_t size = from.sizes[last - 1], step = from.strides[last - 1];
@@ -94,7 +95,7 @@ void add_move(Building& building, const Program& program, const Operation& opera
                                  attribute(attributes, "axis", int64_t{-1}));
     auto found = viewed(building.desc(from), sizes);
     if (!found) {
-      // Copied so that the result lies as images are computed, where that can be.
+      // No view is possible. The copy is made so that the result is channels_last where it can be.
       found = dense(sizes, sizes.size() > 3 ? Order::channels_last : Order::contiguous);
       auto before = viewed(*found, building.desc(from).sizes);
       if (!before) {

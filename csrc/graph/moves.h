@@ -1,22 +1,22 @@
-// Ops of ours that move numbers or look at them in another way. They cost nothing where the result
-// may be the memory of what it is made of.
+// The ops view, permute and slice of a region. They cost nothing if the result may be a view of the
+// input; otherwise they copy.
 //
 //   op view in X out Y [dims=is:...] [axis=i:]
-//       the numbers of X in their order, in the sizes of the value Y; but dimension d is as large
-//       as dimension dims[d] of X where that is none of -1, and dimension `axis` what the number of
-//       elements gives
+//       the elements of X in their order, in the sizes of the value Y; but dimension d has the
+//       size of dimension dims[d] of X unless dims[d] is -1, and dimension `axis` the size that
+//       the number of elements gives
 //   op permute in X out Y order=is:...
 //       dimension d of Y is dimension order[d] of X
 //   op slice in X out Y axis=i: min=i: max=i:
-//       places min to max of one dimension
+//       elements min to max, without max, of one dimension
 #pragma once
 
 #include "graph/build.h"
 
 namespace cpuaccel::graph {
 
-// Adds what `operation` needs. Throws std::runtime_error where its result would have to be put
-// together in a way that no step here does.
+// Adds the steps of `operation`. Throws std::runtime_error if the sizes of a view have another
+// number of elements than its input, or if its input can have no view.
 void add_move(Building& building, const Program& program, const Operation& operation);
 
 }  // namespace cpuaccel::graph

@@ -14,7 +14,7 @@ using Type = dnnl::graph::logical_tensor::data_type;
 #define CPUACCEL_NAMED(type, name) \
   std::pair<std::string_view, type> { #name, type::name }
 
-// The library of oneDNN 3.2 has only the form with erf; it fuses both alike.
+// oneDNN 3.2's Graph API has only the form with erf (GELU); it fuses both forms in the same way.
 constexpr std::string_view kTanhGelu = "GELUTanh";
 
 // Inference only.
@@ -71,7 +71,7 @@ constexpr std::array kKinds{
     CPUACCEL_NAMED(Kind, Subtract),
     CPUACCEL_NAMED(Kind, Tanh),
     CPUACCEL_NAMED(Kind, TypeCast),
-    // What reads a value and is not the library's: so that no partition hides the value.
+    // An op outside of the library that reads a value, so that no partition hides the value.
     CPUACCEL_NAMED(Kind, Wildcard),
 };
 
@@ -120,7 +120,7 @@ constexpr std::array kTypes{
     CPUACCEL_NAMED(Type, u8),
     CPUACCEL_NAMED(Type, s8),
     CPUACCEL_NAMED(Type, s32),
-    // Of constants that only preparations read.
+    // For constants that only preparations read.
     std::pair<std::string_view, Type>{"other", Type::undef},
 };
 

@@ -1,4 +1,4 @@
-// Names of the oneDNN Graph specification, as programs have them.
+// Names of oneDNN Graph's ops, attributes and dtypes, as the text of a region writes them.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 namespace cpuaccel::graph {
 
 std::optional<dnnl::graph::op::kind> kind_of(std::string_view name);
-// Whether the library has the kind only in another form, in which it finds partitions: it must not
-// run it.
+// Whether oneDNN Graph has no such kind, and finds partitions with a similar kind in its place. It
+// must not run such an op; oneDNN's primitives do.
 bool is_primitive_only(std::string_view name);
 std::optional<dnnl::graph::op::attr> attribute_of(std::string_view name);
 std::optional<dnnl::graph::logical_tensor::data_type> type_of(std::string_view name);
 
-// The other way round; "" of a type that programs do not name.
+// The name of a type; "" if regions do not name it.
 std::string_view name_of(dnnl::graph::logical_tensor::data_type type);
 
-// Bytes of a number of this type.
+// Bytes of an element of this type.
 size_t bytes_of(dnnl::graph::logical_tensor::data_type type);
 
 }  // namespace cpuaccel::graph

@@ -8,7 +8,7 @@
 namespace cpuaccel::graph {
 namespace {
 
-// Written by static initialisers only.
+// Only static initializers write it.
 std::map<std::string_view, AddOwn>& own_kinds() {
   static std::map<std::string_view, AddOwn> kinds{
       {"permute", add_move},

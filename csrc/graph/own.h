@@ -1,4 +1,5 @@
-// Kinds of ops that are ours, not oneDNN Graph's: by name, with what adds their steps.
+// Registry of cpuaccel's own op kinds, which oneDNN Graph does not have: maps a name to the
+// function that adds the steps.
 #pragma once
 
 #include <string_view>
@@ -8,17 +9,17 @@
 
 namespace cpuaccel::graph {
 
-// Adds the steps that compute what `operation` writes. Throws std::runtime_error where it cannot.
+// Adds the steps that compute the outputs of `operation`. Throws std::runtime_error if it cannot.
 using AddOwn = void (*)(Building& building, const Program& program, const Operation& operation);
 
-// For static initialisers: a kind that an upper layer brings.
+// For static initializers: registers a kind that an upper layer implements.
 struct RegisterOwn {
   RegisterOwn(std::string_view name, AddOwn add);
 };
 
 // Null if there is no such kind.
 AddOwn find_own(std::string_view name);
-// All of them, by name.
+// The names of all of them, sorted.
 std::vector<std::string_view> own_kind_names();
 
 }  // namespace cpuaccel::graph

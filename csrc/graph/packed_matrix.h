@@ -1,4 +1,4 @@
-// A matrix of weights packed for family gemm, or in pairs of bf16 for gemm_bf16.
+// Packed weights of a matrix product: f32 for kernel family gemm, or pairs of bf16 for gemm_bf16.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,20 @@ namespace cpuaccel::graph {
 
 class PackedMatrix {
  public:
-  // Whether `call` can be multiplied so on this CPU. `bf16`: in BF16 arithmetic.
+  // Whether this CPU can compute `call` with packed weights. `bf16`: in BF16 arithmetic.
   static bool takes(const kernels::GemmCall& call, bool bf16);
 
-  // Of b, K x N, which is not needed behind it.
+  // Packs b, K x N, which is not needed afterwards.
   PackedMatrix(const kernels::GemmMatrix& b, int64_t K, int64_t N, bool bf16);
 
-  // `call`, whose right matrix is this one.
+  // Computes `call` with this matrix as its right operand.
   void multiply(kernels::GemmCall call) const;
   size_t bytes() const;
-  // Family and row.
+  // Kernel family and the name of the row of its kernel list.
   std::string kernel() const;
 
  private:
-  AlignedBlock memory_;  // of pairs; floats bring their own
+  AlignedBlock memory_;  // for pairs of bf16; GemmPacked has its own
   std::variant<std::monostate, kernels::GemmPacked, kernels::GemmBf16Packed> packed_;
 };
 

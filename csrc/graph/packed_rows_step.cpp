@@ -13,19 +13,21 @@
 namespace cpuaccel::graph {
 namespace {
 
-// With more, oneDNN's products are bound by arithmetic as ours are; of AMX, which multiplies many
-// times as fast, by memory still. In floats ours are nearer to the peak on AVX-512.
+// The largest M for which cpuaccel's kernels are tried. With more rows, oneDNN's products are bound
+// by arithmetic, as cpuaccel's are. With AMX, which multiplies many times as fast, they are still
+// bound by memory. In f32, cpuaccel's products are nearer to the peak on AVX-512.
 int64_t most_rows(bool bf16) {
   constexpr int64_t kFew = 64, kMany = int64_t{1} << 18;
   const bool many = bf16 ? amx_tiles_usable() : isa_usable(Isa::avx512);
   return many ? kMany : kFew;
 }
-// Of more a trial would take long: weights, numbers of rows, and products, some tenths of a second.
+// With more weights, input and output elements, or products, tuning would take long: some tenths of
+// a second.
 constexpr int64_t kMostWeights = int64_t{1} << 24, kMostNumbers = int64_t{1} << 26,
                   kMostProducts = int64_t{1} << 34;
 
 bool is_tried(const kernels::GemmCall& call, bool bf16) {
-  // M is bounded first, and weights before products: none of these leaves int64.
+  // M is bounded first, and weights before products, so nothing overflows int64.
   return call.M <= most_rows(bf16) && call.N <= kMostWeights && call.K <= kMostWeights &&
          call.N * call.K <= kMostWeights && call.M * (call.N + call.K) <= kMostNumbers &&
          call.M * call.N * call.K <= kMostProducts;
@@ -47,7 +49,8 @@ class PackedRowsStep : public Step {
   std::shared_ptr<const PackedMatrix> weights_;
 };
 
-// All that decides which is faster; `over`: whether oneDNN's sum is written over its addend.
+// The key of the tuning cache: everything that decides which is faster. `over`: whether oneDNN's
+// sum overwrites its addend.
 std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
   const auto& call = rows.call;
   std::string text = rows.is_of_pixels ? "pixels of" : "rows of";
@@ -69,13 +72,13 @@ std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
   return text + " " + dnnl_layer::conditions();
 }
 
-// 1 where ours is faster.
+// 1 if cpuaccel's kernel is faster.
 int tried(Building& building, const Layer& layer, const RowsCall& rows, const std::string& problem,
           bool bf16) try {
   const auto onednn = primitives_of(building, layer);
   return onednn && own_is_faster(problem, *onednn, rows, bf16) ? 1 : 0;
 } catch (const dnnl::error&) {
-  return 0;  // others judge what oneDNN cannot run
+  return 0;  // add_layer() comes next and reports the error
 }
 
 }  // namespace

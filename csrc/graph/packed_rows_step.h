@@ -1,8 +1,8 @@
-// Products of rows with weights: by families gemm and gemm_bf16 from weights that are packed once,
-// where a trial on this machine says that they are faster than oneDNN.
+// Matrix products by kernel families gemm and gemm_bf16 with packed weights, where tuning on this
+// machine finds them faster than oneDNN.
 //
-// Of few rows a weight is used a few times only, and the next panel has to come from L3 or memory
-// meanwhile: our tiles ask for it while they multiply.
+// With few rows (small M) each weight is used only a few times, while the next panel has to come
+// from L3 or memory. cpuaccel's tiles prefetch that panel while they multiply.
 #pragma once
 
 #include "graph/build.h"
@@ -11,7 +11,7 @@
 
 namespace cpuaccel::graph {
 
-// Adds the step of `layer`, which is `rows`, and returns whether there is one.
+// Adds the step of `layer`, whose product is `rows`, and returns whether there is one.
 bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows);
 
 }  // namespace cpuaccel::graph

@@ -16,10 +16,10 @@ namespace {
 using dnnl::memory;
 using kernels::GemmType;
 
-constexpr double kSeconds = 0.002;  // of all rounds, about, each of which is several runs
+constexpr double kSeconds = 0.002;  // of all rounds, roughly; a round is several runs
 constexpr size_t kMostCopies = 32;  // each has to be packed
 
-// Both ways, each in copies that have weights of their own.
+// Both ways, each in several copies that have their own weights.
 class Ways {
  public:
   Ways(const RowsCall& rows, bool bf16, const LayerPrimitives& onednn)
@@ -28,10 +28,10 @@ class Ways {
     const auto md = [&](dnnl::query what) { return onednn.whole.query_md(what); };
     const auto src = md(dnnl::query::src_md), dst = md(dnnl::query::dst_md);
     const auto packed = md(dnnl::query::weights_md);
-    // Rounded before for oneDNN, which is not timed.
+    // oneDNN gets a src that was rounded before; the rounding is not timed.
     src_ = random_block(memory_desc(data_type(call.a.type), {src.get_dims(), src.get_strides()}));
     if (inputs_of({onednn.whole}).size() < rows.inputs()) {
-      addend_ = random_block(dst);  // oneDNN's sum is over what dst has
+      addend_ = random_block(dst);  // oneDNN adds to the content of dst
     }
     const auto type = bf16 ? GemmType::bf16 : call.a.type;
     const auto plain = dense(packed.get_dims(), Order::contiguous);
@@ -51,7 +51,7 @@ class Ways {
   // Seconds of one run.
   double run(bool own) { return run(own, own_.size()) / static_cast<double>(own_.size()); }
 
-  // Whether one run of either has the same results but for rounding.
+  // Whether one run of each has the same results, up to rounding.
   bool are_same() {
     run(false, 1);
     const auto expected = data_.results();

@@ -1,4 +1,4 @@
-// Whether a product of rows is faster by our kernels, its weights packed, or by oneDNN.
+// Tuning of matrix products: times cpuaccel's kernels with packed weights against oneDNN.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace cpuaccel::graph {
 
-// Runs both on data of its own, of products of few rows some milliseconds. `problem` is what the
-// log calls it. Throws dnnl::error where oneDNN cannot run it.
+// Runs both on data of its own, which takes some milliseconds for products of few rows. `problem`
+// names the product in the log. Throws dnnl::error if oneDNN cannot run it.
 bool own_is_faster(const std::string& problem, const LayerPrimitives& onednn, const RowsCall& rows,
                    bool bf16);
 

@@ -23,7 +23,7 @@ std::shared_ptr<const std::byte[]> PackedWeights::get(Id id, const void* data,
     return found->block;
   }
   std::shared_ptr<std::byte[]> block(kept_block(wanted.get_size()));
-  // oneDNN's handles are not const; the source is only read.
+  // oneDNN takes no const pointers, but the source is only read.
   dnnl::memory from(plain, engine(), const_cast<void*>(data));
   dnnl::memory to(wanted, engine(), block.get());
   dnnl::reorder(from, to).execute(stream(), from, to);

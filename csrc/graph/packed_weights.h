@@ -1,4 +1,4 @@
-// Weights in the layouts that layers ask for.
+// Cache of packed weights: a region's weights in the layouts that its layers read.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 
 namespace cpuaccel::graph {
 
-// One set of a program's weights, packed. Each layout of what is read in one way is packed once,
-// whichever sizes of inputs ask for it.
+// The packed weights of one set of a region's weights. Weights that are read in one way are packed
+// once for each layout; plans for all input sizes share them.
 class PackedWeights {
  public:
   PackedWeights();
 
-  // The weights `id`, which lie at `data` as `plain` says, in the layout `wanted`.
+  // The weights `id` in the layout `wanted`. Their data is at `data` in the layout `plain`.
   std::shared_ptr<const std::byte[]> get(Id id, const void* data, const dnnl::memory::desc& plain,
                                          const dnnl::memory::desc& wanted);
-  // What is made of weights in another form, for the op that writes `id` to multiply in `type`:
-  // made once. It is kept as long as the weights are.
+  // What `make` makes of weights for the op that writes `id` and multiplies in `type`. It is made
+  // once, and lives as long as this cache.
   template <class T>
   std::shared_ptr<T> kept(Id id, DataType type, const std::function<std::shared_ptr<T>()>& make) {
     const std::scoped_lock lock(mutex_);
     auto& made = kept_[{id, type}];
     if (!made) {
       auto fresh = make();
-      if constexpr (requires { fresh->bytes(); }) {  // others pack when they run first
+      if constexpr (requires { fresh->bytes(); }) {  // other types pack at their first run
         bytes_ += static_cast<size_t>(fresh->bytes());
       }
       made = std::move(fresh);
     }
     return std::static_pointer_cast<T>(made);
   }
-  // The layouts in which `id` is there, of those that are read as `plain` says: one may be the
-  // transpose of another.
+  // The layouts in which `id` is packed already, among those that are read as `plain` says: another
+  // one may be the transpose.
   std::vector<dnnl::memory::desc> layouts(Id id, const dnnl::memory::desc& plain) const;
 
   size_t bytes() const;

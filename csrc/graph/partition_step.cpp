@@ -58,9 +58,9 @@ class PartitionStep : public Step {
   mutable Idle<Tensors> idle_;
 };
 
-// Has those of `operands` that do not repeat lie in one order. oneDNN reads two of different orders
-// number by number, at 0.1 GB/s, as a residual of images or words and of what comes back from
-// attention.
+// Gives all operands that are not broadcast one layout. oneDNN reads two operands of different
+// layouts element by element, at 0.1 GB/s. Examples are the residuals of images or words, and the
+// output of attention.
 void bring_in_one_order(Building& building, std::vector<Id>& operands) {
   const auto count = [&](Id id) { return count_of(building.desc(id).sizes); };
   const Sizes sizes = building.desc(*std::ranges::max_element(operands, {}, count)).sizes;
@@ -80,7 +80,7 @@ void bring_in_one_order(Building& building, std::vector<Id>& operands) {
   }
 }
 
-// A port, as the value that is read for it lies.
+// The logical tensor of an input port, with the layout of the value that is read for it.
 LogicalTensor read(const Building& building, const LogicalTensor& port, Id id) {
   const auto desc = with_usual_ones(building.desc(id));
   const auto property = building.is_constant(id) ? LogicalTensor::property_type::constant
@@ -91,8 +91,8 @@ LogicalTensor read(const Building& building, const LogicalTensor& port, Id id) {
   return {port.get_id(), building.type(id), desc.sizes, desc.strides, property};
 }
 
-// The values of a partition that averages over images, of which its attributes depend, as they come
-// now.
+// The values of a partition with global average pooling, with the sizes of this call, on which its
+// attributes depend.
 Program as_it_comes(const Building& building, const Program& program, const Partition& partition) {
   Program now;
   for (const auto& operation : partition.operations) {

@@ -1,11 +1,11 @@
-// A partition that oneDNN Graph runs.
+// A plan step that runs a partition by oneDNN Graph.
 #pragma once
 
 #include "graph/build.h"
 
 namespace cpuaccel::graph {
 
-// Adds it. Throws dnnl::error or std::runtime_error where the library does not take it.
+// Adds it. Throws dnnl::error or std::runtime_error if oneDNN Graph does not support it.
 void add_partition(Building& building, const Program& program, const Partition& partition);
 
 }  // namespace cpuaccel::graph

@@ -15,7 +15,7 @@ namespace {
 using LogicalTensor = dnnl::graph::logical_tensor;
 using Property = LogicalTensor::property_type;
 
-// `kind`: the operation's, or Wildcard in its place, which has no attributes.
+// `kind` is the operation's, or Wildcard in its place, which has no attributes.
 dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operation& operation,
                         const Program& program, const std::unordered_set<Id>& constants) {
   auto describe = [&](const std::vector<Id>& ids) {
@@ -46,7 +46,7 @@ bool is_convolution(const Operation& operation) {
   return operation.kind == dnnl::graph::op::kind::Convolution;
 }
 
-// `shown`, if it is given: the only convolution that the library is to see.
+// `shown`, if it is given, is the only convolution that the library sees.
 std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* const> operations,
                                                   const Program& program,
                                                   const Operation* shown = nullptr) {
@@ -66,7 +66,7 @@ std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* con
     try {
       graph.add_op(ops.back());
     } catch (const dnnl::error&) {
-      // Nothing that the library knows: a type that this op has not, for one.
+      // The library does not support this op, for example not with this dtype.
       ops.back() = make(dnnl::graph::op::kind::Wildcard);
       graph.add_op(ops.back());
     }
@@ -85,7 +85,7 @@ std::vector<const Operation*> pointers(std::span<const Partition> partitions) {
   return result;
 }
 
-// Places among the operations that were given, in order.
+// Indices into the operations that were given, sorted.
 std::vector<size_t> places_of(const dnnl::graph::partition& partition) {
   auto places = partition.get_ops();
   std::sort(places.begin(), places.end());
@@ -98,11 +98,12 @@ int64_t convolutions_of(std::span<const Operation* const> operations,
                        [&](size_t place) { return is_convolution(*operations[place]); });
 }
 
-// With AMX the library takes whole blocks of ResNets as one, in which it chooses the code of each
-// convolution without timing it: here each is cut out with what follows it, as if it were alone.
+// With AMX the library takes whole blocks of ResNets as one partition, in which it chooses the code
+// of each convolution without timing it. This cuts out each convolution with its post-ops, as if it
+// were alone.
 void cut_apart(std::span<const Operation* const> all, std::vector<size_t> left,
                const Program& program, std::vector<FoundPartition>& result) {
-  // The partition of `shown`; null: all that there are.
+  // Cuts out the partition of `shown`; all partitions if it is null.
   const auto cut = [&](const Operation* shown) {
     std::vector<const Operation*> operations;
     for (const size_t place : left) {

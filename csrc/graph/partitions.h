@@ -1,4 +1,4 @@
-// What oneDNN Graph would run together.
+// Finds oneDNN Graph partitions: the ops of a region that the library would run together.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace cpuaccel::graph {
 
 struct FoundPartition {
   bool supported;
-  std::vector<size_t> operations;  // by their places in the program, in order
+  std::vector<size_t> operations;  // indices of operations of the region, sorted
 };
 
-// How the library would cut all operations of `program`, whatever partitions that has.
-// What it refuses is a partition that is not supported.
+// How the library would partition all operations of `program`, whatever partitions that has now.
+// Operations that it does not run are in partitions that are not supported.
 std::vector<FoundPartition> find_partitions(const Program& program);
 
-// The operations of `partition` as one of the library's.
-// Throws std::runtime_error if it does not take them as one.
+// The operations of `partition` as one partition of the library. Throws std::runtime_error if the
+// library does not take them as one.
 dnnl::graph::partition as_one(const Program& program, const Partition& partition);
 
 }  // namespace cpuaccel::graph

@@ -1,4 +1,4 @@
-// Tensors as rows of channels, one for each pixel.
+// Views images as a matrix: one row of channels for each pixel.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,13 @@
 
 namespace cpuaccel::graph {
 
-// Whether (N, C, ...) of these sizes is one pixel for each N, and weights of them have one tap.
+// Whether a tensor (N, C, ...) of these sizes has one pixel for each N. For weights: whether they
+// have one tap.
 bool is_pixel(const Sizes& sizes);
 
-// How many numbers pixels of a tensor of (N, C, ...) are apart, whose channels lie side by side and
-// whose pixels follow each other as in channels_last, perhaps with others' channels between them.
-// Nothing of any other.
+// The distance between neighboring pixels, in elements, of a tensor (N, C, ...) whose channels are
+// contiguous and whose pixels are in the order of channels_last. Between pixels there may be
+// channels of other tensors. nullopt for any other layout.
 std::optional<int64_t> pixel_stride(const TensorDesc& desc);
 
 }  // namespace cpuaccel::graph

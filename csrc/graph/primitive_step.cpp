@@ -72,7 +72,7 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
                           "could not execute a oneDNN primitive");
   idle_.give(std::move(context));
   if (behind) {
-    // Types have the same numbers in both of oneDNN's interfaces.
+    // A type has the same enum value in both of oneDNN's interfaces.
     const auto& dst = outputs_.front();
     const auto type = static_cast<DataType>(static_cast<int>(dst.desc.get_data_type()));
     apply_function(*behind, type, static_cast<std::byte*>(out.front()) + dst.first,

@@ -1,4 +1,4 @@
-// A step that is one oneDNN primitive, and perhaps a function of ours behind it.
+// A plan step that runs one oneDNN primitive, and perhaps a cpuaccel function on its output.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ namespace cpuaccel::graph {
 
 class PrimitiveStep : public Step {
  public:
-  // `in` and `out` take what `run` gets, in order; what is in `held` has its memory already.
-  // Step::inputs may have one more than `in`: what is written over.
+  // `in` and `out` describe what `run` gets, in order; arguments in `held` have their memory
+  // already. Step::inputs may have one more than `in`: the input that is overwritten.
   struct Argument {
     int argument;
     dnnl::memory::desc desc;
     std::shared_ptr<const std::byte[]> held = {};
-    size_t first = 0;  // bytes from what `run` gets to where `desc` begins
+    size_t first = 0;  // bytes before `desc` in the memory that `run` gets
   };
   PrimitiveStep(dnnl::primitive_desc_base desc, std::vector<Argument> in, std::vector<Argument> out,
                 std::vector<Argument> held);
@@ -27,7 +27,7 @@ class PrimitiveStep : public Step {
   PrimitiveStep(const PrimitiveStep&) = delete;
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
 
-  // Of the numbers of the first of `out`, which has no gaps, in place.
+  // A function that is applied in place to the first of `out`, which has no gaps.
   std::optional<kernels::FloatFunction> behind;
 
   void prepare() override;

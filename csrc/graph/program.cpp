@@ -12,7 +12,7 @@
 namespace cpuaccel::graph {
 namespace {
 
-// The parts of `text` between separators, of which several in turn count as one.
+// The parts of `text` between separators. Several separators in a row count as one.
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin <= text.size();) {
@@ -155,8 +155,8 @@ class Parser {
     program_.partitions.back().operations.push_back(std::move(operation));
   }
 
-  // "in ID... out ID... ATTRIBUTE=TYPE:VALUE..." from the third word on; of an op of the library
-  // the names have to be the library's.
+  // Parses "in ID... out ID... ATTRIBUTE=TYPE:VALUE..." from the third word on. For ops of the
+  // library, attributes must have names that the library knows.
   template <class Wired>
   void wiring(const Words& words, Wired& wired, bool of_library) {
     size_t at = 2;

@@ -1,19 +1,20 @@
-// What a piece of a compiled model computes, as text that Python writes and this reads.
+// The text format of a region (a subgraph that runs as one custom op), and its parser. Python
+// writes the text.
 //
 //   graph 1
-//   value ID TYPE SIZES            sizes as 1x3x224x224, "-" for a scalar: those it was traced with
-//   input ID...                    in the order of the tensors that a call brings
+//   value ID TYPE SIZES            traced sizes as 1x3x224x224, "-" for a scalar
+//   input ID...                    in the order of the tensors that a call passes
 //   constant ID...                 the same; their bytes do not change between calls
 //   output ID ORDER                contiguous or channels_last
-//   prepare NAME in ID... out ID... [ATTRIBUTE=...]   constants made of constants, once
-//   partition                      what follows runs as one oneDNN Graph partition
+//   prepare NAME in ID... out ID... [ATTRIBUTE=...]   constants computed from constants, once
+//   partition                      the ops that follow run as one oneDNN Graph partition
 //   op KIND in ID... out ID... [ATTRIBUTE=TYPE:VALUE,VALUE...]
 //
-// KIND, ATTRIBUTE: names of the oneDNN Graph specification; or a kind of ours (own.h), alone in its
-// partition, with attributes of its own. TYPE of a value: f32, bf16, f16, u8, s8 or s32, or "other"
-// of a constant that only preparations read; of an attribute: f, fs, i, is, b or s (one or several
-// floats or integers, a boolean, a string). Partitions stand in an order in which each finds what
-// it reads.
+// KIND and ATTRIBUTE are names of the oneDNN Graph specification. Or KIND is one of cpuaccel's own
+// (own.h), which is alone in its partition and has attributes of its own. TYPE of a value: f32,
+// bf16, f16, u8, s8 or s32, or "other" for a constant that only preparations read; of an attribute:
+// f, fs, i, is, b or s (one or several floats or integers, a boolean, a string). A partition comes
+// after those that compute its inputs.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ using DataType = dnnl::graph::logical_tensor::data_type;
 
 struct Value {
   DataType type;
-  Sizes sizes;  // those the program was traced with; others of the same rank may come
+  Sizes sizes;  // traced ones; a call may bring others of the same rank
 };
 
 using AttributeValue =
@@ -53,7 +54,7 @@ T attribute(const Attributes& attributes, std::string_view name, T otherwise) {
 }
 
 struct Operation {
-  std::optional<dnnl::graph::op::kind> kind;  // none: one of ours
+  std::optional<dnnl::graph::op::kind> kind;  // nullopt: one of cpuaccel's own
   std::string name;                           // of the kind
   std::vector<Id> inputs, outputs;
   Attributes attributes;
@@ -63,7 +64,7 @@ inline bool reads(const Operation& operation, Id id) {
   return std::find(operation.inputs.begin(), operation.inputs.end(), id) != operation.inputs.end();
 }
 
-// Constants made of constants, before anything is run, by who knows `name`.
+// Computes constants from constants before the first run. `name` says which computation it is.
 struct Preparation {
   std::string name;
   std::vector<Id> inputs, outputs;
@@ -89,12 +90,12 @@ struct Program {
   std::vector<Partition> partitions;
 
   const Value& value(Id id) const { return values.at(id); }
-  // The constants that a call brings, and then those that are made of them.
+  // The constants that a call passes, then those that preparations compute.
   std::vector<Id> all_constants() const;
 };
 
-// Throws std::invalid_argument, which names the line, where `text` is no such program: a word that
-// is not known, a value that nobody makes, or one that is made twice.
+// Throws std::invalid_argument, which names the line, if `text` is no valid region: an unknown
+// word, a value that nothing computes, or a value that is computed twice.
 Program parse_program(std::string_view text);
 
 }  // namespace cpuaccel::graph

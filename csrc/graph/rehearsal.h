@@ -1,4 +1,4 @@
-// A building that is asked, but to which nothing is added: what steps would be made of a layer.
+// A dry run of the builder: it reports which steps a layer would get and adds none.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ class Rehearsal : public Building {
 
  private:
   Building& building_;
-  std::unordered_map<Id, TensorDesc> descs_;  // of what would be written
+  std::unordered_map<Id, TensorDesc> descs_;  // of the outputs of steps
 };
 
 }  // namespace cpuaccel::graph

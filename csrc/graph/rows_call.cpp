@@ -9,8 +9,8 @@ namespace {
 
 using kernels::GemmType;
 
-// In memory as torch's matrices are, or as `order` says: the rows are all that is not a column, of
-// a matrix its last dimension, of pixels the channels.
+// A dense tensor in `order` as a matrix: the columns are the channels of pixels in channels_last,
+// else the last dimension; all other dimensions are rows. nullopt for other layouts and dtypes.
 struct Rows {
   GemmType type;
   int64_t rows, columns;
@@ -29,8 +29,8 @@ std::optional<Rows> dense_rows(const Building& building, Id id, Order order = Or
   return Rows{*type, count_of(desc.sizes) / columns, columns};
 }
 
-// Takes what follows the product: a sum, a function, or a function of a sum; false if that is not
-// all of it.
+// Adds the post-ops to `rows`: an addition, a function, or a function of a sum. Returns false if
+// there is anything else.
 bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& post_ops,
            Order order) {
   auto next = post_ops.begin();
@@ -58,14 +58,14 @@ bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& 
   return next == post_ops.end();
 }
 
-// Whether a convolution is a product of pixels.
+// Whether a convolution is a matrix product of pixels.
 bool is_of_pixels(const Building& building, const Layer& layer) {
   return layer.kind == Layer::Kind::convolution &&
          is_pixelwise(layer, building.desc(layer.weights).sizes) &&
          attribute(layer.operation->attributes, "groups", int64_t{1}) == 1;
 }
 
-// Which dimensions of weights are K and N; nothing where a layer is no product of rows.
+// Which dimensions of the weights are K and N; nullopt if a layer is no product of rows.
 struct Axes {
   size_t k, n;
 };

@@ -1,4 +1,4 @@
-// Products of rows with weights, as family gemm takes them.
+// Matrix products of rows with constant weights, as a call of kernel family gemm.
 #pragma once
 
 #include <optional>
@@ -12,26 +12,28 @@
 namespace cpuaccel::graph {
 
 struct RowsCall {
-  kernels::GemmCall call;  // without data
+  kernels::GemmCall call;  // without pointers
   std::optional<Id> bias, addend;
   std::optional<kernels::FloatFunction> function;
   TensorDesc src, dst;
   bool is_of_pixels = false;  // a convolution
 
-  // `call` on what a step is given: the source, the bias and the addend that there are, from
-  // in[next] on, and dst. Weights are the caller's to set.
+  // `call` with the pointers that a step gets. The source is in[0]; the bias and the addend, if
+  // there are any, are from in[next] on; `to` is dst. The caller sets the weights.
   kernels::GemmCall on(std::span<void* const> in, size_t next, void* to) const;
 
-  // How many values there are to read: the source, the bias and the addend.
+  // How many values it reads: the source, the bias and the addend, if there are any.
   size_t inputs() const { return size_t{1} + (bias ? 1 : 0) + (addend ? 1 : 0); }
 
-  // Says what `step` reads, `first` and the bias and the addend that there are, and what it writes.
+  // Sets the inputs of `step` to `first`, then the bias and the addend, if there are any; sets its
+  // output to `to`.
   void connect(Step& step, std::vector<Id> first, Id to) const;
 };
 
-// `layer`, if its weights are one constant matrix, all lies in memory as torch's matrices or as
-// pixels do, and a sum, a function of ours or both is all that follows. Convolutions that read each
-// pixel alone are such products too.
+// `layer` as such a product, or nullopt. Its weights must be one constant matrix, and all operands
+// dense: channels_last for convolutions, else contiguous. Its post-ops may be an addition, a
+// cpuaccel function, or both in this order. Convolutions that read each pixel alone are such
+// products, too.
 std::optional<RowsCall> as_rows(const Building& building, const Layer& layer);
 
 }  // namespace cpuaccel::graph

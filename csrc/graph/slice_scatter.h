@@ -1,4 +1,5 @@
-// A tensor of which a slice is another tensor's: torch's slice_scatter, of a decoder's cache.
+// torch's slice_scatter as an op of a region: replaces a slice of a tensor, such as a decoder's
+// cache.
 #pragma once
 
 #include "graph/build.h"
@@ -7,12 +8,12 @@ namespace cpuaccel::graph {
 
 //   op slice_scatter in WHOLE PART out DST    axis=i: min=i: max=i:
 //
-// DST has the numbers of WHOLE but for places min to max of dimension axis, which are PART's; all
-// of one type. Where DST is WHOLE's own memory the slice alone is written.
+// DST has the elements of WHOLE, except those from min to max, without max, of dimension axis,
+// which are PART's. All have one dtype. If DST is WHOLE's own memory, only the slice is written.
 void add_slice_scatter(Building& building, const Program& program, const Operation& operation);
 
-// Whether `dst` may be written in the place of `whole`: it is that with a slice written to it, and
-// nothing else in the program reads `whole`.
+// Whether `dst` may be written in the memory of `whole`: it is `whole` with a slice written to it,
+// and nothing else in the region reads `whole`.
 bool may_be_in_place(const Program& program, Id dst, Id whole);
 
 }  // namespace cpuaccel::graph

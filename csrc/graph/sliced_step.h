@@ -1,4 +1,5 @@
-// A step that is several primitives, each of which writes a part of the results on one thread.
+// A plan step made of several oneDNN primitives, each of which computes a slice of the output on
+// one thread.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,7 @@ namespace cpuaccel::graph {
 
 class SlicedStep : public Step {
  public:
-  // Slices that read and write the same memory, from places of their own on.
+  // All slices get the same memory; each reads and writes it from its own offsets on.
   explicit SlicedStep(std::vector<std::unique_ptr<PrimitiveStep>> slices);
 
   void prepare() override;

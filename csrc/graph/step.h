@@ -1,4 +1,4 @@
-// One thing that a compiled program does: reads values, writes values.
+// Step: one entry of a plan. It reads values and writes values.
 #pragma once
 
 #include <cstddef>
@@ -18,28 +18,29 @@ class Step {
  public:
   virtual ~Step() = default;
 
-  // What `run` gets, in order, and how the outputs lie.
+  // The values that `run` gets, in order, and the layouts of the outputs.
   std::vector<Id> inputs, outputs;
   std::vector<TensorDesc> output_descs;
-  // The input over which the first output is written: both get the same memory.
+  // The input that the first output overwrites: both get the same memory.
   std::optional<Id> over;
   StepFacts facts;
-  // How many bytes it reads and writes, where that is less than all of its values.
+  // How many bytes it reads, and as many writes, if that is less than all of its values.
   std::optional<double> moved_bytes;
-  // What it multiplies in, where that is not its source's type.
+  // The dtype that it multiplies in, if that is not its source's.
   std::optional<DataType> arithmetic;
 
-  // Whose code runs, and its name for that; it may be known after a run only.
+  // The library whose code runs, and the kernel's name; it may be known only after a run.
   virtual std::string kernel() const = 0;
 
-  // Before the first run: what takes time, such as generating code.
+  // Called before the first run. It does what takes time, such as generating code.
   virtual void prepare() {}
   virtual void run(std::span<void* const> in, std::span<void* const> out) const = 0;
 
-  // Whether runs read every input where it lies: nothing is made of constants before.
+  // Whether runs read every input in place, so nothing is made of constants before.
   virtual bool keeps_nothing() const { return false; }
 
-  // Whether parallel_for alone splits up what it does, as a team's threads need; after a run.
+  // Whether only parallel_for splits up its work, as a team's threads need (base/team.h). Known
+  // after a run.
   virtual bool fits_team() const { return false; }
 };
 

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kGrainBytes = 65536;
 
-// Runs of whole pieces up to that many bytes are copied in place of a call of memcpy.
+// Runs up to this many bytes are copied in pieces of kPiece bytes, without a call of memcpy, if the
+// pieces fill them.
 constexpr size_t kPiece = 32, kMostBytes = 512;
 
 void copy_run(std::byte* dst, const std::byte* src, size_t bytes) {
@@ -71,7 +72,8 @@ void StridedCopy::run(const void* from, void* to) const {
     return std::pair(here * width_, there * width_);
   };
   const int64_t grain = std::max<int64_t>(1, kGrainBytes / static_cast<int64_t>(bytes));
-  // Runs of the last dimension lie evenly: where they are is not computed anew for each.
+  // Runs along the last dimension are evenly spaced, so their offsets are not computed anew for
+  // each.
   const size_t dims = sizes_.size();
   const int64_t row = dims > 0 ? sizes_[dims - 1] : 1;
   const int64_t here_step = dims > 0 ? from_strides_[dims - 1] * width_ : 0;

@@ -1,4 +1,4 @@
-// Numbers copied between tensors of one size that lie in different orders.
+// Copies elements between tensors of the same sizes and different strides, on all threads.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@ namespace cpuaccel::graph {
 
 class StridedCopy {
  public:
-  // Numbers of `width` bytes. Both descs have the same sizes, none 0; no two numbers of `to` have
-  // one place.
+  // Elements have `width` bytes. Both descs have the same sizes, none of which is 0. No two
+  // elements of `to` share memory.
   StridedCopy(const TensorDesc& from, const TensorDesc& to, int64_t width);
 
-  // How many bytes lie side by side in both.
+  // How many bytes are contiguous in both.
   int64_t run_bytes() const { return run_ * width_; }
 
   // On all threads. The tensors do not overlap.
   void run(const void* from, void* to) const;
 
  private:
-  // Of dimensions of more than one number in the order of `to`, those that lie like one as one. The
-  // last, where its numbers lie side by side in both, is not among them: it is a run.
+  // The dimensions larger than 1, in the order of `to`. Those that are one in both tensors are
+  // merged. If elements of the last one are contiguous in both, it is a run and not listed here.
   Sizes sizes_, from_strides_, to_strides_;
   int64_t run_ = 1;
   int64_t width_;

@@ -15,10 +15,10 @@ namespace {
 
 using kernels::RepeatedOperand;
 
-// What repeats in fewer numbers is added one by one.
+// Operands with fewer elements are left to oneDNN Graph: the kernel adds them one by one.
 constexpr int64_t kLeastRun = 16;
 
-// The operands of a chain of sums, each of which adds one to the sum before it.
+// The operands of a chain of additions, each of which adds one value to the sum before it.
 std::optional<std::vector<Id>> terms_of(const Partition& partition) {
   std::vector<Id> terms;
   const Operation* before = nullptr;
@@ -40,8 +40,8 @@ std::optional<std::vector<Id>> terms_of(const Partition& partition) {
   return terms;
 }
 
-// Sizes that all of them are the end of, but for dimensions of 1 in front; nothing where there are
-// none, or where numbers lie in another order.
+// The sizes of the sum. The sizes of every operand, without leading ones, must be the end of them.
+// nullopt if they are not, if an operand is too small, or if one is not contiguous.
 std::optional<Sizes> sizes_of_sum(const Building& building, const std::vector<Id>& terms) {
   const auto longest = std::max_element(terms.begin(), terms.end(), [&](Id a, Id b) {
     const auto &of_a = building.desc(a).sizes, &of_b = building.desc(b).sizes;

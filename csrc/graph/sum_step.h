@@ -1,16 +1,16 @@
-// Sums of tensors of floats, some of which repeat, as of embeddings: by family add_repeated, in a
-// fourth of the time that oneDNN Graph takes for them.
+// Additions of float tensors, some of them broadcast, as of embeddings. Kernel family add_repeated
+// takes a fourth of the time that oneDNN Graph takes for them.
 #pragma once
 
 #include "graph/build.h"
 
 namespace cpuaccel::graph {
 
-// Whether there is nothing but sums.
+// Whether all operations are additions.
 bool is_sums(const Partition& partition);
 
-// Adds the step of such a partition, whose results but the last nobody reads beside it, and returns
-// whether there is one.
+// Adds the step of such a partition, and returns whether there is one. Nothing outside of the
+// partition may read its results, except the last one.
 bool add_sum(Building& building, const Partition& partition);
 
 }  // namespace cpuaccel::graph

@@ -1,4 +1,4 @@
-// Sizes and strides of a tensor, in numbers of its type.
+// Memory layout of a tensor: its sizes and strides, in elements.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +15,28 @@ struct TensorDesc {
   bool operator==(const TensorDesc&) const = default;
 };
 
-// Without gaps. channels_last of fewer than three dimensions is contiguous.
+// A layout without gaps. channels_last of fewer than three dimensions is contiguous.
 TensorDesc dense(Sizes sizes, Order order);
 
-// Whether the numbers of tensors of these sizes lie in the same places: strides of dimensions of
-// size 1 do not matter.
+// Whether elements have the same offsets in both layouts: strides of dimensions of size 1 do not
+// matter.
 bool same_places(const TensorDesc& a, const TensorDesc& b);
 
-// In which order of ours the numbers lie without gaps, contiguous where both are the same; nothing
-// if in neither.
+// The order in which elements lie without gaps, contiguous if both orders are the same; nullopt if
+// neither is.
 std::optional<Order> order_of(const TensorDesc& desc);
 
-// The same places, with strides of dimensions of size 1 that are those of a tensor without gaps:
-// oneDNN 3.2 takes numbers from wrong places where they are others.
+// The same layout, but dimensions of size 1 have the strides that they have in a tensor without
+// gaps. With other strides oneDNN 3.2 reads elements from wrong places.
 TensorDesc with_usual_ones(const TensorDesc& desc);
 
-// The dimensions before the last `from_end` as one; nothing where they are not one run of numbers.
+// Merges the dimensions before the last `from_end` into one; nullopt if no one stride fits them.
 std::optional<TensorDesc> flattened(const TensorDesc& desc, size_t from_end);
 
-// How many numbers there are.
+// The number of elements.
 int64_t count_of(const Sizes& sizes);
 
-// From the first number to behind the last.
+// The number of elements from the first to the last one in memory, including gaps.
 size_t span_of(const TensorDesc& desc);
 
 }  // namespace cpuaccel::graph

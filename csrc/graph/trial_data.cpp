@@ -45,7 +45,7 @@ TrialBlock block_of(const memory::desc& desc) {
   return aligned_block(std::max<size_t>(desc.get_size(), 1));
 }
 
-// `block`, as `desc` says, with `floats`, in order.
+// `block`, with the layout `desc`, filled with `floats` in order.
 TrialBlock filled(TrialBlock block, const memory::desc& desc, std::vector<float>& floats) {
   reorder(floats_of(desc), floats.data(), desc, block.get());
   return block;
@@ -71,7 +71,7 @@ TrialData::TrialData(const dnnl::primitive_desc_base& desc)
 std::unique_ptr<Step> TrialData::step(const std::vector<LayerDesc>& layer,
                                       std::optional<kernels::FloatFunction> behind) {
   const auto weights = layer.front().desc.query_md(dnnl::query::weights_md);
-  // Where a plan has them.
+  // The same kind of memory as a plan's packed weights.
   auto packed = filled(kept_block(weights.get_size()), weights, weights_);
   auto step = step_of(layer, {}, {{DNNL_ARG_WEIGHTS, weights, std::move(packed)}}, behind);
   step->prepare();

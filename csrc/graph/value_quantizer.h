@@ -1,8 +1,8 @@
-// What uint8 values of a program stand for:
+// Scale and zero point of a region's uint8 values:
 //
 //   real = (value - zero_point) * scale
 //
-// with attributes NAME_scale=f: and NAME_zero_point=i: of an op for each quantiser NAME.
+// They are the attributes NAME_scale=f: and NAME_zero_point=i: of an op, for each quantizer NAME.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ValueQuantizer {
   int32_t zero_point;
 };
 
-// The quantiser NAME of an op. Throws std::runtime_error where its zero point is no uint8 or its
+// The quantizer NAME of an op. Throws std::runtime_error if its zero point is not a uint8 or its
 // scale not positive.
 ValueQuantizer value_quantizer(const Operation& operation, const std::string& name);
 

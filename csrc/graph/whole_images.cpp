@@ -5,7 +5,7 @@
 namespace cpuaccel::graph {
 namespace {
 
-// Behind those of the batch and of the channels.
+// The first two dimensions are the batch and the channels.
 constexpr int64_t kFirstOfImage = 2;
 
 }  // namespace

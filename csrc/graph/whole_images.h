@@ -1,4 +1,4 @@
-// Averages over whole images. Where "kernel" is 0, the window is the image, whose sizes may vary.
+// Global average pooling. If "kernel" is 0, the window is the whole image, whose sizes may vary.
 #pragma once
 
 #include "graph/program.h"
@@ -8,7 +8,7 @@ namespace cpuaccel::graph {
 // Whether an op averages over whole images of any size.
 bool is_of_whole_images(const Operation& operation);
 
-// Its attributes for a source of these sizes: with the window that it has there.
+// Its attributes for an input of these sizes, with the window filled in.
 Attributes with_window(const Operation& operation, const Sizes& src);
 
 }  // namespace cpuaccel::graph

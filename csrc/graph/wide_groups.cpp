@@ -17,11 +17,11 @@ namespace {
 
 using dnnl::memory;
 
-constexpr int64_t kMostChannels = 128;  // of a wide group: with more, zeros are nearly all
+constexpr int64_t kMostChannels = 128;  // of a wide group; with more, nearly all weights are zeros
 constexpr int64_t kTileChannels = 32;
-constexpr double kSeconds = 0.01;  // of all rounds, about
+constexpr double kSeconds = 0.01;  // of all rounds, roughly
 
-// As they are, or so many together that tiles are half full at least.
+// How many groups to merge: none (1), or so many that tiles are at least half full.
 std::vector<int64_t> candidates(int64_t groups, int64_t channels) {
   std::vector<int64_t> found{1};
   for (int64_t at_once = 2; at_once <= groups; ++at_once) {
@@ -105,7 +105,7 @@ int64_t groups_at_once(const Building& building, const Layer& layer, const Shape
   const auto text = problem_of(shaped, layer.bias.has_value());
   const int found = dnnl_layer::rank_of(
       text, [&] { return amx_tiles_usable() ? static_cast<int>(fastest(text, shaped)) : 1; });
-  return found > 0 && groups % found == 0 ? found : 1;  // whatever a file says
+  return found > 0 && groups % found == 0 ? found : 1;  // even if a cache file says so
 }
 
 TensorDesc by_group(TensorDesc weights, int64_t groups) {
@@ -132,7 +132,7 @@ std::vector<std::byte> in_wide_groups(const void* data, const TensorDesc& weight
   const auto wide = in_wide_groups(weights, at_once);
   const auto size = static_cast<int64_t>(bytes_of(type));
   std::vector<std::byte> result(static_cast<size_t>(count_of(wide.sizes) * size));
-  // Of every wide group the groups of one place in it.
+  // From every wide group the group at one place in it.
   TensorDesc from = weights, to = wide;
   from.sizes[0] = wide.sizes[0];
   from.strides[0] *= at_once;

@@ -1,10 +1,9 @@
-// Convolutions of narrow groups in BF16 as convolutions of fewer and wider groups: channels of
-// several groups together, with weights of zero between those that do not belong together. Tiles of
-// AMX multiply 32 channels at once, many times as fast as AVX512-BF16 multiplies the 4 or 8 that a
-// group has.
+// Merges narrow groups of a BF16 grouped convolution into fewer, wider groups. Weights between
+// channels of different groups are zero. AMX tiles multiply 32 channels at once, many times as fast
+// as AVX512-BF16 multiplies the 4 or 8 channels of a group.
 //
-// Results are the same sums, with zeros added. But a NaN or an infinity in a source channel makes
-// NaN of the whole wider group.
+// The results are the same sums, with zeros added. But a NaN or an infinity in a source channel
+// makes the whole wider group NaN.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +14,17 @@
 
 namespace cpuaccel::graph {
 
-// Weights [OC, IC, ...] of all groups as [groups, OC, IC, ...].
+// The layout of weights [groups * OC, IC, ...] as [groups, OC, IC, ...].
 TensorDesc by_group(TensorDesc weights, int64_t groups);
 
-// How many of the groups of `layer`, whose weights `shaped` has as [groups, OC, IC, ...], are
-// faster together: as it is known (dnnl/ranks.h), or found out by running some where there is AMX.
-// 1 where that is not to be.
+// How many groups of `layer` to merge into one; 1 for none. `shaped` has its weights as [groups,
+// OC, IC, ...]. The number is cached (dnnl/ranks.h), or found now by timing if there is AMX.
 int64_t groups_at_once(const Building& building, const Layer& layer, const Shaped& shaped);
 
-// Makes weights [groups, OC, IC, ...] those of groups that are `at_once` wide, dense.
+// The dense layout of weights [groups, OC, IC, ...] after each `at_once` groups are merged.
 TensorDesc in_wide_groups(const TensorDesc& weights, int64_t at_once);
 
-// The weights at `data`, which lie as `weights` says and are of `type`, in wide groups.
+// The weights at `data`, with the layout `weights` and elements of `type`, in merged groups.
 std::vector<std::byte> in_wide_groups(const void* data, const TensorDesc& weights, DataType type,
                                       int64_t at_once);
 
