@@ -1,11 +1,11 @@
-"""cpuaccel: PyTorch models run faster on the CPU, with no line of them changed.
+"""cpuaccel: faster PyTorch models on CPUs, without changes to the model's code.
 
-`import torch` switches it on. `disable()` or CPUACCEL=0 in the environment switches it off,
-`explain(model)` says what runs each layer, `stats()` what ran so far.
+`import torch` switches it on. `disable()`, or CPUACCEL=0 in the environment, switches it off.
+`explain(model)` says which library runs each layer, `stats()` which calls ran so far.
 """
 
-# torch first, because importing it runs this package's entry point, which needs the modules below
-# to be imported from their beginning.
+# torch comes first: importing it runs this package's entry point, which needs the modules below to
+# be imported from their beginning.
 import importlib as _importlib
 from typing import Any as _Any
 
@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 _GRAPH = {"optimize": "optimizing", "save": "saving", "load": "loading", "aot_compile": "aot"}
-"""Functions for graphs, and where in cpuaccel.graph they are."""
+"""Functions for graphs, and the module of cpuaccel.graph that each is in."""
 
 
 def __getattr__(name: str) -> _Any:
-    # Those who have no graphs, or do not compile, do not pay for it.
+    # Imported on first use, so that only programs that use them pay for the import.
     if name == "gnn":
         return _importlib.import_module("cpuaccel.gnn")
     if name in _GRAPH:

@@ -1,4 +1,4 @@
-"""`python -m cpuaccel`: what is on, what runs the layers of a model in a file, plans, tuning."""
+"""The command line `python -m cpuaccel`: info, explain, plan and tune."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ takes --trust: give it only for files you would run as a program.
 
 
 class LoadError(Exception):
-    """A file holds no model that can be explained; the message says why."""
+    """The file holds no model that can be explained; the message gives the reason."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,7 +106,7 @@ def _facts() -> Iterable[tuple[str, str]]:
     yield "allocator", "on" if memory.is_enabled() else f"off: {memory.why_off()}"
     yield "threads", str(torch.get_num_threads())
     try:
-        # Off is no reason not to know: loading it puts nothing over torch's kernels.
+        # This also works while cpuaccel is off: loading the module overrides no kernel of torch.
         native = _native.load()
     except RuntimeError as error:
         yield "compiled module", f"cannot be used: {error}"
@@ -130,10 +130,10 @@ def _rows() -> Iterable[tuple[str, ...]]:
 
 
 def _load(file: Path, trust: bool) -> torch.nn.Module:
-    """Load a model under the engine that ours stands in for, so that its layers are packed by us.
+    """Load a model under the torch engine that cpuaccel replaces: so cpuaccel packs its layers.
 
     Raises:
-        LoadError: there is no model in `file`, or it takes `trust` to load it.
+        LoadError: there is no model in `file`, or loading it needs `trust`.
     """
     if not file.exists():
         raise LoadError("no such file")

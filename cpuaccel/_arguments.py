@@ -1,4 +1,4 @@
-"""What public functions ask of their arguments, in one wording."""
+"""Checks of arguments that public functions share, with the same error messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def checked_inputs(function: str, example_inputs: Any) -> tuple[Any, ...]:
-    """Return the inputs of a call as a tuple; `function` is whose argument they are.
+    """Return the inputs of a call as a tuple; `function` is the function that takes them.
 
     Raises:
         TypeError: they are no tuple or list.

@@ -1,4 +1,4 @@
-"""The `torch.backends` entry point: `import torch` alone switches the engine on."""
+"""The `torch.backends` entry point: `import torch` switches cpuaccel on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import warnings
 
 
 def autoload() -> None:
-    """Switch the engine on, unless CPUACCEL=0. Never raises: at worst it warns, once.
+    """Switch the engine on, unless CPUACCEL=0. Never raises: at most it warns, once.
 
-    torch runs this near the end of its own import and turns any exception into a failed
-    `import torch`.
+    torch runs this near the end of its own import and turns any exception into a failed `import
+    torch`.
     """
     try:
         from cpuaccel import config
@@ -27,6 +27,6 @@ def autoload() -> None:
             message = f"cpuaccel is off, torch runs as it does without it: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
     except Exception:
-        # Where warnings are errors the warning itself lands here; cpuaccel.enable() and
-        # `python -m cpuaccel info` still say why the engine is off.
+        # If warnings are errors, the warning above ends here. cpuaccel.enable() and `python -m
+        # cpuaccel info` still say why the engine is off.
         return

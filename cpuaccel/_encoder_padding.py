@@ -1,8 +1,8 @@
-"""nn.TransformerEncoder with a padding mask of floats.
+"""A fix for nn.TransformerEncoder with a float padding mask.
 
-In eval mode torch's encoder drops what `src_key_padding_mask` masks, by nested tensors. It takes
-each number other than 0 for a mask, also finite ones, which are to be added to the scores: the
-result is wrong, or an error. While cpuaccel is on, a mask with such numbers takes torch's path
+In eval mode torch's encoder drops masked positions by nested tensors. It treats every nonzero value
+of `src_key_padding_mask` as masked, also finite values, which are to be added to the scores. The
+result is wrong, or an error. While cpuaccel is on, a mask with such values takes torch's path
 without nested tensors.
 """
 
@@ -20,7 +20,7 @@ _torchs: Any = nn.TransformerEncoder.forward
 
 
 def _checking_first() -> Any:
-    """Return torch's forward with a check before it."""
+    """Return torch's forward with this check before it."""
     cpuaccel_torchs, cpuaccel_is_added, cpuaccel_zeros = _torchs, _is_added, _zeros
 
     def forward(
@@ -31,7 +31,8 @@ def _checking_first() -> Any:
         is_causal: bool | None = None,
     ) -> Any:
         if mask is None and cpuaccel_is_added(self, src, src_key_padding_mask):
-            # An encoder makes no nested tensors beside an attention mask, and zeros mask nothing.
+            # With an attention mask the encoder makes no nested tensors; a mask of zeros changes
+            # nothing.
             mask = cpuaccel_zeros(src)
         return cpuaccel_torchs(self, src, mask, src_key_padding_mask, is_causal)
 
@@ -39,7 +40,7 @@ def _checking_first() -> Any:
 
 
 def _is_added(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:
-    """Say whether `padding` has numbers to add, where torch would take them for masks."""
+    """Say whether `padding` has values to add that torch would treat as masked."""
     return (
         isinstance(padding, Tensor)
         and padding.is_floating_point()

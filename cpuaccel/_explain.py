@@ -1,4 +1,4 @@
-"""Walks a model and says what runs each of its layers."""
+"""`explain`: walks a model and reports which library and kernel run each layer."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from cpuaccel.config import ISAS
 from cpuaccel.quant import engine
 
 _HOLDERS = frozenset({"LinearPackedParams", "EmbeddingPackedParams", "PackedParameter"})
-"""Modules of torch that only hold the packed weights of the module they are in."""
+"""torch's modules that only hold the packed weights of the module that they are in."""
 
 _PASSIVE = frozenset({"Quantize", "DeQuantize", "Dropout", "FloatFunctional", "FXFloatFunctional"})
 
 _WEIGHTS = "_packed_weight_"
 
 _SATURATING = frozenset({"ref", "avx2", "avx512"})
-"""Instruction sets of x86 by which libraries multiply bytes into 16 bits."""
+"""ISAs of x86 on which libraries multiply bytes into 16-bit sums, which may saturate."""
 
 
 def explain_model(model: nn.Module) -> Explanation:
-    """Return what runs each layer of `model`. What it does not know it leaves out.
+    """Return what runs each layer of `model`. Unknown layers are left out.
 
     Raises:
         TypeError: `model` is not a module.
@@ -65,7 +65,7 @@ class _Walk:
         self._seen: set[int] = set()
 
     def visit(self, path: str, module: nn.Module, reason: str = "") -> None:
-        """Add the rows of `module` and of what is in it. `reason`: why torch runs it, if known."""
+        """Add the rows of `module` and its submodules. `reason`: why torch runs it, if known."""
         if id(module) in self._seen:
             return
         self._seen.add(id(module))
@@ -82,7 +82,7 @@ class _Walk:
             else:
                 self._visit_layer(path, module, reason)
         except Exception:
-            # A module may be anything; what cannot be read is not listed.
+            # A module may do anything; one that cannot be read is not listed.
             return
 
     def _visit_layer(self, path: str, module: nn.Module, reason: str) -> None:
@@ -111,7 +111,7 @@ class _Walk:
 
 
 def _packed_in(module: nn.Module) -> Iterator[tuple[str, torch.ScriptObject]]:
-    """Yield packed weights that `module` runs on, with what to append to its path."""
+    """Yield the packed weights that `module` runs on, each with a suffix for its path."""
     for name, value in vars(module).items():
         if isinstance(value, torch.ScriptObject):
             yield "" if name == "_packed_params" else f".{name.removeprefix(_WEIGHTS)}", value
@@ -124,7 +124,7 @@ def _packed_in(module: nn.Module) -> Iterator[tuple[str, torch.ScriptObject]]:
 
 
 def _torch_class(module: nn.Module) -> tuple[str, str]:
-    """Return the namespace and the name of the class of torch that `module` is, or is made from."""
+    """Return the namespace and name of the class of torch that `module` is, or is derived from."""
     for cls in type(module).__mro__[:-1]:
         if cls is not nn.Module and cls.__module__.startswith(("torch.nn.", "torch.ao.nn.")):
             return cls.__module__, cls.__name__
@@ -171,7 +171,7 @@ def _node_rows(path: str, module: GraphModule, node: Node) -> Iterator[Row]:
 
 
 def _function(node: Node) -> tuple[str, str]:
-    """Return the op a node calls, with its namespace if it has one, and the bare name."""
+    """Return the op that a node calls, with its namespace if it has one, and its bare name."""
     target: Any = node.target
     if isinstance(target, str):
         return target, target
@@ -181,7 +181,7 @@ def _function(node: Node) -> tuple[str, str]:
         op = str(target._qualified_op_name)
     else:
         op = str(target.__name__)
-        # The functions that torch picks by an argument, such as max_pool2d, are all called fn.
+        # Functions that torch selects by an argument, such as max_pool2d, are all named fn.
         if op == "fn":
             op = node.name.rstrip("0123456789_") if node.name[-1].isdigit() else node.name
     return op, op.rpartition("::")[2]
@@ -195,7 +195,7 @@ def _in_float(node: Node) -> bool:
 
 
 def _has_tensors(node: Node) -> bool:
-    """Return whether a node works on tensors, as far as the graph tells: not on sizes."""
+    """Return whether a node works on tensors, and not on sizes, as far as the graph shows."""
     return not any(
         source.op == "call_method" and source.target in ("size", "dim")
         for source in node.all_input_nodes

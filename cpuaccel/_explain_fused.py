@@ -1,5 +1,7 @@
-"""What `cpuaccel.quant.fuse` fused, in an explanation. Imports nothing of it: a model has the
-modules only if they are loaded."""
+"""Rows of `explain` for layers that `cpuaccel.quant.fuse` fused.
+
+Imports none of its modules: they are loaded already if a model has such layers.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,19 @@ from cpuaccel._explanation import Row
 from cpuaccel._facts import OWN_KERNEL, packed_rows
 
 NOTHING_QUANTIZED = "cpuaccel.quant.fuse.nothing_quantized"
-"""Key in the meta of a model in which `fuse` found nothing."""
+"""Key in the meta of a model in which `fuse` found nothing quantized."""
 
 _FUSED = "cpuaccel.quant.fused"
 _JOIN = " + "
 
 
 def is_fused(module: nn.Module) -> bool:
-    """Return whether `module` is one that `cpuaccel.quant.fuse` puts into a model."""
+    """Return whether `cpuaccel.quant.fuse` put `module` into a model."""
     return type(module).__module__ == _FUSED
 
 
 def fused_rows(path: str, module: nn.Module) -> Iterator[Row]:
-    """Yield the row of a fused module: that of its layer, if it has one."""
+    """Yield the row of a fused module, with the facts of its layer if it has one."""
     ops: Any = getattr(module, "ops", ())
     name = _JOIN.join(ops)
     packed = vars(module).get("_packed_params")
@@ -39,7 +41,7 @@ def fused_rows(path: str, module: nn.Module) -> Iterator[Row]:
 
 
 def fused_footer(rows: Iterable[Row], model: nn.Module) -> Iterator[str]:
-    """Yield what to say on all that was fused, if anything was."""
+    """Yield lines that sum up what was fused, if anything was."""
     counts = Counter(row.op for row in rows if row.fused and _JOIN in row.op)
     if counts:
         what = ", ".join(f"{count} {name}" for name, count in counts.most_common())

@@ -1,4 +1,4 @@
-"""What `cpuaccel.gnn.accelerate` changed, in an explanation. Imports nothing of it."""
+"""Rows of `explain` for layers that `cpuaccel.gnn.accelerate` took. Does not import it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FUSED = "message passing fused (cpuaccel.gnn.accelerate)"
 
 
 def graph_rows(path: str, module: nn.Module) -> Iterator[Row]:
-    """Yield the row of `module` if it is a layer of graphs that `accelerate` took or left."""
+    """Yield the row of `module` if it is a PyG layer that `accelerate` took or left to torch."""
     layers: Any = sys.modules.get("cpuaccel.gnn._layers")
     if layers is None:
         return

@@ -1,4 +1,4 @@
-"""What torch.compile's backend, `optimize` or the maker of a file made of a model, as rows."""
+"""Rows of `explain` for compiled, optimized and loaded models."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cpuaccel._explanation import Row
 
 
 def compiled_rows(module: Any) -> Iterator[Row] | None:
-    """Return the rows of a compiled, optimized or loaded model; None if `module` is none.
+    """Return the rows of a compiled, optimized or loaded model; None for any other module.
 
-    None too if an optimized model runs as it is.
+    Also None if an optimized model runs as it is.
     """
     if _is_optimized(module):
         reports = list(module.reports)
@@ -28,17 +28,17 @@ def compiled_rows(module: Any) -> Iterator[Row] | None:
     report: Any = sys.modules.get("cpuaccel.graph.report")
     if report is None:
         return iter(())
-    # Of a quantized model its lowered form was compiled.
+    # Of a quantized model the lowered form was compiled.
     lowered = getattr(module.forward, "compiled", None)
     compiled: Any = module if lowered is None else lowered
-    # Dynamo's numbers begin anew after a reset: the last of a number counts.
+    # Dynamo's ids start anew after a reset: the last report with an id counts.
     latest = {each.compile_id: each for each in report.reports_of(compiled._orig_mod)}
     ids = sorted(_compile_ids(compiled) & latest.keys())
     return _rows([latest[each] for each in ids], "inductor")
 
 
 def optimized_footer(model: nn.Module) -> Iterator[str]:
-    """Yield what `cpuaccel.optimize` found out of `model`, or of what is in it."""
+    """Yield what `cpuaccel.optimize` found out about `model`, or about its submodules."""
     modules: Any = model.modules()
     for module in modules:
         if _is_optimized(module):
@@ -51,10 +51,10 @@ def _is_optimized(module: object) -> bool:
 
 
 def _compile_ids(module: Any) -> set[str]:
-    """Return Dynamo's numbers of what it compiled of the code that the module's forward runs."""
+    """Return Dynamo's ids of what it compiled of the code that the module's forward runs."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    # Of modules of torch's own Dynamo compiles a function that it has put around them.
+    # For torch's own modules Dynamo compiles a function that wraps them.
     around = getattr(module.forward, "_torchdynamo_orig_callable", None)
     forward = getattr(module._orig_mod.forward, "__func__", module._orig_mod.forward)
     codes: Any = {getattr(each, "__code__", None) for each in (around, forward)} - {None}

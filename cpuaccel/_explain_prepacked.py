@@ -1,5 +1,7 @@
-"""What `cpuaccel.prepack` packed, in an explanation. Imports nothing of it: a model has such
-modules only if they are loaded."""
+"""Rows of `explain` for weights that `cpuaccel.prepack` packed.
+
+Imports none of its modules: they are loaded already if a model has such layers.
+"""
 
 from __future__ import annotations
 

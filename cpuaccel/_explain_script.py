@@ -1,4 +1,4 @@
-"""Reads the layers of a TorchScript module from its graph, where all calls are inlined."""
+"""Rows of `explain` for a TorchScript module, read from its graph with all calls inlined."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cpuaccel._facts import (
 _PACKING = ("_prepack", "_unpack")
 _HOLDER_ATTRIBUTES = ("._packed_params", ".param")
 _CELLS = "._all_weight_values."
-_FLOAT16 = 5  # as TorchScript keeps torch.float16
+_FLOAT16 = 5  # torch.float16, as TorchScript stores it
 
 
 def script_rows(path: str, module: torch.jit.ScriptModule) -> Iterator[Row]:
@@ -51,7 +51,7 @@ def _type(value: Any) -> str:
 
 
 def _target(value: Any) -> str:
-    """Return the path of an attribute in the module; frozen modules keep it as a value's name."""
+    """Return the path of an attribute in the module. In frozen modules it is the value's name."""
     names: list[str] = []
     while value.node().kind() == "prim::GetAttr":
         names.insert(0, value.node().s("name"))
@@ -81,19 +81,19 @@ def _layer(path: str, target: str) -> str:
 
 
 def _op(module: Any, node: Any, target: str) -> str:
-    """Return the op that runs on packed weights, of which `node` is the first user."""
+    """Return the op that runs on packed weights whose first user is `node`."""
     if _CELLS in target:
         return _user_of_list(node)
     kind = str(node.kind())
     holder = _find(module, target.rpartition(".")[0])
-    # Both kinds of dynamic linear are in its graph, in branches on the type of the weights.
+    # The graph has both kinds of dynamic linear, in branches on the dtype of the weights.
     if kind == "quantized::linear_dynamic" and getattr(holder, "dtype", None) == _FLOAT16:
         return f"{kind}_fp16"
     return kind if kind.startswith(("quantized::", "cpuaccel::")) else ""
 
 
 def _user_of_list(node: Any) -> str:
-    """Return the recurrent op that takes the list of cells `node` builds or appends to."""
+    """Return the recurrent op that takes the list of cells that `node` builds or appends to."""
     cells = next(node.inputs() if node.kind() == "aten::append" else node.outputs())
     users = (str(use.user.kind()) for use in cells.uses())
     return next((kind for kind in users if kind.startswith("aten::quantized_")), "")
@@ -126,7 +126,7 @@ def _torch_rows(path: str, node: Any) -> Iterator[Row]:
 
 
 def _place(path: str, node: Any) -> str:
-    """Return the module a traced node comes from, else the name of its result."""
+    """Return the module that a traced node comes from, else the name of its result."""
     scope = str(node.scopeName()).rpartition("/")[2].removeprefix("__module.")
     name = next(node.outputs()).debugName().partition(".")[0]
     return ".".join(part for part in (path, scope or f"%{name}") if part)

@@ -1,4 +1,4 @@
-"""What each step of a compiled or optimized model takes, beside what this machine could do."""
+"""Times each plan step of a compiled or optimized model, next to what this machine could do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cpuaccel._explanation import aligned
 _SECONDS = 1.0
 _LEAST_RUNS = 3
 HEADER = ("step", "kernel", "sizes", "type", "us", "rate", "of bound", "of time")
-"""Of the columns of a step."""
+"""Of the columns of Step.cells()."""
 _PAGE = 4096.0
 
 
@@ -27,7 +27,7 @@ class Step:
     """One step of a plan, as it was measured."""
 
     kinds: str
-    """Ops that it computes, in the words of oneDNN Graph or of ours: `Convolution+ReLU`."""
+    """Ops that it computes, named as in oneDNN Graph or cpuaccel's own: `Convolution+ReLU`."""
     kernel: str
     """Library and implementation."""
     sizes: str
@@ -36,18 +36,21 @@ class Step:
     """Type of the source: f32, bf16, u8 ..."""
     microseconds: float
     gmacs: float
-    """10^9 multiply-adds a second; 0 of what only moves or maps numbers."""
+    """10^9 multiply-adds a second; 0 for steps without any."""
     gigabytes: float
     """10^9 bytes read and written a second."""
     of_bound: float
-    """What this machine needs at least, over what the step took: its multiply-adds at the peak of
-    its arithmetic, or its bytes from and to where so many lie, whichever takes longer."""
+    """The least time that this machine needs, over the time that the step took.
+
+    The least time is the longer one of two: its multiply-adds at the peak of its arithmetic, and
+    its bytes at the speed of the memory or cache that holds so many.
+    """
     of_time: float
     """Its share of the plan's time."""
     inputs: tuple[int, ...]
-    """Values of the program that it reads; one that is no value of the program is a copy of one."""
+    """Values of the region that it reads; a value that the region lacks is a copy of one it has."""
     outputs: tuple[int, ...]
-    """Those that it writes."""
+    """Values that it writes."""
 
     def cells(self) -> tuple[str, ...]:
         """Return the columns of a table."""
@@ -58,19 +61,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps that one call of a compiled piece runs, and its time."""
+    """The steps that one call of a region runs, and their times."""
 
     name: str
     microseconds: float
-    """Of a call, from its first step to behind its last."""
+    """Of a call, from the start of its first step to the end of its last."""
     between: float
-    """Microseconds of a call in none of its steps."""
+    """Microseconds of a call that are spent outside of its steps."""
     runs: int
-    """Calls that were timed; all times are medians of them."""
+    """Number of timed calls; all times are their medians."""
     steps: tuple[Step, ...]
 
     def summary(self) -> str:
-        """Return its name and times, a line."""
+        """Return its name and times as one line."""
         share = self.between / self.microseconds
         return (
             f"plan {self.name}: {self.microseconds:.1f} us a call, {self.runs} calls,"
@@ -84,7 +87,7 @@ class Plan:
 def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, ...]:
     """Run `model` for about a second and return the plans that its calls ran, slowest first.
 
-    The numbers of threads and of the machine's peaks are those of now.
+    The threads and the machine's peaks are those at the time of this call.
 
     Raises:
         TypeError: `example_inputs` is no tuple or list.
@@ -94,9 +97,9 @@ def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, 
 
 
 def plans_of(call: Callable[[], Any]) -> tuple[Plan, ...]:
-    """Make a call for about a second, once before it; return the plans that it ran, slowest first.
+    """Repeat `call` for about a second, after a first call; return the plans it ran, slowest first.
 
-    The numbers of threads and of the machine's peaks are those of now.
+    The threads and the machine's peaks are those at the time of this call.
     """
     native = _native.load()
     with torch.no_grad():
@@ -115,7 +118,7 @@ def plans_of(call: Callable[[], Any]) -> tuple[Plan, ...]:
 
 
 class _Peaks:
-    """What the machine does at most; measured once for each order of magnitude of bytes."""
+    """The machine's peak rates, measured once for each range of bytes (powers of 4 pages)."""
 
     def __init__(self, native: Any) -> None:
         self._native = native

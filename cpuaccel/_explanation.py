@@ -1,4 +1,4 @@
-"""What `explain` answers: rows, and how they print."""
+"""Explanation, the result of `explain`: its rows, and how they print."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Row:
     provider: str
     """Library that runs it: cpuaccel, onednn, fbgemm, intree or torch."""
     kernel: str = ""
-    """Implementation inside the library, where the library tells."""
+    """Implementation inside the library, if the library names it."""
     reason: str = ""
     """Why this provider."""
     note: str = ""
@@ -30,26 +30,26 @@ class Row:
     problem: str = ""
     """Shape and kind of the weights, such as `s8 64x64x3x3 s1 p1 g1 per_channel`."""
     calls: int = 0
-    """Times it ran on cpuaccel."""
+    """How often it ran on cpuaccel."""
     packed_bytes: int = 0
     """Memory of its packed weights in cpuaccel."""
     fused: bool = False
-    """Whether `cpuaccel.quant.fuse` made it of several ops, which `op` then names all."""
+    """Whether `cpuaccel.quant.fuse` fused it from several ops, all of which `op` names."""
 
 
 COLUMNS = ("layer", "op", "provider", "kernel", "problem", "calls", "reason", "note")
-"""Fields of a row that are printed, in order; a column that is all empty is left out."""
+"""Fields of a row that are printed, in order. A column that is empty in all rows is left out."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What runs each layer of a model. Prints as a table."""
+    """Which library runs each layer of a model. Prints as a table."""
 
     rows: list[Row] = field(default_factory=list)
     footer: list[str] = field(default_factory=list)
-    """Counters of the process and remarks on the machine, a sentence each."""
+    """Counters of the process and notes on the machine, one sentence each."""
     plans: tuple[Plan, ...] = ()
-    """What the steps of compiled pieces took, where example inputs were given."""
+    """Measured steps of each plan, if example inputs were given."""
 
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return the header and the lines of the table, as text."""

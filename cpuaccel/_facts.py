@@ -1,4 +1,4 @@
-"""Facts on packed weights, and the names of the ops that use them."""
+"""Rows of `explain` for single layers: facts on packed weights, and the names of ops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMPUTE = frozenset(
         *(f"adaptive_{name}" for name in _POOLS),
     ]
 )
-"""Functions of torch worth a row when they run on torch itself."""
+"""torch's functions that get a row if torch's own kernels run them."""
 
 _KINDS = {
     "quantized.LinearPackedParamsBase": "linear",
@@ -72,11 +72,11 @@ _SAME_KERNEL = {
     "interpolate": "upsamplenearest2d",
     "concat": "cat",
 }
-"""Functions whose kernel has another name, and that; both as `_plain` has them."""
+"""Functions whose kernel has another name, and that name; both in the form of `_plain`."""
 
 
 _FLOAT_LAYERS = frozenset(("linear", "conv1d", "conv2d", "_convolution", "addmm", "mm"))
-"""Layers of floats that csrc/ops/matmul and csrc/ops/convolution.cpp may take; in small letters."""
+"""Float layers that csrc/ops/matmul and csrc/ops/convolution.cpp may take, in lower case."""
 
 
 def float_row(layer: str, op: str, name: str, reason: str = "") -> Row:
@@ -87,9 +87,9 @@ def float_row(layer: str, op: str, name: str, reason: str = "") -> Row:
 
 
 def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:
-    """Return the row of an op without weights; `reason` is why torch runs it, if that is known.
+    """Return the row of an op without weights; `reason` is why torch runs it, if known.
 
-    `name` is the op's, with the namespace `quantized` if it has that, or that of its module.
+    `name` is the op's name, with the namespace `quantized` if it has that, or its module's name.
     """
     if not reason and _has_kernel(name):
         return Row(layer, op, "cpuaccel", reason=QUINT8_KERNEL)
@@ -97,7 +97,7 @@ def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:
 
 
 def without_quint8(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows of a model in which nothing is quantized: kernels for quint8 do not count."""
+    """Yield the rows of a model in which nothing is quantized, so quint8 kernels do not count."""
     for row in rows:
         if row.reason == QUINT8_KERNEL:
             row = replace(row, provider="torch", reason=NO_KERNEL)
@@ -129,12 +129,12 @@ def op_of_class(name: str, dynamic: bool, fp16: bool) -> str:
 
 
 def is_packed_type(type_name: str) -> bool:
-    """Return whether `type_name`, a TorchScript type, is that of packed weights."""
+    """Return whether the TorchScript type `type_name` is one of packed weights."""
     return type_name.removeprefix("__torch__.torch.classes.") in _KINDS
 
 
 def packed_rows(layer: str, op: str, packed: torch.ScriptObject) -> Iterator[Row]:
-    """Yield a row for the packed weights of `layer`; two for those of a recurrent cell."""
+    """Yield a row for the packed weights of `layer`, or two rows if it is a recurrent cell."""
     kind = _KINDS.get(_type_name(packed), "")
     if kind == "rnn":
         for name, part in zip(("ih", "hh"), _cell_parts(packed), strict=False):

@@ -1,4 +1,4 @@
-"""Files that others may read while they are written, and files of the package."""
+"""Atomic file replacement: readers see either the old file or the new one. Also package folders."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """Give a path to write to; what is there takes the place of `path` at once, or not at all.
+    """Yield a temporary path to write to. It replaces `path` at once afterwards, or not at all.
 
-    Its folder is made if there is none.
+    Creates the folder of `path` if it does not exist.
 
     Raises:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # In a folder of its own, for two threads may write the same file, and two processes of one
-    # number in containers; under its own name, which torch writes into archives.
+    # In a folder of its own, because two threads, or two processes with the same id in different
+    # containers, may write the same file. Under its final name, which torch writes into archives.
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
         partial = Path(folder) / path.name
         yield partial
@@ -29,7 +29,7 @@ def written(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file as `written` does.
+    """Write `text` to a file atomically, as `written` does.
 
     Raises:
         OSError: it cannot be written.
@@ -39,13 +39,13 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def user_folder(variable: str, otherwise: str) -> Path:
-    """Return this package's folder in the one that an XDG variable names, or in `~/otherwise`."""
+    """Return this package's folder in the one that the XDG variable names, or in `~/otherwise`."""
     base = os.environ.get(variable) or Path.home() / otherwise
     return Path(base) / "cpuaccel"
 
 
 def cmake_prefix_path() -> str:
-    """Return what `cmake -DCMAKE_PREFIX_PATH` is given to find the package `cpuaccel`.
+    """Return the CMAKE_PREFIX_PATH with which CMake finds the package `cpuaccel`.
 
     Raises:
         RuntimeError: cpuaccel was built without its C++ library.

@@ -1,4 +1,4 @@
-"""Decisions in the log: the `cpuaccel` logger, which `TORCH_LOGS="+cpuaccel"` switches on."""
+"""Logs cpuaccel's decisions: the `cpuaccel` logger, which `TORCH_LOGS="+cpuaccel"` switches on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Sink = Callable[[str], None]
 
 
 def connect(set_sink: Callable[[Sink | None], None]) -> None:
-    """Have the engine hand its decisions to the logger, if anybody wants to read them.
+    """Connect the engine's log to the logger, if the logger is on.
 
-    Where nobody does the engine gets no sink, so that it does not ask for the GIL in vain.
+    Otherwise the engine gets no sink, so that it does not take the GIL in vain.
     """
     if logger.isEnabledFor(logging.INFO) or _named_in_torch_logs():
         set_sink(_write)
-        # The interpreter may be gone before the engine's last words.
+        # The interpreter may end before the engine's last message.
         atexit.unregister(set_sink)
         atexit.register(set_sink, None)
     else:
@@ -27,7 +27,7 @@ def connect(set_sink: Callable[[Sink | None], None]) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says, in a line; its type if it says nothing."""
+    """Return the first line of an error's message, or its type if the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -36,7 +36,6 @@ def _write(message: str) -> None:
 
 
 def _named_in_torch_logs() -> bool:
-    # torch reads TORCH_LOGS after it has loaded its plugins, so at that time the logger's level
-    # does not tell yet.
+    # torch reads TORCH_LOGS after it has loaded its plugins, so the logger's level is not set yet.
     names = os.environ.get("TORCH_LOGS", "").replace(" ", "").split(",")
     return any(name.removeprefix("+") == "cpuaccel" for name in names)

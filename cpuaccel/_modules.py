@@ -1,4 +1,4 @@
-"""What modules hold."""
+"""Helpers for nn.Module: list its tensors, wrap a method of its class, mirror its structure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 def tensors_of(model: nn.Module) -> list[Tensor]:
-    """Return the parameters, the buffers and what else of a module and its layers is a tensor."""
+    """Return all tensors of a module and its submodules: parameters, buffers, other attributes."""
     found: dict[int, Tensor] = {}
     for module in model.modules():
         plain = [each for each in vars(module).values() if isinstance(each, Tensor)]
@@ -21,11 +21,11 @@ def tensors_of(model: nn.Module) -> list[Tensor]:
 
 
 def over(torchs: Any, function: Any) -> Any:
-    """Return `function`, which calls torch's function `torchs`, to be put in its place.
+    """Return `function`, which calls torch's function `torchs`, ready to replace it.
 
-    TorchScript compiles the source of `torchs`, which `wraps` names, with the globals of what it
-    finds: so the result has those of torch's module, and `function` reaches what it needs by its
-    closure.
+    TorchScript compiles the source of `torchs`, which it finds by functools.wraps, but with the
+    globals of the function that it gets. So the result has the globals of torch's module, and
+    `function` reaches what it needs by its closure.
     """
     made = types.FunctionType(
         *(function.__code__, torchs.__globals__, function.__name__),
@@ -35,12 +35,12 @@ def over(torchs: Any, function: Any) -> Any:
 
 
 def structure_of(model: nn.Module) -> nn.Module:
-    """Return modules of the same structure that hold the very tensors of `model`.
+    """Return modules of the same structure that hold the same tensors as `model`.
 
-    While torch.export traces a module, its parameters are fake ones: in these, and not under the
-    hands of other threads that call the model.
+    While torch.export traces a module, its parameters are fake ones. They are set in these modules,
+    so other threads can go on calling `model`.
     """
-    # Without __new__: that of a GraphModule makes a class.
+    # object.__new__, because that of a GraphModule creates a class.
     mirrors: dict[int, Any] = {
         id(module): object.__new__(type(module))
         for module in model.modules()
@@ -56,7 +56,7 @@ def structure_of(model: nn.Module) -> nn.Module:
 
 
 def _mirrored(value: Any, mirrors: dict[int, Any]) -> Any:
-    """Return an attribute with the mirrors of modules in it; containers of torch's own are new."""
+    """Return an attribute with modules replaced by their mirrors; builtin containers are copied."""
     if id(value) in mirrors:
         return mirrors[id(value)]
     if isinstance(value, types.MethodType) and id(value.__self__) in mirrors:

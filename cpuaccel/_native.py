@@ -1,4 +1,4 @@
-"""The C++ module `cpuaccel._C`: loaded once, where it was built for this torch and this CPU."""
+"""Loads the C++ module `cpuaccel._C`, once, if it was built for this torch and this CPU."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REINSTALL = (
     "pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir"
     " --no-binary cpuaccel cpuaccel"
 )
-"""Builds against the torch that is installed, and neither replaces it nor takes a cached build."""
+"""Builds against the installed torch. It neither replaces torch nor takes a cached build."""
 
 
 class Native(Protocol):
-    """What the C++ module `cpuaccel._C` offers."""
+    """The interface of the C++ module `cpuaccel._C`."""
 
     def install(self) -> None: ...
     def uninstall(self) -> None: ...
@@ -95,10 +95,10 @@ def native() -> Native | None:
 
 
 def load() -> Native:
-    """Load the C++ module, once, and hand it the configuration.
+    """Load the C++ module, once, and pass it the configuration.
 
     Raises:
-        RuntimeError: it was built for another torch, cannot be loaded, or cannot serve this CPU.
+        RuntimeError: it was built for another torch, cannot be loaded, or cannot run on this CPU.
     """
     global _native, _failure
     with _lock:
@@ -109,7 +109,7 @@ def load() -> Native:
                 _native = _load()
                 return _native
             except Warning:
-                raise  # warnings are errors here; what was warned about is no failure
+                raise  # warnings are errors here, but the module did not fail
             except Exception as error:
                 _failure = str(error) or repr(error)
         raise RuntimeError(_failure)
@@ -125,7 +125,7 @@ def _load() -> Native:
     try:
         module = cast(Native, importlib.import_module("cpuaccel._C"))
     except Exception as error:
-        # Whatever a module's start-up throws: a missing symbol, a library of another version.
+        # A module's initialization may raise anything: a missing symbol, another library version.
         raise RuntimeError(
             f"cpuaccel's compiled module cannot be loaded: {error}. Build it again: {REINSTALL}"
         ) from error
@@ -140,7 +140,7 @@ def _check_torch() -> None:
     except ImportError:
         raise RuntimeError(f"cpuaccel is not built. Build it: {REINSTALL}") from None
     running = str(torch.__version__)
-    # torch keeps its C++ interface within a minor version, and only there.
+    # torch's C++ interface is stable only within a minor version.
     if _minor(built) != _minor(running):
         raise RuntimeError(
             f"cpuaccel was built for torch {_minor(built)} and this is torch {running}. "

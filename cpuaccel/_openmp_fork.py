@@ -1,9 +1,9 @@
-"""Ends the threads of libgomp before a fork, so that the child starts its own.
+"""Ends libgomp's threads before a fork, so that the child starts its own and does not hang.
 
 libgomp keeps the threads of a parallel region for the next one. The child of a fork has none of
-them, but libgomp still waits for them there: every operator on several threads hangs in the child
-if its parent ran one before, with torch alone too. `omp_pause_resource_all` ends the threads of the
-calling thread; the next parallel region starts them again, in the parent as in the child.
+them, but libgomp still waits for them. So every operator on several threads hangs in the child if
+its parent ran one before, also with torch alone. `omp_pause_resource_all` ends the threads of the
+calling thread; the next parallel region starts them again, in the parent and in the child.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import os
 from functools import cache
 from typing import Any
 
-_SOFT = 1  # omp_pause_soft: what the program set, such as the number of threads, stays
+_SOFT = 1  # omp_pause_soft: settings such as the number of threads stay
 
 _is_on = False
 _is_registered = False
 
 
 def install() -> None:
-    """Register with os.fork, once. Python cannot take that back."""
+    """Register with os.fork, once. Python has no way to unregister."""
     global _is_on, _is_registered
     _is_on = True
     if not _is_registered and hasattr(os, "register_at_fork"):
@@ -29,7 +29,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Let forks be as they are in torch."""
+    """Leave forks as they are in torch."""
     global _is_on
     _is_on = False
 
@@ -38,12 +38,12 @@ def _before_fork() -> None:
     if not _is_on:
         return
     for pause in _pauses():
-        pause(_SOFT)  # fails inside of a parallel region, where nothing can be done
+        pause(_SOFT)  # fails in a parallel region, where nothing can be done
 
 
 @cache
 def _pauses() -> list[Any]:
-    """Return omp_pause_resource_all of each libgomp that is loaded."""
+    """Return omp_pause_resource_all of each loaded libgomp."""
     try:
         with open("/proc/self/maps") as maps:
             paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "libgomp" in line}

@@ -10,7 +10,7 @@ from rich.console import Console
 
 
 def add_plan(commands: Any) -> None:
-    """Add the command to those of `python -m cpuaccel`."""
+    """Add the command to `python -m cpuaccel`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "plan",
         help="the plan in a file of cpuaccel.save or cpuaccel.aot_compile, step by step",
@@ -27,17 +27,17 @@ def add_plan(commands: Any) -> None:
 
 
 def run_plan(console: Console, options: argparse.Namespace) -> int:
-    """Print, and draw if asked to; return the exit code.
+    """Print the plan, and draw it if asked to; return the exit code.
 
     Raises:
         OSError: FILE cannot be read, or OUT cannot be written.
-        ValueError: FILE is none that cpuaccel.load takes, or OUT does not end in .svg.
-        RuntimeError: the compiled module cannot be used; FILE does not run on random numbers; or
-            there is nothing to draw with.
+        ValueError: cpuaccel.load does not take FILE, or OUT does not end in .svg.
+        RuntimeError: the compiled module cannot be used; FILE does not run on random values; or
+            pygraphviz, which draws, is not installed.
     """
     if options.svg is not None and options.svg.suffix != ".svg":
         raise ValueError(f"--svg: expected a file that ends in .svg, got {options.svg}")
-    # It needs the compiled module, without which the other commands can do.
+    # Imported here because it needs the compiled module, unlike the other commands.
     from cpuaccel import _plan_shown
 
     _plan_shown.show(console, options.file, run=not options.no_run, svg=options.svg)

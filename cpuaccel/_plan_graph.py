@@ -1,4 +1,4 @@
-"""The graph of a file as nodes and edges to draw: its ops, and in regions the steps of the plan."""
+"""Turns the graph in a file into nodes and edges to draw: its ops, and the steps of its regions."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from cpuaccel.graph.outline import GETITEM, INPUT
 
 @dataclass(frozen=True)
 class Node:
-    """What is drawn as one box."""
+    """One box of the drawing."""
 
     name: str
     title: str
     lines: tuple[str, ...] = ()
-    """What else is said of it."""
+    """Text below the title."""
     share: float | None = None
-    """Of the call's time, if it was measured."""
+    """Share of the call's time, if it was measured."""
     is_end: bool = False
-    """Whether it is an argument of the call, or what it returns."""
+    """Whether it is an argument of the call or a result."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A tensor, from who makes it to one who reads it."""
+    """A tensor, from the node that computes it to one that reads it."""
 
     source: str
     target: str
     tensor: str
-    """Type and sizes."""
+    """Dtype and sizes."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A region: what one call of ours runs."""
+    """A region: the ops that one cpuaccel call runs."""
 
     title: tuple[str, ...]
-    """A line each."""
+    """Lines of the title."""
     nodes: tuple[Node, ...]
 
 
 @dataclass
 class Drawing:
-    """Nodes in the order in which they run, those of a region together."""
+    """Nodes in the order in which they run; those of a region are together."""
 
     nodes: list[Node | Cluster] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
@@ -60,15 +60,15 @@ class Drawing:
 
 
 def drawing_of(outline: Mapping[str, Any], measured: Measured | None = None) -> Drawing:
-    """Return what to draw of an outline (`cpuaccel.graph.outline`), with times if there are some.
+    """Return the drawing of an outline (`cpuaccel.graph.outline`), with times if `measured`.
 
-    A region's nodes are the steps that were measured; else the partitions of its program.
+    A region's nodes are its measured steps, or the partitions of its text if it was not measured.
     """
     return _Drawer(outline, measured).drawing
 
 
 Read = tuple[int, int]
-"""The number of a node of the outline, and that of one of its results."""
+"""The number of a node of the outline, and the number of one of its results."""
 
 
 class _Drawer:
@@ -78,7 +78,7 @@ class _Drawer:
         self._plans = {plan.name: plan for plan in measured.plans} if measured else {}
         self._nodes = outline["nodes"]
         self._makers: dict[Read, list[str]] = {}
-        """Names of the boxes whose results are in a value."""
+        """Names of the boxes that write each value."""
         self._steps = 0
         arguments = sum(node["op"] == INPUT for node in self._nodes)
         for number, node in enumerate(self._nodes):

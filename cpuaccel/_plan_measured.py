@@ -1,4 +1,4 @@
-"""What a model from a file takes, run on random numbers: the call, its plans, and torch's ops."""
+"""Times a model from a file on random inputs: the call, its plans, and torch's ops."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from cpuaccel.graph.loading import Loaded
 
 @dataclass(frozen=True)
 class Measured:
-    """Medians of a second's calls."""
+    """Medians of the calls of about a second."""
 
     microseconds: float
-    """Of a call."""
+    """Time of a call."""
     plans: tuple[Plan, ...]
     """Slowest first."""
     ops: tuple[float, ...]
-    """Microseconds of each op of the graph, regions too; none where they cannot be timed."""
+    """Microseconds of each op of the graph, including regions; empty if they cannot be timed."""
 
 
 def measure(loaded: Loaded) -> Measured:
     """Run `loaded` for about a second on random arguments of its call.
 
     Raises:
-        RuntimeError: it cannot run on such.
+        RuntimeError: it does not run on them.
     """
     call = Call.from_facts(loaded.facts["call"])
     args, kwargs = call.random()
@@ -50,6 +50,6 @@ def measure(loaded: Loaded) -> Measured:
             plans = plans_of(timed_call)
     except Exception as error:
         raise RuntimeError(f"does not run on random numbers: {error}") from error
-    # The first call makes what the others find.
+    # The first call does not count: it builds what the others use.
     ops = [statistics.median(each) / 1000 for each in zip(*runs[1:], strict=True)]
     return Measured(statistics.median(times[1:]) / 1000, plans, tuple(ops))

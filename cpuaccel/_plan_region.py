@@ -1,4 +1,4 @@
-"""A region of a graph in pieces, the steps of its plan or its partitions, and who reads whom."""
+"""Splits a region of a graph into its plan steps or partitions, and finds which reads which."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from cpuaccel.graph.program_text import parse
 
 @dataclass(frozen=True)
 class Piece:
-    """A step that was measured, or a partition: without a kernel and times."""
+    """A measured step, or a partition without a kernel and times."""
 
     kinds: str
     sizes: str
     """`source * weights -> result`."""
     dtype: str
-    """Type of the source."""
+    """Dtype of the source."""
     kernel: str
     microseconds: float | None
     of_bound: float | None
-    """As of a measured step."""
+    """As in `cpuaccel._explain_steps.Step`."""
     reads: tuple[int, ...]
-    """Values of the program, or copies that are none of it."""
+    """Values of the region, or copies that are not in its text."""
     writes: tuple[int, ...]
 
 
 def name_of(text: str) -> str:
-    """Return what plans of a program are called."""
+    """Return the name of a region's plans."""
     return text.split(maxsplit=3)[2][:8]
 
 
 class Region:
-    """A region by the text of its program, and by what was measured of it."""
+    """A region, from its text and from its measured plan if there is one."""
 
     def __init__(self, text: str, plan: Plan | None = None) -> None:
         self.program: Program = parse(text)
@@ -54,10 +54,10 @@ class Region:
         self._given = {*self.program.inputs, *self.program.constants}
 
     def sources(self, value: int) -> tuple[set[int], set[int]]:
-        """Return the numbers of the pieces whose results are in `value`, and what a call brings.
+        """Return the numbers of the pieces that write `value`, and the values of the call in it.
 
-        What no step writes lies where its source does, as views do; or it is where several steps
-        write what is theirs, as what is concatenated does.
+        A value that no step writes is a view of its source. Or several steps write parts of it,
+        such as the inputs of a concatenation.
         """
         pieces: set[int] = set()
         given: set[int] = set()
@@ -105,7 +105,7 @@ class Region:
         )
 
     def tensor(self, value: int) -> str:
-        """Return type and sizes of a value; of a copy those of what it is of."""
+        """Return dtype and sizes of a value; for a copy, those of the value that it copies."""
         while value not in self.program.values:
             value = self.pieces[self._writers[value]].reads[0]
         found = self.program.values[value]
@@ -113,7 +113,7 @@ class Region:
 
 
 def tensor_text(dtype: torch.dtype, sizes: Iterable[int | str]) -> str:
-    """Return a kind of tensors as steps name it: `u8 1x32x112x112`."""
+    """Return dtype and sizes as steps print them: `u8 1x32x112x112`."""
     name = TYPES.get(dtype, str(dtype).removeprefix("torch."))
     return f"{name} {'x'.join(map(str, sizes)) or 'scalar'}"
 

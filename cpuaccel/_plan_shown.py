@@ -1,4 +1,4 @@
-"""What is in a file of `cpuaccel.save` or `aot_compile`: what it is for, and its plan."""
+"""Prints what a file of `cpuaccel.save` or `aot_compile` holds: what it is for, and its plan."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from cpuaccel.graph.report import Partition, Report
 
 _MADE_BY = {loading.PROGRAM: "cpuaccel.save", loading.PACKAGE: "cpuaccel.aot_compile"}
 _OTHERWISE = {loading.PROGRAM: "torch", loading.PACKAGE: "inductor"}
-"""Who runs what is in no region."""
+"""What runs the ops outside of regions."""
 
 
 def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
-    """Print what `file` is for and its steps; measured if it is `run`. Draw it into `svg`.
+    """Print what `file` is for and its steps, with times if `run`. Draw them into `svg`.
 
-    Raises: as cpuaccel._plan_command.run_plan says.
+    Raises: as cpuaccel._plan_command.run_plan does.
     """
     if svg is not None:
         _plan_svg.check()
@@ -99,7 +99,7 @@ def _print_report(console: Console, facts: dict[str, Any]) -> None:
 
 
 def _reasons(regions: list[tuple[Partition, ...]], kinds: list[str]) -> list[str]:
-    """Take the first of `regions` that is of such partitions, and return why each was taken."""
+    """Remove the first of `regions` that has the partitions `kinds`, and return their reasons."""
     for region in regions:
         if ["+".join(part.kinds) for part in region] == kinds:
             regions.remove(region)
@@ -122,7 +122,7 @@ def _print_times(console: Console, facts: dict[str, Any], measured: Measured) ->
 
 def _op_lines(facts: dict[str, Any], measured: Measured) -> Iterator[tuple[str, ...]]:
     nodes = [node for node in facts["outline"]["nodes"] if node["op"] != INPUT]
-    for node, taken in zip(nodes, measured.ops, strict=False):  # none where ops are not timed
+    for node, taken in zip(nodes, measured.ops, strict=False):  # empty if ops were not timed
         if node["op"] != GETITEM and "program" not in node:
             kinds = [tensor_text(dtype_of(kind[0]), kind[1]) for kind in node["results"] if kind]
             share = taken / measured.microseconds

@@ -1,4 +1,4 @@
-"""A drawing of a plan as SVG, laid out by Graphviz, which comes with pygraphviz."""
+"""Draws a plan as SVG. Graphviz, which comes with pygraphviz, does the layout."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from cpuaccel._plan_graph import Drawing, Node
 
 _SCHEME, _SHADES = "orrd9", 9
-"""A scale of Brewer's that Graphviz knows, from pale to dark red."""
+"""A Brewer color scale that Graphviz has, from pale to dark red."""
 _DARK = 7
-"""From this shade on letters are white."""
+"""From this shade on text is white."""
 _FONT = "Helvetica"
 _STRAIGHT = 4
-"""Weight of an edge that is to be straight; others have 1."""
+"""Weight of an edge that should be straight; other edges have 1."""
 
 
 class MissingLibrary(RuntimeError):
-    """What draws is not installed."""
+    """The library that draws is not installed."""
 
 
 def check() -> None:
-    """Raise MissingLibrary where nothing can be drawn; the message says what to install."""
+    """Raise MissingLibrary if nothing can be drawn; the message says what to install."""
     _pygraphviz()
 
 
 def svg_of(drawing: Drawing, title: Sequence[str]) -> str:
-    """Return the drawing, `title` above it, as the text of an SVG.
+    """Return the text of an SVG of the drawing, with `title` above it.
 
     Raises:
         MissingLibrary: pygraphviz is not installed.
@@ -36,7 +36,7 @@ def svg_of(drawing: Drawing, title: Sequence[str]) -> str:
     """
     graph = _pygraphviz().AGraph(directed=True, strict=False, rankdir="TB", name="plan")
     most = max((node.share for node in drawing.boxes() if node.share is not None), default=None)
-    # The inner quotes of dot's own: a label in angle brackets is HTML.
+    # dot's own quotes are the angle brackets: a label in them is HTML.
     graph.graph_attr.update(
         label=f"<{_heading(title, most)}>", labelloc="t", fontname=_FONT, fontsize="12",
         ranksep="0.25", nodesep="0.3", compound="true", bgcolor="white", tooltip=title[0],
@@ -56,15 +56,15 @@ def svg_of(drawing: Drawing, title: Sequence[str]) -> str:
             _add(graph, node, most)
         graph.add_subgraph(
             [node.name for node in each.nodes], name=f"cluster{number}",
-            label="".join(f"{line}\\l" for line in each.title),  # \\l: this line to the left
+            label="".join(f"{line}\\l" for line in each.title),  # \\l left-aligns the line
             style="rounded,filled", fillcolor="#f3f6fa", color="#8aa0b8", labeljust="l",
             fontname=_FONT, fontsize="9", tooltip="; ".join(each.title),
         )  # fmt: skip
     readers = Counter(edge.source for edge in drawing.edges)
     for edge in drawing.edges:
-        # What is read once stands over its reader, so that a chain of regions goes down, not aside.
+        # A node with one reader is placed above it, so that a chain of regions goes straight down.
         weight = _STRAIGHT if readers[edge.source] == 1 else 1
-        # The blanks keep the text off the line.
+        # The spaces keep the text off the line.
         label = f" {edge.tensor} "
         graph.add_edge(
             edge.source, edge.target, label=label, tooltip=edge.tensor, weight=str(weight)
@@ -111,7 +111,7 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _heading(title: Sequence[str], most: float | None) -> str:
-    """Return a table of Graphviz: the title, and what the colours mean."""
+    """Return a Graphviz table: the title, and a legend of the colors."""
     first, *rest = title
     rows = [f'<TR><TD><FONT POINT-SIZE="16"><B>{html.escape(first)}</B></FONT></TD></TR>']
     rows += [f"<TR><TD>{html.escape(line)}</TD></TR>" for line in rest]

@@ -1,4 +1,4 @@
-"""Tables of measured rows: CSV files whose columns are the fields of a dataclass."""
+"""Reads and writes tables of measured rows: CSV files with the fields of a dataclass as columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = TypeVar("Row")
 
 
 def read(path: Path, kind: type[Row], check: Callable[[Row], None] = lambda _: None) -> list[Row]:
-    """Return the rows of a table; `check` raises ValueError for one that cannot be.
+    """Return the rows of a table. `check` raises ValueError for an invalid row.
 
     Raises:
         OSError: it cannot be read.
@@ -41,7 +41,7 @@ def read(path: Path, kind: type[Row], check: Callable[[Row], None] = lambda _: N
 
 
 def write(path: Path, kind: type[Any], rows: Iterable[Any]) -> None:
-    """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
+    """Write a table that `read` reads. An existing file is replaced at once or not at all."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_columns(kind))

@@ -1,7 +1,6 @@
-"""Whether torch transforms the calls that are made now: torch.func, and forward-mode derivatives.
+"""Detects torch.func transforms and forward-mode derivatives, for which calls fall back to torch.
 
-cpuaccel's kernels have no rules for them. Whatever asks here and gets True leaves the call to
-torch's own ops, which have.
+cpuaccel's kernels have no rules for them; torch's own ops do.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 _interpreter = _torch._C._functorch.peek_interpreter_stack
 _forward: Any = forward_ad
 
@@ -21,13 +20,13 @@ REASON = "torch.func or forward-mode derivatives"
 
 
 def transformed() -> bool:
-    """Return whether torch.func transforms a call, or tensors may carry tangents."""
+    """Return whether torch.func transforms this call, or tensors may carry tangents."""
     return _interpreter() is not None or _forward._current_level >= 0
 
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """Run what outlives the transforms and dispatch modes that are active now, without them."""
+    """Suspend the active transforms and dispatch modes, for objects that outlive them."""
     if torch.compiler.is_compiling() or (
         _interpreter() is None and not _torch._C._len_torch_dispatch_stack()
     ):

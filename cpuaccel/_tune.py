@@ -1,7 +1,7 @@
 """`python -m cpuaccel tune`: times matrix products by each library and writes this machine's table.
 
-Libraries take turns in one process, round by round, so that what slows the machine down slows all
-of them; a figure is the median of its rounds.
+The libraries take turns in one process, round by round, so that anything that slows the machine
+down slows down all of them. A figure is the median of its rounds.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cpuaccel.matmul import MatmulRow
 
 _CANDIDATES = ("cpuaccel", "onednn", "intree")
 _LEAST_GAIN = 1.03
-"""What a library must have over torch's kernel to be worth a row: less is noise."""
+"""The least gain over torch's kernel that is worth a row; less is noise."""
 
 Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A row of the table to be: its limits (0: none), and the M, K, N that stand for it."""
+    """A row of the table before it is measured: its limits (0: none), and M, K, N to measure."""
 
     max_M: int
     max_work: int
@@ -52,12 +52,12 @@ BUCKETS: tuple[Bucket, ...] = (
     Bucket(256, 0, (*_linear(128), (128, 64, 128), (196, 1024, 256))),
     Bucket(0, 0, ((1024, 768, 768), (1024, 1024, 1024), (3136, 64, 64), (784, 512, 128))),
 )
-"""Small products first (what a call costs), then by rows, which libraries differ by most."""
+"""Small products come first (the cost of a call), then rows, in which libraries differ most."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A bucket's result: the provider, and its least and mean gain over torch."""
+    """The result of a bucket: the provider, and its least and mean gain over torch."""
 
     bucket: Bucket
     provider: str
@@ -70,7 +70,7 @@ def tune(
 ) -> list[MatmulRow]:
     """Measure every bucket for each of `dtypes` and return the rows for this machine.
 
-    `report` is called with the dtype and each bucket's result as soon as it is there.
+    `report` is called with the dtype and each bucket's result as soon as it is measured.
 
     Raises:
         RuntimeError: the engine cannot run here.
@@ -101,7 +101,7 @@ def _measure(bucket: Bucket, dtype: torch.dtype, rounds: int) -> Measured:
     best = Measured(bucket, "intree", 1.0, 1.0)
     for name in _CANDIDATES[:-1]:
         mean = statistics.geometric_mean(ratios[name])
-        # Nowhere slower, as far as two medians can tell.
+        # Not slower for any shape, as far as two medians can tell.
         if min(ratios[name]) > 0.95 and mean > max(best.mean, _LEAST_GAIN):
             best = Measured(bucket, name, min(ratios[name]), mean)
     return best

@@ -15,7 +15,7 @@ from cpuaccel.matmul import MatmulRow
 
 
 def add_tune(commands: Any) -> None:
-    """Add the command to those of `python -m cpuaccel`."""
+    """Add the command to `python -m cpuaccel`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "tune",
         help="measure matrix products here and write this machine's table",
@@ -37,10 +37,10 @@ def add_tune(commands: Any) -> None:
 
 
 def run_tune(console: Console, options: argparse.Namespace) -> int:
-    """Measure, print a line a bucket, write the table; return the exit code."""
+    """Measure, print a line for each bucket, write the table; return the exit code."""
     path: Path = options.out or matmul.own_table()
     _native.load()
-    # Read before minutes of measuring: it may turn out not to be a table.
+    # Read first, because measuring takes minutes and the file may turn out not to be a table.
     kept = _rows_of_others(path, options.dtypes)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("products", total=len(BUCKETS) * len(options.dtypes))

@@ -1,4 +1,4 @@
-"""Times of calls that take turns, round by round: what slows the machine down slows all of them."""
+"""Times calls in turns, round by round, so that a slowdown of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def medians(
     rounds: int,
     around: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
 ) -> dict[str, float]:
-    """Return the seconds of one of each of `calls`, the median of `rounds`.
+    """Return the seconds of one call of each of `calls`, the median of `rounds`.
 
-    A round has `repeats` calls of each, by name, inside `around(name)` and behind one that is not
-    timed.
+    A round makes `repeats` calls of each, by name, inside `around(name)`, after one call that is
+    not timed.
     """
     samples: dict[str, list[float]] = {name: [] for name in calls}
-    # The first round, which does not count, makes primitives and warms caches.
+    # The first round, which does not count, creates primitives and warms caches.
     for _ in range(rounds + 1):
         for name, call in calls.items():
             with around(name):
@@ -38,10 +38,10 @@ def medians(
 def within(
     calls: Mapping[str, Callable[[], object]], budget: float, rounds: int = 30
 ) -> dict[str, list[float]]:
-    """Return the seconds of one of each of `calls`, a figure a round.
+    """Return the seconds of one call of each of `calls`, one figure for each round.
 
-    Each round starts with another one, and takes as many calls of each as last a millisecond. After
-    `budget` seconds no further round starts, but three always run.
+    Each round starts with another call, and repeats each call for about a millisecond. No round
+    starts after `budget` seconds, but at least three always run.
     """
     start = time.perf_counter()
     repeats = {}

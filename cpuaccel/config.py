@@ -1,8 +1,8 @@
-"""Every switch and environment variable of cpuaccel, in one typed table.
+"""cpuaccel's configuration: every setting and environment variable, in one typed table.
 
-A value is taken from, in this order: `config.set`, the first environment variable of its row that
-is set and not empty, the default. A bad environment value is warned about once and the default
-used, because nothing here may make `import torch` fail.
+A value is taken, in this order, from `config.set`, from the first environment variable of its row
+that is set and not empty, or from the default. For an invalid environment value there is one
+warning and the default is used, because nothing here may make `import torch` fail.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_CAPACITY = 2**31 - 1
 _ARM = ("ref", "neon", "dotprod", "i8mm", "sve", "sve256")
 _X86 = ("ref", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_vbmi")
 ISAS = _ARM if platform.machine() in ("aarch64", "arm64") else _X86
-"""Instruction sets of this architecture, a machine that has one has those before it."""
+"""ISAs of this architecture, in order: a machine that has one has those before it."""
 
 
 def _parse_switch(text: str) -> bool:
@@ -41,7 +41,7 @@ def _parse_word(text: str) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """One row of the table: what a setting is called, where it is read and what it may be."""
+    """One row of the table: a setting's name, where it is read, and its valid values."""
 
     name: str
     env: tuple[str, ...]
@@ -53,13 +53,13 @@ class Option:
     minimum: int = 0
     maximum: int = _MAX_CAPACITY
     setter: str = ""
-    """Name of the function of `cpuaccel._C` that takes the value; empty: there is none."""
+    """Name of the function of `cpuaccel._C` that takes the value; empty if there is none."""
     live: bool = False
-    """Whether it may change without one, because it is read whenever it is needed."""
+    """Whether it may change without a setter, because it is read whenever it is needed."""
 
     def check(self, value: object) -> Value:
-        """Return `value` if this setting may have it; raise ValueError otherwise."""
-        # A bool is an int to isinstance, but no capacity.
+        """Return `value` if it is valid for this setting; raise ValueError otherwise."""
+        # isinstance counts a bool as an int, but a bool is no capacity.
         if type(value) is type(self.default):
             if isinstance(value, bool):
                 return value
@@ -72,7 +72,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Setting:
-    """An option as it stands now, and where its value came from."""
+    """An option with its current value, and the source of the value."""
 
     option: Option
     value: Value
@@ -235,12 +235,12 @@ def get(name: str) -> Value:
 
 
 def set(name: str, value: Value) -> None:
-    """Give the setting `name` a new value, at once where the engine is loaded.
+    """Give the setting `name` a new value, at once if the engine is loaded.
 
-    Layers that are packed already keep what they were packed for.
+    Layers that are packed already are not packed again.
 
     Raises:
-        ValueError: there is no such setting, it is read at import only, or it may not be `value`.
+        ValueError: there is no such setting, it is read at import only, or `value` is invalid.
         RuntimeError: the engine cannot take the value any more.
     """
     option = _option("set", name)
@@ -262,18 +262,18 @@ def set(name: str, value: Value) -> None:
 
 
 def settings() -> tuple[Setting, ...]:
-    """Return every setting with its value and where the value came from, in table order."""
+    """Return every setting with its value and the source of the value, in table order."""
     return tuple(_setting(option) for option in OPTIONS)
 
 
 def attach(push: Setter) -> None:
-    """Hand every value that is not a default to the engine through `push`, now and from now on.
+    """Pass every value that is not a default to the engine through `push`, now and from now on.
 
     `push` takes the name of a function of `cpuaccel._C` and its argument.
     """
     global _push
     for setting in settings():
-        # A cap that is not needed would hide newer instructions from oneDNN, so no default is sent.
+        # Defaults are not sent: an unneeded cap would hide newer instructions from oneDNN.
         if setting.option.setter and setting.value != setting.option.default:
             push(setting.option.setter, setting.value)
     _push = push
@@ -295,7 +295,7 @@ def _option(function: str, name: str) -> Option:
 def _setting(option: Option) -> Setting:
     setting = _settings.get(option.name)
     if setting is None:
-        # Stored before the warning, which raises where warnings are errors.
+        # Stored before the warning, which raises if warnings are errors.
         setting, problem = _from_environment(option)
         _settings[option.name] = setting
         if problem:

@@ -1,4 +1,4 @@
-"""What the engine did: counters, and what runs each layer of a model."""
+"""Diagnostics: counters of calls, fallbacks and caches, and which library runs each layer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def stats() -> dict[str, Any]:
     """Return the engine's counters since the process began, or since `reset_stats()`.
 
     Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
-    `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same,
-    in bytes, and stale: weights found changed), `kept_weights` (likewise, of linear layers of
-    compiled graphs where there is no oneDNN, packed), `index_cache` (likewise, of transposed
-    graphs), `graph_cache` (likewise, of pieces of compiled models; bytes: packed weights) and
-    `memory` (packed_weight_bytes). All are empty where the engine was never loaded.
+    `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same, in
+    bytes, and stale: weights that had changed), `kept_weights` (likewise, for packed weights of
+    linear layers of compiled graphs without oneDNN), `index_cache` (likewise, for transposed
+    graphs), `graph_cache` (likewise, for plans of regions; bytes: packed weights) and `memory`
+    (packed_weight_bytes). All are empty if the engine was never loaded.
     """
     native = _native.native()
     if native is None:
@@ -31,27 +31,27 @@ def stats() -> dict[str, Any]:
 
 
 def reset_stats() -> None:
-    """Set the counters back to zero. What is held (memory, cached primitives) stays counted."""
+    """Set the counters to zero. Memory and cached objects that are still held stay counted."""
     native = _native.native()
     if native is not None:
         native.reset_stats()
 
 
 def clear_caches() -> None:
-    """Empty every cache. Packed weights stay; what is missed is made again."""
+    """Empty every cache. Packed weights stay; other objects are created again when needed."""
     native = _native.native()
     if native is not None:
         native.clear_caches()
 
 
 def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = None) -> Explanation:
-    """Say what runs each layer of `model`, and why. Print the result, or read its `rows`.
+    """Say which library runs each layer of `model`, and why. Print the result or read its `rows`.
 
-    Takes any module: convert_fx and eager quantized models, `quantize_dynamic`, TorchScript, models
-    compiled on our backend (as far as they have run) and optimized ones. Given `example_inputs`, a
-    tuple of what a call brings, a compiled or optimized model is run for about a second, and the
-    result's `plans` have each step: its kernel, sizes, time, rate and share of what this machine
-    could do at most, which is measured.
+    Takes any module: quantized models of convert_fx, eager mode and `quantize_dynamic`,
+    TorchScript, models compiled with cpuaccel's backend (as far as they have run) and optimized
+    models. With `example_inputs`, a tuple of the arguments of a call, a compiled or optimized model
+    runs for about a second. The result's `plans` then have each step: its kernel, sizes, time,
+    rate, and its share of this machine's peak, which is measured.
 
     Raises:
         TypeError: `model` is not a module, or `example_inputs` no tuple or list.
@@ -65,4 +65,4 @@ def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = Non
     from cpuaccel._explain_steps import timed_plans
 
     plans = timed_plans(model, example_inputs)
-    return replace(explain_model(model), plans=plans)  # compiled by now
+    return replace(explain_model(model), plans=plans)  # the model is compiled by now

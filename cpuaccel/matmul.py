@@ -1,8 +1,8 @@
-"""Which library computes matrix products here: a table of measured rows, one file.
+"""The table of measured costs that decides which library computes matrix products on this CPU.
 
-`matmul.csv` beside this module has rows for CPUs that were measured; `python -m cpuaccel tune`
-measures this one and writes a file of the same form, whose rows go before those. A CPU without a
-row stays with torch's own kernels.
+`matmul.csv` beside this module has rows for CPUs that were measured. `python -m cpuaccel tune`
+measures this CPU and writes a file of the same format, whose rows come first. A CPU without rows
+uses torch's own kernels.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NO_LIMIT = 2**62
 
 @dataclass(frozen=True)
 class MatmulRow:
-    """Products of up to `max_M` rows and `max_work` multiply-adds (0: any) go to `provider`.
+    """Products of up to `max_M` rows and `max_work` multiply-adds (0: any) run on `provider`.
 
-    The first row that matches wins. `vendor` is CPUID's, on Arm the core's name or * for any, `isa`
-    is avx2, avx512 or a rung of Arm. `speedup` is over torch's kernel, as it was measured, and
-    `measured` says where.
+    The first row that matches wins. `vendor` is CPUID's vendor, on Arm the name of the core, or *
+    for any. `isa` is avx2, avx512 or one of the ISAs of Arm. `speedup` is the measured one over
+    torch's kernel, and `measured` says where it was measured.
     """
 
     vendor: str
@@ -47,7 +47,7 @@ class MatmulRow:
     measured: str
 
     def check(self) -> None:
-        """Raise ValueError, naming the column, if a value is none of its column's."""
+        """Raise ValueError, which names the column, if a value is not valid in its column."""
         for column, value, expected in (
             ("dtype", self.dtype, DTYPES),
             ("isa", self.isa, ISAS),
@@ -61,9 +61,9 @@ class MatmulRow:
 
 
 def own_table() -> Path:
-    """Return where this machine's own rows are, or would be.
+    """Return the path of this machine's own table, whether it exists or not.
 
-    CPUACCEL_MATMUL_TABLE names it; else it is in the user's configuration folder.
+    CPUACCEL_MATMUL_TABLE names it; otherwise it is in the user's configuration folder.
     """
     named = str(config.get("matmul_table"))
     if named:
@@ -82,18 +82,18 @@ def read(path: Path) -> list[MatmulRow]:
 
 
 def write(path: Path, table: Iterable[MatmulRow]) -> None:
-    """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
+    """Write a table that `read` reads. An existing file is replaced at once or not at all."""
     _table.write(path, MatmulRow, table)
 
 
 def machine() -> tuple[str, str]:
-    """Return this machine's vendor and ISA, as rows have them; empty where nothing is loaded."""
+    """Return this machine's vendor and ISA as in rows; empty if the C++ module is not loaded."""
     module = native()
     return ("", "") if module is None else _machine(module)
 
 
 def install(module: Native) -> None:
-    """Hand the rows for this machine to the native part."""
+    """Pass the rows for this machine to the C++ module."""
     module.set_matmul_rows(
         [
             (row.dtype, row.max_M or _NO_LIMIT, row.max_work or _NO_LIMIT, row.provider)

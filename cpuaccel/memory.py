@@ -1,8 +1,8 @@
-"""The CPU allocator's cache: freed blocks of 512 KiB and more are kept for the next tensors.
+"""The CPU allocator: it caches freed blocks of 512 KiB and more for the next tensors.
 
-torch gives large tensors back to the system at once, which maps and zeroes fresh pages for the next
-ones: work that takes longer than many an operator. The allocator is on where cpuaccel is, but for
-CPUACCEL_ALLOCATOR=0 and where another malloc (jemalloc, tcmalloc) is loaded already.
+torch returns large tensors to the system at once. The system then maps and zeroes fresh pages for
+the next ones, which takes longer than many operators. The allocator is on while cpuaccel is, except
+with CPUACCEL_ALLOCATOR=0, or if another malloc (jemalloc, tcmalloc) is already loaded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _refusal = ""
 
 
 def stats() -> dict[str, int]:
-    """Return what the allocator holds and did. Tensors below 512 KiB are not counted.
+    """Return the allocator's statistics. Tensors below 512 KiB are not counted.
 
-    Keys: `allocated` (bytes of tensors), `reserved` (the same and what is kept), `peak_allocated`,
-    `peak_reserved`, `hits` and `misses` (tensors that got a kept block, or a fresh one), `trims`
-    (kept blocks that went back to the system).
+    Keys: `allocated` (bytes of tensors), `reserved` (these and cached blocks), `peak_allocated`,
+    `peak_reserved`, `hits` and `misses` (tensors that got a cached block, or a fresh one), `trims`
+    (cached blocks that were returned to the system).
     """
     module = native()
     return dict.fromkeys(_KEYS, 0) if module is None else module.memory_stats()
@@ -36,7 +36,7 @@ def reset_peak_stats() -> None:
 
 
 def empty_cache() -> int:
-    """Give everything that is kept back to the system, and return its bytes."""
+    """Return all cached blocks to the system, and return their size in bytes."""
     module = native()
     return 0 if module is None else module.empty_memory_cache()
 
@@ -57,11 +57,11 @@ def why_off() -> str:
 
 
 def install(module: Native) -> None:
-    """Put the allocator over torch's, unless it is switched off or somebody else's is there."""
+    """Replace torch's allocator, unless that is switched off or another one replaced it already."""
     global _refusal
     _refusal = module.install_allocator() if config.get("allocator") else ""
 
 
 def uninstall(module: Native) -> None:
-    """Give torch its own allocator back. Tensors that exist are untouched."""
+    """Restore torch's own allocator. Existing tensors are not affected."""
     module.uninstall_allocator()

@@ -1,4 +1,4 @@
-"""BF16 fast math: fp32 models computed in BF16 arithmetic with fp32 sums."""
+"""BF16 fast math: fp32 models run in BF16 arithmetic with fp32 sums."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _said = False
 def fastmath(enabled: bool = True) -> Iterator[None]:
     """Let fp32 matrix products and convolutions of a block run in BF16 arithmetic.
 
-    Operands are rounded to bfloat16 (relative error at most 2^-9 each), sums and results stay fp32.
-    Products of few rows or columns may stay in fp32, which is as fast there. The same as setting
-    `torch.backends.mkldnn.matmul.fp32_precision = "bf16"` (and that of `conv`) for the block, which
-    `torch.set_float32_matmul_precision("medium")` does for good. Needs a CPU with AVX512-BF16 or
-    AMX; on others all stays fp32, and a RuntimeWarning says so once. No rounded copy of a weight is
-    kept, except for AMX under no_grad.
+    Operands are rounded to bfloat16 (relative error at most 2^-9 each); sums and results stay fp32.
+    Products of few rows or columns may stay in fp32, which is as fast for them. It is the same as
+    setting `torch.backends.mkldnn.matmul.fp32_precision = "bf16"` (and that of `conv`) for the
+    block; `torch.set_float32_matmul_precision("medium")` sets the former permanently. It needs a
+    CPU with AVX512-BF16 or AMX; on others everything stays fp32, and a RuntimeWarning says so once.
+    No rounded copy of a weight is cached, except for AMX under no_grad.
 
-    `enabled=False` keeps a block in fp32 inside of another one. The setting is the process's, as
-    torch's is, not the thread's.
+    `enabled=False` keeps a block inside of another one in fp32. Like torch's setting, this one is
+    for the process and not for the thread.
 
     Raises:
         RuntimeError: the engine cannot run here.
     """
     if enabled:
         _say_if_missing()
-    # torch's own annotations do not know these two.
+    # torch's annotations lack these two.
     mkldnn: Any = torch.backends.mkldnn
     settings = (mkldnn.matmul, mkldnn.conv)
     before = [setting.fp32_precision for setting in settings]

@@ -1,4 +1,4 @@
-"""`cpuaccel.prepack` and `cpuaccel.unpack`: weights held in packed form only, and back."""
+"""`cpuaccel.prepack` and `cpuaccel.unpack`: keep weights in packed form only, and undo it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def prepack(model: Model, *, take_shared: bool = False) -> Model:
-    """Hold the weights of `model` in packed form only, in place, and return `model`.
+    """Keep the weights of `model` in packed form only, in place, and return `model`.
 
-    Packed are nn.Linear, nn.MultiheadAttention and nn.TransformerEncoderLayer, of float32, and of
-    bfloat16 and float16 where the CPU has no arithmetic for them, and nn.LSTM, nn.Conv1d and
-    nn.Conv2d of float32 (convolutions where ours are faster than torch's, and none that are
-    depthwise). Memory is at most 1.1 times the plain weights'. Results are torch's within the
-    rounding of sums. What cannot be packed stays as it is; `explain(model)` says why.
+    These layers are packed: nn.Linear, nn.MultiheadAttention and nn.TransformerEncoderLayer of
+    float32, and of bfloat16 and float16 if the CPU has no arithmetic for them; nn.LSTM, nn.Conv1d
+    and nn.Conv2d of float32 (convolutions only if cpuaccel's are faster than torch's, and no
+    depthwise ones). Packed weights take at most 1.1 times the memory of plain ones. Results equal
+    torch's up to the rounding of sums. Everything else stays as it is; `explain(model)` gives the
+    reasons.
 
-    The model goes on as before: `state_dict` (of copies: what is written to them does not reach the
-    model), `load_state_dict`, `to`, `deepcopy`, pickle (which gives plain modules of torch),
-    gradients of inputs and biases. Reading a weight (`layer.weight`, `parameters()`, so
-    `torch.compile` too) or training makes a layer plain again, with its values as they were, so no
-    write is lost; call `prepack` again to pack it again. Not to be called while another thread runs
-    the model.
+    The model works as before: `state_dict` (it returns copies: writing to them does not change the
+    model), `load_state_dict`, `to`, `deepcopy`, pickle (which saves torch's plain modules),
+    gradients of inputs and biases. Reading a weight (`layer.weight`, `parameters()`, and so
+    `torch.compile`) or training makes a layer plain again, with the same values, so no write is
+    lost; call `prepack` again to pack it again. Do not call it while another thread runs the model.
 
-    With cpuaccel off it does nothing but a RuntimeWarning; models packed before go on, on torch's
-    kernels and weights unpacked at each call.
+    With cpuaccel off it only gives a RuntimeWarning. Models that are packed already still work:
+    they run on torch's kernels, with weights unpacked at each call.
 
     Args:
         model: any module; it is changed.
-        take_shared: pack weights too that something outside of the model has (an optimizer, a
-            variable, a view, numpy, a mapped file). What is written there is then not seen.
+        take_shared: also pack weights that something outside of the model holds (an optimizer, a
+            variable, a view, numpy, a mapped file). Later writes to them do not reach the model.
 
     Raises:
         TypeError: `model` is not a module.
@@ -55,7 +55,7 @@ def prepack(model: Model, *, take_shared: bool = False) -> Model:
 
 
 def unpack(model: Model) -> Model:
-    """Give `model` its plain weights back, bit for bit, in place, and return it.
+    """Restore the plain weights of `model`, bit for bit, in place, and return it.
 
     Raises:
         TypeError: `model` is not a module.
