@@ -1,4 +1,4 @@
-"""Rows of `explain` for layers that `cpuaccel.gnn.accelerate` took. Does not import it."""
+"""Rows of `explain` for PyG layers that `cpuaccel.gnn.accelerate` saw. Does not import it."""
 
 from __future__ import annotations
 

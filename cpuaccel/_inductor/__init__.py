@@ -1,1 +1,1 @@
-"""What cpuaccel changes in Inductor: sums by an index run on its kernels in compiled graphs too."""
+"""cpuaccel's changes to Inductor: scatter sums in compiled graphs run on cpuaccel's kernels."""

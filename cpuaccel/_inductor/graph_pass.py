@@ -1,7 +1,7 @@
-"""The pass over Inductor's graphs, forward and backward, as a part of its CPU backend.
+"""cpuaccel's pass over Inductor's forward and backward graphs, registered for its CPU backend.
 
-It is registered where out-of-tree backends register theirs, not in `torch._inductor.config`: that
-is the user's, who may set or patch a pass of theirs there at any time.
+It is registered as out-of-tree backends register theirs, and not in `torch._inductor.config`. That
+belongs to the user, who may set or patch a pass there at any time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HERE = Path(__file__).parent
 
 
 class GraphPass(CustomGraphModulePass):
-    """Does what whoever was registered before does, and then ours."""
+    """Runs the pass that was registered before, and then cpuaccel's."""
 
     def __init__(self, before: Any) -> None:
         self._before = before
@@ -34,13 +34,13 @@ class GraphPass(CustomGraphModulePass):
             row_sums.rewrite(gm.graph)
 
     def uuid(self) -> Any:
-        """Return what tells graphs compiled with this pass from others in Inductor's caches."""
+        """Return the key that tells graphs compiled with this pass apart in Inductor's caches."""
         before = None if self._before is None else self._before.uuid()
         return before, keys.sources(_HERE) if _on() else None
 
 
 def register() -> None:
-    """Put the pass behind what is registered for the CPU, once."""
+    """Register the pass after the one that is registered for the CPU, once."""
     common.init_backend_registration()
     before = common.custom_backend_passes.get(_DEVICE)
     if not isinstance(before, GraphPass):
@@ -48,5 +48,5 @@ def register() -> None:
 
 
 def _on() -> bool:
-    # What is compiled ahead of time has to run where cpuaccel is not.
+    # A graph compiled ahead of time has to run where cpuaccel is not installed.
     return engine.is_enabled() and not V.aot_compilation

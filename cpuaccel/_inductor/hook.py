@@ -1,4 +1,4 @@
-"""Registers with Inductor when it is first imported: `import torch` alone does not import it."""
+"""Registers cpuaccel's pass when Inductor is first imported: `import torch` does not import it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from cpuaccel import _log
 
 _ENTRY = "torch._inductor.compile_fx"
-"""What every way into Inductor imports, and what has imported the rest of it when it is done."""
+"""The module that every way into Inductor imports. Once loaded, it has imported the rest of it."""
 
 
 def install() -> None:
-    """Register with Inductor, now if it has been imported, else when it is."""
+    """Register with Inductor: now if it is imported already, else when it is."""
     if _ENTRY in sys.modules:
         _register()
     elif _finder not in sys.meta_path:
@@ -27,7 +27,7 @@ def install() -> None:
 def _register() -> None:
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    # Whatever another version of Inductor lacks, compiling goes on without us.
+    # If another version of Inductor lacks something, compiling goes on without cpuaccel.
     try:
         importlib.import_module("cpuaccel._inductor.graph_pass").register()
     except Exception as error:
@@ -35,7 +35,7 @@ def _register() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds what the others find, and lets it be followed by ours."""
+    """Finds Inductor's module with the other finders, and registers after the module is loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,4 +1,4 @@
-"""Keys of Inductor's caches."""
+"""Keys of Inductor's caches: a hash of cpuaccel's sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import cpuaccel
 
 @cache
 def sources(folder: Path) -> str:
-    """Return what tells the Python files of `folder`, at this version, from other ones."""
+    """Return a hash of cpuaccel's version and of the .py and .csv files in `folder`."""
     digest = hashlib.sha256(cpuaccel.__version__.encode())
     for path in sorted(each for each in folder.rglob("*") if each.suffix in (".py", ".csv")):
         digest.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What passes over graphs do to nodes."""
+"""Helpers for graph passes: insert calls into an FX graph and copy metadata between nodes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _ORIGIN = ("stack_trace", "original_aten", "from_node", "nn_module_stack")
 
 
 def keep_origin(node: Node, by: Node) -> None:
-    """Say of `by`, which stands for `node` from now on, where it came from."""
+    """Copy the origin of `node` to `by`, which replaces it."""
     for name in _ORIGIN:
         if name in node.meta:
             by.meta.setdefault(name, node.meta[name])
 
 
 def call(graph: Graph, op: Any, *args: Any, **kwargs: Any) -> Node:
-    """Return a call of `op`, whose result is known."""
+    """Insert a call of `op` and set the fake value of its result; return the node."""
     node = graph.call_function(op, args, kwargs)
     node.meta["val"] = computed(node)
     return node
 
 
 def computed(node: Node) -> Any:
-    """Return what the op of `node` makes of its arguments, as they are known."""
+    """Return the result of the op of `node` on the fake values of its arguments."""
     op: Any = node.target
     args, kwargs = map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
     return op(*args, **kwargs)

@@ -1,18 +1,18 @@
-"""Sums of rows by an index in Inductor's graphs: scatter_add, index_put and scatter_reduce.
+"""Rewrites sums of rows by an index in Inductor's graphs: scatter_add, index_put, scatter_reduce.
 
-Inductor makes loops of compare-and-swap of them. Here they become
+Inductor turns them into compare-and-swap loops. Here they become
 
-- cpuaccel::index_sum where what is added are rows of another tensor, read by an index and scaled
-  by a number each at most: message passing, forward and backward, without the messages;
-- torch's op itself in all other cases in which our eager kernel takes it.
+- cpuaccel::index_sum if the summands are rows of another tensor, read by an index and scaled by
+  at most one number each: message passing, forward and backward, without the messages;
+- torch's own op in all other cases that cpuaccel's eager kernel takes.
 
-Which numbers an index may have is the rule of the op in the graph: index and index_put take
-negative ones, gather and the scatters refuse them. index_sum gets the names of these ops. Inductor
-decomposes index_select and index_add to index and index_put before this pass, as without cpuaccel,
-and so gives up their rule. (`original_aten` knows it, but is no part of the key by which Inductor
-caches graphs.)
+The rule of the graph's op says which values an index may have: index and index_put take negative
+ones, gather and the scatter ops reject them. index_sum gets the names of these ops. Inductor
+decomposes index_select and index_add to index and index_put before this pass, also without
+cpuaccel, and so drops their rules. The node's `original_aten` still names them, but Inductor's key
+for cached graphs does not include it.
 
-scatter_reduce with mean, amax and amin needs nothing: Inductor calls torch's op.
+scatter_reduce with mean, amax and amin needs no rewrite: Inductor calls torch's op.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _aten: Any = torch.ops.aten
 _TYPES = (torch.float32, torch.float64)
 _INDICES = (torch.int32, torch.int64)
 _LEAST_COLUMNS = 4
-"""Below them messages are about as small as what index_sum keeps of an index."""
+"""With fewer columns the messages are about as small as what index_sum caches for an index."""
 
 _VIEWS = (_aten.reshape.default, _aten.view.default, _aten.unsqueeze.default)
 
@@ -45,7 +45,7 @@ class RowSum:
 
     base: Node
     index: Node
-    """One number for each row of `terms`; of one dimension, but of index_put."""
+    """One number for each row of `terms`. It has one dimension, except for index_put."""
     terms: Node
     added: str
     """The op that took the index, a name that csrc/ops/gnn/index_rule.cpp knows."""
@@ -84,10 +84,10 @@ def rewrite(graph: Graph) -> None:
     graph.eliminate_dead_code()
 
 
-# What there is
+# Matching
 
 
-# Each of them returns why a sum is not one of rows; "" of what is no sum.
+# Each function returns a RowSum, the reason why a sum is not one of rows, or "" if it is no sum.
 
 
 def _of_scatter_add(node: Node) -> RowSum | str:
@@ -137,7 +137,7 @@ def _row_sum(base: Any, dim: Any, index: Any, terms: Any, op: str) -> RowSum | s
 
 
 def _rows_index(node: Any) -> Any:
-    """Return the index of one dimension that `node` is, expanded along rows, or None."""
+    """Return the one-dimensional index that `node` expands along rows, or None."""
     index = _tensor(node)
     while index is not None and index.dim() > 1:
         if node.target not in (*_VIEWS, _aten.expand.default):
@@ -147,7 +147,7 @@ def _rows_index(node: Any) -> Any:
             return None
         if node.target is _aten.expand.default and source.dim() != index.dim():
             return None
-        # Columns are either repeated or one; what is expanded has one.
+        # Columns are broadcast or have size 1; before an expand they have size 1.
         if any(not _is(size, 1) for size in source.shape[1:]):
             return None
         node, index = node.args[0], source
@@ -157,13 +157,13 @@ def _rows_index(node: Any) -> Any:
 def _messages(row_sum: RowSum) -> Messages | None:
     terms, index = row_sum.terms, row_sum.index.meta["val"]
     x = _tensor(terms) if index.dim() == 1 else None
-    # Messages that are kept anyway, for a backward graph, are read once more at no cost.
+    # Messages that a backward graph keeps anyway are read once more at no cost.
     if x is None or x.dim() not in (2, 3) or any(user.op == "output" for user in terms.users):
         return None
     columns = x.shape[1:]
     if statically_known_true(columns.numel() < _LEAST_COLUMNS):
         return None
-    # Heads are put side by side, and back.
+    # _fuse() flattens the heads and splits them again, which needs known sizes.
     if len(columns) == 2 and not all(isinstance(size, int) and size for size in columns):
         return None
     gathered = _gathered(terms, x)
@@ -181,7 +181,7 @@ def _messages(row_sum: RowSum) -> Messages | None:
 
 
 def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node, str] | None:
-    """Return x, the index of one dimension, and the op, if `node` is rows of x like `terms`."""
+    """Return x, its one-dimensional index and the op if `node` is rows of x shaped like `terms`."""
     rows = _tensor(node)
     if rows is None or rows.dtype != terms.dtype or not _same(rows.shape, terms.shape):
         return None
@@ -208,7 +208,7 @@ def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node, str] | None:
 
 
 def _unexpanded(node: Node) -> Node:
-    """Return what was expanded to no other size than it had."""
+    """Skip expand nodes that do not change the size."""
     while node.target is _aten.expand.default:
         source, expanded = _tensor(node.args[0]), _tensor(node)
         if source is None or expanded is None or not _same(source.shape, expanded.shape):
@@ -227,7 +227,7 @@ def _is_column(node: Any, rows: Tensor) -> bool:
 
 
 def _tensor(node: Any) -> Tensor | None:
-    """Return what stands for the values of `node` where it is a dense tensor on the CPU."""
+    """Return the fake value of `node` if it is a dense tensor on the CPU, else None."""
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, Tensor) or value.layout != torch.strided:
         return None
@@ -243,7 +243,7 @@ def _is(a: Any, b: Any) -> bool:
     return same
 
 
-# What there will be
+# Rewriting
 
 
 def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
@@ -274,8 +274,8 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
 
 
 def _call_torch(node: Node, row_sum: RowSum) -> None:
-    # Not index_put itself: Inductor makes it index_put_, and then reuses the memory of its operand
-    # while the result, which is the same memory, is still read.
+    # Inductor would turn index_put into index_put_ and then reuse the memory of its operand while
+    # the result, which is the same memory, is still read. The functional op stays functional.
     graph, base, terms = node.graph, row_sum.base, row_sum.terms
     with graph.inserting_before(node):
         if row_sum.added == "index_put":

@@ -1,9 +1,9 @@
-"""How torch differentiates an op: by a backward of cpuaccel's kernels, or through torch's own ops.
+"""Registers how torch differentiates cpuaccel's ops: by cpuaccel's kernels or through torch's ops.
 
 Each op has a formula: a function of the same name and arguments that is composed of torch's ops. It
-runs where the kernels have no rule: under torch.func, in forward mode, and, for an op without a
-backward (such as the backward of another, whose derivative is a second one), wherever gradients are
-asked for.
+runs where the kernels have no rule: under torch.func and in forward mode. For an op without a
+backward, such as the backward of another op (its derivative is a second one), it runs whenever
+gradients are needed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch._library.autograd import Info, make_autograd_impl
 
 from cpuaccel._transforms import transformed
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 _library = _torch.library.Library("cpuaccel", "FRAGMENT")
 
 registered: dict[str, Callable[..., Any]] = {}
-"""The formulas of the ops that `differentiable` was called for, by name."""
+"""The formulas of the ops for which `differentiable` was called, by name."""
 
 
 def differentiable(
@@ -28,12 +28,12 @@ def differentiable(
     backward: Callable[..., Any] | None = None,
     setup_context: Callable[..., None] | None = None,
 ) -> None:
-    """Register how the op of cpuaccel with the name of `formula` is differentiated.
+    """Register how the cpuaccel op with the name of `formula` is differentiated.
 
     Args:
-        formula: takes the op's arguments (with the schema's defaults) and returns what it returns.
-        backward: as torch.library.register_autograd has it; None: `formula` is differentiated.
-        setup_context: likewise.
+        formula: takes the op's arguments (with the schema's defaults) and returns the op's results.
+        backward: as in torch.library.register_autograd; if None, `formula` is differentiated.
+        setup_context: as in torch.library.register_autograd.
     """
     name = formula.__name__
     op = getattr(_torch.ops.cpuaccel, name).default

@@ -1,7 +1,7 @@
-"""The ops of csrc/ops/gnn on a graph's edges, composed of torch's own ops: `derivatives.py`.
+"""Formulas (see `derivatives.py`) of the ops of csrc/ops/gnn on edges, composed of torch's ops.
 
-Each function has the arguments of the op that it is named after. `edges` are what sort_edges
-returns or an edge_index, which stands for its edges in that order.
+Each function has the arguments of the op that it is named after. `edges` is the result of
+sort_edges, or an edge_index, which stands for its edges in that order.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from torch.nn import functional
 
 
 def edges_count(edges: Tensor, num_dst: int) -> int:
-    """Return of how many edges `edges` is: an edge_index, or sorted for `num_dst` nodes."""
+    """Return the number of edges in `edges`: an edge_index, or edges sorted for `num_dst` nodes."""
     if edges.dim() == 2:
         return edges.shape[1]
     return (edges.shape[0] - num_dst - 1) // 2
 
 
 def softmax(scores: Tensor, end: Tensor, num_dst: int) -> Tensor:
-    """Take softmax over the edges that end in each node: [E, H] by `end`, [E] of int64."""
+    """Softmax of `scores` [E, H] over the edges with the same destination `end` ([E], int64)."""
     index = end[:, None].expand_as(scores)
     most = scores.new_zeros(num_dst, scores.shape[1]).scatter_reduce(
         0, index, scores.detach(), "amax", include_self=False
@@ -205,7 +205,7 @@ def gatv2_scores_backward(
 
 
 def _ends(edges: Tensor, num_dst: int) -> tuple[Tensor, Tensor]:
-    """Return the nodes in which edges begin and those in which they end, of int64."""
+    """Return the source and the destination node of each edge, in int64."""
     if edges.dim() == 2:
         by_end = edges[1].argsort(stable=True)
         begin, end = edges.index_select(1, by_end).long().unbind()
@@ -218,12 +218,12 @@ def _ends(edges: Tensor, num_dst: int) -> tuple[Tensor, Tensor]:
 
 
 def sum_rows(values: Tensor, to: Tensor, rows: int) -> Tensor:
-    """Return the sums of the rows of `values` by `to`, their numbers in the result: [rows, ...]."""
+    """Return [rows, ...]: the sums of the rows of `values` that have the same index in `to`."""
     return values.new_zeros([rows, *values.shape[1:]]).index_add(0, to, values)
 
 
 def _degrees(end: Tensor, rows: int, like: Tensor) -> Tensor:
-    """Return of each node how many edges end in it, at least 1: [rows, 1]."""
+    """Return the number of edges that end in each node, at least 1: [rows, 1]."""
     ones = torch.ones(end.shape[0], 1, dtype=like.dtype, device=like.device)
     return sum_rows(ones, end, rows).clamp(min=1)
 
@@ -243,13 +243,13 @@ def _extreme(messages: Tensor, end: Tensor, rows: int, reduce: str) -> Tensor:
 
 
 def _ties(messages: Tensor, extreme: Tensor, end: Tensor) -> Tensor:
-    """Return how many of a node's messages are its extreme."""
+    """Return how many of a node's messages equal its extreme."""
     equal = messages.eq(extreme.index_select(0, end))
     return sum_rows(equal.to(messages.dtype), end, extreme.shape[0])
 
 
 def _shared(grad: Tensor, messages: Tensor, extreme: Tensor, ties: Tensor, end: Tensor) -> Tensor:
-    """Return the gradients of messages: ties share, and an extreme of 0 keeps a share itself."""
+    """Return the gradients of messages. Ties share `grad`; an extreme of 0 itself takes a share."""
     share = grad / (ties + extreme.eq(0).to(grad.dtype))
     equal = messages.eq(extreme.index_select(0, end))
     return equal.to(grad.dtype) * share.index_select(0, end)

@@ -1,4 +1,4 @@
-"""Fake kernels and derivatives of csrc/ops/gnn/edge_*.cpp."""
+"""Fake kernels and derivatives of the message passing ops in csrc/ops/gnn/edge_*.cpp."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from cpuaccel._ops.edge_formulas import edges_count as edges_count
 
 _native.load()  # has the ops
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 ops: Any = torch.ops.cpuaccel
 _fake: Any = _torch.library.register_fake
 
 
 def edge_order(edges: Tensor, num_dst: int) -> Tensor:
-    """Return the numbers of the edges in the order in which `edges` has them."""
+    """Return the positions in the edge_index of the edges, in the order of `edges`."""
     return edges[num_dst + 1 + edges_count(edges, num_dst) :]
 
 
 @_fake("cpuaccel::sort_edges")  # type: ignore[untyped-decorator]
 def _sort_edges(edge_index: Tensor, num_src: int, num_dst: int) -> Tensor:
     count = edge_index.shape[1]
-    # In 32 bits where numbers allow it. A graph of a size that is not known yet is taken for one.
+    # int32 if all counts fit. A size that is not known yet is assumed to fit.
     most = 2**31 - 1
     known = [n for n in (count, num_src, num_dst) if isinstance(n, int)]
     dtype = torch.int32 if all(n <= most for n in known) else torch.int64
@@ -218,7 +218,7 @@ def _edge_sum_heads_gradients_setup(ctx: Any, inputs: tuple[Any, ...], output: A
 def _edge_sum_heads_gradients_backward(
     ctx: Any, of_x: Tensor, of_weight: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Of sums over w * grad, and of products grad * x: each is linear in both."""
+    """Derive sums over w * grad and dot products grad * x, both of which are bilinear."""
     grad, x, edges, weight = ctx.saved_tensors
     back, rows = not ctx.transposed, [grad.shape[0], x.shape[0]]
     by_grad = ops.edge_sum_heads(of_x, edges, weight, rows[0], ctx.transposed)

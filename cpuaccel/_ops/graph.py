@@ -1,8 +1,8 @@
-"""Fake kernels and derivatives of the ops of compiled graphs: csrc/ops/gnn/*_sum.cpp, edge_values.
+"""Fake kernels and derivatives of the graph ops in compiled models: csrc/ops/gnn/*_sum.cpp.
 
-They take an edge_index, or the two rows of one, in the place of sorted edges, and look these up in
-the index cache themselves: a compiled graph may write to any tensor that it is done with, and it
-wants to know all sizes.
+Also edge_values. The ops take an edge_index, or the two rows of one, instead of sorted edges, and
+find the sorted edges in the index cache. The reason is that a compiled graph may overwrite any
+tensor that it no longer needs, and has to know all sizes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cpuaccel._ops import graph_formulas as formulas
 from cpuaccel._ops.derivatives import differentiable
 from cpuaccel._ops.gnn import ops
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 _fake: Any = _torch.library.register_fake
 
 
@@ -86,7 +86,7 @@ differentiable(formulas.gcn_sum, _gcn_sum_backward, _gcn_sum_setup)
 
 
 def most_edges(edge_index: Tensor, num_src: int, num_dst: int, loops: bool) -> int:
-    """Return of how many edges, loops among them, attention may be asked."""
+    """Return the largest number of edges, including loops, that attention may have."""
     return edge_index.shape[1] + (min(num_src, num_dst) if loops else 0)
 
 
@@ -120,13 +120,13 @@ def _gatv2_sum(
 
 
 def _attention_gradients(grad: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
-    # By the three tensors that have one, which come first.
+    # The first three inputs have gradients.
     return tuple(each.new_empty(each.shape) for each in inputs[:3])
 
 
 def _attention_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     *tensors, edge_index, ctx.loops, ctx.slope, kept = inputs
-    # Nobody asks for alpha but the backward.
+    # Only the backward needs alpha.
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(*tensors, edge_index, output[1], kept)
 

@@ -1,7 +1,7 @@
-"""The ops of compiled graphs on an edge_index, composed of torch's own ops: `derivatives.py`.
+"""Formulas (see `derivatives.py`) of compiled models' graph ops, composed of torch's ops.
 
 Each function has the arguments of the op that it is named after. Loops that an op leaves out have
-a weight of 0 here, because no size may depend on which edges are loops.
+the weight 0 here, because no size may depend on which edges are loops.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class _Edges(NamedTuple):
     begin: Tensor
     end: Tensor
     used: Tensor
-    """Whether the op has such an edge: all but the loops that it replaces."""
+    """Whether the op uses an edge: all except the loops that it replaces."""
     place: Tensor
-    """Where the op has what there is one of for each edge, before it sorts: [edges]."""
+    """The position of each edge in the op's arrays before it sorts them: [edges]."""
 
 
 def index_sum(
@@ -68,7 +68,8 @@ def gcn_sum(
     count = edge_index.shape[1]
     values = x.new_ones(count) if weight is None else weight
     if loops:
-        # The last loop of a node gives its weight. Other edges write to one more place at the end.
+        # The last loop of a node gives its weight. Other edges write to an extra element at the
+        # end.
         own = x.new_full([nodes + 1], fill)
         if weight is not None:
             begin = edges.begin[:count]
@@ -153,15 +154,15 @@ def gatv2_sum_backward(
 def _derived(
     forward: Callable[..., Tensor], inputs: tuple[Tensor, ...], grad: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of `inputs`, which have derivatives by them and by `grad`."""
+    """Return the gradients of `inputs`. They can be differentiated by `inputs` and by `grad`."""
     with torch.enable_grad():
-        # Aliases: each gets its own gradient, where one tensor is given twice.
+        # Views, so that each gets its own gradient if one tensor is given twice.
         own = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in inputs]
         return torch.autograd.grad(forward(*own), own, grad, create_graph=True)
 
 
 def _edges(edge_index: Tensor, nodes: int, loops: bool) -> _Edges:
-    """Return the edges, and behind them, if `loops`, a loop at each of the first `nodes`."""
+    """Return the edges, followed by a loop at each of the first `nodes` if `loops`."""
     begin, end = edge_index.long().unbind()
     used = begin != end if loops else torch.ones_like(begin, dtype=torch.bool)
     if not loops:
@@ -184,6 +185,6 @@ def _attention(
     alpha = softmax(scores, edges.end, rows)
     factors = alpha if kept is None else alpha * kept.index_select(0, edges.place)
     messages = factors[:, :, None] * x.index_select(0, edges.begin)
-    # As the op has it: by destination, zeros for what is not used at the end.
+    # As the op returns it: sorted by destination, with zeros for unused edges at the end.
     order = torch.where(edges.used, edges.end, rows).argsort(stable=True)
     return sum_rows(messages, edges.end, rows), alpha.detach().index_select(0, order)

@@ -1,4 +1,4 @@
-"""Fake kernel of csrc/ops/kept_linear.cpp."""
+"""Fake kernel of cpuaccel::kept_linear (csrc/ops/kept_linear.cpp)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpuaccel import _native
 
 _native.load()  # has the op
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 
 
 @_torch.library.register_fake("cpuaccel::kept_linear")  # type: ignore[untyped-decorator]

@@ -1,4 +1,4 @@
-"""Fake kernels of csrc/ops/prepack: what the ops return, without its values."""
+"""Fake kernels of the prepacking ops (csrc/ops/prepack): shapes and dtypes of their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpuaccel import _native
 
 _native.load()  # has the ops
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 
 
 @_torch.library.register_fake("cpuaccel::pack_linear")  # type: ignore[untyped-decorator]

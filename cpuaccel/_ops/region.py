@@ -1,6 +1,7 @@
-"""cpuaccel::graph_region and graph_region_ as torch sees them.
+"""Registers cpuaccel::graph_region and graph_region_ with torch.
 
-Their fake kernels, torch's ops in their place, and the one that writes as the one that does not.
+This includes their fake kernels, cpuaccel::graph_region_by_torch, which runs torch's ops instead,
+and the functionalization of graph_region_, which mutates its inputs, to graph_region.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torch import Tensor
 from cpuaccel import _native
 from cpuaccel.graph import torch_program
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 
 
 def _graph_region(
@@ -41,7 +42,10 @@ def _functional(
     program: str,
     torch_text: str,
 ) -> Any:
-    """Write what graph_region returns: what is traced, and saved, writes at its end alone."""
+    """Call graph_region and copy its results to `written`.
+
+    So a graph that is traced and saved mutates its inputs only at its end.
+    """
     given, weights = context.unwrap_tensors(([*written, *inputs], constants))
     with context.redispatch_to_next():
         op = _torch.ops.cpuaccel.graph_region.default

@@ -1,6 +1,6 @@
-"""cpuaccel::resize: torch.nn.functional.interpolate of images as one op.
+"""cpuaccel::resize: torch.nn.functional.interpolate of images as one op in a graph.
 
-torch's own ops are taken apart before any pass over a graph sees them.
+torch decomposes its own ops before any graph pass sees them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from cpuaccel._ops.derivatives import differentiable
 
 _aten: Any = torch.ops.aten
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 
 MODES = ("nearest", "bilinear")
 
@@ -32,7 +32,7 @@ def resize(
     mode: str,
     align_corners: bool,
 ) -> Tensor:
-    """Return what torch's own ops make of it."""
+    """Resize with torch's own ops."""
     result: Tensor
     if mode == "nearest":
         result = _aten.upsample_nearest2d.vec(images, size, scales)

@@ -1,4 +1,4 @@
-"""Fake kernel of csrc/ops/gnn/neighbor_sample.cpp: what the op returns, without its values."""
+"""Fake kernel of cpuaccel::neighbor_sample (csrc/ops/gnn/neighbor_sample.cpp)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpuaccel import _native
 
 _native.load()  # has the op
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 _Sampled = tuple[
     list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor], Tensor, Tensor
 ]

@@ -1,4 +1,4 @@
-"""Fake kernels of csrc/ops/prepack/saved_linear.cpp and weight_bytes.cpp."""
+"""Fake kernels of cpuaccel::saved_linear and weight_to_bytes (csrc/ops/prepack)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpuaccel import _native
 
 _native.load()  # has the ops
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
 
 HEADER = 64
 """Bytes of a weight's header: csrc/ops/prepack/weight_bytes.h."""

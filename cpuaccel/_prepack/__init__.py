@@ -1,7 +1,7 @@
-"""What `cpuaccel.prepack` is made of. It is loaded at the first call.
+"""The implementation of `cpuaccel.prepack`. It is imported at the first call.
 
-One module a kind of layer; `module.py` has what they share, `weight.py` and
-`matrix.py` the packed weight, `pack.py` the walk over a model.
+Each kind of layer has a module. `module.py` has what they share, `weight.py` and `matrix.py` have
+the packed weights, `pack.py` walks over a model.
 """
 
 from cpuaccel._ops import prepack as _fake_kernels  # noqa: F401

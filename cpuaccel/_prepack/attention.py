@@ -1,4 +1,4 @@
-"""nn.MultiheadAttention with its projections in packed form."""
+"""nn.MultiheadAttention with packed projections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _APART = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 @packs(nn.MultiheadAttention)
 class PackedMultiheadAttention(PackedModule, nn.MultiheadAttention):
-    """nn.MultiheadAttention whose input projections are packed, each by itself."""
+    """nn.MultiheadAttention whose input projections are packed, each one separately."""
 
     @classmethod
     def plan(cls, module: Any) -> dict[str, Form] | str:
@@ -100,13 +100,13 @@ def _project(
 
 
 def _heads(module: Any, x: Tensor) -> Tensor:
-    """Return (batch, heads, length, width) of a projection."""
+    """Return a projection as (batch, heads, length, width)."""
     heads = torch.unflatten(x, -1, (module.num_heads, -1))
     return heads.transpose(1, 2) if module.batch_first else heads.permute(1, 2, 0, 3)
 
 
 def _sizes(module: Any, query: Tensor, key: Tensor) -> tuple[int, int, int]:
-    """Return the batch, the length of the queries and that of the keys."""
+    """Return the batch size, the length of the queries and the length of the keys."""
     length, batch = (1, 0) if module.batch_first else (0, 1)
     return query.shape[batch], query.shape[length], key.shape[length]
 
@@ -118,7 +118,7 @@ def _mask(
     key_padding_mask: Tensor | None,
     attn_mask: Tensor | None,
 ) -> Tensor | None:
-    """Return what is added to the products of queries and keys; broadcasts to them."""
+    """Return the mask that is added to the products of queries and keys; it broadcasts to them."""
     batch, L, S = _sizes(module, query, key)
     padding: Tensor | None = F._canonical_mask(
         key_padding_mask, "key_padding_mask", F._none_or_dtype(attn_mask), "attn_mask", query.dtype
@@ -143,7 +143,7 @@ def _unusual(
     attn_mask: Tensor | None,
     is_causal: bool,
 ) -> str:
-    """Return why torch has to run or refuse a call, or ""."""
+    """Return the reason why torch has to run, or reject, a call, or ""."""
     if any(torch.overrides.has_torch_function((x,)) for x in (query, key, value)):
         return "a tensor of another class"
     sizes = ((query, module.embed_dim), (key, module.kdim), (value, module.vdim))

@@ -1,4 +1,4 @@
-"""Which parameters can be packed at all, and why others cannot."""
+"""Decides which parameters can be packed, and gives the reason for the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HELD = (
 
 
 def why_not(parameter: Any) -> str:
-    """Return why a parameter is not to be taken out of its module, or ""."""
+    """Return the reason why a parameter cannot be taken out of its module, or ""."""
     if type(parameter) is not nn.Parameter:
         return "its weight is not a plain parameter"
     if parameter.device.type != "cpu" or parameter.layout != torch.strided:
@@ -33,7 +33,7 @@ def why_not(parameter: Any) -> str:
 
 
 def _dense(values: torch.Tensor) -> bool:
-    """Return whether the elements lie one behind the other, in whatever order."""
+    """Return whether the elements fill their memory without gaps, in any order of dimensions."""
     expected = 1
     for stride, size in sorted(zip(values.stride(), values.shape, strict=True)):
         if size != 1:
@@ -44,17 +44,18 @@ def _dense(values: torch.Tensor) -> bool:
 
 
 def others_have_memory_of(values: torch.Tensor) -> bool:
-    """Return whether anything but the tensor `values` has its memory, as far as torch knows."""
-    # torch keeps the Python object of a storage for the storage's life, once there is one; so it
-    # always counts, and those who have the object count apart: C++, the variable, the argument.
+    """Return whether anything but the tensor `values` uses its memory, as far as torch knows."""
+    # torch keeps the Python object of a storage, once there is one, for the storage's life. So that
+    # object always counts, and references to it are counted separately: C++, the variable, the
+    # argument.
     storage = values.untyped_storage()
-    # What torch did not allocate, or gave to numpy, cannot be resized.
+    # A storage that torch did not allocate, or that numpy shares, cannot be resized.
     if not storage.resizable():
         return True
     return torch._C._storage_Use_Count(storage._cdata) != 2 or sys.getrefcount(storage) > 3
 
 
 def others_have_parameters_of(module: nn.Module) -> bool:
-    """Return whether a shallow copy of `module`, or a variable, has its dict of parameters."""
-    # One for the module, one for the argument.
+    """Return whether a shallow copy of `module`, or a variable, holds its dict of parameters."""
+    # One reference is the module's, one the argument's.
     return sys.getrefcount(module.__dict__["_parameters"]) > 2

@@ -1,4 +1,4 @@
-"""nn.Conv1d and nn.Conv2d with their weights in packed form."""
+"""nn.Conv1d and nn.Conv2d with packed weights."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cpuaccel._prepack.weight import Form
 
 
 class PackedFilters(PackedMatrix):
-    """The weight of a convolution: for each group a matrix of (C/groups * KH * KW) features."""
+    """A convolution's packed weight: for each group a matrix with (C/groups * KH * KW) features."""
 
     def __init__(self, parameter: nn.Parameter, groups: int) -> None:
         super().__init__(parameter, (parameter.shape[0] // groups,) * groups)
         self.channels_last = suggest_memory_format(parameter.detach()) == torch.channels_last
-        """Whether the weight had its channels last in memory: the result has them there too."""
+        """Whether the weight was channels_last in memory; then the result is, too."""
 
     def convolve(
         self,
@@ -33,7 +33,7 @@ class PackedFilters(PackedMatrix):
         dilation: tuple[int, ...],
         groups: int,
     ) -> Tensor:
-        """Return the convolution of a batch with the weight."""
+        """Return the convolution of a batch with this weight."""
         result: Tensor = torch.ops.cpuaccel.packed_convolution.default(
             input,
             self.parts,
@@ -74,7 +74,7 @@ class Filters:
 
 
 def why_no_convolutions() -> str:
-    """Return why no convolution is packed on this CPU, or ""."""
+    """Return the reason why no convolution is packed on this CPU, or ""."""
     return _native.load().why_no_packed_convolutions()
 
 
@@ -102,7 +102,7 @@ class _Convolution(PackedModule):
 
 
 def _why_rounded() -> str:
-    """Return why a convolution needs its plain weight now, or ""."""
+    """Return the reason why a convolution needs its plain weight now, or ""."""
     if torch.is_autocast_enabled("cpu"):
         return "autocast casts the plain weight of a convolution"
     if _native.load().fastmath_on():

@@ -1,4 +1,4 @@
-"""nn.Linear with its weight in packed form."""
+"""nn.Linear with a packed weight."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Linear(PackedModule):
 
 
 def run_linear(module: Any, input: Tensor) -> Tensor:
-    """Return what a linear layer does with `input`, without its hooks, packed or not."""
+    """Run a linear layer on `input`, without its hooks, whether it is packed or not."""
     weights = weights_of(module)
     if weights:
         weight = weights["weight"]
@@ -43,4 +43,4 @@ class PackedLinear(_Linear, nn.Linear):
 
 @packs(NonDynamicallyQuantizableLinear)
 class PackedOutProjection(_Linear, NonDynamicallyQuantizableLinear):
-    """What nn.MultiheadAttention has for its last layer, with its weight packed."""
+    """The output projection of nn.MultiheadAttention, with its weight packed."""

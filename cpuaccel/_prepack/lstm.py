@@ -1,4 +1,4 @@
-"""nn.LSTM with its weights in packed form."""
+"""nn.LSTM with packed weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PackedLSTM(PackedModule, nn.LSTM):
 
     @classmethod
     def forget(cls, module: Any) -> None:
-        # Torch's own list of the parameters, for its op.
+        # torch's own list of the parameters, which its op takes.
         module.__dict__.update(_flat_weights=[], _flat_weight_refs=[])
 
     @classmethod
@@ -51,7 +51,7 @@ class PackedLSTM(PackedModule, nn.LSTM):
         self.__dict__["_flat_weights"] = weights
 
     def flatten_parameters(self) -> None:
-        """Do nothing: it is about GPUs, and would read the weights."""
+        """Do nothing: it is for GPUs, and would read the weights."""
 
     def forward(self: Any, input: Any, hx: Any = None) -> Any:
         weights = weights_of(self)
@@ -96,7 +96,7 @@ class PackedLSTM(PackedModule, nn.LSTM):
 
 
 def _why_plain(module: Any, input: Any, hx: Any) -> str:
-    """Return why a call has to be torch's own, on plain weights, or ""."""
+    """Return the reason why a call has to run in torch, on plain weights, or ""."""
     if not isinstance(input, Tensor):
         return "its input is packed sequences, or traced"
     if module.training and module.dropout and module.num_layers > 1:

@@ -1,4 +1,4 @@
-"""Matrices in the panels that the kernels of gemm read: csrc/ops/prepack."""
+"""Weight matrices packed in the panels that kernel family gemm reads (csrc/ops/prepack)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from cpuaccel._prepack.weight import PackedWeight
 from cpuaccel._transforms import suspended
 
 MOST = 1.1
-"""Memory of packed weights, at most this many times that of the plain ones."""
+"""Packed weights take at most this many times the memory of the plain ones."""
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class PackedMatrix(PackedWeight):
-    """A matrix of (rows, in_features), its rows packed in parts, so that each can be used alone.
+    """A matrix of (rows, in_features) whose rows are packed in parts that can be used alone.
 
-    A parameter of more dimensions is one too: those after the first are the features.
+    A parameter with more dimensions is such a matrix, too: its dimensions after the first are the
+    features.
     """
 
     def __init__(self, parameter: nn.Parameter, rows: tuple[int, ...]) -> None:
@@ -32,12 +33,12 @@ class PackedMatrix(PackedWeight):
         pairs = _in_pairs(parameter.dtype)
         self.panel = panel_for(parameter.dtype, rows)
         """Rows in a panel."""
-        # Outside of inference mode: what is made in it could not be used where gradients are.
+        # Outside of inference mode, because tensors made in it cannot be used where gradients are.
         with suspended(), torch.inference_mode(False), torch.no_grad():
             pack = torch.ops.cpuaccel.pack_linear.default
             parts = torch.split(parameter.detach().flatten(1), list(rows))
             self.parts: tuple[Tensor, ...] = tuple(pack(part, self.panel, pairs) for part in parts)
-            """The values: a tensor of one dimension for each of `rows`."""
+            """The values: a one-dimensional tensor for each of `rows`."""
         self._count_bytes()
 
     @property
@@ -93,7 +94,7 @@ def _in_pairs(dtype: torch.dtype) -> bool:
 
 
 def panel_for(dtype: torch.dtype, parts: tuple[int, ...]) -> int:
-    """Return the best panel that does not pad these parts by much; if all do, the best."""
+    """Return the best panel that pads these parts only a little; if there is none, the best one."""
     native = _native.load()
     panels = native.pairs_panels() if _in_pairs(dtype) else native.gemm_panels()
     fitting = (panel for panel in panels if _padded(parts, panel) <= MOST * sum(parts))
@@ -105,7 +106,7 @@ def _padded(parts: tuple[int, ...], panel: int) -> int:
 
 
 def too_large(parts: tuple[int, ...], dtype: torch.dtype = torch.float32) -> str:
-    """Return why parts of so many rows are not packed, if they would take too much memory."""
+    """Return the reason not to pack parts of these rows, if they take too much memory, or ""."""
     panel, rows = panel_for(dtype, parts), sum(parts)
     if _padded(parts, panel) <= MOST * rows:
         return ""

@@ -1,8 +1,8 @@
-"""What modules with packed weights have in common: they copy, save, load and move as plain ones do.
+"""Base of modules with packed weights: they copy, save, load and move like plain ones.
 
-A packed module is the module itself with another class (and `_parameters` of ours), so whoever has
-it has it still. All that would read or write a weight makes it plain first; what belongs to loading
-and moving packs it again afterwards.
+A packed module is the same object with another class (and cpuaccel's `_parameters`), so references
+to it stay valid. Anything that would read or write a weight makes it plain first; loading and
+moving pack it again afterwards.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from cpuaccel._prepack.weight import Form, PackedWeight
 
 transition = threading.RLock()
 """Held while modules change from plain to packed or back."""
-# A child process must not wait for a thread that it does not have.
+# A child process must not wait for a thread that exists only in its parent.
 os.register_at_fork(after_in_child=transition._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 class PackedModule(nn.Module):
-    """Base of the packed classes. A subclass comes with the class of torch that it stands for."""
+    """Base of the packed classes. A subclass also derives from the torch class that it replaces."""
 
     plain_class: ClassVar[type[nn.Module]]
 
-    # What `pack.py` asks of plain modules of `plain_class`.
+    # `pack.py` calls these for plain modules of `plain_class`.
 
     @classmethod
     def plan(cls, module: Any) -> dict[str, Form] | str:
-        """Return the parameters to pack, and in which form; or why not."""
+        """Return the parameters to pack with the form of each, or the reason not to pack."""
         return {}
 
     @classmethod
     def reads(cls, module: Any) -> Iterable[nn.Module]:
-        """Return the modules whose weights the plain `module` reads by itself."""
+        """Return the modules whose weights the plain `module` reads itself."""
         return ()
 
     @classmethod
     def forget(cls, module: Any) -> None:
-        """Drop what else `module` has of its parameters."""
+        """Drop other references of `module` to its parameters."""
 
     @classmethod
     def remember(cls, module: Any) -> None:
-        """Undo `forget`; all parameters are there."""
+        """Undo `forget`; all parameters are present."""
 
     @classmethod
     def saved(cls, module: Any, state: dict[str, Any]) -> None:
-        """Make `state`, that of a plain module, what the plain class saves."""
+        """Change `state`, the state of a plain module, to what the plain class saves."""
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         weights = weights_of(self)
         if keep_vars or not weights:
             self.plain_class._save_to_state_dict(self, destination, prefix, keep_vars)
             return
-        # In the order that the parameters were registered in, which is that of the plain module's.
+        # In the order in which the parameters were registered, as in the plain module.
         for name, parameter in _raw_items(self):
             if name in weights:
                 destination[prefix + name] = weights[name].unpack()
@@ -83,7 +83,7 @@ class PackedModule(nn.Module):
         return self
 
     def _as_plain(self, method: str, arguments: Any, keywords: Any) -> None:
-        """Call `method` of the plain module, then pack again what was packed."""
+        """Call `method` of the plain module, then pack again the weights that were packed."""
         from cpuaccel._prepack.pack import pack_again
 
         plain = getattr(self.plain_class, method)
@@ -118,7 +118,7 @@ class PackedModule(nn.Module):
         return copy.copy(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """As the plain module: what is saved loads without cpuaccel."""
+        """Pickle as the plain module, so that the result loads without cpuaccel."""
         if type(self) is not packed_class(self.plain_class):
             return super().__reduce_ex__(protocol)
         state = dict(self.__dict__)
@@ -129,7 +129,7 @@ class PackedModule(nn.Module):
                 for name, value in _raw_items(self)
             }
             self.saved(self, state)
-        # Makes an object of that class, which need not be this one's.
+        # Creates an object of the plain class, which need not be this object's class.
         make: Any = copyreg._reconstructor  # type: ignore[attr-defined]
         return make, (self.plain_class, object, None), state
 
@@ -138,7 +138,7 @@ _packed_classes: dict[type[nn.Module], type[PackedModule]] = {}
 
 
 def packs(plain: type[nn.Module]) -> Callable[[type[PackedModule]], type[PackedModule]]:
-    """Register a class as that of packed modules of the class `plain`."""
+    """Register a class as the packed class of `plain`."""
 
     def register(cls: type[PackedModule]) -> type[PackedModule]:
         cls.plain_class = plain
@@ -149,18 +149,18 @@ def packs(plain: type[nn.Module]) -> Callable[[type[PackedModule]], type[PackedM
 
 
 def packed_class(plain: type[nn.Module]) -> type[PackedModule] | None:
-    """Return the class that packed modules of exactly the class `plain` have, if there is one."""
+    """Return the packed class of exactly the class `plain`, or None."""
     return _packed_classes.get(plain)
 
 
 def weights_of(module: nn.Module) -> dict[str, Any]:
-    """Return the packed weights of `module` itself, by name: of the form that its class wants."""
+    """Return the packed weights of `module` itself, by name, in the form that its class uses."""
     weights: dict[str, Any] = module.__dict__.get("_packed_weights") or {}
     return weights
 
 
 def raw(module: nn.Module, name: str) -> Any:
-    """Return a parameter of `module`, None where it is packed or missing. Opens nothing."""
+    """Return a parameter of `module`, None if it is packed or missing. Makes nothing plain."""
     return dict.get(module.__dict__["_parameters"], name)
 
 
@@ -169,7 +169,7 @@ def _raw_items(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def put_in(module: nn.Module, name: str, weight: PackedWeight) -> None:
-    """Give `module` a packed weight in the place of its parameter `name`, which it has no more."""
+    """Give `module` a packed weight in place of its parameter `name`, which is already removed."""
     if not weights_of(module):
         module.__dict__["_packed_weights"] = {}
         module.__dict__["_parameters"] = PackedParameters(
@@ -180,12 +180,12 @@ def put_in(module: nn.Module, name: str, weight: PackedWeight) -> None:
 
 
 def change_class(module: nn.Module) -> None:
-    """Make the class of `module`, a plain one, its packed class."""
+    """Change the class of the plain `module` to its packed class."""
     module.__class__ = _packed_classes[type(module)]
 
 
 def why_plain(module: nn.Module, weights: Iterable[PackedWeight], inputs: Iterable[Tensor]) -> str:
-    """Return why a call has to be torch's own, on plain weights, or ""."""
+    """Return the reason why a call has to run in torch, on plain weights, or ""."""
     if module.training and torch.is_grad_enabled() and any(w.requires_grad for w in weights):
         return "it is trained"
     for input in inputs:
@@ -197,7 +197,7 @@ def why_plain(module: nn.Module, weights: Iterable[PackedWeight], inputs: Iterab
 
 
 def make_plain(module: nn.Module, why: str) -> None:
-    """Unpack the weights of `module`, and of all that shares them. Says so, with the reason."""
+    """Unpack the weights of `module` and of all that share them. Logs and counts the reason."""
     with transition:
         if not weights_of(module):
             return
@@ -209,7 +209,7 @@ def make_plain(module: nn.Module, why: str) -> None:
 
 
 def open_up(modules: Iterable[nn.Module]) -> list[nn.Module]:
-    """Make `modules`, and what shares weights with them, plain. Return all that were packed."""
+    """Make `modules`, and those that share their weights, plain. Return all that were packed."""
     with transition:
         opened: list[nn.Module] = []
         waiting = list(modules)
@@ -220,7 +220,7 @@ def open_up(modules: Iterable[nn.Module]) -> list[nn.Module]:
                 continue
             opened.append(module)
             waiting += [user for w in weights.values() for user, _ in w.modules()]
-        # All before any: should memory be short, all stay packed.
+        # Unpacks everything first: if memory runs out, all modules stay packed.
         held = [w.parameter() for module in opened for w in weights_of(module).values()]
         for module in opened:
             _restore(module)
@@ -237,8 +237,8 @@ def _restore(module: nn.Module) -> None:
             for name, value in _raw_items(module)
         }
         del module.__dict__["_packed_weights"]
-        # Before the class: who runs it meanwhile waits in our forward.
+        # Before the class changes: a thread that runs it meanwhile waits in the packed forward.
         cls.remember(module)
-    # Not that of a class which somebody put over ours.
+    # Not if somebody has set a class that is derived from the packed one.
     if isinstance(module, PackedModule) and type(module) is packed_class(module.plain_class):
         module.__class__ = module.plain_class  # type: ignore[assignment]

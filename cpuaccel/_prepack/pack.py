@@ -1,4 +1,4 @@
-"""Goes through a model, packs what can be packed, and unpacks it."""
+"""Walks over a model and packs all weights that can be packed, or unpacks them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from cpuaccel.quant import engine
 Place = tuple[nn.Module, str]
 
 _NO_FORM = (nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
-"""Layers that would be listed if they were packed; so it is said that they are not."""
+"""Layers without a packed form. `explain` says so, because it lists the layers that are packed."""
 
 _left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 
 
 def why_left(module: nn.Module) -> str:
-    """Return why `prepack` left `module` alone; "" if it did not, or was not asked."""
+    """Return the reason why `prepack` did not pack `module`; "" if it did, or was not asked to."""
     return "" if weights_of(module) else _left.get(module, "")
 
 
 def pack_model(model: nn.Module, take_shared: bool) -> None:
-    """Pack what can be packed in `model`."""
+    """Pack all weights of `model` that can be packed."""
     with transition:
         _Packing(model, take_shared).run()
 
@@ -51,7 +51,7 @@ def unpack_model(model: nn.Module) -> None:
 
 
 def pack_again(modules: Iterable[nn.Module]) -> None:
-    """Pack modules that were packed before, as far as that can be done now."""
+    """Pack modules that were packed before, as far as that is possible now."""
     if not engine.is_enabled():
         return
     packing = _Packing(nn.ModuleList(), False)
@@ -60,7 +60,7 @@ def pack_again(modules: Iterable[nn.Module]) -> None:
 
 
 class _Packing:
-    """One walk over a model: first what could be packed, then whether nobody else has it."""
+    """One walk over a model: finds what could be packed, then which of it nothing else holds."""
 
     def __init__(self, model: nn.Module, take_shared: bool) -> None:
         self._take_shared = take_shared
@@ -70,7 +70,7 @@ class _Packing:
         self.add((module, path) for path, module in model.named_modules())
 
     def add(self, modules: Iterable[tuple[nn.Module, str]]) -> None:
-        """Take `modules`, each with a name for people, into the walk."""
+        """Add `modules`, each with a readable name, to the walk."""
         self._paths.update(modules)
 
     def run(self) -> None:
@@ -118,7 +118,7 @@ class _Packing:
         return True
 
     def _leave_what_others_read(self) -> None:
-        """Modules that read the weights of those in them, and are not packed, keep them plain."""
+        """Drop the plans for submodules whose weights a module reads that is not packed itself."""
         for module in self._paths:
             cls: Any = next((c for c in map(packed_class, type(module).__mro__) if c), None)
             if cls is None or module in self._plans or isinstance(module, PackedModule):
@@ -127,7 +127,7 @@ class _Packing:
                 self._leave(part, f"its weights are read by {self._paths[module] or 'the model'}")
 
     def _users(self) -> dict[int, list[Place]]:
-        """Return who has each parameter, by its id: no reference to it is kept."""
+        """Return the modules that have each parameter, by its id. Keeps no reference to it."""
         users: dict[int, list[Place]] = {}
         for module in self._paths:
             for name in list(module.__dict__.get("_parameters") or ()):
@@ -156,7 +156,7 @@ class _Packing:
         ]
         held = self._pack_groups(groups)
         if held:
-            # What holds them may be garbage that waits for its collection.
+            # Garbage that is not collected yet may hold them.
             gc.collect()
             held = self._pack_groups(held)
         failed = [module for places, _ in held for module, _ in places]
@@ -184,7 +184,7 @@ class _Packing:
         return failed
 
     def _change_those_without_weights(self) -> None:
-        """Modules that only have to know that those in them are packed."""
+        """Change the class of modules that have no weights to pack but packed submodules."""
         for module, plan in self._plans.items():
             if not plan and any(weights_of(part) for part in module.modules()):
                 change_class(module)
@@ -198,16 +198,16 @@ class _Packing:
 
 
 def _class_of(module: nn.Module) -> Any:
-    """Return the packed class of `module`, which it may have already."""
+    """Return the packed class of `module`, which may have it already."""
     return packed_class(type(module)) or type(module)
 
 
 def _take(places: list[Place], form: Form, take_shared: bool) -> PackedWeight | None:
-    """Pack a parameter that exactly `places` have. None, and all as it was, if others have it."""
+    """Pack a parameter that only `places` have; if others have it, change nothing, return None."""
     if any(choose.others_have_parameters_of(module) for module, _ in places):
         return None
     parameter: Any = raw(*places[0])
-    # It has the memory for the time in which nobody else shall have it.
+    # Holds the memory while the modules do not have the parameter.
     with torch.inference_mode(parameter.is_inference()):
         values = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
     values.__dict__.update(parameter.__dict__)

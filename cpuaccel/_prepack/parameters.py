@@ -1,8 +1,8 @@
-"""The `_parameters` of a module with packed weights.
+"""PackedParameters: the `_parameters` dict of a module with packed weights.
 
-Whoever reads one of them from it (as an attribute of the module, by `parameters()`, in torch's own
-functions) gets a plain parameter, and from then on the module computes with that one: what is done
-to it is seen.
+Reading a packed weight from it (as an attribute of the module, by `parameters()`, in torch's own
+functions) returns a plain parameter. From then on the module computes with that parameter, so
+changes to it take effect.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ def _reading(name: str) -> Any:
 
 
 class PackedParameters(dict[str, Any]):
-    """Has None in the place of what is packed. Every way to a value but that of `dict.get(self)`
-    makes the module plain first, if the value asked for is a packed one, or could be."""
+    """Has None in place of packed weights.
+
+    Every access to a value except `dict.get(self)` first makes the module plain, if the value is,
+    or may be, a packed one.
+    """
 
     def __init__(self, owner: nn.Module, values: dict[str, Any], make_plain: MakePlain) -> None:
         super().__init__(values)
@@ -36,7 +39,7 @@ class PackedParameters(dict[str, Any]):
         self._make_plain = make_plain
 
     def opened(self) -> dict[str, Any]:
-        """Return the plain dictionary of the module, which has become plain."""
+        """Make the module plain and return its plain dict of parameters."""
         owner = self._owner()
         if owner is None:
             return self
@@ -70,7 +73,8 @@ class PackedParameters(dict[str, Any]):
         return self.opened().get(name, default) if self._shut(name) else super().get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        # With a method of its own for this, C code asks keys and items one by one, not around us.
+        # With this method overridden, C code asks for keys and items one by one and does not bypass
+        # this class.
         return super().__iter__()
 
     items = _reading("items")

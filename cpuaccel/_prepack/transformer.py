@@ -1,7 +1,7 @@
-"""nn.TransformerEncoderLayer and nn.TransformerEncoder, of which parts are packed.
+"""nn.TransformerEncoderLayer and nn.TransformerEncoder with packed submodules.
 
-Torch's classes have a path for inference that reads the weights of the layers inside, all at once,
-in one op. While those are packed, this path is closed, and the modules inside are called.
+torch's classes have a fast path for inference that reads the weights of the submodules, all at
+once, in one op. While those are packed, the fast path is off and the submodules are called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cpuaccel._prepack.module import PackedModule, packs, weights_of
 
 
 def _parts(layer: Any) -> tuple[nn.Module, ...]:
-    """Return the modules of an encoder layer whose weights torch's fast path reads."""
+    """Return the submodules of an encoder layer whose weights torch's fast path reads."""
     return layer.self_attn, layer.self_attn.out_proj, layer.linear1, layer.linear2
 
 
@@ -27,13 +27,13 @@ def _any_packed(layer: nn.Module) -> bool:
 
 @packs(nn.TransformerEncoderLayer)
 class PackedTransformerEncoderLayer(PackedModule, nn.TransformerEncoderLayer):
-    """nn.TransformerEncoderLayer that calls the modules in it."""
+    """nn.TransformerEncoderLayer that calls its submodules."""
 
     @classmethod
     def reads(cls, module: Any) -> Iterable[nn.Module]:
         return _parts(module)
 
-    # Torch's forward takes the fast path for the activations that this names by a number.
+    # torch's forward takes the fast path if this number names one of its activations.
     @property
     def activation_relu_or_gelu(self) -> int:
         number: int = self.__dict__["activation_relu_or_gelu"]
@@ -46,7 +46,7 @@ class PackedTransformerEncoderLayer(PackedModule, nn.TransformerEncoderLayer):
 
 @packs(nn.TransformerEncoder)
 class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
-    """nn.TransformerEncoder that makes no nested tensors for layers that are packed."""
+    """nn.TransformerEncoder that makes no nested tensors if its layers are packed."""
 
     @classmethod
     def reads(cls, module: Any) -> Iterable[nn.Module]:
@@ -74,7 +74,7 @@ class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
                 self, src, mask, src_key_padding_mask, is_causal
             )
             return result
-        # What torch's nested tensors come to: zeros where there is padding.
+        # The same result as with torch's nested tensors: zeros at padding.
         assert src_key_padding_mask is not None
         padding = F._canonical_mask(
             src_key_padding_mask, "src_key_padding_mask", None, "", src.dtype
@@ -89,7 +89,7 @@ class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
 def _nests(
     encoder: Any, src: Tensor, mask: Tensor | None, src_key_padding_mask: Tensor | None
 ) -> bool:
-    """Return whether torch would compute with a nested tensor, were the layers plain."""
+    """Return whether torch would use a nested tensor if the layers were plain."""
     if (
         not torch.backends.mha.get_fastpath_enabled()
         or not encoder.__dict__.get("use_nested_tensor")
@@ -112,7 +112,7 @@ def _nests(
 
 
 def _learning(layer: nn.Module, src: Tensor) -> Iterator[bool]:
-    """Yield whether gradients are wanted, of `src` and of each parameter. Opens nothing."""
+    """Yield whether `src` and each parameter require gradients. Makes nothing plain."""
     yield src.requires_grad
     for module in layer.modules():
         yield from (weight.requires_grad for weight in weights_of(module).values())

@@ -1,4 +1,4 @@
-"""A weight in packed form: what all kinds of them have in common."""
+"""Base class of packed weights, and the protocol of the forms that pack them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cpuaccel._transforms import suspended
 
 
 class PackedWeight(ABC):
-    """What replaces a parameter: its values in another order, all else it had, and whose it is.
+    """Replaces a parameter: holds its values in another order, its attributes, and its users.
 
-    A subclass holds the values, computes with them and gives them back.
+    A subclass holds the values, computes with them and unpacks them.
     """
 
     def __init__(self, parameter: nn.Parameter) -> None:
@@ -28,9 +28,9 @@ class PackedWeight(ABC):
         self.inference = parameter.is_inference()
         """Whether it was made in inference mode."""
         self.attributes = dict(parameter.__dict__)
-        """What was set on the parameter."""
+        """Attributes that were set on the parameter."""
         self.users: list[tuple[weakref.ref[nn.Module], str]] = []
-        """Modules that have it, and the name it has there."""
+        """Modules that have it, and its name there."""
         self._given: weakref.ref[nn.Parameter] | None = None
 
     @property
@@ -40,14 +40,14 @@ class PackedWeight(ABC):
 
     @abstractmethod
     def values(self) -> Tensor:
-        """Return the values as they were, contiguous, in a tensor of their own."""
+        """Return the original values in a new contiguous tensor."""
 
     @abstractmethod
     def copy_values(self) -> None:
-        """Go on with a copy of the packed values."""
+        """Replace the packed values by a copy."""
 
     def unpack(self) -> Tensor:
-        """Return the values as they were, in memory too, in a tensor of their own."""
+        """Return the original values with the original strides, in a new tensor."""
         with suspended(), torch.inference_mode(self.inference), torch.no_grad():
             values = self.values()
             if values.stride() != self.strides:
@@ -56,10 +56,10 @@ class PackedWeight(ABC):
             return values
 
     def parameter(self) -> nn.Parameter:
-        """Return the parameter as it was. The same one while somebody holds it."""
+        """Return the original parameter: the same object as long as something holds it."""
         parameter = self._given() if self._given is not None else None
         if parameter is None:
-            # The module keeps it: it must not be what a transform or a mode makes of it.
+            # The module keeps it, so it must be no tensor of a transform or a mode.
             with suspended(), torch.inference_mode(self.inference):
                 parameter = nn.Parameter(self.unpack(), requires_grad=self.requires_grad)
             parameter.__dict__.update(self.attributes)
@@ -67,7 +67,7 @@ class PackedWeight(ABC):
         return parameter
 
     def modules(self) -> Iterator[tuple[nn.Module, str]]:
-        """Yield the modules that have it and are still there, with its name in them."""
+        """Yield the modules that still exist and have it, with its name in them."""
         for reference, name in self.users:
             module = reference()
             if module is not None:
@@ -75,7 +75,7 @@ class PackedWeight(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeight:
         new = copy.copy(self)
-        # The modules that are copied too add themselves.
+        # Copied modules add themselves.
         new.users, new._given = [], None
         new.attributes = copy.deepcopy(self.attributes, memo)
         new.copy_values()
@@ -83,10 +83,10 @@ class PackedWeight(ABC):
 
 
 class Form(Protocol):
-    """How a parameter is to be packed. Equal forms can share it."""
+    """How a parameter is packed. Equal forms can share it."""
 
     def why_not(self, parameter: nn.Parameter) -> str:
-        """Return why this dense parameter of the CPU is not to be packed so, or ""."""
+        """Return the reason why this dense CPU parameter cannot be packed so, or ""."""
 
     def pack(self, parameter: nn.Parameter) -> PackedWeight:
         """Pack it."""
