@@ -36,7 +36,7 @@ def prepacked_rows(path: str, module: nn.Module) -> Iterator[Row]:
 
 
 def left_note(module: nn.Module) -> str:
-    """Return why `cpuaccel.prepack` left `module` as it is, or ""."""
+    """Return the reason why `cpuaccel.prepack` did not pack `module`, or ""."""
     loaded: Any = sys.modules.get("cpuaccel._prepack")
     why = loaded.why_left(module) if loaded is not None else ""
     return f"not prepacked: {why}" if why else ""

@@ -64,7 +64,7 @@ class Messages:
 
 
 def rewrite(graph: Graph) -> None:
-    """Replace the sums that our kernels take in a graph of ATen ops after autograd.
+    """Replace the sums that cpuaccel's kernels take in a graph of ATen ops after autograd.
 
     Others are counted as fallbacks of "inductor.<op>".
     """

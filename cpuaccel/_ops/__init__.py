@@ -1,1 +1,1 @@
-"""Ops of ours as torch's compiler sees them: a fake kernel each, one to one with csrc/ops."""
+"""cpuaccel's ops as torch's compiler sees them: a fake kernel for each op in csrc/ops."""

@@ -12,7 +12,7 @@ from cpuaccel._ops import edge_formulas as formulas
 from cpuaccel._ops.derivatives import differentiable
 from cpuaccel._ops.edge_formulas import edges_count as edges_count
 
-_native.load()  # has the ops
+_native.load()  # registers the ops
 
 _torch: Any = torch  # Any: torch's annotations lack names that are used here
 ops: Any = torch.ops.cpuaccel

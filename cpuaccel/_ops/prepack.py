@@ -10,7 +10,7 @@ from torch._prims_common import suggest_memory_format
 
 from cpuaccel import _native
 
-_native.load()  # has the ops
+_native.load()  # registers the ops
 
 _torch: Any = torch  # Any: torch's annotations lack names that are used here
 

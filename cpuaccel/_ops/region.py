@@ -62,7 +62,7 @@ def _by_torch(inputs: list[Tensor], constants: list[Tensor], torch_text: str) ->
     return torch_program.run(inputs, constants, torch_text)
 
 
-if hasattr(_native.load(), "find_partitions"):  # built with oneDNN: has the ops
+if hasattr(_native.load(), "find_partitions"):  # built with oneDNN: the ops exist
     _torch.library.register_fake("cpuaccel::graph_region")(_graph_region)
     _torch.library.register_fake("cpuaccel::graph_region_")(_in_place)
     _torch.ops.cpuaccel.graph_region_.default.py_functionalize_impl(_functional)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cpuaccel import _native
 
-_native.load()  # has the op
+_native.load()  # registers the op
 
 _torch: Any = torch  # Any: torch's annotations lack names that are used here
 _Sampled = tuple[

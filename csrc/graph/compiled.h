@@ -27,7 +27,7 @@ class StepWatch {
 class CompiledProgram {
  public:
   // `inputs` are in the region's order, `constants` in the order of Program::all_constants().
-  // `constant_data` is read now. `fast_math`: f32 layers multiply in bfloat16. `written`: runs
+  // `constant_data` is read here. `fast_math`: f32 layers multiply in bfloat16. `written`: runs
   // mutate the first `written` inputs. They are the memory of the last `written` outputs, in order.
   // Each of these outputs is its input with a slice written to it (may_be_in_place()). Throws
   // dnnl::error or std::runtime_error where oneDNN cannot do it.

@@ -7,9 +7,9 @@
 namespace cpuaccel::graph {
 
 // A dense layout of these sizes. Its dimensions except the last are nested in memory in the same
-// order as those of `query`; if `query` is broadcast, it is contiguous. If heads are within
-// positions, concatenating the heads of the result copies nothing. Dimensions are [batch x] heads x
-// positions x elements.
+// order as those of `query`; contiguous if `query` is broadcast. If heads are within positions,
+// concatenating the heads of the result copies nothing. Dimensions are [batch x] heads x positions
+// x elements.
 TensorDesc laid_out_as(const TensorDesc& query, Sizes sizes);
 
 // The strides of a mask that broadcasts to `scores`, 0 for broadcast dimensions. Throws
