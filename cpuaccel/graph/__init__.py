@@ -1,1 +1,1 @@
-"""The backend of torch.compile, and what it is made of."""
+"""Graph compilation: the torch.compile backend; cpuaccel.optimize, save, load and aot_compile."""

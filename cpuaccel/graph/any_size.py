@@ -1,8 +1,8 @@
-"""Captures of symbolic sizes: one for all calls that differ in the sizes of tensors alone.
+"""Captures with symbolic sizes: one capture serves calls that differ in tensor sizes only.
 
-The first sizes have a capture of their own. The second ones are captured with symbols in the place
-of the sizes that differ; whatever else that capture takes runs it, at the cost of packing and
-choosing primitives for new sizes.
+The first sizes have a capture of their own, of fixed sizes. When other sizes come, the model is
+captured again with symbols for the dimensions that differ. That capture then runs for all sizes
+that it accepts; for new sizes, weights are packed and primitives are chosen again.
 """
 
 from __future__ import annotations

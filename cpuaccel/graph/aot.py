@@ -1,8 +1,8 @@
-"""`cpuaccel.aot_compile`: a model compiled ahead of time by AOTInductor, with our ops in it.
+"""`cpuaccel.aot_compile`: compiles a model ahead of time with AOTInductor and cpuaccel's ops.
 
-What AOTInductor compiles calls torch's kernels past the dispatcher, where nothing of ours can stand
-over them. So what is to be ours is in the graph before it sees it: regions for oneDNN, and linear
-layers on weights that are packed in the file.
+Code that AOTInductor compiles calls torch's kernels directly, not through the dispatcher, so that
+cpuaccel cannot override them there. Therefore cpuaccel's ops are put into the graph before
+AOTInductor sees it: regions for oneDNN, and linear layers on weights that are packed in the file.
 """
 
 from __future__ import annotations

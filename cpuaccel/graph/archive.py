@@ -1,7 +1,7 @@
-"""Files that hold a model: what torch wrote, sealed with facts of ours and digests of every part.
+"""Model files: archives that torch wrote, sealed with cpuaccel's facts and a digest of every part.
 
-A part is read by torch only after all of them are known to be what was written: torch's reader
-checks no sums, and what it reads of a package is code.
+torch reads a part only after the digests of all parts were verified: torch's reader verifies no
+checksums, and the parts of a package that it reads are code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a module holds, to tell whether something in it was replaced since, and to put it back."""
+"""Snapshots of a module's attributes: tell whether one was replaced since, and restore them."""
 
 from __future__ import annotations
 

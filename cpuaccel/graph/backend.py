@@ -1,4 +1,4 @@
-"""`torch.compile(model, backend="cpuaccel")`: oneDNN where it wins, Inductor for the rest."""
+"""The torch.compile backend, `backend="cpuaccel"`: oneDNN where it is faster, else Inductor."""
 
 from __future__ import annotations
 

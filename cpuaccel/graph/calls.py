@@ -1,4 +1,7 @@
-"""What a call brings, without its numbers: what a captured graph was captured for."""
+"""Call signatures: the dtypes, shapes and strides of tensors, and the values of other arguments.
+
+A capture holds the signature of the call that it was captured for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A model as a graph with our regions in it, which torch runs op by op, for inputs of one kind."""
+"""Captures a model: traces it for inputs of one kind and puts regions into the graph.
+
+torch runs the ops outside of regions one by one.
+"""
 
 from __future__ import annotations
 

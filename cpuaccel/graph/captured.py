@@ -1,4 +1,4 @@
-"""What became of inputs of one kind: a capture that runs, or why there is none."""
+"""The outcome of capturing for inputs of one kind: a capture that runs, or the reason for none."""
 
 from __future__ import annotations
 

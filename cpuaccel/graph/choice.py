@@ -1,10 +1,11 @@
-"""Which partitions of oneDNN Graph are taken: those that win where they were measured.
+"""Decides which partitions of oneDNN Graph run on cpuaccel: those that were measured to be faster.
 
-A partition has a family, by the first row of `_FAMILIES` that it has a kind of, and a place. A
-layer is in a chain with others, or alone; anything else is between things that are taken, beside
-one, or alone. `choice.csv` says how many times faster than Inductor such a partition ran with what
-is around it; `python -m benchmarks.graph.choices` measures it. What is not taken stays with
-Inductor, which fuses it with what is around it.
+The family of a partition is the first row of `_FAMILIES` that has one of its kinds. A partition
+also has a place. A layer is in a chain with other layers, or alone. Any other partition is between
+partitions that are taken, beside one, or alone. `choice.csv` says how many times faster than
+Inductor such a partition ran together with the ops around it; `python -m benchmarks.graph.choices`
+measures it. Partitions that are not taken stay with Inductor, which fuses them with the ops around
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measured rows: how much faster than Inductor a kind of partition ran, and where."""
+"""The table of measured speedups over Inductor (`choice.csv`), by family and place."""
 
 from __future__ import annotations
 

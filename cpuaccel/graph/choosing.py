@@ -1,4 +1,4 @@
-"""Which of a graph's partitions are taken: what the table is asked, and in which order."""
+"""Applies the table of measured speedups to the partitions of a graph, layers first."""
 
 from __future__ import annotations
 

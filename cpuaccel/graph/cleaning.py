@@ -1,6 +1,6 @@
-"""What a graph that was traced has otherwise than those that read it want it.
+"""Normalizes a traced graph for the passes that read it: sizes, group norms, resizes, slices.
 
-Each function changes the graph in place, and nothing of what it computes.
+Each function changes the graph in place, but not what it computes.
 """
 
 from __future__ import annotations

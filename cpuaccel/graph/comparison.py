@@ -1,4 +1,4 @@
-"""What a model returns, found in another way and held against its own: leaf by leaf."""
+"""Compares a plan's results with the model's, leaf by leaf, by the bounds of `bounds.py`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""`torch.compile(model, backend="cpuaccel")` of int8 models of convert_fx and of eager mode.
+"""`torch.compile(model, backend="cpuaccel")` of int8 models from convert_fx and from eager mode.
 
-Dynamo cannot trace torch's quantized tensors: it would break the graph at each op. So what
-torch.compile returns for such a model compiles, at its first call, the model in quantize/dequantize
-form (`cpuaccel.quant.lower`) and calls that; it stays an OptimizedModule of the model itself.
+Dynamo cannot trace torch's quantized tensors: it would break the graph at each op. Therefore the
+module that torch.compile returns compiles the model in quantize/dequantize form
+(`cpuaccel.quant.lower`) at its first call, and calls that. It stays an OptimizedModule of the model
+itself.
 """
 
 from __future__ import annotations

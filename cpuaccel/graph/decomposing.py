@@ -1,8 +1,9 @@
-"""Exported programs in terms of the ops that regions are made of.
+"""Decomposes exported programs into the ATen ops that regions are made of.
 
-torch.export's own `run_decompositions` traces a program twice, through wrappers in Python. Here a
-program that writes to nothing is traced once, with torch's functionalization in C++: three to four
-times as fast. Programs that write to inputs or buffers, or have graphs inside, go torch's way.
+torch.export's own `run_decompositions` traces a program twice, through Python wrappers. Here a
+program without mutations is traced once, with torch's functionalization in C++: three to four times
+as fast. Programs that write to inputs or buffers, or that contain subgraphs, go through
+`run_decompositions`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The sizes that a graph of symbolic sizes takes: shapes, strides, ranges and conditions.
+"""Dynamic sizes of a capture: symbolic shapes and strides, ranges of the symbols, and conditions.
 
-torch.export finds them while it traces. A size is a number, or an expression of symbols; conditions
-are what the graph was traced under, such as `(s0 - 1) // 32 + 1 != 1`.
+torch.export finds them while it traces. A size is a number, or an expression of symbols. Conditions
+are the guards under which the graph was traced, such as `(s0 - 1) // 32 + 1 != 1`.
 """
 
 from __future__ import annotations

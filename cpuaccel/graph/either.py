@@ -1,4 +1,4 @@
-"""A model and what it was quantized from: the one that is faster here."""
+"""Picks the faster of a quantized model and its float original on this CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captured graphs as programs of torch.export, and what has to be known of them where they run."""
+"""Exports captured graphs as torch.export programs, with the facts that a file has of them."""
 
 from __future__ import annotations
 

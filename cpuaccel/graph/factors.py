@@ -1,7 +1,7 @@
-"""Where the numbers of a moved tensor are in what it was moved from.
+"""Maps each element of a view (reshape, permute, select) to its position in the base tensor.
 
-Moves are views, permutations, copies and places of a dimension. Each dimension of their result is
-a product of factors: parts of the dimensions of the root, that which was moved first.
+The moves are views, permutations, copies and selects. The tensor before the first move is the root.
+Each dimension of the result is a product of factors, which are parts of the root's dimensions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A graph as a list of ops in JSON, which runs without what captured it.
+"""A graph as a JSON list of ops, which runs without torch.export.
 
-torch.export.load takes seconds in a fresh process, most of them to import what it needs. A program
-of straight calls on tensors, and of arithmetic on their sizes, needs none of it.
+torch.export.load takes seconds in a fresh process, most of them for imports. A program of calls on
+tensors, and of arithmetic on their sizes, without control flow, needs none of these imports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a graph makes of numbers alone, such as positions and masks: made once, then a constant."""
+"""Constant folding: computes tensors that depend on numbers only (positions, masks) once."""
 
 from __future__ import annotations
 

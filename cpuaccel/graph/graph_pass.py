@@ -1,4 +1,4 @@
-"""The pass over inference graphs, after autograd: oneDNN takes its part, Inductor gets the rest."""
+"""The Inductor pass over inference graphs, after autograd: puts oneDNN's regions into them."""
 
 from __future__ import annotations
 

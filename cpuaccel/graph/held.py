@@ -1,4 +1,4 @@
-"""What a captured graph holds, and what its ops write to or return views of."""
+"""Finds the tensors that a captured graph holds, and those that its ops write to or alias."""
 
 from __future__ import annotations
 

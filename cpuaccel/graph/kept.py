@@ -1,4 +1,4 @@
-"""Ops that are kept whole for oneDNN, where Inductor would take them apart at once."""
+"""Decomposition tables that keep ops whole for oneDNN, which Inductor would decompose at once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Linear layers of inference graphs on our kernels, where oneDNN is not there to take them.
+"""Puts linear layers of inference graphs on cpuaccel's kernels, in builds without oneDNN.
 
-`aot.py` has them for packages too, where torch's products cannot be ours.
+`aot.py` uses it for packages too, because a package calls torch's products past the dispatcher.
 
-A product with a weight that lasts, its bias and the function behind it become one call of
+A product with a constant weight, its bias and the activation after it become one call of
 cpuaccel::kept_linear, which packs the weight once.
 """
 

@@ -1,4 +1,4 @@
-"""Of what kind the inputs of a call are: those of one kind share a capture."""
+"""Cache keys of calls: inputs of one kind (dtypes, shapes, strides, values) share a capture."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which provider, and which of oneDNN's implementations, is the fastest for a layer.
+"""The tuning cache on disk: the fastest provider and oneDNN implementation of each layer.
 
-The first plan with a layer times them (csrc/quant/provider_trial.h, csrc/dnnl/ranks.h); a file for
-each CPU and version of what runs keeps between processes what was found.
+The first plan with a layer times them (csrc/quant/provider_trial.h, csrc/dnnl/ranks.h). A file for
+each CPU and software version keeps the results between processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The leaves of torch's pytrees, with names for people."""
+"""The leaves of torch's pytrees, with readable names."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs the few cheap ops beside regions on torch's kernels: no C++ compiler is needed then.
+"""Runs the few cheap ops beside regions on torch's kernels, so that no C++ compiler is needed.
 
-Inductor compiles a kernel for them. For the embeddings in front of an encoder and the norm behind
-it that took longer than everything else. Beside many layers torch's kernels cost a call a few
-microseconds more.
+Inductor would compile a kernel for them. For the embeddings before an encoder and the norm after
+it, that took longer than everything else. Beside many layers, torch's kernels cost a few
+microseconds more per call.
 """
 
 from __future__ import annotations

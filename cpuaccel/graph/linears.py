@@ -1,7 +1,7 @@
-"""Linear layers that torch made products of batches, as linear layers again.
+"""Turns linear layers that torch traced as batched products (bmm) back into aten.linear.
 
-at::matmul cannot flatten a source whose rows do not lie in order, and repeats the weight for each
-of its matrices: linear(src, weight, bias) is traced as
+at::matmul cannot flatten a source whose rows are not in order, and expands the weight for each of
+its matrices: linear(src, weight, bias) is traced as
 
     add(view(bmm(view(expand(src)), view(expand(permute(weight))))), bias)
 """

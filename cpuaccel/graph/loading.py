@@ -1,4 +1,4 @@
-"""`cpuaccel.load`: a model from a file. It imports little: that is most of what loading takes."""
+"""`cpuaccel.load`: loads a model from a file. It imports little: imports take most of the time."""
 
 from __future__ import annotations
 

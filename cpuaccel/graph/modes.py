@@ -1,4 +1,4 @@
-"""Training and evaluation mode, of modules that torch.export made too."""
+"""Training and evaluation mode of modules, including modules that torch.export made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `cpuaccel.optimize` returns: a model that runs what was captured of it, or itself."""
+"""The module that `cpuaccel.optimize` returns: it runs captures of a model, or the model itself."""
 
 from __future__ import annotations
 

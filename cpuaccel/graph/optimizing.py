@@ -1,4 +1,4 @@
-"""`cpuaccel.optimize(model, example_inputs)`: our regions from eager, without compiling."""
+"""`cpuaccel.optimize(model, example_inputs)`: puts regions into a model in eager mode."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rows in the order in which they lie: linear layers read them so, and attention reads its heads.
+"""Reorders linear layers to read rows in memory order, so that attention reads heads by strides.
 
-A linear layer computes each row alone. torch's MultiheadAttention of `batch_first` puts words
-before batches in front of its projections, and takes that back behind them; its heads are views of
-both that no strides describe, each of which would be a copy.
+A linear layer computes each row alone. torch's MultiheadAttention with `batch_first` swaps batch
+and sequence before its projections, and swaps them back afterwards. No strides describe its heads
+as a view through both swaps, so that each would be a copy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A graph for people: its nodes in order, what each reads, and the kinds of their results.
+"""A readable outline of a graph: its nodes in order, what each reads, dtypes and sizes of results.
 
-A file has it beside what is run, which has no sizes between its ops, and of a package is code.
+A file has it beside the program: the program of `flat.py` has no sizes between its ops, and that of
+a package is code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether what a call writes to shares memory with what it reads."""
+"""Checks whether tensors that a call writes to share memory with tensors that it reads."""
 
 from __future__ import annotations
 

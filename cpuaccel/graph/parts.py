@@ -1,4 +1,4 @@
-"""Partitions of a graph: ops that the library runs together."""
+"""Partitions of a graph: ops that oneDNN Graph runs together, or one op of cpuaccel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that read memory by place: as eager lays it out, which a compiled graph need not."""
+"""Finds as_strided nodes: they read memory by eager's layout, which a compiled graph may change."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A capture of symbolic sizes beside the first one, so that no later call waits for it.
+"""Makes a capture of symbolic sizes along with the first one, so that no later call waits.
 
-Nobody says which sizes will vary. So all that may vary are symbols: each size of 2 or more, and a
-batch of 1, which is traced as one of 2, for torch makes numbers of sizes of 1. What the model makes
-numbers of, as of channels, stays what it is.
+The caller does not say which sizes will vary. So all sizes that may vary are symbols: each size of
+2 or more, and a batch of 1, which is traced as a batch of 2, because torch specializes sizes of 1.
+Sizes that the model specializes, such as channels, stay numbers.
 """
 
 from __future__ import annotations

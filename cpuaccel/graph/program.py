@@ -1,4 +1,4 @@
-"""The text that csrc/graph/program.h reads: ops of oneDNN Graph on numbered values."""
+"""Writes a region's program as text for csrc/graph/program.h: oneDNN Graph ops on values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a program read back: the way back from `Program.text`."""
+"""Parses the text of a region's program: the inverse of `Program.text`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a quantized model returns where everything between its quantizers is computed in float64.
+"""Runs a quantized model with float64 between its quantizers, as a reference.
 
-Two kernels of integers may round a number on the border of two steps to different ones, and a net
-makes that larger. This says which of their results is nearer to what the model means.
+Two integer kernels may round a number on the border of two steps differently, and a net amplifies
+that. This reference tells whose results are nearer to what the model means.
 """
 
 from __future__ import annotations

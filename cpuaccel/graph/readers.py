@@ -1,4 +1,4 @@
-"""Who reads what in a graph of which parts are taken: some look through a node at its sources."""
+"""Finds the sources and readers of nodes, where readers that are taken look through other nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dictionary that forgets what was not used for the longest time."""
+"""A cache with least recently used (LRU) eviction."""
 
 from __future__ import annotations
 

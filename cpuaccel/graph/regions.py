@@ -1,4 +1,4 @@
-"""Which part of a graph oneDNN runs, cut into pieces that are one call each."""
+"""Cuts out of a graph the regions that oneDNN and cpuaccel run, each of which becomes one call."""
 
 from __future__ import annotations
 

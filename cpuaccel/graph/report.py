@@ -1,4 +1,4 @@
-"""What became of the graphs that were compiled: for tests, for explain() and for people."""
+"""Reports of compiled graphs, for tests and explain(): partitions taken, fallbacks and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts regions into a graph, and takes apart what was kept whole for oneDNN and is left."""
+"""Puts regions into a graph, and decomposes ops that were kept whole for oneDNN but not taken."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs a captured graph without what torch puts around it.
+"""Runs a captured graph without the overhead of GraphModule and torch.export.
 
-A GraphModule looks up every weight by its path, and torch.export's checks and flattens what it is
-called with in Python. For a graph of a few regions that takes longer than small models compute.
+A GraphModule looks up every weight by its path, and a module of torch.export checks and flattens
+its arguments in Python. For a graph of a few regions, that takes longer than small models compute.
 """
 
 from __future__ import annotations

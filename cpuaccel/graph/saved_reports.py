@@ -1,4 +1,4 @@
-"""Reports beside Inductor's cache on disk: what it finds there was reported in another process."""
+"""Reports beside Inductor's cache on disk, for graphs that another process compiled."""
 
 from __future__ import annotations
 

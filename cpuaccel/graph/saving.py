@@ -1,4 +1,4 @@
-"""`cpuaccel.save`: an optimized model in a file, without its Python code."""
+"""`cpuaccel.save`: writes an optimized model to a file, without its Python code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a file calls is what is here: the schemas of our ops, and the text of regions."""
+"""Checks that a file matches this build: the schemas of cpuaccel's ops, and the text of regions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Regions and what Inductor makes of the same nodes, timed: `mode="max-autotune"` decides by it.
+"""Times regions against Inductor's code for the same nodes: `mode="max-autotune"` decides by it.
 
-Only what the table takes is timed. What it leaves, it leaves for what is around it: alone it cannot
-be timed.
+Only regions that the table takes are timed. The table leaves ops because of the ops around them, so
+that they cannot be timed alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pieces of a graph as text that torch's own ops run.
+"""The fallback of a region: its nodes as JSON text that torch's own ops run.
 
-The fake kernel of cpuaccel::graph_region runs it to know sizes; the op runs it where oneDNN
-refuses what a call brings. It is a list of [op, arguments, keyword arguments] in JSON; a tensor in
-it is the number of its maker: inputs first, then constants, then one for each op.
+The fake kernel of cpuaccel::graph_region runs it to infer sizes; the op runs it if oneDNN refuses
+the inputs of a call. The text is a list of [op, arguments, keyword arguments]. A tensor in it is
+the number of its producer: inputs first, then constants, then one for each op.
 """
 
 from __future__ import annotations

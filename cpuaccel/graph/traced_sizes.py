@@ -1,4 +1,4 @@
-"""Reads out of a traced graph which sizes it takes: from torch's symbols, ranges and guards."""
+"""Reads the sizes that a traced graph accepts from torch's symbols, ranges and guards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.export, as everything here calls it."""
+"""Calls torch.export, under a lock and with a time limit."""
 
 from __future__ import annotations
 

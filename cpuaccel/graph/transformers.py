@@ -1,7 +1,7 @@
-"""torch.nn's transformer modules with masks, where torch.export traces them.
+"""Makes torch.nn's transformer modules with masks traceable by torch.export.
 
-Two of their decisions read the values of masks, which a trace does not have. Both are taken apart
-here so that one graph holds for all values.
+Two of their decisions read the values of masks, which a trace does not have. Both are replaced here
+so that one graph is valid for all values.
 """
 
 from __future__ import annotations

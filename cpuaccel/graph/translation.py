@@ -1,7 +1,6 @@
-"""An ATen graph in ops of oneDNN Graph: the part of it for which there are such ops.
+"""Translates an ATen graph to ops of oneDNN Graph, as far as there are such ops.
 
-`cpuaccel.graph.bridge` has the functions that translate one kind of node each; this is what they
-are given.
+The functions of `cpuaccel.graph.bridge` translate one kind of node each; they get a `Translation`.
 """
 
 from __future__ import annotations

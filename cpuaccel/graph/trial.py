@@ -1,6 +1,7 @@
-"""A model and a capture of it, run side by side on the same inputs: what each returns and takes.
+"""Runs a model and its capture on the same inputs, to compare their results and time them.
 
-Nothing of it is left behind: what they write to, and the random numbers, are as they were before.
+It has no side effects: the tensors that they write to, and the random number generator, are
+restored.
 """
 
 from __future__ import annotations

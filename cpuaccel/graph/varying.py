@@ -1,4 +1,4 @@
-"""Captures for files whose sizes vary as `dynamic_shapes` says, compared at several sizes."""
+"""Captures for files with `dynamic_shapes`, compared with the model at several sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `cpuaccel.optimize` found out of a model: how far off, how fast, and what runs."""
+"""The verdict of `cpuaccel.optimize` on a model: its error, its speed, and what runs."""
 
 from __future__ import annotations
 

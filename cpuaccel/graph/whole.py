@@ -1,7 +1,7 @@
-"""What is kept whole from the beginning: torch takes it apart while a graph is traced.
+"""Keeps F.interpolate whole: replaces it by cpuaccel::resize in Dynamo's graph.
 
-A decomposition of torch's that is not in a table but part of the op cannot be left out. So the op
-is another in Dynamo's graph already.
+torch decomposes it while a graph is traced. This decomposition is part of the op, not of a table,
+and cannot be turned off. Therefore the op is replaced before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much a partition computes: rows, and multiply-adds if it has a layer, else elements."""
+"""The work of a partition: rows of a product, and multiply-adds of layers or else elements."""
 
 from __future__ import annotations
 

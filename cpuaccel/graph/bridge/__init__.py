@@ -1,7 +1,8 @@
-"""ATen ops as ops of oneDNN Graph, a file for each kind of op.
+"""Translates ATen ops to ops of oneDNN Graph, with a file for each kind of op.
 
-`TRANSLATIONS` is the list of what is known. A function in it is called with the translation so far
-and a node; it adds what computes the node, or raises `Refused` with the reason.
+`TRANSLATIONS` has a function for each ATen op that can be translated. The function gets the
+translation so far and a node. It adds the ops that compute the node, or raises `Refused` with the
+reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments of nodes, as the functions of this package want them."""
+"""Reads and checks the arguments of FX nodes for the translations."""
 
 from __future__ import annotations
 

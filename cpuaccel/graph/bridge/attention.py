@@ -1,4 +1,4 @@
-"""Attention, as torch leaves it: one op, which a kernel of ours computes block by block."""
+"""Translates scaled dot-product attention to one op of cpuaccel, which computes it in blocks."""
 
 from __future__ import annotations
 

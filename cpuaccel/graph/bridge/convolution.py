@@ -1,4 +1,4 @@
-"""Convolutions of one to three dimensions, with the batch norm that follows folded in."""
+"""Translates convolutions of one to three dimensions, and folds the batch norm after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one number, and operations on two."""
+"""Translates elementwise ops with one operand and with two."""
 
 from __future__ import annotations
 

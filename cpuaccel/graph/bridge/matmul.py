@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Translates matrix products: mm, bmm, addmm and linear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norms and softmax."""
+"""Translates layer norm, batch norm and softmax."""
 
 from __future__ import annotations
 

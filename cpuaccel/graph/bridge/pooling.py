@@ -1,4 +1,4 @@
-"""Pools, and means over whole images, which are pools too."""
+"""Translates max and average pooling, and means over whole images, which are average pools."""
 
 from __future__ import annotations
 

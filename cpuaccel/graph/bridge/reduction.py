@@ -1,4 +1,4 @@
-"""Reductions over dimensions."""
+"""Translates reductions over dimensions: sum, amax, amin."""
 
 from __future__ import annotations
 

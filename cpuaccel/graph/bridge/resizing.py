@@ -1,8 +1,9 @@
-"""Images resized, where oneDNN computes what torch does.
+"""Translates image resizing (interpolate, upsample) where oneDNN computes what torch does.
 
-oneDNN takes pixels for areas: place o of the result is place (o + 1/2) * I / O - 1/2 of I. That is
-torch's bilinear mode with corners that are not aligned; and its nearest mode where sizes grow by
-whole factors, as each pixel becomes as many.
+oneDNN takes pixels for areas: position o of the result is position (o + 1/2) * I / O - 1/2 of the
+source, where I and O are the sizes of source and result. That is torch's bilinear mode with
+align_corners=False. It is also torch's nearest mode if sizes grow by integer factors, because each
+pixel is repeated that many times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One place of a dimension, which is gone then."""
+"""Translates select: one index of a dimension, which is removed."""
 
 from __future__ import annotations
 

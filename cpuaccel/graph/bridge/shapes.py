@@ -1,4 +1,4 @@
-"""What moves numbers and leaves them as they are."""
+"""Translates ops that only move elements: cat, views, permutations, slices and splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes to a slice of a tensor that outlives the call, such as a decoder's cache."""
+"""Translates writes to a slice of a tensor that outlives the call, such as a decoder's cache."""
 
 from __future__ import annotations
 

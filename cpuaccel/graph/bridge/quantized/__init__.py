@@ -1,8 +1,8 @@
-"""Models in quantize/dequantize form, as the integer ops of csrc/quant/graph.
+"""Translates models in quantize/dequantize form to the integer ops of csrc/quant/graph.
 
-`claim` comes before all other translations: it takes what stands between dequantize and quantize as
-one op on integers. What it leaves is translated as any other float op, and `quantize` and
-`dequantize` stand around it.
+`claim` runs before all other translations: it turns the ops between dequantize and quantize into
+one integer op. Ops that it leaves are translated as any other float op, with `quantize` and
+`dequantize` around them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attention of integers: two products, and between them a softmax that is quantized."""
+"""Translates quantized attention: two products, with a quantized softmax between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before a quantize: functions of one number, and what they are of."""
+"""Finds the elementwise functions before a quantize, and the node that they are applied to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""quantize and dequantize themselves, around what is computed in float."""
+"""Translates quantize and dequantize around ops that are computed in float."""
 
 from __future__ import annotations
 

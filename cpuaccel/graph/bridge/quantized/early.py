@@ -1,7 +1,7 @@
-"""Quantizers before moves: quantize(move(layer)) becomes move(quantize(layer)).
+"""Puts quantizers before moves: quantize(move(layer)) becomes move(quantize(layer)).
 
-The same integers, for a quantizer of one scale looks at each number alone. A layer rounds in its
-own kernel then, and bytes are moved.
+The integers are the same, because a quantizer with one scale maps each element alone. The layer
+then rounds in its own kernel, and bytes are moved instead of floats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of one integer, which are tables, operations on two, and products that are rounded."""
+"""Translates quantized elementwise ops: tables, add, mul, and float products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers put together."""
+"""Translates concatenations of quantized tensors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Layers of integers: a convolution or product of dequantized values and weights.
+"""Translates quantized layers: a convolution or product of dequantized values and weights.
 
-What follows goes with it: ReLU and other limits, an addend before quantize; a table or an operation
-on two quantized values after it.
+Post-ops become part of the layer: ReLU, other functions and clamps, or an addend, before the
+quantize; a table or a binary op on two quantized tensors after it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Integers that are only moved."""
+"""Translates moves of quantized tensors: views, permutations and slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch norms of integers: a factor and an offset of each channel."""
+"""Translates quantized batch norms: a factor and an offset for each channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of integers, which keep the quantizer; a table changes it where that is asked for."""
+"""Translates quantized pooling, which keeps the quantizer; a table changes it if necessary."""
 
 from __future__ import annotations
 

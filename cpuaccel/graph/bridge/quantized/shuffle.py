@@ -1,4 +1,4 @@
-"""Channel shuffles of integers, in the parts into which they are cut."""
+"""Translates quantized channel shuffles whose result is sliced by channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that quantize and dequantize, and what they say."""
+"""Recognizes quantize and dequantize nodes, and reads their scale and zero point."""
 
 from __future__ import annotations
 
