@@ -19,13 +19,13 @@ from cpuaccel.graph.recent import Recent
 from cpuaccel.graph.verdict import PLAN, Verdict
 
 KEPT_SIZES = 1024
-"""Kinds of inputs that a capture of symbolic sizes serves and that are known again at once."""
+"""Number of kinds of inputs for which the capture of symbolic sizes that served them is cached."""
 
 CALLS_BEFORE = 3
-"""Calls with some sizes before they get a capture of their own, where no other serves them."""
+"""Calls of one kind after which it gets a capture of its own, if no other capture serves it."""
 
 MOST_CAPTURES = 4
-"""Of symbolic sizes, for one family."""
+"""Maximum number of captures of symbolic sizes in one family."""
 
 _KEPT_FAMILIES = 64
 
@@ -38,22 +38,22 @@ Kwargs = dict[str, Any]
 
 @dataclass(frozen=True)
 class Traced:
-    """What is traced for sizes that vary."""
+    """What to trace with symbolic sizes."""
 
     example: Call
     """The call that torch.export sees."""
     dynamic: frozenset[tuple[int, int]]
-    """The dimensions that vary, by leaf."""
+    """The dimensions that vary, as (leaf, dimension)."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What something is to be captured for."""
+    """A request for a capture."""
 
     args: Args
     kwargs: Kwargs
     traced: Traced | None = None
-    """For sizes that vary: what is traced."""
+    """For symbolic sizes: what to trace."""
     for_any_size: bool = False
     """Whether a capture of symbolic sizes is to be made beside it."""
 
@@ -62,35 +62,35 @@ Make = Callable[[Args, Kwargs, Traced], Captured]
 """Makes a capture, and compares it with the model for these arguments."""
 
 Check = Callable[[Captured, Args, Kwargs], "Verdict | None"]
-"""Compares a capture for these arguments; returns the verdict if it is not to be used."""
+"""Compares a capture with the model for these arguments; returns the verdict if it is off."""
 
 
 @dataclass
 class _Family:
-    """Calls that have all but their sizes in common."""
+    """Calls that differ in tensor sizes only."""
 
     first: Call
-    """It has a capture of fixed sizes."""
+    """The first call. Its capture has fixed sizes."""
     traced: dict[frozenset[tuple[int, int]], Call]
-    """Calls that something was captured for, by their sizes of 0 and 1."""
+    """Calls that were captured for, by their dimensions of size 0 or 1."""
     why_not: str = ""
-    """Why nothing more is captured for sizes that vary."""
+    """The reason why no more captures of symbolic sizes are made."""
     varying: set[tuple[int, int]] = field(default_factory=set)
-    """Dimensions, by leaf, in which others have differed from the first."""
+    """Dimensions, as (leaf, dimension), in which later calls differed from the first."""
     captures: list[Captured] = field(default_factory=list)
-    """The last one first."""
+    """Newest first."""
     refused: list[Verdict] = field(default_factory=list)
-    """Of those that were not to be used."""
+    """Verdicts of captures that are not used."""
     unchecked: list[Captured] = field(default_factory=list)
-    """Those that were compared for no other sizes than those that they were traced with."""
+    """Captures that were compared with the model only at the sizes of their trace."""
     waiting: list[Captured] = field(default_factory=list)
-    """Those that have served no call yet. Nobody hears of them."""
+    """Captures that have served no call yet. They are not reported."""
 
     def to_trace(self, call: Call) -> list[Traced]:
-        """Return what to trace, one after the other, until something takes the sizes of `call`.
+        """Return what to trace, one after the other, until a capture accepts the sizes of `call`.
 
-        An earlier call is better: `call` then has other sizes than the trace, and tells whether the
-        capture is right for them. Sizes of 0 and 1 are numbers to torch.
+        An earlier call is the better example: `call` then has other sizes than the trace, and shows
+        whether the capture is right for them. torch specializes sizes of 0 and 1.
         """
         self.varying |= _differing(self.first, call)
         ones = _ones(call)
@@ -109,7 +109,7 @@ class AnySize:
         self._came: Recent[int] = Recent(KEPT_SIZES)
 
     def captures(self) -> list[Captured]:
-        """Return all of them that have served a call."""
+        """Return the captures that have served a call."""
         return [
             each
             for family in list(self._families.values())
@@ -118,13 +118,13 @@ class AnySize:
         ]
 
     def verdicts(self) -> list[Verdict]:
-        """Return what was found out for them, and for those that are not used."""
+        """Return the verdicts of these captures, and those of captures that are not used."""
         families = list(self._families.values())
         refused = [each for family in families for each in family.refused]
         return [*(each.verdict for each in self.captures()), *refused]
 
     def find(self, key: Hashable) -> Captured | None:
-        """Return what has served inputs of this kind before."""
+        """Return the cached capture that has served inputs of this kind before."""
         return self._served.get(key)
 
     def clear(self) -> None:
@@ -134,7 +134,7 @@ class AnySize:
         self._came.clear()
 
     def begin(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
-        """Say that something was made for these sizes alone."""
+        """Begin a family with what was made for these sizes only."""
         key, why_not = kinds.family_of(args, kwargs)
         if key is not None and len(self._families) < _KEPT_FAMILIES:
             call = Call.of(args, kwargs)
@@ -143,12 +143,12 @@ class AnySize:
             self._families.setdefault(key, family)
 
     def add(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
-        """Keep a capture of symbolic sizes that was made with the first of these calls."""
+        """Add a capture of symbolic sizes that was made along with the family's first capture."""
         family = self._families.get(kinds.family_of(args, kwargs)[0])
         if family is not None and not family.why_not:
             family.captures.insert(0, made)
             family.waiting.append(made)
-            # What the first call is to be traced for again, this takes.
+            # It accepts all that another trace with the first call would accept.
             family.traced.pop(_ones(family.first), None)
             if not made.is_checked:
                 family.unchecked.append(made)
@@ -156,9 +156,9 @@ class AnySize:
     def serve(
         self, key: Hashable, args: Args, kwargs: Kwargs, *, captures: bool = True
     ) -> Captured | None:
-        """Return what serves these inputs among others; None if there is nothing.
+        """Return a capture of symbolic sizes that accepts these inputs; None if there is none.
 
-        `captures`: what there is not is made.
+        `captures`: whether one is made if there is none yet.
         """
         family_key, _ = kinds.family_of(args, kwargs)
         family = self._families.get(family_key)
@@ -183,7 +183,7 @@ class AnySize:
         return served
 
     def why_by_model(self, key: Hashable, args: Args, kwargs: Kwargs) -> str:
-        """Return why the model is to run for inputs that nothing serves yet; "" if it is not."""
+        """Return why the model runs for inputs without a capture; "" if they get one now."""
         family = self._families.get(kinds.family_of(args, kwargs)[0])
         if family is None:
             return ""
@@ -195,7 +195,7 @@ class AnySize:
         return f"sizes that came fewer than {CALLS_BEFORE} times{why}"
 
     def _among(self, family: _Family, call: Call, args: Args, kwargs: Kwargs) -> Captured | None:
-        """Return the capture of a family that takes these sizes."""
+        """Return the capture of a family that accepts these sizes."""
         for each in list(family.captures):
             made = each.capture
             assert made is not None
@@ -231,7 +231,7 @@ class AnySize:
 
 
 def _differing(a: Call, b: Call) -> set[tuple[int, int]]:
-    """Return the dimensions, by leaf, in which two calls of one family have other sizes."""
+    """Return the dimensions, as (leaf, dimension), whose sizes differ between two calls."""
     return {
         (leaf, dim)
         for leaf, (ours, theirs) in enumerate(zip(shapes_of(a), shapes_of(b), strict=True))
@@ -241,7 +241,7 @@ def _differing(a: Call, b: Call) -> set[tuple[int, int]]:
 
 
 def _ones(call: Call) -> frozenset[tuple[int, int]]:
-    """Return the dimensions of size 0 or 1, by leaf."""
+    """Return the dimensions of size 0 or 1, as (leaf, dimension)."""
     return frozenset(
         (leaf, dim)
         for leaf, each in enumerate(call.leaves)

@@ -46,30 +46,30 @@ def aot_compile(
     dynamic_shapes: Any = None,
     inductor_configs: dict[str, Any] | None = None,
 ) -> None:
-    """Compile `model` ahead of time into a `.pt2` package, for calls of the kind of this one.
+    """Compile `model` ahead of time into a `.pt2` package, for calls like the example.
 
-    Or for those that differ from it in the sizes that are `dynamic_shapes`.
+    With `dynamic_shapes`, calls may differ from the example in those sizes.
 
-    `cpuaccel.load` runs it, and so does a C++ program (examples/aoti_cpp). oneDNN's partitions are
-    calls of ours in it; of linear layers that they leave, fp32 weights that nothing else reads are
-    packed in the file. Needs a C++ compiler, as AOTInductor does.
+    `cpuaccel.load` runs the package, and so does a C++ program (examples/aoti_cpp). The package
+    calls cpuaccel for oneDNN's partitions. For linear layers outside of them, fp32 weights that no
+    other op reads are packed in the file. Needs a C++ compiler, as AOTInductor does.
 
     Args:
-        model: any module that torch.export takes, in eval mode; convert_fx's too.
-        example_inputs: a tuple of what a call brings.
-        path: where to; ends in .pt2. A file that is there is replaced at once, or not at all.
+        model: any module that torch.export can trace, in eval mode; also one from convert_fx.
+        example_inputs: a tuple of the positional arguments of a call.
+        path: the file to write; ends in .pt2. An existing file is replaced atomically.
         freeze: make the weights constants, which are folded and packed; they cannot be changed in
             the package then.
-        dynamic_shapes: the sizes that may vary, as torch.export takes it, such as
-            `({0: torch.export.Dim("batch", max=64)},)`; in the example they are 2 or more. The
-            package refuses sizes that are out of range.
-        inductor_configs: options of Inductor besides.
+        dynamic_shapes: the sizes that may vary, in torch.export's format, such as `({0:
+            torch.export.Dim("batch", max=64)},)`; in the example they are 2 or more. The package
+            rejects sizes that are out of range.
+        inductor_configs: additional options for Inductor.
 
     Raises:
-        TypeError: `model` is no module, or `example_inputs` no tuple or list.
+        TypeError: `model` is not a module, or `example_inputs` is not a tuple or list.
         ValueError: `model` is in training mode; `path` does not end in .pt2; an argument is neither
             a tensor nor a number, string, boolean or None.
-        RuntimeError: cpuaccel is off; or what torch.export and AOTInductor say they cannot take.
+        RuntimeError: cpuaccel is off; or torch.export or AOTInductor cannot compile the model.
     """
     target = _check(model, path)
     args = checked_inputs("cpuaccel.aot_compile", example_inputs)
@@ -109,7 +109,7 @@ def _compile(
 ) -> None:
     from torch._inductor import aoti_compile_and_package
 
-    said = {  # what a C++ program can ask the package
+    said = {  # a C++ program can read it from the package
         "cpuaccel": facts["cpuaccel"],
         "cpuaccel_isa": facts["cpu"]["isa"],
         "cpuaccel_torch": facts["torch"],
@@ -121,7 +121,7 @@ def _compile(
 
 
 def _pack_linears(captured: GraphModule) -> tuple[tuple[report.Partition, ...], ...]:
-    """Put weights that are packed in the place of those of linear layers, and say which."""
+    """Replace weights of linear layers by packed weights, and return these layers."""
     graph = captured.graph
     suited = {node for node in capture.weights_of(graph) if _suits(captured, node)}
     made = kept_linears.rewrite(graph, suited, _PACKED)
@@ -135,7 +135,7 @@ def _pack_linears(captured: GraphModule) -> tuple[tuple[report.Partition, ...], 
 
 
 def _suits(captured: GraphModule, node: Node) -> bool:
-    """Say whether a weight is to be packed: one that has to stay plain too would be there twice."""
+    """Say whether to pack a weight: one that other ops read too would be in the file twice."""
     weight = attribute_of(captured, node)
     if weight.dim() != 2 or not weight.numel() or not _for_products_alone(captured.graph, node):
         return False
@@ -157,7 +157,7 @@ def _is_product_by(transposed: Node) -> bool:
 
 
 def _put(captured: GraphModule, node: Node, packed: dict[str, str]) -> None:
-    """`packed` has the names of the packed weights, by those of the plain ones."""
+    """`packed` maps the names of plain weights to those of their packed weights."""
     source, weight_node, bias, function = node.args
     assert isinstance(weight_node, Node)
     plain = str(weight_node.target)

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import IO, Any
 
 FORMAT = 2
-"""Of our facts. What is written in another is not read."""
+"""The version of the facts. Files of other versions are not read."""
 
 _NAME = "extra/cpuaccel.json"
 _LOCAL = struct.Struct("<26sHH")
-"""The header of a part: at its end the sizes of its name and of what else is before the content."""
+"""The local header of a ZIP entry. It ends with the lengths of the name and of the extra field."""
 
 
 def seal(path: Path, facts: dict[str, Any]) -> None:
-    """Add `facts` and the digests of all that is in the archive at `path`."""
+    """Add `facts`, and the digests of all parts, to the archive at `path`."""
     with zipfile.ZipFile(path, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
         sealed = {"format": FORMAT, **facts, "digests": _digests(archive)}
@@ -35,12 +35,13 @@ def seal(path: Path, facts: dict[str, Any]) -> None:
 def checked(
     file: IO[bytes], keep: Callable[[str], bool] = lambda name: False
 ) -> tuple[dict[str, Any], dict[str, bytearray]]:
-    """Return the facts of an archive, all of which is as it was written, and parts of it.
+    """Verify all parts of an archive; return its facts and the contents of some parts.
 
-    `keep` says which, by their names without that of the archive.
+    `keep` selects these parts by their names, without the archive's root folder.
 
     Raises:
-        ValueError: it is not, or it was never sealed; the message says what is wrong.
+        ValueError: a part is not as it was written, or the archive was never sealed; the message
+            says what is wrong.
     """
     kept: dict[str, bytearray] = {}
 
@@ -100,7 +101,7 @@ def _compare(found: dict[str, str], expected: dict[str, str]) -> None:
 def _digests(
     archive: zipfile.ZipFile, see: Callable[[str, bytearray], None] = lambda name, content: None
 ) -> dict[str, str]:
-    """Return the digests of all parts but ours, each of which `see` gets."""
+    """Return the digests of all parts except the facts; `see` gets each of these parts."""
     names = archive.namelist()
     if len(set(names)) != len(names):
         raise ValueError("damaged: two parts have the same name")
@@ -114,7 +115,7 @@ def _digests(
 
 
 def _content(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bytearray:
-    """Return what is in a part, which lies there as it is; zipfile would sum it once more."""
+    """Return the contents of an uncompressed part; zipfile would compute a checksum too."""
     file: Any = archive.fp
     size = file.seek(0, os.SEEK_END)
     if part.compress_type != zipfile.ZIP_STORED or part.file_size > size:

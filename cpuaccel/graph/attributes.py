@@ -21,11 +21,11 @@ _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
 _WRITTEN = frozenset(["_code", "_lineno_map", "_prologue_start"])
-"""What GraphModule.recompile() assigns. Pickling a GraphModule calls it."""
+"""Attributes that GraphModule.recompile() assigns. Pickling a GraphModule calls it."""
 
 
 class Tables:
-    """Dictionaries, to tell whether they hold the very objects that they held, in that order."""
+    """A snapshot of dictionaries: tells if they still hold the same objects in the same order."""
 
     def __init__(self, tables: Sequence[dict[str, Any]]) -> None:
         self._tables = tuple({id(each): each for each in tables}.values())
@@ -34,18 +34,18 @@ class Tables:
         self._versions = bytearray(8 * len(self._tables))
 
     def are_as_before(self) -> bool:
-        """Whether they do, in some nanoseconds a dictionary."""
+        """Whether they do. It takes a few nanoseconds per dictionary."""
         return _native.load().same_objects(self._tables, self._objects, self._end, self._versions)
 
 
 class Attributes:
-    """The attributes of a module and its layers: parameters, buffers, layers, hooks and all others.
+    """A snapshot of a module's and its layers' attributes: parameters, buffers, hooks and others.
 
-    With `containers` also what dictionaries and lists among them hold. What a hook of torch's makes
-    in each call, a weight of its parts, does not count.
+    With `containers`, it includes the contents of dictionaries and lists among them. A weight that
+    a hook of torch computes from its parts in each call is ignored.
 
-    Tensors are not read: what is written in place is for others to notice, but for `numbers`, small
-    tensors that something was made of the values of.
+    The contents of tensors are not compared, so that mutations are not detected here. `numbers` are
+    the exception: small tensors whose values something was made from.
     """
 
     def __init__(
@@ -75,19 +75,19 @@ class Attributes:
         self._tables = Tables([table for _, table in named])
 
     def are_as_before(self) -> bool:
-        """Whether each is the very object that it was."""
+        """Whether each attribute is still the same object."""
         if self._numbers is not None and not self._numbers.are_as_before():
             return False
         if not self._lists and self._tables.are_as_before():
             return True
         if self.changes():
             return False
-        # In another order, or something that does not count: the next look is quick again.
+        # Only the order, or an ignored attribute, has changed: the next check is quick again.
         self._tables = Tables([table for _, table, _ in self._held])
         return True
 
     def changes(self) -> list[str]:
-        """Return the names of what is another object now, is new or is gone."""
+        """Return the names of attributes that were replaced, added or removed."""
         found = [
             f"{path}{name}"
             for path, table, held in self._held
@@ -108,7 +108,7 @@ class Attributes:
         return name in self._made.get(id(table), ())
 
     def put_back(self) -> None:
-        """Let each be the object that it was."""
+        """Restore each attribute to the object that it was."""
         for _, table, held in self._held:
             for name in {**held, **table}:
                 if name not in held:
@@ -120,10 +120,10 @@ class Attributes:
 
 
 class Changes:
-    """Counts changes, behind each of which something is made anew that then serves some calls."""
+    """Counts changes of a model, after each of which something is made anew and serves calls."""
 
     MOST = 32
-    """That come one behind the other, before what was made has served _ENOUGH calls."""
+    """Maximum number of successive changes, each before _ENOUGH calls were served."""
     _ENOUGH = 8
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Changes:
         self._served += 1
 
     def too_many(self, attributes: Attributes) -> str:
-        """Count a change of `attributes`; how often something did if that is too often, or ""."""
+        """Count a change of `attributes`; return a description if there were too many, else ""."""
         self.count = 1 if self._served >= self._ENOUGH else self.count + 1
         self._served = 0
         if self.count <= self.MOST:
@@ -145,7 +145,7 @@ class Changes:
 class _Forward:
     """The forward that a GraphModule generated: recompile() generates another, often an equal one.
 
-    Equal are functions of the same code that call the very same objects.
+    Two of them are equal if they have the same code and call the same objects.
     """
 
     def __init__(self, cls: type[GraphModule]) -> None:
@@ -172,12 +172,12 @@ def _named(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(names: list[str]) -> str:
-    """Return the first of them, for a message."""
+    """Return the first names, for a message."""
     return ", ".join(names[:_SHOWN])
 
 
 def hooked(model: nn.Module) -> str:
-    """Return the path of the first layer with forward hooks of others than torch; or ""."""
+    """Return the path of the first layer that has forward hooks other than torch's; or ""."""
     for path, module in model.named_modules():
         if any(_are_others(vars(module).get(name, {})) for name in _HOOKS):
             return path or type(module).__name__
@@ -189,7 +189,7 @@ def _are_others(hooks: dict[int, Any]) -> bool:
 
 
 def _is_torchs(hook: Any) -> bool:
-    # torch.export checks inputs by one; weight_norm, spectral_norm, pruning make a weight by one.
+    # torch.export checks inputs in a hook; weight_norm, spectral_norm, pruning make weights in one.
     return (getattr(hook, "__module__", None) or "").startswith("torch.")
 
 
@@ -201,7 +201,7 @@ def _made_by_hooks(module: nn.Module) -> set[str]:
 
 def _tables(module: nn.Module) -> Iterator[dict[str, Any]]:
     for table in (*(vars(module).get(name) for name in (*_OWN, *_HOOKS)), vars(module)):
-        if isinstance(table, dict):  # TorchScript's are its own
+        if isinstance(table, dict):  # TorchScript has types of its own
             yield table
 
 

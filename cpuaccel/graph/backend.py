@@ -31,10 +31,10 @@ def compile(
     compile_fx = cast("Callable[..., Callable[..., Any]]", inductor.compile_fx)
     patches = _patches(mode, options)
     if torch.is_grad_enabled() and _needs_gradients(example_inputs):
-        # A graph that may be trained: Inductor's, with our GEMMs and GNN ops called from it.
+        # A graph that may be trained: Inductor compiles it, and calls cpuaccel's GEMMs and GNN ops.
         report.say_left("graph", "gradients may be asked for: call it under torch.no_grad()")
         return compile_fx(gm, example_inputs, config_patches=patches)
-    # Dynamo's guards have checked what these would check again, at a microsecond for each weight.
+    # Dynamo's guards check the same sizes; the asserts would cost a microsecond for each weight.
     patches.setdefault("size_asserts", False)
     if patches.get("freezing", config.freezing) and _packs_what_is_frozen(gm):
         patches["freezing"] = False
@@ -53,7 +53,7 @@ def compile(
 
 
 def _account(ours: graph_pass.GraphPass, key: str, weights: list[torch.nn.Parameter]) -> None:
-    """See to it that there is a report, also of what Inductor found on disk."""
+    """Keep the report of a graph; load it if Inductor found the graph in its cache on disk."""
     made = ours.report
     if made is not None:
         saved_reports.save(key, made)
@@ -73,11 +73,11 @@ _EIGHT_BITS = (torch.int8, torch.uint8)
 
 
 def _packs_what_is_frozen(gm: GraphModule) -> bool:
-    """Say whether cpuaccel does itself what Inductor freezes weights for.
+    """Say whether regions do what Inductor freezes weights for.
 
-    Inductor packs frozen weights for its own layers before the pass sees the graph, which then has
-    no layer that a region could take: a CNN needed twice Inductor's time to compile and ran no
-    faster. Regions fold and pack weights themselves. Weights of 8 bits stay frozen: Inductor's
+    Inductor packs frozen weights for its own layers before the pass sees the graph. No layer is
+    left that a region could take: a CNN needed twice Inductor's time to compile and ran no faster.
+    Regions fold and pack weights themselves. Weights of 8 bits stay frozen, because Inductor's
     patterns for them need constants.
     """
     if not (engine.is_enabled() and hasattr(_native.load(), "find_partitions")):

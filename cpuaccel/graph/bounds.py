@@ -9,10 +9,11 @@ from torch import Tensor
 
 FP32_BOUND = 1e-4
 ROUNDING = 1e-2
-"""Errors below it may be rounding that the net makes larger; those above are not asked about."""
+"""Larger fp32 errors fail at once; smaller ones may be rounding that the model amplifies, and are
+compared with float64."""
 ROUNDING_FACTOR = 2.0
 HALF_FACTOR, HALF_SLACK = 2.0, 0.01
-# An engine may round a sum or an average at the border between two steps to the other one.
+# An engine may round a sum or an average on the border of two steps to the other step.
 INT8_BOUND = 0.05
 INT8_FACTOR = 2.0
 
@@ -24,10 +25,10 @@ BOUNDS = {
     "int8": f"distance from eager in int8, over that output's norm, at most {INT8_BOUND:g}; "
     f"or that from float64 between the quantizers at most {INT8_FACTOR:g} times eager's",
 }
-"""By arithmetic. That of fp16 is bf16's."""
+"""The bounds in words, by arithmetic. fp16 has the bound of bf16."""
 
 Judge = Callable[[Tensor, Tensor, Tensor], tuple[float, float]]
-"""What the error of a tensor is and might be, of one found, eager's and an exact one."""
+"""Returns the error of a tensor and its bound, from the tensor found, eager's and an exact one."""
 
 
 def fp32_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
@@ -36,19 +37,19 @@ def fp32_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, floa
 
 
 def rounding_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
-    """Return the largest difference from `exact`, float64's, and what that of eager allows."""
+    """Return the largest relative difference from `exact` (float64), and the bound from eager's."""
     ours, theirs = (_largest(each, exact) / _scale(exact) for each in (found, eager))
     return ours, ROUNDING_FACTOR * theirs
 
 
 def half_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
-    """Return the distance from `exact`, fp32's, and what that of eager in 16 bits allows."""
+    """Return the distance from `exact` (fp32), and the bound from that of eager in 16 bits."""
     ours, theirs = (distance(each, exact) for each in (found, eager))
     return ours, HALF_FACTOR * theirs + HALF_SLACK
 
 
 def half_error_from_eager(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
-    """Return the distance from eager in 16 bits: within this bound it is within half_error's."""
+    """Return the distance from eager in 16 bits, and a bound that implies half_error's."""
     return distance(found, eager), HALF_SLACK
 
 
@@ -58,7 +59,7 @@ def int8_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, floa
 
 
 def int8_error_from_exact(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
-    """Return the distance from `exact`, of float64 between quantizers, and what eager's allows."""
+    """Return the distance from `exact` (float64 between quantizers), and the bound from eager's."""
     return distance(found, exact), INT8_FACTOR * distance(eager, exact)
 
 
@@ -86,7 +87,7 @@ def _scale(tensor: Tensor) -> float:
 
 
 def plain(tensor: Tensor) -> Tensor:
-    """Return the numbers of a tensor of any type as float64."""
+    """Return the values of a tensor of any dtype as float64."""
     if tensor.is_quantized:
         tensor = tensor.dequantize()
     return torch.view_as_real(tensor).double() if tensor.is_complex() else tensor.double()

@@ -22,11 +22,11 @@ from torch.utils._pytree import (
 from cpuaccel.graph.overlap import shares_places, span
 
 _WRITTEN = (bool, int, float, str, type(None))
-"""Types of arguments that a file can say."""
+"""Types of arguments that a file can hold."""
 
 
 class TensorKind(NamedTuple):
-    """A tensor but for its numbers."""
+    """The metadata of a tensor."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -39,7 +39,7 @@ class TensorKind(NamedTuple):
 
 
 class Value(NamedTuple):
-    """An argument that is no tensor. Its type counts: 1, 1.0 and True are equal to Python."""
+    """An argument other than a tensor. Its type counts: in Python, 1, 1.0 and True are equal."""
 
     kind: type
     value: Any
@@ -50,7 +50,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of a call, and autocast's type while it is made."""
+    """The signature of a call, and the dtype of autocast during the call."""
 
     spec: TreeSpec
     leaves: tuple[TensorKind | Value, ...]
@@ -58,7 +58,7 @@ class Call:
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Return what a call with these arguments is, made now."""
+        """Return the signature of a call with these arguments under the current autocast."""
         leaves, spec = tree_flatten((args, kwargs))
         autocast = torch.is_autocast_enabled("cpu")
         return cls(
@@ -74,14 +74,14 @@ class Call:
 
     @cached_property
     def _tensors(self) -> tuple[TensorKind, ...] | None:
-        """The arguments of a call that brings tensors of the CPU alone, by place."""
+        """The arguments, if all of them are positional tensors on the CPU; else None."""
         args, kwargs = tree_unflatten(list(self.leaves), self.spec)
         flat = tuple(each for each in args if isinstance(each, TensorKind))
         is_plain = not kwargs and len(flat) == len(args)
         return flat if is_plain and all(each.device.type == "cpu" for each in flat) else None
 
     def is_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Say quickly whether it is `Call.of(args, kwargs)`; False where that takes longer."""
+        """Say quickly whether this is `Call.of(args, kwargs)`; False if that would take longer."""
         kinds = self._tensors
         if kinds is None or kwargs or len(kinds) != len(args):
             return False
@@ -97,7 +97,7 @@ class Call:
         )
 
     def example(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return arguments of such a call. What is in the tensors is not said."""
+        """Return arguments of such a call. The tensors are uninitialized."""
         leaves = [
             torch.empty_strided(each.shape, each.stride, dtype=each.dtype, device=each.device)
             if isinstance(each, TensorKind)
@@ -116,9 +116,9 @@ class Call:
         return args, kwargs
 
     def why_not(self, other: Call, *, any_size: bool = False) -> str:
-        """Return why what was captured for this call is not for `other`; empty if it is.
+        """Return the reason why a capture for this call does not fit `other`; empty if it fits.
 
-        Strides are no reason, nor are sizes if they may be of `any_size`.
+        Strides may differ, and with `any_size` sizes too.
         """
         known = _but_for_sizes if any_size else _but_for_strides
         if other.spec != self.spec:
@@ -131,7 +131,7 @@ class Call:
         return ""
 
     def facts(self) -> dict[str, Any]:
-        """Return it in the words of JSON.
+        """Return it as JSON values.
 
         Raises:
             ValueError: an argument is neither a tensor nor a number, string, boolean or None.
@@ -153,7 +153,7 @@ class Call:
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Call:
-        """Return what `facts` returned these of."""
+        """Return the call that `facts` returned these of."""
         leaves: list[TensorKind | Value] = []
         for each in facts["leaves"]:
             if "tensor" in each:
@@ -197,11 +197,11 @@ class _Shown(str):
 
 
 def laid_out(leaves: list[Any], call: Call) -> list[Any]:
-    """Return `leaves` with tensors in the layout that `call` has; others are copied.
+    """Return `leaves` with the strides of `call`; tensors with other strides are copied.
 
     Raises:
-        ValueError: numbers of a tensor of the call share memory, as those of an expanded one do,
-            and those of the leaf have places of their own.
+        ValueError: elements of a tensor of the call share memory, as those of an expanded tensor
+            do, and the leaf has other strides.
     """
     found = list(leaves)
     for number, (each, kind) in enumerate(zip(leaves, call.leaves, strict=True)):
@@ -238,7 +238,7 @@ def _name(dtype: torch.dtype | None) -> str:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return a type of tensors by its name; ValueError if it is none."""
+    """Return a torch.dtype by its name; ValueError if there is none."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
         raise ValueError(f"no type of tensors: {name!r}")
