@@ -47,22 +47,22 @@ _HALVES = (torch.bfloat16, torch.float16)
 
 @dataclass(frozen=True)
 class Capture:
-    """A graph that computes what a model does."""
+    """A graph that computes what a model computes, for calls of one kind."""
 
     graph: GraphModule
     call: Call
-    """What it is for."""
+    """The call that it was captured for."""
     run: Callable[..., Any]
-    """Runs the graph: what autocast casts is cast in it, so autocast is off meanwhile."""
+    """Runs the graph with autocast off: autocast's casts are nodes of the graph."""
     report: report.Report
     arithmetic: str
-    """fp32, bf16 or int8: by which bound it is judged."""
+    """fp32, bf16 or int8: selects the bound for its results."""
     buffers: tuple[Tensor, ...]
-    """The model's tensors that a call writes to."""
+    """The model's tensors that a call mutates."""
     written: tuple[int, ...]
-    """Which of what it is called with it writes to, by the numbers of the leaves."""
+    """The arguments that a call mutates, as numbers of leaves."""
     sizes: DynamicSizes | None = None
-    """The sizes that it takes; None: those of `call` alone."""
+    """The sizes that it accepts; None: those of `call` only."""
 
     @property
     def writes(self) -> bool:
@@ -74,7 +74,7 @@ class Capture:
         return [str(node.args[_PROGRAM]) for node in _regions_of(self.graph.graph)]
 
     def constants(self) -> list[list[int]]:
-        """Return which tensors the regions hold, each by its id."""
+        """Return the tensors that each region holds, each as its id."""
         held: list[Any] = [node.args[_CONSTANTS] for node in _regions_of(self.graph.graph)]
         return [[id(attribute_of(self.graph, each)) for each in some] for some in held]
 
@@ -88,15 +88,16 @@ def capture(
     *,
     keeps_report: bool = True,
 ) -> Capture:
-    """Trace `model` and put regions in. Its weights are shared; the model itself is not touched.
+    """Trace `model`, and put regions into the graph. It shares the weights of the model.
 
-    The sizes that are `dynamic` may vary from call to call, as far as the model lets them. What is
-    chosen for sizes is chosen for those of the `likely` call, if there is one, or of this one.
-    `keeps_report`: what became of it is counted, and is one of `report.reports()`.
+    The model itself is not changed. The sizes that are `dynamic` may vary from call to call, as far
+    as the model allows. Partitions and kernels are chosen for the sizes of the `likely` call, if it
+    is given, or of this call. `keeps_report`: whether fallbacks are counted, and the report is one
+    of `report.reports()`.
 
     Raises:
-        Exception: what torch.export raises of a model that it cannot trace, or the model itself.
-        ValueError: the model has layers of integers and of floats, and is called under autocast.
+        Exception: what torch.export raises if it cannot trace the model, or the model itself.
+        ValueError: the model has quantized and float layers, and is called under autocast.
     """
     graph, made, sizes = graph_of(model, args, kwargs, dynamic, likely=likely, in_place=True)
     if keeps_report:
@@ -126,7 +127,7 @@ def capture(
 def with_programs(
     captured: Capture, programs: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Capture:
-    """Return what was captured for such a call with other programs that do the same."""
+    """Return a capture with the texts of its regions replaced by equivalent `programs`."""
     graph = captured.graph
     for node, program in zip(_regions_of(graph.graph), programs, strict=True):
         node.update_arg(len(node.args) + _PROGRAM, program)
@@ -134,7 +135,7 @@ def with_programs(
     return replace(captured, run=_runner(graph, args, kwargs))
 
 
-# Places among the arguments of a region, from the end: one that writes has an argument more.
+# Positions in a region's arguments, from the end: a region that mutates has one argument more.
 _CONSTANTS, _PROGRAM = -3, -2
 
 
@@ -159,12 +160,12 @@ def graph_of(
     against_eager: bool = True,
     in_place: bool = False,
 ) -> tuple[GraphModule, report.Report, DynamicSizes | None]:
-    """Return what `model` does with these arguments, on its own weights, and what became of it.
+    """Return the graph of `model` for these arguments, on its own weights, and its report.
 
-    Beside it stand the sizes that it takes, if some of them are `dynamic`.
+    The third value is the sizes that the graph accepts, if some of them are `dynamic`.
 
-    Regions are taken where they win: against torch's ops one by one, or else against Inductor. If
-    `in_place`, they write to what the model writes to.
+    Regions are chosen where they are faster than torch's ops one by one, or else than Inductor. If
+    `in_place`, regions may mutate what the model mutates.
 
     Raises:
         Exception: as `capture`.
@@ -190,7 +191,7 @@ def graph_of(
     _rows_of_attention(graph)
     graph.eliminate_dead_code()
     captured.recompile()
-    # Behind all that may have asked for sizes: what it found is a condition too.
+    # Last, because everything before may have added guards on sizes.
     return captured, made, _sizes_of(graph, program, names)
 
 
@@ -207,7 +208,7 @@ def program_of(
     kwargs: dict[str, Any],
     dynamic: tracing.Dynamic = (),
 ) -> torch.export.ExportedProgram:
-    """Return what torch.export makes of a model, or of its lowered form if it is convert_fx's.
+    """Return the torch.export program of a model; of its lowered form if convert_fx made it.
 
     Raises:
         Exception: what torch.export raises.
@@ -220,7 +221,7 @@ def program_of(
 
 
 def _lowered(model: nn.Module) -> nn.Module:
-    """Return the lowered form of a model, whose integers nobody but what is captured holds."""
+    """Return the lowered form of a model; mark integer weights that only it holds as private."""
     lowered = lower(model)
     held = {each.untyped_storage()._cdata for each in (*model.parameters(), *model.buffers())}
     integers = [
@@ -228,20 +229,20 @@ def _lowered(model: nn.Module) -> nn.Module:
         for each in lowered.buffers()
         if each.dtype == torch.int8 and each.untyped_storage()._cdata not in held
     ]
-    if integers and hasattr(_native.load(), "find_partitions"):  # there are regions
+    if integers and hasattr(_native.load(), "find_partitions"):  # the build has regions
         torch.ops.cpuaccel.keep_private(integers)
     return lowered
 
 
 def weights_of(graph: Graph) -> set[Node]:
-    """Return what a graph of `graph_of` holds and does not write to."""
+    """Return the attributes that a graph of `graph_of` reads and does not mutate."""
     return set(graph.find_nodes(op="get_attr")) - written_by(graph)
 
 
 def _autocast_for(model: nn.Module) -> AbstractContextManager[Any]:
-    """Return autocast as it is to be while `model` is traced.
+    """Return the autocast context in which `model` is traced.
 
-    It leaves quantized layers alone; their lowered form it would run in bf16.
+    Autocast does not change quantized layers, but it would run their lowered form in bf16.
     """
     if not torch.is_autocast_enabled("cpu") or not converted.is_converted(model):
         return nullcontext()
@@ -259,7 +260,7 @@ def _without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _casts(graph: Graph) -> None:
-    """Let casts, such as autocast's, be those that are looked through at weights."""
+    """Replace casts, such as autocast's, by convert_element_type: for weights it is done once."""
     for node in graph.find_nodes(op="call_function", target=_aten._to_copy.default):
         options = {name: value for name, value in node.kwargs.items() if value is not None}
         before, after = (each.meta["val"].dtype for each in (node.args[0], node))
@@ -269,7 +270,7 @@ def _casts(graph: Graph) -> None:
 
 
 def _plain_containers(graph: Graph) -> None:
-    """Let the graph of a GraphModule return dicts and lists: FX holds those it cannot change."""
+    """Let the graph return plain dicts and lists instead of FX's immutable ones."""
     codegen: Any = graph._codegen
     returned = codegen.pytree_info.out_spec
     leaves = list(range(returned.num_leaves))
@@ -290,7 +291,7 @@ def _plain(value: Any) -> Any:
 
 
 def _views_of_numbers(graph: Graph) -> None:
-    """Let views copy: what a region returns may lie in another way than what it stands for."""
+    """Replace views by reshapes: a region's result may have other strides than its nodes had."""
     for node in graph.nodes:
         if node.target in torch_program.VIEWS:
             node.target = _aten.reshape.default
@@ -310,7 +311,7 @@ def _with_dense_rows(tensor: Tensor) -> Tensor:
 
 
 def _has_halves(model: nn.Module, graph: Graph) -> bool:
-    """Say whether something is computed in 16 bits: by its type, or as the process asks for."""
+    """Say whether something runs in 16 bits: by its dtype, or because fast math is on."""
     if _native.load().fastmath_asked():
         return True
     held = (*model.parameters(), *model.buffers())

@@ -13,7 +13,7 @@ from cpuaccel.graph.verdict import Verdict
 
 @dataclass(frozen=True, eq=False)
 class Captured:
-    """What was made for inputs of one kind: a graph and what became of it, or why there is none."""
+    """The capture for inputs of one kind and its report, or the reason why there is none."""
 
     run: Callable[..., Any] | None
     report: Report | None
@@ -21,8 +21,8 @@ class Captured:
     why_not: str = ""
     capture: Capture | None = None
     beside: Captured | None = None
-    """What was made of symbolic sizes with it."""
+    """The capture of symbolic sizes that was made along with it."""
     why_not_beside: str = ""
-    """Why nothing is to be made of symbolic sizes later either."""
+    """The reason why no capture of symbolic sizes is made later either."""
     is_checked: bool = True
-    """Whether it was compared for more sizes than it was made with."""
+    """Whether it was compared at other sizes than those of its trace."""

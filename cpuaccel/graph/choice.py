@@ -44,7 +44,7 @@ PLACES = ("alone", "beside", "between")
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether a partition is taken, and why."""
+    """Whether a partition is taken, and the reason."""
 
     taken: bool
     reason: str
@@ -52,28 +52,28 @@ class Choice:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a partition when it is chosen or not."""
+    """What is known about a partition when the choice is made."""
 
     kinds: Sequence[str]
     dtype: str
-    """Of its result, as programs spell it."""
+    """That of its result, as programs spell it."""
     M: int
-    """Rows of a product's result; 0 of anything else."""
+    """Rows of a product's result; 0 if there is no product."""
     work: int
-    """Multiply-adds of a layer, elements of the result of anything else, as it was traced."""
+    """Multiply-adds of a layer, or else elements of the result, for the traced sizes."""
     place: str
-    """Of a layer: "chain" if what is supported leads from it to another one, else "alone". Of
-    anything else one of `PLACES`: "between" if what is taken makes what it reads, and reads what it
-    makes; "beside" if one of the two; "alone"."""
+    """Of a layer: "chain" if a path of supported partitions leads from it to another layer, else
+    "alone". Of others, one of `PLACES`: "between" if partitions that are taken make what it reads
+    and also read what it makes; "beside" if only one of the two; "alone"."""
 
 
 def family_of(kinds: Sequence[str]) -> str:
-    """Return the first family that one of `kinds` is of."""
+    """Return the first family that contains one of `kinds`."""
     found = (name for name, its in _FAMILIES if any(kind in its for kind in kinds))
     return next(found, ELEMENTWISE)
 
 
-# What no measuring decides: (family, place) to a choice; place "" is any.
+# Choices that do not depend on measurements, by (family, place); place "" is any.
 _FIXED: dict[tuple[str, str], Choice] = {
     ("quantised layer", ""): Choice(True, "the integers that eager computes"),
     ("quantised", "between"): Choice(True, "between layers, the integers that eager computes"),
@@ -88,11 +88,11 @@ _FIXED: dict[tuple[str, str], Choice] = {
 }
 
 _LEAST = {"chain": 0.97, "between": 0.97, "alone": 1.03, "beside": 1.03}
-"""By place, the speed over Inductor's that is enough: as fast, as far as medians can tell, where a
-partition joins others; faster where it parts with what is around it."""
+"""By place, the speedup over Inductor that is enough. A partition that joins others has to be as
+fast, within the noise of medians; one that is cut off from the ops around it has to be faster."""
 
 _FUSED_IN_EAGER = frozenset({"attention", "elementwise", "layer_norm", "pool"})
-"""Families that are taken beside layers where torch would run what is left op by op."""
+"""Families that are taken beside layers if torch would run the remaining ops one by one."""
 
 _Held = TypeVar("_Held")
 
@@ -111,27 +111,27 @@ def _holding(variable: ContextVar[_Held], value: _Held) -> Iterator[None]:
 
 
 def against_eager() -> AbstractContextManager[None]:
-    """Choose for graphs whose rest torch runs op by op: nothing else fuses what is there."""
+    """Choose for graphs whose other ops torch runs one by one, without fusing them."""
     return _holding(_eager, True)
 
 
 def for_packages() -> AbstractContextManager[None]:
-    """Choose for packages, in whose files weights of products that are left are packed."""
+    """Choose for packages, whose files hold packed weights of the products that are left."""
     return _holding(_packaged, True)
 
 
 def overrule(decisions: dict[str, bool]) -> AbstractContextManager[None]:
-    """Take, or leave, the families that are named, whatever the table says: to measure it."""
+    """Take or leave the named families, whatever the table says. Used to measure the table."""
     return _holding(_overruled, decisions)
 
 
 def overruled() -> dict[str, bool]:
-    """Return what `overrule` was given, where it holds."""
+    """Return the decisions of the current `overrule`, if any."""
     return _overruled.get() or {}
 
 
 def choose(facts: Facts) -> Choice:
-    """Return what the table says of the first row that matches."""
+    """Return the choice for a partition: by `overrule`, fixed rules, or the first matching row."""
     family = family_of(facts.kinds)
     if family in overruled():
         return Choice(overruled()[family], "overruled")

@@ -17,7 +17,7 @@ ANY = "any"
 class Row:
     """Partitions of `family` in `place` ran `speedup` times as fast as Inductor's code.
 
-    Those of up to `max_M` rows, which products have, and up to `max_work`; 0 is any number.
+    It holds for up to `max_M` rows of a product, and up to `max_work`; 0 means no limit.
 
     `vendor` is CPUID's, `isa` avx2 or avx512, `dtype` as programs spell it; `place` and `dtype` may
     be "any". See cpuaccel/graph/choice.py for families, places and work.
@@ -34,7 +34,7 @@ class Row:
     measured: str
 
     def matches(self, family: str, place: str, dtype: str, M: int, work: int) -> bool:
-        """Whether it speaks of such a partition."""
+        """Whether the row holds for such a partition."""
         return (
             self.family == family
             and self.place in (place, ANY)
@@ -45,14 +45,14 @@ class Row:
 
 
 def find(family: str, place: str, dtype: str, M: int, work: int) -> Row | None:
-    """Return the first row of this machine's that matches; None if there is none."""
+    """Return the first row of this machine that matches; None if there is none."""
     rows = (row for row in _rows() if row.matches(family, place, dtype, M, work))
     return next(rows, None)
 
 
 @cache
 def _rows() -> tuple[Row, ...]:
-    """Return the rows of this machine, or those of the first in the file if it has none."""
+    """Return the rows of this machine; if it has none, those of the first machine in the file."""
     rows = read(TABLE)
     here = [row for row in rows if (row.vendor, row.isa) == matmul.machine()]
     first = [row for row in rows if (row.vendor, row.isa) == (rows[0].vendor, rows[0].isa)]
@@ -63,12 +63,12 @@ def read(path: Path) -> list[Row]:
     """Return the rows of a table.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no table; the message names the file and the line.
+        OSError: the file cannot be read.
+        ValueError: it is not a table; the message names the file and the line.
     """
     return _table.read(path, Row)
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """Write a table that `read` reads; a file that is there is replaced at once or not at all."""
+    """Write a table that `read` reads; an existing file is replaced atomically."""
     _table.write(path, Row, rows)

@@ -14,11 +14,11 @@ from cpuaccel.graph.translation import Translation
 from cpuaccel.graph.work import rows_of, work_of
 
 Sides = tuple[list[Part], list[Part]]
-"""Those that make what a part reads, and those that read what it makes."""
+"""The partitions that make what a partition reads, and those that read what it makes."""
 
 
 def choose_parts(parts: list[Part], translation: Translation) -> None:
-    """Decide by the table: layers first, then what is between them and beside them."""
+    """Choose by the table: layers first, then the partitions between them and beside them."""
     neighbours = _neighbours(parts, translation)
     layers: list[Part] = []
     others: list[Part] = []
@@ -73,7 +73,7 @@ def _facts(part: Part, place: str, translation: Translation) -> choice.Facts:
 
 
 def leave_torn_units(parts: list[Part]) -> None:
-    """Leave what is in a unit of which something is left."""
+    """Leave every partition that shares a unit with a partition that is left."""
     changed = True
     while changed:
         left = {id(unit) for part in parts if not part.choice.taken for unit in part.units}
@@ -87,7 +87,7 @@ def leave_torn_units(parts: list[Part]) -> None:
 def _neighbours(parts: list[Part], translation: Translation) -> dict[int, Sides]:
     """Return the sides of each part by its id.
 
-    Moves are looked through: their neighbours count too.
+    Moves are looked through: the neighbors of a move count too.
     """
     maker: dict[int, Part] = {}
     readers: dict[int, list[Part]] = defaultdict(list)

@@ -20,10 +20,10 @@ _aten: Any = torch.ops.aten
 
 
 def sizes_of_inputs(graph: Graph) -> None:
-    """Let sizes that are those of inputs, or are made of them, be made of them.
+    """Compute sizes from the sizes of inputs wherever possible.
 
-    Torch reads them from whichever tensor has them. A region cannot hold a node that needs the size
-    of one of its own results.
+    torch reads a size from any tensor that has it. A region cannot contain a node that needs the
+    size of one of the region's own results.
     """
     nodes = graph.find_nodes(op="call_function", target=_aten.sym_size.int)
     read = {node: node.meta.get("val") for node in nodes}
@@ -50,7 +50,7 @@ def sizes_of_inputs(graph: Graph) -> None:
 
 
 def _made_of(expression: Any, symbols: dict[Any, tuple[Node, int]], graph: Graph) -> Node:
-    """Put what computes an expression of sizes of inputs into `graph`."""
+    """Add nodes to `graph` that compute an expression of input sizes."""
     tracer = GraphAppendingTracer(graph)
     sizes = {
         symbol: Proxy(graph.call_function(_aten.sym_size.int, symbols[symbol]), tracer)
@@ -70,7 +70,7 @@ def _give_value(node: Node) -> Any:
 
 
 def group_norms(graph: Graph) -> None:
-    """Let group norms be those that take any layout: aten::native_group_norm does not."""
+    """Replace aten::native_group_norm by aten::group_norm, which takes any memory layout."""
     for node in graph.find_nodes(op="call_function", target=_aten.native_group_norm.default):
         src, weight, bias, _, _, _, groups, eps = node.args
         for result in [each for each in node.users if each.args[1] == 0]:
@@ -84,7 +84,7 @@ def group_norms(graph: Graph) -> None:
 
 
 def resizes(graph: Graph) -> None:
-    """Let images be resized by torch's ops, which those that read the graph know."""
+    """Replace cpuaccel::resize by torch's ops, which the passes that read the graph know."""
     for node in graph.find_nodes(op="call_function", target=torch.ops.cpuaccel.resize.default):
         src, size, scales, mode, align_corners = node.args
         if mode == "nearest":
@@ -95,8 +95,8 @@ def resizes(graph: Graph) -> None:
 
 
 def whole_slices(graph: Graph) -> None:
-    """Take out slices of all there is, as x[:, 0] has one."""
-    returned = set(graph.output_node().all_input_nodes)  # they are objects of their own
+    """Remove slices that cover a whole dimension, such as the one of x[:, 0]."""
+    returned = set(graph.output_node().all_input_nodes)  # results have to be separate objects
     for node in graph.find_nodes(op="call_function", target=_aten.slice.Tensor):
         given: list[Any] = [*node.args, *(0, None, None, 1)[len(node.args) - 1 :]]
         src, _, start, end, step = given

@@ -25,25 +25,25 @@ _FROM_EXACT = {
 }
 
 Results = Mapping[str, Any]
-"""By name, what a model returned or left in tensors: of torch's pytrees."""
+"""By name, what a model returned or left in tensors: pytrees."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest difference of all outputs, beside its bound."""
+    """The largest difference among all outputs, and its bound."""
 
     error: float
     allowed: float
     where: str = ""
-    """The output, and the number in it where the two are furthest apart."""
+    """The output, and the index in it where the difference is largest."""
     against: str = "the model"
-    """What it is a difference from: the model, or the model in float64 or fp32."""
+    """The reference: the model, or the model in float64 or fp32."""
     problem: str = ""
-    """Of results that cannot be compared: the other type, shape or structure."""
+    """For results that cannot be compared: the difference in type, shape or structure."""
 
     @property
     def is_within(self) -> bool:
-        """Whether it is within its bound. Not a number is not."""
+        """Whether it is within its bound. NaN is not."""
         return not self.problem and self.error <= self.allowed
 
     def __str__(self) -> str:
@@ -56,9 +56,10 @@ class Difference:
 def compare(
     found: Results, eager: Results, arithmetic: str, exact: Callable[[], Results | None]
 ) -> Difference:
-    """Return how far `found` is from `eager`, which a model returned, by `bounds.BOUNDS`.
+    """Return how far `found` is from `eager`, the model's results, by `bounds.BOUNDS`.
 
-    `exact` computes the same with more digits, and is asked where rounding may be the reason.
+    `exact` computes the same with higher precision. It is called if rounding may be the cause of a
+    difference.
     """
     problem = _misfit(found, eager)
     if problem:
@@ -76,10 +77,10 @@ def compare(
 
 
 def total_distance(found: Results, other: Results) -> float:
-    """Return the norm of all differences of floats over the norm of those of `other`.
+    """Return the norm of all differences between float outputs over the norm of those in `other`.
 
     Raises:
-        ValueError: they are of different structures or sizes.
+        ValueError: their structures or sizes differ.
     """
     problem = _misfit(found, other, same_types=False)
     if problem:
@@ -137,7 +138,7 @@ def _difference(
     found: Any, eager: Any, exact: Any, judge: bounds.Judge, where: str, against: str
 ) -> Difference:
     if not isinstance(found, Tensor):
-        # Numbers, strings and the like: the same, or not.
+        # Numbers, strings and other objects are equal or not.
         return Difference(0.0 if _is_same(found, eager) else 1.0, 0.0, where)
     if found.is_quantized or found.is_floating_point() or found.is_complex():
         error, allowed = judge(found, eager, exact)
@@ -150,7 +151,7 @@ def _difference(
 def _is_same(found: Any, eager: Any) -> bool:
     try:
         return bool(found == eager) or bool(found != found and eager != eager)
-    except Exception:  # what compares to no truth value is not looked into
+    except Exception:  # objects without a truth value for == are not compared
         return True
 
 

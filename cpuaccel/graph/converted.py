@@ -48,7 +48,7 @@ _FLOAT_PRODUCTS = (
 
 
 def install() -> None:
-    """Let torch.compile look at the model first, when this backend is asked for by name."""
+    """Patch torch.compile to check for a quantized model if this backend is asked for by name."""
     if not hasattr(torch.compile, "_cpuaccel"):
         torch.compile = _looking_first(torch.compile)
 
@@ -85,12 +85,12 @@ def is_converted(model: nn.Module) -> bool:
 
 
 def _calls_quantized(part: GraphModule) -> bool:
-    # What fuses takes most of the time of an import, and is for those who have such a model.
+    # Importing _fusion takes most of the import time, and only such models need it.
     from cpuaccel.quant._fusion.elementwise import op_name
 
     if any("quantized" in type(module).__module__ for module in part.modules()):
         return True
-    # PT2E's models call ops of quantized_decomposed, on plain tensors: they are lowered already.
+    # PT2E models call quantized_decomposed ops on plain tensors: they are lowered already.
     return any(
         node.target in _TO_QUANTIZED or op_name(node.target).startswith("quantized::")
         for node in part.graph.nodes
@@ -98,8 +98,8 @@ def _calls_quantized(part: GraphModule) -> bool:
 
 
 def watch(model: nn.Module) -> Attributes:
-    """Return what is to stay as it is where something was made of a model, lowered or not."""
-    # Lowering reads the values of tensors of one number: scales, zero points.
+    """Return a snapshot of a model; what was made from the model, lowered or not, depends on it."""
+    # Lowering reads the values of tensors with one element: scales, zero points.
     numbers = [
         value
         for part in model.modules()
@@ -112,7 +112,7 @@ def watch(model: nn.Module) -> Attributes:
 
 def has_float_layers(model: nn.Module) -> bool:
     """Say whether autocast would change what a layer of the model computes."""
-    if holds_quantized(model):  # whose forward may multiply floats
+    if holds_quantized(model):  # its forward may multiply floats
         return True
     return any(isinstance(module, _FLOAT_LAYERS) for module in model.modules()) or any(
         node.target in _FLOAT_PRODUCTS
@@ -123,9 +123,9 @@ def has_float_layers(model: nn.Module) -> bool:
 
 
 def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options with which Dynamo does not look at the module in each call.
+    """Return options with which Dynamo does not guard on the module in each call.
 
-    Nobody else has the lowered model; `Attributes` look at what it was made of.
+    No other code has the lowered model; `Attributes` check the model that it was made from.
     """
     from torch._inductor import list_mode_options
 
@@ -138,10 +138,10 @@ def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _give_own_code(lowered: nn.Module) -> None:
-    """Let a module run code that no other one has, as graphs do.
+    """Give a module a forward with a code object of its own, as graphs have.
 
-    Dynamo finds what it compiled by the code of a forward. As it looks at no module then, another
-    one of the class would get the graph of the first, with the scales of that.
+    Dynamo looks up compiled graphs by the code of a forward. Without module guards, another
+    instance of the class would get the graph of the first, with its scales.
     """
     otherwise = lowered.forward
 
@@ -154,19 +154,19 @@ def _give_own_code(lowered: nn.Module) -> None:
 
 @dataclass
 class _Ready:
-    """A model as it is called, while what it was made of is as before."""
+    """A model that can be called, as long as the model that it was made from is unchanged."""
 
     made_of: Attributes
     run: Callable[..., Any]
     has_float_layers: bool
     unchecked: nn.Module | None = None
-    """The lowered form of an eager-mode model until a call has compared it: torch.fx traced it
-    without arguments."""
+    """The lowered form of an eager-mode model, until a call has compared it with the model:
+    torch.fx traced it without arguments."""
     takes: int | None = None
-    """How many tensors such a graph takes; None: whatever the model takes."""
+    """Number of tensors that such a graph takes; None: whatever the model takes."""
 
     def is_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether it holds for such a call: a forward may branch by the types of its arguments."""
+        """Whether it is valid for such a call: a forward may branch on types of arguments."""
         if self.takes is None:
             return True
         return not kwargs and len(args) == self.takes and all(type(x) in _TENSORS for x in args)
@@ -181,7 +181,7 @@ def _copied(value: Any) -> Any:
 
 
 class _Lowering:
-    """Calls the compiled lowered model, or what there would be without this where it cannot be."""
+    """Calls the compiled lowered model; if there is none, what torch.compile made of the model."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Lowering:
         self._lock = threading.Lock()
         self._compiled: _Ready | None = None
         self._changes = Changes()
-        self._never = ""  # why nothing is lowered any more
+        self._never = ""  # the reason why nothing is lowered any more
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         ready = self._ready() if engine.is_enabled() else None
@@ -207,7 +207,7 @@ class _Lowering:
             if ready.unchecked is not None:
                 self._check(ready, args, kwargs)
             return ready.run(*args, **kwargs)
-        # Autocast leaves quantized layers alone; their lowered form it would run in bf16.
+        # Autocast does not change quantized layers, but it would run their lowered form in bf16.
         if ready.has_float_layers:
             from cpuaccel.graph import report
 
@@ -218,12 +218,12 @@ class _Lowering:
 
     @property
     def compiled(self) -> Callable[..., Any] | None:
-        """The lowered model as it was compiled; None before the first call, or if it was not."""
+        """The compiled lowered model; None before the first call, or if it was not lowered."""
         compiled = self._compiled.run if self._compiled is not None else None
         return None if compiled is self._otherwise else compiled
 
     def _ready(self) -> _Ready | None:
-        """Return the model as it is to be called; None if it changes too often for that."""
+        """Return the model to call; None if it changes too often to be lowered."""
         ready = self._compiled
         if not self._never and (ready is None or not ready.made_of.are_as_before()):
             with self._lock:
@@ -267,7 +267,7 @@ class _Lowering:
         return compiled
 
     def _check(self, ready: _Ready, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Compare the lowered form with the model; if it is off, run what there would be else."""
+        """Compare the lowered form with the model; if it is off, run torch.compile's own result."""
         with self._lock, torch.no_grad():
             lowered = ready.unchecked
             if lowered is None:  # another thread was first

@@ -30,7 +30,7 @@ from cpuaccel.graph.tracing import check_time
 
 _aten: Any = torch.ops.aten
 
-# Ops of torch that are others underneath: those are what oneDNN's are made from.
+# Composite ops. Regions are made from the ops that they decompose into.
 _TAKEN_APART = (
     _aten.conv1d.default,
     _aten.conv2d.default,
@@ -49,9 +49,9 @@ _HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 def decomposed(program: ExportedProgram) -> GraphModule:
-    """Return a module that computes what `program` does, on its tensors, in ops of ATen.
+    """Return a module that computes what `program` does, on its tensors, in ATen ops.
 
-    Sizes that are symbols stay symbols.
+    Symbolic sizes stay symbolic.
 
     Raises:
         Exception: what torch raises while it traces.
@@ -84,13 +84,13 @@ def _table() -> dict[Any, Callable[..., Any]]:
 
 @cache
 def _table_below() -> dict[Any, Callable[..., Any]]:
-    """Return the table for tracing below autograd, where batch norms are another op."""
+    """Return the table for tracing below autograd, where batch norm is another op."""
     batch_norm: Any = decompositions.native_batch_norm_decomposition
     return {**_table(), _aten.native_batch_norm.default: batch_norm}
 
 
-# Composite ops whose parts compute the same however their source lies. What others are made of may
-# count on the layout that the trace saw, and a region may bring another.
+# Composite ops whose decompositions are right for any layout of the source. Those of other ops may
+# depend on the layout that the trace saw, and a region may pass another one.
 _NAMES_OF_ANY_LAYOUT = (
     "conv1d conv2d conv3d conv_transpose2d linear matmul einsum scaled_dot_product_attention"
     " layer_norm group_norm batch_norm adaptive_avg_pool2d max_pool2d max_pool3d pad"
@@ -102,7 +102,7 @@ _OF_ANY_LAYOUT = frozenset(f"aten::{name}" for name in _NAMES_OF_ANY_LAYOUT.spli
 
 
 def _is_plain(program: ExportedProgram) -> bool:
-    """Say whether the graph is one of ops alone, on tensors that are all inputs of it."""
+    """Say whether the graph consists of ops only, and all its tensors are inputs."""
     kinds = (*_HELD, InputKind.USER_INPUT)
     return all(each.kind in kinds for each in program.graph_signature.input_specs) and all(
         node.op in ("placeholder", "output")
@@ -112,7 +112,7 @@ def _is_plain(program: ExportedProgram) -> bool:
 
 
 def _hides_something(target: Any) -> bool:
-    """Say whether a function holds a graph, or is made of ops that may count on a layout."""
+    """Say whether a function holds a graph, or decomposes into ops that may depend on a layout."""
     if isinstance(target, _Nested):
         return True
     if not isinstance(target, torch._ops.OpOverload):
@@ -131,7 +131,7 @@ _Nested = torch._ops.HigherOrderOperator
 
 
 def _traced(program: ExportedProgram) -> Graph | None:
-    """Return the graph of `program` in ops of ATen; None where it cannot be traced so."""
+    """Return the graph of `program` in ATen ops; None if it cannot be traced this way."""
     values = [node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")]
     modes = [each.fake_mode for each in values if hasattr(each, "fake_mode")]
     if not modes:
@@ -143,19 +143,19 @@ def _traced(program: ExportedProgram) -> Graph | None:
             return interpreter.run(*inputs, enable_io_processing=False)
 
     try:
-        # aten::convolution would ask for sizes to choose among the libraries; export does the same.
+        # aten::convolution would read sizes to choose a library; torch.export turns these off too.
         with modes[0], torch.no_grad(), mkldnn.flags(enabled=False), nnpack.flags(enabled=False):
             functional = torch.func.functionalize(run)
             return make_fx(functional, decomposition_table=_table_below())(*values).graph
     except TimeoutError:
         raise
-    except Exception as error:  # what no kernel in C++ can trace, torch's own way may
+    except Exception as error:  # run_decompositions may trace what the C++ kernels cannot
         _log.logger.info("capture: traced the slow way: %s", _log.first_line(error))
         return None
 
 
 class _Interpreter(Interpreter):
-    """Runs a program; what torch's kernels in C++ cannot trace is another op here."""
+    """Runs a program; replaces ops that torch's C++ kernels cannot trace."""
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
@@ -172,12 +172,12 @@ class _Interpreter(Interpreter):
 
 
 def _without_writing(graph: Graph) -> dict[Node, Any]:
-    """Return ops that may stand for those in place: nobody else reads the memory they write to.
+    """Return functional ops for in-place ops whose memory no other node reads afterwards.
 
-    Torch's functionalization asks for numbers where an activation in place meets symbols.
+    torch's functionalization specializes symbolic sizes at an in-place activation.
     """
     found: dict[Node, Any] = {}
-    fresh: set[Node] = set()  # whose memory is their own
+    fresh: set[Node] = set()  # nodes with memory of their own
     seen: set[Node] = set()
     for node in graph.nodes:
         seen.add(node)
@@ -194,14 +194,14 @@ def _without_writing(graph: Graph) -> dict[Node, Any]:
     return found
 
 
-# Composite ops that may return their source, or a view of it, without a word in their schemas.
+# Composite ops that may return their source, or a view of it, although their schemas do not say so.
 _SILENT_VIEWS = frozenset(
     f"aten::{name}" for name in ("dropout", "feature_dropout", "type_as", "einsum")
 )
 
 
 def _may_be_view(node: Node, functional: Collection[Node]) -> bool:
-    """Say whether a result may lie in the memory of a source; those of `functional` do not."""
+    """Say whether a result may share memory with a source; nodes of `functional` do not."""
     if node in functional:
         return False
     target = node.target
@@ -212,7 +212,7 @@ def _may_be_view(node: Node, functional: Collection[Node]) -> bool:
 
 
 def _functional_of(target: Any) -> Any:
-    """Return the op of which `target` is the form in place; None if it is none."""
+    """Return the functional form of an in-place op; None if `target` has none."""
     name, overload = target._schema.name.removeprefix("aten::"), target._overloadname
     arguments = target._schema.arguments
     is_written = [each.alias_info is not None and each.alias_info.is_write for each in arguments]
@@ -227,7 +227,7 @@ def _functional_of(target: Any) -> Any:
 
 
 def _linear(src: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    # aten::linear asks for sizes as numbers.
+    # aten::linear specializes symbolic sizes.
     if src.dim() < 2:
         found: Tensor = _aten.linear.default(src, weight, bias)
         return found
@@ -261,14 +261,14 @@ def _bilinear(src: Tensor, size: Any, align_corners: bool, scales: Any) -> Tenso
 _TAKEN_APART_HERE: dict[Any, Callable[..., Tensor]] = {
     _aten.linear.default: _linear,
     _aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
-    # They ask for sizes as numbers. `cleaning.resizes` puts them back.
+    # They specialize symbolic sizes. `cleaning.resizes` restores these ops.
     _aten.upsample_nearest2d.vec: _nearest,
     _aten.upsample_bilinear2d.vec: _bilinear,
 }
 
 
 class _NoConcreteSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses what would make numbers of sizes that are symbols. It checks the time at each op."""
+    """Raises if an op would specialize symbolic sizes. It checks the time limit at each op."""
 
     _ASKING = (_aten.size.default, _aten.stride.default)
 
@@ -282,7 +282,7 @@ class _NoConcreteSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _is_functional(graph: Graph) -> bool:
-    """Say whether no op writes to anything: an input that is written to is copied to at the end."""
+    """Say whether no op mutates anything: a mutated input has a copy_ at the end of the graph."""
     nodes: Any = graph.nodes
     return not any(
         node.op == "call_function"
@@ -293,7 +293,7 @@ def _is_functional(graph: Graph) -> bool:
 
 
 def _read_attributes(graph: Graph, program: ExportedProgram) -> None:
-    """Let inputs of `graph` that the program holds be attributes."""
+    """Turn inputs of `graph` that the program holds into attributes."""
     inputs: list[Node] = list(graph.find_nodes(op="placeholder"))
     for node, spec in zip(inputs, program.graph_signature.input_specs, strict=True):
         if spec.kind in _HELD:

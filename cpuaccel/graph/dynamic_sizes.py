@@ -35,7 +35,7 @@ _NODES = (
     ast.boolop,
     ast.cmpop,
 )
-"""Of Python's expressions: arithmetic."""
+"""Nodes of Python's syntax tree that arithmetic expressions may have."""
 
 _FUNCTIONS: dict[str, Any] = {
     "max": max,
@@ -55,10 +55,10 @@ _MOST_LETTERS = 10_000
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> CodeType:
-    """Return the code of an expression that is arithmetic and nothing else.
+    """Return the code of an expression that is arithmetic only.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is not arithmetic.
     """
     try:
         if len(text) > _MOST_LETTERS:
@@ -88,14 +88,14 @@ def _value(size: Size, symbols: Mapping[str, int]) -> Any:
 
 @dataclass(frozen=True)
 class Range:
-    """The sizes that a symbol may have, both ends included, and what messages call it."""
+    """The sizes that a symbol may have, both ends included, and the symbol's name in messages."""
 
     least: int
     most: int | None
     name: str = ""
 
     def takes(self, size: int) -> bool:
-        """Whether a size is in it."""
+        """Whether a size is in the range."""
         return size >= self.least and (self.most is None or size <= self.most)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class Range:
 
 @dataclass(frozen=True)
 class _Place:
-    """A size that is `factor` times a symbol plus `term`."""
+    """A size of an argument, from which a symbol is read: `factor` times the symbol plus `term`."""
 
     symbol: str
     leaf: int
@@ -114,16 +114,16 @@ class _Place:
 
     @property
     def is_symbol(self) -> bool:
-        """Whether it is the symbol itself."""
+        """Whether the size is the symbol itself."""
         return (self.factor, self.term) == (1, 0)
 
     def range_of(self, symbols: Range) -> Range:
-        """Return the sizes there where the symbol has these."""
+        """Return the range of this size if the symbol has the range `symbols`."""
         most = None if symbols.most is None else self.factor * symbols.most + self.term
         return Range(self.factor * symbols.least + self.term, most)
 
     def in_words(self) -> str:
-        """Return what the symbol is, in words of the call."""
+        """Return the symbol as an expression of the argument's size."""
         size = f"size {self.dim} of argument {self.leaf}"
         if self.is_symbol:
             return size
@@ -132,7 +132,7 @@ class _Place:
 
 
 def _place_in(size: Size, leaf: int, dim: int) -> _Place | None:
-    """Return how a size tells a symbol; None if it does not."""
+    """Return how to get a symbol from a size; None if the size does not determine one."""
     if isinstance(size, int):
         return None
     words = set(_compiled(size).co_names)
@@ -150,7 +150,7 @@ def _place_in(size: Size, leaf: int, dim: int) -> _Place | None:
 
 @dataclass(frozen=True)
 class DynamicSizes:
-    """Sizes and strides of the tensors of a call, which other leaves have none of."""
+    """Sizes and strides of the tensors of a call; None for leaves other than tensors."""
 
     shapes: tuple[tuple[Size, ...] | None, ...]
     strides: tuple[tuple[Size, ...] | None, ...]
@@ -167,7 +167,7 @@ class DynamicSizes:
 
     @cached_property
     def _places(self) -> dict[str, _Place]:
-        """Where each symbol is read from: at its own size, if there is one."""
+        """Where each symbol is read from: a size that is the symbol itself, if there is one."""
         places: dict[str, _Place] = {}
         for leaf, sizes in enumerate(self.shapes):
             for dim, size in enumerate(sizes or ()):
@@ -179,11 +179,11 @@ class DynamicSizes:
         return places
 
     def unknown_symbols(self) -> list[str]:
-        """Return the symbols that no size of an argument tells."""
+        """Return the symbols that no size of an argument determines."""
         return sorted(self.ranges.keys() - self._places.keys())
 
     def why_not(self, shapes: Sequence[Sequence[int] | None]) -> str:
-        """Return why these sizes are not taken, by argument and dimension; empty if they are."""
+        """Return why these sizes are rejected, by argument and dimension; empty if they are not."""
         symbols = self._symbols(shapes)
         if isinstance(symbols, str):
             return symbols
@@ -200,10 +200,10 @@ class DynamicSizes:
         return ""
 
     def fitting(self, call: Call) -> Call:
-        """Return `call` with the strides that the graph wants at the sizes of `call`.
+        """Return `call` with the strides that the graph expects at the sizes of `call`.
 
         Raises:
-            ValueError: its sizes are not taken.
+            ValueError: its sizes are rejected.
         """
         shapes = shapes_of(call)
         reason = self.why_not(shapes)
@@ -214,9 +214,9 @@ class DynamicSizes:
         return self._call_at(call, symbols)
 
     def other_calls(self, call: Call) -> Iterator[Call]:
-        """Yield calls of other sizes than `call`, with which the graph was traced.
+        """Yield calls of other sizes than `call`, the call that the graph was traced with.
 
-        One of sizes nearby, and one where the sizes that torch took for 2 or more are 1.
+        One has sizes nearby. In the other, each symbolic size is 1 if its range allows that.
         """
         traced = self._symbols(shapes_of(call))
         assert not isinstance(traced, str)
@@ -230,15 +230,15 @@ class DynamicSizes:
                 yield self._call_at(call, symbols)
 
     def nearby(self, call: Call) -> Call | None:
-        """Return a call of other sizes than those of `call`, but of those of 1; None if none fits.
+        """Return a call with other sizes than `call`, except sizes of 1; None if none fits.
 
         Raises:
-            ValueError: the sizes of `call` are not taken.
+            ValueError: the sizes of `call` are rejected.
         """
         symbols = self._symbols(shapes_of(call))
         if isinstance(symbols, str):
             raise ValueError(symbols)
-        for step in (1, 2, 4, 8, 16, 32, 64):  # some models take multiples alone
+        for step in (1, 2, 4, 8, 16, 32, 64):  # some models accept only multiples
             moved = {name: at if at == 1 else at + step for name, at in symbols.items()}
             fits = all(self.ranges[name].takes(at) for name, at in moved.items())
             if moved != symbols and fits and all(_holds(each, moved) for each in self.conditions):
@@ -246,7 +246,7 @@ class DynamicSizes:
         return None
 
     def dimensions(self) -> set[tuple[int, int]]:
-        """Return the dimensions, by leaf, that vary."""
+        """Return the dimensions that vary, as (leaf, dimension)."""
         return {
             (leaf, dim)
             for leaf, sizes in enumerate(self.shapes)
@@ -255,11 +255,11 @@ class DynamicSizes:
         }
 
     def from_zero(self) -> DynamicSizes:
-        """Return it with sizes that torch took for 2 or more, without having been asked to."""
+        """Return it with ranges from 0 where torch assumed 2 or more without a guard."""
         return self._with_least(lambda _, least: 0 if least == 2 else least)
 
     def with_ones_of(self, call: Call) -> DynamicSizes:
-        """Return it with those sizes of 1 that `call` has, where it has sizes of 2 or more."""
+        """Return it with ranges from 1, not 2, for symbols that are 1 in `call`."""
         shapes = shapes_of(call)
         ones = {
             symbol
@@ -269,11 +269,11 @@ class DynamicSizes:
         return self._with_least(lambda symbol, least: 1 if least == 2 and symbol in ones else least)
 
     def from_two(self) -> DynamicSizes:
-        """Return it without the sizes 0 and 1, which torch takes for numbers while it traces."""
+        """Return it without the sizes 0 and 1, which torch specializes while it traces."""
         return self._with_least(lambda _, least: max(least, 2))
 
     def _with_least(self, of: Callable[[str, int], int]) -> DynamicSizes:
-        """Return it with the least size of each symbol that `of` makes of the symbol and that."""
+        """Return it with new lower bounds: `of` gets each symbol and its lower bound."""
         ranges = {
             symbol: replace(each, least=of(symbol, each.least))
             for symbol, each in self.ranges.items()
@@ -292,7 +292,7 @@ class DynamicSizes:
         return Call(call.spec, tuple(leaves), call.autocast)
 
     def _symbols(self, shapes: Sequence[Sequence[int] | None]) -> dict[str, int] | str:
-        """Return what the symbols stand for; or why these sizes are not taken."""
+        """Return the values of the symbols; or the reason why these sizes are rejected."""
         if len(shapes) != len(self.shapes):
             return f"expected {len(self.shapes)} arguments, got {len(shapes)}"
         for leaf, (sizes, given) in enumerate(zip(self.shapes, shapes, strict=True)):
@@ -341,7 +341,7 @@ class DynamicSizes:
     # In files
 
     def facts(self) -> dict[str, Any]:
-        """Return it in the words of JSON."""
+        """Return it as JSON values."""
         return {
             "shapes": self.shapes,
             "strides": self.strides,
@@ -353,7 +353,7 @@ class DynamicSizes:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> DynamicSizes:
-        """Return what `facts` returned these of.
+        """Return the sizes that `facts` returned these of.
 
         Raises:
             ValueError: an expression is not arithmetic.
@@ -367,7 +367,7 @@ class DynamicSizes:
 
 
 def shapes_of(call: Call) -> list[tuple[int, ...] | None]:
-    """Return the sizes of each leaf of a call, None of those that are no tensors."""
+    """Return the shape of each leaf of a call; None for leaves other than tensors."""
     return [each.shape if isinstance(each, TensorKind) else None for each in call.leaves]
 
 
