@@ -26,12 +26,12 @@ def faster_of(
     time_budget: float,
     sizes_budget: float,
 ) -> Optimized:
-    """Return `model`, or `fp32` where `model` is slower, each as its plan where that is faster.
+    """Return `model`, or `fp32` if `model` is slower; it runs as its plan if the plan is faster.
 
     Raises:
-        ValueError: one of them does not run on these inputs, or they return something else.
+        ValueError: one of them does not run on these inputs, or their results differ in structure.
     """
-    # Each is compared with itself, and not timed alone.
+    # Each plan is compared with its own model, and is not timed here.
     ours = started("model", model, args, kwargs, 0.0, sizes_budget)
     theirs = started("fp32", fp32, args, kwargs, 0.0, sizes_budget)
     with torch.no_grad():
@@ -62,7 +62,7 @@ def faster_of(
 
 
 def _best(prefix: str, samples: Samples) -> str:
-    """Return the name of a model's plan, or of the model where that is faster, or all there is."""
+    """Return the name of a model's plan, or of the model if it is faster or there is no plan."""
     plan, model = prefix + PLAN, prefix + MODEL
     if plan not in samples or is_slower(samples[plan], samples[model]):
         return model
@@ -72,7 +72,7 @@ def _best(prefix: str, samples: Samples) -> str:
 def _settle(
     kept: Optimized, prefix: str, reason: str, samples: Samples, distance: float | None
 ) -> None:
-    """Let `kept` run what is faster of it, and say so."""
+    """Let `kept` run its model or plan, whichever is faster, and record the verdict."""
     verdict = kept.verdict
     assert verdict is not None
     runs = _best(prefix, samples) if samples else verdict.runs
@@ -102,7 +102,7 @@ def started(
     """Return `model`, the argument `name` of optimize, with a plan for these inputs.
 
     Raises:
-        ValueError: it does not run on them.
+        ValueError: it does not run on these inputs.
     """
     optimized = Optimized(model, time_budget, sizes_budget)
     try:

@@ -27,17 +27,17 @@ _OURS = "cpuaccel::"
 def exported(
     captured: GraphModule, call: Call, sizes: DynamicSizes | None = None
 ) -> ExportedProgram:
-    """Return what `captured` does with such a call, and of its weights those that it reads.
+    """Return the torch.export program of `captured` for such a call, without unread weights.
 
-    Or with calls of these `sizes`, of which `call` is an example.
+    With `sizes`, the program takes calls of these sizes, of which `call` is an example.
     """
     _forget_unread(captured)
     args, kwargs = call.example()
     dynamic = () if sizes is None else sizes.dimensions()
-    # What autocast casts is cast in the graph.
+    # The casts of autocast are in the graph.
     with torch.autocast("cpu", enabled=False):
         program = tracing.exported(captured, args, kwargs, dynamic)
-    program.example_inputs = None  # which would be kept in the file, pickled
+    program.example_inputs = None  # they would be pickled into the file
     return program
 
 
@@ -47,10 +47,11 @@ def facts_of(
     made: report.Report,
     sizes: DynamicSizes | None = None,
 ) -> dict[str, Any]:
-    """Return what a file says of `program`, which runs such calls, or calls of these `sizes`.
+    """Return the facts of a file with `program`, which runs such calls, or calls of these `sizes`.
 
     Raises:
-        ValueError: an argument is nothing that a file can say, or fewer sizes vary in `program`.
+        ValueError: an argument cannot be written to a file, or a dynamic size became a number in
+            `program`.
     """
     native = _native.load()
     return {
@@ -72,7 +73,7 @@ def facts_of(
 
 
 def _all_sizes(program: ExportedProgram, sizes: DynamicSizes) -> list[DynamicSizes]:
-    """Return `sizes`, and those that `program` was traced under: calls have to be of both."""
+    """Return `sizes`, and the sizes that `program` was traced under: a call has to match both."""
     by_name = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     inputs = [by_name[name] for name in program.graph_signature.user_inputs]
     traced = traced_sizes.sizes_of(inputs, program.range_constraints)
@@ -84,7 +85,7 @@ def _all_sizes(program: ExportedProgram, sizes: DynamicSizes) -> list[DynamicSiz
 
 
 def _written_inputs(program: ExportedProgram) -> list[int]:
-    """Return which of what a call brings the program writes to."""
+    """Return the arguments that the program mutates, as numbers of leaves."""
     written = {node.name for node in written_by(program.graph)}
     return [
         number for number, name in enumerate(program.graph_signature.user_inputs) if name in written
@@ -101,7 +102,7 @@ def _our_ops(graph: Graph) -> Iterable[str]:
 
 
 def _forget_unread(captured: GraphModule) -> None:
-    """Take out weights that no node reads: what is packed is not to be saved twice."""
+    """Remove weights that no node reads: a packed weight is not to be saved twice."""
     read = {str(node.target) for node in captured.graph.find_nodes(op="get_attr")}
     held = [name for name, _ in captured.named_parameters(remove_duplicate=False)]
     held += [name for name, _ in captured.named_buffers(remove_duplicate=False)]

@@ -24,14 +24,14 @@ MOVE_OPS = frozenset({*RESHAPES, *PERMUTES, _aten.select.int, _aten.t.default})
 
 @dataclass(frozen=True, order=True)
 class Factor:
-    """`size` places of a dimension of the root, `step` apart: place p is p // step % size."""
+    """A part of a root's dimension: position p of the dimension is index p // step % size."""
 
     dim: int
-    negative_step: int  # so that factors are ordered as their numbers lie
+    negative_step: int  # negative, so that factors sort in memory order
     size: int
 
     def cut(self, size: int) -> tuple[Factor, Factor]:
-        """Return the factor of the first `size` parts, and that within a part."""
+        """Split the factor: an outer factor of this `size`, and an inner factor of the rest."""
         rest = self.size // size
         return (
             replace(self, negative_step=self.negative_step * rest, size=size),
@@ -44,32 +44,32 @@ Dimensions = list[list[Factor]]
 
 @dataclass(frozen=True)
 class Moved:
-    """How a tensor was moved: `root`, the factors of each dimension, and the places taken."""
+    """How a tensor was moved: `root`, the factors of each dimension, and the selected indices."""
 
     root: Node
     dims: Dimensions
     places: tuple[tuple[Factor, int], ...]
     count: int
-    """Moves between."""
+    """Number of moves in between."""
 
     def factors(self) -> list[Factor]:
-        """Return the factors of all dimensions, in the order of its numbers."""
+        """Return the factors of all dimensions, in the order of the elements."""
         return joined(self.dims)
 
     def root_factors(self) -> list[Factor]:
-        """Return those of the root, in its order: of places taken, too."""
+        """Return the factors of the root in its order, including those with a selected index."""
         return sorted([*self.factors(), *dict(self.places)])
 
     def in_order(self) -> bool:
-        """Say whether the numbers are in the order that they have in the root."""
+        """Say whether the elements are in the order that they have in the root."""
         return self.factors() == sorted(self.factors())
 
 
 def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
-    """Return how `node` was moved from what no move made, and none of `through` either.
+    """Return how `node` was moved from its root: a node that is no move and not one of `through`.
 
-    Those compute each number alone. None where that is not known: of dynamic sizes, or parts that
-    are no factors.
+    Nodes of `through` compute each element alone. Returns None if that is not known: for dynamic
+    sizes, or for parts that are not factors.
     """
     sizes = _sizes(node)
     if sizes is None:
@@ -102,17 +102,17 @@ def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
 
 
 def whole(sizes: Sequence[int]) -> Dimensions:
-    """Return the factors of a root itself."""
+    """Return the factors of the root itself."""
     return [[Factor(dim, -1, size)] if size > 1 else [] for dim, size in enumerate(sizes)]
 
 
 def joined(dims: Dimensions) -> list[Factor]:
-    """Return the factors of all of these dimensions."""
+    """Return the factors of all these dimensions in one list."""
     return [factor for dim in dims for factor in dim]
 
 
 def _is_rows(node: Node) -> bool:
-    """Say whether it is a view that gives the rows of a product their dimensions: one layer."""
+    """Say whether it is a view that unflattens the rows of a product: both are one linear layer."""
     source: Any = node.args[0]
     return (
         node.target in VIEWS
@@ -126,7 +126,7 @@ def _sizes(node: Node) -> tuple[int, ...] | None:
     if not isinstance(value, torch.Tensor):
         return None
     sizes = tuple(value.shape)
-    # Of nothing there is nothing to be cut.
+    # Empty tensors have no factors.
     return sizes if all(isinstance(size, int) and size > 0 for size in sizes) else None
 
 
@@ -151,5 +151,5 @@ def _regrouped(factors: list[Factor], sizes: Sequence[int]) -> Dimensions | None
 
 
 def sizes_of(dims: Dimensions) -> list[int]:
-    """Return the sizes of dimensions."""
+    """Return the sizes of these dimensions."""
     return [math.prod(factor.size for factor in dim) for dim in dims]

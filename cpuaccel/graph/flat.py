@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 
 
 def encode(program: ExportedProgram) -> dict[str, Any]:
-    """Return `program` in the words of JSON: `ops` as torch_program has them.
+    """Return `program` as JSON values, with its `ops` in the format of torch_program.
 
-    Values are numbered: `weights`, by name, and `inputs` first, in the order of the graph; then one
+    Values are numbered: first `weights`, by name, and `inputs`, in the order of the graph; then one
     for each op.
 
     Raises:
-        Refused: it writes to its weights or inputs, or an argument is nothing that
-            can be written down.
+        Refused: it mutates weights or inputs, or an argument cannot be written as JSON.
     """
     from torch.export.graph_signature import InputKind, OutputKind
 
@@ -80,7 +79,7 @@ Read = Callable[[list[Any]], Any]
 
 @dataclass(frozen=True)
 class _Bound:
-    """A program's calls, on weights that it held."""
+    """The calls of a program, bound to the weights that it had."""
 
     made_of: Tables
     lines: list[Read]
@@ -88,7 +87,7 @@ class _Bound:
 
 
 class FlatProgram(nn.Module):
-    """What `encode` returned, on `weights` by their names, which become its buffers."""
+    """Runs what `encode` returned, on `weights` by their names, which become its buffers."""
 
     def __init__(self, facts: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -104,10 +103,10 @@ class FlatProgram(nn.Module):
         self._unwrap = unwrapping(treespec_loads(facts["out"]))
         self._bound: _Bound | None = None
         self._runs: list[list[int]] | None = None
-        """Where the times of ops go while they are asked for."""
+        """While ops are timed: the times of each run."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the program returns; arguments are those that it was exported for."""
+        """Return what the program returns. The arguments are those that it was exported for."""
         bound = self._bound
         if bound is None or not bound.made_of.are_as_before():
             bound = self._bound = self._bind()
@@ -130,14 +129,14 @@ class FlatProgram(nn.Module):
         return _Bound(made_of, lines, _reader(self._outputs, weights))
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is bound is bound again where it is copied to.
+        # A copy binds its calls again.
         return {**self.__dict__, "_bound": None}
 
     @contextmanager
     def timed(self) -> Iterator[list[list[int]]]:
-        """Gather what each op takes meanwhile: of each run the nanoseconds of its ops, in order.
+        """Collect the time of each op in the block: for each run, nanoseconds by op, in order.
 
-        One thread alone may run it then.
+        Only one thread may run the program during that time.
         """
         self._runs, self._bound = [], None
         try:
@@ -147,7 +146,7 @@ class FlatProgram(nn.Module):
 
 
 def _held(root: nn.Module, name: str, tensor: Tensor) -> tuple[nn.Module, str]:
-    """Put a weight where its name says, and return whose it is and what it is called there."""
+    """Register a weight under its dotted name; return the owner and the attribute's name."""
     *path, last = name.split(".")
     owner = root
     for part in path:
@@ -159,7 +158,7 @@ def _held(root: nn.Module, name: str, tensor: Tensor) -> tuple[nn.Module, str]:
 
 
 def _line(name: str, args: Any, keywords: Mapping[str, Any], weights: Mapping[int, Any]) -> Read:
-    """Return a call of an op on values."""
+    """Return a function that calls an op on values."""
     op = torch_program.op_of(name)
     is_region = op is torch.ops.cpuaccel.graph_region.default
     if is_region and weights.keys() >= set(_numbers_in(args[1])):
@@ -187,7 +186,7 @@ def _timed(line: Read, runs: list[list[int]], is_first: bool) -> Read:
 
 
 def _reader(value: Any, weights: Mapping[int, Any]) -> Read:
-    """Return what makes an argument of values, as written by torch_program."""
+    """Return a function that makes an argument, in the format of torch_program, from values."""
     if isinstance(value, list):
         if weights.keys() >= set(_numbers_in(value)):
             constants = [_reader(each, weights)([]) for each in value]
@@ -207,7 +206,7 @@ def _reader(value: Any, weights: Mapping[int, Any]) -> Read:
 
 
 def _numbers_in(value: Any) -> list[int]:
-    """Return the numbers of the values that a written argument reads."""
+    """Return the numbers of the values that an encoded argument reads."""
     if isinstance(value, list):
         return [number for each in value for number in _numbers_in(each)]
     if isinstance(value, dict):
@@ -216,7 +215,7 @@ def _numbers_in(value: Any) -> list[int]:
 
 
 def _last_uses(ops: Sequence[Any], outputs: Any, given: int) -> list[list[int]]:
-    """Return, for each op, the values that nobody reads after it."""
+    """Return, for each op, the values that no later op reads."""
     last = {given + position: position for position in range(len(ops))}
     for position, (_, args, keywords) in enumerate(ops):
         for number in _numbers_in([args, *keywords.values()]):

@@ -13,7 +13,7 @@ from cpuaccel.graph.held import aliased_by
 from cpuaccel.graph.torch_program import VIEWS
 
 MOST_BYTES = 1 << 20
-"""Of one tensor that is kept: reading a large one may take longer than making it."""
+"""Largest size of a folded tensor: reading a larger one may take longer than computing it."""
 
 _aten: Any = torch.ops.aten
 
@@ -28,15 +28,16 @@ _FROM_NUMBERS = (
     _aten.eye.default,
     _aten.eye.m,
 )
-"""Ops whose results their arguments alone decide."""
+"""Ops whose results depend on their arguments only."""
 
 _UNKNOWN_RESULTS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
 def fold(captured: GraphModule) -> None:
-    """Compute now what `captured` would compute of numbers alone in each call.
+    """Compute once what `captured` would compute from numbers only in each call.
 
-    What it returns, or may return a view of, is left: who gets it may write to it.
+    Results of the graph, and nodes that a result may be a view of, are not folded: the caller may
+    mutate them.
     """
     graph = captured.graph
     given_away = _given_away(graph.output_node())
@@ -59,7 +60,7 @@ def fold(captured: GraphModule) -> None:
 
 
 def _given_away(output: Node) -> set[Node]:
-    """Return what the graph returns, and what that may be a view of."""
+    """Return the nodes that the graph returns, and those that a result may be a view of."""
     found: set[Node] = set()
     left = list(output.all_input_nodes)
     while left:
@@ -92,7 +93,7 @@ def _is_of_numbers(node: Node, values: dict[Node, Tensor]) -> bool:
 
 
 def _computed(node: Node, values: dict[Node, Tensor]) -> Tensor | None:
-    """Return what `node` is; None if that is no plain tensor, or a large one."""
+    """Return the value of `node`; None if it is large, or not a strided CPU tensor."""
     expected = node.meta.get("val")
     if not isinstance(expected, Tensor) or expected.device.type != "cpu":
         return None

@@ -28,33 +28,33 @@ _HERE = Path(__file__).parent
 _NAME = "post_grad_custom_pre_pass"
 
 _Aware: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)
-"""A pass that is told whether a graph is for inference; torch 2.10 has none."""
+"""The base of passes that are told whether a graph is for inference; torch 2.10 has none."""
 _Base: Any = _Aware or custom_graph_pass.CustomGraphPass
 
 
 def put_into(patches: dict[str, Any], timed: bool) -> GraphPass:
-    """Add our pass to what Inductor's configuration is to be, behind the user's own."""
+    """Add cpuaccel's pass to Inductor's configuration patches, after the user's own pass."""
     before = patches.get(_NAME, getattr(config, _NAME))
     ours = patches[_NAME] = GraphPass(before, dict(patches), timed)
     return ours
 
 
 class GraphPass(_Base):  # type: ignore[misc]
-    """Does what the user's own pass does, and then ours.
+    """Runs the user's own pass, and then cpuaccel's.
 
-    `patches` are what Inductor's configuration is to be but for this pass; if `timed`, regions are
-    timed against what it makes of them.
+    `patches` are Inductor's configuration without this pass. If `timed`, regions are timed against
+    Inductor's code for the same nodes.
     """
 
     def __init__(self, before: Any, patches: dict[str, Any], timed: bool) -> None:
         self._before = before
         self.ran = False
         self.report: report.Report | None = None
-        """What became of the graph that it was given."""
+        """The report of the graph that it was given."""
         self._timed = timed
         self._race = Race({**patches, _NAME: before}) if timed else None
 
-    # Where nobody says: the backend puts it into what needs no gradients alone.
+    # The default holds because the backend adds the pass only to graphs without gradients.
     def __call__(self, graph: Graph, is_inference: bool = True) -> None:
         self.ran = True
         _call(self._before, graph, is_inference)
@@ -67,7 +67,7 @@ class GraphPass(_Base):  # type: ignore[misc]
         rewriting.take_apart(graph)
 
     def uuid(self) -> Any:
-        """Return what tells graphs compiled with this pass from others in Inductor's caches."""
+        """Return the key of this pass in Inductor's caches."""
         before = None if self._before is None else self._before.uuid()
         native = _native.load()
         untimed = settings.get("deterministic")
@@ -76,24 +76,21 @@ class GraphPass(_Base):  # type: ignore[misc]
 
 
 def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | None:
-    """Give oneDNN, or our kernels, what they are to run of an inference graph.
-
-    Returns what became of it.
-    """
+    """Put regions, or cpuaccel's linear layers, into an inference graph, and return the report."""
     if not engine.is_enabled():
         report.say_left("graph", "cpuaccel is off")
         return None
     if not hasattr(_native.load(), "find_partitions"):
         return kept_linears.rewrite(graph, _weights(graph))
     found = regions.cut(graph, _weights(graph), race, in_place=True)
-    described = report.describe(found)  # names nodes, which will be gone
+    described = report.describe(found)  # before the nodes that it names are erased
     rewriting.put_regions(graph, found.regions)
     light.leave_to_torch(graph, found.regions)
     return described
 
 
 def _weights(graph: Graph) -> set[Node]:
-    """Return the placeholders of parameters and buffers that the graph does not write to."""
+    """Return the placeholders of parameters and buffers that the graph does not mutate."""
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = set(metadata.static_input_indices) if metadata is not None else set()

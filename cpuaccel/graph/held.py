@@ -10,19 +10,19 @@ from torch.utils._pytree import tree_leaves
 
 
 def attribute_of(captured: GraphModule, node: Node) -> Any:
-    """Return what a get_attr node reads."""
+    """Return the attribute that a get_attr node reads."""
     owner, _, name = str(node.target).rpartition(".")
     return getattr(captured.get_submodule(owner), name)
 
 
 def written_by(graph: Graph) -> set[Node]:
-    """Return what ops of a graph write to."""
+    """Return the nodes that ops of a graph mutate."""
     ops = (node for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload))
     return {each for node in ops for each in aliased_by(node, written=True)}
 
 
 def aliased_by(node: Node, *, written: bool = False) -> list[Node]:
-    """Return what an op's results may be views of, or of that what it writes to: by its schema."""
+    """Return the arguments that an op's results may alias; only those it mutates if `written`."""
     op: Any = node.target
     return [
         leaf

@@ -16,13 +16,13 @@ from cpuaccel.graph.bridge import TAKEN_APART, TRANSLATIONS
 Decompositions = dict[Any, Callable[..., Any]]
 
 _OURS: Decompositions = {**TAKEN_APART, **linears.TAKEN_APART}
-"""What Inductor has no decompositions of, or others."""
+"""Decompositions that Inductor lacks, or that differ from Inductor's."""
 
 
 class _Table(dict[Any, Callable[..., Any]]):
-    """The table of `without_kept`, by that name in keys of Inductor's caches.
+    """The table of `without_kept`, which Inductor's cache keys pickle by that name.
 
-    Some functions in it have none that could be written down, and then nothing would be cached.
+    Some of its functions cannot be pickled; nothing would be cached then.
     """
 
     def __reduce__(self) -> Any:
@@ -30,19 +30,19 @@ class _Table(dict[Any, Callable[..., Any]]):
 
 
 def everything() -> Decompositions:
-    """Return all of Inductor's decompositions, and those of what is ours."""
+    """Return all of Inductor's decompositions, and cpuaccel's own."""
     return {**select_decomp_table(), torch.ops.cpuaccel.resize.default: resize.resize, **_OURS}
 
 
 @cache
 def of_kept() -> Decompositions:
-    """Return the decompositions of the ops that are kept."""
+    """Return the decompositions of the ops that stay whole."""
     table = everything()
     return {**{op: table[op] for op in TRANSLATIONS if op in table}, **_OURS}
 
 
 @cache
 def without_kept() -> Decompositions:
-    """Return Inductor's decompositions but those of ops that are kept."""
+    """Return Inductor's decompositions, except those of ops that stay whole."""
     whole = of_kept()
     return _Table({op: function for op, function in everything().items() if op not in whole})

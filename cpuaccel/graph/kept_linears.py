@@ -23,7 +23,7 @@ _aten: Any = torch.ops.aten
 _prims: Any = torch.ops.prims
 
 KIND = "KeptLinear"
-"""What a report calls such a layer."""
+"""The kind of such a layer in a report."""
 
 _REASON = "built without oneDNN: ours pack the weight once"
 _TYPES = (torch.float32, torch.bfloat16)
@@ -37,7 +37,7 @@ _FUNCTIONS: dict[Any, str] = {
 
 
 def rewrite(graph: Graph, weights: set[Node], reason: str = _REASON) -> report.Report:
-    """Replace products with one of `weights`, and say which; `reason` is why."""
+    """Replace products with one of `weights`, and report them with this `reason`."""
     taken = []
     for node in list(graph.nodes):
         found = product_of(node)
@@ -48,7 +48,7 @@ def rewrite(graph: Graph, weights: set[Node], reason: str = _REASON) -> report.R
 
 
 def product_of(node: Node) -> tuple[Node, Node, Node | None] | None:
-    """Return input, weight and bias, if `node` is a linear layer's product."""
+    """Return source, weight and bias if `node` is the product of a linear layer."""
     arguments = bound(node) if node.target in (_aten.mm.default, _aten.addmm.default) else None
     if arguments is None:
         return None
@@ -70,7 +70,7 @@ def product_of(node: Node) -> tuple[Node, Node, Node | None] | None:
 
 
 def _transposed(node: Node) -> Node | None:
-    """Return the matrix that `node` is the transpose of."""
+    """Return the matrix whose transpose `node` is."""
     if node.target is _aten.transpose.int:
         turned = node.args[1] != node.args[2]
     elif node.target is _aten.permute.default:
@@ -82,7 +82,7 @@ def _transposed(node: Node) -> Node | None:
 
 
 def _before_cast(weight: Node, dtype: torch.dtype) -> Node:
-    """Return the fp32 weight that autocast rounds to `dtype`, which packing it does as well."""
+    """Return the fp32 weight before autocast's cast to bf16, because packing rounds it too."""
     if weight.target in _CASTS and dtype == torch.bfloat16:
         source: Any = weight.args[0]
         if source.meta["val"].dtype == torch.float32:
@@ -112,7 +112,7 @@ def _put(
 
 
 def _function_behind(node: Node) -> Node | None:
-    """Return the function that alone reads the product, at most through views."""
+    """Return the activation that is the only reader of the product, possibly through views."""
     while len(node.users) == 1:
         (user,) = node.users
         if user.target in _FUNCTIONS:

@@ -15,9 +15,9 @@ _SHOWN = 8
 
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-    """Return what calls of one kind share; None of those that nothing is captured for."""
+    """Return the key that calls of one kind share; None if nothing is captured for such inputs."""
     if not kwargs and all(type(each) is Tensor for each in args):
-        # What the rest says of plain tensors, in a call's time.
+        # A fast path for plain tensors.
         plain: list[Any] = []
         for each in args:
             if each.layout is not torch.strided or not each.is_cpu:
@@ -49,9 +49,9 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
 
 
 def family_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, str]:
-    """Return what calls share that differ in the sizes of tensors alone; None if they have no hash.
+    """Return the key that calls with other tensor sizes share; None if an argument has no hash.
 
-    Beside it stands why their sizes cannot be symbols, if they cannot.
+    The second value is the reason why their sizes cannot be symbols, or "".
     """
     why_not = ""
     leaves, spec = tree_flatten((args, kwargs))
@@ -85,7 +85,7 @@ def _layout_of(tensor: Tensor) -> tuple[bool, bool]:
 
 
 def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
-    """Return which input nothing is captured for, such as `[0]` or `['mask']`, and why."""
+    """Return the input that prevents a capture, such as `[0]` or `['mask']`, and the reason."""
     for where, leaf in (*named_leaves("", args), *named_leaves("", kwargs)):
         if isinstance(leaf, Tensor):
             if leaf.device.type != "cpu":
@@ -102,7 +102,7 @@ def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]
 
 
 def describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return `float32[2, 3], mask=bool[2] under autocast to bfloat16` or the like."""
+    """Return a description such as `float32[2, 3], mask=bool[2] under autocast to bfloat16`."""
     named = [leaf for name, each in kwargs.items() for leaf in named_leaves(name, each)]
     words = [_words(leaf) for leaf in tree_leaves(args)]
     words += [f"{name}={_words(leaf)}" for name, leaf in named]

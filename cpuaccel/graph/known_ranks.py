@@ -20,7 +20,7 @@ from cpuaccel._files import user_folder
 
 _MOST_RANKS = 128
 _NUMBERED = "by name"
-"""How oneDNN's implementations are: files of another way are others."""
+"""How ranks identify oneDNN's implementations. Files with another scheme have another digest."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,19 @@ class KnownRank:
     """A row of the file."""
 
     problem: str
-    """What was timed: layer, sizes, threads and instruction set, as the C++ writes them."""
+    """What was timed: layer, sizes, threads and ISA, as the C++ code writes them."""
     rank: int
-    """Of the candidates: oneDNN's implementations in its order, or a provider's number."""
+    """The fastest candidate: the position in oneDNN's list of implementations, or a provider's
+    number."""
 
 
 _lock = threading.Lock()
 _written: frozenset[KnownRank] | None = None
-"""What is in the file, as far as this process knows; None: it was not looked at."""
+"""The contents of the file, as far as this process knows; None: it was not read yet."""
 
 
 def path() -> Path:
-    """Return where they are, or would be: CPUACCEL_RANKS, or a file in the user's cache folder."""
+    """Return the file's path: CPUACCEL_RANKS, or a file in the user's cache folder."""
     named = str(config.get("ranks"))
     if named:
         return Path(named)
@@ -47,7 +48,7 @@ def path() -> Path:
 
 
 def recall() -> None:
-    """Read the file, once in a process. What is damaged is left, with a RuntimeWarning."""
+    """Read the file, once per process. A damaged file is ignored with a RuntimeWarning."""
     global _written
     if config.get("deterministic"):
         return
@@ -62,7 +63,7 @@ def recall() -> None:
 
 
 def keep() -> None:
-    """Write what was found since, beside what other processes have written."""
+    """Write new results to the file, beside those that other processes have written."""
     global _written
     with _lock:
         if _written is None:
@@ -102,7 +103,7 @@ def _known() -> list[KnownRank]:
 
 
 def _digest() -> str:
-    """Return what tells this CPU and these versions from others."""
+    """Return the digest that identifies this CPU and these software versions."""
     native = _native.load()
     parts = (
         _NUMBERED,
@@ -117,7 +118,7 @@ def _digest() -> str:
 
 
 def _cpu_name() -> str:
-    """Return the CPU's family, model and name, as Linux tells them; empty where it does not."""
+    """Return the CPU's family, model and name from /proc/cpuinfo; empty if it cannot be read."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

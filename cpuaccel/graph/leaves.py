@@ -8,7 +8,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 
 def named_leaves(name: str, tree: Any) -> list[tuple[str, Any]]:
-    """Return what is in `tree`, called `name`, in order: `output['scores']` and its like."""
+    """Return the leaves of `tree`, named `name`, in order, with names like `output['scores']`."""
     try:
         return [(name + keystr(path), leaf) for path, leaf in tree_flatten_with_path(tree)[0]]
     except ValueError:  # a class that was registered without names

@@ -41,16 +41,16 @@ _CHEAP = frozenset(
     }
 )
 _MOST_OPS = 8
-_MOST_ELEMENTS = 1 << 18  # of all results together: they stay in the L2 cache
-_LEAST_LAYERS = 12  # with fewer a call may be so short that a few microseconds count
+_MOST_ELEMENTS = 1 << 18  # of all results together, so that they stay in the L2 cache
+_LEAST_LAYERS = 12  # with fewer, a call may be so short that a few microseconds count
 
 
 TO_TORCH = "should_fallback"
-"""What Inductor reads in a node's meta: it calls torch's kernel."""
+"""The key in a node's meta that makes Inductor call torch's kernel."""
 
 
 def leave_to_torch(graph: Graph, regions: list[Region]) -> None:
-    """Mark what is left of `graph` beside its `regions`, if that is little, for torch's kernels."""
+    """Mark the nodes of `graph` outside of its `regions` for torch's kernels, if they are few."""
     operations = (op for each in regions for part in each.program.partitions for op in part)
     if sum(op.kind in choice.LAYERS for op in operations) < _LEAST_LAYERS:
         return
@@ -73,7 +73,7 @@ def _mark(node: Node) -> None:
     inductor: Any = lowering
     node.meta[TO_TORCH] = True
     if node.target not in inductor.lowerings:
-        # Inductor does this too, but raises where the environment has the variable CI.
+        # Inductor does this too, but raises if the environment variable CI is set.
         inductor.make_fallback(node.target, warn=False, override_decomp=True)
 
 
@@ -83,7 +83,7 @@ def _is_of_a_region(node: Node) -> bool:
 
 
 def _elements(node: Node) -> int:
-    """Return how many elements a result has; more than the most if sizes are symbols."""
+    """Return the number of elements of a result; more than the maximum if sizes are symbols."""
     value = node.meta["val"]
     sizes = (value[0] if isinstance(value, (list, tuple)) else value).shape
     if not all(isinstance(size, int) for size in sizes):

@@ -28,17 +28,17 @@ _MAY_BE_SAME = (*VIEWS, _aten.expand.default)
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear layer, however a graph has it."""
+    """A linear layer in any of the forms that a graph may have."""
 
     result: Node
     src: Node
     weight: Node
     transposed: bool
-    """Whether `weight` is (N, K), as aten.linear has it, not (K, N)."""
+    """Whether `weight` is (N, K), as in aten.linear, instead of (K, N)."""
     bias: Node | None
 
     def call(self, graph: Graph, src: Node) -> Node:
-        """Return what computes it of `src`, put before its result."""
+        """Add an aten.linear of `src` before this layer's result, and return it."""
         with graph.inserting_before(self.result):
             weight = self.weight
             if not self.transposed:
@@ -51,7 +51,7 @@ class Linear:
 
 
 def rejoin(graph: Graph) -> None:
-    """Put aten.linear where `graph` multiplies a batch of matrices by one matrix repeated."""
+    """Put aten.linear where `graph` multiplies a batch of matrices by one expanded matrix."""
     for product in graph.find_nodes(op="call_function", target=_aten.bmm.default):
         layer = _layer_of(product)
         if layer is not None:
@@ -72,7 +72,7 @@ def _layer_of(product: Node) -> Linear | None:
 
 
 def _repeated(weights: Node) -> Node | None:
-    """Return the matrix that `weights` has again and again, if it is of one."""
+    """Return the matrix that `weights` expands to a batch, if it does."""
     node: Any = weights
     sizes = node.meta["val"].shape[-2:]
     while node.target in _MAY_BE_SAME and same_sizes(node.meta["val"].shape[-2:], sizes):
@@ -82,7 +82,7 @@ def _repeated(weights: Node) -> Node | None:
 
 
 def _unflattened(flat: Node, product: Node) -> tuple[Node, Node]:
-    """Return what is multiplied, and the result, in the dimensions that they have outside."""
+    """Return the source and the result in their dimensions outside of the batched product."""
     result = only_user(product)
     if result is None or result.target not in VIEWS:
         return flat, product
@@ -101,7 +101,7 @@ def _has_rows_of(a: Node, b: Node) -> bool:
 
 
 def _bias_of(add: Node, result: Node, matrix: Node) -> Node | None:
-    """Return what `add` adds to each row of `result`, if it does that."""
+    """Return the bias that `add` adds to each row of `result`, if it does."""
     if add.target is not _aten.add.Tensor or bound(add)["alpha"] != 1:
         return None
     product, other = add.args
@@ -115,7 +115,7 @@ def _bias_of(add: Node, result: Node, matrix: Node) -> Node | None:
 
 
 def _before_same(node: Any) -> Node:
-    """Return what `node` is by way of views, and repetitions, that leave its sizes as they are."""
+    """Return the node before the views and expands that keep the sizes of `node`."""
     sizes = node.meta["val"].shape
     while node.target in _MAY_BE_SAME and same_sizes(node.args[0].meta["val"].shape, sizes):
         node = node.args[0]
@@ -130,7 +130,7 @@ def _put(graph: Graph, layer: Linear) -> None:
 
 
 def _erase(graph: Graph, node: Node) -> None:
-    """Erase `node`, and what only it has read of what a layer is made of."""
+    """Erase `node`, and the nodes of the layer that only it has read."""
     read = node.all_input_nodes
     graph.erase_node(node)
     for each in read:
@@ -139,4 +139,4 @@ def _erase(graph: Graph, node: Node) -> None:
 
 
 TAKEN_APART = {_aten.linear.default: _aten.linear.default.decompose}
-"""What is left of them, as at::linear does it."""
+"""The decomposition of linear layers that stay, the same as at::linear's."""

@@ -28,7 +28,7 @@ from cpuaccel.graph.recent import Recent
 from cpuaccel.graph.schemas import REGION, check_ops, check_region
 
 _KEPT_CALLS = 256
-"""Calls of other sizes or strides than the file's own that are known again at once."""
+"""Number of calls with other sizes or strides than the file's own that are cached."""
 
 PROGRAM, PACKAGE = "program", "package"
 """What a file holds: a graph that torch runs op by op, or what AOTInductor compiled."""
@@ -37,9 +37,9 @@ Path_ = str | os.PathLike[str]
 
 
 class Loaded(nn.Module):
-    """A model from a file. It runs calls of the kind that it was made for, and refuses others.
+    """A model from a file. It runs calls of the kind that it was made for, and rejects others.
 
-    `facts` is what the file says of itself. The weights of a program are its buffers.
+    `facts` are the facts of the file. The weights of a program are its buffers.
     """
 
     def __init__(
@@ -52,21 +52,21 @@ class Loaded(nn.Module):
         self._path = path
         self._call = Call.from_facts(facts["call"])
         self._sizes = [DynamicSizes.from_facts(each) for each in facts.get("sizes", ())]
-        """All of them have to take a call, if there are any."""
+        """If there are any, all of them have to accept a call."""
         self._known: Recent[Call] = Recent(_KEPT_CALLS)
         self._written: list[int] = facts["written"]
         self._run = run
         self.reports = [report.Report.from_facts(facts["report"])]
-        """What became of the graph, where the file was made."""
+        """The report of the graph, from where the file was made."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns.
 
         Raises:
-            ValueError: sizes, types, devices or the structure of the arguments, or autocast, are
-                others than those that the file was made for; or it writes to an argument that
+            ValueError: sizes, dtypes, devices or the structure of the arguments, or autocast,
+                differ from those that the file was made for; or the model mutates an argument that
                 shares memory with another.
-            RuntimeError: gradients are asked for.
+            RuntimeError: an argument requires gradients, and gradients are enabled.
         """
         if not self._call.is_of(args, kwargs):
             got = Call.of(args, kwargs)
@@ -86,19 +86,19 @@ class Loaded(nn.Module):
         if self._call.autocast is None:
             with torch.no_grad():
                 return self._run(*args, **kwargs)
-        # What it casts is cast in the graph.
+        # The casts of autocast are in the graph.
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return self._run(*args, **kwargs)
 
     def timed(self) -> AbstractContextManager[list[list[int]]]:
-        """Gather what each op of the graph takes meanwhile, as FlatProgram.timed says.
+        """Collect the time of each op of the graph in the block, as FlatProgram.timed does.
 
-        Of a package, and of a graph that torch.export loaded, it gathers nothing.
+        For a package, or a graph that torch.export loaded, nothing is collected.
         """
         return self._run.timed() if isinstance(self._run, FlatProgram) else nullcontext([])
 
     def train(self, mode: bool = True) -> Loaded:
-        """Stay in eval mode; there is no other.
+        """Stay in eval mode, the only mode of a loaded model.
 
         Raises:
             RuntimeError: `mode` is true.
@@ -116,7 +116,7 @@ class Loaded(nn.Module):
         raise TypeError(f"{self._path}: a loaded model is in its file: send that, not a pickle")
 
     def _called_otherwise(self, got: Call, args: Any, kwargs: Any) -> Any:
-        """Run on arguments laid out as the program wants them; what it writes comes back."""
+        """Run on arguments copied to the expected layout; mutations are copied back."""
         leaves, spec = tree_flatten((args, kwargs))
         try:
             fitting = laid_out(leaves, self._fitting_for(got))
@@ -133,7 +133,7 @@ class Loaded(nn.Module):
         return result
 
     def _fitting_for(self, got: Call) -> Call:
-        """Return `got` with the strides that the program wants.
+        """Return `got` with the strides that the program expects.
 
         Raises:
             ValueError: the program is not for such calls.
@@ -158,14 +158,15 @@ class Loaded(nn.Module):
 
 
 def load(path: Path_) -> Loaded:
-    """Return the model in a file of `cpuaccel.save` or `cpuaccel.aot_compile`.
+    """Load the model in a file of `cpuaccel.save` or `cpuaccel.aot_compile`.
 
-    Nothing in the file is read by torch, or run, before all of it is known to be what was written.
+    torch reads, and runs, nothing in the file before all of it was verified.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is damaged, truncated, another program's or another version's, or compiled
-            for a CPU that this one is not; the message names the file and what was expected.
+        ValueError: the file is damaged, truncated, not from cpuaccel, from another version, or
+            compiled for a CPU that this one is not; the message names the file and what was
+            expected.
     """
     file = Path(path)
     with file.open("rb") as stream, named(file):
@@ -183,11 +184,11 @@ def load(path: Path_) -> Loaded:
 
 
 def read_facts(path: Path_) -> dict[str, Any]:
-    """Return what such a file says of itself. All of it is checked, and nothing of it is run.
+    """Return the facts of such a file. All of the file is verified, and nothing of it is run.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is damaged, truncated, another program's or another version's.
+        ValueError: the file is damaged, truncated, not from cpuaccel, or from another version.
     """
     file = Path(path)
     with file.open("rb") as stream, named(file):
@@ -196,7 +197,7 @@ def read_facts(path: Path_) -> dict[str, Any]:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name the file in what is wrong with it."""
+    """Add the file's path to errors that are raised in the block."""
     try:
         yield
     except ValueError as error:
@@ -253,7 +254,7 @@ def _strided(
 
 def _by_torch(stream: IO[bytes], facts: dict[str, Any]) -> nn.Module:
     logger = logging.getLogger("torch.export")
-    logger.addFilter(_silent)  # it would log the error, and raise another that says to look there
+    logger.addFilter(_silent)  # torch logs the error, and raises another that refers to the log
     try:
         program = torch.export.load(stream)
     except Exception as error:
@@ -286,7 +287,8 @@ def _package(stream: IO[bytes], facts: dict[str, Any]) -> Callable[..., Any]:
         )
     from torch._inductor import aoti_load_package
 
-    # What was checked, even if another file has its name by now; torch wants one that ends so.
+    # The descriptor is the file that was verified, even if the path is another file by now. torch
+    # wants a path that ends in .pt2.
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "model.pt2"
         package.symlink_to(f"/proc/self/fd/{stream.fileno()}")

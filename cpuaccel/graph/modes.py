@@ -7,10 +7,10 @@ from torch.fx import GraphModule
 
 
 def is_exported(module: nn.Module) -> bool:
-    """Say whether torch.export, or PT2E, made it: its graph has its mode, and train() raises."""
+    """Say whether torch.export, or PT2E, made it: its mode is in the graph, and train() raises."""
     return isinstance(module, GraphModule) and "train" in vars(module)
 
 
 def in_training(module: nn.Module) -> bool:
-    """Say whether a call of `module` is one of training. What was exported has no say."""
+    """Say whether `module` is in training mode; False for exported modules."""
     return module.training and not is_exported(module)
