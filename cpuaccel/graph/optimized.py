@@ -29,37 +29,37 @@ from cpuaccel.graph.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
 from cpuaccel.quant import engine
 
 KEPT_KINDS = 16
-"""Kinds of inputs for which something is captured; the model itself runs for more."""
+"""Maximum number of kinds of inputs with a capture; the model itself runs for further kinds."""
 
 _KEPT_REFUSALS = 64
-"""Kinds of inputs that something was tried for in vain; nothing is tried after them."""
+"""Maximum number of kinds of inputs for which capturing failed; further kinds are not captured."""
 
 TIME_BUDGET = 1.0
-"""Seconds in which the plan and the model take turns."""
+"""Seconds for which the plan and the model are timed in turns."""
 
 SIZES_BUDGET = 3.0
-"""Seconds of its thread in which sizes are traced as symbols."""
+"""Seconds of thread time in which sizes are traced as symbols."""
 
 LONGEST_IN_A_CALL = 2.0
-"""Seconds of its thread that a capture may take inside a call; the model runs if it takes more.
+"""Seconds of thread time that a capture may take inside a call; if it takes more, the model runs.
 
-How long it takes is known of the first one, in which torch is imported too.
+The time is known from the first capture, which includes torch's imports.
 """
 
 _SYMBOLIC_BUDGET = 0.2
-"""The same of a capture of symbolic sizes, at most: some call waits for it."""
+"""Maximum of TIME_BUDGET for a capture of symbolic sizes, because a call waits for it."""
 
 
 class Optimized(nn.Module):
-    """A model that runs what was captured of it, and itself wherever that does not hold.
+    """A model that runs its captures, and itself where no capture is valid.
 
-    It has the model as `model`, whose weights both share. What is captured for inputs of a kind
-    (types, sizes, strides, values of what is no tensor) is compared with the model once, by the
-    bounds of `cpuaccel.graph.bounds`; the first that is within them is timed against it too.
+    The model is `model`; both share the weights. A capture for inputs of one kind (dtypes, sizes,
+    strides, values of other inputs) is compared with the model once, by the bounds of
+    `cpuaccel.graph.bounds`. The first capture within them is also timed against the model.
 
-    The second sizes that come are captured with symbols in the place of the sizes that differ
+    When other sizes come, the model is captured with symbols for the sizes that differ
     (`cpuaccel.graph.any_size`). That capture is compared and timed once, and serves all sizes that
-    it takes. Where there is none, the model runs for sizes until they have come a few times.
+    it accepts. Without one, the model runs for sizes until they have come a few times.
     """
 
     def __init__(
@@ -77,31 +77,32 @@ class Optimized(nn.Module):
         self._refused: dict[Hashable, Captured] = {}
         self._any_size = AnySize(self._make_for_any_size, self._why_off)
         self._first: Verdict | None = None
-        self._seconds = 0.0  # that the longest capture took
+        self._seconds = 0.0  # of the longest capture
         self._has_tried = False
         self._was_timed = False
         self._is_slower = False
         self._said_full = False
         self._attributes: Attributes | None = None
-        self._of: tuple[nn.Module, ...] = ()  # the model that all this was found out of
+        self._of: tuple[nn.Module, ...] = ()  # the model that all this belongs to
         self._changes = Changes()
-        self._never = ""  # why nothing is captured of it any more
+        self._never = ""  # the reason why the model is not captured any more
         self._said_never = False
-        self._ran: list[Captured] = []  # what ran last, at most one
+        self._ran: list[Captured] = []  # what ran last, at most one entry
         self._lock = threading.Lock()
         self._capturing = threading.RLock()
 
     @property
     def verdict(self) -> Verdict | None:
-        """What was found out for the example inputs; None where nothing was tried yet.
+        """The verdict for the example inputs; None if there is none yet.
 
-        After loading or copying, and after a change of the model, for those of the next call.
+        After loading or copying, and after a change of the model, it is for the inputs of the next
+        call.
         """
         return self._first
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """What was found out for each kind of inputs that is kept, the example's first."""
+        """The verdicts for each kind of inputs that is kept, the example inputs first."""
         with self._lock:
             fixed = (*self._captured.values(), *self._refused.values())
             kept = [*(each.verdict for each in fixed), *self._any_size.verdicts()]
@@ -112,13 +113,13 @@ class Optimized(nn.Module):
 
     @property
     def reports(self) -> list[report.Report]:
-        """What became of each graph that was captured and is kept."""
+        """The reports of the captures that are kept."""
         with self._lock:
             captured = (*self._captured.values(), *self._any_size.captures())
             return [each.report for each in captured if each.report is not None]
 
     def last(self) -> tuple[Capture | None, str]:
-        """Return what was captured for the last call, or None and why there is nothing."""
+        """Return the capture that the last call ran; or None and the reason."""
         with self._lock:
             is_known = self._attributes is not None and self._attributes.are_as_before()
             ran = self._ran[-1] if is_known and self._ran else None
@@ -145,7 +146,7 @@ class Optimized(nn.Module):
             raise
 
     def train(self, mode: bool = True) -> Optimized:
-        """Set the mode of this and of the model, if it has one: what torch.export made has not."""
+        """Set the mode of this and of the model, except for models that torch.export made."""
         if modes.is_exported(self.model):
             self.training = mode
             return self
@@ -156,16 +157,16 @@ class Optimized(nn.Module):
         return Optimized(copy.deepcopy(self.model, memo), self.time_budget, self.sizes_budget)
 
     def __reduce__(self) -> Any:
-        # What was captured is captured again where it is loaded, and timed there.
+        # After loading, the model is captured and timed again.
         return Optimized, (self.model, self.time_budget, self.sizes_budget)
 
     def settle(self, verdict: Verdict, is_slower: bool) -> None:
-        """Take what was found out elsewhere; if `is_slower`, the model runs for all inputs."""
+        """Set a verdict that was found elsewhere; if `is_slower`, the model runs for all inputs."""
         self._first, self._is_slower = verdict, is_slower
         self._has_tried = self._was_timed = True
 
     def capture_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture | None:
-        """Return what runs for these inputs; None where the model does.
+        """Return the capture for these inputs, made now if necessary; None if the model runs.
 
         Raises:
             Exception: what the model raises.
@@ -177,7 +178,7 @@ class Optimized(nn.Module):
         captured = self._captured_for(args, kwargs, for_any_size=True)
         self._ran[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
-            # So that what is wrong with the inputs shows now.
+            # Raises now if the model does not run on these inputs.
             trial.Trial(self.model, None, args, kwargs).results()
         return captured.capture if captured.run is not None else None
 
@@ -203,7 +204,7 @@ class Optimized(nn.Module):
     def _captured_for(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, for_any_size: bool = False
     ) -> Captured:
-        """Return what there is for such a call, or is made now; `for_any_size`: for others too."""
+        """Return the capture for such a call, made now if necessary; see `Wanted` for flags."""
         key = kinds.key_of(args, kwargs)
         if key is None:
             where, problem = kinds.problem_of(args, kwargs)
@@ -213,7 +214,7 @@ class Optimized(nn.Module):
         if found is not None:
             self._changes.serve()
         else:
-            # Calls for which there is something do not wait for this.
+            # Calls that have a capture do not wait for this lock.
             with self._capturing:
                 found = self._find(key) or self._make(key, args, kwargs, for_any_size)
         if found.run is not None and found.capture is not None and found.capture.writes:
@@ -221,7 +222,7 @@ class Optimized(nn.Module):
         return found
 
     def _apart(self, found: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
-        """Return `found`, which writes to something, unless an input shares memory with it."""
+        """Return `found`, which mutates tensors, unless an input shares memory with one of them."""
         made = found.capture
         assert made is not None
         if is_shared(tree_leaves((args, kwargs)), made.written, made.buffers):
@@ -261,7 +262,7 @@ class Optimized(nn.Module):
     def _make(
         self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], for_any_size: bool
     ) -> Captured:
-        waits = for_any_size or not self._has_tried  # for as long as it takes
+        waits = for_any_size or not self._has_tried  # without a time limit
         is_slow = self._seconds > LONGEST_IN_A_CALL and not waits
         served = self._any_size.serve(key, args, kwargs, captures=not is_slow)
         if served is not None:
@@ -302,7 +303,7 @@ class Optimized(nn.Module):
     def _why_off(
         self, captured: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Verdict | None:
-        """Return what was found of a capture that is off for sizes that it was not traced with."""
+        """Return the verdict if a capture is off at sizes it was not traced with, else None."""
         with torch.no_grad():
             tried = trial.Trial(self.model, captured.capture, args, kwargs)
             difference, remark = tried.difference()
@@ -315,9 +316,9 @@ class Optimized(nn.Module):
         return verdict
 
     def _take(self, attributes: Attributes) -> None:
-        """Take what the model's attributes were while something was made of it; under the lock."""
+        """Take the snapshot of the model's attributes from a capture; called under the lock."""
         if self._attributes is not None and not self._attributes.are_as_before():
-            self._forget()  # of others than the model's first call here left
+            self._forget()  # what was captured belongs to other attributes
         self._attributes = self._attributes or attributes
 
     def _say_made(self, made: Captured) -> None:
@@ -329,7 +330,7 @@ class Optimized(nn.Module):
             _log.logger.info("optimize: %s", made.verdict)
 
     def _made(self, wanted: Wanted) -> tuple[Captured, Attributes]:
-        """Return what is made of it, and what the model's attributes were meanwhile."""
+        """Return what was captured, and a snapshot of the model's attributes from before."""
         known_ranks.recall()
         try:
             return self._made_now(wanted)
@@ -351,7 +352,7 @@ class Optimized(nn.Module):
         return found, attributes
 
     def _captured_and_tried(self, wanted: Wanted, attributes: Attributes | None) -> Captured | None:
-        """Return what became of it; None if the model made something that its next calls read."""
+        """Capture and compare; None if the model set attributes that its next calls read."""
         args, kwargs, traced = wanted.args, wanted.kwargs, wanted.traced
         inputs = kinds.describe(args, kwargs)
         began = time.thread_time()
@@ -397,12 +398,12 @@ class Optimized(nn.Module):
         return replace(found, beside=self._beside(any_size, shares is not None, args, kwargs))
 
     def _symbolic(self, wanted: Wanted) -> tuple[Capture | None, str]:
-        """Return a capture of symbolic sizes if that is wanted; or why none is to be made later."""
+        """Return a capture of symbolic sizes if wanted; or the reason why none is made later."""
         seconds = self.sizes_budget
         if not wanted.for_any_size or not seconds:
             return None, ""
         with suppress(TimeoutError):
-            # With symbols it takes several times as long as it has taken without.
+            # Tracing symbols takes several times as long as tracing numbers.
             if self._seconds < seconds:
                 return prepared.captured(self.model, wanted.args, wanted.kwargs, seconds), ""
         return None, f"torch takes more than {seconds:g} s to trace its sizes"
@@ -410,9 +411,9 @@ class Optimized(nn.Module):
     def _beside(
         self, made: Capture, is_cheap: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Captured | None:
-        """Return what became of a capture of symbolic sizes; it is run now if that `is_cheap`."""
+        """Return the outcome of a capture of symbolic sizes; compare it now only if `is_cheap`."""
         inputs = f"{kinds.describe(args, kwargs)} and all sizes of {made.sizes}"
-        if not is_cheap:  # its weights would be packed for nothing if no other size came
+        if not is_cheap:  # running it packs weights, in vain if no other sizes come
             verdict = Verdict(inputs, PLAN, "other sizes have not come yet", made.arithmetic)
             return Captured(made.run, made.report, verdict, "", made, is_checked=False)
         found = prepared.checked(self.model, made, args, kwargs)
@@ -424,7 +425,7 @@ class Optimized(nn.Module):
         return Captured(made.run, made.report, verdict, "", made, is_checked=is_checked)
 
     def _tried(self, made: Capture, tried: trial.Trial, inputs: str) -> Captured:
-        """Return what became of a capture: compared, and if that is due timed."""
+        """Return the outcome of a capture: it is compared, and timed if that is due."""
         difference, remark = tried.difference()
         behind = f" ({remark})" if remark else ""
         if not difference.is_within:
@@ -482,7 +483,7 @@ class Optimized(nn.Module):
     def _name_expected(
         self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Add to what the model raised what it was optimized for, if that is something else."""
+        """Add the expected inputs to an exception of the model, if other inputs were given."""
         expected = "" if self._first is None else self._first.inputs
         given = kinds.describe(args, kwargs)
         if expected not in ("", given) and hasattr(error, "add_note"):  # Python 3.11
@@ -490,7 +491,7 @@ class Optimized(nn.Module):
 
 
 def _is_transformed() -> bool:
-    """Say whether something traces or differentiates forward: it is to see the model."""
+    """Say whether forward is being traced or differentiated: then the model itself has to run."""
     return (
         torch.compiler.is_dynamo_compiling()
         or torch._C._len_torch_dispatch_stack() != 0

@@ -22,39 +22,41 @@ def optimize(
     time_budget: float = TIME_BUDGET,
     sizes_budget: float = SIZES_BUDGET,
 ) -> Optimized:
-    """Return `model` with our regions in it, a plan, for inference in eager mode.
+    """Return `model` with a plan for inference in eager mode: the model with cpuaccel's regions.
 
-    For the example inputs the plan's results are compared with the model's, and both are timed. If
-    they are off, or the plan is slower than noise explains, the model itself runs, and a warning in
-    the log has the numbers; `verdict` of the result has them in any case. What is slower for the
-    example inputs is not used for others. The weights are the model's own, and may change.
+    For the example inputs, the plan's results are compared with the model's, and both are timed. If
+    the results are off, or the plan is slower by more than noise, the model itself runs, and a
+    warning in the log states the numbers; `verdict` of the result always has them. A plan that is
+    slower for the example inputs is not used for other inputs. The weights are the model's own, and
+    may change.
 
-    A second plan, whose sizes are symbols, is made and compared with the first one. It runs for
-    all sizes that the model treats alike: a size that is new costs a call some ten milliseconds.
-    Where torch cannot trace such a plan in `sizes_budget`, or a call brings other types or
-    layouts, a plan is made in the call, up to 16 kinds of inputs; if that takes longer than two
-    seconds the model itself runs, and `capture_for` of the result makes a plan for given inputs.
+    A second plan with symbolic sizes is made and compared with the first one. It runs for all sizes
+    that the model treats alike; a call with new sizes takes some ten milliseconds longer. If torch
+    cannot trace such a plan within `sizes_budget`, or a call has other dtypes or layouts, a plan is
+    made in the call, for up to 16 kinds of inputs. If that takes longer than two seconds, the model
+    itself runs, and `capture_for` of the result makes a plan for given inputs.
 
-    Models that draw random numbers are compared on the same ones, and run themselves where the plan
-    draws them in another order, as do models that do not return the same twice.
+    Models that draw random numbers are compared with the same random numbers. The model itself runs
+    if the plan draws them in another order, and if the model's results are not reproducible.
 
     Args:
-        model: in evaluation mode, of fp32, bf16 or fp16, or what convert_fx returned.
-        example_inputs: a tuple of what a call brings.
-        example_kwargs: what it brings by keyword.
-        fp32: the model that `model` was quantized from. Then this is timed too, and whichever is
-            faster is what the result runs and has as `model`: fp32's where int8 is slower.
-        time_budget: seconds in which they take turns, three rounds at least; 0: nothing is timed,
-            and the plan of `model` runs. Nor is it under CPUACCEL_DETERMINISTIC.
-        sizes_budget: seconds of this thread in which torch may trace sizes as symbols; 0: no other
-            sizes are prepared for.
+        model: a model in eval mode, of fp32, bf16 or fp16, or from convert_fx.
+        example_inputs: a tuple of the positional arguments of a call.
+        example_kwargs: its keyword arguments.
+        fp32: the model that `model` was quantized from. It is timed too; the result runs the faster
+            of the two, and has it as `model`.
+        time_budget: seconds in which they are timed in turns, for at least three rounds. If 0,
+            nothing is timed, and the plan of `model` runs. The same holds under
+            CPUACCEL_DETERMINISTIC.
+        sizes_budget: seconds of thread time in which torch may trace sizes as symbols; if 0, the
+            plan with symbolic sizes is not made.
 
     Raises:
-        TypeError: `model` or `fp32` is no module, `example_inputs` no tuple or list,
-            `example_kwargs` no mapping, or a budget no number.
+        TypeError: `model` or `fp32` is not a module, `example_inputs` is not a tuple or list,
+            `example_kwargs` is not a mapping, or a budget is not a number.
         ValueError: `model` or `fp32` is in training mode, does not run on the example inputs, or
-            returns something else than the other one; an input is not on the CPU or sparse;
-            a budget is negative.
+            their results differ in structure; an input is not on the CPU, or sparse; a budget is
+            negative.
     """
     _check_model("model", model)
     if fp32 is not None:

@@ -29,13 +29,13 @@ from cpuaccel.graph.linears import Linear
 _aten: Any = torch.ops.aten
 
 _ROUNDS = frozenset({QUANTIZE, DEQUANTIZE, QUANTIZE_BY_TENSORS, DEQUANTIZE_BY_TENSORS})
-"""What is done to each number alone on the way to a layer."""
+"""Ops between a source and its layer that change each element alone."""
 
 _ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
 def put_in_order(graph: Graph) -> None:
-    """Let linear layers of `graph` read rows as they lie, where what they are for gains by it."""
+    """Let linear layers of `graph` read rows in memory order, if the readers of the result gain."""
     for node in list(graph.nodes):
         layer = _layer_of(node)
         if layer is not None:
@@ -64,9 +64,10 @@ def _layer_of(node: Node) -> Linear | None:
 
 
 def _try_in_order(graph: Graph, layer: Linear) -> None:
-    """Put a layer of ordered rows in place of `layer`, unless some reader loses by it.
+    """Replace `layer` by a layer of ordered rows, unless a reader of its result loses by it.
 
-    Also where only a view is in front of what rounds its source: who made that may round it then.
+    This includes layers with only a view before the rounding of their source: the layer that makes
+    the source may then round it.
     """
     rounds = _rounds_before(layer.src)
     source: Any = rounds[-1].args[0] if rounds else layer.src
@@ -75,7 +76,7 @@ def _try_in_order(graph: Graph, layer: Linear) -> None:
         return
     rows = joined(how.dims[:-1])
     of_root = whole(how.root.meta["val"].shape)
-    if how.dims[-1] == of_root[-1]:  # the root itself
+    if how.dims[-1] == of_root[-1]:  # the root itself has ordered rows
         if rows == sorted(rows) and not (rounds and how.count):
             return
         ordered, dims = of_root, how.dims[:-1]
@@ -93,7 +94,7 @@ def _try_in_order(graph: Graph, layer: Linear) -> None:
     readers = _readers(back)
     if all(_gains(node) for node in readers):
         for user in list(source.users):
-            if user.target is CHOOSE:  # a range, which no order of numbers changes
+            if user.target is CHOOSE:  # the range does not depend on the order
                 user.replace_input_with(source, src)
         for node in readers:
             how_read = moved(node)
@@ -105,7 +106,7 @@ def _try_in_order(graph: Graph, layer: Linear) -> None:
 
 
 def _rounds_before(src: Node) -> list[Node]:
-    """Return what rounds the source of a layer for it alone, among moves, the last first."""
+    """Return the rounding nodes before a layer that only it reads, among moves, last node first."""
     found: list[Node] = []
     node: Any = src
     while node.target in (*_ROUNDS, *MOVE_OPS) and only_user(node) is not None:
@@ -125,7 +126,7 @@ def _rounded(graph: Graph, rounds: list[Node], src: Node) -> Node:
 
 
 def _readers(node: Node) -> list[Node]:
-    """Return what of `node`, and of all that it is moved to, is read by more than moves."""
+    """Return `node` and the moved forms of it that are read by ops other than moves."""
     found: list[Node] = []
     left = [node]
     while left:
@@ -138,7 +139,7 @@ def _readers(node: Node) -> list[Node]:
 
 
 def _gains(node: Node) -> bool:
-    """Say whether what reads `node` reads it as it lies now: in order, or as attention reads."""
+    """Say whether `node` is read in memory order, or read by attention without a copy."""
     how = moved(node)
     if how is None:
         return False
@@ -156,11 +157,11 @@ def _moves(user: Node, node: Node) -> bool:
 
 
 _Step = tuple[Any, Any]
-"""An op, and its arguments but the first."""
+"""An op, and its arguments after the first one."""
 
 
 def _steps(how: Moved) -> list[_Step]:
-    """Return how a root is moved so: its factors apart, in order, and together."""
+    """Return the moves from the root: split it to factors, select, permute, and merge."""
     steps: list[_Step] = []
     taken = dict(how.places)
     factors = how.root_factors()
@@ -183,7 +184,7 @@ def _steps(how: Moved) -> list[_Step]:
 
 
 def _no_copy(how: Moved) -> bool:
-    """Say whether strides can say it: in each dimension are factors that follow each other."""
+    """Say whether strides describe it: factors of each dimension are adjacent in the root."""
     factors = how.root_factors()
     return all(
         factors.index(after) == factors.index(before) + 1
@@ -193,7 +194,7 @@ def _no_copy(how: Moved) -> bool:
 
 
 def _said_again(graph: Graph, node: Node, how: Moved) -> Node:
-    """Return what is moved as `how` says, in place of `node`."""
+    """Return the node that is moved as `how` says, added before `node`."""
     result = how.root
     with graph.inserting_before(node):
         for op, arguments in _steps(how):

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 INPUT, GETITEM = "input", "getitem"
-"""What is no op: an argument of the call, and one of an op's results, which readers read there."""
+"""Ops of nodes that are not ops: an argument of the call, and one result of an op. Readers refer to
+the op itself for a result."""
 
 
 def outline(program: ExportedProgram) -> dict[str, Any]:
-    """Return the graph of `program` in the words of JSON.
+    """Return the graph of `program` as JSON values.
 
-    `nodes` are the call's tensors, then every op in the order of the graph, those of `flat.encode`
-    one to one. A node has `name`, `op`, the `results` as types and sizes, and its `reads`, in the
-    order of its arguments: numbers of a node and of a result of it, None for a weight. That of a
-    region has its `program` too. `returns` is what the call returns, in the same way.
+    `nodes` are the call's tensors, then all ops in the order of the graph, the same as those of
+    `flat.encode`. A node has `name`, `op`, its `results` as dtypes and sizes, and its `reads` in
+    the order of its arguments: the number of a node and of one of its results; None for a weight. A
+    region also has its `program`. `returns` are the results of the call, in the format of `reads`.
     """
     found: dict[Node, list[int] | None] = {}
     nodes: list[dict[str, Any]] = []
@@ -75,9 +76,9 @@ def _nodes_in(value: Any) -> Iterator[Node]:
 
 
 def _kinds(value: Any) -> list[Any]:
-    """Return type and sizes of each result; None of what is no tensor.
+    """Return dtype and sizes of each result; None for results other than tensors.
 
-    A size that depends on numbers is the name of it.
+    A size that is not a number is given by its symbolic name.
     """
     if isinstance(value, (list, tuple)):
         return [kind for each in value for kind in _kinds(each)]

@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def is_shared(leaves: Sequence[Any], written: Collection[int], held: Sequence[Tensor] = ()) -> bool:
-    """Say whether an input, by its number `written` to, or one of `held`, lies where another does.
+    """Say whether a mutated tensor, an input in `written` or one of `held`, overlaps an input.
 
-    `leaves` are all arguments of a call; `held` are written to as well, and no arguments. What
-    cannot be told apart without looking at every number counts as shared.
+    `leaves` are all arguments of a call. `held` are mutated too, and are not arguments. Tensors
+    that cannot be told apart without looking at every element count as shared.
     """
     inputs = [(number, each) for number, each in enumerate(leaves) if isinstance(each, Tensor)]
     targets = [(number, leaves[number]) for number in written] + [(-1, each) for each in held]
@@ -32,14 +32,14 @@ def _may_overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def span(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Return how many numbers there are from the first of a tensor to behind its last."""
+    """Return the number of elements from the first of a tensor to its last, gaps included."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
 
 
 def _are_interleaved(a: Tensor, b: Tensor, distance: int) -> bool:
-    """Say whether they are as `whole[:, 0]` and `whole[:, 1]`: runs of one in gaps of the other."""
+    """Say whether one lies in the gaps of the other, as `whole[:, 0]` and `whole[:, 1]` do."""
     strides, unit = a.stride(), a.element_size()
     if strides != b.stride() or unit != b.element_size() or distance % unit:
         return False
@@ -52,13 +52,13 @@ def _are_interleaved(a: Tensor, b: Tensor, distance: int) -> bool:
 
 
 def _run(tensor: Tensor, step: int) -> int:
-    """The span of its dimensions of smaller strides."""
+    """Return the span of the dimensions with smaller strides than `step`."""
     dims = [dim for dim, stride in enumerate(tensor.stride()) if stride < step]
     return span([tensor.size(dim) for dim in dims], [tensor.stride(dim) for dim in dims])
 
 
 def shares_places(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Say whether two numbers of one tensor may lie in one place, as of an expanded one."""
+    """Say whether two elements of one tensor may share memory, as in an expanded tensor."""
     behind = 0
     for step, size in sorted(zip(stride, shape, strict=True)):
         if size > 1:

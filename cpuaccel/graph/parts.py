@@ -10,7 +10,7 @@ from cpuaccel.graph.translation import Translation, Unit
 
 @dataclass
 class Part:
-    """A partition: ops that run together, of units that all are in it."""
+    """A partition: ops that run together, and the units that they belong to."""
 
     operations: list[int]
     units: list[Unit]

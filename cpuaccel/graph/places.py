@@ -17,7 +17,7 @@ _aten: Any = torch.ops.aten
 
 
 def read_by_place(graph: Graph) -> Iterable[Node]:
-    """Yield what reads memory as eager would have written it, but for inputs of the graph."""
+    """Yield nodes that read memory by eager's layout, except those that read the graph's inputs."""
     for op in (_aten.as_strided.default, _aten.as_strided_scatter.default):
         for node in graph.find_nodes(op="call_function", target=op):
             source: Any = node.args[0]
@@ -26,10 +26,10 @@ def read_by_place(graph: Graph) -> Iterable[Node]:
 
 
 def say_by_sizes(graph: Graph) -> None:
-    """Take out as_strided where places do not matter, as torch puts it behind means of norms.
+    """Remove as_strided where the layout does not matter, as torch adds it after means of norms.
 
-    Nothing is left where it asks for the strides that there are, and a reshape where it counts the
-    same numbers in the same order by other sizes.
+    It is removed if it asks for the strides that the source has. It becomes a reshape if both are
+    contiguous with the same elements in the same order.
     """
     for node in graph.find_nodes(op="call_function", target=_aten.as_strided.default):
         if any(user.op == "output" for user in node.users):
@@ -62,7 +62,7 @@ def _as_many(a: Tensor, b: Tensor) -> bool:
 
 
 def _in_order(tensor: Tensor) -> bool:
-    """Say whether the numbers lie one behind the other, as those of a contiguous tensor."""
+    """Say whether the elements are in order without gaps, as in a contiguous tensor."""
     step: Any = 1
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         if statically_known_true(size == 1):

@@ -29,11 +29,11 @@ from cpuaccel.graph.tracing import within
 def captured(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
 ) -> Capture | None:
-    """Return `model` captured for all sizes of such calls, these too; None if it cannot be.
+    """Return `model` captured for all sizes of such calls, including this call; None if that fails.
 
     Raises:
-        TimeoutError: a trace takes more than so many `seconds` of its thread: torch solves
-            equations of some models' sizes.
+        TimeoutError: a trace takes more than `seconds` of thread time: for some models, torch
+            solves equations of sizes.
     """
     call = Call.of(args, kwargs)
     for traced in _to_trace(call):
@@ -55,7 +55,7 @@ def captured(
 
 
 def _to_trace(call: Call) -> list[Traced]:
-    """Return what to trace, until something takes the sizes of `call`."""
+    """Return what to trace, one after the other, until a capture accepts the sizes of `call`."""
     found = []
     for example in dict.fromkeys((_with_two_rows(call), call)):
         dynamic = frozenset(
@@ -70,7 +70,7 @@ def _to_trace(call: Call) -> list[Traced]:
 
 
 def _with_two_rows(call: Call) -> Call:
-    """Return `call` with a batch of 2, if it has one of 1: a first size of 1 of each tensor."""
+    """Return `call` with a batch of 2 if the first size of every tensor is 1; else `call`."""
     tensors = [each for each in call.leaves if isinstance(each, TensorKind) and each.shape]
     if not tensors or any(each.shape[0] != 1 for each in tensors):
         return call
@@ -88,16 +88,16 @@ def _with_two_rows(call: Call) -> Call:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found out about a capture of symbolic sizes."""
+    """The outcome of comparing a capture of symbolic sizes with the model."""
 
     difference: Difference
-    """For the call that it was made beside."""
+    """For the call that it was made with."""
     at_other_sizes: bool
-    """Whether it was right for sizes nearby too, of numbers at random."""
+    """Whether it was also right for a call of nearby sizes, with random inputs."""
 
 
 def checked(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> Checked:
-    """Compare a capture with the model: for this call, and for one of sizes nearby."""
+    """Compare a capture with the model for this call, and for a call of nearby sizes."""
     with torch.no_grad():
         difference, _ = trial.Trial(model, made, args, kwargs).difference()
         assert made.sizes is not None
@@ -106,17 +106,17 @@ def checked(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> Checked:
             return Checked(difference, at_other_sizes=False)
         try:
             there, _ = trial.Trial(model, made, *nearby.random()).difference()
-        except Exception as error:  # its inputs are not any numbers
+        except Exception as error:  # the model does not accept random inputs
             _log.logger.info("optimize: no other size was compared: %s", _log.first_line(error))
             return Checked(difference, at_other_sizes=False)
     return Checked(difference, there.is_within)
 
 
 def sharing(made: Capture, any_size: Capture, args: Any, kwargs: Any) -> Capture | None:
-    """Return `made`, of fixed sizes, on the programs of `any_size`.
+    """Return `made`, of fixed sizes, with the programs of `any_size`.
 
-    None if they differ by more than sizes. Weights that are packed for a program serve all sizes
-    that it runs for; two programs pack their own.
+    None if they differ in more than sizes. Weights that are packed for a program serve all sizes
+    that it runs for; two programs would pack their own.
     """
     mine, others = made.programs(), any_size.programs()
     if len(mine) != len(others) or made.constants() != any_size.constants():
@@ -128,7 +128,7 @@ def sharing(made: Capture, any_size: Capture, args: Any, kwargs: Any) -> Capture
 
 
 _OF_SIZES = {"view": ("axis", "dims"), "AvgPool": ("kernel", "strides")}
-"""Attributes that say how to find sizes that are not known, by kind of op."""
+"""Attributes that tell how to find dynamic sizes, by kind of op."""
 
 
 def _but_for_sizes(program: Program) -> Any:

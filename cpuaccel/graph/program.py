@@ -19,12 +19,12 @@ TYPES = {
     torch.int8: "s8",
     torch.int32: "s32",
 }
-_OTHER = "other"  # of constants that only preparations read
+_OTHER = "other"  # the dtype of constants that only preparations read
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of a program: its type, and the sizes that it was traced with."""
+    """A tensor of a program: its dtype, and the sizes that it was traced with."""
 
     dtype: torch.dtype
     sizes: tuple[int, ...]
@@ -48,7 +48,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Output:
-    """A value that a program returns, and how it has to lie."""
+    """A value that a program returns, and its memory layout."""
 
     value: int
     channels_last: bool
@@ -56,7 +56,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Program:
-    """What one call runs. `partitions` are in an order in which each finds what it reads."""
+    """What one call runs. Each of the `partitions` comes after those whose results it reads."""
 
     values: dict[int, Value]
     inputs: list[int]
@@ -67,7 +67,7 @@ class Program:
 
     @cached_property
     def text(self) -> str:
-        """Return it as csrc/graph/program.h says; the first line tells it from all others."""
+        """The text, as csrc/graph/program.h defines it; the first line has its digest."""
         body = "\n".join(self._lines())
         digest = hashlib.sha256(body.encode()).hexdigest()
         return f"graph 1 {digest}\n{body}\n"

@@ -9,14 +9,14 @@ import torch
 from cpuaccel.graph.program import TYPES, Attribute, Operation, Output, Program, Value
 
 _TYPES = {name: dtype for dtype, name in TYPES.items()} | {"other": torch.int64}
-"""Of "other" it is only known that it is none of the rest."""
+""""other" stands for any dtype that TYPES lacks; int64 is a placeholder."""
 
 
 def parse(text: str) -> Program:
     """Return the program whose `text` this is.
 
     Raises:
-        ValueError: it is no such text; the message names the line.
+        ValueError: the text is not a program; the message names the line.
     """
     program = Program({}, [], [], [], [], [])
     for number, line in enumerate(text.splitlines(), 1):

@@ -21,10 +21,10 @@ _decomposed: Any = torch.ops.quantized_decomposed
 
 
 def result(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what `model`, of convert_fx or PT2E, means for these arguments, floats as float64.
+    """Return the results of `model`, from convert_fx or PT2E, with its floats as float64.
 
     Raises:
-        Exception: what torch.export raises, or an op that does not take float64.
+        Exception: what torch.export raises, or an op that does not support float64.
     """
     traced: Any = capture.program_of(model, args, kwargs).module(check_guards=False)
     leaves, _ = tree_flatten((args, kwargs))
@@ -34,7 +34,7 @@ def result(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 class _Float64(Interpreter):
-    """Runs a graph whose values of floats are float64, whatever its ops say."""
+    """Runs a graph with float64 for all float values, whatever dtype its ops name."""
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         return _wide(super().placeholder(target, args, kwargs))
@@ -85,7 +85,7 @@ def _choose(input: Tensor, *limits: Any) -> Any:
     return _decomposed.choose_qparams.tensor(input.float(), *limits)
 
 
-# quantized_decomposed's own take float32 only.
+# The kernels of quantized_decomposed take only float32.
 _QUANTIZERS: dict[Any, Callable[..., Any]] = {
     _decomposed.quantize_per_tensor.default: _quantize,
     _decomposed.quantize_per_tensor.tensor: _quantize,

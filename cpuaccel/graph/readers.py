@@ -12,7 +12,7 @@ from cpuaccel.graph.translation import Translation
 def outside_sources(
     nodes: list[Node], taken: Container[Node], translation: Translation
 ) -> Iterable[Node]:
-    """Yield what `nodes` wait for besides each other, where some nodes are `taken`."""
+    """Yield the nodes that `nodes` wait for, besides each other, when `taken` are replaced."""
     inside = set(nodes)
     for node in nodes:
         for source in node.all_input_nodes:
@@ -24,7 +24,7 @@ def outside_sources(
 def _seen(
     reader: Node, source: Node, taken: Container[Node], translation: Translation
 ) -> Iterable[Node]:
-    """Yield what `reader` waits for when it names `source`."""
+    """Yield the nodes that `reader` waits for when it names `source`."""
     if (reader, source) not in translation.looked_through or reader not in taken:
         yield source
         return
@@ -35,14 +35,15 @@ def _seen(
 def is_read_outside(
     node: Node, inside: set[Node], taken: Container[Node], translation: Translation
 ) -> bool:
-    """Say whether anything but `inside` reads what `node` computes."""
+    """Say whether a node outside of `inside` reads the result of `node`."""
     return any(reader not in inside for reader in _who_reads(node, taken, translation))
 
 
 def _who_reads(node: Node, taken: Container[Node], translation: Translation) -> Iterable[Node]:
-    """Yield the readers of `node` when the nodes that are taken are gone.
+    """Yield the readers of `node` after the nodes in `taken` are replaced.
 
-    Who looks through a user of it reads it; such a user is read by others, or it is gone as well.
+    A node that looks through a user of `node` reads `node`. That user itself reads it only if other
+    nodes read the user; otherwise it is removed too.
     """
     for user in node.users:
         if user in taken:
@@ -56,5 +57,5 @@ def _who_reads(node: Node, taken: Container[Node], translation: Translation) -> 
 
 
 def _looking_through(node: Node, taken: Container[Node], translation: Translation) -> list[Node]:
-    """Return the nodes that are taken and look through `node`."""
+    """Return the nodes in `taken` that look through `node`."""
     return [reader for reader in translation.who_looks_through(node) if reader in taken]

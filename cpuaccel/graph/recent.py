@@ -18,15 +18,15 @@ class Recent(Generic[T]):
         self._values: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable) -> T | None:
-        """Return what is kept of a key, which is the last one then."""
+        """Return the value of a key, and mark the key as the most recently used."""
         value = self._values.get(key)
         if value is not None:
-            with suppress(KeyError):  # another thread has put the last one out
+            with suppress(KeyError):  # another thread may have evicted it
                 self._values.move_to_end(key)
         return value
 
     def put(self, key: Hashable, value: T) -> None:
-        """Keep it, in the place of what was not used for the longest time."""
+        """Add a value; if the dictionary is full, evict the least recently used one."""
         with suppress(KeyError):
             self._values[key] = value
             self._values.move_to_end(key)
@@ -34,7 +34,7 @@ class Recent(Generic[T]):
                 self._values.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all values."""
         self._values.clear()
 
     def __len__(self) -> int:

@@ -34,7 +34,7 @@ from cpuaccel.graph.translation import Refused, Translation, Unit
 
 @dataclass
 class Region:
-    """Partitions that one call runs."""
+    """Partitions that run in one call."""
 
     parts: list[Part]
     program: Program
@@ -42,17 +42,17 @@ class Region:
     inputs: list[Node]
     constants: list[Node]
     outputs: list[tuple[Node, bool]]
-    """What is read outside, and whether it is to be channels_last."""
+    """Nodes that are read outside, and whether each is channels_last."""
     written: list[Node]
-    """What is made of the first of `inputs`, each by writing to it: results behind `outputs`."""
+    """Results of mutations, one for each of the first `inputs`; the results after `outputs`."""
 
     @property
     def results(self) -> list[tuple[Node, bool]]:
-        """What the program returns: `outputs`, and `written` as they lie."""
+        """The results of the program: `outputs`, then `written` in their own layout."""
         return [*self.outputs, *((node, False) for node in self.written)]
 
     def call(self, inputs: list[Any], constants: list[Any], torch_text: str) -> tuple[Any, Any]:
-        """Return the op that runs it on these inputs and constants, and the op's arguments."""
+        """Return the op that runs the region on these inputs and constants, and its arguments."""
         count, ops = len(self.written), torch.ops.cpuaccel
         rest = (constants, self.program.text, torch_text)
         if not count:
@@ -62,23 +62,23 @@ class Region:
 
 @dataclass
 class Cut:
-    """What became of a graph."""
+    """The regions of a graph, and the fallbacks."""
 
     regions: list[Region]
     left: list[tuple[Node, str]]
-    """Nodes that might have been taken, and why they were not."""
+    """Nodes that could have been taken, and the reasons why they were not."""
 
 
 Race = Callable[[Region], choice.Choice]
-"""Says whether a region is to be taken that the table takes."""
+"""Says whether to take a region whose partitions the table takes."""
 
 
 def cut(
     graph: Graph, constants: set[Node], race: Race | None = None, *, in_place: bool = False
 ) -> Cut:
-    """Find what oneDNN is to run of `graph`, in which `constants` are the weights.
+    """Find the regions of `graph`, in which `constants` are the weights.
 
-    `in_place`: regions may write to what the graph writes to.
+    `in_place`: whether regions may mutate what the graph mutates.
     """
     places.say_by_sizes(graph)
     linears.rejoin(graph)
@@ -106,7 +106,7 @@ def cut(
 
 
 def _op_of(unit: Unit) -> Node:
-    """Return the node that people would name: of several results it is not the one that is read."""
+    """Return the node that messages name: not the getitem of an op with several results."""
     return next((node for node in unit.nodes if node.target is not operator.getitem), unit.result)
 
 
@@ -138,7 +138,7 @@ def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]
 
 
 def _parts(graph: Graph, translation: Translation) -> list[Part]:
-    """Ask the library. What is ours is a part of its own."""
+    """Get the partitions from oneDNN Graph. Each op of cpuaccel is a partition of its own."""
     unit_of = {number: unit for unit in translation.units for number in unit.operations}
     own: list[int] = []
     asked: list[int] = []
@@ -159,10 +159,10 @@ def _parts(graph: Graph, translation: Translation) -> list[Part]:
 
 
 def _runs(numbers: list[int], translation: Translation) -> Iterable[list[int]]:
-    """Yield what of a partition is to run as one.
+    """Yield the ops of a partition that run together.
 
-    Where a result is spread over a larger one, and no layer makes it, 3.2 has its reference only:
-    those ops run one by one.
+    If a partition broadcasts a result to a larger one, and no layer makes it, oneDNN 3.2 has only
+    its reference kernel. These ops run one by one.
     """
     operations = [translation.operations[number] for number in numbers]
     sizes = [math.prod(translation.values[op.outputs[0]].sizes) for op in operations]
@@ -173,7 +173,7 @@ def _runs(numbers: list[int], translation: Translation) -> Iterable[list[int]]:
 
 
 def _joined(parts: list[Part]) -> list[Part]:
-    """Return partitions that were torn from a unit as unsupported: nobody runs half a unit."""
+    """Mark partitions that share a unit with an unsupported one as unsupported: units run whole."""
     seen: dict[int, list[Part]] = defaultdict(list)
     for part in parts:
         for unit in part.units:
@@ -186,7 +186,7 @@ def _joined(parts: list[Part]) -> list[Part]:
 
 
 def _readers(translation: Translation) -> Iterable[Operation]:
-    """Yield ops for what reads values and is not the library's: values that have to be written."""
+    """Yield dummy ops that read the values used outside of oneDNN, so that it writes them."""
     read = {
         number
         for unit in translation.units
@@ -209,7 +209,7 @@ def _readers(translation: Translation) -> Iterable[Operation]:
 def _program(
     partitions: list[list[Operation]], outputs: list[Output], translation: Translation
 ) -> Program:
-    """Return what runs `partitions`, with what it reads from outside."""
+    """Return the program that runs `partitions`, with the values that it reads from outside."""
     operations = [op for partition in partitions for op in partition]
     preparations = list(_preparations(operations, translation))
     made = {number for op in (*operations, *preparations) for number in op.outputs}
@@ -230,7 +230,7 @@ def _writes(operations: Iterable[Operation]) -> list[Operation]:
 
 
 def _preparations(operations: Iterable[Operation], translation: Translation) -> Iterable[Operation]:
-    """Return what makes the constants that are read, in an order that runs."""
+    """Return the ops that make the constants that are read, in an executable order."""
     done: dict[int, Operation] = {}
 
     def visit(number: int) -> None:
@@ -250,10 +250,10 @@ def _preparations(operations: Iterable[Operation], translation: Translation) -> 
 
 
 def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[Region]:
-    """Put partitions together that no path through anything else connects.
+    """Group partitions that are not connected by a path through any other node.
 
-    A partition's level is how many times a path to it leaves the taken ones at most; those of one
-    level are one region.
+    The level of a partition is the maximum number of times that a path to it leaves the partitions
+    that are taken. Partitions of one level are one region.
     """
     taken = [part for part in parts if part.choice.taken]
     groups = _groups(taken)
@@ -284,7 +284,7 @@ def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[
 
 
 def _groups(parts: list[Part]) -> list[list[Node]]:
-    """Return the nodes of each partition; partitions that share a unit are one group."""
+    """Return the nodes of each partition; partitions that share a unit form one group."""
     group: dict[int, list[Node]] = {}
     for part in parts:
         merged: dict[Node, None] = {}
@@ -305,7 +305,7 @@ def _order(
     group_of: dict[Node, int],
     translation: Translation,
 ) -> list[Any]:
-    """Return nodes, and numbers of groups, so that each finds what it reads before it."""
+    """Return nodes, and numbers of groups, in topological order."""
     waits: dict[Any, set[Any]] = {}
     for node in graph.nodes:
         key = group_of.get(node, node)
@@ -364,7 +364,7 @@ def _region(
 
 
 def _runnable(parts: list[Part], translation: Translation) -> list[Part]:
-    """Return `parts` in an order in which each finds what it reads."""
+    """Return `parts` in topological order."""
     maker = {
         value: part
         for part in parts
@@ -395,9 +395,9 @@ def _runnable(parts: list[Part], translation: Translation) -> list[Part]:
 
 
 def _channels_last(node: Node) -> bool:
-    """Say how a result lies: as eager's if the graph returns it, else as images are computed.
+    """Say whether a result is channels_last: as in eager if the graph returns it, else if an image.
 
-    What is no image to eager, such as the heads of an attention, has a view's strides.
+    Tensors that are not images in eager, such as the heads of attention, have a view's strides.
     """
     value = node.meta["val"]
     if value.dim() not in (4, 5):
@@ -417,7 +417,7 @@ def _channels_last(node: Node) -> bool:
 
 
 def _leave_read_writes(regions: list[Region], translation: Translation) -> bool:
-    """Leave what writes to a tensor that is read behind its region; say whether there was any."""
+    """Leave mutations whose tensor is read after its region; say whether there were any."""
     found = False
     for region in regions:
         read = {node for node, _ in region.outputs}
@@ -432,7 +432,7 @@ def _leave_read_writes(regions: list[Region], translation: Translation) -> bool:
 
 
 def _try(regions: list[Region]) -> bool:
-    """Leave the partitions that do not compile; say whether there were any."""
+    """Leave partitions that do not compile; say whether there were any."""
     failed = False
     for region in regions:
         reasons = _native.load().why_not_compiled(region.program.text)
@@ -446,7 +446,7 @@ def _try(regions: list[Region]) -> bool:
 
 
 def _race(regions: list[Region], race: Race) -> bool:
-    """Leave the regions that lose; say whether there were any."""
+    """Leave regions that are slower; say whether there were any."""
     lost = False
     for region in regions:
         decided = race(region)
