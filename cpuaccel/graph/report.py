@@ -21,18 +21,18 @@ _KEPT = 256
 
 @dataclass(frozen=True)
 class Partition:
-    """Ops that oneDNN runs together."""
+    """Ops that run together."""
 
     kinds: tuple[str, ...]
-    """Of the ops, in order; in the words of oneDNN Graph, or of csrc/graph/moves.h."""
+    """The kinds of its ops, in order, named as in oneDNN Graph or in csrc/graph/moves.h."""
     dtype: str
     reason: str
-    """Why it was taken."""
+    """The reason why it was taken."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """A node that oneDNN might have run and does not."""
+    """A fallback: a node that oneDNN might have run, but torch or Inductor runs."""
 
     op: str
     name: str
@@ -41,17 +41,17 @@ class Left:
 
 @dataclass(frozen=True)
 class Report:
-    """A compiled graph."""
+    """The report of one compiled graph."""
 
     compile_id: str
-    """Dynamo's, as its logs have it."""
+    """Dynamo's number of the compilation, as in its logs."""
     regions: tuple[tuple[Partition, ...], ...]
-    """What one call each runs."""
+    """The partitions of each region."""
     left: tuple[Left, ...]
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Report:
-        """Return the report that `dataclasses.asdict` made these of, in JSON's types."""
+        """Return the report whose `dataclasses.asdict` these are, read from JSON."""
         return cls(
             facts["compile_id"],
             tuple(
@@ -70,12 +70,12 @@ _reports: deque[tuple[Report, tuple[weakref.ref[Tensor], ...]]] = deque(maxlen=_
 
 
 def reports() -> list[Report]:
-    """Return what became of the last graphs that were compiled in this process, oldest first."""
+    """Return the reports of the last graphs that were compiled in this process, oldest first."""
     return [report for report, _ in list(_reports)]
 
 
 def reports_of(module: nn.Module) -> list[Report]:
-    """Return those of `reports()` whose weights, as far as they are known, are the module's."""
+    """Return those of `reports()` whose weights, if known, all belong to the module."""
     own = {id(each) for each in module.parameters()}
     return [
         report for report, weights in list(_reports) if {id(weight()) for weight in weights} <= own
@@ -83,25 +83,25 @@ def reports_of(module: nn.Module) -> list[Report]:
 
 
 def clear() -> None:
-    """Forget them."""
+    """Remove all reports."""
     _reports.clear()
 
 
 def keep(report: Report, weights: Iterable[Tensor] = ()) -> None:
-    """Add it to `reports()`, as of a graph that reads `weights`, and say what was left."""
+    """Add a report to `reports()`, of a graph that reads `weights`, and count its fallbacks."""
     _reports.append((report, tuple(weakref.ref(weight) for weight in weights)))
     for left in report.left:
         say_left(f"graph.{left.op}", left.reason, left.name)
 
 
 def say_left(op: str, reason: str, name: str = "") -> None:
-    """Count and log that oneDNN does not run `op`, the node `name`; of "graph" the whole of it."""
+    """Count and log a fallback of `op`, the node `name`; "graph" stands for the whole graph."""
     _native.load().count_fallback(op, reason)
     _log.logger.info("left: %s %s: %s", op, name, reason)
 
 
 def describe(cut: Cut) -> Report:
-    """Return what `cut` says."""
+    """Return the report of a `cut`."""
     regions = tuple(
         tuple(
             Partition(
@@ -120,6 +120,6 @@ def describe(cut: Cut) -> Report:
 
 
 def current_compile_id() -> str:
-    """Return Dynamo's number of what is compiled now; empty outside of Dynamo."""
+    """Return Dynamo's number of the current compilation; empty outside of Dynamo."""
     compile_id = CompileContext.current_compile_id()
     return "" if compile_id is None else str(compile_id)

@@ -21,7 +21,7 @@ from cpuaccel.graph.regions import Region
 
 def put_regions(graph: Graph, regions: list[Region]) -> None:
     """Replace the nodes of each region by a call of cpuaccel::graph_region, or graph_region_."""
-    # What may be refused comes first: the graph is changed as a whole, or not at all.
+    # Encoding may raise, and comes first: the graph is changed completely or not at all.
     texts = [
         torch_program.encode(region.inputs, region.constants, region.nodes, region.results)
         for region in regions
@@ -36,9 +36,9 @@ def put_regions(graph: Graph, regions: list[Region]) -> None:
 
 
 def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None:
-    """`put` has what stands for the results of the regions before."""
+    """`put` has the nodes that replace the results of earlier regions."""
     inputs = [put.get(node, node) for node in region.inputs]
-    # Copies back to what is written to stand at the end, behind what may read what the region does.
+    # The copy_ nodes of mutations are at the end, after nodes that may read the region's results.
     last = next(node for node in reversed(region.nodes) if node.target is not torch_program.COPY)
     with graph.inserting_after(last):
         call = graph.call_function(*region.call(inputs, region.constants, text))
@@ -61,9 +61,9 @@ def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None
 
 
 def _erase_unread(graph: Graph, once_read: set[Node]) -> None:
-    """Erase what only regions have read: attention, of whose results a region takes the first.
+    """Erase nodes that only regions have read: attention, of whose results regions take the first.
 
-    FX would keep it, and all that comes before it, for it may draw random numbers.
+    FX would keep it, and all nodes before it, because it may draw random numbers.
     """
     for node in reversed(graph.nodes):
         if node in once_read and not node.users and not node.is_impure(impure_random=False):
@@ -71,8 +71,8 @@ def _erase_unread(graph: Graph, once_read: set[Node]) -> None:
 
 
 def take_apart(graph: Graph) -> None:
-    """Do to what is left of the ops that were kept whole what Inductor would have done to them."""
-    graph.eliminate_dead_code()  # what was looked through is read by nobody now
+    """Decompose ops that were kept whole but not taken, as Inductor would have done."""
+    graph.eliminate_dead_code()  # nodes that were looked through have no readers now
     whole, decompositions = kept.of_kept(), kept.everything()
     for node in list(graph.nodes):
         if node.target in whole and light.TO_TORCH not in node.meta:
@@ -92,7 +92,7 @@ def _replace(graph: Graph, node: Node, decompositions: kept.Decompositions) -> N
         return target(*args, **kwargs)
 
     fakes = [value.meta["val"] for value in values]
-    # In their mode, so that tensors that a decomposition makes are none of real memory.
+    # In their mode, so that tensors that a decomposition makes are fake tensors too.
     with detect_fake_mode(fakes) or nullcontext():
         traced = make_fx(call, decomposition_table=decompositions)(*fakes)
     with graph.inserting_before(node):

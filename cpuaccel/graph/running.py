@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel.graph.held import attribute_of
 
-_torch: Any = torch  # whose annotations do not know what is used here
+_torch: Any = torch  # its annotations lack what is used here
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -25,10 +25,10 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 def runner(
     captured: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Callable[..., Any]:
-    """Return what `captured` computes, for calls of the kind of these arguments.
+    """Return a function that computes `captured` for calls of the kind of these arguments.
 
-    It holds the very tensors that the graph reads now. Where torch is to see the ops, while
-    something is traced or under a mode, it calls `captured`.
+    It holds the tensors that the graph reads now. It calls `captured` if torch has to see the ops:
+    while a trace or a TorchFunctionMode is active.
     """
     leaves, spec = tree_flatten((args, kwargs))
     info = getattr(captured.graph._codegen, "pytree_info", None)
@@ -63,7 +63,7 @@ def _is_watched() -> bool:
 
 
 def unwrapping(spec: Any) -> Callable[[Any], Any]:
-    """Return what makes the model's results of the leaves."""
+    """Return a function that makes the model's results from the leaves."""
     if spec.is_leaf():
         return lambda leaves: leaves[0]
     if spec.type in (tuple, list) and all(each.is_leaf() for each in spec.children()):
@@ -77,9 +77,9 @@ def bound_region(
 ) -> Callable[[list[Tensor]], list[Tensor]]:
     """Return cpuaccel::graph_region as a function of its inputs.
 
-    Or graph_region_, of those that are `written`, so many of them, and then the others.
+    If `written` is not 0, it is graph_region_, whose first `written` inputs are mutated.
     """
-    # Torch makes the method anew whenever it is asked for.
+    # torch creates a new method object at each attribute access.
     run = _torch.classes.cpuaccel.BoundRegion(constants, program, torch_text, written).run
 
     def region(inputs: list[Tensor]) -> list[Tensor]:
@@ -90,7 +90,7 @@ def bound_region(
 
 
 def _straight(captured: GraphModule) -> Callable[..., Any] | None:
-    """Return a function of the leaves, or None if there are calls in it of other kinds than ops."""
+    """Return a function of the leaves; None if the graph has calls other than ops."""
     held = types.SimpleNamespace()
     graph = Graph()
     copies: dict[Node, Node] = {}

@@ -19,7 +19,7 @@ from cpuaccel.graph.report import Report
 
 
 def key_of(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
-    """Return what tells a graph that Dynamo captured from others; `settings` are further facts."""
+    """Return a key of a graph that Dynamo captured; `settings` are further facts."""
     facts = [torch.__version__, repr(settings), gm.code]
     facts += [_described(each) for each in inputs]
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
@@ -28,7 +28,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
 
 
 def save(key: str, report: Report) -> None:
-    """Keep `report` on disk, if Inductor keeps the graph; what the disk refuses is only logged."""
+    """Save `report` to disk if Inductor caches the graph there; errors are only logged."""
     from torch._inductor import config
 
     if config.force_disable_caches or not config.fx_graph_cache:
@@ -40,7 +40,7 @@ def save(key: str, report: Report) -> None:
 
 
 def load(key: str, compile_id: str) -> Report | None:
-    """Return what was kept, under `compile_id`; None if there is nothing that can be read."""
+    """Return the saved report, with this `compile_id`; None if it cannot be read."""
     try:
         kept = json.loads(_path(key).read_text(encoding="utf-8"))
         return replace(Report.from_facts(kept), compile_id=compile_id)

@@ -21,31 +21,31 @@ from cpuaccel.graph.optimized import Optimized
 from cpuaccel.graph.translation import Refused
 
 _MODEL = "model"
-"""What torch.export.save calls a program."""
+"""The name that torch.export.save gives a program."""
 
 
 def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> None:
-    """Write what `optimized` ran last to a `.pt2` file that `cpuaccel.load` reads.
+    """Write the capture that `optimized` ran last to a `.pt2` file, which `cpuaccel.load` reads.
 
-    The file has the graph with our ops in it, and the plain weights: the CPU that runs it packs
-    them as it wants. It holds for inputs of the sizes and types of that call; where that call ran a
-    capture of symbolic sizes, for all sizes that it takes. A file that is there is replaced at
-    once, or not at all.
+    The file has the graph with cpuaccel's ops, and the plain weights: the CPU that loads the file
+    packs them. It is valid for inputs of the sizes and dtypes of the last call. If that call ran a
+    capture of symbolic sizes, the file is valid for all sizes that it accepts. An existing file is
+    replaced atomically.
 
     Args:
-        optimized: what `cpuaccel.optimize` returned, called once at least.
-        path: where to; ends in .pt2.
-        dynamic_shapes: the sizes that may vary, as torch.export takes it, such as
-            `({0: torch.export.Dim("batch", max=64)},)`. The last call is captured anew with them,
-            and compared with the model on random numbers, of its sizes and of others. torch wants
-            2 or more in the call for a size that varies.
+        optimized: the result of `cpuaccel.optimize`, called at least once.
+        path: the file to write; ends in .pt2.
+        dynamic_shapes: the sizes that may vary, in torch.export's format, such as `({0:
+            torch.export.Dim("batch", max=64)},)`. The last call is captured again with them, and
+            compared with the model on random inputs, of its sizes and of other sizes. torch
+            requires 2 or more in the call for a size that varies.
 
     Raises:
-        TypeError: `optimized` is not what `cpuaccel.optimize` returns.
-        ValueError: `path` does not end in .pt2; nothing was captured, its results were off or it
-            was slower than the model (`time_budget=0` of optimize asks for the plan all the same);
-            the model has changed since; an argument of the call is nothing that a file can say;
-            the model does not take `dynamic_shapes`, or its results are off with them.
+        TypeError: `optimized` is not the result of `cpuaccel.optimize`.
+        ValueError: `path` does not end in .pt2; nothing was captured, or the plan was off or slower
+            than the model (with `time_budget=0`, optimize does not time the plan); the model has
+            changed since; an argument of the call cannot be written to a file; the model does not
+            accept `dynamic_shapes`, or its results are off with them.
         OSError: the file cannot be written.
     """
     if not isinstance(optimized, Optimized):
@@ -60,7 +60,7 @@ def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> No
     if dynamic_shapes is not None:
         captured = varying.captured(optimized.model, captured.call, dynamic_shapes)
     sizes = captured.sizes
-    # Its weights stay the model's own: what is taken out of the copy stays in it.
+    # A copy, because weights are removed from it. Its tensors are the model's own.
     program = exporting.exported(_with_same_weights(captured.graph), captured.call, sizes)
     try:
         facts = exporting.facts_of(program, captured.call, captured.report, sizes)
@@ -72,14 +72,14 @@ def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> No
 
 
 def checked_path(function: str, path: Path_) -> Path:
-    """Return `path`, which torch wants to end in .pt2."""
+    """Return `path`, which has to end in .pt2 for torch."""
     if not os.fspath(path).endswith(".pt2"):
         raise ValueError(f"{function}: path: expected one that ends in .pt2, got {path}")
     return Path(path)
 
 
 def _flat(program: ExportedProgram, path: Path) -> dict[str, Any]:
-    """Return `program` as it runs without torch.export, and where in the file its weights are."""
+    """Return `program` in the form that runs without torch.export, and its weights in the file."""
     try:
         encoded = flat.encode(program)
         return {"flat": encoded, "weights": _weights(program, path, encoded["weights"].values())}
@@ -111,6 +111,6 @@ def _layout(tensor: Any) -> tuple[str, list[int], list[int], int]:
 
 
 def _with_same_weights(module: Any) -> Any:
-    """Return a copy of a captured graph on the very tensors of `module`."""
+    """Return a copy of a captured graph that shares the tensors of `module`."""
     tensors = [*module.parameters(), *module.buffers()]
     return copy.deepcopy(module, {id(each): each for each in tensors})

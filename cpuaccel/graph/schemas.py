@@ -14,7 +14,7 @@ REGION = "cpuaccel.graph_region.default"
 
 
 def check_ops(schemas: dict[str, str], made_by: str) -> None:
-    """Raise ValueError where an op of ours is not here, or takes other arguments than it did."""
+    """Raise ValueError if an op of cpuaccel is missing in this build, or its schema has changed."""
     for name, schema in schemas.items():
         here = schema_of(name)
         if not here:
@@ -30,7 +30,7 @@ def check_ops(schemas: dict[str, str], made_by: str) -> None:
 
 
 def check_region(program: str) -> None:
-    """Raise ValueError where the text of a region is not what its digest says."""
+    """Raise ValueError if the text of a region does not match its digest."""
     first, _, body = program.partition("\n")
     words = first.split()
     if words[:2] != ["graph", "1"] or len(words) != 3:
@@ -40,7 +40,7 @@ def check_region(program: str) -> None:
 
 
 def schema_of(name: str) -> str:
-    """Return the schema of an op of ours, or an empty string where there is none."""
+    """Return the schema of an op of cpuaccel; an empty string if there is no such op."""
     namespace, _, op = name.partition("::")
     if namespace != "cpuaccel":
         raise ValueError(f"{name!r} is no op of cpuaccel's")

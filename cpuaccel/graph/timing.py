@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 _ROUNDS = 7
 _LEAST_SECONDS = 2e-3
-"""Of one round: as many calls as take that long."""
+"""Minimum time of one round: it consists of as many calls as take that long."""
 
 
 class Race:
-    """Times each region once, by Inductor with `patches` to its configuration."""
+    """Times each region once, against Inductor with `patches` to its configuration."""
 
     def __init__(self, patches: dict[str, Any]) -> None:
         self._patches = patches
         self._choices: dict[str, Choice] = {}
 
     def __call__(self, region: Region) -> Choice:
-        """Return whether `region` is faster than what Inductor makes of it, and the times."""
+        """Return whether `region` is faster than Inductor's code for it, with the times."""
         text = region.program.text
         if text not in self._choices:
             self._choices[text] = self._run(region)
@@ -64,7 +64,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of one call, medians of rounds that took turns."""
+    """Seconds of one call: medians of rounds in turns."""
 
     region: float
     inductor: float
@@ -74,16 +74,16 @@ class Times:
 
 
 def time_region(region: Region, patches: dict[str, Any]) -> Times:
-    """Return what a call of `region` takes, and of what Inductor makes of it with `patches`.
+    """Return the times of a call of `region`, and of Inductor's code for it with `patches`.
 
-    Its numbers are random, its sizes those that it was traced with.
+    Inputs are random, with the sizes that were traced.
 
     Raises:
-        Exception: what Inductor raises where it does not compile it.
+        Exception: what Inductor raises if it cannot compile the nodes.
     """
     nodes = (region.inputs, region.constants, region.nodes)
     text = torch_program.encode(*nodes, region.results)
-    # What writes to its inputs returns what is read elsewhere, and Inductor is to do no more.
+    # Inductor's code returns only `outputs`, which are read elsewhere, not the mutated inputs.
     returned = torch_program.encode(*nodes, region.outputs)
     with _away_from_tracing():
         numbers = [*region.program.inputs, *region.program.constants]
@@ -117,7 +117,7 @@ def _inductor(
 
 @contextmanager
 def _away_from_tracing() -> Iterator[None]:
-    """Let tensors be real ones, and a compilation start anew inside the one that goes on."""
+    """Allow real tensors, and a new compilation, inside the compilation that is running."""
     with ExitStack() as stack:
         stack.enter_context(tracing(None))
         stack.enter_context(disable_proxy_modes_tracing())

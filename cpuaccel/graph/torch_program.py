@@ -57,15 +57,15 @@ _ON_SIZES: dict[str, Any] = {
     },
     **{f"math.{each.__name__}": each for each in (math.ceil, math.floor, math.trunc)},
 }
-"""Functions of sizes, by name."""
+"""Functions on sizes, by name."""
 _SIZE_NAMES = {function: name for name, function in _ON_SIZES.items()}
 _aten: Any = torch.ops.aten
 VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 COPY = _aten.copy_.default
-"""What a graph does at its end to what it writes to."""
+"""The op at the end of a graph that writes back a mutated tensor."""
 ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
-"""Its query, key and value have to have a last dimension of stride 1; it does not look. What is
-computed in a region may lie in another way than what it stands for."""
+"""Its query, key and value need a last dimension of stride 1, which it does not check. Values that
+a region computes may have other strides than in the trace."""
 ATTENTION_INPUTS = 3
 
 
@@ -75,12 +75,12 @@ def encode(
     nodes: Sequence[Node],
     outputs: Sequence[tuple[Node, bool]],
 ) -> str:
-    """Return the program of `nodes`, which are in order, with what it returns.
+    """Return the program of `nodes`, which are in topological order, and its outputs.
 
-    `outputs` are nodes and whether each is to be channels_last; contiguous otherwise.
+    `outputs` are nodes, and whether each is channels_last; otherwise it is contiguous.
 
     Raises:
-        Refused: an argument is nothing that can be written down.
+        Refused: an argument cannot be written as JSON.
     """
     given = [*inputs, *constants]
     nodes = _with_makers(given, nodes)
@@ -94,7 +94,7 @@ def encode(
             if _holds_values(value):
                 return {"value": numbers[value]}
             size = sizes.get(str(value.meta["val"]))
-            return {"size": size} if size else -1  # as a view understands it
+            return {"size": size} if size else -1  # a view infers -1
         if isinstance(value, (list, tuple)):
             written = [write(each) for each in value]
             dynamic = [isinstance(each, Node) and not _holds_values(each) for each in value]
@@ -109,7 +109,7 @@ def encode(
 
     lines: list[list[Any]] = []
     for node in nodes:
-        if node.target is COPY:  # the op's affair, as which of the results it has
+        if node.target is COPY:  # the region's op writes back mutated tensors
             continue
         keywords = {key: write(value) for key, value in node.kwargs.items()}
         arguments = write(node.args)
@@ -125,7 +125,7 @@ def encode(
 
 
 def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` and what makes their arguments of `given`, in an order that runs."""
+    """Return `nodes` and the nodes that make their arguments from `given`, in execution order."""
     done = dict.fromkeys(given)
     stack = [(node, False) for node in reversed(nodes)]
     while stack:
@@ -143,7 +143,7 @@ def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
 
 
 def _add_sizes(sizes: dict[str, list[int]], number: int, node: Node) -> None:
-    """Add where dynamic sizes are to be found: the number of a value, and its dimension."""
+    """Record where each dynamic size can be read: the number of a value, and its dimension."""
     value = node.meta.get("val")
     for dim, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
         if not isinstance(size, int):
@@ -151,7 +151,7 @@ def _add_sizes(sizes: dict[str, list[int]], number: int, node: Node) -> None:
 
 
 def _holds_values(node: Node) -> bool:
-    """Say whether a node is one or several tensors, not a size."""
+    """Say whether a node is one or several tensors, rather than a size."""
     return not isinstance(node.meta.get("val"), _SIZES)
 
 
@@ -179,23 +179,23 @@ def run(inputs: Sequence[Tensor], constants: Sequence[Tensor], text: str) -> lis
 
 
 def laid_out(tensor: Tensor, channels_last: bool) -> Tensor:
-    """Return the values of `tensor` as `laid_out_like` says."""
+    """Return `tensor` in the layout of `laid_out_like`."""
     fresh = laid_out_like(tensor, channels_last)
     return tensor if tensor.stride() == fresh.stride() else fresh.copy_(tensor)
 
 
 def laid_out_like(tensor: Tensor, channels_last: bool) -> Tensor:
-    """Return a new tensor of these sizes that is contiguous, or channels_last."""
+    """Return a new tensor of the same sizes that is contiguous, or channels_last."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     memory_format = formats[tensor.dim()] if channels_last else torch.contiguous_format
     return torch.empty_like(tensor, memory_format=memory_format)
 
 
 def written(value: Any, numbers: Mapping[Node, int]) -> Any:
-    """Return an argument of a graph of fixed sizes in the words of JSON.
+    """Return an argument of a graph of fixed sizes as JSON values.
 
     Raises:
-        Refused: it is nothing that can be written down.
+        Refused: it cannot be written as JSON.
     """
     if isinstance(value, Node):
         return {"value": numbers[value]}
@@ -209,14 +209,14 @@ def written(value: Any, numbers: Mapping[Node, int]) -> Any:
 
 
 def is_of_sizes(target: Any) -> bool:
-    """Say whether a function is one of sizes, which `name_of` knows."""
+    """Say whether a function is one on sizes, which `name_of` knows."""
     return target in _SIZE_NAMES
 
 
 def name_of(target: Any, as_it_is: bool = False) -> str:
-    """Return what `op_of` finds an op by; views are reshapes but `as_it_is`."""
+    """Return the name by which `op_of` finds an op; views become reshapes unless `as_it_is`."""
     if target in VIEWS and not as_it_is:
-        target = _aten.reshape.default  # what a call brings may lie in another way than was traced
+        target = _aten.reshape.default  # inputs may have other strides than in the trace
     if target is operator.getitem:
         return _GETITEM
     return _SIZE_NAMES.get(target) or str(target)
@@ -224,7 +224,7 @@ def name_of(target: Any, as_it_is: bool = False) -> str:
 
 @cache
 def op_of(name: str) -> Any:
-    """Return the op of a name."""
+    """Return the op with this name."""
     if name == _GETITEM:
         return operator.getitem
     if name in _ON_SIZES:
@@ -234,10 +234,10 @@ def op_of(name: str) -> Any:
 
 
 def constant(name: str) -> Any:
-    """Return a type, layout, memory format or device by its name.
+    """Return a dtype, layout, memory format or device by its name.
 
     Raises:
-        ValueError: it is none.
+        ValueError: there is none.
     """
     found = torch.device(name) if name == "cpu" else getattr(torch, name, None)
     if not isinstance(found, _KINDS):

@@ -18,13 +18,13 @@ def sizes_of(
     ranges: Mapping[Any, Any],
     names: Mapping[tuple[int, int], str] | None = None,
 ) -> DynamicSizes | None:
-    """Return the sizes that a graph with these inputs takes; None if all of them are numbers.
+    """Return the sizes that a graph with these inputs accepts; None if all of them are numbers.
 
-    `ranges` are torch.export's range_constraints; `names` what people call sizes, by
-    leaf and dimension.
+    `ranges` are torch.export's range_constraints; `names` are the names of sizes, by leaf and
+    dimension.
 
     Raises:
-        ValueError: a size or a condition is no arithmetic of the sizes of its inputs.
+        ValueError: a size or a condition is not arithmetic on the sizes of inputs.
     """
     values = [node.meta.get("val") for node in inputs]
     tensors = [each if isinstance(each, Tensor) else None for each in values]
@@ -45,7 +45,7 @@ def sizes_of(
         for name, symbol in printed.symbols.items()
     }
     if not any(isinstance(size, str) for sizes in shapes for size in sizes or ()):
-        return None  # what were symbols became numbers
+        return None  # all symbols were specialized
     sizes = DynamicSizes(tuple(shapes), tuple(strides), found, tuple(conditions))
     if unknown := sizes.unknown_symbols():
         raise ValueError(f"a size that no input has: {', '.join(unknown)}")
@@ -53,7 +53,7 @@ def sizes_of(
 
 
 def places_of_symbols(inputs: Iterable[Node]) -> dict[Any, tuple[int, int]]:
-    """Return which size of an input each symbol is: the number of the input, and its dimension."""
+    """Return where each symbol is a size of an input: the input's number, and its dimension."""
     places: dict[Any, tuple[int, int]] = {}
     for number, node in enumerate(inputs):
         value = node.meta.get("val")
@@ -64,7 +64,7 @@ def places_of_symbols(inputs: Iterable[Node]) -> dict[Any, tuple[int, int]]:
 
 
 def symbols_of(inputs: Iterable[Node], shapes: Sequence[Sequence[int] | None]) -> dict[str, int]:
-    """Return what the symbols in the sizes of inputs are in a call with tensors of these shapes."""
+    """Return the values of the symbols in the inputs' sizes for a call with these shapes."""
     return {
         str(symbol): (shapes[number] or ())[dim]
         for symbol, (number, dim) in places_of_symbols(inputs).items()
@@ -83,7 +83,7 @@ def _shape_env(tensors: list[Tensor | None]) -> Any:
 
 
 class _Printed:
-    """Sympy's expressions in Python's words, and the symbols that were in them."""
+    """Converts sympy's expressions to Python's syntax, and collects their symbols."""
 
     def __init__(self, shape_env: Any) -> None:
         self._shape_env = shape_env
@@ -108,5 +108,5 @@ class _Printed:
 def _range(bounds: Any, name: str) -> Range:
     if bounds is None:
         return Range(0, None, name)
-    # torch's infinity says that it is finite.
+    # torch's integer infinity claims to be finite.
     return Range(int(bounds.lower), int(bounds.upper) if bounds.upper < _MOST else None, name)

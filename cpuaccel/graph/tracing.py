@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from cpuaccel._modules import tensors_of
 
 _torch_export: Any = torch.export
-_shapes: Any = _torch_shapes  # whose annotations do not know what is used here
+_shapes: Any = _torch_shapes  # its annotations lack what is used here
 
 lock = threading.RLock()
 """torch.export patches torch itself while it traces: one thread at a time."""
@@ -32,10 +32,10 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Let what is traced in the block end after so many seconds of its thread.
+    """Limit traces in the block to this many seconds of thread time.
 
     Raises:
-        TimeoutError: it has taken longer.
+        TimeoutError: the limit was exceeded.
     """
     token = _deadline.set(time.thread_time() + seconds)
     try:
@@ -45,13 +45,13 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise TimeoutError behind the end that `within` has set."""
+    """Raise TimeoutError if the limit of `within` is exceeded."""
     if time.thread_time() > _deadline.get():
         raise TimeoutError("torch traces it for too long")
 
 
 class _Watched(TorchFunctionMode):
-    """Looks at the time in front of each function of torch."""
+    """Checks the time limit before each torch function."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         check_time()
@@ -60,13 +60,13 @@ class _Watched(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class DynamicShapes:
-    """Which sizes vary, as torch.export's dynamic_shapes says it."""
+    """The sizes that vary, in the format of torch.export's dynamic_shapes."""
 
     shapes: Any
 
 
 Dimensions = Collection[tuple[int, int]]
-"""Dimensions of tensors: the number of a leaf of a call, and that of its dimension."""
+"""Dimensions of tensors, as (leaf of a call, dimension)."""
 
 Dynamic = Dimensions | DynamicShapes
 """Which sizes vary."""
@@ -78,10 +78,10 @@ def exported(
     kwargs: dict[str, Any],
     dynamic: Dynamic = (),
 ) -> ExportedProgram:
-    """Return what torch.export makes of `module` for such a call.
+    """Return the torch.export program of `module` for such a call.
 
-    The dimensions that are `dynamic` stay symbols, unless the module makes numbers of them; or
-    it is torch.export's dynamic_shapes.
+    The dimensions in `dynamic` stay symbols unless the module specializes them. `dynamic` can also
+    be torch.export's dynamic_shapes.
 
     Raises:
         Exception: what torch.export raises.
@@ -97,7 +97,7 @@ def exported(
 
 
 def _by_tensor(module: nn.Module, args: Any, kwargs: Any, dynamic: Dimensions) -> Any:
-    """Return `dynamic` as torch.export takes it."""
+    """Return `dynamic` in torch.export's format."""
     shapes: Any = _torch_export.ShapesCollection()
     leaves = tree_leaves((args, kwargs))
     for leaf in sorted({leaf for leaf, _ in dynamic}):
@@ -108,7 +108,7 @@ def _by_tensor(module: nn.Module, args: Any, kwargs: Any, dynamic: Dimensions) -
 def names_of(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> dict[tuple[int, int], str]:
-    """Return the names of the sizes in `dynamic`, by leaf and dimension, if it has any."""
+    """Return the names of the sizes in `dynamic`, by (leaf, dimension), if it has names."""
     if not isinstance(dynamic, DynamicShapes):
         return {}
     args, kwargs = _told_apart(module, args, kwargs)
@@ -129,9 +129,10 @@ def names_of(
 
 
 def _told_apart(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return arguments that are all different objects, none of them the module's own.
+    """Return arguments that are all different objects, and not tensors of the module.
 
-    What torch.export is given twice it takes for one: the graph would read one of the two places.
+    torch.export takes an object that is passed twice for one input: the graph would read only one
+    of the two arguments.
     """
     leaves, spec = tree_flatten((args, kwargs))
     seen = {id(each): each for each in tensors_of(module)}

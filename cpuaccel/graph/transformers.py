@@ -21,10 +21,10 @@ from cpuaccel._encoder_padding import may_nest
 
 @contextmanager
 def masks_taken_as_they_are() -> Iterator[None]:
-    """Let encoders and decoders not look for causal masks: these are masks like any other.
+    """Stop encoders and decoders from detecting causal masks: masks are applied like any other.
 
-    `is_causal` only hints at what the mask says. torch.nn is changed for all threads meanwhile;
-    others compute the same, by the mask.
+    `is_causal` is only a hint about the mask. torch.nn is patched for all threads meanwhile; other
+    threads compute the same results, by the mask.
     """
     torchs: Any = transformer._detect_is_causal_mask
     module: Any = transformer
@@ -36,10 +36,11 @@ def masks_taken_as_they_are() -> Iterator[None]:
 
 
 def zero_padding(model: nn.Module) -> None:
-    """Let the encoders in `model`, which nobody else has, return for padding what torch's do.
+    """Let encoders in `model`, which only the caller has, return zeros for padding as in eager.
 
-    In eval mode torch's encoder drops padding by nested tensors and returns zeros for it, if the
-    padding is at the end of each sequence. torch.export takes another path, which computes it.
+    In eval mode, torch's encoder drops padding with nested tensors and returns zeros for it, if the
+    padding is at the end of each sequence. torch.export traces another path, which computes the
+    padding.
     """
     for module in model.modules():
         is_encoder = isinstance(module, nn.TransformerEncoder)
@@ -70,9 +71,9 @@ def _encode(
 
 
 def _dropped(encoder: Any, padding: Tensor) -> Tensor:
-    """Return which positions a nested tensor drops, none unless it would be made."""
+    """Return which positions a nested tensor would drop; none if it would not be created."""
     masked = padding == -math.inf
-    drops = (masked | (padding == 0)).all()  # cpuaccel._encoder_padding sees to other numbers
+    drops = (masked | (padding == 0)).all()  # cpuaccel._encoder_padding handles other values
     if getattr(encoder, "mask_check", True):
         drops = drops & (masked[:, 1:] | ~masked[:, :-1]).all()
     return masked & drops

@@ -20,7 +20,7 @@ from cpuaccel.graph.program import TYPES, Attribute, Operation, Value
 
 
 class Refused(Exception):
-    """A node that is left to Inductor; the text says why. No text: there is nothing to gain."""
+    """Raised for a node that is a fallback; the text is the reason, empty if nothing is to gain."""
 
 
 @dataclass
@@ -33,10 +33,10 @@ class Unit:
 
 
 class Translation:
-    """Values, ops and what they stand for.
+    """The values and ops of a translation, and the nodes that they stand for.
 
-    `constants` are nodes whose values do not change between calls: weights. `in_place`: regions
-    may write to what the graph writes to.
+    `constants` are nodes whose values do not change between calls: weights. `in_place`: whether
+    regions may mutate what the graph mutates.
     """
 
     def __init__(self, constants: set[Node], in_place: bool = False) -> None:
@@ -45,22 +45,23 @@ class Translation:
         self.values: dict[int, Value] = {}
         self.operations: list[Operation] = []
         self.preparations: dict[int, Operation] = {}
-        """By the value that they make."""
+        """By the number of the value that they make."""
         self.units: list[Unit] = []
         self.unit_of: dict[Node, Unit] = {}
         self.numbers: dict[Node, int] = {}
         self.node_of: dict[int, Node] = {}
-        """Of the number of its value."""
+        """The node of each value's number."""
         self.looked_through: set[tuple[Node, Node]] = set()
-        """Readers, and what they read nothing of: its own sources were read in its place."""
+        """Pairs of a reader and a source that it does not read: it reads the source's own sources.
+        """
         self._unit: Unit | None = None
         self._forgotten: set[Node] = set()
         self._lookers: dict[Node, list[Node]] = {}
 
-    # What there is
+    # Reading the graph
 
     def tensor(self, node: Any) -> Tensor:
-        """Return what stands for the values of `node`. Refuses what is no tensor of a kind here."""
+        """Return the fake tensor of `node`; raise Refused for unsupported dtypes and layouts."""
         value = node.meta.get("val") if isinstance(node, Node) else None
         if not isinstance(value, Tensor):
             raise Refused("a number where a tensor is expected")
@@ -75,11 +76,11 @@ class Translation:
         return value
 
     def is_constant(self, node: Any) -> bool:
-        """Whether `node` is a weight, or made of weights alone by moving or casting."""
+        """Whether `node` is a weight, or made only of weights by moves or casts."""
         return isinstance(node, Node) and node in self.constants
 
     def look_through(self, reader: Node, *sources: Node) -> None:
-        """Say that `reader` does not wait for `sources`, but for what they are made of."""
+        """Record that `reader` does not wait for `sources`, but for their own sources."""
         self.looked_through.update((reader, source) for source in sources)
         for source in sources:
             self._lookers.setdefault(source, []).append(reader)
@@ -88,14 +89,14 @@ class Translation:
         """Return the readers that `look_through` named for this source."""
         return self._lookers.get(node, [])
 
-    # What is made of it
+    # Adding to the translation
 
     def begin(self, nodes: Sequence[Node], result: Node) -> None:
-        """Say that what follows computes `result`, and makes `nodes` unnecessary."""
+        """Begin a unit: the following ops compute `result`, and replace `nodes`."""
         self._unit = Unit(list(nodes), result)
 
     def end(self) -> None:
-        """Take what was made since `begin`."""
+        """Add the unit that was made since `begin`."""
         assert self._unit is not None
         self.units.append(self._unit)
         for node in self._unit.nodes:
@@ -108,7 +109,7 @@ class Translation:
         return self._number(node)
 
     def read_constant(self, node: Any) -> int:
-        """Return the number of a constant that only preparations read: its type may be any."""
+        """Return the number of a constant that only preparations read, which may have any dtype."""
         if node not in self.numbers:
             self._name(
                 node, self._new(Value(node.meta["val"].dtype, tuple(node.meta["val"].shape)))
@@ -123,7 +124,7 @@ class Translation:
         like: Value | None = None,
         **attributes: Attribute,
     ) -> int:
-        """Add an op that writes the value of `to`, or a value `like` that no node has."""
+        """Add an op that writes the value of `to`, or a value `like` this one without a node."""
         number = self._number(to) if to is not None else self._new(_required(like))
         assert self._unit is not None
         self._unit.operations.append(len(self.operations))
@@ -133,7 +134,7 @@ class Translation:
     def prepare(
         self, name: str, inputs: Sequence[int], likes: Sequence[Value], **attributes: Attribute
     ) -> list[int]:
-        """Add constants that are made of constants, once."""
+        """Add constants that are computed from constants, once."""
         made = [self._new(like) for like in likes]
         preparation = Operation(name, tuple(inputs), tuple(made), dict(attributes))
         for number in made:
@@ -141,14 +142,14 @@ class Translation:
         return made
 
     def make_constant(self, node: Node, name: str, **attributes: Attribute) -> None:
-        """Say that `node` is a constant, made of the one that it reads."""
+        """Turn `node` into a constant that is computed from the constant it reads."""
         (number,) = self.prepare(
             name, [self.read(node.args[0])], [value_of(self.tensor(node))], **attributes
         )
         self.name_constant(node, number)
 
     def name_constant(self, node: Node, number: int) -> None:
-        """Say that `node` is a constant, with this number."""
+        """Make `node` a constant, with this number."""
         self._name(node, number)
         self.constants.add(node)
 
@@ -160,7 +161,7 @@ class Translation:
         inputs: Sequence[int],
         attributes: dict[str, Attribute],
     ) -> None:
-        """Let the one op of `unit`, which is another then, compute the last of `more` as well."""
+        """Replace the only op of `unit` by one that also computes the last node of `more`."""
         (place,) = unit.operations
         unit.nodes += more
         unit.result = more[-1]
@@ -170,13 +171,13 @@ class Translation:
             self.unit_of[node] = unit
 
     def undo(self) -> None:
-        """Forget what was made since `begin`."""
+        """Remove what was added since `begin`."""
         if self._unit is not None and self._unit.operations:
             del self.operations[self._unit.operations[0] :]
         self._unit = None
 
     def forget_unread(self) -> None:
-        """Forget the units whose results all readers look through."""
+        """Remove units whose results all readers look through."""
         while True:
             read = {
                 number
@@ -198,7 +199,7 @@ class Translation:
                     self._forgotten.add(node)
 
     def _is_read(self, node: Node) -> bool:
-        """Say whether something that was not translated reads a node."""
+        """Say whether a node that was not translated reads `node`."""
         return any(
             (user, node) not in self.looked_through
             and user not in self._forgotten
@@ -208,7 +209,7 @@ class Translation:
         )
 
     def _only_passes_on(self, node: Node) -> bool:
-        """Say whether a node has readers, all of whom look through it."""
+        """Say whether all readers of a node look through it, and there are some."""
         users = list(node.users)
         return bool(users) and all((user, node) in self.looked_through for user in users)
 
@@ -230,7 +231,7 @@ class Translation:
 
 
 def value_of(tensor: Tensor) -> Value:
-    """Return type and sizes of a tensor, dynamic ones as they were traced."""
+    """Return dtype and sizes of a tensor, with dynamic sizes as numbers by `hint`."""
     return Value(tensor.dtype, tuple(map(hint, tensor.shape)))
 
 
@@ -239,7 +240,7 @@ _hints: ContextVar[Mapping[str, int]] = ContextVar("hints", default=MappingProxy
 
 @contextmanager
 def hints(sizes: Mapping[str, int]) -> Iterator[None]:
-    """Take these sizes for the symbols of these names, in the place of those traced with."""
+    """Use these sizes for the symbols with these names, instead of the traced ones."""
     token = _hints.set(sizes)
     try:
         yield
@@ -248,7 +249,7 @@ def hints(sizes: Mapping[str, int]) -> Iterator[None]:
 
 
 def hint(size: Any) -> int:
-    """Return a size, or what a dynamic one most likely is: what `hints` says, or was traced."""
+    """Return a size; for a dynamic size, its likely value: from `hints`, or as it was traced."""
     if isinstance(size, int):
         return size
     node = size.node

@@ -28,7 +28,7 @@ Run = Callable[..., Any]
 
 
 class Trial:
-    """`capture`, if there is one, and `model`, for calls with `args` and `kwargs`."""
+    """Runs `model`, and `capture` if there is one, with `args` and `kwargs`."""
 
     def __init__(
         self,
@@ -40,14 +40,15 @@ class Trial:
         self._model = model
         self._capture = capture
         self._args, self._kwargs = args, kwargs
-        # Of a model alone nobody knows what it writes to.
+        # Without a capture, it is not known which tensors the model mutates.
         self._buffers = capture.buffers if capture is not None else _state_of(model)
         self._writes = capture is None or capture.writes
 
     def assigned(self) -> list[str]:
-        """Run the model; return the names of what each call puts something new in the place of.
+        """Run the model; return the names of attributes that each call assigns anew.
 
-        What the first call makes and the next leaves as it is, such as a table of sines, stays.
+        Attributes that the first call sets and the next one leaves, such as a table of sines, are
+        kept.
 
         Raises:
             Exception: what the model raises.
@@ -68,7 +69,7 @@ class Trial:
         return names
 
     def difference(self) -> tuple[Difference, str]:
-        """Return how far the capture's results are from the model's, and what to know of it.
+        """Return how far the capture's results are from the model's, and a remark.
 
         Raises:
             Exception: what the model raises.
@@ -94,7 +95,7 @@ class Trial:
         return difference, ""
 
     def calls(self) -> dict[str, Callable[[], Any]]:
-        """Return what is to be timed, by name."""
+        """Return the functions to time, by name."""
         runs: dict[str, Run] = {MODEL: self._model}
         if self._capture is not None:
             runs = {PLAN: self._capture.run, **runs}
@@ -102,7 +103,7 @@ class Trial:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Let calls write where they do, and take it back."""
+        """Let calls mutate tensors in the block, and restore the tensors afterwards."""
         args, kwargs = self._args, self._kwargs
         self._args, self._kwargs = self._own_inputs()
         try:
@@ -112,26 +113,26 @@ class Trial:
             self._args, self._kwargs = args, kwargs
 
     def results(self) -> dict[str, Any]:
-        """Return what the model returns, as "output"."""
+        """Return the model's results, as "output"."""
         args, kwargs = self._own_inputs()
         with self._undisturbed():
             output = self._model(*args, **kwargs)
-            # It may be a view of what is put back.
+            # The output may be a view of a tensor that is restored.
             return {"output": tree_map(_cloned, output) if self._writes else output}
 
     def _call(self, run: Run) -> Any:
         if torch.is_autocast_enabled("cpu"):
-            # A call that is a block of its own casts its weights itself.
+            # As in separate autocast blocks, each call casts its weights itself.
             torch.clear_autocast_cache()
         return run(*self._args, **self._kwargs)
 
     def _outputs(self, run: Run) -> dict[str, Any]:
-        """Return what a call returns, and what is then in what it writes to."""
+        """Return the results of a call, and the tensors that it mutates, after the call."""
         args, kwargs = self._own_inputs()
         result = run(*args, **kwargs)
         if not self._writes:
             return {"output": result}
-        # What is returned may be a view of what the next call writes to.
+        # The result may be a view of a tensor that the next call mutates.
         state = {"output": result, "buffers": self._buffers, "inputs": [args, kwargs]}
         cloned: dict[str, Any] = tree_map(_cloned, state)
         return cloned
@@ -162,7 +163,7 @@ class Trial:
         return not torch.equal(torch.get_rng_state(), self._numbers)
 
     def _exact(self) -> dict[str, Any] | None:
-        """Return what the model returns with more digits; None where it has no such form."""
+        """Return the model's results with higher precision; None if that cannot be computed."""
         assert self._capture is not None
         int8 = self._capture.arithmetic == "int8"
         try:
@@ -173,7 +174,7 @@ class Trial:
             return None
 
     def _of_more_digits(self) -> dict[str, Any]:
-        """Return what a copy of the model returns whose floats are all of more digits."""
+        """Return the results of a copy of the model in fp32 or float64."""
         assert self._capture is not None
         fast = _native.load().fastmath_asked()
         single = self._capture.arithmetic == "bf16" and not fast
@@ -195,7 +196,7 @@ class Trial:
         return {"output": result, "buffers": state, "inputs": [args, kwargs]}
 
     def _between_quantizers(self) -> dict[str, Any] | None:
-        """Return what the model returns with float64 between its quantizers."""
+        """Return the model's results with float64 between its quantizers."""
         from cpuaccel.graph import quantized_float64
 
         if self._writes:
@@ -205,9 +206,9 @@ class Trial:
 
 
 def times(trials: dict[str, Trial], budget: float) -> dict[str, list[float]]:
-    """Return the seconds of calls that took turns for about `budget` seconds.
+    """Return the seconds of calls that were timed in turns for about `budget` seconds.
 
-    By name: that of a trial's in front of "plan" and "model".
+    They are named "plan" and "model", each with the name of its trial before it.
     """
     with _all_undisturbed(list(trials.values())):
         calls = {
@@ -233,7 +234,7 @@ def _failed(error: Exception) -> Difference:
 
 
 def _state_of(model: nn.Module) -> tuple[Tensor, ...]:
-    """Return what of a model is a tensor and no parameter, if it can be cloned and put back."""
+    """Return the tensors of a model, except parameters, that can be cloned and restored."""
     parameters = {id(each) for each in model.parameters()}
     return tuple(
         each

@@ -19,10 +19,10 @@ _WHERE = "cpuaccel.save: dynamic_shapes"
 
 
 def captured(model: nn.Module, call: Call, dynamic_shapes: Any) -> Capture:
-    """Return `model` captured for calls of the kind of `call` whose sizes vary.
+    """Return `model` captured for calls of the kind of `call`, with sizes that vary.
 
     Raises:
-        ValueError: torch.export cannot let them vary, or the results are off at some size.
+        ValueError: torch.export cannot make them vary, or the results are off at some size.
     """
     args, kwargs = call.random()
     try:
@@ -53,7 +53,7 @@ def _compare(model: nn.Module, made: Capture, call: Call) -> None:
 
 
 def _agrees_at(model: nn.Module, made: Capture, call: Call) -> bool:
-    """Say whether sizes of 1 are right too: torch.export allows them and does not try them."""
+    """Say whether sizes of 1 are right too: torch.export allows them without tracing them."""
     try:
         _compare(model, made, call)
     except Exception as error:

@@ -11,34 +11,35 @@ from cpuaccel.graph.comparison import Difference
 
 PLAN, MODEL = "plan", "model"
 FP32 = "fp32 "
-"""In front of them, of the model that another one was quantized from."""
+"""The prefix of these names for the model that another one was quantized from."""
 
 NOISE = 1.03
-"""How many times as long something may take before it counts as slower."""
+"""The ratio of times above which something counts as slower."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found out of a model for inputs of one kind."""
+    """What is known about a model for inputs of one kind: what runs, and the reason."""
 
     inputs: str
-    """Types and sizes, and the values of what is no tensor."""
+    """Dtypes and sizes of tensors, and the values of other inputs."""
     runs: str
-    """What runs: "plan" or "model"; of two models also "fp32 plan" or "fp32 model"."""
+    """"plan" or "model"; with two models also "fp32 plan" or "fp32 model"."""
     reason: str
-    """Why that."""
+    """The reason why that runs."""
     arithmetic: str = ""
-    """fp32, bf16 or int8, which has the bound; empty where nothing was compared."""
+    """fp32, bf16 or int8, which determines the bound; empty if nothing was compared."""
     difference: Difference | None = None
-    """Of the plan's result from the model's."""
+    """The difference between the plan's results and the model's."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Of one call, by what ran, the median of calls that took turns; empty if nothing was timed."""
+    """Seconds of one call, by what ran: medians of calls in turns; empty if nothing was timed."""
     distance: float | None = None
-    """Of two models: how far the int8 result is from fp32's, over that one's norm."""
+    """With two models: the distance of the int8 result from fp32's, relative to the norm of fp32's.
+    """
 
     @property
     def bound(self) -> str:
-        """The bound of this arithmetic, in words."""
+        """The bound of this arithmetic, as text."""
         return BOUNDS.get(self.arithmetic, "")
 
     def __str__(self) -> str:
@@ -56,14 +57,14 @@ class Verdict:
 
 
 def is_slower(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether `ours` took longer than noise explains: in three of four rounds that took turns."""
+    """Whether `ours` is slower by more than noise in three quarters of the rounds."""
     ratios = [a / max(b, 1e-12) for a, b in zip(ours, theirs, strict=True)]
     first = statistics.quantiles(ratios, n=4, method="inclusive")[0] if ratios[1:] else ratios[0]
     return first > NOISE
 
 
 def in_words(seconds: float) -> str:
-    """Return `1.25 ms` or `12.5 us`."""
+    """Return a time such as `1.25 ms` or `12.5 us`."""
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
 
 

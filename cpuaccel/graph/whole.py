@@ -24,7 +24,7 @@ _signature = inspect.signature(F.interpolate)
 
 
 def keep(gm: GraphModule) -> None:
-    """Put cpuaccel::resize where `gm` interpolates images as it does."""
+    """Replace F.interpolate by cpuaccel::resize wherever `gm` calls it in a supported mode."""
     for node in gm.graph.find_nodes(op="call_function", target=F.interpolate):
         try:
             arguments = _arguments(node)
@@ -36,7 +36,7 @@ def keep(gm: GraphModule) -> None:
 
 
 def _arguments(node: Node) -> tuple[Any, ...]:
-    """Return the arguments of cpuaccel::resize. Refuses what it is not."""
+    """Return the arguments of cpuaccel::resize. Raises Refused for unsupported ones."""
     try:
         bound = _signature.bind(*node.args, **node.kwargs)
     except TypeError as error:
@@ -54,9 +54,9 @@ def _arguments(node: Node) -> tuple[Any, ...]:
     if given["recompute_scale_factor"]:
         raise Refused("recompute_scale_factor")
     if mode == "nearest" and align_corners is not None:
-        raise Refused("align_corners of nearest pixels")  # torch's error
+        raise Refused("align_corners of nearest pixels")  # torch raises an error
     if (given["size"] is None) == (given["scale_factor"] is None):
-        raise Refused("not one of size and scale_factor")  # the same
+        raise Refused("not one of size and scale_factor")  # torch raises an error
     size, scales = given["size"], given["scale_factor"]
     size = None if size is None else _two(size, int)
     scales = None if scales is None else [float(each) for each in _two(scales, (int, float))]
@@ -64,7 +64,7 @@ def _arguments(node: Node) -> tuple[Any, ...]:
 
 
 def _two(value: Any, kind: Any) -> list[Any]:
-    """Return a number for each of two dimensions."""
+    """Return a list of two numbers, one for each dimension."""
     values = list(value) if isinstance(value, (list, tuple)) else [value, value]
     if len(values) != 2 or not all(isinstance(each, kind) for each in values):
         raise Refused("a size or scale that is computed")

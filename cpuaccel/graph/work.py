@@ -9,7 +9,7 @@ from cpuaccel.graph.program import Operation, Value
 
 
 def work_of(operations: Sequence[Operation], values: dict[int, Value]) -> int:
-    """Return the multiply-adds of the layers, or the elements of the results if there are none."""
+    """Return the multiply-adds of the layers, or the elements of the largest result if none."""
     layers = sum(_multiply_adds(operation, values) for operation in operations)
     if layers:
         return layers
@@ -17,7 +17,7 @@ def work_of(operations: Sequence[Operation], values: dict[int, Value]) -> int:
 
 
 def rows_of(operations: Sequence[Operation], values: dict[int, Value]) -> int:
-    """Return the rows of a product's result, of all matrices together; 0 if there is no product."""
+    """Return the rows of a product's result, over all matrices of a batch; 0 without a product."""
     products = (values[op.outputs[0]].sizes for op in operations if op.kind == "MatMul")
     return max((math.prod(sizes[:-1]) for sizes in products), default=0)
 
