@@ -31,7 +31,7 @@ from cpuaccel.graph.translation import Translation
 MOVES = shapes.MOVES
 WRITES = writes.WRITES
 OWN = MOVES | WRITES | attention.KINDS | quantized.OPS
-"""Kinds of ops that are ours, not the library's."""
+"""Kinds of ops that cpuaccel runs, not oneDNN Graph."""
 QUANTIZED = quantized.OPS
 QUANTIZED_LAYERS = quantized.LAYERS
 CASTS = shapes.CASTS

@@ -13,11 +13,11 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from cpuaccel.graph.translation import Refused, Translation
 
 STATISTICS = ("weight", "bias", "running_mean", "running_var")
-"""Arguments of a batch norm, of a number for each channel."""
+"""Arguments of a batch norm that have one element for each channel."""
 
 
 def bound(node: Node) -> dict[str, Any]:
-    """Return the arguments of `node` by name, defaults too."""
+    """Return the arguments of `node` by name, including defaults."""
     target: Any = node.target
     values = {}
     for index, argument in enumerate(target._schema.arguments):
@@ -31,7 +31,7 @@ def bound(node: Node) -> dict[str, Any]:
 
 
 def numbers(value: Any, count: int) -> list[int]:
-    """Return `count` integers: those there are, or the one there is as often."""
+    """Return `count` integers; a single one is repeated `count` times."""
     values = list(value) if isinstance(value, (list, tuple)) else [value]
     if any(not isinstance(each, int) for each in values):
         raise Refused("dynamic size")
@@ -39,7 +39,7 @@ def numbers(value: Any, count: int) -> list[int]:
 
 
 def image_sizes(translation: Translation, node: Any) -> list[int]:
-    """Return the sizes of a tensor behind batch and channels; of these the batch may be dynamic."""
+    """Return the sizes of a tensor after batch and channels; only the batch may be dynamic."""
     _, *sizes = translation.tensor(node).shape
     if any(not isinstance(size, int) for size in sizes):
         raise Refused("dynamic size")
@@ -54,7 +54,7 @@ def same_sizes(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def floats(translation: Translation, *nodes: Any) -> torch.dtype:
-    """Return the one floating type of all of these."""
+    """Return the common float dtype of all these nodes; raise Refused if there is none."""
     types = {translation.tensor(node).dtype for node in nodes}
     if len(types) != 1:
         raise Refused("mixed types")
@@ -65,17 +65,17 @@ def floats(translation: Translation, *nodes: Any) -> torch.dtype:
 
 
 def dimension(dim: int, rank: int) -> int:
-    """Return a dimension counted from the front."""
+    """Return a dimension as a non-negative index."""
     return dim % rank if rank else 0
 
 
 def only_user(node: Node) -> Node | None:
-    """Return the node that alone uses `node`, if there is one."""
+    """Return the only node that uses `node`, if there is just one."""
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
 def maker_of(result: Any, op: Any) -> Node | None:
-    """Return the node of `op` of which `result`, read once, is the first and only used result."""
+    """Return the node of `op` whose first and only used result is `result`, which is read once."""
     node: Any = result.args[0] if result.target is operator.getitem else None
     if node is None or node.target is not op or only_user(result) is None:
         return None
@@ -83,7 +83,7 @@ def maker_of(result: Any, op: Any) -> Node | None:
 
 
 def first_result(node: Node) -> Node | None:
-    """Return the node of the first of several results, if it is the only one that is used."""
+    """Return the getitem of the first of several results, if no other result is used."""
     result = only_user(node)
     if result is None or result.target is not operator.getitem or result.args[1] != 0:
         return None

@@ -53,13 +53,13 @@ def _attention(translation: Translation, node: Node) -> None:
 
 
 def _go_together(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Say whether batches, heads and their sizes are known to be the same, and the size static."""
+    """Say whether batch, heads and head size are known to be equal, and head size is static."""
     same = [(query.shape[dim], key.shape[dim]) for dim in (0, 1, 3)]
     same += zip(key.shape, value.shape, strict=True)
     return isinstance(query.shape[3], int) and all(statically_known_true(a == b) for a, b in same)
 
 
 KINDS = frozenset({"attention"})
-"""Kinds of ops that are ours: csrc/ops/graph/attention_step.cpp."""
+"""Kinds of ops that cpuaccel runs: csrc/ops/graph/attention_step.cpp."""
 
 TRANSLATIONS = {_aten._scaled_dot_product_flash_attention_for_cpu.default: _attention}

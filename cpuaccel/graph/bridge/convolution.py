@@ -65,7 +65,7 @@ def _convolution(translation: Translation, node: Node) -> None:
 
 
 def _norm_behind(translation: Translation, node: Node) -> tuple[Node, Node] | None:
-    """Return the batch norm that alone uses `node` and can be folded, and its result."""
+    """Return the batch norm that is the only user of `node` and can be folded, and its result."""
     norm = only_user(node)
     if norm is None or norm.target is not _aten._native_batch_norm_legit_no_training.default:
         return None

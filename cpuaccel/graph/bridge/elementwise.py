@@ -67,7 +67,7 @@ def _hardsigmoid(translation: Translation, node: Node) -> None:
         and product.target is _aten.mul.Tensor
         and set(product.args) == {src, node}
     ):
-        # One function: of two ops the library makes a partition that it cannot compile.
+        # One op: oneDNN Graph puts two ops into a partition that it cannot compile.
         floats(translation, src)
         translation.begin([node, product], product)
         translation.op("HardSwish", [translation.read(src)], product)
@@ -82,7 +82,7 @@ def _power(translation: Translation, node: Node) -> None:
 
 
 _FUSED = 3
-"""How many functions the library fuses to a layer at most."""
+"""Maximum number of post-ops that oneDNN Graph fuses to a layer."""
 
 _COMMUTE = ("Add", "Maximum", "Minimum", "Multiply")
 
@@ -101,7 +101,8 @@ def _binary(kind: str) -> Any:
             _unary("Square")(translation, node)
             return
         if a is b:
-            # oneDNN Graph fuses it to what makes the value, and reads it from where it never was.
+            # oneDNN Graph fuses it to the op that makes the value, and reads the value from memory
+            # where it was never written.
             raise Refused("a value and itself")
         floats(translation, a, b, node)
         if translation.tensor(a).dim() == 0 or translation.tensor(b).dim() == 0:
@@ -124,7 +125,7 @@ def _binary(kind: str) -> Any:
 
 
 def _is_made_of(translation: Translation, node: Node, source: Node) -> bool:
-    """Say whether `node` is a function of `source` that the library fuses to what makes both."""
+    """Say whether `node` is a function of `source` that oneDNN Graph fuses to the maker of both."""
     if source not in translation.unit_of:
         return False
     found = [node]
@@ -138,7 +139,7 @@ def _is_made_of(translation: Translation, node: Node, source: Node) -> bool:
 
 
 def _is_gate(node: Node, of: Node) -> bool:
-    """Say whether the product of both is SiLU, one function for the library."""
+    """Say whether the product of both is SiLU, which oneDNN Graph runs as one op."""
     return node.target is _aten.sigmoid.default and node.args[0] is of
 
 

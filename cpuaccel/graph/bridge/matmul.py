@@ -62,7 +62,7 @@ def _multiply(
     transpose_a: bool,
     transpose_b: bool,
 ) -> None:
-    """Multiply the first two operands, add the third if there is one; the last node has it."""
+    """Multiply the first two operands and add the third, if any; the last node is the result."""
     operands = [operand for operand in operands if operand is not None]
     floats(translation, *operands)
     translation.begin(nodes, nodes[-1])
@@ -77,14 +77,14 @@ def _multiply(
 
 
 def _is_matrix(translation: Translation, addend: Any) -> bool:
-    """Say whether there is something to add that is no bias: a number for each element."""
+    """Say whether the addend is a matrix, with a number for each element, instead of a bias."""
     return addend is not None and translation.tensor(addend).dim() > 1
 
 
 def rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | None:
-    """Return x and y where `node` multiplies the rows of x, and y is the result in x's dimensions.
+    """Return x and y if `node` multiplies the rows of x, and y is the result in x's dimensions.
 
-    torch flattens all dimensions of x but the last before a product, and takes them back after it.
+    torch flattens all dimensions of x but the last before a product, and restores them after it.
     """
     result = only_user(node)
     if src.target not in VIEWS or result is None or result.target not in VIEWS:
@@ -105,7 +105,7 @@ def rows(translation: Translation, node: Node, src: Any) -> tuple[Node, Node] | 
 
 
 def untransposed(node: Any) -> tuple[Any, bool]:
-    """Return what `node` is the last two dimensions of which exchanged, if it is that."""
+    """Return the source whose last two dimensions `node` swaps, and True; else `node` and False."""
     value = node.meta.get("val")
     rank = value.dim() if isinstance(value, Tensor) else 0
     if rank >= 2 and permutation(node, rank) == [*range(rank - 2), rank - 1, rank - 2]:

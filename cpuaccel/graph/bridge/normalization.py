@@ -41,7 +41,7 @@ def _layer_norm(translation: Translation, node: Node) -> None:
 
 
 def _is_sliced(translation: Translation, node: Node) -> bool:
-    """Say whether `node` is looked at in the memory of something larger."""
+    """Say whether `node` is a view of a slice, in the memory of a larger tensor."""
     while (unit := translation.unit_of.get(node)) is not None:
         operations = [translation.operations[place] for place in unit.operations]
         kinds = {op.kind for op in operations}
@@ -54,7 +54,7 @@ def _is_sliced(translation: Translation, node: Node) -> bool:
 
 
 def _in_float(translation: Translation, node: Any) -> int:
-    """Return the number of a weight in f32, in which the library wants it whatever the type."""
+    """Return the number of a weight in f32, which oneDNN Graph requires for ops of any dtype."""
     value = value_of(translation.tensor(node))
     if value.dtype == torch.float32:
         return translation.read(node)
@@ -93,7 +93,7 @@ def _softmax(translation: Translation, node: Node) -> None:
 
 
 def _normalized(node: Node) -> Node:
-    """Return the node of the result; the others are not used."""
+    """Return the getitem of the normalized result; raise Refused if others are used."""
     result = first_result(node)
     if result is None:
         raise Refused("statistics that are used")

@@ -15,7 +15,7 @@ from cpuaccel.graph.translation import Refused, Translation, value_of
 _aten: Any = torch.ops.aten
 
 _WHOLE = 0
-"""A window as large as the image, of any size: csrc/graph/whole_images.h."""
+"""Window size that stands for the whole image, of any size: csrc/graph/whole_images.h."""
 
 
 def _max_pool(translation: Translation, node: Node) -> None:
@@ -39,7 +39,7 @@ def _avg_pool(translation: Translation, node: Node) -> None:
     src = given["self"]
     floats(translation, src)
     attributes = _window(translation, given, len(given["kernel_size"]))
-    # Torch counts padding that was asked for, but nothing that rounding up adds.
+    # torch counts the explicit padding, but not what rounding up (ceil_mode) adds.
     if given["ceil_mode"] and given["count_include_pad"]:
         raise Refused("ceil_mode with padding that counts")
     attributes["exclude_pad"] = not given["count_include_pad"]
@@ -51,8 +51,8 @@ def _window(translation: Translation, given: dict[str, Any], dims: int) -> dict[
     kernel = numbers(given["kernel_size"], dims)
     strides = numbers(given["stride"], dims) if given["stride"] else kernel
     padding = numbers(given["padding"], dims)
-    # Torch drops a window that starts behind the image, oneDNN does not. Where sizes are known,
-    # that is found when the partition is tried.
+    # torch drops a window that starts after the image, oneDNN does not. If sizes are known, that
+    # shows when the partition is tried.
     starts_behind = any(
         pad + stride > size for size, stride, pad in zip(kernel, strides, padding, strict=True)
     )
@@ -80,7 +80,7 @@ def _adaptive_avg_pool(translation: Translation, node: Node) -> None:
 
 
 def mean_of_images(translation: Translation, node: Node) -> None:
-    """Translate aten.mean.dim over all places of an image."""
+    """Translate aten.mean.dim over all pixels of an image."""
     given = bound(node)
     src = given["self"]
     if not is_mean_of_images(translation, given):
@@ -95,7 +95,7 @@ def mean_of_images(translation: Translation, node: Node) -> None:
 
 
 def is_mean_of_images(translation: Translation, given: dict[str, Any]) -> bool:
-    """Say whether arguments of aten.mean.dim ask for all places of an image."""
+    """Say whether arguments of aten.mean.dim are those of a mean over all pixels of an image."""
     rank = translation.tensor(given["self"]).dim()
     dims = sorted(dim % rank for dim in given["dim"] or range(rank))
     return given["dtype"] is None and rank > 2 and dims == list(range(2, rank))

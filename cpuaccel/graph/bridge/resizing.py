@@ -50,7 +50,7 @@ def _translate(
     if given["scales"] is not None and all(scale == int(scale) for scale in given["scales"]):
         attributes = {"scales": [float(scale) for scale in given["scales"]]}
     else:
-        resampled = mode == "bilinear" and given["scales"] is None  # from any size to any
+        resampled = mode == "bilinear" and given["scales"] is None  # from any size to any size
         needed = after if resampled else (*before, *after)
         if not all(isinstance(size, int) for size in needed):
             raise Refused("a dynamic size")

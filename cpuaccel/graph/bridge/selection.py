@@ -19,7 +19,7 @@ def _select(translation: Translation, node: Node) -> None:
     given = bound(node)
     source, index = given["self"], given["index"]
     if translation.is_constant(source):
-        raise Refused("")  # what reads it takes the weight itself
+        raise Refused("")  # its readers take the weight itself
     sizes = translation.tensor(source).shape
     axis = dimension(given["dim"], len(sizes))
     if not isinstance(index, int) or (index < 0 and not isinstance(sizes[axis], int)):

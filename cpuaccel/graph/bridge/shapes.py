@@ -35,7 +35,7 @@ def _cat(translation: Translation, node: Node) -> None:
 
 @dataclass(frozen=True)
 class Move:
-    """A move of the numbers of `source`, as an op of csrc/graph/moves.h."""
+    """A move of the elements of `source`, as an op of csrc/graph/moves.h."""
 
     source: Node
     kind: str
@@ -44,7 +44,7 @@ class Move:
 
 
 def move_of(translation: Translation, node: Node) -> Move | None:
-    """Return what `node` moves; None where it is none of these ops. Refuses what cannot be said."""
+    """Return the move of `node`; None if it is no move. Raises Refused for unsupported moves."""
     find = _MOVES.get(node.target)
     return find(translation, node) if find is not None else None
 
@@ -56,20 +56,20 @@ def _view(translation: Translation, node: Node) -> Move:
 
 
 def view_attributes(from_sizes: Sequence[Any], sizes: Sequence[Any]) -> dict[str, Any]:
-    """Return what a view to these sizes has to be told of those that are dynamic."""
+    """Return the attributes that tell a view how to find its dynamic sizes."""
     dynamic = [dim for dim, size in enumerate(sizes) if not isinstance(size, int)]
     if len(dynamic) < 2:
         return {"axis": dynamic[0]} if dynamic else {}
     dims = [_dimension_of(size, from_sizes) for size in sizes]
     unknown = [dim for dim in dynamic if dims[dim] < 0]
     if len(unknown) > 1:
-        # What there is at run time is told by the number of elements: that is one size.
+        # At run time, the number of elements determines one unknown size.
         raise Refused("a view to several dynamic sizes that its source has not")
     return {"dims": dims, **({"axis": unknown[0]} if unknown else {})}
 
 
 def _dimension_of(size: Any, sizes: Sequence[Any]) -> int:
-    """Return the dimension that has a dynamic size; -1 where none is known to."""
+    """Return the dimension that has this dynamic size; -1 if none is known to have it."""
     if isinstance(size, int):
         return -1
     dynamic = ((dim, other) for dim, other in enumerate(sizes) if not isinstance(other, int))
@@ -82,7 +82,7 @@ def _permute(translation: Translation, node: Node) -> Move:
 
 
 def permutation(node: Node, rank: int) -> list[int] | None:
-    """Return which dimensions of its source those of `node` are; None if it does not permute."""
+    """Return the source's dimension for each dimension of `node`; None if it does not permute."""
     order = list(range(rank))
     if node.target is _aten.permute.default:
         return [dimension(dim, rank) for dim in bound(node)["dims"]]
@@ -100,7 +100,7 @@ def _slice(translation: Translation, node: Node) -> Move:
 
 
 def slice_of(translation: Translation, given: dict[str, Any]) -> dict[str, Any]:
-    """Return which slice of "self" the arguments of an op name, as axis, min and max."""
+    """Return the slice of "self" that an op's arguments describe, as axis, min and max."""
     sizes = translation.tensor(given["self"]).shape
     axis = dimension(given["dim"], len(sizes))
     size = sizes[axis]
@@ -127,7 +127,7 @@ def _split_part(translation: Translation, node: Node) -> Move:
 def _move(translation: Translation, node: Node) -> None:
     move = _MOVES[node.target](translation, node)
     if translation.is_constant(move.source):
-        raise Refused("")  # what reads it takes the weight itself
+        raise Refused("")  # its readers take the weight itself
     translation.look_through(node, *move.looked_through)
     translation.begin([node], node)
     translation.op(move.kind, [translation.read(move.source)], node, **move.attributes)
@@ -141,7 +141,7 @@ RESHAPES = (
     _aten.squeeze.dim,
     _aten.squeeze.dims,
 )
-"""What leaves all numbers in their order."""
+"""Ops that keep the order of all elements."""
 PERMUTES = (_aten.permute.default, _aten.transpose.int)
 SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
@@ -155,10 +155,10 @@ def _place(value: Any, size: int) -> int | None:
 
 
 CASTS = frozenset({torch.ops.prims.convert_element_type.default})
-"""Ops that make a constant of a constant, in another type."""
+"""Ops that make a constant from a constant, with another dtype."""
 
 MOVES = frozenset({"view", "permute", "slice"})
-"""Kinds of ops that are ours, not the library's: csrc/graph/moves.h."""
+"""Kinds of ops that cpuaccel runs, not oneDNN Graph: csrc/graph/moves.h."""
 
 _MOVES: dict[Any, Callable[[Translation, Node], Move]] = {
     operator.getitem: _split_part,

@@ -17,9 +17,10 @@ _aten: Any = torch.ops.aten
 
 
 def say_parts(graph: Graph) -> None:
-    """Let what is written to a slice be what was given: torch makes a copy that lies as the slice.
+    """Let slice_scatter read the given tensor, not torch's copy of it in the slice's layout.
 
-    The slice is of the tensor as it was before, which nothing may read then.
+    torch's copy reads a slice of the tensor from before; in-place writes require that nothing reads
+    it.
     """
     for node in graph.find_nodes(op="call_function", target=_aten.copy.default):
         slice_, given = node.args[:2]
@@ -53,7 +54,7 @@ def _slice_scatter(translation: Translation, node: Node) -> None:
 
 
 def _copied_back(whole: Any, node: Node) -> Node | None:
-    """Return what makes `whole` of `node` at the end, if nothing reads `whole` as it was before."""
+    """Return the copy_ of `node` to `whole` at the end, if no other node reads `whole`."""
     if not isinstance(whole, Node) or whole.op not in ("placeholder", "get_attr"):
         return None
     readers = [user for each in _same(whole) for user in each.users]
@@ -75,6 +76,6 @@ def _copies(node: Node) -> bool:
 _SLICES: Container[Any] = (_aten.copy.default, _aten.slice.Tensor, _aten.select.int)
 
 WRITES = frozenset({"slice_scatter"})
-"""Kinds of ops that are ours: csrc/graph/slice_scatter.h. The first input is what is written to."""
+"""Kinds of ops that cpuaccel runs: csrc/graph/slice_scatter.h. They mutate their first input."""
 
 TRANSLATIONS = {_aten.slice_scatter.default: _slice_scatter}

@@ -48,7 +48,7 @@ OPS = frozenset(
         ),
     }
 )
-"""Kinds of ops that are ours: csrc/quant/graph."""
+"""Kinds of ops that cpuaccel runs: csrc/quant/graph."""
 
 TAKEN_APART = conversions.TAKEN_APART
 
@@ -68,13 +68,13 @@ _MATCHES = (
     shuffle.shuffled,
     moves.moved,
 )
-"""Each takes what stands before a quantize, or says that it is none of its own. The first does."""
+"""Each translates the nodes before a quantize, or returns False. The first that matches is used."""
 
 
 def claim(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
-    """Translate what is computed of integers; return what might have been, and why it was not.
+    """Translate the quantized ops; return the fallbacks and their reasons.
 
-    Some quantizers of `graph` are put before what moves their source.
+    Some quantizers of `graph` are moved before the moves of their source.
     """
     quantize_early(graph)
     left: list[tuple[Node, str]] = []

@@ -24,14 +24,15 @@ from cpuaccel.graph.translation import Translation
 _aten: Any = torch.ops.aten
 
 _IN_ORDER = frozenset({*VIEWS, _aten.clone.default, _aten.expand.default})
-"""Between a product and its operands: they leave numbers in their order, or refuse here."""
+"""Ops between a product and its operands. They keep the order of elements; other uses do not match.
+"""
 
 _RANKS = (3, 4)
 
 
 @dataclass
 class _Attention:
-    """softmax(scale * query keys + mask) values, and what stands between these."""
+    """softmax(scale * query keys + mask) values, and the nodes between these."""
 
     query: Node
     keys: Node
@@ -42,7 +43,7 @@ class _Attention:
     mask: Node | None = None
     nodes: list[Node] = field(default_factory=list)
     readers: list[tuple[Node, Node]] = field(default_factory=list)
-    """What reads the dequantized operands, and which."""
+    """Pairs of a reader and the dequantized operand that it reads."""
 
 
 def quantized(translation: Translation, found: Between) -> bool:
@@ -53,7 +54,7 @@ def quantized(translation: Translation, found: Between) -> bool:
 
 
 def to_floats(translation: Translation, node: Node) -> bool:
-    """The same, whose result is not quantized. `node` is the second product."""
+    """The same without a quantize of the result. `node` is the second product."""
     if node.target is not _aten.bmm.default:
         return False
     follows = only_user(node)
@@ -133,7 +134,7 @@ def _ending_at(translation: Translation, result: Node) -> _Attention | None:
 def _scores(
     translation: Translation, node: Node, found: _Attention, between: list[Node]
 ) -> Node | None:
-    """Return the first product, of which `node` is made by numbers and a mask."""
+    """Return the first product, from which scaling and a mask make `node`."""
     if node.target is _aten.add.Tensor:
         given = bound(node)
         pair = (given["self"], given["other"])
@@ -154,7 +155,7 @@ def _scores(
 
 
 def _scaled(node: Node, found: _Attention, inside: list[Node]) -> Node | None:
-    """Return the product that numbers have scaled, with what does it in `inside`."""
+    """Return the product that is scaled by numbers; add the scaling nodes to `inside`."""
     scale = 1.0
     while node.target in (_aten.mul.Tensor, _aten.div.Tensor):
         given = bound(node)
@@ -175,7 +176,7 @@ def _scaled(node: Node, found: _Attention, inside: list[Node]) -> Node | None:
 
 
 def _exponents(translation: Translation, softmax: Node) -> Node | None:
-    """Return what `softmax` is of, if it is one of float32 over the last dimension."""
+    """Return the source of `softmax` if it is in float32 over the last dimension."""
     if softmax.target not in (_aten.softmax.int, _aten._softmax.default):
         return None
     given = bound(softmax)
@@ -203,7 +204,7 @@ def _is_mask(translation: Translation, mask: Node, scores: Node) -> bool:
 
 
 def _product_of(node: Node) -> Node | None:
-    """Return the product that has this result, or of which it is the matrices of each head."""
+    """Return the product whose result `node` is, directly or as a view with the heads split."""
     product = node.args[0] if node.target in VIEWS else node
     if not isinstance(product, Node) or product.target is not _aten.bmm.default:
         return None
@@ -212,7 +213,7 @@ def _product_of(node: Node) -> Node | None:
 
 
 def _operand(product: Node, index: int) -> tuple[Node, list[Node]]:
-    """Return what an operand of a product is made of in its order, and the nodes on the way."""
+    """Return the source of a product's operand, in the same order, and the nodes between them."""
     path: list[Node] = []
     node: Any = product.args[index]
     while node.target in _IN_ORDER and isinstance(node.args[0], Node):
@@ -224,7 +225,7 @@ def _operand(product: Node, index: int) -> tuple[Node, list[Node]]:
 
 
 def _same_matrices(before: Tensor, after: Tensor) -> bool:
-    """Say whether tensors of the same numbers have the same matrices in their last dimensions."""
+    """Say whether tensors with the same elements have the same matrices in the last dimensions."""
     return min(before.dim(), after.dim()) >= _RANKS[0] and all(
         statically_known_true(a == b)
         for a, b in (

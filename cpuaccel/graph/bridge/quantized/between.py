@@ -52,13 +52,14 @@ _FUNCTIONS = _CLAMPS | {
 
 
 _COPY = _aten.clone.default
-"""What a dropout is that drops nothing."""
+"""A dropout in eval mode is traced as this op."""
 
 
 @dataclass(frozen=True)
 class Between:
-    """A quantize, the functions and copies before it, nearest to it last, and the node that they
-    are of.
+    """A quantize, the functions and copies before it, and the node that they are applied to.
+
+    The function nearest to the quantize is the last one.
     """
 
     quantize: Node
@@ -67,36 +68,36 @@ class Between:
 
     @property
     def functions(self) -> list[Node]:
-        """Return what changes values."""
+        """Return the nodes that change values."""
         return [node for node in self.chain if node.target is not _COPY]
 
     @property
     def quantizer(self) -> Quantizer:
-        """Return that of the result."""
+        """Return the quantizer of the result."""
         return quantizer_of(self.quantize)
 
     @property
     def nodes(self) -> list[Node]:
-        """Return all that is done to the anchor."""
+        """Return all nodes that are applied to the anchor."""
         return [*self.chain, self.quantize]
 
     def is_relu(self) -> bool:
-        """Say whether the functions are one ReLU."""
+        """Say whether the only function is a ReLU."""
         return [node.target for node in self.functions] == [_RELU]
 
     def only_clamps(self) -> bool:
-        """Say whether the functions limit values.
+        """Say whether all functions are clamps.
 
-        Rounding goes up with its argument, so that values may as well be limited after it.
+        Rounding is monotonic, so that values can be clamped after it.
         """
         return all(node.target in _CLAMPS for node in self.functions)
 
     def table(self, before: Quantizer) -> list[int]:
-        """Return what integers of `before` become."""
+        """Return the result's integer for each integer of `before`."""
         return [int(code) for code in self.quantizer.codes(self._applied(before.real()))]
 
     def clamp_table(self) -> list[int]:
-        """Return what the functions, which only clamp, make of the result's own integers."""
+        """Return the table that applies the clamps to the result's own integers."""
         q = self.quantizer
         limits = torch.tensor([-float("inf"), float("inf")])
         low, high = (int(code) for code in q.codes(self._applied(limits)))
@@ -111,7 +112,7 @@ class Between:
 
 
 def between(quantize: Node) -> Between:
-    """Walk from a quantize to the first node that is no function of one number."""
+    """Walk from a quantize to the first node that is not an elementwise function of one tensor."""
     chain: list[Node] = []
     node = source_of(quantize)
     while (_is_function(node) or node.target is _COPY) and only_user(node) is not None:

@@ -44,7 +44,7 @@ def _all_look_through(translation: Translation, node: Node) -> bool:
 
 
 def make_constants(graph: Graph, translation: Translation) -> None:
-    """Dequantize weights that are read as floats once, not in each call."""
+    """Dequantize once, not in each call, weights that are read as floats."""
     for node in graph.find_nodes(op="call_function", target=DEQUANTIZE_CHANNELS):
         scales, zero_points = node.args[1:3]
         constants = (source_of(node), scales, zero_points)
@@ -64,7 +64,7 @@ def make_constants(graph: Graph, translation: Translation) -> None:
 def _choose(
     x: Tensor, lowest: int, highest: int, epsilon: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """choose_qparams as Inductor has it, which makes a tensor of a number that cannot be traced."""
+    """Inductor's choose_qparams, which makes a tensor of a number that cannot be traced."""
     smallest = x.amin()
     scale = ((x.amax() - smallest) / float(highest - lowest)).clamp_min(epsilon)
     zero_point = lowest - torch.round(smallest / scale).to(torch.int)
@@ -72,6 +72,6 @@ def _choose(
 
 
 TAKEN_APART = {CHOOSE: _choose}
-"""What a layer reads, and how it is taken apart where no layer took it."""
+"""Decomposition of choose_qparams where no layer takes it."""
 
 TRANSLATIONS = {QUANTIZE: _quantize, DEQUANTIZE: _dequantize}

@@ -21,11 +21,11 @@ from cpuaccel.graph.bridge.shapes import PERMUTES, RESHAPES, VIEWS
 _aten: Any = torch.ops.aten
 
 _MOVES = frozenset({*RESHAPES, *PERMUTES})
-"""Each reads one tensor, and its result is all of its numbers."""
+"""Each reads one tensor, and its result has all elements of that tensor."""
 
 _ROWS = frozenset({_aten.addmm.default, _aten.bmm.default, _aten.mm.default})
-"""Products of matrices. A view behind one is a part of it: its rows in as many dimensions as its
-source has."""
+"""Matrix products. A view after one is part of the layer: it restores the leading dimensions of the
+source."""
 
 _LAYERS = _ROWS | {_aten.convolution.default, _aten.linear.default}
 
@@ -38,7 +38,7 @@ def quantize_early(graph: Graph) -> None:
 
 
 def _moves_before(quantize: Node) -> list[Node]:
-    """Return the moves between a layer and a quantize, in their order."""
+    """Return the moves between a layer and a quantize, first node first."""
     moves: list[Node] = []
     node = source_of(quantize)
     while node.target in _MOVES and only_user(node) is not None:
@@ -52,7 +52,7 @@ def _moves_before(quantize: Node) -> list[Node]:
 
 
 def _is_of_rows(product: Node, move: Node) -> bool:
-    """Say whether a move only counts the rows, or matrices, of a product in other dimensions."""
+    """Say whether a move only reshapes the rows, or matrices, of a product."""
     kept = product.meta["val"].dim() - 1
     pairs = zip(product.meta["val"].shape[-kept:], move.meta["val"].shape[-kept:], strict=False)
     return move.target in VIEWS and all(statically_known_true(a == b) for a, b in pairs)

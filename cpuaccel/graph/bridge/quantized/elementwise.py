@@ -44,7 +44,7 @@ def table(translation: Translation, found: Between) -> bool:
 
 
 def binary(translation: Translation, found: Between) -> bool:
-    """quantize(relu(dequantize(a) + dequantize(b))), or times."""
+    """quantize(relu(dequantize(a) + dequantize(b))), or with * instead of +."""
     node = found.anchor
     kind = _BINARY.get(node.target)
     if kind is None or only_user(node) is None or not found.only_clamps():
@@ -83,7 +83,7 @@ def binary(translation: Translation, found: Between) -> bool:
 
 
 def scaled(translation: Translation, found: Between) -> bool:
-    """quantize(x * factors), of floats: a factor for each image and channel."""
+    """quantize(x * factors) of floats, with a factor for each image and channel."""
     node = found.anchor
     if node.target is not _aten.mul.Tensor or only_user(node) is None or found.functions:
         return False
@@ -106,7 +106,7 @@ def scaled(translation: Translation, found: Between) -> bool:
 
 
 def _follows(translation: Translation, found: Between, kind: str, a: Node, b: Node) -> bool:
-    """Let the layer that makes an operand, for this alone, do it as well."""
+    """Make the op a post-op of the layer that makes an operand, if only the op reads that."""
     for own, other in ((a, b), (b, a)):
         layer = layer_behind(translation, own)
         if layer is None or only_user(own) is not found.anchor or "binary" in layer.attributes:
@@ -128,7 +128,7 @@ def _follows(translation: Translation, found: Between, kind: str, a: Node, b: No
 
 
 def _is_for_channels(translation: Translation, a: Node, b: Node) -> bool:
-    """Say whether `b` is one number for each image and channel of `a`."""
+    """Say whether `b` has one number for each image and channel of `a`."""
     sizes_a, sizes_b = translation.tensor(a).shape, translation.tensor(b).shape
     return (
         len(sizes_a) == len(sizes_b) > 2

@@ -42,12 +42,12 @@ _FUNCTIONS_OF = {
     "q_conv": ("relu", "hardswish", "silu"),
     "q_linear": ("relu", "hardswish", "silu", "gelu", "gelu_tanh"),
 }
-"""What follows a layer within its kernel; csrc/quant/graph/layer.cpp has the same names."""
+"""Post-ops of each layer's kernels; csrc/quant/graph/layer.cpp has the same names."""
 
 
 @dataclass
 class _Layer:
-    """A layer in a graph, found from the node that multiplies."""
+    """A layer in a graph, found from its convolution or product."""
 
     kind: str
     nodes: list[Node]
@@ -62,7 +62,7 @@ class _Layer:
         return self.nodes[-1]
 
     def function(self, behind: Sequence[Node]) -> str | None:
-        """Return the name of what is done behind it, "" for nothing, None if it cannot do that."""
+        """Return the name of its post-op, "" if there is none, None if it is not supported."""
         if len(behind) != 1:
             return None if behind else ""
         name = _FUNCTIONS.get(behind[0].target)
@@ -71,14 +71,14 @@ class _Layer:
         return name if name in _FUNCTIONS_OF[self.kind] and self._has_kernels(name) else None
 
     def _has_kernels(self, function: str | None) -> bool:
-        """Say whether kernels of ours have it, which take whatever layer oneDNN refuses."""
+        """Say whether cpuaccel's kernels have this post-op: they run what oneDNN refuses."""
         dims = len(self.attributes.get("strides", ()))
         return function == "relu" or (not self.transposed and dims <= 2)
 
 
 @dataclass
 class LayerBehind:
-    """A layer that was translated, and that may take over what follows on its result."""
+    """A layer that was translated, and that may take over ops on its result."""
 
     translation: Translation
     unit: Unit
@@ -89,11 +89,11 @@ class LayerBehind:
 
     @property
     def attributes(self) -> dict[str, Attribute]:
-        """Return those of its op."""
+        """Return the attributes of its op."""
         return self._operation.attributes
 
     def extend(self, nodes: list[Node], other: int | None = None, **attributes: Any) -> None:
-        """Let it compute the last of `nodes`."""
+        """Let it compute the last of `nodes`, which it replaces."""
         before = self._operation
         inputs = before.inputs if other is None else (*before.inputs, other)
         self.translation.replace(
@@ -102,7 +102,7 @@ class LayerBehind:
 
 
 def layer_behind(translation: Translation, dequantize: Node) -> LayerBehind | None:
-    """Return the layer whose result is dequantized for one reader alone."""
+    """Return the layer whose result is dequantized, if the dequantize is its only reader."""
     if not is_dequantize(dequantize):
         return None
     source = source_of(dequantize)
@@ -114,7 +114,7 @@ def layer_behind(translation: Translation, dequantize: Node) -> LayerBehind | No
 
 
 def quantized(translation: Translation, found: Between) -> bool:
-    """quantize(function or limits(layer(dequantize(src), dequantize(weight))))"""
+    """quantize(function or clamps(layer(dequantize(src), dequantize(weight))))"""
     layer = _ending_at(translation, found.anchor)
     if layer is None or not is_dequantize(layer.src):
         return False
@@ -133,7 +133,7 @@ def quantized(translation: Translation, found: Between) -> bool:
 
 
 def added(translation: Translation, found: Between) -> bool:
-    """quantize(limits(layer + dequantize(other))), with no quantize between."""
+    """quantize(relu(layer + dequantize(other))), without a quantize between layer and sum."""
     node = found.anchor
     if node.target is not _aten.add.Tensor or only_user(node) is None:
         return False
@@ -164,7 +164,7 @@ def added(translation: Translation, found: Between) -> bool:
 
 
 def to_floats(translation: Translation, node: Node) -> bool:
-    """A layer whose result is not quantized, or whose source is quantized by its own range."""
+    """A layer whose result is not quantized, or whose source is quantized dynamically."""
     layer = _at(translation, node)
     if layer is None or any(each in translation.unit_of for each in layer.nodes):
         return False
@@ -310,7 +310,7 @@ def _product(
 
 
 def _is_weight(translation: Translation, node: Any, axis: int) -> bool:
-    """Say whether a node dequantizes weights of int8, by one quantizer or one for each output."""
+    """Say whether a node dequantizes int8 weights, with one quantizer or one for each output."""
     if not isinstance(node, Node) or node.target not in (DEQUANTIZE, DEQUANTIZE_CHANNELS):
         return False
     source = source_of(node)
@@ -324,7 +324,7 @@ def _is_weight(translation: Translation, node: Any, axis: int) -> bool:
 
 
 def _quantized_by_its_range(node: Node) -> tuple[Node, int] | None:
-    """Return x and highest where `node` is x quantized by its own range to 0..highest, and back."""
+    """Return x and highest if `node` is x quantized by its range to 0..highest and dequantized."""
     if node.target is not DEQUANTIZE_BY_TENSORS:
         return None
     quantize = source_of(node)
@@ -344,7 +344,7 @@ def _quantized_by_its_range(node: Node) -> tuple[Node, int] | None:
 
 
 def _between(node: Node, source: Node) -> list[Node]:
-    """Return all that is computed of `source` on the way to `node`."""
+    """Return all nodes on the way from `source` to `node`."""
     found: dict[Node, None] = {}
     stack = [node]
     while stack:

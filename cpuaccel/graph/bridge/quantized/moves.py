@@ -12,7 +12,7 @@ from cpuaccel.graph.translation import Refused, Translation, value_of
 
 
 def moved(translation: Translation, found: Between) -> bool:
-    """quantize(function(move(dequantize(x)))), of moves that read one tensor."""
+    """quantize(function(move(dequantize(x)))), for moves that read one tensor."""
     node = found.anchor
     move = quantized_move(translation, node)
     if move is None:
@@ -34,7 +34,7 @@ def moved(translation: Translation, found: Between) -> bool:
 
 
 def quantized_move(translation: Translation, node: Node) -> shapes.Move | None:
-    """Return what `node`, which is read once, moves of dequantized values."""
+    """Return the move of `node`, which is read once, if it moves dequantized values."""
     if only_user(node) is None:
         return None
     try:

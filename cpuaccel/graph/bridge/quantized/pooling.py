@@ -43,7 +43,8 @@ def avg_pool(translation: Translation, found: Between) -> bool:
     src = bound(node)["self"]
     if not is_dequantize(src):
         return False
-    # The kernel rounds to the quantizer of what it reads: to another it would be rounded twice.
+    # The kernel rounds to the quantizer of its source; with another one, values would be rounded
+    # twice.
     if quantizer_of(src) != found.quantizer or not found.only_clamps():
         return False
     attributes.update(quantizer_of(src).attributes("x"))
@@ -84,7 +85,7 @@ def _pool(
     if not is_dequantize(src) or translation.tensor(src).dim() != _IMAGES:
         return False
     pooled = translation.tensor(nodes[-1])
-    flat = pooled.dim() != _IMAGES  # a mean that keeps no dimensions
+    flat = pooled.dim() != _IMAGES  # a mean with keepdim=False
     entries = found.table(quantizer_of(src))
     has_table = entries != list(range(len(entries)))
     to = found.quantize

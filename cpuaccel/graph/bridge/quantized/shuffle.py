@@ -21,7 +21,7 @@ _IMAGES, _APART = 4, 5
 
 @dataclass(frozen=True)
 class _Shuffle:
-    """view to groups, exchange of groups and channels, view back; of `parts` side by side."""
+    """A view to groups, a swap of groups and channels, and a view back, of concatenated `parts`."""
 
     nodes: tuple[Node, ...]
     parts: list[Node]
@@ -29,7 +29,7 @@ class _Shuffle:
 
 
 def shuffled(translation: Translation, found: Between) -> bool:
-    """quantize(function(part of dequantize(shuffle(x))))"""
+    """quantize(function(slice of dequantize(shuffle(x))))"""
     move = quantized_move(translation, found.anchor)
     if move is None or move.kind != "slice" or move.attributes["axis"] != 1:
         return False
@@ -75,7 +75,7 @@ def _shuffle(translation: Translation, result: Node) -> _Shuffle | None:
 
 
 def _exchanges(node: Node) -> bool:
-    """Say whether a node exchanges dimensions 1 and 2 of five."""
+    """Say whether a node swaps dimensions 1 and 2 of five."""
     if node.target is _aten.transpose.int:
         return {dimension(int(str(dim)), _APART) for dim in node.args[1:]} == {1, 2}
     if node.target is _aten.permute.default:
@@ -85,7 +85,7 @@ def _exchanges(node: Node) -> bool:
 
 
 def _parts(translation: Translation, x: Node, groups: int) -> list[Node] | None:
-    """Return the operands of a concatenation that is x where each is one group."""
+    """Return the operands of the concatenation that makes x, if each operand is one group."""
     if x.target is not _aten.cat.default or only_user(x) is None:
         return None
     given = bound(x)

@@ -35,7 +35,7 @@ class Quantizer:
         return {f"{name}_scale": self.scale, f"{name}_zero_point": self.zero_point}
 
     def real(self) -> Tensor:
-        """Return the real values of 0 to 255."""
+        """Return the real values of the codes 0 to 255."""
         with _disable_current_modes():
             codes = torch.arange(CODES, dtype=torch.float32)
             return (codes - self.zero_point) * self.scale
@@ -43,20 +43,20 @@ class Quantizer:
     def codes(self, real: Tensor) -> Tensor:
         """Quantize float32, as quantize_per_tensor does."""
         with _disable_current_modes():
-            # As torch's kernels, which multiply by the inverse.
+            # torch's kernels multiply by the inverse too.
             steps = torch.round(real * (1.0 / self.scale)) + self.zero_point
             return torch.clamp(torch.nan_to_num(steps, nan=255.0), 0, 255).to(torch.uint8)
 
 
 def is_quantize(node: Any) -> bool:
-    """Say whether a node quantizes a float32 tensor to 0..255 of uint8, by numbers."""
+    """Say whether a node quantizes float32 to 0..255 of uint8, with a constant quantizer."""
     return (
         isinstance(node, Node) and node.target is QUANTIZE and _full_uint8(node) and _floats(node)
     )
 
 
 def is_dequantize(node: Any) -> bool:
-    """Say whether a node is the opposite of `is_quantize`."""
+    """Say whether a node is the inverse of `is_quantize`."""
     return (
         isinstance(node, Node)
         and node.target is DEQUANTIZE
@@ -66,7 +66,7 @@ def is_dequantize(node: Any) -> bool:
 
 
 def quantizer_of(node: Node) -> Quantizer:
-    """Return what a node of these two has."""
+    """Return the quantizer of a node for which one of these two holds."""
     scale: Any = node.args[1]
     zero_point: Any = node.args[2]
     return Quantizer(float(scale), int(zero_point))
