@@ -22,7 +22,8 @@ KEPT_SIZES = 1024
 """Number of kinds of inputs for which the capture of symbolic sizes that served them is cached."""
 
 CALLS_BEFORE = 3
-"""Calls of one kind after which it gets a capture of its own, if no other capture serves it."""
+"""A kind of inputs gets a capture of its own at this number of calls, if no other capture serves
+it."""
 
 MOST_CAPTURES = 4
 """Maximum number of captures of symbolic sizes in one family."""
@@ -55,7 +56,7 @@ class Wanted:
     traced: Traced | None = None
     """For symbolic sizes: what to trace."""
     for_any_size: bool = False
-    """Whether a capture of symbolic sizes is to be made beside it."""
+    """Whether a capture of symbolic sizes is to be made along with it."""
 
 
 Make = Callable[[Args, Kwargs, Traced], Captured]

@@ -60,9 +60,9 @@ def aot_compile(
         path: the file to write; ends in .pt2. An existing file is replaced atomically.
         freeze: make the weights constants, which are folded and packed; they cannot be changed in
             the package then.
-        dynamic_shapes: the sizes that may vary, in torch.export's format, such as `({0:
-            torch.export.Dim("batch", max=64)},)`; in the example they are 2 or more. The package
-            rejects sizes that are out of range.
+        dynamic_shapes: the sizes that may vary, in torch.export's format, such as
+            `({0: torch.export.Dim("batch", max=64)},)`; in the example they are 2 or more. The
+            package rejects sizes that are out of range.
         inductor_configs: additional options for Inductor.
 
     Raises:

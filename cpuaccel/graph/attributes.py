@@ -44,8 +44,8 @@ class Attributes:
     With `containers`, it includes the contents of dictionaries and lists among them. A weight that
     a hook of torch computes from its parts in each call is ignored.
 
-    The contents of tensors are not compared, so that mutations are not detected here. `numbers` are
-    the exception: small tensors whose values something was made from.
+    The contents of tensors are not compared, so that mutations are not detected here, except in
+    `numbers`: small tensors whose values something was made from.
     """
 
     def __init__(
@@ -120,10 +120,10 @@ class Attributes:
 
 
 class Changes:
-    """Counts changes of a model, after each of which something is made anew and serves calls."""
+    """Counts changes of a model. What was made from the model is made anew after each change."""
 
     MOST = 32
-    """Maximum number of successive changes, each before _ENOUGH calls were served."""
+    """Maximum number of changes in a row, each before _ENOUGH calls were served."""
     _ENOUGH = 8
 
     def __init__(self) -> None:

@@ -153,7 +153,7 @@ class Call:
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Call:
-        """Return the call that `facts` returned these of."""
+        """Return the call whose `facts` these are."""
         leaves: list[TensorKind | Value] = []
         for each in facts["leaves"]:
             if "tensor" in each:

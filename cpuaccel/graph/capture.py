@@ -66,7 +66,7 @@ class Capture:
 
     @property
     def writes(self) -> bool:
-        """Whether a call writes to anything."""
+        """Whether a call mutates anything."""
         return bool(self.written or self.buffers)
 
     def programs(self) -> list[str]:
@@ -160,7 +160,7 @@ def graph_of(
     against_eager: bool = True,
     in_place: bool = False,
 ) -> tuple[GraphModule, report.Report, DynamicSizes | None]:
-    """Return the graph of `model` for these arguments, on its own weights, and its report.
+    """Return `model` as a graph with regions for these arguments, on its own weights, and a report.
 
     The third value is the sizes that the graph accepts, if some of them are `dynamic`.
 

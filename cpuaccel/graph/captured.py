@@ -25,4 +25,5 @@ class Captured:
     why_not_beside: str = ""
     """The reason why no capture of symbolic sizes is made later either."""
     is_checked: bool = True
-    """Whether it was compared at other sizes than those of its trace."""
+    """False for a capture of symbolic sizes that was not compared at other sizes than those of its
+    trace."""

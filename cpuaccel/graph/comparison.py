@@ -25,7 +25,7 @@ _FROM_EXACT = {
 }
 
 Results = Mapping[str, Any]
-"""By name, what a model returned or left in tensors: pytrees."""
+"""Pytrees by name: what a model returned, and the tensors that it mutated."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def _calls_quantized(part: GraphModule) -> bool:
 
 
 def watch(model: nn.Module) -> Attributes:
-    """Return a snapshot of a model; what was made from the model, lowered or not, depends on it."""
+    """Return a snapshot of a model, to tell whether what was made from it is still valid."""
     # Lowering reads the values of tensors with one element: scales, zero points.
     numbers = [
         value

@@ -255,7 +255,7 @@ class DynamicSizes:
         }
 
     def from_zero(self) -> DynamicSizes:
-        """Return it with ranges from 0 where torch assumed 2 or more without a guard."""
+        """Return it with ranges from 0 where torch assumed 2 or more by default."""
         return self._with_least(lambda _, least: 0 if least == 2 else least)
 
     def with_ones_of(self, call: Call) -> DynamicSizes:
@@ -353,7 +353,7 @@ class DynamicSizes:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> DynamicSizes:
-        """Return the sizes that `facts` returned these of.
+        """Return the sizes whose `facts` these are.
 
         Raises:
             ValueError: an expression is not arithmetic.

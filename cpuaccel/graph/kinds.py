@@ -49,7 +49,7 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
 
 
 def family_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, str]:
-    """Return the key that calls with other tensor sizes share; None if an argument has no hash.
+    """Return the key that calls share if they differ in tensor sizes only; None without a hash.
 
     The second value is the reason why their sizes cannot be symbols, or "".
     """

@@ -30,8 +30,8 @@ class KnownRank:
     problem: str
     """What was timed: layer, sizes, threads and ISA, as the C++ code writes them."""
     rank: int
-    """The fastest candidate: the position in oneDNN's list of implementations, or a provider's
-    number."""
+    """The number of the fastest candidate: an implementation of oneDNN, in oneDNN's order, or a
+    provider."""
 
 
 _lock = threading.Lock()

@@ -31,7 +31,7 @@ _KEPT_CALLS = 256
 """Number of calls with other sizes or strides than the file's own that are cached."""
 
 PROGRAM, PACKAGE = "program", "package"
-"""What a file holds: a graph that torch runs op by op, or what AOTInductor compiled."""
+"""Kinds of files: a graph that torch runs op by op, or a package that AOTInductor compiled."""
 
 Path_ = str | os.PathLike[str]
 

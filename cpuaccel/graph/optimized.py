@@ -204,7 +204,10 @@ class Optimized(nn.Module):
     def _captured_for(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, for_any_size: bool = False
     ) -> Captured:
-        """Return the capture for such a call, made now if necessary; see `Wanted` for flags."""
+        """Return the capture for such a call, made now if necessary.
+
+        `for_any_size`: whether a capture of symbolic sizes is made along with it.
+        """
         key = kinds.key_of(args, kwargs)
         if key is None:
             where, problem = kinds.problem_of(args, kwargs)

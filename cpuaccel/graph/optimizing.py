@@ -1,4 +1,4 @@
-"""`cpuaccel.optimize(model, example_inputs)`: puts regions into a model in eager mode."""
+"""`cpuaccel.optimize(model, example_inputs)`: puts regions into a model for eager mode."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _moves(user: Node, node: Node) -> bool:
     return user.target in MOVE_OPS and user.args[0] is node
 
 
-# Saying moves again
+# Rebuilding moves
 
 
 _Step = tuple[Any, Any]

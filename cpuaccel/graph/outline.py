@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 INPUT, GETITEM = "input", "getitem"
-"""Ops of nodes that are not ops: an argument of the call, and one result of an op. Readers refer to
-the op itself for a result."""
+"""`op` of an argument of the call, and of a getitem. Readers of a getitem refer to the op that it
+reads."""
 
 
 def outline(program: ExportedProgram) -> dict[str, Any]:

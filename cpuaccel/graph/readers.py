@@ -12,7 +12,7 @@ from cpuaccel.graph.translation import Translation
 def outside_sources(
     nodes: list[Node], taken: Container[Node], translation: Translation
 ) -> Iterable[Node]:
-    """Yield the nodes that `nodes` wait for, besides each other, when `taken` are replaced."""
+    """Yield what `nodes` wait for, besides each other, when the nodes in `taken` are replaced."""
     inside = set(nodes)
     for node in nodes:
         for source in node.all_input_nodes:

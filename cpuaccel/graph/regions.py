@@ -1,4 +1,4 @@
-"""Cuts out of a graph the regions that oneDNN and cpuaccel run, each of which becomes one call."""
+"""Cuts regions out of a graph: partitions that oneDNN and cpuaccel's kernels run in one call."""
 
 from __future__ import annotations
 

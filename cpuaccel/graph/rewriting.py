@@ -61,7 +61,7 @@ def _put(graph: Graph, region: Region, text: str, put: dict[Node, Node]) -> None
 
 
 def _erase_unread(graph: Graph, once_read: set[Node]) -> None:
-    """Erase nodes that only regions have read: attention, of whose results regions take the first.
+    """Erase nodes that only regions have read: attention, of which regions take the first result.
 
     FX would keep it, and all nodes before it, because it may draw random numbers.
     """

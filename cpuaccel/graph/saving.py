@@ -35,17 +35,17 @@ def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> No
     Args:
         optimized: the result of `cpuaccel.optimize`, called at least once.
         path: the file to write; ends in .pt2.
-        dynamic_shapes: the sizes that may vary, in torch.export's format, such as `({0:
-            torch.export.Dim("batch", max=64)},)`. The last call is captured again with them, and
-            compared with the model on random inputs, of its sizes and of other sizes. torch
+        dynamic_shapes: the sizes that may vary, in torch.export's format, such as
+            `({0: torch.export.Dim("batch", max=64)},)`. The last call is captured again with them,
+            and compared with the model on random inputs, of its sizes and of other sizes. torch
             requires 2 or more in the call for a size that varies.
 
     Raises:
         TypeError: `optimized` is not the result of `cpuaccel.optimize`.
         ValueError: `path` does not end in .pt2; nothing was captured, or the plan was off or slower
-            than the model (with `time_budget=0`, optimize does not time the plan); the model has
-            changed since; an argument of the call cannot be written to a file; the model does not
-            accept `dynamic_shapes`, or its results are off with them.
+            than the model (with `time_budget=0`, optimize uses the plan without timing it); the
+            model has changed since; an argument of the call cannot be written to a file; the model
+            does not accept `dynamic_shapes`, or its results are off with them.
         OSError: the file cannot be written.
     """
     if not isinstance(optimized, Optimized):

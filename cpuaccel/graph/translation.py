@@ -124,7 +124,7 @@ class Translation:
         like: Value | None = None,
         **attributes: Attribute,
     ) -> int:
-        """Add an op that writes the value of `to`, or a value `like` this one without a node."""
+        """Add an op that writes the value of `to`, or a new value like `like` without a node."""
         number = self._number(to) if to is not None else self._new(_required(like))
         assert self._unit is not None
         self._unit.operations.append(len(self.operations))

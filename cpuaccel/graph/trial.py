@@ -208,7 +208,7 @@ class Trial:
 def times(trials: dict[str, Trial], budget: float) -> dict[str, list[float]]:
     """Return the seconds of calls that were timed in turns for about `budget` seconds.
 
-    They are named "plan" and "model", each with the name of its trial before it.
+    The keys are "plan" and "model", with the name of the trial as prefix.
     """
     with _all_undisturbed(list(trials.values())):
         calls = {

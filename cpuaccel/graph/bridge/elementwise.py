@@ -82,7 +82,7 @@ def _power(translation: Translation, node: Node) -> None:
 
 
 _FUSED = 3
-"""Maximum number of post-ops that oneDNN Graph fuses to a layer."""
+"""Maximum number of post-ops that oneDNN Graph fuses into a layer."""
 
 _COMMUTE = ("Add", "Maximum", "Minimum", "Multiply")
 
@@ -101,8 +101,8 @@ def _binary(kind: str) -> Any:
             _unary("Square")(translation, node)
             return
         if a is b:
-            # oneDNN Graph fuses it to the op that makes the value, and reads the value from memory
-            # where it was never written.
+            # oneDNN Graph fuses it into the op that makes the value, and reads the value from
+            # memory where it was never written.
             raise Refused("a value and itself")
         floats(translation, a, b, node)
         if translation.tensor(a).dim() == 0 or translation.tensor(b).dim() == 0:
@@ -125,7 +125,7 @@ def _binary(kind: str) -> Any:
 
 
 def _is_made_of(translation: Translation, node: Node, source: Node) -> bool:
-    """Say whether `node` is a function of `source` that oneDNN Graph fuses to the maker of both."""
+    """Say whether `node` is a function of `source` that oneDNN Graph fuses into the source's op."""
     if source not in translation.unit_of:
         return False
     found = [node]

@@ -19,8 +19,7 @@ _aten: Any = torch.ops.aten
 def say_parts(graph: Graph) -> None:
     """Let slice_scatter read the given tensor, not torch's copy of it in the slice's layout.
 
-    torch's copy reads a slice of the tensor from before; in-place writes require that nothing reads
-    it.
+    The copy reads the tensor as it was before the write, which an in-place write does not allow.
     """
     for node in graph.find_nodes(op="call_function", target=_aten.copy.default):
         slice_, given = node.args[:2]

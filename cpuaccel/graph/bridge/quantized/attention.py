@@ -213,7 +213,7 @@ def _product_of(node: Node) -> Node | None:
 
 
 def _operand(product: Node, index: int) -> tuple[Node, list[Node]]:
-    """Return the source of a product's operand, in the same order, and the nodes between them."""
+    """Return the source of a product's operand, in the same order, and the nodes in between."""
     path: list[Node] = []
     node: Any = product.args[index]
     while node.target in _IN_ORDER and isinstance(node.args[0], Node):

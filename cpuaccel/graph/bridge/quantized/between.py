@@ -52,7 +52,7 @@ _FUNCTIONS = _CLAMPS | {
 
 
 _COPY = _aten.clone.default
-"""A dropout in eval mode is traced as this op."""
+"""A dropout that drops nothing is traced as this op."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def make_constants(graph: Graph, translation: Translation) -> None:
 def _choose(
     x: Tensor, lowest: int, highest: int, epsilon: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Inductor's choose_qparams, which makes a tensor of a number that cannot be traced."""
+    """Inductor's choose_qparams, without its tensor made from `epsilon`, which cannot be traced."""
     smallest = x.amin()
     scale = ((x.amax() - smallest) / float(highest - lowest)).clamp_min(epsilon)
     zero_point = lowest - torch.round(smallest / scale).to(torch.int)

@@ -106,7 +106,7 @@ def scaled(translation: Translation, found: Between) -> bool:
 
 
 def _follows(translation: Translation, found: Between, kind: str, a: Node, b: Node) -> bool:
-    """Make the op a post-op of the layer that makes an operand, if only the op reads that."""
+    """Make the op a post-op of the layer that makes an operand, if nothing else reads that."""
     for own, other in ((a, b), (b, a)):
         layer = layer_behind(translation, own)
         if layer is None or only_user(own) is not found.anchor or "binary" in layer.attributes:

@@ -66,7 +66,7 @@ def is_dequantize(node: Any) -> bool:
 
 
 def quantizer_of(node: Node) -> Quantizer:
-    """Return the quantizer of a node for which one of these two holds."""
+    """Return the quantizer of a quantize or dequantize node."""
     scale: Any = node.args[1]
     zero_point: Any = node.args[2]
     return Quantizer(float(scale), int(zero_point))
