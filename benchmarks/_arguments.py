@@ -1,16 +1,18 @@
-"""Types of command line arguments that the benchmarks share."""
+"""argparse types and options that the benchmarks share."""
 
 import argparse
 from collections.abc import Sequence
 
 
 def names(text: str) -> list[str]:
-    """A list from "a,b,c"."""
+    """Splits "a,b,c" into a list of names."""
     return [name for name in text.split(",") if name]
 
 
 def add_some(parser: argparse.ArgumentParser, option: str, known: Sequence[str], kind: str) -> None:
-    """Adds `option`, a list "a,b,c" of `known` names of a `kind`; all of them by default."""
+    """Adds `option`, a comma-separated list of `known` names of a `kind`; the default is all of
+    them.
+    """
 
     def some(text: str) -> list[str]:
         found = names(text)
@@ -39,7 +41,7 @@ def positive(text: str) -> int:
 
 
 def add_rounds(parser: argparse.ArgumentParser, rounds: int, budget: float, of: str) -> None:
-    """Adds --rounds and --budget, the seconds of each `of`, with these defaults."""
+    """Adds --rounds and --budget (seconds for each `of`) with these defaults."""
     parser.add_argument(
         "--rounds", type=positive, default=rounds, help=f"at most (default: {rounds})"
     )

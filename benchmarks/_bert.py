@@ -1,4 +1,4 @@
-"""BERT encoders with random weights, and tokens for them."""
+"""BERT encoders with random weights, and random token numbers as their input."""
 
 import sys
 from dataclasses import replace
@@ -22,7 +22,10 @@ CONFIGS: dict[str, BertConfig] = {
 
 
 def build(name: str, layers: int | None = None) -> Bert:
-    """`name` in eval mode, with the same random weights in every process; all layers if None."""
+    """Builds `name` in eval mode, with the same random weights in every process.
+
+    `layers` limits the number of layers; None means all of them.
+    """
     config = CONFIGS[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)

@@ -1,4 +1,4 @@
-"""One step of a GPT-2 decoder: a token, and a cache of the keys and values before it."""
+"""One decoding step of GPT-2: one token, and a cache of the keys and values of earlier tokens."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ _SEED = 2024
 
 @dataclass(frozen=True)
 class GptConfig:
-    """Sizes of a GPT-2; the defaults are those of its smallest, of 124 million weights."""
+    """Sizes of a GPT-2; the defaults are those of the smallest one (124 million weights)."""
 
     vocabulary: int = 50257
     positions: int = 1024
@@ -27,8 +27,9 @@ CONFIGS: dict[str, GptConfig] = {
 
 
 class Cache(nn.Module):
-    """Keys and values of so many tokens, N x heads x length x width of a head; those of the token
-    at hand are written into the last place.
+    """Cache of the keys and values of `length` tokens, each N x heads x length x head width.
+
+    The current token's key and value are written to the last position.
     """
 
     keys: Tensor
@@ -69,7 +70,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two linear layers with GELU between, each behind a norm and added."""
+    """Pre-norm transformer block: attention, then two linear layers with GELU, both residual."""
 
     def __init__(self, config: GptConfig, batch: int, length: int) -> None:
         super().__init__()
@@ -89,7 +90,7 @@ class Block(nn.Module):
 class GptStep(nn.Module):
     """Token numbers (N x 1, int64) to scores (N x 1 x vocabulary).
 
-    Every call is the one of the cache's last place, so that all calls do the same work.
+    Every call decodes the last position of the cache, so all calls do the same work.
     """
 
     def __init__(self, config: GptConfig, batch: int, length: int) -> None:
@@ -110,7 +111,10 @@ class GptStep(nn.Module):
 
 
 def build(name: str, batch: int, length: int) -> GptStep:
-    """`name` in eval mode with a cache of `length` tokens a row, the same in every process."""
+    """Builds `name` in eval mode with a cache of `length` tokens for each of `batch` sequences.
+
+    The weights are the same in every process.
+    """
     config = CONFIGS[name]
     if not 0 < length <= config.positions:
         raise ValueError(f"length: expected 1 to {config.positions} tokens, got {length}")
@@ -120,14 +124,16 @@ def build(name: str, batch: int, length: int) -> GptStep:
 
 
 def tokens(name: str, batch: int) -> Tensor:
-    """A random token number a row, batch x 1."""
+    """One random token number for each sequence, batch x 1."""
     generator = torch.Generator().manual_seed(_SEED)
     return torch.randint(CONFIGS[name].vocabulary, (batch, 1), generator=generator)
 
 
 def bytes_read(model: GptStep, weight: int, other: int) -> int:
-    """Bytes that a step reads at least: all of the layers' weights, of `weight` bytes a number,
-    biases, norms and the cache, of `other` bytes. Of the embeddings it reads a row.
+    """Least number of bytes that a step reads.
+
+    It counts all weights of the layers, at `weight` bytes each, and the biases, norms and cache, at
+    `other` bytes each. Each embedding contributes one row.
     """
     layers = [each for each in model.modules() if isinstance(each, nn.Linear | nn.LayerNorm)]
     numbers = [each for layer in layers for each in layer.parameters()]

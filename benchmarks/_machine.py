@@ -1,4 +1,4 @@
-"""What a figure was measured on."""
+"""The machine and the settings that benchmark results were measured with: CPU, ISA, caches."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from rich.console import Console
 
 from benchmarks import _plugin
 
-# What decides which int8 and bf16 kernels a library picks, as /proc/cpuinfo spells it.
+# The features that int8 and bf16 kernels are chosen by, spelled as in /proc/cpuinfo.
 _FEATURES = (
     *("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"),
     *("asimddp", "i8mm", "bf16", "sve", "sve2"),
@@ -21,7 +21,7 @@ _CAPS = ("CPUACCEL_MAX_ISA", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_
 
 
 def describe(*, batch: int | None = None) -> dict[str, str]:
-    """The machine and the settings that figures depend on, without a date."""
+    """The machine and the settings that results depend on, without a date."""
     facts = {
         "cpu": _cpu_model(),
         "isa": " ".join(features()) or platform.machine(),
@@ -37,13 +37,13 @@ def describe(*, batch: int | None = None) -> dict[str, str]:
 
 
 def features() -> list[str]:
-    """Which of the instruction sets that int8 and bf16 kernels differ by the CPU has."""
+    """The ISA features of this CPU that matter to int8 and bf16 kernels."""
     present = set(_cpuinfo("flags", "Features").split())
     return [name for name in _FEATURES if name in present]
 
 
 def caches() -> dict[str, int]:
-    """Bytes of a core's L1, L2 and so on for data, the smallest first; what the system tells."""
+    """Bytes of each data cache of core 0 ("L1", "L2", ...), smallest first, read from sysfs."""
     sizes = {}
     for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         level, kind, size = ((folder / n).read_text().strip() for n in ("level", "type", "size"))
@@ -53,12 +53,12 @@ def caches() -> dict[str, int]:
 
 
 def last_cache() -> int:
-    """Bytes of the largest cache, or 32 MiB where the system does not tell."""
+    """Bytes of the largest cache, or 32 MiB if the system does not report any."""
     return max(caches().values(), default=32 << 20)
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal, or wide enough for any of them in a file."""
+    """Console for tables: the width of the terminal, or 200 columns when output goes to a file."""
     return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
 

@@ -1,4 +1,4 @@
-"""The bar chart of a report."""
+"""Draws the bar chart of a benchmark report with matplotlib."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from benchmarks._report import Ratio, Report
 
 
 def require() -> None:
-    """Ends the program, before it measures for long, where matplotlib is not there to draw."""
+    """Exits early, before any measurement, if matplotlib is not installed."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -15,9 +15,10 @@ def require() -> None:
 
 
 def write_plot(report: Report, path: Path, base: str, *, mean: bool = True) -> None:
-    """Draws how many times as fast as column `base` the others are, a group of bars a row.
+    """Draws the speed of each column relative to column `base`, one group of bars for each row.
 
-    The last is the geometric mean of all, with `mean`. What was not measured has no bar.
+    With `mean`, the last group is the geometric mean. Combinations that were not measured have no
+    bar.
     """
     require()
     from matplotlib import pyplot as plt

@@ -1,4 +1,4 @@
-"""The plugin as the benchmarks see it: they run without it too, with its columns left out."""
+"""Access to cpuaccel for the benchmarks, which also run without it and then omit its columns."""
 
 import importlib
 from collections.abc import Iterator
@@ -10,7 +10,9 @@ import torch  # noqa: F401
 
 
 def _module() -> Any:
-    """The plugin, or None. A source folder without a build imports too, but has no switch."""
+    """The cpuaccel module, or None. A source folder without a build can be imported, but lacks
+    `enabled`.
+    """
     try:
         module = importlib.import_module("cpuaccel")
     except ImportError:
@@ -19,7 +21,7 @@ def _module() -> Any:
 
 
 def missing() -> str:
-    """Why there is no plugin to measure, or "" when there is."""
+    """Why cpuaccel cannot be measured, or "" if it can."""
     module = _module()
     if module is None:
         return "cpuaccel is not installed"
@@ -50,7 +52,7 @@ def prepack_missing() -> str:
 
 
 def prepack(model: Any) -> Any:
-    """`cpuaccel.prepack` of a model: the model, its weights held in packed form only."""
+    """Applies `cpuaccel.prepack`: the model then holds its weights in packed form only."""
     prepacked = _module().prepack(model)
     return model if prepacked is None else prepacked
 
@@ -61,10 +63,10 @@ def optimize_missing() -> str:
 
 
 def optimize(model: Any, x: Any) -> Any:
-    """`cpuaccel.optimize` of a model for the input `x`; it is compared, not timed.
+    """Applies `cpuaccel.optimize` for the input `x`, without tuning by time (`time_budget=0`).
 
     Raises:
-        RuntimeError: nothing of it was captured, or the result is off; with the reason.
+        RuntimeError: with the reason, if the original model would run instead.
     """
     optimized = _module().optimize(model, (x,), time_budget=0)
     if optimized.verdict.runs == "model":
@@ -73,12 +75,12 @@ def optimize(model: Any, x: Any) -> Any:
 
 
 def fastmath_missing() -> str:
-    """Why float32 models cannot be run on bf16 arithmetic, or ""."""
+    """Why float32 models cannot run in bf16 arithmetic, or ""."""
     return missing() or _lacks("fastmath")
 
 
 def fastmath() -> Any:
-    """`cpuaccel.fastmath()`: a block in which they are."""
+    """`cpuaccel.fastmath()`: a context manager in which float32 models run in bf16 arithmetic."""
     return _module().fastmath()
 
 
@@ -87,13 +89,13 @@ def _lacks(name: str) -> str:
 
 
 def version() -> str:
-    """The plugin's version, or "absent" where it cannot be measured."""
+    """The version of cpuaccel, or "absent" if it cannot be measured."""
     return "absent" if missing() else str(_module().__version__)
 
 
 @contextmanager
 def enabled(flag: bool) -> Iterator[None]:
-    """Switches the plugin on or off for a block; without a plugin, off is what there is."""
+    """Enables or disables cpuaccel inside the block; without cpuaccel only False is possible."""
     module = _module()
     if module is None:
         if flag:
@@ -106,7 +108,7 @@ def enabled(flag: bool) -> Iterator[None]:
 
 @contextmanager
 def provider(name: str) -> Iterator[None]:
-    """Weights packed in this block go to the provider `name`, one of cpuaccel's config table."""
+    """Packs weights for the provider `name` (cpuaccel's `provider` setting) inside the block."""
     config = importlib.import_module("cpuaccel.config")
     before = config.get("provider")
     config.set("provider", name)
@@ -117,7 +119,7 @@ def provider(name: str) -> Iterator[None]:
 
 
 def calls_of(run: Any) -> dict[str, int]:
-    """What the plugin's providers did in one call of `run`, such as {"conv2d.onednn": 20}."""
+    """How often each cpuaccel provider ran in one call of `run`, such as {"conv2d.onednn": 20}."""
     module = _module()
     before = dict(module.stats()["calls"]) if module else {}
     run()
@@ -127,5 +129,5 @@ def calls_of(run: Any) -> dict[str, int]:
 
 
 def engine_ran(calls: dict[str, int]) -> bool:
-    """Whether `calls` has any that torch's own kernel, behind an object of ours, did not do."""
+    """Whether any of `calls` ran on a provider other than torch's own kernel ("intree")."""
     return any(not key.endswith(".intree") for key in calls)

@@ -1,4 +1,4 @@
-"""int8 quantization as users do it, once, and then packed for one engine after another."""
+"""int8 quantization with torch's FX workflow: calibrate once, then pack for each engine."""
 
 import copy
 import warnings
@@ -21,10 +21,10 @@ from benchmarks import _plugin
 
 
 def calibrate(model: nn.Module, batches: Iterable[Tensor]) -> GraphModule:
-    """`model` with observers that have seen `batches`; `model` itself is left alone.
+    """Copies `model` and adds observers that have seen `batches`.
 
-    The mapping is x86's whichever engine follows: the engines then hold the same integers and
-    differ in speed only. Its activations are 7-bit, so nothing saturates without VNNI either.
+    The qconfig mapping is x86's for every engine, so all engines hold the same integers and differ
+    in speed only. Its activations are 7-bit, so nothing saturates even without VNNI.
     """
     batches = list(batches)
     with quiet(), torch.no_grad():
@@ -37,9 +37,9 @@ def calibrate(model: nn.Module, batches: Iterable[Tensor]) -> GraphModule:
 
 
 def convert(prepared: GraphModule, engine: str, *, plugin: bool = False) -> nn.Module:
-    """An int8 copy of `prepared`, packed under `engine` with the plugin on or off.
+    """An int8 copy of `prepared`, packed under `engine` with cpuaccel enabled or disabled.
 
-    Packing is what binds a model to its engine, so copies of several can run side by side.
+    Packing binds a model to its engine, so copies for several engines can run side by side.
     """
     with quantized_engine(engine), _plugin.enabled(plugin), quiet():
         converted = convert_fx(copy.deepcopy(prepared))
@@ -49,8 +49,10 @@ def convert(prepared: GraphModule, engine: str, *, plugin: bool = False) -> nn.M
 
 
 def _allocate_buffers(model: nn.Module) -> None:
-    """Gives buffers memory as new tensors get it: deepcopy takes torch's own allocator's, whichever
-    is set, where a program that begins with an empty cache has that of the one that is.
+    """Reallocates the model's float buffers with the allocator that new tensors use.
+
+    deepcopy always allocates with torch's own allocator. A program that starts with an empty cache
+    would have these buffers from the current allocator.
     """
     with torch.no_grad():
         for buffer in model.buffers():
@@ -59,8 +61,10 @@ def _allocate_buffers(model: nn.Module) -> None:
 
 
 def prepare_dynamic(model: nn.Module, x: Tensor, whole: Sequence[type[nn.Module]]) -> GraphModule:
-    """A copy of `model` whose linear layers `convert` makes int8, weights by channels, sources by
-    ranges that are measured as they run. Modules of the classes `whole` are not traced.
+    """A copy of `model` whose linear layers `convert` makes int8 with dynamic quantization.
+
+    Weights are quantized per channel, inputs by ranges measured at run time. Modules of the classes
+    `whole` are not traced.
     """
     mapping = QConfigMapping().set_object_type(nn.Linear, per_channel_dynamic_qconfig)
     custom = PrepareCustomConfig().set_non_traceable_module_classes(list(whole))
@@ -73,9 +77,10 @@ def prepare_dynamic(model: nn.Module, x: Tensor, whole: Sequence[type[nn.Module]
 
 
 def _forget_models() -> None:
-    """Empties torch's cache of a model's device, which keeps every model it was asked about.
+    """Clears torch's cache of model devices, which keeps every model alive that it was asked about.
 
-    prepare_fx and convert_fx ask about each: 100 MB an int8 resnet18, never given back.
+    prepare_fx and convert_fx ask about each model: 100 MB for an int8 resnet18, never freed
+    otherwise.
     """
     clear = getattr(getattr(fx_utils, "assert_and_get_unique_device", None), "cache_clear", None)
     if clear is not None:
@@ -95,7 +100,7 @@ def quantized_engine(engine: str) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hides what torch says of any int8 model: deprecations, and observers on their ranges."""
+    """Silences torch's usual warnings about int8 models: deprecations and observer ranges."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.ao\..*")

@@ -1,4 +1,4 @@
-"""Results of a benchmark: a table on the terminal and a JSON file."""
+"""Benchmark results: a table on the terminal and a JSON file."""
 
 import json
 import math
@@ -12,16 +12,16 @@ from rich.table import Table
 
 from benchmarks._timing import Sample
 
-# Within this of 1 a ratio is called level: what the project promises its users at worst.
+# Ratios within this distance of 1 count as level: cpuaccel promises to be at most this much slower.
 _LEVEL = 0.03
 _UNITS = {"s": 1, "ms": 1e3, "us": 1e6}
-# More ratios than these get a table of their own, below that of the times.
+# Reports with more ratios than these print them in a table of their own, below the times.
 _RATIOS_BESIDE_TIMES = 4
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times faster column `subject` is than column `base`: above 1 is faster."""
+    """The speed of column `subject` relative to column `base`; above 1 `subject` is faster."""
 
     subject: str
     base: str
@@ -32,7 +32,7 @@ class Ratio:
         return f"{self.subject} over {self.base}"
 
     def of(self, samples: dict[str, Sample]) -> float | None:
-        """Ratio of the medians, or None where a column is absent."""
+        """Ratio of the medians, or None if either column is missing."""
         if self.subject not in samples or self.base not in samples:
             return None
         return samples[self.base].median / samples[self.subject].median
@@ -40,7 +40,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a name, a sample a column, and what else belongs into the JSON file."""
+    """One row: a name, one sample for each column, and further entries for the JSON file."""
 
     name: str
     samples: dict[str, Sample]
@@ -49,7 +49,7 @@ class Row:
 
 @dataclass
 class Report:
-    """A benchmark's results; `unit` is that of the printed times, "s", "ms" or "us"."""
+    """The results of a benchmark; `unit` is the unit of printed times, "s", "ms" or "us"."""
 
     title: str
     facts: dict[str, str]
@@ -60,7 +60,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def present_ratios(self) -> list[Ratio]:
-        """The ratios whose columns were both measured."""
+        """The ratios for which both columns were measured."""
         return [r for r in self.ratios if r.subject in self.columns and r.base in self.columns]
 
     def geomean_ratio(self, ratio: Ratio) -> float | None:
@@ -74,7 +74,7 @@ class Report:
         return geomean(row.samples[column].median for row in self.rows)
 
     def print(self, console: Console) -> None:
-        """Prints header, tables and notes; the geometric mean is the last line of a table."""
+        """Prints header, tables and notes; the last row of each table is the geometric mean."""
         print_header(console, self.title, self.facts)
         ratios = self.present_ratios()
         if len(ratios) <= _RATIOS_BESIDE_TIMES:
@@ -85,7 +85,7 @@ class Report:
         print_notes(console, self.notes)
 
     def write_json(self, path: Path) -> None:
-        """Writes everything measured to `path`, times in milliseconds."""
+        """Writes all results to `path`, times in milliseconds."""
         ratios = self.present_ratios()
         rows = [
             {
@@ -137,20 +137,20 @@ class Report:
 
 
 def print_header(console: Console, title: str, facts: dict[str, str]) -> None:
-    """Prints a title and what was measured on."""
+    """Prints a title and the machine that was measured."""
     console.print(f"[bold]{title}[/bold]")
     for name, value in facts.items():
         console.print(f"  {name}: {value}", highlight=False)
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:
-    """Prints what a reader of the table above must know."""
+    """Prints notes that a reader of the table needs."""
     for note in notes:
         console.print(f"  {note}", highlight=False, markup=False)
 
 
 def left_out(reasons: dict[str, str]) -> list[str]:
-    """A note on each reason in {name: why it was not measured, or ""}."""
+    """One note for each non-empty reason in {name: why it was not measured, or ""}."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         if reason:
@@ -165,7 +165,7 @@ def geomean(values: Iterable[float]) -> float | None:
 
 
 def show_ratio(value: float | None) -> str:
-    """`value` for a table: green when faster, red when slower, by more than 3 %."""
+    """Formats `value` for a table: green if faster, red if slower, by more than 3 %."""
     if value is None:
         return "-"
     colour = "green" if value > 1 + _LEVEL else "red" if value < 1 - _LEVEL else ""

@@ -1,4 +1,4 @@
-"""Side by side timing: everything in one process, in interleaved rounds."""
+"""Times alternatives side by side: in one process, in interleaved rounds."""
 
 import gc
 import statistics
@@ -20,7 +20,9 @@ _ASLEEP = 0.1
 
 @dataclass(frozen=True)
 class Contender:
-    """What is timed: `run`, always inside a block of `around()`, whose entry is not timed."""
+    """An alternative to time. `run` is called inside the context `around()`; entering it is not
+    timed.
+    """
 
     run: Runner
     around: Around = nullcontext
@@ -28,7 +30,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Sample:
-    """The times of one contender, in seconds for one call, one figure a round."""
+    """The times of one contender in seconds per call, one for each round."""
 
     seconds: tuple[float, ...]
 
@@ -57,12 +59,12 @@ class Sample:
 
     @property
     def spread(self) -> float:
-        """Distance between the quartiles over the median: 0.02 is a quiet machine."""
+        """The interquartile range divided by the median: 0.02 means a quiet machine."""
         first, third = self.quartiles
         return (third - first) / self.median
 
     def to_dict(self) -> dict[str, float | int]:
-        """The figures as JSON takes them, times in milliseconds."""
+        """The statistics for JSON, times in milliseconds."""
         first, third = self.quartiles
         return {
             "median_ms": self.median * 1e3,
@@ -82,13 +84,13 @@ def side_by_side(
     budget: float = 20.0,
     min_sample: float = 2e-3,
 ) -> dict[str, Sample]:
-    """Times `contenders` against each other; the answer has their keys.
+    """Times `contenders` against each other and returns their samples under the same keys.
 
-    A round takes every contender in turn, so that a machine that slows down for a while slows
-    all of them, and each round starts with another one. A figure is the mean of as many calls
-    as last `min_sample` seconds, after one untimed call that brings the contender's own data
-    back into the caches. After `budget` seconds no further round starts, but three always
-    run, or `rounds` if that is fewer.
+    Each round times every contender in turn, and each round starts with another one. A machine that
+    slows down for a while therefore slows all of them. Each time is the mean of as many calls as
+    last `min_sample` seconds, after one untimed call that brings the contender's own data back into
+    the caches. After `budget` seconds no further round starts, but at least three rounds run, or
+    `rounds` if that is fewer.
     """
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1, got {rounds}")
@@ -117,7 +119,7 @@ def side_by_side(
 
 
 def settle() -> None:
-    """Waits until no thread of this process has run for two steps, half a second at most."""
+    """Waits until this process has been idle for two steps in a row, at most half a second."""
     deadline = time.perf_counter() + _SETTLE_LIMIT
     quiet_steps = 0
     while quiet_steps < _QUIET_STEPS and time.perf_counter() < deadline:
@@ -128,7 +130,7 @@ def settle() -> None:
 
 
 def _repeats(contender: Contender, warmup: int, min_sample: float) -> int:
-    """Warms up and says how many calls last `min_sample` seconds."""
+    """Warms up and returns how many calls last `min_sample` seconds."""
     with contender.around():
         for _ in range(warmup):
             contender.run()
@@ -142,7 +144,7 @@ def _rotated(names: list[str], by: int) -> list[str]:
 
 
 def _time(run: Runner, repeats: int) -> float:
-    """Mean seconds of one of `repeats` calls."""
+    """Mean seconds of one call over `repeats` calls."""
     start = time.perf_counter_ns()
     for _ in range(repeats):
         run()

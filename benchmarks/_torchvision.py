@@ -17,7 +17,7 @@ _NORM_BATCH = 4
 
 @dataclass(frozen=True)
 class Model:
-    """One row of the benchmarks: a torchvision name and the side of its square input, pixels."""
+    """A torchvision model name and the side of its square input in pixels."""
 
     name: str
     size: int = 224
@@ -55,7 +55,7 @@ TRANSFORMERS: tuple[Model, ...] = (Model("vit_b_16"),)
 
 ALL = (*MODELS, *TRANSFORMERS)
 
-# The auxiliary classifiers run in training only, and weights=None turns them on.
+# The auxiliary classifiers run in training only, but weights=None would turn them on.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": True},
     "inception_v3": {"aux_logits": False, "init_weights": True},
@@ -63,7 +63,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def input_size(name: str) -> int:
-    """Side in pixels of the square input that `name` is run with."""
+    """Side in pixels of the square input for `name`."""
     for model in ALL:
         if model.name == name:
             return model.size
@@ -74,7 +74,8 @@ def input_size(name: str) -> int:
 def images(name: str, batch: int, seed: int = _SEED) -> Tensor:
     """`batch` random images for `name`, float32 NCHW, mean about 0 and deviation about 1.
 
-    Blobs with some noise on top: white noise averages to the same features in every image.
+    They are blobs with some noise on top: white noise gives nearly the same features in every
+    image.
     """
     size = input_size(name)
     generator = torch.Generator().manual_seed(seed)
@@ -84,9 +85,9 @@ def images(name: str, batch: int, seed: int = _SEED) -> Tensor:
 
 
 def build(name: str) -> nn.Module:
-    """`name` in eval mode with seeded random weights and batch norm statistics to match.
+    """Builds `name` in eval mode with seeded random weights and matching batch norm statistics.
 
-    The same weights for the same name in every process; the global random state is kept.
+    The weights of a name are the same in every process. The global random state is not changed.
     """
     input_size(name)
     torchvision = import_torchvision()
@@ -101,7 +102,7 @@ def build(name: str) -> nn.Module:
 
 
 def import_torchvision() -> Any:
-    """The torchvision module, imported even where its compiled extension does not load."""
+    """Imports torchvision even if its compiled extension does not load."""
     if not _extension_loads():
         _define_missing_schemas()
     with warnings.catch_warnings():
@@ -112,7 +113,7 @@ def import_torchvision() -> Any:
 
 
 def _extension_loads() -> bool:
-    """Loads torchvision's compiled ops, as its own import would; False when they do not load."""
+    """Loads torchvision's compiled ops as torchvision's import does; False if they do not load."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("torchvision is not installed: pip install torchvision==0.28.0")
@@ -127,16 +128,17 @@ def _extension_loads() -> bool:
     return loaded
 
 
-# Kept alive: the schemas go away with the object.
+# Kept alive: the schemas are deregistered with the library object.
 _fragments: list[Any] = []
 
 
 def _define_missing_schemas() -> None:
-    """Names the two ops for which torchvision registers a fake kernel without asking.
+    """Defines the schemas of two ops for which torchvision registers a fake kernel unconditionally.
 
-    PyPI's torchvision is built for CUDA, so on a CPU machine its extension does not load and
-    its ops do not exist. It skips the others then, but these two it does not, and the import
-    fails with "operator torchvision::nms does not exist". No classification model calls them.
+    PyPI's torchvision is built for CUDA, so on a CPU machine its extension does not load and its
+    ops do not exist. torchvision then skips the other fake kernels, but not these two, and the
+    import fails with "operator torchvision::nms does not exist". No classification model calls
+    them.
     """
     missing = [op for op in ("nms", "qnms") if not hasattr(torch.ops.torchvision, op)]
     if not missing:
@@ -149,10 +151,10 @@ def _define_missing_schemas() -> None:
 
 
 def settle_norms(model: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
-    """Measures the batch norm statistics on `batches`, each of which is what the model takes.
+    """Measures batch norm statistics on `batches`; each batch is a tuple of model inputs.
 
-    Left at mean 0 and variance 1, random weights make activations grow or vanish layer by
-    layer, and an int8 model of them holds zeros and saturated values only.
+    With the initial mean 0 and variance 1, random weights make activations grow or vanish layer by
+    layer. An int8 model would then hold only zeros and saturated values.
     """
     model.eval()
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]

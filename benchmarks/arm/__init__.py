@@ -1,1 +1,1 @@
-"""What can be measured of Arm under emulation: instructions, not time."""
+"""Benchmarks of Arm kernels under emulation, which count instructions instead of time."""

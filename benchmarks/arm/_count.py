@@ -1,4 +1,4 @@
-"""Instructions that this process executed, counted by the emulator it runs under."""
+"""Counts the instructions that this process executes, as reported by the emulator."""
 
 import contextlib
 import os
@@ -10,13 +10,13 @@ _CALLS = 4
 
 
 def check() -> None:
-    """Raise SystemExit if nobody counts."""
+    """Raise SystemExit unless the emulator counts instructions."""
     if not os.environ.get(_VARIABLE):
         raise SystemExit("instructions are not counted: python tools/aarch64 run --count PROGRAM")
 
 
 def per_call(run: Callable[[], object], calls: int = _CALLS) -> int:
-    """Instructions of one call of `run`, which was called before: the mean of some calls."""
+    """Mean number of instructions of one call of `run`; `run` must have been called before."""
     first = _now()
     nothing = _now() - first
     begin = _now()
@@ -26,7 +26,7 @@ def per_call(run: Callable[[], object], calls: int = _CALLS) -> int:
 
 
 def _now() -> int:
-    """What was counted so far, all threads together. The emulator's plugin watches this call."""
+    """Instructions of all threads so far. The emulator's plugin reacts to the getpriority call."""
     with contextlib.suppress(OSError):
         os.getpriority(_MARK, 0)
     with open(os.environ[_VARIABLE], "rb") as file:

@@ -1,9 +1,10 @@
-"""Instructions around the arithmetic of a small product, ours and torch's, under emulation.
+"""Instructions of a call's overhead for a small product, cpuaccel's and torch's, under emulation.
 
     python tools/aarch64 run --core graviton3 --count benchmarks/arm/call_instructions.py
 
-Calls are made by TorchScript's interpreter, one row of 16 numbers times 16 x 16. `view` is a call
-that computes nothing: what the interpreter and torch's dispatcher take, and one new tensor.
+TorchScript's interpreter makes the calls: one row of 16 numbers times a 16 x 16 matrix. `view` is a
+call that computes nothing: it costs what the interpreter, torch's dispatcher and one new tensor
+cost.
 """
 
 import sys
@@ -24,10 +25,10 @@ from benchmarks.arm import _count
 _CALLS = 200
 _SIZE = 16
 
-load()  # has the ops that are compiled below
+load()  # registers the ops that are compiled below
 
 
-# What is returned keeps the interpreter from leaving the calls out.
+# The interpreter would remove calls whose results are not returned.
 @torch.jit.script
 def _view(x: Tensor, n: int) -> Tensor:
     result = x

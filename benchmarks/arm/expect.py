@@ -2,14 +2,14 @@
 
     python -m benchmarks.arm.expect CORE COUNTS.json
 
-CORE is c7g or c8g, COUNTS what gemm_instructions.py wrote for graviton3 or graviton4. Of a call
-with `MAC` multiply-adds and `I` instructions
+CORE is c7g or c8g. COUNTS is what gemm_instructions.py wrote for graviton3 or graviton4. A call
+with `MAC` multiply-adds and `I` instructions is expected to take
 
     cycles = MAC / (peak * share) + (I - inner) / 4
 
-where `share` is what llvm-mca says of the inner loop (tools/arm_peak.py), `inner` are the
-instructions of it, 3 for 2 products, and all others run at four a cycle. There are no caches in it:
-weights are in L2 (K N of 1 MiB at most), and nothing else waits for memory.
+`share` is llvm-mca's estimate for the inner loop (tools/arm_peak.py). `inner` is the number of its
+instructions, 3 for 2 products; all other instructions run at four a cycle. The formula assumes that
+weights are in L2 (K N of at most 1 MiB) and that nothing else waits for memory.
 """
 
 import argparse
@@ -20,7 +20,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Core:
-    """A core: cycles a second, bits of a vector in torch's and our kernels, and its peaks."""
+    """A core: its clock in hertz, its vector width in bits, and its peaks in multiply-adds per
+    cycle.
+    """
 
     hertz: float
     vector_bits: int
@@ -30,7 +32,7 @@ class Core:
 PEAKS = {"f32": 16, "bf16": 64, "fast math": 64}
 CORES = {"c7g": Core(2.6e9, 256, PEAKS), "c8g": Core(2.8e9, 128, PEAKS)}
 SHARES = {"f32": 0.997, "bf16": 0.994, "fast math": 0.96}
-# Multiply-adds of an instruction of 128 bits.
+# Multiply-adds of one 128-bit instruction.
 PRODUCTS = {"f32": 4, "bf16": 16, "fast math": 16}
 
 

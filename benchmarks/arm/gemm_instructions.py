@@ -2,9 +2,9 @@
 
     python tools/aarch64 run --core graviton3 --count benchmarks/arm/gemm_instructions.py
 
-`eager` is F.linear as it is, `packed` has its weight packed before: by cpuaccel.prepack, and by
-mkldnn::_reorder_linear_weight, which torch.compile calls for frozen weights. Counts are of one
-thread and of all that a call does, Python's part too. They say nothing of caches.
+`eager` is plain F.linear. `packed` has its weight packed before the call: by cpuaccel.prepack, and
+by mkldnn::_reorder_linear_weight, which torch.compile calls for frozen weights. The counts are of
+one thread and of everything a call does, including Python. They do not show cache effects.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from benchmarks.arm import _count
 
 Run = Callable[[], Tensor]
 COLUMNS = ("ours eager", "torch eager", "ours packed", "torch packed")
-# Name, type of the operands, whether fp32 may be multiplied in bf16.
+# Name: dtype of the operands, whether fp32 may be multiplied in bf16.
 KINDS = {
     "f32": (torch.float32, False),
     "bf16": (torch.bfloat16, False),
@@ -94,7 +94,8 @@ def _counted(run: Run, provider: str, expected: Tensor) -> int:
         if provider == "intree":
             cpuaccel.disable()
         torch.testing.assert_close(run().double(), expected, atol=0.05, rtol=0.02)
-        # What oneDNN does besides differs from call to call.
+        # oneDNN's additional work differs from call to call, so the smallest of three counts is
+        # used.
         return min(_count.per_call(run, calls=1) for _ in range(3))
     finally:
         cpuaccel.enable()

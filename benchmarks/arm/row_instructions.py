@@ -1,9 +1,9 @@
-"""Instructions of graph and elementwise ops by NEON's rows and by those for SVE of 256 bits.
+"""Instructions of graph and elementwise ops: NEON's row kernels against those for 256-bit SVE.
 
     python tools/aarch64 run --core graviton3 --count benchmarks/arm/row_instructions.py
 
-Counts are of one thread and of all that a call does. They say nothing of caches, nor of how many
-vectors a core takes at a time: Neoverse V1 has four pipes for NEON's and two for SVE's.
+The counts are of one thread and of everything a call does. They do not show cache effects, nor how
+many vectors a core executes at a time: Neoverse V1 has four pipes for NEON and two for SVE.
 """
 
 import sys

@@ -1,1 +1,1 @@
-"""Partitions of compiled graphs."""
+"""Benchmarks of oneDNN Graph partitions in compiled models."""

@@ -1,4 +1,4 @@
-"""Small graphs that have a partition of one family in one place, in sizes that stand for others."""
+"""Small graphs with one oneDNN partition each, the samples that `choices.py` measures."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 
 
 class Graph(nn.Module):
-    """A function of a tensor and of the layers that it uses, by name."""
+    """A function of a tensor and of named layers, as a module."""
 
     def __init__(self, function: Function, **layers: nn.Module) -> None:
         super().__init__()
@@ -27,7 +27,9 @@ class Graph(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """What stands for the partitions of `family` in `place` within these limits (0: any)."""
+    """A graph that represents the partitions of `family` in `place` within these limits (0: no
+    limit).
+    """
 
     family: str
     place: str
@@ -84,7 +86,7 @@ def _norm(x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:])
 
 
-# Place, largest work, and of what.
+# Place, largest work, and the shapes.
 _CONVOLUTIONS: tuple[tuple[str, int, tuple[tuple[Any, ...], ...]], ...] = (
     ("alone", 10**6, (((16, 16), 8), ((64, 64), 14, 1), ((64, 64), 14, 3, 64))),
     ("alone", 10**8, (((64, 64), 28), ((96, 96), 56, 3, 96), ((128, 256), 28, 1))),
@@ -93,7 +95,7 @@ _CONVOLUTIONS: tuple[tuple[str, int, tuple[tuple[Any, ...], ...]], ...] = (
     ("chain", 0, (((64, 64, 64), 28), ((128, 512, 128), 28, 1), ((256, 256, 256), 14))),
 )
 
-# Place, largest number of rows, largest work, and of what.
+# Place, largest number of rows, largest work, and the shapes.
 _PRODUCTS: tuple[tuple[str, int, int, tuple[tuple[Any, ...], ...]], ...] = (
     ("alone", 0, 10**5, ((1, (128, 128)), (8, (64, 64)), (32, (48, 48)))),
     ("alone", 1, 0, ((1, (768, 768)), (1, (768, 3072)), (1, (4096, 4096)))),
@@ -107,11 +109,11 @@ _PRODUCTS: tuple[tuple[str, int, int, tuple[tuple[Any, ...], ...]], ...] = (
     ("chain", 0, 0, ((32, (768, 3072, 768)), (128, (768, 3072, 768)), (384, (768, 768, 768)))),
 )
 
-# Sines and cosines stand for what Inductor runs and would fuse: oneDNN has none.
+# Sine and cosine represent ops that Inductor runs and would fuse, because oneDNN has neither.
 
 
 def _places(op: Function) -> dict[str, tuple[int, Function]]:
-    """Where one op may stand, and how many layers that takes."""
+    """The places where an op may stand; each has a number of layers and a function."""
     return {
         "alone": (0, lambda x: torch.cos(op(torch.sin(x)))),
         "beside": (1, lambda x, a: torch.sin(op(a(x)))),
@@ -128,7 +130,9 @@ def _places_of_attention(heads: Function) -> dict[str, tuple[int, Function]]:
 
 
 def _places_read_twice(op: Function) -> dict[str, tuple[int, Function]]:
-    """Where an op may stand that would be a part of the layer before it, if that read it alone."""
+    """Places for an op that would join the partition of the layer before it if it were its only
+    reader.
+    """
     return {
         "alone": (0, lambda x: torch.cos(op(torch.sin(x)))),
         "beside": (1, lambda x, a: torch.sin(op(h := a(x))) + torch.sin(h)),
@@ -153,7 +157,7 @@ _IMAGES = ((64, 56), (256, 14))
 
 
 def cases() -> Iterator[Case]:
-    """Yield all cases, those of a family one after the other, smaller limits first."""
+    """Yield all cases, grouped by family, smaller limits first."""
     for place, max_work, shapes in _CONVOLUTIONS:
         for shape in shapes:
             yield Case("convolution", place, 0, max_work, partial(_conv, *shape))

@@ -1,8 +1,8 @@
 """What a partition in oneDNN gains over leaving it to Inductor: the rows of choice.csv.
 
-Each small graph is compiled twice by `backend="cpuaccel"`, with the partitions of one family taken
-and left, whatever the table says; what is around them is taken both times. `--write` puts the rows
-for this machine into the table in the place of those that it had. Run as
+Each small graph is compiled twice by `backend="cpuaccel"`: once with the partitions of one family
+taken, once with them left to Inductor, whatever the table says. All other partitions are taken both
+times. `--write` replaces this machine's rows of the table. Run as
 `python -m benchmarks.graph.choices` from a checkout's root.
 """
 
@@ -36,7 +36,7 @@ Key = tuple[str, str, str, int, int]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, prints, and writes the table if that was asked for."""
+    """Parses `arguments`, measures, prints, and with --write updates the table."""
     options = _parser().parse_args(arguments)
     if _plugin.missing():
         raise SystemExit(_plugin.missing())
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _gain(case: Case, dtype: torch.dtype, options: argparse.Namespace) -> float:
-    """How many times faster the graph is with the partitions of the case's family taken."""
+    """The speedup of the graph if the partitions of the case's family are taken."""
     torch.manual_seed(0)
     torch._dynamo.reset()
     model, x = case.make()

@@ -1,4 +1,4 @@
-"""One workload under the allocator of this process: prints seconds of each step and the peak."""
+"""Runs one workload in this process and prints the seconds of each step and the peak memory."""
 
 import json
 import resource

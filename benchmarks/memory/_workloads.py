@@ -1,4 +1,4 @@
-"""What allocators are timed on: programs whose large tensors come and go."""
+"""Workloads of the allocator benchmark: programs that allocate and free large tensors."""
 
 from collections.abc import Callable
 
@@ -14,13 +14,13 @@ _NODES, _EDGES, _WIDTH = 131_072, 4_194_304, 64
 
 
 def index_select() -> Step:
-    """4 M rows of 64 floats, gathered into a fresh tensor of 1 GiB."""
+    """Gathers 4 M rows of 64 floats into a new tensor of 1 GiB."""
     src, index = torch.randn(_NODES, _WIDTH), torch.randint(0, _NODES, (_EDGES,))
     return lambda: src.index_select(0, index)
 
 
 def index_select_into() -> Step:
-    """The same into a tensor that is there."""
+    """The same gather into an existing tensor."""
     src, index = torch.randn(_NODES, _WIDTH), torch.randint(0, _NODES, (_EDGES,))
     dst = torch.empty(_EDGES, _WIDTH)
     return lambda: torch.index_select(src, 0, index, out=dst)
@@ -85,7 +85,7 @@ def bert() -> Step:
 
 
 def bert_training() -> Step:
-    """A training step of the same with 4 of its layers."""
+    """A training step of BERT-base's shape with 4 of its layers."""
     model, x = _encoder(4).train(), torch.randn(8, 128, 768)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 

@@ -45,7 +45,7 @@ class Figures:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     unknown = [name for name in options.workloads if name not in WORKLOADS]
     if unknown:
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _allocators() -> tuple[dict[str, dict[str, str]], list[str]]:
-    """The environment of each allocator, and notes on those that are not here."""
+    """The environment variables of each allocator, and a note on each that is not installed."""
     found = {"torch": {"CPUACCEL_ALLOCATOR": "0"}, "cpuaccel": {"CPUACCEL_ALLOCATOR": "1"}}
     notes = []
     for name, libraries in _PRELOADED.items():

@@ -1,1 +1,1 @@
-"""Single operations, providers side by side."""
+"""Benchmarks of single ops, one provider beside another."""

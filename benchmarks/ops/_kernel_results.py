@@ -1,4 +1,4 @@
-"""What cpuaccel_bench measured: its CSV file, as tables and as JSON."""
+"""Reads the CSV file that cpuaccel_bench writes, and shows it as tables and JSON."""
 
 import csv
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ from rich.table import Table
 class KernelResult:
     """One row of a kernel list on one shape, or one peak of the machine (family "peaks").
 
-    `work` is that of one call: multiply-adds, bytes or cycles. Times are seconds of one call.
-    `peak_seconds` is what the call would take at the machine's peak and `bound_seconds` what its
-    whole loop takes at least, 0 where that is not known.
+    `work` is the work of one call in multiply-adds, bytes or cycles. Times are seconds of one call.
+    `peak_seconds` is the time of the call at the machine's peak. `bound_seconds` is the least time
+    of its whole loop. Both are 0 if unknown.
     """
 
     family: str
@@ -32,21 +32,23 @@ class KernelResult:
 
     @property
     def rate(self) -> float:
-        """Work a second, in `unit`."""
+        """Work per second, in `unit`."""
         return self.work / self.seconds * 1e-9
 
     @property
     def peak_share(self) -> float | None:
-        """The share of the machine's peak that it reaches; 1 is all of it."""
+        """The share of the machine's peak that the kernel reaches (1: all of it), or None if
+        unknown.
+        """
         return self.peak_seconds / self.seconds if self.peak_seconds else None
 
     @property
     def bound_share(self) -> float | None:
-        """The share of the speed that its loop can have that it reaches; 1 is all of it."""
+        """The share of its loop's bound that the kernel reaches (1: all of it); None if unknown."""
         return self.bound_seconds / self.seconds if self.bound_seconds else None
 
     def to_dict(self) -> dict[str, object]:
-        """The figures as JSON takes them, times in microseconds."""
+        """The result for JSON, times in microseconds."""
         return {
             "shape": self.shape,
             "row": self.row,
@@ -74,12 +76,12 @@ def read(lines: Iterable[str]) -> list[KernelResult]:
 
 
 def by_family(results: list[KernelResult]) -> dict[str, list[KernelResult]]:
-    """`results` under the names of their families, in the order of the file."""
+    """`results` grouped by family, in the order of the file."""
     return {name: list(group) for name, group in groupby(results, key=lambda each: each.family)}
 
 
 def table_of(results: list[KernelResult]) -> Table:
-    """One family for the terminal; a line between shapes."""
+    """The terminal table of one family, with a line between shapes."""
     table = Table()
     for heading in ("shape", "row"):
         table.add_column(heading, no_wrap=True)
@@ -103,7 +105,7 @@ def table_of(results: list[KernelResult]) -> Table:
 
 
 def _figure(value: float) -> str:
-    """Three digits, or all before the point."""
+    """Three significant digits, or all digits before the point."""
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
 
 

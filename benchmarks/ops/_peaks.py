@@ -1,4 +1,4 @@
-"""What the machine does at most, as cpuaccel_bench measures it."""
+"""This machine's peaks, arithmetic and memory bandwidth, as cpuaccel_bench measures them."""
 
 import argparse
 from collections.abc import Callable
@@ -12,15 +12,16 @@ from benchmarks.ops._kernel_results import KernelResult
 
 _GIGA = 1e9
 _READ = "read "
-# Twice a multiply-add of floats; there is no peak of bf16 arithmetic yet.
+# A multiply-add of floats is two operations. There is no peak for bf16 arithmetic yet.
 _OPERATIONS_OF = {torch.float32: "fp32"}
 
 
 @dataclass(frozen=True)
 class MachinePeaks:
-    """Most operations of floats and most bytes from memory a second, of all threads; 0: unknown.
+    """Peak float operations and bytes read from memory, per second and over all threads; 0:
+    unknown.
 
-    `cache` is what the last cache holds, bytes.
+    `cache` is the size of the last-level cache in bytes.
     """
 
     flops: float
@@ -28,9 +29,10 @@ class MachinePeaks:
     cache: int
 
     def bound(self, flops: int, moved: int) -> float | None:
-        """Seconds that so much work takes at least, or None where no peak is known.
+        """Least seconds for this much work, or None if no peak is known.
 
-        What the last cache holds stays there from call to call: nothing of it has to be moved.
+        Data that fits in the last-level cache stays there between calls and costs no memory
+        traffic.
         """
         if not self.flops or not self.bytes:
             return None
@@ -43,7 +45,7 @@ class MachinePeaks:
 
 
 def meter(dtype: torch.dtype) -> Callable[[], MachinePeaks] | None:
-    """Measures the peaks for products of `dtype`; None where there is none of its arithmetic."""
+    """A function that measures the peaks for products of `dtype`, or None without a peak for it."""
     operations = _OPERATIONS_OF.get(dtype)
     if operations is None:
         return None
@@ -52,19 +54,19 @@ def meter(dtype: torch.dtype) -> Callable[[], MachinePeaks] | None:
 
 
 def reading() -> Callable[[], dict[str, float]]:
-    """Measures the bytes read a second, by where they lie: L1, L2, L3, memory."""
+    """A function that measures read bandwidth in bytes per second from L1, L2, L3 and memory."""
     results = _program()
     return lambda: rates_of_reading(results())
 
 
 def rates_of_reading(results: list[KernelResult]) -> dict[str, float]:
-    """Bytes read a second among the rows that cpuaccel_bench wrote, by place."""
+    """Read bandwidth by place, in bytes per second, from the rows that cpuaccel_bench wrote."""
     reads = [(row.shape.removeprefix(_READ), row) for row in results if row.shape.startswith(_READ)]
     return {place: _GIGA * row.rate for place, row in reads}
 
 
 def _program() -> Callable[[], list[KernelResult]]:
-    """Builds cpuaccel_bench; what is returned runs its peaks, on torch's number of threads."""
+    """Builds cpuaccel_bench and returns a function that runs its peaks on torch's thread count."""
     program = kernels._build()
 
     def run() -> list[KernelResult]:

@@ -17,7 +17,7 @@ _LAYERS = {
 
 @dataclass(frozen=True)
 class ProductShape:
-    """y = x w^T + bias of x M x K and w N x K; `model` says where it is from."""
+    """y = x w^T + bias of x (M x K) and w (N x K); `model` says where it is from."""
 
     model: str
     M: int
@@ -36,7 +36,7 @@ class ProductShape:
         return 2 * self.M * self.K * self.N
 
     def bytes(self, dtype: torch.dtype) -> int:
-        """Of the operands and the result, each moved once."""
+        """Bytes of the operands and the result, each moved once."""
         return (self.M * self.K + self.K * self.N + self.M * self.N) * dtype.itemsize
 
     def runner(self, dtype: torch.dtype) -> Runner:

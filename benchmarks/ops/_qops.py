@@ -1,4 +1,4 @@
-"""Single quantized operations, packed for one provider or another."""
+"""Single quantized ops, packed for one provider or another."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -14,7 +14,7 @@ from benchmarks._quantize import quantized_engine, quiet
 from benchmarks._timing import Runner
 from benchmarks.shapes import ConvShape, LinearShape
 
-# Steps of real models; activations use 7 bits, as x86's qconfig has it.
+# Typical scales of real models; activations use 7 bits, as x86's qconfig has it.
 _X_SCALE, _X_ZERO = 0.03, 57
 _OUT_SCALE, _OUT_ZERO = 0.1, 64
 _ACTIVATION_LEVELS = 128
@@ -22,7 +22,9 @@ _ACTIVATION_LEVELS = 128
 
 @dataclass(frozen=True)
 class Provider:
-    """A way of packing an operation: in-tree under `engine`, or the plugin forced to `forced`."""
+    """A way to pack an op: by torch under `engine`, or by cpuaccel with its provider set to
+    `forced`.
+    """
 
     name: str
     engine: str
@@ -37,11 +39,11 @@ class Provider:
 
     @property
     def packing(self) -> AbstractContextManager[Any]:
-        """The block in which weights are packed for this provider."""
+        """Context in which weights are packed for this provider."""
         return _packing(self)
 
     def ran(self, calls: dict[str, int]) -> bool:
-        """Whether `calls`, of the plugin's own counters, are those of this provider."""
+        """Whether `calls`, which cpuaccel counted, ran on this provider."""
         layers = [key for key in calls if not key.startswith("clone.")]  # packing copies weights
         if not self.forced:
             return not layers
@@ -49,7 +51,7 @@ class Provider:
         return bool(layers) and (self.forced == "auto" or libraries == {self.forced})
 
 
-# In-tree first: what they show is known to be there.
+# torch's own providers come first: they are known to be available.
 PROVIDERS: tuple[Provider, ...] = (
     Provider("intree.fbgemm", "fbgemm"),
     Provider("intree.onednn", "onednn"),
@@ -74,7 +76,7 @@ def _packing(provider: Provider) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Operation:
-    """One shape of one op: `pack` makes its call under whatever engine is in force."""
+    """One shape of one op. `pack` packs it under the current engine and returns its call."""
 
     name: str
     text: str

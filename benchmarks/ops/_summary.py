@@ -1,4 +1,4 @@
-"""Sums single operations up by class, channels and size: what provider rules are made of."""
+"""Summarizes results of single ops by class, channels and size, to derive provider rules."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ _ROW_STEPS = (1, 8, 32)
 
 @dataclass(frozen=True)
 class Group:
-    """Operations of one bucket; ratios are speeds, above 1 where the subject is faster."""
+    """Ops of one bucket. Ratios are speeds: above 1 the subject is faster."""
 
     kind: str
     channels: str
@@ -28,7 +28,7 @@ class Group:
     best: float
 
     def to_dict(self) -> dict[str, object]:
-        """The group as JSON takes it."""
+        """The group for JSON."""
         return asdict(self)
 
 
@@ -36,12 +36,12 @@ Key = tuple[str, str, str, str]
 
 
 def by_kind(operation: Operation) -> Key:
-    """One bucket a class."""
+    """One bucket for each class."""
     return operation.kind, "", "", ""
 
 
 def by_shape(operation: Operation) -> Key:
-    """One bucket a class, range of channels, alignment of channels and range of output size."""
+    """One bucket for each class, range of channels, channel alignment and range of output size."""
     if operation.kind.startswith("linear"):
         channels = _bucket(operation.channels, _CHANNEL_STEPS)
         return operation.kind, channels, "", "M " + _bucket(operation.area, _ROW_STEPS)
@@ -57,7 +57,7 @@ def by_shape(operation: Operation) -> Key:
 def summarise(
     pairs: Iterable[tuple[Operation, Row]], ratio: Ratio, key: Callable[[Operation], Key]
 ) -> list[Group]:
-    """Groups of the operations that have `ratio`, in order of first appearance, sorted by key."""
+    """Groups of the ops that have `ratio`, sorted by class, then by smallest channels and area."""
     buckets: dict[Key, list[float]] = {}
     order: dict[Key, tuple[object, ...]] = {}
     for operation, row in pairs:

@@ -1,4 +1,4 @@
-"""Quantized operations on so little data that a call costs its overhead: the rows of per_call."""
+"""Quantized ops on so little data that a call costs only its overhead: the rows of per_call."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ _OUT_SCALE, _OUT_ZERO = 0.1, 64
 
 @dataclass(frozen=True)
 class TinyOp:
-    """An operator, the no-op of its schema in noop.cpp, and arguments.
+    """An op, the no-op in noop.cpp that has its schema, and its arguments.
 
-    `arguments` packs weights under the engine that is in force.
+    `arguments` packs weights under the current engine.
     """
 
     op: Any
@@ -104,7 +104,7 @@ def _quantize() -> tuple[Any, ...]:
 _quantized = torch.ops.quantized
 _aten = torch.ops.aten
 
-# A further operator of one of these schemas is one more line; of another schema, also two no-ops.
+# Another op with one of these schemas takes one more line. A new schema also takes two no-ops.
 TINY_OPS: tuple[TinyOp, ...] = (
     TinyOp(_quantized.conv2d.new, "conv2d", _conv2d),
     TinyOp(_quantized.conv2d_relu.new, "conv2d", _conv2d),

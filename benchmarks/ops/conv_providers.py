@@ -1,8 +1,8 @@
 """Single fp32 convolutions: torch's kernels against ours, one line a shape.
 
-The list of cases in csrc/ops/conv_choice.cpp comes from it. Both run in turn in one process, ours
-also where the list gives a shape to torch.
-Run as `python -m benchmarks.ops.conv_providers` from a checkout's root.
+The list of cases in csrc/ops/conv_choice.cpp is derived from its results. Both run in turn in one
+process; cpuaccel's kernels also run for shapes that the list gives to torch. Run as `python -m
+benchmarks.ops.conv_providers` from a checkout's root.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _LAYOUTS = {"channels_first": torch.contiguous_format, "channels_last": torch.ch
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [kind for kind in options.kinds if kind not in _KINDS]

@@ -1,8 +1,8 @@
 """Kernels below torch: every row of the kernel lists against this machine's peaks.
 
-Builds `benchmarks/cpp` into build/benchmarks, runs it and prints what it measured. A row's share of
-the peak, and of the bound of its whole loop where the family has one, compares it with peaks that
-were measured in the same rounds. Run as `python -m benchmarks.ops.kernels` from a checkout's root.
+Builds `benchmarks/cpp` into build/benchmarks, runs it and prints the results. Each row is compared
+with the machine's peak and, if its family has one, with the bound of its whole loop. The peaks are
+measured in the same rounds. Run as `python -m benchmarks.ops.kernels` from a checkout's root.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _JOBS = "2"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, builds, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, builds, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     program = _build()
     results = by_family(_run(program, options))
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _build() -> Path:
-    """The program, built anew where its sources have changed."""
+    """Path of the program, rebuilt if its sources changed."""
     if shutil.which("cmake") is None:
         raise SystemExit("the kernel benchmark is built with cmake, which is not on the PATH")
     settings = [f"-DCPUACCEL_{setting}" for setting in _CONFIGURATION]
@@ -56,7 +56,7 @@ def _build() -> Path:
 
 
 def _call(*command: str) -> None:
-    """Runs a step of the build; ends the program with what it printed where it fails."""
+    """Runs one step of the build; if it fails, exits with its output."""
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -65,7 +65,7 @@ def _call(*command: str) -> None:
 
 
 def _run(program: Path, options: argparse.Namespace) -> list[KernelResult]:
-    """Everything that `program` measures under `options`."""
+    """Runs `program` with `options` and returns its results."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.csv"
         command = [str(program), "--quiet", "--csv", str(path)]

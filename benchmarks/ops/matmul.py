@@ -1,10 +1,10 @@
 """Linear layers of float tensors, torch beside cpuaccel, and the machine's bounds.
 
-A bound is the time that the arithmetic takes at the machine's peak, or that operands and result
-take to be moved from or to memory once where the last cache does not hold them, whichever is
-longer; both peaks are measured before and after the shapes, by a program that is built at the first
-run (`benchmarks/cpp`). Bounds are of float32; `--no-peaks` leaves them out. Run as
-`python -m benchmarks.ops.matmul` from a checkout's root.
+The bound of a shape is the longer of two times: its arithmetic at the machine's peak, and moving
+its operands and result from or to memory once if the last-level cache cannot hold them. Both peaks
+are measured before and after the shapes by a program that the first run builds (`benchmarks/cpp`).
+Bounds are of float32; `--no-peaks` omits them. Run as `python -m benchmarks.ops.matmul` from a
+checkout's root.
 """
 
 import argparse
@@ -36,7 +36,7 @@ Pair = tuple[ProductShape, Row]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     shapes = [shape for shape in SHAPES if options.filter in shape.name]
     if not shapes:
@@ -69,7 +69,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _measure(
     shape: ProductShape, dtype: torch.dtype, ways: dict[str, bool], options: argparse.Namespace
 ) -> Row:
-    """Times of the same call with the plugin off and on, and what the plugin ran."""
+    """Times the same call with cpuaccel disabled and enabled, and records which kernel cpuaccel
+    ran.
+    """
     run = shape.runner(dtype)
     contenders = {name: Contender(run, partial(_plugin.enabled, on)) for name, on in ways.items()}
     calls = {}

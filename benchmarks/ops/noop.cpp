@@ -1,8 +1,7 @@
-// Operations that do nothing, with the schemas of real ones: what a call costs before any work.
+// No-ops with the schemas and dispatch keys of real ops: what a call costs before any work.
 //
 // noop_X_input returns its input; noop_X_fresh returns a new tensor with room for the result, as
-// the real operation must. Each has the schema of a real operation and its dispatch key. Built and
-// loaded by per_call.py.
+// the real op must. per_call.py builds and loads this file.
 #include <ATen/native/quantized/PackedParams.h>
 #include <ATen/ops/_empty_affine_quantized.h>
 #include <ATen/ops/empty.h>
@@ -31,7 +30,8 @@ Tensor input(const Tensor& x, Rest... /*rest*/) {
   return x;
 }
 
-// Of tensors like the first argument; the last two are the scale and zero point of the result.
+// For ops on tensors like the first argument, or on a tensor and packed weights. The last two
+// arguments are the scale and zero point of the result.
 template <typename Weight>
 Tensor fresh_weighted(const Tensor& x, const Weight& /*weight*/, double scale, int64_t zero_point) {
   return quantized(x, scale, zero_point);

@@ -1,10 +1,10 @@
 """What one call of a quantized operator costs over an operator that does nothing.
 
-Every operator runs on a single pixel or row of 16 channels, with torch's kernels and with
-cpuaccel's, beside two no-ops of the same schema, called the same way in the same rounds: one
-returns its input, the other a fresh tensor for the result. The calls are made by a loop in C++, by
-which the conversion of arguments from Python is left out. What that needs is compiled at the first
-use, into build/benchmarks. Run as `python -m benchmarks.ops.per_call` from a checkout's root.
+Every op runs on a single pixel or row of 16 channels, with torch's kernels and with cpuaccel's. Two
+no-ops of the same schema run beside it in the same rounds: one returns its input, the other returns
+a new tensor for the result. A loop in C++ makes the calls, which excludes the conversion of
+arguments from Python. The C++ code is compiled into build/benchmarks at the first use. Run as
+`python -m benchmarks.ops.per_call` from a checkout's root.
 """
 
 import argparse
@@ -34,14 +34,14 @@ _BUILD = _FOLDER.parents[1] / "build" / "benchmarks" / f"per_call-torch{torch.__
 _SOURCES = ("noop.cpp", "repeat.cpp")
 _NOOPS = ("no-op, input", "no-op, fresh")
 _BASE = _NOOPS[1]
-# Few, and many rounds: a sample that another process interrupts is one of many.
+# Short samples and many rounds: only a few samples are hit when another process interrupts.
 _CALLS = 100
 _MIN_SAMPLE = 2e-4
 _PLUGIN = "cpuaccel"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     chosen = [op for op in TINY_OPS if not options.ops or op.name in options.ops]
     if not chosen:
@@ -67,10 +67,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def load_native() -> Any:
-    """The module of repeat.cpp, with the operators of noop.cpp; built anew where they changed."""
+    """The module of repeat.cpp with the ops of noop.cpp, rebuilt if they changed."""
     from torch.utils import cpp_extension
 
-    # Where ninja is, if pip put it beside this interpreter.
+    # pip may have put ninja beside this interpreter.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     _BUILD.mkdir(parents=True, exist_ok=True)
     Console(stderr=True).print("building the no-ops in build/benchmarks")
@@ -83,7 +83,7 @@ def load_native() -> Any:
 
 
 def _measure(native: Any, op: TinyOp, *, plugin: bool, options: argparse.Namespace) -> Row:
-    """Times of `op` and of its no-ops."""
+    """Times `op` and its no-ops."""
     contenders = {"torch": _contender(native, op.op, op, plugin=False)}
     if plugin:
         contenders[_PLUGIN] = _contender(native, op.op, op, plugin=True)
@@ -103,7 +103,7 @@ def _measure(native: Any, op: TinyOp, *, plugin: bool, options: argparse.Namespa
 
 
 def _contender(native: Any, called: Any, op: TinyOp, *, plugin: bool) -> Contender:
-    """`called` with the arguments of `op`, `_CALLS` times."""
+    """A contender that calls `called` with the arguments of `op` `_CALLS` times."""
     around = partial(_plugin.enabled, plugin)
     schema = called._schema
     with around():
@@ -112,14 +112,16 @@ def _contender(native: Any, called: Any, op: TinyOp, *, plugin: bool) -> Contend
 
 
 def overhead(row: Row, column: str) -> float | None:
-    """Seconds of a call of `column` over the no-op with a fresh output; None where absent."""
+    """Seconds that a call of `column` takes beyond the no-op with a new output; None if not
+    measured.
+    """
     if column not in row.samples:
         return None
     return row.samples[column].median - row.samples[_BASE].median
 
 
 def to_dict(row: Row) -> dict[str, Any]:
-    """The figures as JSON takes them, nanoseconds."""
+    """The result for JSON, in nanoseconds."""
     columns = {name: sample.median * 1e9 for name, sample in row.samples.items()}
     over = {name: overhead(row, name) for name in ("torch", _PLUGIN)}
     overheads = {name: seconds * 1e9 for name, seconds in over.items() if seconds is not None}

@@ -1,6 +1,6 @@
 """Single int8 convolutions and linears, provider against provider, one line a shape.
 
-The order of providers in the engine comes from its summary by class, channels and output size.
+The order of providers in the engine is derived from its summary by class, channels and output size.
 Run as `python -m benchmarks.ops.qconv_providers` from a checkout's root.
 """
 
@@ -37,7 +37,7 @@ Pair = tuple[Operation, Row]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [kind for kind in options.kinds if kind not in _KINDS]
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _available(wanted: list[str]) -> tuple[list[Provider], list[str]]:
-    """The providers called `wanted` (all when empty) that run here; a note on each other."""
+    """The providers named `wanted` (all if empty) that run here, and a note on each other one."""
     known = {provider.name: provider for provider in PROVIDERS}
     for name in wanted:
         if name not in known:
@@ -86,7 +86,7 @@ def _operations(options: argparse.Namespace) -> list[Operation]:
 def _measure(
     operation: Operation, providers: list[Provider], options: argparse.Namespace
 ) -> tuple[Row, list[str]]:
-    """Times of `operation`; a provider that hands it on to another one is left out."""
+    """Times `operation`; omits a provider that passes it on to another one."""
     contenders: dict[str, Contender] = {}
     notes: list[str] = []
     for provider in providers:
@@ -109,7 +109,7 @@ def _measure(
 
 
 def _ratio(providers: list[Provider]) -> Ratio:
-    """oneDNN over FBGEMM: the plugin's where it is there, else torch's own engines."""
+    """The ratio of oneDNN to FBGEMM: cpuaccel's if both are present, otherwise torch's engines."""
     present = {provider.name for provider in providers}
     owner = "cpuaccel" if {"cpuaccel.onednn", "cpuaccel.fbgemm"} <= present else "intree"
     return Ratio(f"{owner}.onednn", f"{owner}.fbgemm")

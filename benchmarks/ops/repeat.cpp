@@ -1,5 +1,5 @@
-// Calls an operator many times from C++, so that what is timed is the call and not the conversion
-// of its arguments from Python. Built and loaded by per_call.py.
+// Calls an op many times from C++, so that the conversion of arguments from Python is not timed.
+// per_call.py builds and loads this file.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/extension.h>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// An operator and its arguments, called as Python and TorchScript call it: by a stack of values.
+// An op and its arguments, called through a stack of values, as Python and TorchScript call it.
 class Call {
  public:
   Call(const std::string& name, const std::string& overload, const py::args& arguments)

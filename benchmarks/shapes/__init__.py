@@ -15,8 +15,8 @@ _LINEAR = _FOLDER / "qlinear.csv"
 
 @dataclass(frozen=True)
 class ConvShape:
-    """A 2D convolution: input N x IC x H x W, OC filters of KH x KW, S stride, P padding,
-    D dilation. `name` is a model and a layer that have it.
+    """A 2D convolution: input N x IC x H x W, OC filters of KH x KW, stride S, padding P, dilation
+    D. `name` is a model and one of its layers that has this shape.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ConvShape:
 
     @property
     def kind(self) -> str:
-        """The class it is summed up under: stem, depthwise, grouped, pointwise or dense."""
+        """The class of the summary: stem, depthwise, grouped, pointwise or dense."""
         if self.groups == 1 and self.IC <= 4:
             return "stem"
         if self.groups > 1:
@@ -61,7 +61,7 @@ class ConvShape:
 
     @property
     def channels(self) -> int:
-        """The channels a kernel's vectors run over: those of a group, or all of a depthwise."""
+        """The channels that a kernel vectorizes over: those of one group, or all if depthwise."""
         if self.kind in ("stem", "depthwise"):
             return self.OC
         return min(self.IC, self.OC) // self.groups
@@ -104,12 +104,12 @@ def conv_shapes() -> list[ConvShape]:
 
 
 def linear_shapes() -> list[LinearShape]:
-    """Linears of classifiers and transformers, at small and middling batches."""
+    """Linear layers of classifiers and transformers, at small and medium batch sizes."""
     return [LinearShape(row["name"], *_integers(row)) for row in _rows(_LINEAR)]
 
 
 def write_conv_shapes(shapes: list[ConvShape]) -> Path:
-    """Replaces the table of convolutions; returns its path."""
+    """Rewrites the table of convolutions and returns its path."""
     with _CONV.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([field.name for field in fields(ConvShape)])

@@ -17,7 +17,7 @@ from benchmarks.shapes import ConvShape, write_conv_shapes
 
 
 def main() -> None:
-    """Runs every model once and writes the table, ordered as layers are met."""
+    """Runs every model once and writes the table in the order in which layers run."""
     found: dict[tuple[Any, ...], ConvShape] = {}
     for model in track(MODELS, "models", console=Console(stderr=True)):
         for shape in shapes_of(build(model.name), images(model.name, 1), model.name):

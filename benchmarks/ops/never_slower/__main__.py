@@ -1,9 +1,9 @@
 """Times a call of every op that cpuaccel overrides, with the plugin off and on.
 
-The ops are those that the plugin registered; one for which no case is written ends the benchmark
-with its name. What is slower than torch by more than 3 % and beyond the spread is measured once
-more, and listed if it is slower again. Layers of torch_geometric, quantized layers and derivatives
-are measured too. Run as `python -m benchmarks.ops.never_slower` from a checkout's root.
+The ops are those that cpuaccel registered. If an op has no case, the benchmark exits with its name.
+A call that is slower than torch by more than 3 % and beyond the spread is measured once more, and
+listed if it is slower again. Layers of torch_geometric, quantized layers and gradients are measured
+too. Run as `python -m benchmarks.ops.never_slower` from a checkout's root.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from benchmarks.ops.never_slower._cases import all_cases, overrides, without_cas
 from benchmarks.ops.never_slower._listing import Listing, Result
 from benchmarks.ops.never_slower._measure import CLOCKS, measure
 
-# A second measurement has more rounds: it decides.
+# The second measurement has this many times the rounds, because it decides.
 _AGAIN = 3
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     if reason := _plugin.missing():
         raise SystemExit(reason)

@@ -1,4 +1,4 @@
-"""One call of an overridden op, and the random operands that cases are made of."""
+"""A call of an overridden op to be timed, and the random operands of such calls."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -26,12 +26,12 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A call that is timed with the plugin off and on.
+    """A call that is timed with cpuaccel disabled and enabled.
 
-    `make` builds the operands and returns the call. It runs once with the plugin off and once with
-    it on, because packed weights belong to the engine that packed them. `fast` replaces it for the
-    plugin's side: an accelerated layer in the place of a plain one. `off_engine` is the quantized
-    engine of torch's side: some fused ops exist for the onednn engine only.
+    `make` builds the operands and returns the call. It runs once with cpuaccel disabled and once
+    with it enabled, because packed weights belong to the engine that packed them. `fast` replaces
+    `make` on cpuaccel's side, for example to build an accelerated layer. `off_engine` is the
+    quantized engine of torch's side: some fused ops exist for the onednn engine only.
     """
 
     op: str
@@ -45,21 +45,21 @@ class Case:
 
     @property
     def name(self) -> str:
-        """All that tells it from other cases."""
+        """The op, its key and its label: unique among the cases."""
         return " ".join(part for part in (self.op, self.key, self.label) if part)
 
     def runner(self, plugin: bool) -> Runner:
-        """The call, made for one side; the plugin is on or off already."""
+        """Builds the call for one side; the caller has already enabled or disabled cpuaccel."""
         make = self.fast if plugin and self.fast is not None else self.make
         return make()
 
     def engine(self, plugin: bool) -> AbstractContextManager[None]:
-        """The quantized engine of one side, set for a block."""
+        """Context that sets the quantized engine of one side."""
         return quantized_engine("x86" if plugin else self.off_engine)
 
 
 def numbers(*size: int, dtype: torch.dtype = torch.float32, seed: int = 1) -> Tensor:
-    """Normal numbers, the same in each call."""
+    """Normally distributed numbers, the same in each call."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*size, generator=generator).to(dtype)
 
@@ -71,7 +71,7 @@ def integers(count: int, below: int, dtype: torch.dtype = torch.int64, seed: int
 
 
 def quantized(*size: int, dtype: torch.dtype = torch.quint8, seed: int = 1) -> Tensor:
-    """Normal numbers in 8 bits, one scale."""
+    """Normally distributed numbers in 8 bits, with one scale and zero point."""
     zero = 60 if dtype == torch.quint8 else 3
     return torch.quantize_per_tensor(numbers(*size, seed=seed), 0.05, zero, dtype)
 

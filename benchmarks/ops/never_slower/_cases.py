@@ -1,4 +1,4 @@
-"""All cases, and the overrides that none of them calls."""
+"""Collects the cases of all families, and finds overrides that no case calls."""
 
 import importlib
 from typing import Any
@@ -29,6 +29,6 @@ def overrides() -> list[tuple[str, str]]:
 
 
 def without_case(registered: list[tuple[str, str]], cases: list[Case]) -> list[str]:
-    """Which overrides of `registered` none of `cases` calls."""
+    """The overrides in `registered` that no case calls."""
     known = {(case.op, case.key) for case in cases}
     return [f"{op} ({key})" for op, key in registered if (op, key) not in known]

@@ -17,7 +17,7 @@ _LAYOUTS = {"": torch.contiguous_format, " channels last": torch.channels_last}
 
 @dataclass(frozen=True)
 class _Conv:
-    """A convolution: channels, image, filters, and what is not usual."""
+    """A convolution: channels, image size, filters, and its non-default parameters."""
 
     C: int
     image: tuple[int, ...]
@@ -76,7 +76,7 @@ _ATTENTION = (
 
 
 def cases() -> Iterator[Case]:
-    """All of this file."""
+    """All cases of this file."""
     for shape in _2D:
         for name, layout in _LAYOUTS.items():
             yield _conv(shape, torch.float32, layout, name)
@@ -117,7 +117,7 @@ def _silu(size: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def _silu_in_place(size: tuple[int, ...]) -> Case:
-    # Of numbers that it leaves as they are: repeated, others would end in denormal ones.
+    # The op leaves these numbers unchanged. Others would become denormal when the call repeats.
     def make() -> Runner:
         return partial(_aten.silu_, torch.full(size, 50.0))
 

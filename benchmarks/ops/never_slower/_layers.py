@@ -53,7 +53,7 @@ _LINEARS = ((1, 16, 16), (1, 768, 768), (16, 768, 3072), (128, 768, 768))
 
 
 def cases() -> Iterator[Case]:
-    """All of this file; none of torch_geometric's where it is not installed."""
+    """All cases of this file; those of torch_geometric only if it is installed."""
     if importlib.util.find_spec("torch_geometric") is not None:
         for name, layer in _LAYERS.items():
             for graph in _GRAPHS:

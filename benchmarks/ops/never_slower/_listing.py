@@ -1,4 +1,4 @@
-"""Results of all cases: the list of slower cases, and every figure as JSON, CSV or Markdown."""
+"""Reports the slower cases, and all results as JSON, CSV or Markdown."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ from benchmarks.ops.never_slower._measure import CLOCKS, Speeds
 
 @dataclass(frozen=True)
 class Result:
-    """One case on so many threads: its speeds, or the error of a call."""
+    """One case on one number of threads: its speeds, or the error that a call raised."""
 
     case: Case
     threads: int
@@ -24,11 +24,11 @@ class Result:
     error: str = ""
 
     def slower(self, clocks: list[str], limit: float) -> bool:
-        """Whether any of `clocks` says that the plugin is slower, beyond the spread."""
+        """Whether any of `clocks` shows cpuaccel slower than `limit`, beyond the spread."""
         return any(self.speeds[clock].below(limit) for clock in clocks if clock in self.speeds)
 
     def to_dict(self) -> dict[str, Any]:
-        """One flat row: what JSON and CSV have."""
+        """The result as one flat row for JSON and CSV."""
         row: dict[str, Any] = {
             "op": self.case.op,
             "key": self.case.key,
@@ -51,7 +51,7 @@ _HEADINGS = ("op", "key", "case", "threads", "off us", "on us", "off over on", "
 
 @dataclass
 class Listing:
-    """All results, and by which clocks and below which ratio a case is listed."""
+    """All results, the clocks that decide, and the ratio below which a case is listed."""
 
     facts: dict[str, str]
     results: list[Result]
@@ -59,12 +59,12 @@ class Listing:
     limit: float
 
     def slower(self) -> list[Result]:
-        """What is listed, the slowest first."""
+        """The listed results, slowest first."""
         found = [result for result in self.results if result.slower(self.clocks, self.limit)]
         return sorted(found, key=lambda result: result.speeds["cpu"].median)
 
     def print(self, console: Console) -> None:
-        """Prints a line an op, then the list."""
+        """Prints a table with one row for each op, then the list of slower cases."""
         print_header(console, "every overridden op, torch's time over the plugin's", self.facts)
         console.print(self._by_op())
         slower = self.slower()
@@ -78,7 +78,7 @@ class Listing:
         print_notes(console, self.notes())
 
     def notes(self) -> list[str]:
-        """How many cases there were, how many are listed, and which failed."""
+        """How many cases were measured and listed, and which failed."""
         failed = [f"failed: {r.case.name}: {r.error}" for r in self.results if r.error]
         measured = [result for result in self.results if not result.error]
         listed = f"{len(self.slower())} of {len(measured)} cases are below {self.limit:g}"
@@ -112,7 +112,7 @@ class Listing:
         path.write_text(json.dumps(document, indent=1) + "\n")
 
     def write_csv(self, path: Path) -> None:
-        """Writes every result, one a line."""
+        """Writes every result, one per line."""
         rows = [result.to_dict() for result in self.results]
         names = list(dict.fromkeys(name for row in rows for name in row))
         with path.open("w", newline="") as file:
@@ -129,7 +129,7 @@ class Listing:
 
 
 def _cells(result: Result) -> list[str]:
-    """CPU time; of wall time the ratio alone."""
+    """CPU times, and the ratio of wall times."""
     cpu, wall = (result.speeds[clock] for clock in CLOCKS)
     first, third = cpu.quartiles
     case = result.case

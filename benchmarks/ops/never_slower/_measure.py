@@ -1,4 +1,4 @@
-"""Times of one case with the plugin off and on, in turns."""
+"""Times one case with cpuaccel disabled and enabled, alternately."""
 
 import gc
 import statistics
@@ -13,10 +13,10 @@ from benchmarks.ops.never_slower._case import Case
 
 CLOCKS = {"cpu": time.process_time_ns, "wall": time.perf_counter_ns}
 _WARMUP = 2
-# Of a sample, untimed after each switch of the plugin, which leaves caches cold.
+# Each sample warms up with this fraction of its calls: switching cpuaccel leaves caches cold.
 _WARMUP_PART = 4
 _MIN_ROUNDS = 5
-# A figure is the least of some samples: other processes only ever add to one.
+# A time is the smallest of several samples, because other processes can only lengthen them.
 _SAMPLES = 4
 _MIN_SAMPLE_NS = 3e5
 _LONG_NS = 2e6
@@ -24,7 +24,7 @@ _LONG_NS = 2e6
 
 @dataclass(frozen=True)
 class Speed:
-    """How many times as fast as torch the plugin is, by one clock: the ratios of all rounds."""
+    """cpuaccel's speed relative to torch's by one clock: the ratios of all rounds."""
 
     ratios: tuple[float, ...]
     off_ns: float
@@ -32,7 +32,7 @@ class Speed:
 
     @property
     def median(self) -> float:
-        """Below 1 the plugin is slower."""
+        """The median ratio; below 1 cpuaccel is slower."""
         return statistics.median(self.ratios)
 
     @property
@@ -42,7 +42,7 @@ class Speed:
         return first, third
 
     def below(self, limit: float) -> bool:
-        """Whether the plugin is slower beyond the spread: in three of four rounds."""
+        """Whether cpuaccel is slower than `limit` beyond the spread: in three of four rounds."""
         return self.quartiles[1] < limit
 
 
@@ -51,13 +51,12 @@ Speeds = dict[str, Speed]
 
 
 def measure(case: Case, rounds: int, budget: float) -> Speeds:
-    """Times `case` in up to `rounds` rounds, of which at least five run and none starts after
-    `budget` seconds.
+    """Times `case` in up to `rounds` rounds; no round starts after `budget` seconds, but five run.
 
-    A round times both sides next to each other, and every other one in the other order. A figure
-    is the least of four samples, or two of long calls, after some calls that are not timed; a
-    sample is the mean of as many calls as last 0.3 ms, the same number on both sides. A ratio is
-    that of two figures of one round, so that what slows the machine down for a while slows both.
+    A round times both sides next to each other, and every second round in reverse order. A time is
+    the smallest of four samples (two for long calls), after some untimed calls. A sample is the
+    mean of as many calls as last 0.3 ms, the same number on both sides. A ratio divides two times
+    of the same round, so whatever slows the machine down for a while slows both.
     """
     deadline = time.perf_counter() + budget
     calls: dict[bool, Runner] = {}
@@ -103,7 +102,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _repeats(run: Runner) -> int:
-    """How many calls last `_MIN_SAMPLE_NS`; more are tried until they do."""
+    """How many calls last `_MIN_SAMPLE_NS`, found by doubling."""
     for _ in range(_WARMUP):
         run()
     repeats = 1
@@ -115,7 +114,7 @@ def _repeats(run: Runner) -> int:
 
 
 def _least(run: Runner, repeats: int) -> dict[str, float]:
-    """The least of some samples, by each clock."""
+    """The smallest time of several samples, by each clock."""
     samples = [_times(run, repeats)]
     count = 2 if samples[0]["wall"] > _LONG_NS else _SAMPLES
     samples += [_times(run, repeats) for _ in range(count - 1)]
@@ -123,9 +122,9 @@ def _least(run: Runner, repeats: int) -> dict[str, float]:
 
 
 def _times(run: Runner, repeats: int) -> dict[str, float]:
-    """Nanoseconds of one of `repeats` calls, by each clock."""
+    """Nanoseconds of one call over `repeats` calls, by each clock."""
     starts = {name: clock() for name, clock in CLOCKS.items()}
     for _ in range(repeats):
         run()
-    # At least one: a clock of the CPU may stand still for a short call.
+    # At least 1 ns: the CPU clock may not advance during a short call.
     return {name: max(1, clock() - starts[name]) / repeats for name, clock in CLOCKS.items()}

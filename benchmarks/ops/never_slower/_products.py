@@ -29,7 +29,7 @@ _INT8 = ((1, 16, 16), (17, 64, 64), (32, 768, 768), (128, 768, 3072), (256, 256,
 
 
 def cases() -> Iterator[Case]:
-    """All of this file."""
+    """All cases of this file."""
     for dtype in _FLOATS:
         for shape in _MATRICES:
             yield _mm(shape, dtype, turned=False)
@@ -86,7 +86,7 @@ def _baddbmm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def _into(shape: tuple[int, ...], dtype: torch.dtype, added: str, plain: str) -> Iterator[Case]:
-    """The forms that write into a tensor that is given."""
+    """Ops that write into a given tensor."""
     *batch, M, _, N = shape
     label = f"{DTYPES[dtype]} {sizes(shape)}"
 
@@ -99,7 +99,7 @@ def _into(shape: tuple[int, ...], dtype: torch.dtype, added: str, plain: str) ->
         return partial(getattr(torch, added), addend, *_operands(shape, dtype), out=result)
 
     def in_place() -> Runner:
-        # By a half, that sums stay finite.
+        # beta = 0.5 keeps repeated sums finite.
         result = numbers(*batch, M, N, dtype=dtype)
         return partial(getattr(result, added + "_"), *_operands(shape, dtype), beta=0.5)
 

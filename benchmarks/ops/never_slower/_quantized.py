@@ -1,4 +1,4 @@
-"""Cases of quantized ops: what comes between layers, packing weights, and the layers themselves."""
+"""Cases of quantized ops: ops between layers, weight packing, and the layers themselves."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,7 +22,7 @@ _TYPES = (torch.quint8, torch.qint8)
 
 _Op = Callable[[Tensor], object]
 
-# Of one tensor, any shape.
+# Ops of one tensor of any shape.
 _UNARY: dict[str, _Op] = {
     "aten::relu": torch.relu,
     "aten::relu_": torch.relu_,
@@ -51,7 +51,7 @@ _UNARY: dict[str, _Op] = {
     "quantized::mul": lambda x: _quantized.mul(x, x, *_OUT),
     "quantized::mul_relu": lambda x: _quantized.mul_relu(x, x, *_OUT),
 }
-# Of images alone.
+# Ops of images only.
 _OF_IMAGES: dict[str, _Op] = {
     "aten::_adaptive_avg_pool2d": lambda x: _aten._adaptive_avg_pool2d(x, [1, 1]),
     "aten::avg_pool2d": lambda x: torch.nn.functional.avg_pool2d(x, 3, 1, 1),
@@ -66,16 +66,16 @@ _OF_IMAGES: dict[str, _Op] = {
     "quantized::batch_norm2d": lambda x: _batch_norm(_quantized.batch_norm2d, x),
     "quantized::batch_norm2d_relu": lambda x: _batch_norm(_quantized.batch_norm2d_relu, x),
 }
-# Whose torch kernel takes quint8 alone, or one dtype in one of its layouts.
+# Ops whose torch kernel supports only quint8, or supports another dtype only in one layout.
 _QUINT8_ONLY = {"quantized::relu6", "aten::hardsigmoid", "aten::upsample_bilinear2d"}
 
-# Filters: output and input channels, taps.
+# Filters: output and input channels, kernel size.
 _FILTERS = ((16, 16, 1), (64, 64, 3), (256, 512, 1))
 _LINEARS = ((16, 16), (1000, 512), (3072, 768))
 
 
 def cases() -> Iterator[Case]:
-    """All of this file."""
+    """All cases of this file."""
     for name, op in _UNARY.items():
         for size in (*_ROWS, *_IMAGES):
             yield _unary(name, op, size, torch.quint8, last=len(size) == 4 and size in _IMAGES)
@@ -188,7 +188,7 @@ _PRODUCTS = ((1, 16, 16), (1, 1000, 512), (128, 768, 768))
 
 
 def _fused() -> Iterator[Case]:
-    """Ops that torch has for the onednn engine alone."""
+    """Ops that torch supports only with the onednn engine."""
     for name in ("conv2d_add", "conv2d_add_relu"):
         for C, image, taps in _CONVS:
             make = partial(_conv_add, getattr(_quantized, name), C, image, taps)
@@ -206,7 +206,7 @@ def _conv_add(op: Any, C: int, image: int, taps: int) -> Runner:
 
 
 def _layers() -> Iterator[Case]:
-    """Calls of packed objects, which are no overrides: the objects are cpuaccel's."""
+    """Calls of layers whose op is not overridden: the packed weights are cpuaccel's objects."""
     for name in ("conv2d", "conv2d_relu"):
         for C, image, taps in _CONVS:
             make = partial(_conv, getattr(_quantized, name), C, image, taps)

@@ -16,7 +16,7 @@ _TOKENS = ((1, 4, 16, 2), (1, 64, 256, 4), (8, 64, 256, 4))
 
 
 def cases() -> Iterator[Case]:
-    """All of this file."""
+    """All cases of this file."""
     for size in _SEQUENCES:
         for op, learns in (("mkldnn_rnn_layer", False), ("mkldnn_rnn_layer_backward", True)):
             label = f"f32 {sizes(size)}{' forward and backward' if learns else ''}"

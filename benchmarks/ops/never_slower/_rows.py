@@ -1,4 +1,4 @@
-"""Cases of ops on rows that an index names: select, gather, scatter, segments, and derivatives."""
+"""Cases of index_select, gather, scatter and segment ops on rows, and of their gradients."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,7 +22,7 @@ _REDUCTIONS = ("sum", "mean", "amax", "prod")
 
 
 def cases() -> Iterator[Case]:
-    """All of this file."""
+    """All cases of this file."""
     for size in _SIZES:
         for dtype in (torch.float32, torch.float64, torch.bfloat16):
             if dtype == torch.float32 or size in _FEW:
@@ -42,7 +42,7 @@ def _label(size: tuple[int, ...], dtype: torch.dtype, extra: str = "") -> str:
 
 
 def _wide(index: Tensor, K: int) -> Tensor:
-    """The index of rows, of each column: what scatter and gather take."""
+    """The row index expanded to every column, as scatter and gather take it."""
     return index[:, None].expand(-1, K)
 
 
@@ -142,7 +142,7 @@ def _reduce(size: tuple[int, ...], dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _derived(size: tuple[int, ...]) -> Iterator[Case]:
-    """Forward and backward: the kernels under AutogradCPU, and those that derivatives come to."""
+    """Forward and backward: the kernels under AutogradCPU, and the kernels that backward calls."""
     N, K, E = size
 
     def learns(make: Callable[[Tensor, Tensor, Tensor], Tensor], rows: int) -> Runner:

@@ -1,4 +1,4 @@
-"""Cases of sparse matrices times dense ones, and their derivatives."""
+"""Cases of products of a sparse and a dense matrix, and of their gradients."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +13,7 @@ from benchmarks.ops.never_slower._case import DTYPES, Case, integers, numbers
 _aten: Any = torch.ops.aten
 _KEY = "SparseCsrCPU"
 
-# Rows, entries, columns of the dense matrix.
+# Rows, nnz, columns of the dense matrix.
 _SIZES = (
     *((1, 1, 1), (30, 100, 1), (30, 100, 16), (1000, 5000, 1), (1000, 5000, 2), (1000, 5000, 64)),
     *((100_000, 400_000, 1), (100_000, 400_000, 2), (100_000, 400_000, 3)),
@@ -23,7 +23,7 @@ _FEW = ((30, 100, 16), (1000, 5000, 2), (100_000, 400_000, 1))
 
 
 def cases() -> Iterator[Case]:
-    """All of this file."""
+    """All cases of this file."""
     for size in _SIZES:
         yield from _products(size, torch.float32, torch.int64)
         yield from _reductions(size)
