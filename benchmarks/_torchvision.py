@@ -51,7 +51,7 @@ MODELS: tuple[Model, ...] = (
 )
 
 TRANSFORMERS: tuple[Model, ...] = (Model("vit_b_16"),)
-"""Whose floats are measured; int8's encoders are those of text."""
+"""Measured in float only; the int8 benchmarks use text encoders."""
 
 ALL = (*MODELS, *TRANSFORMERS)
 

@@ -1,9 +1,9 @@
-"""What a row of PyTorch 2.0's table runs: a model of torch_geometric and batches drawn beforehand.
+"""The workloads of PyTorch 2.0's PyG table: a torch_geometric model and batches drawn beforehand.
 
-Inference goes layer by layer, as torch_geometric's `inference` does: all neighbours of a batch's
-nodes, whose rows are read from a table of all nodes. Training samples ten neighbours a hop. Every
-step gets copies of its batches, as those of a loader are new each time: nothing that is kept of a
-graph serves twice, but of the whole graph, where that is the batch.
+Inference goes layer by layer, as torch_geometric's `inference` does: each layer takes all neighbors
+of a batch's nodes and reads their rows from a table of all nodes. Training samples ten neighbors
+per hop. Every step gets copies of its batches, because a loader's batches are new each time.
+Nothing cached for a graph is therefore reused, unless the batch is the whole graph.
 """
 
 import importlib
@@ -26,7 +26,7 @@ Step = Callable[[nn.Module], object]
 
 @dataclass(frozen=True)
 class Job:
-    """A model, and what a step does with it; `graph` says on what."""
+    """A model, the function of one step, and a description of the graph."""
 
     model: nn.Module
     step: Step
@@ -35,7 +35,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Batch:
-    """Nodes by their numbers, the edges between them, and how many of them the batch is of."""
+    """Node ids, the edges between these nodes, and `size`, the number of seed nodes."""
 
     nodes: Tensor
     edges: Tensor
@@ -43,7 +43,7 @@ class Batch:
 
 
 def make(row: BlogRow, scale: int, batches: int) -> Job:
-    """The job of a row, on 1/scale of the nodes and edges, a step being so many batches."""
+    """The job of a row on 1/scale of the nodes and edges; one step runs `batches` batches."""
     data = DATA[row.data]
     torch.manual_seed(1)
     return (
@@ -98,7 +98,7 @@ def _many(row: BlogRow, data: Many, batches: int) -> Job:
 
 
 class _Classifier(nn.Module):
-    """Of graphs: the mean over their nodes, then a linear layer."""
+    """Classifies graphs: the mean over each graph's nodes, then a linear layer."""
 
     def __init__(self, inner: nn.Module, hidden: int, classes: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class _Classifier(nn.Module):
 def _draw(
     edge_index: Tensor, nodes: int, row: BlogRow, fan_out: list[int], batches: int
 ) -> list[Batch]:
-    """Batches of random nodes, drawn by cpuaccel's loader."""
+    """Batches of random nodes, drawn by cpuaccel's NeighborLoader."""
     data = importlib.import_module("torch_geometric.data").Data
     loader = importlib.import_module("cpuaccel.gnn").NeighborLoader
     size = min(row.batch, nodes)

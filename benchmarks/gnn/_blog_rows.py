@@ -1,4 +1,4 @@
-"""The rows of PyTorch 2.0's table of PyG models on CPUs, and graphs of the same size class."""
+"""The rows of PyTorch 2.0's table of PyG models on CPUs, and the sizes of their graphs."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from benchmarks.gnn._graphs import PRODUCTS, PROTEINS, REDDIT
 
 @dataclass(frozen=True)
 class Whole:
-    """A graph of which batches are taken, or which is one; `sigma` is its degrees' skew."""
+    """A graph that is processed whole or in batches; `sigma` sets the skew of its degrees."""
 
     nodes: int
     edges: int
@@ -18,7 +18,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Many:
-    """Graphs to classify: nodes of one and edges of a node, on average."""
+    """A data set of graphs to classify: average nodes per graph and edges per node."""
 
     nodes: float
     edges_of_a_node: float
@@ -36,10 +36,10 @@ DATA: dict[str, Whole | Many] = {
 
 @dataclass(frozen=True)
 class BlogRow:
-    """A line of the table: what ran, and how many times as fast it was on 2.0 as on 1.13.1.
+    """One row of the table: what ran, and the speedup of PyTorch 2.0 over 1.13.1.
 
-    `batch` is of nodes, or of graphs to classify, 0 the whole graph; `sparse` is a CSR matrix in
-    the place of an edge_index.
+    `batch` counts nodes, or graphs to classify; 0 means the whole graph. If `sparse`, edges are
+    given as a CSR matrix instead of an edge_index.
     """
 
     model: str
@@ -53,7 +53,7 @@ class BlogRow:
 
     @property
     def name(self) -> str:
-        """As the table has it: model-data, what for, batch-layers-hidden-format."""
+        """The name in the table: model-data, task, batch-layers-hidden-format."""
         kind = "training" if self.train else "inference"
         if isinstance(DATA[self.data], Many):
             option = f"{self.layers}-{self.hidden}"
@@ -64,7 +64,7 @@ class BlogRow:
 
 
 _GRAPHS = 128
-"""Graphs of a batch; the table does not say."""
+"""Graphs per batch; the table does not give it."""
 
 ROWS = (
     BlogRow("GCN", "Reddit", False, 512, 2, 64, False, 1.22),
@@ -74,7 +74,7 @@ ROWS = (
     BlogRow("GraphSAGE", "ogbn-products", False, 1024, 3, 128, False, 1.15),
     BlogRow("GraphSAGE", "ogbn-products", False, 512, 2, 64, True, 1.20),
     BlogRow("GraphSAGE", "ogbn-products", False, 1024, 3, 128, True, 1.33),
-    # The table does not say how many layers, nor how wide.
+    # The table gives neither the number of layers nor their width.
     BlogRow("GraphSAGE", "ogbn-products", False, 0, 3, 128, True, 4.07),
     BlogRow("GCN", "PROTEINS", True, _GRAPHS, 3, 32, False, 1.67),
     BlogRow("GCN", "REDDIT-BINARY", True, _GRAPHS, 3, 32, False, 1.67),

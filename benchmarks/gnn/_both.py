@@ -1,4 +1,4 @@
-"""What the benchmarks of this folder have in common: torch, cpuaccel and peers, on a graph."""
+"""Shared by the GNN benchmarks: times torch, cpuaccel and peers on a graph."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
@@ -18,20 +18,20 @@ INDEX = {"int32": torch.int32, "int64": torch.int64}
 
 
 def check_names(options: argparse.Namespace, cases: Iterable[str]) -> None:
-    """Ends the program where a graph or a case is not known."""
+    """Exits if a graph or case is unknown."""
     for name, known in ((options.graph, GRAPHS), *((case, cases) for case in options.cases)):
         if name not in known:
             raise SystemExit(f"unknown name {name!r}; known: {', '.join(known)}")
 
 
 def ways(reasons: dict[str, str]) -> dict[str, bool]:
-    """Names of what can be measured, and whether the plugin is on for it."""
+    """The names of what can be measured, each with whether cpuaccel is enabled for it."""
     both = {"torch": False, "cpuaccel": True}
     return {name: on for name, on in both.items() if not reasons.get(name)}
 
 
 def facts(options: argparse.Namespace, graph: Graph) -> dict[str, str]:
-    """The machine and the graph."""
+    """Facts on the machine and the graph."""
     return {
         **_machine.describe(),
         "graph": f"{options.graph}, {graph.nodes:,} nodes, {len(graph.row):,} edges, "
@@ -60,7 +60,7 @@ def measure(
 
 
 def add_arguments(parser: argparse.ArgumentParser, columns: str) -> None:
-    """Adds the graph, the columns and how long to measure."""
+    """Adds options for the graph, the columns and the time to spend."""
     parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
     parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
     parser.add_argument("--edges", type=positive, default=4_194_304, help="default: 4194304")

@@ -1,4 +1,4 @@
-"""DGL, as far as it works with any torch: its messages on the CPU, not its graphbolt."""
+"""DGL as a peer of the GNN benchmarks: its CPU message passing, without its graphbolt library."""
 
 import importlib
 import os
@@ -13,7 +13,7 @@ from torch import Tensor
 
 @cache
 def why_missing() -> str:
-    """Why there is no DGL, or ""."""
+    """Why DGL cannot be used, or ""."""
     try:
         _load()
     except (ImportError, OSError, AttributeError) as error:
@@ -22,8 +22,8 @@ def why_missing() -> str:
 
 
 def graph_of(matrix: Tensor) -> Any:
-    """Its graph of a CSR matrix, edge i being entry i; sorted by both ends, as it does once."""
-    # For products of one column its libxsmm wants the edges' numbers, which it could do without.
+    """DGL's graph of a CSR matrix, where edge i is entry i; both sorted formats are built here."""
+    # DGL's libxsmm products of one column require edge ids, though they are not needed.
     numbers = torch.arange(matrix.values().numel(), dtype=matrix.col_indices().dtype)
     edges = (matrix.crow_indices(), matrix.col_indices(), numbers)
     graph = _load().graph(("csc", edges), num_nodes=matrix.shape[0])
@@ -32,14 +32,17 @@ def graph_of(matrix: Tensor) -> Any:
 
 
 def graph_of_ends(index: Tensor, nodes: int) -> Any:
-    """Its graph of edges that end where `index` says; where they begin is of no account."""
+    """DGL's graph of edges that end in the nodes of `index`; where they start does not matter."""
     graph = _load().graph((torch.zeros_like(index), index), num_nodes=nodes)
     graph.create_formats_()
     return graph
 
 
 def reduced(graph: Any, reduce: str, x: Tensor, weights: Tensor | None) -> Tensor:
-    """For each node, the sum, mean or max of x where its edges begin, times their weights."""
+    """For each node, the sum, mean or max over its incoming edges of the source's row of x.
+
+    Each row is multiplied by the edge's weight if `weights` is given.
+    """
     name = {"amax": "max"}.get(reduce, reduce)
     if weights is None:
         return _load().ops.gspmm(graph, "copy_lhs", name, x, None)
@@ -47,17 +50,17 @@ def reduced(graph: Any, reduce: str, x: Tensor, weights: Tensor | None) -> Tenso
 
 
 def reduced_edges(graph: Any, reduce: str, edges: Tensor) -> Tensor:
-    """For each node, the sum, mean or max of the rows of the edges that end in it."""
+    """For each node, the sum, mean or max over the rows of its incoming edges."""
     return _load().ops.gspmm(graph, "copy_rhs", reduce, None, edges)
 
 
 def reduced_segments(lengths: Tensor, reduce: str, rows: Tensor) -> Tensor:
-    """Of rows in order, the sum or max of each segment."""
+    """The sum or max of each segment of sorted rows."""
     return _load().ops.segment_reduce(lengths, rows, reducer=reduce)
 
 
 def _load() -> Any:
-    """Imports it. graphbolt is a library for each release of torch up to 2.2.1, or an error."""
+    """Imports DGL without graphbolt, whose library must match the torch release (up to 2.2.1)."""
     os.environ.setdefault("DGLBACKEND", "pytorch")
     sys.modules.setdefault("dgl.graphbolt", ModuleType("dgl.graphbolt"))
     return importlib.import_module("dgl")

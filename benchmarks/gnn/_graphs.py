@@ -1,4 +1,4 @@
-"""Graphs to run on, the same in every run: sizes and skew of real ones, none downloaded."""
+"""Synthetic graphs for the GNN benchmarks: sizes and skew of real ones, the same in every run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Graph:
-    """So many nodes; edge i begins in col[i] and ends in row[i], in no order. Edges may repeat."""
+    """Edge i goes from node col[i] to node row[i]. Edges are unordered and may repeat."""
 
     nodes: int
     row: np.ndarray
@@ -19,10 +19,13 @@ class Graph:
 
 
 Make = Callable[[int, int, np.random.Generator], Graph]
-"""Of a number of nodes, a power of two, and of edges; but what is of one size is of that size."""
+"""Makes a graph of a number of nodes (a power of two) and of edges.
+
+Graphs of a fixed size ignore both.
+"""
 
 _QUARTERS = np.cumsum([0.57, 0.19, 0.19])
-"""R-MAT's probabilities: of both upper halves, of one of them, of the other."""
+"""Cumulative R-MAT probabilities of the quadrants (0, 0), (0, 1) and (1, 0)."""
 
 
 def _rmat(nodes: int, edges: int, random: np.random.Generator) -> Graph:
@@ -41,7 +44,10 @@ def _shuffled(nodes: int, edges: int, random: np.random.Generator) -> Graph:
 
 
 def chung_lu(sigma: float, nodes: int, edges: int, random: np.random.Generator) -> Graph:
-    """Both ends of an edge are nodes by their weight; these are log-normal, which is the skew."""
+    """Chung-Lu graph: both ends of an edge are drawn by node weight.
+
+    The weights are log-normal with deviation `sigma`, which sets the skew.
+    """
     upto = np.cumsum(random.lognormal(sigma=sigma, size=nodes))
     ends = (np.searchsorted(upto, random.random(edges) * upto[-1]) for _ in range(2))
     row, col = (np.minimum(each, nodes - 1) for each in ends)
@@ -49,8 +55,9 @@ def chung_lu(sigma: float, nodes: int, edges: int, random: np.random.Generator) 
 
 
 REDDIT, PRODUCTS = 0.96, 1.36
-"""sigma at which the largest of so many degrees is as many times their mean as in the real graph:
-Reddit's 21,657 of 232,965 nodes are 44 times it, ogbn-products' 17,481 of 2,449,029 346 times.
+"""sigma that reproduces the real graph's ratio of its largest to its mean degree.
+
+That is 44 for Reddit (21,657, 232,965 nodes) and 346 for ogbn-products (17,481, 2,449,029 nodes).
 """
 
 
@@ -68,7 +75,7 @@ def _star(nodes: int, edges: int, random: np.random.Generator) -> Graph:
 def small_graphs(
     sizes: np.ndarray, edges_of_a_node: float, random: np.random.Generator
 ) -> tuple[Graph, np.ndarray]:
-    """Graphs of these sizes side by side, no edge between two; and which of them a node is in."""
+    """Disjoint union of graphs of these sizes, and the number of each node's graph."""
     nodes = int(sizes.sum())
     batch = np.repeat(np.arange(len(sizes)), sizes)
     first = np.cumsum(sizes) - sizes
@@ -78,24 +85,26 @@ def small_graphs(
 
 
 def sizes_of_graphs(count: int, mean: float, random: np.random.Generator) -> np.ndarray:
-    """Log-normal, as those of PROTEINS about are: many are small and a few have hundreds."""
+    """Log-normal sizes, roughly as in PROTEINS: many graphs are small, a few have hundreds of
+    nodes.
+    """
     sizes = random.lognormal(np.log(mean) - 0.32, 0.8, count)
     return np.maximum(2, sizes.round()).astype(np.int64)
 
 
 PROTEINS = (39.06, 145.63 / 39.06)
-"""Nodes of a graph, and edges of a node, on average."""
+"""Average nodes per graph, and average edges per node."""
 
 
 def _proteins(nodes: int, _: int, random: np.random.Generator) -> Graph:
-    """About so many nodes."""
+    """Graphs with about `nodes` nodes in total."""
     mean, edges_of_a_node = PROTEINS
     sizes = sizes_of_graphs(max(1, round(nodes / mean)), mean, random)
     return small_graphs(sizes, edges_of_a_node, random)[0]
 
 
 def _karate(_: int, __: int, ___: np.random.Generator) -> Graph:
-    """Zachary's karate club: the one real graph that torch_geometric brings along."""
+    """Zachary's karate club, the one real graph that torch_geometric contains."""
     try:
         from torch_geometric.datasets import KarateClub
     except ImportError as error:
@@ -118,17 +127,17 @@ GRAPHS: dict[str, Make] = {
 
 
 def graph_of(name: str, scale: int, edges: int) -> Graph:
-    """GRAPHS[name] of 2^scale nodes and so many edges, or of the size that it has."""
+    """GRAPHS[name] with 2^scale nodes and `edges` edges, or with its own size if that is fixed."""
     return GRAPHS[name](1 << scale, edges, np.random.default_rng(1))
 
 
 def ends_of(graph: Graph, index: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Where the edges begin and end."""
+    """The source and the target node of each edge."""
     return torch.from_numpy(graph.col).to(index), torch.from_numpy(graph.row).to(index)
 
 
 def matrix_of(graph: Graph, index: torch.dtype) -> Tensor:
-    """The CSR matrix with float32 values; entry (i, j) is an edge that ends in i."""
+    """The CSR matrix with float32 values; entry (i, j) is an edge from j to i."""
     places = graph.row * graph.nodes + graph.col
     places.sort()
     counts = np.bincount(graph.row, minlength=graph.nodes)

@@ -1,8 +1,8 @@
-"""What stands beside torch and cpuaccel where it is installed: DGL, torch_sparse, torch_scatter.
+"""Peers of the GNN benchmarks, if installed: DGL, torch_sparse, torch_scatter.
 
-Each is given the graph beforehand and keeps it in the orders it likes; indices and numbers are
-those that torch gets, but indices of torch_sparse and torch_scatter are always int64. They run with
-cpuaccel off, its allocator too.
+Each peer gets the graph beforehand and may store it in the orders it prefers. Indices and values
+are the same as torch's, but torch_sparse and torch_scatter always get int64 indices. Peers run with
+cpuaccel and its allocator disabled.
 """
 
 import importlib
@@ -16,13 +16,13 @@ from torch import Tensor
 from benchmarks.gnn import _dgl
 
 Product = Callable[[str, Tensor, Tensor], Tensor]
-"""By the name of a reduction: a matrix of these values times x."""
+"""(reduction, values, x): the product of the matrix with these values and x."""
 Call = Callable[[Tensor, Tensor, Tensor], object]
-"""Of the rows of all nodes, which may be written to, the index, and the rows of all edges."""
+"""(rows of all nodes, which may be overwritten; index; rows of all edges)."""
 
 
 def why_missing(module: str) -> str:
-    """Why `module`, some package or other, cannot be imported, or ""."""
+    """Why the package `module` cannot be imported, or ""."""
     try:
         importlib.import_module(module)
     except (ImportError, OSError) as error:
@@ -32,7 +32,7 @@ def why_missing(module: str) -> str:
 
 @dataclass(frozen=True)
 class ProductPeer:
-    """A peer in sparse products: why there is none, or ""; and the product of a matrix."""
+    """A peer for sparse products: `missing` says why it cannot run; `prepare` takes a matrix."""
 
     missing: Callable[[], str]
     prepare: Callable[[Tensor], Product]
@@ -41,7 +41,7 @@ class ProductPeer:
 
 @dataclass(frozen=True)
 class RowsPeer:
-    """A peer in rows reduced by an index: for an index and nodes, what it has by case."""
+    """A peer for rows reduced by an index; `prepare` returns a function for each supported case."""
 
     missing: Callable[[], str]
     prepare: Callable[[Tensor, int], dict[str, Call]]
@@ -79,7 +79,7 @@ PRODUCTS: dict[str, ProductPeer] = {
     "dgl, no values": ProductPeer(_dgl.why_missing, partial(_dgl_product, False), weighted=False),
     "torch_sparse": ProductPeer(partial(why_missing, "torch_sparse"), _torch_sparse_product),
 }
-"""DGL's product without values is the one that it has libxsmm for; it is less than is asked for."""
+"""DGL uses libxsmm only for products without values, which do less than the case asks for."""
 
 
 def _dgl_rows(index: Tensor, nodes: int) -> dict[str, Call]:
@@ -118,7 +118,7 @@ def _torch_scatter_rows(index: Tensor, nodes: int) -> dict[str, Call]:
 
 
 def _by_case(rows: Callable[[str], Call], segments: Callable[[str], Call]) -> dict[str, Call]:
-    """What runs in each case, of what reduces by an index and of what reduces segments."""
+    """The function of each case, from a reduction by index and a reduction of segments."""
     return {
         "scatter_add": rows("sum"),
         "index_add": rows("sum"),

@@ -1,11 +1,11 @@
 """The PyG table of PyTorch 2.0's announcement, as cpuaccel over torch: its twelve rows, by option.
 
-The announcement has times of 2.0 over 1.13.1 on two Xeon 8380; here stand those of the installed
-torch with cpuaccel over those without, no line of the model changed, and after
-`cpuaccel.gnn.accelerate`. The data cannot be had, so graphs of the same sizes and skew of degrees
-are made (Chung-Lu), large ones a SCALE-th of their nodes and edges. The share is of the gathers,
-scatters and sparse products in a step of torch alone; where it is under a half, what is left bounds
-the ratio. Batches are drawn beforehand, the same for all columns. Needs torch_geometric. Run as
+The announcement compares 2.0 with 1.13.1 on two Xeon 8380. This benchmark compares the installed
+torch with and without cpuaccel, with an unchanged model and after `cpuaccel.gnn.accelerate`. The
+data sets are not available, so graphs of the same sizes and degree skew are generated (Chung-Lu);
+large ones have a SCALE-th of the nodes and edges. The share is that of gathers, scatters and sparse
+products in a step of torch alone. If it is below one half, the rest bounds the ratio. Batches are
+drawn beforehand, the same for all columns. Needs torch_geometric. Run as
 `python -m benchmarks.gnn.blog` from a checkout's root.
 """
 
@@ -54,11 +54,11 @@ _KERNELS = {
     "aten::_sparse_mm_reduce_impl",
     "aten::_sparse_mm_reduce_impl_backward",
 }
-"""What the profile calls the work of graphs; what these call in turn is in their time."""
+"""The profiler's names of graph kernels. Their time includes the ops that they call."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     rows = [row for row in ROWS if options.rows in row.name]
     if not rows:
@@ -108,7 +108,7 @@ _WAYS: dict[str, tuple[bool, Callable[[nn.Module], nn.Module]]] = {
     "cpuaccel": (True, _as_it_is),
     "accelerated": (True, _accelerate),
 }
-"""Columns: whether cpuaccel is on, and what becomes of the model."""
+"""Columns: whether cpuaccel is enabled, and how the model is changed."""
 
 
 def _measure(row: BlogRow, job: Job, options: argparse.Namespace) -> Row:
@@ -127,7 +127,7 @@ def _measure(row: BlogRow, job: Job, options: argparse.Namespace) -> Row:
 
 
 def kernel_share(run: Callable[[], object]) -> float:
-    """The share of the kernels of graphs in the time of one call, the second, by torch.profiler."""
+    """The share of graph kernels in the time of the second call, by torch.profiler."""
     run()
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         run()

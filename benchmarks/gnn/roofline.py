@@ -1,10 +1,11 @@
 """What an edge costs in a sparse sum, from small graphs to large ones, beside memory's bounds.
 
-Graphs have 32 edges a node, int32 indices. Two bounds stand beside the times, made of the rates of
-reading each cache and the memory, measured before and after by a program that is built at the
-first run (`benchmarks/cpp`): `every row` moves a row of x for each edge, from the smallest cache
-that holds x, and all else from the smallest that holds everything; `once` moves each byte once. Run
-as `python -m benchmarks.gnn.roofline --plot FILE.png` from a checkout's root.
+Graphs have 32 edges per node and int32 indices. Two bounds stand beside the times. `every row`
+moves a row of x for each edge, from the smallest cache that holds x, and all other data from the
+smallest cache that holds everything. `once` moves each byte once. Both use the measured read
+bandwidth of each cache and of memory, taken before and after by a program that the first run builds
+(`benchmarks/cpp`). Run as `python -m benchmarks.gnn.roofline --plot FILE.png` from a checkout's
+root.
 """
 
 import argparse
@@ -38,24 +39,24 @@ MEMORY = "memory"
 
 @dataclass(frozen=True)
 class Machine:
-    """What caches hold, the smallest first, and how many bytes a second can be read from each."""
+    """Sizes of the caches in bytes, smallest first, and the read bandwidth of each."""
 
     holds: Mapping[str, int]
     rates: Mapping[str, float]
 
     def place(self, size: int) -> str:
-        """The smallest cache that holds so many bytes, or memory."""
+        """The smallest cache that holds `size` bytes, or memory."""
         held = (name for name, most in self.holds.items() if size <= most and name in self.rates)
         return next(held, MEMORY)
 
     def seconds(self, size: int, working_set: int) -> float:
-        """To read `size` bytes from where so many lie."""
+        """Seconds to read `size` bytes from where a working set of this size lies."""
         return size / self.rates[self.place(working_set)]
 
 
 @dataclass(frozen=True)
 class Size:
-    """A graph and the columns of x."""
+    """The sizes of a graph, and the columns of x."""
 
     nodes: int
     edges: int
@@ -63,38 +64,38 @@ class Size:
 
     @property
     def rows(self) -> int:
-        """Bytes of x, and of the result."""
+        """Bytes of x, and also of the result."""
         return self.nodes * self.columns * _VALUE
 
     @property
     def all(self) -> int:
-        """Bytes of everything."""
+        """Bytes of the matrix, x and the result."""
         return self.edges * (_INDEX + _VALUE) + (self.nodes + 1) * _INDEX + 2 * self.rows
 
     def every_row(self, machine: Machine) -> float:
-        """Seconds with a row of x for each edge."""
+        """Seconds if a row of x is moved for each edge."""
         rows = machine.seconds(self.edges * self.columns * _VALUE, self.rows)
         return rows + machine.seconds(self.all - self.rows, self.all)
 
     def once(self, machine: Machine) -> float:
-        """Seconds with each byte once."""
+        """Seconds if each byte is moved once."""
         return machine.seconds(self.all, self.all)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A size, and the times of a sum."""
+    """A size, and the times of a sum on it."""
 
     size: Size
     samples: dict[str, Sample]
 
     def cost(self, name: str) -> float:
-        """Nanoseconds of an edge."""
+        """Nanoseconds per edge."""
         return self.samples[name].median / self.size.edges * 1e9
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints, draws or writes what was asked for."""
+    """Parses `arguments`, measures, and prints, draws or writes the results."""
     options = _parser().parse_args(arguments)
     if options.graph not in GRAPHS:
         raise SystemExit(f"unknown name {options.graph!r}; known: {', '.join(GRAPHS)}")
@@ -146,7 +147,7 @@ def _measure(scale: int, ways: dict[str, bool], options: argparse.Namespace) -> 
 
 
 def _bounds(size: Size, machine: Machine) -> dict[str, float]:
-    """Nanoseconds of an edge, or nothing where no rate was measured."""
+    """The bounds in nanoseconds per edge; empty if no bandwidth was measured."""
     if MEMORY not in machine.rates:
         return {}
     bounds = {"every row": size.every_row(machine), "once": size.once(machine)}
@@ -184,7 +185,7 @@ def _as_json(point: Point, machine: Machine) -> dict[str, object]:
 def write_plot(
     points: list[Point], ways: list[str], machine: Machine, facts: dict[str, str], path: Path
 ) -> None:
-    """Draws nanoseconds an edge over edges: measured, and both bounds."""
+    """Draws nanoseconds per edge over the number of edges: measured times and both bounds."""
     _plot.require()
     from matplotlib import pyplot as plt
 

@@ -1,9 +1,9 @@
 """Edges sampled a second by cpuaccel's neighbour sampler, on one thread and on more.
 
-A time is that of sampling the neighbourhoods of eight batches of random nodes, one by one.
-torch_sparse and pyg_lib stand beside it where they are installed, for what they can sample; edges
-are counted, so that nobody gains by finding fewer. Run as `python -m benchmarks.gnn.sampler` from a
-checkout's root.
+A time covers sampling the neighborhoods of eight batches of random nodes, one after another.
+torch_sparse and pyg_lib stand beside it if installed, for the cases that they support. Results are
+edges per second, so a sampler gains nothing by finding fewer. Run as
+`python -m benchmarks.gnn.sampler` from a checkout's root.
 """
 
 import argparse
@@ -54,7 +54,7 @@ CASES = {
 }
 
 Run = Callable[[Case, Tensor, int], int]
-"""Samples around these nodes, by this random seed; returns how many edges."""
+"""Samples around these nodes with this random seed; returns the number of edges."""
 
 
 def _cpuaccel(colptr: Tensor, row: Tensor, case: Case, seeds: Tensor, number: int) -> int:
@@ -80,11 +80,11 @@ _PEERS: dict[str, tuple[Callable[..., int], Callable[[Case], bool]]] = {
     "torch_sparse": (_torch_sparse, lambda case: not case.disjoint),
     "pyg_lib": (_pyg_lib, lambda case: not case.induced),
 }
-"""What samples, and which cases it takes."""
+"""The samplers, and the cases that each supports."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     _both.check_names(options, CASES)
     if reason := _plugin.missing():
@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     whole = graph_of(options.graph, options.scale, options.edges)
     matrix = matrix_of(whole, _both.INDEX[options.index])
-    # By rows or by columns, it is some graph's.
+    # The CSR matrix is used as CSC: either is the matrix of some graph.
     graph = (matrix.crow_indices(), matrix.col_indices())
     reasons = {name: why_missing(name) for name in _PEERS}
     peers = [name for name, reason in reasons.items() if not reason]
@@ -117,13 +117,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 @dataclass(frozen=True)
 class Measured:
-    """Of a case: times of all batches, and their edges, by contender."""
+    """For one case, the times of all batches and their edges, by contender."""
 
     samples: dict[str, Sample]
     edges: dict[str, int]
 
     def rate(self, name: str) -> float | None:
-        """Edges a second."""
+        """Edges per second."""
         return self.edges[name] / self.samples[name].median if name in self.samples else None
 
 

@@ -1,11 +1,11 @@
 """Rows reduced by an index and read by one, as layers of graphs do: torch, cpuaccel and peers.
 
-The index is where a graph's edges end, shuffled, or in order where a case says so; the rows are
-float32. "amax" is scatter_reduce_, "mean" index_reduce_, a "step" is forward and backward; segments
-are counted anew in each call, which is part of its time. DGL and torch_scatter stand beside both
-where they are installed (`requirements/peers-gnn.txt`), with cpuaccel off. Beside what reads rows
-stands `copy`: the bytes of the result copied in order, to where some were before. Run as
-`python -m benchmarks.gnn.scatter` from a checkout's root.
+The index holds the target nodes of a graph's edges, shuffled, or sorted if a case says so. Rows are
+float32. "amax" is scatter_reduce_, "mean" is index_reduce_, and a "step" is forward and backward.
+Segment lengths are counted in each call, which is part of its time. DGL and torch_scatter stand
+beside both if installed (`requirements/peers-gnn.txt`), with cpuaccel disabled. Cases that read
+rows also have a column `copy`: as many bytes as the result, copied in order to existing memory. Run
+as `python -m benchmarks.gnn.scatter` from a checkout's root.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def _mean(nodes: Tensor, index: Tensor, edges: Tensor) -> object:
 
 
 def _segment(reduce: str, nodes: Tensor, index: Tensor, edges: Tensor) -> object:
-    """Of as many segments as there are nodes, as long as the index has them, in their order."""
+    """Reduces one segment per node; the segment lengths are counted from the index."""
     lengths = torch.bincount(index, minlength=len(nodes))
     return torch._segment_reduce(edges, reduce, lengths=lengths)  # type: ignore[attr-defined]
 
@@ -95,7 +95,7 @@ READING = {"index_select", "gather", "index"}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     _both.check_names(options, CASES)
     torch.set_num_threads(options.threads)

@@ -1,15 +1,15 @@
 """Sparse times dense products and reductions: torch, cpuaccel, peers, and memory's bounds.
 
-DGL and torch_sparse stand beside both where they are installed (`requirements/peers-gnn.txt`), with
-the graph prepared beforehand and cpuaccel off. "dgl, no values" leaves the values of the matrix
-out: less than the others do, but what DGL has its fastest kernel for.
+DGL and torch_sparse stand beside both if installed (`requirements/peers-gnn.txt`), with the graph
+prepared beforehand and cpuaccel disabled. "dgl, no values" omits the values of the matrix: that is
+less work than the others do, but DGL has its fastest kernel for it.
 
-Two bounds stand beside the times of the forward: `every row` is the time in which the indices, the
-values, a row of x for every edge and the result can be moved from and to memory, `once` that in
-which each byte is moved once; the rate is measured before and after, by a program that is built at
-the first run (`benchmarks/cpp`), and `--no-peaks` leaves them out. Below `every row` are those who
-find rows in a cache. A first backward sorts the graph, which is not timed: it is kept for the
-next. Run as `python -m benchmarks.gnn.spmm` from a checkout's root.
+Two bounds stand beside the times of the forward. `every row` is the time to move the indices, the
+values, a row of x for every edge and the result from and to memory. `once` is the time to move each
+byte once. The memory bandwidth is measured before and after by a program that the first run builds
+(`benchmarks/cpp`); `--no-peaks` omits the bounds. A kernel can be faster than `every row` if it
+finds rows in a cache. The first backward sorts the graph and caches the order; it is not timed. Run
+as `python -m benchmarks.gnn.spmm` from a checkout's root.
 """
 
 import argparse
@@ -37,8 +37,8 @@ from benchmarks.ops._peaks import meter
 
 @dataclass(frozen=True)
 class Case:
-    """A reduction, "" for A @ x; a step is forward and backward, with gradients of the values too
-    where they are asked for.
+    """A reduction ("" for A @ x). A step is forward and backward, if requested with gradients of
+    the values too.
     """
 
     reduce: str
@@ -84,7 +84,7 @@ def _of_peer(case: Case, product: Product, values: Tensor, x: Tensor) -> object:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     _both.check_names(options, CASES)
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
@@ -151,7 +151,7 @@ def _measure(
 
 
 def _bounds(matrix: Tensor, columns: int, rate: float) -> tuple[float, float]:
-    """Seconds of a forward: with a row of x moved for every edge, and with all moved once."""
+    """Seconds of a forward: with a row of x moved for every edge, and with each byte moved once."""
     index = matrix.col_indices().element_size()
     edges, nodes = matrix.values().numel(), matrix.shape[0]
     common = edges * (index + 4) + nodes * (index + 4 * columns)

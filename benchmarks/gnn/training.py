@@ -1,10 +1,10 @@
 """Training steps of torch_geometric's layers on a whole graph: forward, backward and Adam.
 
-Four columns: torch alone; torch with cpuaccel's allocator, all else off, so that its share is not
-counted twice; cpuaccel with no line of the model changed; and after `cpuaccel.gnn.accelerate`. Each
-trains a model of its own, of the same weights, two layers, on the same graph (R-MAT, ids shuffled).
-The peaks are of tensors of half a megabyte and more, in one step, above what was there before it.
-Needs torch_geometric. Run as `python -m benchmarks.gnn.training` from a checkout's root.
+There are four columns: torch alone; torch with only cpuaccel's allocator, so that its share is not
+counted twice; cpuaccel with an unchanged model; and after `cpuaccel.gnn.accelerate`. Each trains
+its own two-layer model from the same weights on the same graph (R-MAT, shuffled ids). The peak
+memory is that of tensors of at least half a megabyte in one step, above what was allocated before
+it. Needs torch_geometric. Run as `python -m benchmarks.gnn.training` from a checkout's root.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _RELATIONS = 8
 
 
 def _layer(name: str, features: int, size: int, degrees: Tensor) -> nn.Module:
-    """A layer; `degrees`: how many nodes have 0, 1, 2 ... edges, which PNA scales by."""
+    """A layer. `degrees` counts the nodes with 0, 1, 2 ... edges, which PNA scales by."""
     pyg: Any = importlib.import_module("torch_geometric.nn")
     if name == "PNA":
         aggregations = ["mean", "min", "max", "std"]
@@ -75,13 +75,13 @@ class Network(nn.Module):
         self.second = _layer(name, hidden, _CLASSES, degrees)
 
     def forward(self, x: Tensor, *edges: Tensor) -> Tensor:
-        """`edges`: their index and, for RGCN, their types."""
+        """`edges` holds the edge index and, for RGCN, the edge types."""
         return self.second(self.first(x, *edges).relu(), *edges)
 
 
 @dataclass(frozen=True)
 class Way:
-    """A column: the block that a step runs in, and what becomes of the model."""
+    """A column: the context that a step runs in, and how the model is changed."""
 
     around: Callable[[], AbstractContextManager[None]]
     change: Callable[[nn.Module], nn.Module] = lambda model: model
@@ -122,7 +122,7 @@ class Training:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
 
     def step(self) -> Tensor:
-        """One step; the loss before it."""
+        """Runs one step and returns the loss before it."""
         self.optimizer.zero_grad()
         loss = self.loss()
         loss.backward()
@@ -130,12 +130,12 @@ class Training:
         return loss.detach()
 
     def loss(self) -> Tensor:
-        """Of all nodes."""
+        """The loss over all nodes."""
         return nn.functional.cross_entropy(self.model(self.x, *self.edges), self.target)
 
 
 def main(arguments: list[str] | None = None, training: type[Training] = Training) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     for name, known in ((options.graph, GRAPHS), *((m, MODELS) for m in options.models)):
         if name not in known:
@@ -194,7 +194,7 @@ def _measure(
     options: Any,
     cls: type[Training],
 ) -> Row:
-    """A row of times; its extra figures are first losses, peaks and what the plugin ran."""
+    """A row of times; its extra entries are first losses, peaks and the kernels cpuaccel ran."""
     torch.manual_seed(1)
     x, _, edge_index, *_ = data
     degrees = edge_index[1].bincount(minlength=len(x)).bincount()

@@ -1,1 +1,1 @@
-"""Whole models, engines side by side."""
+"""Benchmarks of whole models, one engine beside another."""

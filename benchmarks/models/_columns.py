@@ -1,4 +1,4 @@
-"""The columns of the model benchmark: every way of running a model that is compared."""
+"""The columns of the int8 model benchmark: every way of running a model that is compared."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ Prepare = Callable[[Job], Runner]
 class Column:
     """One way of running a model.
 
-    `prepare` makes a job ready and gives the call to be timed; `plugin` says whether cpuaccel
-    is on while it is prepared and run; `missing` is why it cannot run here, or "". A `peer` may
-    fail on a model; other runtimes are such, and `note` says how they make theirs; `in_torch` if it
-    runs on torch's threads.
+    `prepare` prepares a job and returns the call to be timed. `plugin` says whether cpuaccel is
+    enabled while it is prepared and run. `missing` is the reason why it cannot run here, or "". A
+    `peer`, such as another runtime, may fail on a model; `note` says how a peer makes its models.
+    `in_torch` says that it runs on torch's threads.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Column:
     in_torch: bool = False
 
     def contender(self, job: Job) -> Contender:
-        """`job` made ready for the timer."""
+        """Prepares `job` for timing."""
         around = partial(_plugin.enabled, self.plugin)
         with around():
             run = self.prepare(job)
@@ -66,7 +66,7 @@ def _fused(job: Job) -> Runner:
     return partial(_plugin.fuse(converted), job.x)
 
 
-# A peer is one more line here.
+# Add a line here to add a peer.
 COLUMNS: tuple[Column, ...] = (
     Column("fp32", _fp32),
     Column("fbgemm", partial(_int8, "fbgemm")),
@@ -119,7 +119,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
 )
 
-# What runs with torch alone, or torch and the plugin.
+# The columns that need only torch, or torch and cpuaccel.
 TORCH_COLUMNS = tuple(column.name for column in COLUMNS if not column.peer)
 
 RATIOS: tuple[Ratio, ...] = (
@@ -144,8 +144,9 @@ RATIOS: tuple[Ratio, ...] = (
 def choose(
     names: list[str], columns: Sequence[Column] | None = None
 ) -> tuple[list[Column], list[str]]:
-    """Those of `columns` (int8's if None) called `names` (all when empty) that can run here, and
-    what to say of them.
+    """The `columns` named `names` that can run here, and notes on them.
+
+    `columns` None means those of int8; empty `names` means all.
     """
     columns = COLUMNS if columns is None else columns
     known = {column.name: column for column in columns}

@@ -1,4 +1,4 @@
-"""Models that torch compiles: Inductor, our backend, and TorchScript with oneDNN Graph."""
+"""Compiled models: Inductor, cpuaccel's backend, and TorchScript with oneDNN Graph."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from benchmarks.models._modes import Mode
 
 
 def prepare(job: Job, backend: str, within: Around) -> Runner:
-    """`job` compiled for its own sizes; the first calls, which compile, are made here."""
+    """Compiles `job` for its own sizes; the first calls, which compile, are made here."""
     return run_of(job.model, job.x, backend, within)
 
 
 def run_of(model: Any, x: torch.Tensor, backend: str, within: Around) -> Runner:
-    """`model`, as it is, compiled for the sizes of `x`."""
+    """Compiles `model` for the sizes of `x`."""
     compiled: Any = torch.compile(model, backend=backend, dynamic=False)
 
     def run() -> object:
@@ -28,7 +28,7 @@ def run_of(model: Any, x: torch.Tensor, backend: str, within: Around) -> Runner:
 
 
 def optimized(model: Any, x: torch.Tensor, within: Around) -> Runner:
-    """`model` as `cpuaccel.optimize` has it, with no timing of its own."""
+    """Runs `cpuaccel.optimize` on `model`, without tuning by time."""
 
     with within():
         optimized = _plugin.optimize(model, x)
@@ -41,7 +41,7 @@ def optimized(model: Any, x: torch.Tensor, within: Around) -> Runner:
 
 
 def frozen(job: Job, within: Around) -> Runner:
-    """`job` compiled by Inductor with its weights as constants, in the order that oneDNN reads."""
+    """Compiles `job` with Inductor and frozen weights, in oneDNN's packed layout."""
     from torch._inductor import config
 
     with config.patch(freezing=True):
@@ -49,7 +49,7 @@ def frozen(job: Job, within: Around) -> Runner:
 
 
 def backend_missing() -> str:
-    """Why our backend cannot run here, or ""."""
+    """Why cpuaccel's backend cannot run here, or ""."""
     if _plugin.missing():
         return _plugin.missing()
     backends = torch._dynamo.list_backends(exclude_tags=())
@@ -62,7 +62,7 @@ def script_missing(mode: Mode) -> str:
 
 
 def script(job: Job) -> Runner:
-    """`job` traced and frozen, in oneDNN Graph's partitions as torch makes them."""
+    """Traces and freezes `job`; torch's JIT fuser makes its oneDNN Graph partitions."""
     before = torch.jit.onednn_fusion_enabled()
     torch.jit.enable_onednn_fusion(True)
     try:

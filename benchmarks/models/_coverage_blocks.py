@@ -1,4 +1,4 @@
-"""Parts of larger networks for the coverage benchmark: an encoder of images, a diffusion UNet's."""
+"""Parts of large networks for the coverage benchmark: SAM's encoder, a diffusion UNet's blocks."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.models._coverage_case import Case, Inputs, library
 
-# Stable Diffusion's.
+# The sizes of Stable Diffusion.
 _TIME, _TEXT, _TOKENS = 1280, 768, 77
 
 _SIDE, _PATCH, _WINDOW = 24, 16, 7
@@ -18,7 +18,7 @@ _WIDTH, _HEADS, _NECK = 768, 12, 256
 
 
 class _BlockMaskLayer(nn.Module):
-    """A layer of SAM's encoder; where a mask says so, a place attends to its window only."""
+    """A layer of SAM's encoder; with a mask, a place attends to its window only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class _BlockMaskLayer(nn.Module):
         self.up, self.down = nn.Linear(_WIDTH, 4 * _WIDTH), nn.Linear(4 * _WIDTH, _WIDTH)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend, and then compute each place by itself."""
+        """Attention, then an MLP on each place separately."""
         qkv = self.qkv(self.first(x)).unflatten(-1, (3, _HEADS, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = qkv.unbind(0)
         found = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
@@ -50,7 +50,7 @@ class _ChannelNorm(nn.Module):
 
 
 class BlockMaskEncoder(nn.Module):
-    """SAM's ViT-B encoder of images whose windows are an additive block mask over all places."""
+    """SAM's ViT-B image encoder, whose windows are an additive block mask over all places."""
 
     mask: Tensor
 
@@ -99,7 +99,7 @@ _BLOCKS = "diffusers.models.unets.unet_2d_blocks"
 
 
 def _latents(channels: int, side: int, generator: torch.Generator) -> Inputs:
-    """What a block takes: images of features, the time, and what the picture is to be of."""
+    """Inputs of a UNet block: feature maps, the time embedding, and the embedded prompt."""
     return Inputs(
         (
             torch.randn(2, channels, side, side, generator=generator),
@@ -121,7 +121,7 @@ def _noise(generator: torch.Generator) -> Inputs:
 
 
 def cases() -> Iterator[Case]:
-    """Every part."""
+    """All cases of this file."""
     yield Case("sam_vit_b_block_masks", BlockMaskEncoder, _image)
     yield Case(
         "unet_down_block",
@@ -152,7 +152,7 @@ def cases() -> Iterator[Case]:
         partial(_latents, 1280, 8),
         ("diffusers",),
     )
-    # Half the width, one of each kind of block.
+    # Half the width, with one block of each kind.
     yield Case(
         "unet",
         _diffusers(

@@ -1,4 +1,4 @@
-"""A model of the coverage benchmark: how it is built, and what it is called with."""
+"""A model of the coverage benchmark: how it is built and which inputs it gets."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -13,23 +13,23 @@ from benchmarks._torchvision import import_torchvision
 from benchmarks.models import _peers
 
 _SEED = 2024
-# What is added to constants, a fault in which would not show.
+# Added to constant parameters, where a fault would not show otherwise.
 _JITTER = 0.05
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model is called with."""
+    """The arguments of a model call."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def given_to(self, model: Callable[..., Any]) -> Any:
-        """What `model` returns for them."""
+        """Calls `model` with these inputs."""
         return model(*self.args, **self.kwargs)
 
     def double(self) -> "Inputs":
-        """The same in float64, for a model in float64."""
+        """The same inputs in float64, for a model in float64."""
 
         def cast(value: Any) -> Any:
             return (
@@ -43,15 +43,15 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Case:
-    """A row: `build` returns the model, `inputs` what it is called with, random by a generator."""
+    """A row: `build` returns the model, `inputs` its random inputs from a generator."""
 
     name: str
     build: Callable[[], nn.Module]
     inputs: Callable[[torch.Generator], Inputs]
     needs: tuple[str, ...] = ()
-    """Optional packages."""
+    """Optional packages that it needs."""
     quantizes: bool = False
-    """Whether prepare_fx and convert_fx take it."""
+    """Whether prepare_fx and convert_fx accept it."""
 
     def missing(self) -> str:
         """Why it cannot be built here, or ""."""
@@ -72,7 +72,7 @@ class Case:
 
 
 def vary(model: nn.Module) -> None:
-    """Give what is a constant, as biases of 0 and scales of 1, different values in place."""
+    """Change constant parameters in place, such as biases of 0 and scales of 1."""
     with torch.no_grad():
         for weight in model.parameters():
             if weight.min() == weight.max():
@@ -80,12 +80,12 @@ def vary(model: nn.Module) -> None:
 
 
 def tensors_of(result: Any) -> list[Tensor]:
-    """The tensors in what a model returned: what it nests them in is a pytree of torch's."""
+    """The tensors in a model's result, which may be any pytree."""
     return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
 
 
 def library(name: str) -> Any:
-    """The module `name` of a library that imports torchvision where it is installed."""
+    """Imports the module `name` of a library that imports torchvision if installed."""
     if importlib.util.find_spec("torchvision"):
-        import_torchvision()  # where its extension does not load, nobody else's import works
+        import_torchvision()  # if torchvision's extension does not load, a plain import of it fails
     return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""One model, compiled and held against eager: what the coverage benchmark finds out of it."""
+"""Compiles one model for the coverage benchmark and compares it with eager mode."""
 
 import gc
 import importlib
@@ -20,18 +20,18 @@ from benchmarks.models._coverage_case import Case, Inputs, tensors_of
 from benchmarks.models._modes import mode
 from cpuaccel.graph import bounds
 
-# The first inputs are those that it is compiled for; a value kept by mistake shows in the others.
+# The model is compiled for the first inputs; the others reveal a value cached by mistake.
 _INPUTS = 2
 
 THROUGH = ("compile", "optimize")
-"""What a model goes through: torch.compile on our backend, or cpuaccel.optimize."""
+"""How a model is run: torch.compile with cpuaccel's backend, or cpuaccel.optimize."""
 
 _JUDGES = {"fp32": bounds.fp32_error, "bf16": bounds.half_error, "int8": bounds.int8_error}
 
 
 @dataclass
 class Outcome:
-    """What became of a model in a mode."""
+    """The result of one model in one mode."""
 
     name: str
     mode: str
@@ -41,21 +41,21 @@ class Outcome:
     problem: str = ""
     """Why it does not compile or match, or ""."""
     error: float = 0.0
-    """The largest of all outputs', as BOUNDS says."""
+    """The largest error of all outputs, as cpuaccel.graph.bounds defines it."""
     allowed: float = 0.0
-    """What that error might have been."""
+    """The bound on that error."""
     against: str = "eager"
-    """What the error is a difference from."""
+    """The reference of the error."""
     graphs: int = 0
     breaks: dict[str, int] = field(default_factory=dict)
-    """Breaks of the graph, with torch's reasons."""
+    """Graph breaks by torch's reasons."""
     regions: int = 0
-    """Calls of ours in one call of the model."""
+    """cpuaccel's regions that ran in one call of the model."""
     partitions: int = 0
     left: dict[str, int] = field(default_factory=dict)
-    """What was left to Inductor, or to torch, "op: reason"."""
+    """Ops that fell back to Inductor or torch, "op: reason"."""
     seconds: float = 0.0
-    """All that was done for this row."""
+    """Time of all work for this row."""
 
     def to_dict(self) -> dict[str, Any]:
         """For a JSON file."""
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def check(case: Case, mode_name: str, through: str = "compile") -> Outcome:
-    """Compile `case`, or optimize it, and compare; what goes wrong is in the outcome, never raised.
+    """Compile or optimize `case` and compare; failures are recorded in the outcome, never raised.
 
     `through` is one of THROUGH.
     """
@@ -75,7 +75,7 @@ def check(case: Case, mode_name: str, through: str = "compile") -> Outcome:
     reports.clear()
     try:
         model = case.model()
-        # What Inductor finds on disk tells nothing of partitions.
+        # A graph from Inductor's disk cache would report no partitions.
         with (
             torch.inference_mode(),
             _plugin.enabled(True),
@@ -90,7 +90,8 @@ def check(case: Case, mode_name: str, through: str = "compile") -> Outcome:
     breaks = torch._dynamo.utils.counters["graph_break"]
     outcome.breaks = {_first_line(reason): count for reason, count in breaks.items()}
     if outcome.compiles and not 0 < outcome.graphs <= len(made):
-        # Torch runs in eager what it cannot capture, and Inductor runs what our pass fails on.
+        # torch runs graphs that it cannot capture in eager mode, and Inductor those that the pass
+        # fails on.
         outcome.compiles = outcome.matches = False
         outcome.problem = f"our pass took part in {len(made)} of {outcome.graphs} graphs"
     outcome.partitions = sum(len(region) for report in made for region in report.regions)
@@ -130,7 +131,7 @@ def _compare(model: nn.Module, inputs: list[Inputs], outcome: Outcome) -> None:
 
 
 def _made(model: nn.Module, inputs: Inputs, outcome: Outcome, within: Around) -> Callable[..., Any]:
-    """What is compared, or why there is none in the outcome."""
+    """The callable to compare; on failure the reason is in the outcome."""
     if outcome.through == "compile":
         compiled: Callable[..., Any] = torch.compile(model, backend="cpuaccel", dynamic=False)
         return compiled
@@ -200,7 +201,7 @@ def _judge(
         error, allowed = judge(a, b, c)
         if not outcome.allowed or error / allowed > outcome.error / outcome.allowed:
             outcome.error, outcome.allowed = error, allowed
-        # Written so that a NaN is a difference.
+        # Written so that a NaN counts as a difference.
         if not error <= allowed:
             outcome.problem = f"output {number}: error {error:.2g}, at most {allowed:.2g}"
 

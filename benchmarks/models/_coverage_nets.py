@@ -1,4 +1,4 @@
-"""torchvision's networks for the coverage benchmark, on small images where they take them."""
+"""torchvision's networks for the coverage benchmark, on small images if they accept them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ _NORM_BATCHES, _NORM_BATCH = 2, 16
 
 @dataclass(frozen=True)
 class _Net:
-    """What torchvision calls it, and the sizes of one input: channels, then frames or pixels."""
+    """torchvision's name, and the sizes of one input: channels, then frames or pixels."""
 
     name: str
     sizes: tuple[int, ...] = (3, _SIDE, _SIDE)
     options: dict[str, Any] = field(default_factory=dict)
     images: int = 1
-    """How many of them it takes."""
+    """How many images it takes."""
     wrap: Callable[[Any], nn.Module] = lambda net: net
     quantizes: bool = True
-    """Whether prepare_fx and convert_fx take it."""
+    """Whether prepare_fx and convert_fx accept it."""
 
     def build(self) -> nn.Module:
         net = self.wrap(
@@ -52,7 +52,7 @@ _NO_AUXILIARY = {"aux_logits": False, "init_weights": False}
 
 
 class _Detector(nn.Module):
-    """What a detector computes of a batch of images before it looks for boxes."""
+    """The network of a detector, from a batch of images up to the search for boxes."""
 
     def __init__(self, net: Any) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class _Detector(nn.Module):
 
 
 class _Flow(nn.Module):
-    """RAFT with fewer steps than its twelve: each is unrolled."""
+    """RAFT with fewer steps than its twelve, because each step is unrolled."""
 
     def __init__(self, net: Any) -> None:
         super().__init__()
@@ -115,6 +115,6 @@ _NETS = (
 
 
 def cases() -> Iterator[Case]:
-    """Every network."""
+    """All networks."""
     for net in _NETS:
         yield Case(net.name, net.build, net.inputs, ("torchvision",), net.quantizes)

@@ -13,7 +13,7 @@ from benchmarks.models._coverage_case import Case, Inputs, library
 _LAYERS = 2
 _BATCH, _LENGTH, _PADDED = 2, 24, 5
 _FRAMES = 200
-# Of vocabularies too large to be worth their memory here.
+# Used instead of vocabularies that would take too much memory.
 _VOCABULARY = 8000
 
 _Make = Callable[[torch.Generator], dict[str, Any]]
@@ -21,7 +21,7 @@ _Make = Callable[[torch.Generator], dict[str, Any]]
 
 @dataclass(frozen=True)
 class _Row:
-    """A class of transformers', the options of its config, and its inputs by keyword."""
+    """A transformers class, the options of its config, and its inputs by keyword."""
 
     name: str
     model: str
@@ -29,7 +29,7 @@ class _Row:
     options: dict[str, Any]
     inputs: _Make
     part: Callable[[Any], nn.Module] = field(default=lambda model: model)
-    """What of it is run."""
+    """The part of the model that is run."""
 
 
 def _tokens(generator: torch.Generator) -> Tensor:
@@ -37,7 +37,7 @@ def _tokens(generator: torch.Generator) -> Tensor:
 
 
 def _mask() -> Tensor:
-    """The last tokens of the last row are padding."""
+    """A mask in which the last tokens of the last row are padding."""
     mask = torch.ones(_BATCH, _LENGTH, dtype=torch.int64)
     mask[-1, -_PADDED:] = 0
     return mask
@@ -109,7 +109,7 @@ _ROWS = (
     ),
     _Row("gpt2", "GPT2LMHeadModel", "GPT2Config", {"n_layer": _LAYERS, **_NO_CACHE}, _text),
     _Row("opt", "OPTForCausalLM", "OPTConfig", _DECODER, _text),
-    # Of TinyLlama's widths.
+    # The widths of TinyLlama.
     _Row(
         "llama",
         "LlamaForCausalLM",
@@ -123,7 +123,7 @@ _ROWS = (
         },
         _text,
     ),
-    # Of the widths of the model of half a billion.
+    # The widths of the 0.5B model.
     _Row(
         "qwen2",
         "Qwen2ForCausalLM",
@@ -137,7 +137,7 @@ _ROWS = (
         },
         _text,
     ),
-    # A quarter of its width, with a window that is shorter than the text.
+    # A quarter of its width, with a window shorter than the text.
     _Row(
         "mistral",
         "MistralForCausalLM",
@@ -187,7 +187,7 @@ _ROWS = (
         {**_ENCODER, "image_size": _SIDE},
         partial(_image, _SIDE),
     ),
-    # Its embedding of places is resized, as for all images but those of its own size.
+    # Its position embedding is resized, as for all images that do not have its own size.
     _Row(
         "dinov2",
         "Dinov2Model",
@@ -209,13 +209,13 @@ _ROWS = (
         {"depths": [1, 1, _LAYERS, 1]},
         partial(_image, _SIDE),
     ),
-    # SAM's ViT-B: windows with relative positions, and one layer that attends to everything. A
-    # quarter of its image, which fills its windows as badly as the whole does.
+    # SAM's ViT-B: windows with relative positions, and one layer that attends to everything. The
+    # image is a quarter of its own, which fills the windows as badly as the whole image does.
     _Row(
         "sam_vit_b",
         "SamVisionModel",
         "SamVisionConfig",
-        # Its own range is 1e-10, with which only biases would count.
+        # The model's own range is 1e-10; with that, only biases would matter.
         {
             "num_hidden_layers": 3,
             "global_attn_indexes": [2],
@@ -238,6 +238,6 @@ def _inputs(row: _Row, generator: torch.Generator) -> Inputs:
 
 
 def cases() -> Iterator[Case]:
-    """Every model."""
+    """All models."""
     for row in _ROWS:
         yield Case(row.name, partial(_build, row), partial(_inputs, row), ("transformers",))

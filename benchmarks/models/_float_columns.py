@@ -1,4 +1,4 @@
-"""The columns of the floating-point benchmark: torch, the plugin, and other runtimes."""
+"""The columns of the floating-point benchmark: torch, cpuaccel, and other runtimes."""
 
 import copy
 from collections.abc import Callable

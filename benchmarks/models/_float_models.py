@@ -1,4 +1,4 @@
-"""The models of the floating-point benchmarks: convolutional ones and encoders of text."""
+"""The models of the floating-point benchmarks: CNNs and text encoders."""
 
 from torch import Tensor, nn
 
@@ -22,7 +22,7 @@ def inputs(name: str, batch: int, length: int) -> Tensor:
 
 
 def check(name: str) -> None:
-    """Raises ValueError where there is no such model."""
+    """Raises ValueError if there is no such model."""
     if name not in _bert.CONFIGS and name not in {model.name for model in _torchvision.ALL}:
         known = ", ".join((*TEXT, *(model.name for model in _torchvision.ALL)))
         raise ValueError(f"unknown model {name!r}; known: {known}")

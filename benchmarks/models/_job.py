@@ -1,4 +1,4 @@
-"""What a column of the model benchmark is given."""
+"""The input of a column of the model benchmark: a model, calibration batches and an input."""
 
 import copy
 from functools import cached_property
@@ -11,7 +11,7 @@ from benchmarks import _gpt
 from benchmarks._quantize import calibrate, prepare_dynamic
 from examples.minilm.bert import Embeddings
 
-# What of our models torch.fx cannot trace.
+# Modules that torch.fx cannot trace.
 _WHOLE = (Embeddings, _gpt.Cache)
 
 
@@ -25,16 +25,18 @@ class Job:
 
     @cached_property
     def calibrated(self) -> GraphModule:
-        """The model with observers, shared by every int8 column so that all hold the same."""
+        """The model with calibrated observers; all int8 columns share it, so their integers are the
+        same.
+        """
         return calibrate(self.model, self.calibration)
 
     @cached_property
     def dynamic(self) -> GraphModule:
-        """The model made ready for int8 linear layers that measure their sources as they run."""
+        """The model prepared for int8 linear layers that quantize their inputs dynamically."""
         return prepare_dynamic(self.model, self.x, _WHOLE)
 
     def cast(self, dtype: torch.dtype | None) -> "Job":
-        """The same with weights and floating-point input of type `dtype`; itself if None."""
+        """A copy with weights and floating-point inputs of type `dtype`; itself if None."""
         if dtype is None:
             return self
         x = self.x.to(dtype) if self.x.is_floating_point() else self.x

@@ -1,4 +1,4 @@
-"""In which arithmetic a model of float32 weights runs, by torch's switches and the plugin's."""
+"""Arithmetic modes of models with float32 weights, and the switches that select them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -32,11 +32,11 @@ _autocast: Around = partial(torch.autocast, "cpu", torch.bfloat16)
 
 @dataclass(frozen=True)
 class Mode:
-    """A row of this table: `torch` and `plugin` are the blocks that each call of a model is in.
+    """An arithmetic mode: `torch` and `plugin` are the contexts that each call of a model runs in.
 
-    Each call has a block of its own, because autocast keeps what it has cast to the block's end.
-    `peer` is the precision that another runtime is asked for, as OpenVINO spells it. `cast` is the
-    type that torch's weights and inputs are cast to, if they are.
+    Each call enters its own context, because autocast caches casts until the context ends. `peer`
+    is the precision requested from another runtime, as OpenVINO spells it. `cast` is the dtype that
+    torch's weights and inputs are cast to, if any.
     """
 
     name: str

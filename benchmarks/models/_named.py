@@ -1,4 +1,4 @@
-"""Models by name, for benchmarks that give one to a process of its own.
+"""Models by name, for benchmarks that run each model in its own process.
 
 `resnet18-int8` is the convert_fx model of resnet18; other names are those of `_float_models`.
 """
@@ -19,7 +19,7 @@ _TOKENS = 128
 
 
 def build(name: str) -> nn.Module:
-    """`name` in eval mode with seeded random weights; of int8 the convert_fx model."""
+    """Builds `name` in eval mode with seeded random weights; "-int8" gives the convert_fx model."""
     if not name.endswith(INT8):
         return _float_models.build(name)
     built = _torchvision.build(name.removesuffix(INT8))
@@ -40,7 +40,7 @@ def add_models(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
-    """Parses `arguments`; an error of `parser` where there is no model of a name."""
+    """Parses `arguments`; an unknown model is a parser error."""
     options = parser.parse_args(arguments)
     try:
         for name in options.models:

@@ -1,4 +1,4 @@
-"""ONNX Runtime: its own int8 of a model, as its documentation has it for x86 CPUs, or fp32."""
+"""ONNX Runtime as a peer: fp32, or its own int8 as its documentation recommends for x86 CPUs."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,7 +23,7 @@ def missing() -> str:
 
 
 def note() -> str:
-    """How its models are made."""
+    """How its int8 models are made."""
     weights = "7-bit weights (reduce_range: no VNNI here)" if _reduce_range() else "8-bit weights"
     return (
         f"onnxruntime: {_peers.versions('onnxruntime', 'onnx')}; torch.onnx.export, "
@@ -33,7 +33,7 @@ def note() -> str:
 
 
 def dynamic_note() -> str:
-    """How its models of int8 linear layers are made."""
+    """How its models with dynamic int8 linear layers are made."""
     return (
         f"onnxruntime: {_peers.versions('onnxruntime', 'onnx')}; torch.onnx.export, "
         "quantize_dynamic, s8 weights by channels"
@@ -41,29 +41,29 @@ def dynamic_note() -> str:
 
 
 def float_missing(precision: str) -> str:
-    """Why floats cannot run here in `precision`, or ""."""
+    """Why float models cannot run here in `precision`, or ""."""
     if precision != "f32":
         return "ONNX Runtime has no bf16 kernels for this"
     return _peers.missing("onnxruntime", "onnx", "onnxscript")
 
 
 def float_note() -> str:
-    """How its models of floats are made."""
+    """How its float models are made."""
     return f"onnxruntime: {_peers.versions('onnxruntime', 'onnx')}; torch.onnx.export"
 
 
 def prepare(job: Job) -> Runner:
-    """`job` exported, quantized and loaded; the call takes and returns numpy arrays."""
+    """Exports, quantizes and loads `job`; the call takes and returns numpy arrays."""
     return _run(job, _static)
 
 
 def prepare_dynamic(job: Job) -> Runner:
-    """The same, with products that measure their sources as they run."""
+    """The same, with dynamically quantized products."""
     return _run(job, _dynamic)
 
 
 def prepare_float(job: Job) -> Runner:
-    """`job` exported and loaded."""
+    """Exports and loads `job`."""
     return _run(job, _exported)
 
 
@@ -74,7 +74,7 @@ def _run(job: Job, make: Callable[[Job, Path], Path]) -> Runner:
 
 
 def _exported(job: Job, folder: Path) -> Path:
-    """The file of `job` as torch writes it."""
+    """Exports `job` with torch and returns the file."""
     program: Any = torch.onnx.export(
         job.model, (job.x,), dynamo=True, verbose=False, input_names=[_INPUT]
     )
@@ -84,7 +84,7 @@ def _exported(job: Job, folder: Path) -> Path:
 
 
 def _folded(job: Job, folder: Path) -> Path:
-    """The file of `job` as the quantizers want it."""
+    """The file of `job` preprocessed for the quantizers."""
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     path = folder / "folded.onnx"
@@ -93,7 +93,7 @@ def _folded(job: Job, folder: Path) -> Path:
 
 
 def _static(job: Job, folder: Path) -> Path:
-    """The file of the int8 model of `job`."""
+    """Quantizes `job` to int8 and returns the file."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
     path = folder / "quantized.onnx"
@@ -111,7 +111,7 @@ def _static(job: Job, folder: Path) -> Path:
 
 
 def _dynamic(job: Job, folder: Path) -> Path:
-    """The file of `job` with dynamic int8 products."""
+    """Quantizes the products of `job` dynamically to int8 and returns the file."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     path = folder / "quantized.onnx"
@@ -126,7 +126,7 @@ def _dynamic(job: Job, folder: Path) -> Path:
 
 
 def _reader(job: Job) -> Any:
-    """The calibration images as quantize_static asks for them."""
+    """The calibration images in the form that quantize_static takes."""
     from onnxruntime.quantization import CalibrationDataReader
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -151,6 +151,6 @@ def _session(path: Path) -> Any:
 
 
 def _reduce_range() -> bool:
-    """Without VNNI its products of u8 and s8 are added up in 16 bits, which 7-bit weights fit."""
+    """Whether to use 7-bit weights: without VNNI, u8 x s8 products are summed in 16 bits."""
     features = _machine.features()
     return "avx2" in features and not {"avx_vnni", "avx512_vnni"} & set(features)

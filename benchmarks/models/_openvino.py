@@ -1,4 +1,4 @@
-"""OpenVINO: its own int8 of a model, by NNCF, or its floats."""
+"""OpenVINO as a peer: its own int8 of a model, made by NNCF, or floats."""
 
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ def missing() -> str:
 
 
 def note() -> str:
-    """How its models are made."""
+    """How its int8 models are made."""
     return (
         f"openvino: {_peers.versions('openvino', 'nncf')}; nncf.quantize with its defaults on the "
         f"same images; {_OWN}"
@@ -26,12 +26,12 @@ def note() -> str:
 
 
 def encoder_note() -> str:
-    """How its transformers are made."""
+    """How its int8 transformers are made."""
     return note().replace("its defaults", "model type TRANSFORMER")
 
 
 def weights_note() -> str:
-    """How its models of int8 weights are made."""
+    """How its models with int8 weights are made."""
     return (
         f"openvino: {_peers.versions('openvino', 'nncf')}; nncf.compress_weights to INT8_SYM, "
         f"activations quantized as it runs where it does so; {_OWN}"
@@ -39,14 +39,14 @@ def weights_note() -> str:
 
 
 def prepare(job: Job, transformer: bool = False) -> Runner:
-    """`job` converted, quantized and compiled."""
+    """Converts, quantizes and compiles `job`."""
     with _peers.preparing():
         request = _compile(_quantized(job, transformer)).create_infer_request()
     return _runner(request, job)
 
 
 def prepare_weights(job: Job) -> Runner:
-    """`job` converted, its weights alone quantized, and compiled."""
+    """Converts `job`, quantizes only its weights, and compiles it."""
     import nncf
 
     with _peers.preparing():
@@ -56,24 +56,24 @@ def prepare_weights(job: Job) -> Runner:
 
 
 def float_missing() -> str:
-    """Why floats cannot run here, or ""."""
+    """Why float models cannot run here, or ""."""
     return _peers.missing("openvino")
 
 
 def float_note(precision: str) -> str:
-    """How its models of floats are made."""
+    """How its float models are made."""
     return f"openvino: {_peers.versions('openvino')}; hint LATENCY, precision {precision}"
 
 
 def prepare_float(job: Job, precision: str) -> Runner:
-    """`job` converted and compiled to run in `precision`, where the CPU has it; else in f32."""
+    """Converts and compiles `job` to run in `precision`, or in f32 if the CPU lacks it."""
     with _peers.preparing():
         request = _compile(_converted(job), precision).create_infer_request()
     return _runner(request, job)
 
 
 def _runner(request: Any, job: Job) -> Runner:
-    """Input and output are shared with the request, not copied."""
+    """Runs a request that shares memory with its input and output instead of copying them."""
     import openvino
 
     x = openvino.Tensor(job.x.numpy(), shared_memory=True)
@@ -101,7 +101,7 @@ def _converted(job: Job) -> Any:
 
 
 def _compile(model: Any, precision: str = "") -> Any:
-    """`model` for the CPU; floats in `precision`, or in OpenVINO's own choice, bf16 if it can."""
+    """Compiles `model` for the CPU; OpenVINO chooses an empty `precision` (bf16 if it can)."""
     import openvino
 
     settings = {

@@ -1,4 +1,4 @@
-"""What the peers, other runtimes with an int8 of their own, have in common."""
+"""Shared by the peers, other runtimes with their own int8: versions, calibration, threads."""
 
 import importlib.util
 import io
@@ -17,12 +17,12 @@ from benchmarks._timing import settle
 from benchmarks.models._job import Job
 
 _INSTALL = "pip install -r requirements/peers.txt"
-# Under these their tools report to nobody and ask nothing on the terminal.
+# With these set, the peers' tools send no telemetry and ask nothing on the terminal.
 _NO_TELEMETRY = {"CI": "true", "NNCF_CI": "1"}
 
 
 def missing(*packages: str) -> str:
-    """Which of `packages` are not installed and how to get them, or ""."""
+    """Which of `packages` are missing and how to install them, or ""."""
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     return f"{', '.join(absent)} not installed: {_INSTALL}" if absent else ""
 
@@ -35,8 +35,8 @@ def versions(*packages: str) -> str:
 def calibration_batches(job: Job) -> list[NDArray[np.float32]]:
     """The images that torch was calibrated on, in batches of the size that is timed.
 
-    A peer's model is of one batch size. Images come again to fill the last batch, which leaves
-    the range of the activations as it is.
+    A peer's model has a fixed batch size. Images repeat to fill the last batch, which does not
+    change the range of the activations.
     """
     images = torch.cat(job.calibration)
     size = job.x.shape[0]
@@ -47,8 +47,10 @@ def calibration_batches(job: Job) -> list[NDArray[np.float32]]:
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Around the export and quantization of a peer: outside of inference mode, which tracing does
-    not take, and without the progress bars, logs and warnings of its tools.
+    """Context for the export and quantization of a peer's model.
+
+    It leaves inference mode, which tracing does not accept, and hides the tools' progress bars,
+    logs and warnings.
     """
     before = {name: os.environ.get(name) for name in _NO_TELEMETRY}
     os.environ.update(_NO_TELEMETRY)
@@ -74,10 +76,10 @@ def preparing() -> Iterator[None]:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Around the timing of a peer: its threads and torch's never spin at the same time.
+    """Context for timing a peer, so that its threads and torch's never spin at the same time.
 
-    A pool of threads spins for milliseconds after its last work (ONNX Runtime's for tens of
-    them), which would take a core from whoever is timed next.
+    A thread pool spins for milliseconds after its last work (ONNX Runtime's for tens of them),
+    which would take a core from the next contender.
     """
     settle()
     try:

@@ -1,4 +1,4 @@
-"""A benchmark's part in a process of its own: what it prints last is its result, in JSON."""
+"""Runs part of a benchmark in a separate process; the last line it prints is its result in JSON."""
 
 import json
 import os
@@ -12,10 +12,10 @@ from typing import Any
 def result_of(
     module: str, arguments: Sequence[str], environment: Mapping[str, str], what: str
 ) -> dict[str, Any]:
-    """Runs `module` in this process's environment with `environment` over it.
+    """Runs `module` with this process's environment, updated by `environment`.
 
     Raises:
-        RuntimeError: it failed; the message is `what` and what it said.
+        RuntimeError: it failed; the message is `what` and the process's output.
     """
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],

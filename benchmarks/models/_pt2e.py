@@ -1,4 +1,4 @@
-"""PT2E's models, made by torchao for Inductor on x86: compiled by Inductor, or by our backend."""
+"""PT2E int8 models, made by torchao's x86 Inductor quantizer, compiled by Inductor or cpuaccel."""
 
 import warnings
 from collections.abc import Iterator
@@ -14,23 +14,23 @@ from benchmarks.models._job import Job
 
 
 def missing() -> str:
-    """Why there are no such models here, or ""."""
+    """Why PT2E models cannot be made here, or ""."""
     return _peers.missing("torchao")
 
 
 def note() -> str:
-    """How these models are made."""
+    """How PT2E models are made."""
     made_by = f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer (ours: X86Quantizer)"
     return f"{made_by}, static, weights by channels; ours with floats in fast math"
 
 
 def dynamic_note() -> str:
-    """How models are made whose layers measure their sources as they run."""
+    """How PT2E models with dynamically quantized layers are made."""
     return note().replace("static", "dynamic")
 
 
 def with_inductor(job: Job, dynamic: bool = False) -> Runner:
-    """`job` quantized and compiled by Inductor, which has int8 layers where weights are frozen."""
+    """Quantizes `job` and compiles it with Inductor, which needs frozen weights for int8 layers."""
     from torch._inductor import config
 
     with config.patch(freezing=True):
@@ -38,30 +38,30 @@ def with_inductor(job: Job, dynamic: bool = False) -> Runner:
 
 
 def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> Runner:
-    """`job` quantized and compiled by our backend, or another."""
+    """Quantizes `job` and compiles it with cpuaccel's backend, or another one."""
     ours = backend == "cpuaccel"
     within = _in_bf16 if ours else torch.no_grad
     return _compiled.run_of(_converted(job, dynamic, ours), job.x, backend, within)
 
 
 def optimized(job: Job) -> Runner:
-    """`job` quantized, as `cpuaccel.optimize` has it."""
+    """Quantizes `job` and applies `cpuaccel.optimize`."""
     return _compiled.optimized(_converted(job, dynamic=False, ours=True), job.x, _in_bf16)
 
 
 @contextmanager
 def _in_bf16() -> Iterator[None]:
-    """What stays in floats multiplies in bf16, as it does in OpenVINO where the CPU has that."""
+    """Runs the remaining float products in bf16, as OpenVINO does if the CPU supports it."""
     with torch.no_grad(), _plugin.fastmath():
         yield
 
 
 def _converted(job: Job, dynamic: bool, ours: bool) -> Any:
-    """`job` quantized, what torchao's quantizer leaves in attention as well if it is for `ours`."""
+    """Quantizes `job`; for `ours` also the parts of attention that torchao's quantizer skips."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
-    # Tracing takes no inference mode.
+    # Tracing does not work in inference mode.
     with warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
         warnings.simplefilter("ignore")
         exported = torch.export.export(job.model, (job.x,), strict=True).module()

@@ -1,4 +1,4 @@
-"""Times the columns of one job; shared by the benchmark and the demo."""
+"""Times the columns of one job; shared by the model benchmarks and the demo."""
 
 import math
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ def time_job(
     budget: float,
     beside: Mapping[str, Contender] | None = None,
 ) -> tuple[Row, list[str]]:
-    """A row of times for `job`, and notes on what a reader of them must know.
+    """Times `job` in all columns; returns a row, and notes on the columns.
 
-    `budget` is the time to spend on the rounds, seconds; preparing comes on top. What is `beside`
-    the columns is timed in turns with them, and has no results. The row's extra figures are what
-    the plugin's providers ran in one call, the signal over the error of each column against fp32,
-    dB, and why each peer that does not take the model does not.
+    `budget` is the time for the rounds in seconds; preparation is extra. Contenders in `beside` are
+    timed in turns with the columns, but their outputs are not compared. The row's extra entries are
+    the providers that ran in one call with cpuaccel, each column's signal-to-error ratio against
+    fp32 in dB, and the reason why a peer does not run the model.
     """
-    # Models of one class share their code, of which Dynamo keeps some compiled forms only.
+    # Models of one class share their code, and Dynamo keeps a limited number of compilations of it.
     torch._dynamo.reset()
     with torch.inference_mode(), quiet():
         contenders, failed = _prepare(job, columns)
@@ -52,7 +52,7 @@ def time_job(
 
 
 def _prepare(job: Job, columns: list[Column]) -> tuple[dict[str, Contender], dict[str, str]]:
-    """The contenders by column, and why each peer that does not take the model does not."""
+    """The contenders by column, and the reason for each peer that does not run the model."""
     contenders: dict[str, Contender] = {}
     failed: dict[str, str] = {}
     for column in columns:
@@ -66,7 +66,7 @@ def _prepare(job: Job, columns: list[Column]) -> tuple[dict[str, Contender], dic
 
 
 def _sqnr(job: Job, contenders: dict[str, Contender]) -> dict[str, float]:
-    """How well each contender keeps to fp32: signal over error of the scores, dB."""
+    """The signal-to-error ratio of each contender's scores against fp32, in dB."""
     with _plugin.enabled(False):
         exact = job.model(job.x).double()
     ratios = {}
@@ -79,7 +79,7 @@ def _sqnr(job: Job, contenders: dict[str, Contender]) -> dict[str, float]:
 
 
 def first_output(result: object) -> torch.Tensor:
-    """The scores in what a runner returned: a tensor, or a list or mapping of arrays."""
+    """The scores in a runner's result: a tensor, or a list or mapping of arrays."""
     if isinstance(result, Mapping):
         result = list(result.values())
     if isinstance(result, list | tuple):

@@ -1,4 +1,4 @@
-"""AMD's zentorch: a backend of torch.compile, on torch's own threads."""
+"""AMD's zentorch as a peer: a backend of torch.compile, on torch's own threads."""
 
 from benchmarks import _machine
 from benchmarks._timing import Around, Runner
@@ -19,7 +19,7 @@ def note() -> str:
 
 
 def prepare(job: Job, within: Around) -> Runner:
-    """`job` compiled; the first calls, which compile, are made here."""
+    """Compiles `job`; the first calls, which compile, are made here."""
     import zentorch  # noqa: F401
 
     return _compiled.prepare(job, "zentorch", within)

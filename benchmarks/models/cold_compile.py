@@ -1,8 +1,9 @@
 """How long a first call takes that compiles: each in a process of its own, with no caches.
 
-Wall time, and CPU time with that of the C++ compiler's processes, which other work on the machine
-disturbs less. Below the tables stand the parts of each. `resnet18-int8` is a lowered convert_fx
-model, ours alone. Run as `python -m benchmarks.models.cold_compile` from a checkout's root.
+It prints wall time and CPU time. The CPU time includes the C++ compiler's processes, and other work
+on the machine disturbs it less. The parts of each time stand below the tables. `resnet18-int8` is a
+lowered convert_fx model, which only cpuaccel runs. Run as
+`python -m benchmarks.models.cold_compile` from a checkout's root.
 """
 
 import argparse
@@ -40,7 +41,7 @@ _CLOCKS = ("wall", "cpu")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = _named.parsed(parser, arguments)
     if options.threads:
@@ -72,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _measure(
     reports: dict[str, Report], engines: list[str], options: argparse.Namespace
 ) -> list[str]:
-    """Adds a row a model to each report; returns a line of the parts of each time."""
+    """Adds a row per model to each report; returns a line on the parts of each time."""
     notes = []
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=len(options.models) * options.rounds)
@@ -104,12 +105,13 @@ def _parts(runs: list[dict[str, Any]]) -> str:
 
 
 def _in_a_process(name: str, engine: str, threads: int | None) -> dict[str, Any]:
-    """What `_first_call` returns in a fresh process, whose folder for caches is fresh too."""
+    """The result of `_first_call` in a new process with an empty cache folder."""
     arguments = ["--models", name, "--inside", engine]
     arguments += ["--threads", str(threads)] if threads else []
     with tempfile.TemporaryDirectory() as folder:
         environment = {
-            # Compilers that work beside this process are no children whose time can be read.
+            # Only the time of child processes can be read, so compilers must not run in a worker
+            # pool.
             "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
             "TORCHINDUCTOR_CACHE_DIR": folder,
             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
@@ -152,7 +154,7 @@ _READ: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": _cpu}
 
 
 def _parts_of(whole: float) -> dict[str, float]:
-    """What a first call of `whole` seconds consists of, by torch's own timers."""
+    """The parts of a first call of `whole` seconds, by torch's own timers."""
     from torch._dynamo.utils import compilation_time_metrics
 
     def spent(timer: str) -> float:

@@ -1,9 +1,9 @@
 """How many models compile on our backend and match eager: torchvision's, transformers', others.
 
-`--through optimize` asks the same of `cpuaccel.optimize`. In int8 they are convert_fx's, those that
-it takes, held against themselves in eager mode. Random weights, small inputs; nothing is timed.
-What is needed beside torchvision is in `requirements/peers.txt`, and what is missing is said. Run
-as `python -m benchmarks.models.coverage` from a checkout's root.
+`--through optimize` checks `cpuaccel.optimize` instead. int8 models are those that convert_fx
+accepts, compared with themselves in eager mode. Weights are random and inputs small; nothing is
+timed. Other packages than torchvision are in `requirements/peers.txt`; missing ones are reported.
+Run as `python -m benchmarks.models.coverage` from a checkout's root.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def cases() -> dict[str, Case]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, compiles and compares, and prints or writes what was asked for."""
+    """Parses `arguments`, compiles and compares, and prints or writes the results."""
     known = cases()
     options = _parser(known).parse_args(arguments)
     if _compiled.backend_missing():
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(chosen: list[Case], options: argparse.Namespace) -> list[Outcome]:
-    """A row a model and mode, said as it comes; the JSON file is there after the first."""
+    """Runs each model in each mode; prints a row and updates the JSON file after each."""
     outcomes: list[Outcome] = []
     errors = Console(stderr=True)
     with Progress(console=errors) as progress:

@@ -1,9 +1,10 @@
 """Compiled encoders over many lengths: one compiled model for all, against one for each length.
 
-Column `cpuaccel+dynamic` is `torch.compile(dynamic=True)` on our backend, `cpuaccel+static` is
-compiled for each size by itself, `inductor+dynamic` is Inductor's. After the table stand how often
-each compiled a graph, and what our backend made ready for the sizes of the first pass and of the
-second. Run as `python -m benchmarks.models.dynamic` from a checkout's root.
+Column `cpuaccel+dynamic` is `torch.compile(dynamic=True)` with cpuaccel's backend.
+`cpuaccel+static` is compiled for each size separately. `inductor+dynamic` is Inductor's. Below the
+table stand how often each compiled a graph, and how many plans cpuaccel's backend made for the
+sizes in the first and the second pass. Run as `python -m benchmarks.models.dynamic` from a
+checkout's root.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from benchmarks.models._modes import MODES, Mode, mode
 
 ENGINES = ("cpuaccel+dynamic", "cpuaccel+static", "inductor+dynamic")
 
-# Of no common divisor, so that no kernel's block fits them all.
+# They have no common divisor, so no kernel's block size divides them all.
 LENGTHS = (17, 29, 43, 61, 87, 101, 131, 173, 219, 257, 311, 383)
 
 _MODES = [each.name for each in MODES if each.name != "fastmath"]
@@ -40,7 +41,7 @@ _MODES = [each.name for each in MODES if each.name != "fastmath"]
 
 @dataclass
 class Way:
-    """A column: a model compiled on `backend`, for sizes that change or for each by itself."""
+    """A column: a model compiled on `backend`, for changing sizes or for each size separately."""
 
     name: str
     backend: str
@@ -48,17 +49,17 @@ class Way:
     within: Around
     missing: Callable[[], str] = str
     graphs: int = 0
-    """Compiled so far."""
+    """Graphs compiled so far."""
     ready: list[int] = field(default_factory=list)
-    """Pieces that our backend made ready, pass by pass."""
+    """Sized regions and partitions that cpuaccel's backend made, pass by pass."""
 
     @property
     def plugin(self) -> bool:
-        """Whether cpuaccel is on."""
+        """Whether cpuaccel is enabled."""
         return self.backend == "cpuaccel"
 
     def compiled(self, model: torch.nn.Module) -> Callable[[Tensor], object]:
-        """`model` on this backend; its calls are in the block of the mode."""
+        """Compiles `model` on this backend; its calls run in the context of the mode."""
         of: Any = torch.compile(model, backend=self.backend, dynamic=self.dynamic)
 
         def call(x: Tensor) -> object:
@@ -69,7 +70,7 @@ class Way:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -99,7 +100,7 @@ def _ways(chosen: Mode) -> list[Way]:
 
 
 def _measure(report: Report, ways: list[Way], options: argparse.Namespace) -> None:
-    """Adds a row a length to `report`, and what was compiled to its notes."""
+    """Adds a row per length to `report`, and the compilations to its notes."""
     model = _bert.build(options.model, options.layers)
     inputs = [
         _bert.tokens(options.model, options.batches[at % len(options.batches)], length)
@@ -136,7 +137,7 @@ def _name(x: Tensor) -> str:
 
 
 def _pass(way: Way, call: Callable[[Tensor], object], inputs: list[Tensor]) -> None:
-    """Calls with each input, and counts what that compiled."""
+    """Calls with each input, and counts the compilations."""
     from torch._dynamo.utils import counters
 
     graphs, ready = counters["stats"]["unique_graphs"], _made_ready()
@@ -148,7 +149,7 @@ def _pass(way: Way, call: Callable[[Tensor], object], inputs: list[Tensor]) -> N
 
 
 def _made_ready() -> int:
-    """How many pieces of compiled models our backend made ready for a shape so far."""
+    """How many parts of compiled models cpuaccel's backend has prepared for a shape so far."""
     if _plugin.missing():
         return 0
     return int(importlib.import_module("cpuaccel").stats()["graph_cache"]["misses"])

@@ -1,8 +1,8 @@
 """Models of float32 weights, side by side: torch, cpuaccel, and other runtimes.
 
-In fp32, under bf16 autocast, or with float32 products allowed to run on bf16 arithmetic
-(`--mode`). The weights are random; all run the same, and the JSON file says how near each stays to
-torch's fp32. The peers run where they are installed (`requirements/peers.txt`). Run as
+They run in fp32, under bf16 autocast, or with float32 products in bf16 arithmetic (`--mode`). All
+columns share the same random weights; the JSON file has each one's error against torch's fp32.
+Peers run if they are installed (`requirements/peers.txt`). Run as
 `python -m benchmarks.models.fp32` from a checkout's root.
 """
 
@@ -29,7 +29,7 @@ from benchmarks.models._run import time_job
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _measure(report: Report, chosen: list[Column], options: argparse.Namespace) -> None:
-    """Adds a row a model to `report`; the JSON file is there after the first."""
+    """Adds a row per model to `report`, and updates the JSON file after each."""
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=len(options.models))
         for name in options.models:

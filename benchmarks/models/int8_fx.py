@@ -1,9 +1,9 @@
 """int8 torchvision models, engines side by side: torch's, cpuaccel, and other runtimes.
 
-Torch's engines and cpuaccel get the same integers: one calibration under x86's default qconfig
-mapping, then one convert_fx an engine. The peers, where `pip install -r requirements/peers.txt`
-has put them, quantize the same fp32 model for themselves on the same images. Run as
-`python -m benchmarks.models.int8_fx` from a checkout's root.
+torch's engines and cpuaccel get the same integers: one calibration under x86's default qconfig
+mapping, then one convert_fx per engine. Peers, if installed
+(`pip install -r requirements/peers.txt`), quantize the same fp32 model themselves on the same
+images. Run as `python -m benchmarks.models.int8_fx` from a checkout's root.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _CALIBRATION_BATCH = 2
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _measure(report: Report, columns: list[Column], options: argparse.Namespace) -> None:
-    """Adds a row a model to `report`; the JSON file is there after the first."""
+    """Adds a row per model to `report`, and updates the JSON file after each."""
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=len(options.models))
         for name in options.models:

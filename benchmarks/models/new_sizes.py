@@ -34,7 +34,7 @@ COLUMNS = ("first call", "later", "model")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -96,7 +96,7 @@ def _several(run: Callable[[Tensor], object], x: Tensor, rounds: int) -> Sample:
 
 
 def _resident() -> float:
-    """Megabytes of this process that are in memory now."""
+    """Resident memory of this process, in megabytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 1e6
 

@@ -1,9 +1,9 @@
 """What calls of a model need at most, less its weights: torch's eager mode and a saved plan.
 
-Each in a process of its own. After a first call the process's peak is set back, and read after
-some more: `batch` inputs in one, one input in another. What both need (the interpreter, libraries,
-weights, generated code) drops out of their difference, which is that of `batch` - 1 inputs. Linux
-only. Run as `python -m benchmarks.models.peak_memory` from a checkout's root.
+Each runs in its own process. After a first call the process's peak is reset, and read after some
+more calls: with `batch` inputs in one run, with one input in another. The difference is the memory
+of `batch` - 1 inputs; what both runs need (interpreter, libraries, weights, generated code) cancels
+out. Linux only. Run as `python -m benchmarks.models.peak_memory` from a checkout's root.
 """
 
 import argparse
@@ -45,11 +45,11 @@ WAYS = ("eager", "plan")
 
 _CALLS = 3
 _SELF = Path("/proc/self")
-_WHOLE_PEAK = "5"  # written to clear_refs: the peak is what is resident now
+_WHOLE_PEAK = "5"  # written to clear_refs: resets the peak to what is resident now
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = _named.parsed(parser, arguments)
     if options.threads:
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """By model and way, the bytes of `batch` inputs; the median of the rounds."""
+    """Bytes for `batch` inputs by model and column; the median over the rounds."""
     rows = {}
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=len(options.models))
@@ -117,7 +117,7 @@ def _print(rows: dict[str, dict[str, float]], batch: int) -> None:
 
 
 def _ratio(row: dict[str, float]) -> float | None:
-    """Nothing where a model needs less than what is measured moves by."""
+    """The plan's memory over eager's, or None if noise makes either zero or negative."""
     return row["plan"] / row["eager"] if min(row.values()) > 0 else None
 
 
@@ -150,7 +150,7 @@ def _plan(name: str, batch: int, file: Path) -> dict[str, int]:
 
 
 def _peak(model: Any, name: str, batch: int) -> int:
-    """Bytes resident at most during calls after the first."""
+    """Peak resident bytes during calls after the first."""
     x = _named.inputs(name, batch)
     model(x)
     ctypes.CDLL(None).malloc_trim(0)

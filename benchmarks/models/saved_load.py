@@ -1,12 +1,11 @@
 """How long it takes to have an optimized model: by `optimize`, and by `load` of a saved one.
 
-Each in a process of its own, model and example built before the clock starts (a loaded one needs no
-model). `optimize` and `load` are those calls alone, with the modules of torch that they import;
-`+ run` is with a first run, which packs the weights: `optimize` has one in it, to compare; it
-times nothing and prepares for no other sizes. `again` is the same once more in the process, of a
-copy: no imports are in it.
-`resnet18-int8` is a convert_fx model.
-Run as `python -m benchmarks.models.saved_load` from a checkout's root.
+Each runs in its own process; model and example are built before the clock starts (`load` needs no
+model). `optimize` and `load` are these calls alone, including the torch modules that they import.
+`+ run` adds a first run, which packs the weights; `optimize` already contains one for its
+validation. `optimize` times nothing and prepares no other sizes. `again` repeats it in the same
+process on a copy, without imports. `resnet18-int8` is a convert_fx model. Run as
+`python -m benchmarks.models.saved_load` from a checkout's root.
 """
 
 import argparse
@@ -42,7 +41,7 @@ _CLOCKS = ("wall", "cpu")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = _named.parsed(parser, arguments)
     if options.threads:
@@ -139,7 +138,7 @@ _INSIDE: dict[str, Callable[[str, Path], dict[str, Any]]] = {"optimize": _optimi
 
 
 class _Clock:
-    """Wall time, and CPU time of the process, since it was made."""
+    """Wall time, and CPU time of the process, since the clock was created."""
 
     def __init__(self) -> None:
         self._begin = {"wall": time.perf_counter(), "cpu": _cpu()}

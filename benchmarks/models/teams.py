@@ -1,9 +1,9 @@
 """Plans whose threads are woken once for several steps (`CPUACCEL_TEAMS`), and for each of them.
 
-The same plan, the two ways taking turns. "woken once" is how many regions of that kind a call has;
-how soon threads wake up is OpenMP's: OMP_WAIT_POLICY=PASSIVE lets them sleep between loops.
-`resnet18-int8` is a convert_fx model.
-Run as `python -m benchmarks.models.teams` from a checkout's root.
+Both variants of the same plan run in turns. "woken once" is how many such groups of steps a call
+has. How soon threads wake up depends on OpenMP: OMP_WAIT_POLICY=PASSIVE lets them sleep between
+loops. `resnet18-int8` is a convert_fx model. Run as `python -m benchmarks.models.teams` from a
+checkout's root.
 """
 
 import argparse
@@ -29,7 +29,7 @@ MODELS = ("mobilenet_v2-int8", "shufflenet_v2_x1_0-int8", "mnasnet1_0-int8", "mo
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     options = _named.parsed(_parser(), arguments)
     torch.set_num_threads(options.threads)
     if missing := backend_missing():

@@ -1,6 +1,6 @@
 """Training steps, with cpuaccel off and on: forward, backward, and SGD with momentum.
 
-Each column trains a model of its own, of the same weights, on the same random batch. Run as
+Each column trains its own model from the same weights, on the same random batch. Run as
 `python -m benchmarks.models.train_step` from a checkout's root.
 """
 
@@ -29,13 +29,13 @@ from benchmarks.models._modes import MODES, Mode, mode
 
 _MODELS = ("bert-base", "resnet50")
 _MODES = [each.name for each in MODES if each.name != "fastmath"]
-# So small that thousands of steps towards a random target change no time.
+# So small that thousands of steps towards a random target do not change the time.
 _RATE = 1e-5
 
 
 @dataclass(frozen=True)
 class Way:
-    """A column: with the plugin off or on, and the forward pass in the block of a mode."""
+    """A column: cpuaccel disabled or enabled, and the context of the forward pass."""
 
     name: str
     plugin: bool
@@ -43,12 +43,12 @@ class Way:
     missing: Callable[[], str] = str
 
     def around(self) -> AbstractContextManager[None]:
-        """The block that a step runs in."""
+        """The context that a step runs in."""
         return _plugin.enabled(self.plugin)
 
 
 class Training:
-    """A model in training mode, its optimizer, and what it learns."""
+    """A model in training mode, its optimizer, its input and its target."""
 
     def __init__(self, model: nn.Module, x: Tensor, within: Around) -> None:
         self.model = copy.deepcopy(model).train()
@@ -60,7 +60,7 @@ class Training:
             self.target = torch.randn(model(x).shape, generator=generator)
 
     def step(self) -> Tensor:
-        """One step; the loss before it."""
+        """Runs one step and returns the loss before it."""
         self.optimizer.zero_grad()
         with self.within():
             result = self.model(self.x)
@@ -71,7 +71,7 @@ class Training:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures, and prints or writes what was asked for."""
+    """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -108,7 +108,7 @@ def _ways(chosen: Mode) -> list[Way]:
 
 
 def _measure(name: str, ways: list[Way], options: argparse.Namespace) -> Row:
-    """A row of times; its extra figures are each one's first loss and what the plugin ran."""
+    """A row of times; its extra entries are each first loss and the kernels that cpuaccel ran."""
     model = _float_models.build(name)
     x = _float_models.inputs(name, options.batch, options.sequence)
     contenders: dict[str, Contender] = {}

@@ -1,1 +1,1 @@
-"""The whole comparison of cpuaccel with other runtimes, in one table."""
+"""Compares cpuaccel with other runtimes on many models, in one table."""

@@ -1,11 +1,11 @@
 """cpuaccel beside torch, Inductor, zentorch, ONNX Runtime and OpenVINO, in one table.
 
-CNNs and transformers in int8, fp32 and bf16, and a step of a decoder beside the time that reading
-its weights takes. Each model runs in a process of its own, on as many CPUs as it has threads, all
-ways of running it interleaved. `by` says which of our ways is the fastest for it, as a user would
-choose: torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either of a model that PT2E made.
-Run as `python -m benchmarks.models.comparison` from a checkout's root; the peers that are installed
-(`requirements/peers.txt`) are compared.
+It covers CNNs and transformers in int8, fp32 and bf16, and a decoder step beside the time that
+reading its weights takes. Each model runs in its own process on as many CPUs as it has threads, and
+all columns are interleaved. `by` names the fastest of cpuaccel's columns, as a user would choose
+it: torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either on a PT2E model. Installed peers
+(`requirements/peers.txt`) are compared. Run as `python -m benchmarks.models.comparison` from a
+checkout's root.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _TITLE = "cpuaccel beside other runtimes: median latency, and how many times as 
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parses `arguments`, measures what is not there yet, and prints the table."""
+    """Parses `arguments`, measures the missing cases, and prints the table."""
     parser = _parser()
     options = parser.parse_args(arguments)
     for name in options.models or []:
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _wanted(options: argparse.Namespace) -> list[Case]:
-    """The default is one batch on one thread, fewer CNNs and one length; --all is everything."""
+    """By default one batch on one thread, fewer CNNs and one length; with --all every case."""
     every = options.all
     cnns = cases.CNNS if every else cases.FEWER_CNNS
     models = options.models or [*cnns, *cases.TEXT, *cases.IMAGES, *cases.DECODERS]
@@ -163,6 +163,7 @@ def _numbers(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: a case that goes on alone would take its cores from what is measured next.
+    # SIGTERM ends the run as Ctrl-C does. A case left running would take cores from later
+    # measurements.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

@@ -1,4 +1,4 @@
-"""What a decoder step takes at least, by the bytes that it reads."""
+"""The least time of a decoder step, from the bytes that it reads."""
 
 import importlib
 
@@ -12,8 +12,8 @@ from benchmarks.models.comparison.cases import BF16, Case
 def bytes_of(case: Case) -> int:
     """The bytes that a step of `case` reads, each of them once.
 
-    They are those of every layer's weights, biases and norms and of the cache, in the type of the
-    case (int8: weights in 8 bits, all else in float32).
+    They are the weights, biases and norms of every layer and the cache, in the type of the case
+    (int8: weights in 8 bits, all else in float32).
     """
     weight, other = (2, 2) if case.type == BF16 else (1, 4)
     with torch.device("meta"):
@@ -22,9 +22,9 @@ def bytes_of(case: Case) -> int:
 
 
 def reading(case: Case) -> Contender:
-    """Reading as many bytes on torch's threads, to be timed in turns with what runs the case.
+    """A contender that reads as many bytes on torch's threads, timed in turns with the columns.
 
-    It finds caches as those do: with what the others read in them, and its own call before.
+    It finds the caches as the columns do: filled by the other contenders and by its own last call.
     """
     native = importlib.import_module("cpuaccel._native").load()
     return Contender(native.reading(bytes_of(case)))

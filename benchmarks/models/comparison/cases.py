@@ -1,4 +1,4 @@
-"""What is compared: models, the types of their numbers, and what is aimed at."""
+"""The cases of the comparison: models, dtypes, and the speedups that cpuaccel aims at."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ CNN, ENCODER, DECODER = "CNN", "encoder", "decoder step"
 FP32, BF16, INT8 = "fp32", "bf16", "int8"
 TYPES = (FP32, BF16, INT8)
 
-# Of torchvision's 24 of `_torchvision.MODELS`, without the second or third of the larger families.
+# From the 24 in `_torchvision.MODELS`, without the second or third model of the larger families.
 CNNS = (
     *("alexnet", "vgg16", "squeezenet1_1", "resnet18", "resnet50", "resnext50_32x4d"),
     *("densenet121", "googlenet", "inception_v3", "mobilenet_v2", "mobilenet_v3_small"),
@@ -16,14 +16,14 @@ CNNS = (
     *("efficientnet_v2_s", "regnet_y_400mf", "regnet_y_1_6gf", "regnet_x_800mf", "convnext_tiny"),
 )
 FEWER_CNNS = ("resnet50", "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "googlenet")
-"""Of the classes of layers that the others have too."""
+"""A subset that still has every class of layers."""
 
 TEXT = ("bert-base", "all-MiniLM-L6-v2")
 IMAGES = ("vit_b_16",)
 DECODERS = ("gpt2",)
 SEQUENCES = (16, 128, 384)
 CACHE = 512
-"""Tokens of a decoder's cache."""
+"""Tokens in a decoder's cache."""
 
 # For tests of the benchmarks.
 _TINY = {"bert-tiny": ENCODER, "gpt2-tiny": DECODER}
@@ -38,9 +38,9 @@ KIND = {
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the table: a model in a type, `batch` inputs a call, on so many threads.
+    """A row of the table: a model in a dtype, `batch` inputs per call, on `threads` threads.
 
-    `tokens` is the length of a row of text or of a decoder's cache; 0 where there is none.
+    `tokens` is the length of a text row or of a decoder's cache, 0 if there is none.
     """
 
     model: str
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def group(self) -> tuple[str, str, int, int]:
-        """What is averaged: kind, type, batch, threads."""
+        """The group that is averaged: kind, type, batch, threads."""
         return self.kind, self.type, self.batch, self.threads
 
     def __str__(self) -> str:
@@ -69,15 +69,15 @@ class Case:
         return f"{self.name}, {self.type}, batch {self.batch}, {threads}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON takes them."""
+        """The fields for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Aim:
-    """How many times as fast as `over` a group is to be: its geometric mean, and each of it.
+    """The targeted speedup over `over`: of a group's geometric mean, and of each row.
 
-    Of the bound: the share of it. 0: not aimed at.
+    For the bound it is the share of the bound. 0 means no target.
     """
 
     over: str

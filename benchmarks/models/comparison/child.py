@@ -1,7 +1,7 @@
-"""One case in a process of its own: `python -m benchmarks.models.comparison.child`.
+"""Runs one case in its own process: `python -m benchmarks.models.comparison.child`.
 
-It writes which column it is at to a file, so that who started it knows what a crash is due to, and
-in the end what it measured.
+It writes the current column to a status file, so that the parent knows which column caused a crash,
+and at the end writes its results.
 """
 
 import argparse
@@ -45,10 +45,9 @@ def main(arguments: list[str] | None = None) -> None:
 def measure(
     case: Case, wanted: Sequence[Column], rounds: int, budget: float, status: Path
 ) -> dict[str, Any]:
-    """What is kept of `case` in the columns `wanted`: times, what failed and why, notes, and the
-    machine.
+    """Results of `case` in the `wanted` columns: times, failures with reasons, notes, the machine.
 
-    `status` has the column that is being prepared; it is empty while all are timed.
+    The file `status` holds the column that is being prepared, and is empty while all are timed.
     """
     reasons = {each.name: each.missing() for each in wanted}
     chosen = [_announced(each, status) for each in wanted if not reasons[each.name]]
@@ -77,7 +76,7 @@ def _prepared(case: Case, status: Path) -> Job:
 
 
 def _announced(column: Column, status: Path) -> Column:
-    """`column`, allowed to fail; its first call is a part of preparing it."""
+    """`column` as a peer that may fail; its first call is part of its preparation."""
 
     def prepare(job: Job) -> Runner:
         status.write_text(column.name)

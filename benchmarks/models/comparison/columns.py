@@ -1,4 +1,4 @@
-"""The ways of running a case: ours, and the peers'."""
+"""The columns of the comparison: every way of running a case, by cpuaccel and by peers."""
 
 from functools import partial
 from types import MappingProxyType
@@ -32,10 +32,10 @@ PEERS = MappingProxyType(
         "openvino": "openvino",
     }
 )
-"""What a column that is not ours is compared as: of int8, torch is its x86 engine in eager mode."""
+"""The peer that each foreign column is compared as; in int8, torch is its x86 engine, eager."""
 
 NAMES = tuple(dict.fromkeys(PEERS.values()))
-"""The peers, as the table has them."""
+"""The peers, in the order of the table."""
 
 _FLOATS = ("torch", "inductor+freezing", "cpuaccel+compile", "cpuaccel+optimize")
 _FLOAT_PEERS = ("onnxruntime", "openvino", "zentorch")
@@ -43,7 +43,7 @@ _STATIC = ("x86", "cpuaccel+compile", "cpuaccel+optimize", "pt2e+inductor", "onn
 
 
 def columns(case: Case) -> list[Column]:
-    """Every way of running `case`, that of other threads than torch's behind those of torch's."""
+    """All columns of `case`; those with their own threads come after those with torch's."""
     if case.type != INT8:
         names: tuple[str, ...] = (*_FLOATS, *_FLOAT_PEERS)
         known = _float_columns.columns(mode("fp32" if case.type == FP32 else "bfloat16"))
@@ -58,7 +58,7 @@ def columns(case: Case) -> list[Column]:
 
 
 def _dynamic(decoder: bool) -> tuple[Column, ...]:
-    """int8 of what is made of linear layers, whose sources are measured as it runs, or before."""
+    """int8 columns of models made of linear layers, with dynamic or static quantization."""
     return (
         Column("x86", partial(_eager, plugin=False)),
         _ours("cpuaccel", partial(_eager, plugin=True)),

@@ -1,4 +1,4 @@
-"""The model and the inputs of a case."""
+"""Builds the model and the inputs of a case."""
 
 import importlib
 import importlib.util
@@ -17,7 +17,7 @@ _BATCH = 2
 
 
 class _Encoder(nn.Module):
-    """An encoder of rows that have no padding."""
+    """An encoder of rows without padding."""
 
     def __init__(self, bert: nn.Module) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class _Encoder(nn.Module):
 
 
 def job(case: Case) -> Job:
-    """`case` to be timed, with what int8 is calibrated on."""
+    """The job of `case`, with its calibration batches."""
     if case.kind == DECODER:
         step = _gpt.build(case.model, case.batch, case.tokens)
         x = _gpt.tokens(case.model, case.batch)
@@ -46,7 +46,7 @@ def job(case: Case) -> Job:
 
 
 def notes(case: Case) -> list[str]:
-    """What a reader must know of the model of `case`."""
+    """Notes that a reader needs on the model of `case`."""
     if case.model == _MINILM and not _has_weights():
         return [f"{_MINILM}: random weights: {_ITS_FILES} is not installed"]
     return []

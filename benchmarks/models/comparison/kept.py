@@ -1,4 +1,4 @@
-"""The file of what was measured, a line a case, which an interrupted run goes on with."""
+"""The results file, one line per case, from which an interrupted run resumes."""
 
 import json
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from benchmarks.models.comparison.cases import Case
 
 
 class Kept:
-    """Results by case, each written as soon as it is there."""
+    """Results by case, each written as soon as it is known."""
 
     def __init__(self, path: Path, *, resume: bool) -> None:
-        """Begins a file, or goes on with that of a run that was interrupted.
+        """Creates the file, or resumes that of an interrupted run.
 
         Raises:
-            ValueError: a line of it is not what this program writes.
+            ValueError: a line is not in the format that this program writes.
         """
         self._path = path
         self._of: dict[Case, dict[str, Any]] = {}
@@ -31,7 +31,7 @@ class Kept:
             path.write_text("")
 
     def __contains__(self, case: Case) -> bool:
-        """Whether `case` was measured; one of which nothing could be is tried again."""
+        """Whether `case` was measured; a case without any result is tried again."""
         return case in self._of and "error" not in self._of[case]
 
     def add(self, case: Case, result: dict[str, Any]) -> None:
@@ -41,14 +41,14 @@ class Kept:
             file.write(json.dumps(result) + "\n")
 
     def of(self, cases: Iterable[Case]) -> dict[Case, dict[str, Any]]:
-        """Those of `cases` that are there, in their order."""
+        """The stored results among `cases`, in their order."""
         return {case: self._of[case] for case in cases if case in self._of}
 
     def machine(self) -> dict[str, str]:
-        """What they were measured on.
+        """The machine that the results were measured on.
 
         Raises:
-            ValueError: not all on the same machine with the same versions.
+            ValueError: they come from different machines or versions.
         """
         found: dict[str, str] = {}
         for result in self._of.values():

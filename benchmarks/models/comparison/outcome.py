@@ -1,4 +1,4 @@
-"""What a case came to: our time, and how many times as fast as each peer that is."""
+"""The result of a case: cpuaccel's time and its speedup over each peer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ FAILED = "failed"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row of the table. `ours` is the fastest of our ways, `by` which that is."""
+    """A row of the table. `ours` is the time of cpuaccel's fastest column, `by` its name."""
 
     case: Case
     ours: float | None
     """Median, milliseconds."""
     by: str
     peers: Mapping[str, float | str]
-    """Median of each in milliseconds, or "failed"; those that were not asked are absent."""
+    """Median of each peer in milliseconds, or "failed"; peers that were not run are absent."""
     bound: float | None
-    """Milliseconds that it takes at least."""
+    """Least time in milliseconds."""
     notes: tuple[str, ...]
 
     def over(self, peer: str, of: str = "") -> float | str | None:
-        """How many times as fast as `peer` ours is, or the peer `of`; or the share of the bound."""
+        """Speedup over `peer` of cpuaccel, or of the peer `of`; for the bound, the share of it."""
         theirs = self.bound if peer == BOUND else self.peers.get(peer)
         if theirs is None or isinstance(theirs, str):
             return theirs
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def outcome(case: Case, result: Mapping[str, Any]) -> Outcome:
-    """The row of what was kept of `case`."""
+    """The row of a stored result of `case`."""
     if "error" in result:
         return Outcome(case, None, FAILED, {}, None, (f"{case}: failed: {result['error']}",))
     medians = {name: each["median_ms"] for name, each in result["times"].items()}
@@ -58,24 +58,24 @@ class Group:
     rows: tuple[Outcome, ...]
 
     def values(self, peer: str, of: str = "") -> list[float]:
-        """The ratios of ours, or of the peer `of`, over `peer`, of the rows that have one."""
+        """The speedups over `peer` of cpuaccel, or of the peer `of`, for the rows that have one."""
         return [each for row in self.rows if isinstance(each := row.over(peer, of), float)]
 
     def mean(self, peer: str, of: str = "") -> float | None:
-        """Their geometric mean."""
+        """The geometric mean of these speedups."""
         return geomean(self.values(peer, of))
 
     def lowest(self, peer: str) -> float | None:
-        """The lowest ratio over `peer`."""
+        """The lowest speedup over `peer`."""
         return min(self.values(peer), default=None)
 
     def aim(self, peer: str) -> Aim | None:
-        """What is aimed at over `peer`."""
+        """The target over `peer`, if any."""
         kind, type_, _, _ = self.rows[0].case.group
         return next((each for each in AIMS.get((kind, type_), ()) if each.over == peer), None)
 
     def is_met(self, aim: Aim) -> bool:
-        """Whether the group is as fast as that; one in which we or the peer failed is not."""
+        """Whether the group reaches the target; a group with a failed row does not."""
         mean, lowest = self.mean(aim.over), self.lowest(aim.over)
         if mean is None or lowest is None or len(self.values(aim.over)) < len(self.rows):
             return False
@@ -83,7 +83,7 @@ class Group:
 
 
 def groups(rows: Iterable[Outcome]) -> list[Group]:
-    """The rows by what is averaged, in their order."""
+    """The rows grouped by `Case.group`, in their order."""
     found: dict[tuple[str, str, int, int], list[Outcome]] = {}
     for row in rows:
         found.setdefault(row.case.group, []).append(row)
@@ -91,6 +91,6 @@ def groups(rows: Iterable[Outcome]) -> list[Group]:
 
 
 def present(rows: Iterable[Outcome]) -> list[str]:
-    """The peers that any row has, and the bound, in the order of the table."""
+    """The peers, and the bound, that any row has, in the order of the table."""
     rows = list(rows)
     return [name for name in (*NAMES, BOUND) if any(row.over(name) is not None for row in rows)]

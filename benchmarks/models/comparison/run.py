@@ -1,4 +1,4 @@
-"""Runs a case in a process of its own, again without a column that ends it."""
+"""Runs a case in its own process, and again without any column that crashes or hangs it."""
 
 import json
 import os
@@ -19,10 +19,10 @@ _LAST_LINES = 3
 def run_case(
     case: Case, *, peers: Sequence[str], rounds: int, budget: float, patience: float
 ) -> dict[str, Any]:
-    """What is kept of `case`, beside `peers`; "error" in it says why nothing was measured.
+    """The results of `case` beside `peers`; "error" says why nothing was measured.
 
-    A column that ends the process, or has it take more than `patience` seconds, is left out, and
-    the others run again.
+    If a column ends the process or makes it take more than `patience` seconds, the other columns
+    run again without it.
     """
     ended: dict[str, str] = {}
     while True:
@@ -47,7 +47,7 @@ def run_case(
 
 
 def _why_not(command: list[str], threads: int, patience: float) -> str:
-    """Runs `command`; why it did not end well, or ""."""
+    """Runs `command`; returns why it failed, or ""."""
     process = subprocess.Popen(
         command,
         env=_environment(threads),
@@ -55,7 +55,7 @@ def _why_not(command: list[str], threads: int, patience: float) -> str:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # so that compilers it started can be ended with it
+        start_new_session=True,  # lets the compilers that it started be ended with it
     )
     try:
         _, errors = process.communicate(timeout=patience)
@@ -77,6 +77,6 @@ def _environment(threads: int) -> dict[str, str]:
         **os.environ,
         "CPUACCEL": "1",
         "OMP_NUM_THREADS": str(threads),
-        # Compilers that work beside it would take its cores.
+        # Compilers in parallel would take the measured process's cores.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }

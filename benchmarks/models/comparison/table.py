@@ -1,4 +1,4 @@
-"""The table of a comparison, on the terminal, in Markdown and as bars."""
+"""Prints the comparison's table on the terminal, in Markdown and as a bar chart."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ Cells = tuple[str, ...]
 
 
 def print_table(console: Console, rows: Sequence[Outcome]) -> None:
-    """Prints a line a case and, under each group, its geometric mean, its lowest and the aims."""
+    """Prints a line per case, and under each group its geometric mean, lowest and targets."""
     peers = present(rows)
     table = Table()
     for number, heading in enumerate(_headings(peers)):
@@ -34,7 +34,7 @@ def print_table(console: Console, rows: Sequence[Outcome]) -> None:
 
 
 def markdown(rows: Sequence[Outcome]) -> str:
-    """The same for a page."""
+    """The same table in Markdown."""
     peers = present(rows)
     headings = _headings(peers)
     lines = [headings, ("---",) * len(headings)]
@@ -44,7 +44,7 @@ def markdown(rows: Sequence[Outcome]) -> str:
 
 
 def summary(rows: Sequence[Outcome]) -> str:
-    """The groups alone, for a page: geometric means with the lowest in brackets."""
+    """The groups only, in Markdown: geometric means with the lowest in brackets."""
     peers = present(rows)
     headings = ("", "models", *(_heading(peer) for peer in peers))
     lines = [headings, ("---",) * len(headings)]
@@ -55,11 +55,11 @@ def summary(rows: Sequence[Outcome]) -> str:
 
 
 def plot(rows: Sequence[Outcome], facts: dict[str, str], path: Path) -> None:
-    """Draws how many times as fast as OpenVINO we and the other peers are, in each group."""
+    """Draws the speedups of cpuaccel and the other peers over OpenVINO, for each group."""
     peers = [name for name in present(rows) if name != BOUND]
     report = Report(_TITLE, facts, [OPENVINO, _OURS, *(name for name in peers if name != OPENVINO)])
     for group in groups(rows):
-        # As if OpenVINO took a second.
+        # Speeds relative to OpenVINO.
         speeds = {OPENVINO: 1.0, _OURS: group.mean(OPENVINO)}
         speeds |= {name: group.mean(OPENVINO, of=name) for name in peers if name != OPENVINO}
         samples = {name: Sample((1 / speed,)) for name, speed in speeds.items() if speed}
@@ -81,7 +81,7 @@ def _heading(peer: str) -> str:
 
 
 def _lines(group: Group, peers: Sequence[str], show: Callable[[float | None], str]) -> list[Cells]:
-    """The cells of a group's rows, and those below them."""
+    """The cells of a group's rows, and of the summary rows below them."""
     _, type_, batch, threads = group.rows[0].case.group
     lines = [
         (
