@@ -3,11 +3,12 @@
     torchrun --standalone --nproc-per-node 2 examples/ddp_graphsage.py
     python examples/ddp_graphsage.py --parts 2
 
-The second trains the same in one process: with the same parts, the same batches and the mean of
-their gradients, its losses are those of the first but for rounding. The graph is made up, with the
-density, features and classes of ogbn-products; `--scale 21` has its size. A part is every P-th
-node, the edges that end there, and the nodes where these begin, whose own edges it does not have.
-When a process is lost the others end with an error. Needs PyG: `pip install torch_geometric`.
+The second command trains the same model in one process. It uses the same parts and batches and the
+mean of their gradients, so its losses equal those of the first up to rounding. The graph is
+synthetic, with the density, features and classes of ogbn-products; `--scale 21` gives its size. A
+part is every P-th node, the edges that end in these nodes, and the source nodes of these edges
+(without their own edges). If a process is lost, the others end with an error. Needs PyG:
+`pip install torch_geometric`.
 """
 
 import argparse
@@ -41,7 +42,7 @@ _HELD_OUT = 0.1
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the graph: its own nodes first, then those that only begin edges of it."""
+    """A part of the graph: its own nodes first, then other nodes that are sources of its edges."""
 
     data: Data
     train: Tensor
@@ -49,7 +50,7 @@ class Part:
 
 
 def make_part(part: int, options: argparse.Namespace) -> Part:
-    """Part `part` of `options.parts`; no process holds more of the graph than its own."""
+    """Part `part` of `options.parts`; each process holds only its own part of the graph."""
     nodes, parts = 1 << options.scale, options.parts
     begin, end = _edges(part, options)
     own = np.arange(part, nodes, parts)
@@ -62,13 +63,13 @@ def make_part(part: int, options: argparse.Namespace) -> Part:
         y=torch.from_numpy(known % options.classes),
         edge_index=torch.from_numpy(np.stack([place[begin], place[end]])),
     )
-    size = nodes // parts  # as many in each part, so that all have as many batches
+    size = nodes // parts  # the same for each part, so that all have the same number of batches
     train = max(0, size - max(1, round(size * _HELD_OUT)))
     return Part(data, torch.arange(train), torch.arange(train, size))
 
 
 def _edges(part: int, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
-    """Where the part's edges begin and end: R-MAT, half of them within a class."""
+    """Source and target nodes of the part's edges: R-MAT, half of them within a class."""
     nodes, edges = 1 << options.scale, options.degree << options.scale
     shuffled = np.random.default_rng(options.seed).permutation(nodes)
     found = []
@@ -86,7 +87,7 @@ def _edges(part: int, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarr
 
 
 def _features(nodes: np.ndarray, options: argparse.Namespace) -> Tensor:
-    """A faint trace of each node's class in noise, the same whichever part asks."""
+    """A weak signal of each node's class plus noise; the same for a node in every part."""
     generator = torch.Generator().manual_seed(options.seed)
     centres = torch.randn(options.classes, options.features, generator=generator)
     result = centres[torch.from_numpy(nodes % options.classes)] / 4
@@ -99,7 +100,7 @@ def _features(nodes: np.ndarray, options: argparse.Namespace) -> Tensor:
 
 
 def loader_of(part: Part, nodes: Tensor, number: int, options: argparse.Namespace) -> Any:
-    """Batches around `nodes`, sampled in forked workers; the same for a number of the part."""
+    """Batches around `nodes`, sampled in forked workers; the same for the same part number."""
     return NeighborLoader(
         part.data,
         options.fan_out,
@@ -109,13 +110,13 @@ def loader_of(part: Part, nodes: Tensor, number: int, options: argparse.Namespac
         drop_last=True,
         num_workers=options.workers,
         multiprocessing_context="fork",
-        # Of its own: what a loader samples is not to depend on what else the process does.
+        # A separate generator: sampling must not depend on what else the process does.
         generator=torch.Generator().manual_seed(1000 * options.seed + number),
     )
 
 
 def train(numbers: list[int], options: argparse.Namespace) -> list[float]:
-    """Trains on these parts, with those of the other processes; returns each step's mean loss."""
+    """Trains on these parts together with the other processes; returns each step's mean loss."""
     parts = [make_part(number, options) for number in numbers]
     if options.batch > len(parts[0].train):
         raise SystemExit(
@@ -162,7 +163,7 @@ def _loss(model: torch.nn.Module, batch: Data) -> Tensor:
 def _accuracy(
     model: torch.nn.Module, parts: list[Part], numbers: list[int], options: argparse.Namespace
 ) -> float:
-    """Over the first batch of the nodes of each part that do not train."""
+    """Accuracy on the first batch of each part's test nodes."""
     found = []
     for number, part in zip(numbers, parts, strict=True):
         nodes = part.test[: options.batch]
@@ -174,7 +175,7 @@ def _accuracy(
 
 
 def _mean(number: Tensor) -> Tensor:
-    """Over all processes."""
+    """The mean over all processes."""
     if _world() > 1:
         dist.all_reduce(number)
     return number / _world()
@@ -189,7 +190,7 @@ def _rank() -> int:
 
 
 def main(arguments: list[str] | None = None) -> list[float]:
-    """Trains as `arguments` and torchrun's environment say; returns each step's mean loss."""
+    """Trains according to `arguments` and torchrun's environment; returns each step's mean loss."""
     options = _parser().parse_args(arguments)
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     if world > 1 and options.parts not in (None, world):
@@ -203,7 +204,7 @@ def main(arguments: list[str] | None = None) -> list[float]:
     except RuntimeError as error:
         if world == 1:
             raise
-        # What a lost process looks like from here: gloo's connection to it is gone.
+        # If a process is lost, gloo's connection to it fails with a RuntimeError here.
         raise SystemExit(f"rank {rank}: training stopped, is a process gone? {error}") from None
     if options.json and rank == 0:
         options.json.write_text(json.dumps(losses))

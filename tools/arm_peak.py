@@ -2,9 +2,9 @@
 
     python tools/arm_peak.py [build/aarch64-kernels]
 
-Disassembles the objects of a cross build and takes, of the functions of each row below, the
-innermost loop with the most multiply-adds. llvm-mca takes it for one straight line whose loads all
-hit L1: an upper bound. Exits with 1 if a row is below its limit on one of the cores.
+Disassembles the objects of a cross build. In the functions of each row below it takes the innermost
+loop with the most multiply-adds. llvm-mca treats it as straight-line code whose loads all hit L1,
+so the result is an upper bound. Exits with 1 if a row is below its limit on one of the cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PASSES = 200
 
 @dataclass
 class Core:
-    """What a Neoverse has: bits of an SVE register and multiply-adds a cycle."""
+    """A Neoverse core: the bits of an SVE register, and its peaks in multiply-adds per cycle."""
 
     name: str
     sve_bits: int
@@ -38,7 +38,7 @@ CORES = [
     Core("neoverse-v2", 128, {"fmla": 16, "bfmmla": 64, "bfdot": 32, "smmla": 128, "sdot": 64}),
 ]
 
-# Multiply-adds of a 128-bit register's instruction, and which peak it counts against.
+# Multiply-adds of one 128-bit instruction, and the peak that it counts against.
 PRODUCTS = {
     "fmla": (4, "fmla"),
     "bfmmla": (16, "bfmmla"),
@@ -54,16 +54,16 @@ PRODUCTS = {
 
 @dataclass
 class Row:
-    """A kernel: whose symbol matches ``symbol`` in the object of ``source``."""
+    """A kernel: functions of ``source``'s object whose symbol matches ``symbol``."""
 
     family: str
     source: str
     symbol: str
     limit: float
-    # Of the loop, where it is not that of the large tiles.
+    # Name of the loop, unless it is that of the large tiles.
     name: str = ""
-    # A loop that rounds floats of A for the first, by bfcvtn, each of them for `reuse` columns: a
-    # block of A is packed for one piece of work, of 512 columns where there are as many.
+    # Symbol of a loop that first rounds floats of A with bfcvtn. Each float serves `reuse` columns:
+    # a block of A is packed once per work item, which has 512 columns if there are that many.
     converts: str = ""
     reuse: int = 1
 
@@ -107,18 +107,18 @@ BRANCHES = re.compile(r"(?:b\.\w+|b|cbn?z|tbn?z)$")
 
 @dataclass
 class Instruction:
-    """A line of a disassembly."""
+    """One line of a disassembly."""
 
     address: int
     name: str
     operands: str
 
     def target(self) -> int | None:
-        """Where it may jump to, if it is a branch."""
+        """The target address if it is a branch."""
         return int(self.operands.split()[-1], 16) if BRANCHES.match(self.name) else None
 
     def products(self, core: Core) -> int:
-        """Multiply-adds that it does on ``core``."""
+        """Its multiply-adds on ``core``."""
         count = PRODUCTS.get(self.name, (0, ""))[0]
         return count * (core.sve_bits // 128 if self.operands.startswith("z") else 1)
 
@@ -127,7 +127,7 @@ Loop = list[Instruction]
 
 
 def innermost_loops(body: str) -> Iterator[Loop]:
-    """The loops of a function that hold no other."""
+    """The loops of a function that contain no other loop."""
     code = [Instruction(int(m[1], 16), m[2], m[3].strip()) for m in INSTRUCTION.finditer(body)]
     spans = []
     for instruction in code:
@@ -140,7 +140,7 @@ def innermost_loops(body: str) -> Iterator[Loop]:
 
 
 def find_loop(disassembly: str, symbol: str, names: set[str]) -> Loop:
-    """Of the functions that match, the loop with the most instructions of these names."""
+    """The loop with the most instructions in ``names``, among functions that match ``symbol``."""
     best: tuple[int, Loop] = (0, [])
     for match in FUNCTION.finditer(disassembly):
         if re.search(symbol, match[1]):
@@ -152,7 +152,7 @@ def find_loop(disassembly: str, symbol: str, names: set[str]) -> Loop:
 
 
 def cycles(mca: str, loop: Loop, core: Core) -> float:
-    """Cycles of a pass."""
+    """Cycles of one pass of the loop."""
     lines = [".Lbegin:"]
     for instruction in loop:
         operands = instruction.operands
@@ -166,7 +166,7 @@ def cycles(mca: str, loop: Loop, core: Core) -> float:
 
 
 def rate(mca: str, row: Row, disassembly: str, core: Core) -> tuple[float, int]:
-    """Multiply-adds a cycle, and the peak of the instruction that does them."""
+    """Multiply-adds per cycle, and the peak of the instruction that computes them."""
     loop = find_loop(disassembly, row.symbol, set(PRODUCTS))
     kind = next(PRODUCTS[i.name][1] for i in loop if i.name in PRODUCTS)
     for_one = cycles(mca, loop, core) / sum(i.products(core) for i in loop)
@@ -178,7 +178,7 @@ def rate(mca: str, row: Row, disassembly: str, core: Core) -> tuple[float, int]:
 
 
 def tools() -> tuple[str, str]:
-    """The paths of llvm-mca and of objdump."""
+    """The paths of llvm-mca and objdump."""
     mca = shutil.which(os.environ.get("LLVM_MCA", "llvm-mca-19"))
     if mca is None:
         raise SystemExit("arm_peak: no llvm-mca-19: install llvm-19, or set LLVM_MCA to a newer")

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def download(version: str, directory: pathlib.Path) -> pathlib.Path:
-    """The wheel of torch ``version`` for this Python, downloaded into ``directory``."""
+    """Downloads the wheel of torch ``version`` for this Python into ``directory``."""
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
          "--dest", directory, f"torch=={version}"],

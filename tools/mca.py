@@ -2,14 +2,14 @@
 
     python tools/mca.py csrc/kernels/quantize/x86_avx512.cpp [--cpu znver4] [--loop N] [--list]
 
-Compiles the source to assembly with the flags of the build and analyses one innermost loop: that
-with the most dot products, then vector instructions; --list shows all, --loop takes another. Where
-the source has `asm volatile("# LLVM-MCA-BEGIN name")` and `("# LLVM-MCA-END")`, best under
-`#if defined(CPUACCEL_MCA)`, those regions are analysed instead.
+Compiles the source to assembly with the flags of the build and analyzes one innermost loop. It
+takes the loop with the most dot products, then the most vector instructions; --list shows all
+loops, --loop selects another one. If the source has `asm volatile("# LLVM-MCA-BEGIN name")` and
+`("# LLVM-MCA-END")`, best under `#if defined(CPUACCEL_MCA)`, those regions are analyzed instead.
 
-llvm-mca takes a region for one straight line that always hits the L1 cache. A jump forward inside
-of the loop counts as not taken; --take .L3 leaves out what a jump to .L3 would skip. LLVM's tables
-may be wrong: compare its cycles per product instruction, which are printed, with measured ones.
+llvm-mca treats a region as straight-line code that always hits the L1 cache. Forward jumps inside
+the loop count as not taken; --take .L3 omits the code that a jump to .L3 skips. LLVM's tables may
+be wrong: compare the printed cycles per product instruction with measured ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DOTS = {"vpdpbusd": 1, "vpdpbusds": 1, "vpdpwssd": 2, "vpdpwssds": 2, "vpmaddwd"
 
 
 def output(command: list[str], directory: str = ".", text: str = "") -> str:
-    """What ``command`` prints; exits with its complaint where it fails."""
+    """The output of ``command``; exits with its error message if it fails."""
     done = subprocess.run(command, cwd=directory, input=text, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{pathlib.Path(sys.argv[0]).stem}: {' '.join(command)}:\n{done.stderr}")
@@ -51,7 +51,7 @@ def output(command: list[str], directory: str = ".", text: str = "") -> str:
 
 @dataclass
 class Loop:
-    """A piece of assembly: what llvm-mca is given."""
+    """A piece of assembly for llvm-mca."""
 
     symbol: str
     name: str
@@ -67,7 +67,7 @@ class Loop:
         return [(match[1], line) for line in self.lines if (match := MNEMONIC.match(line))]
 
     def products(self) -> int:
-        """Integer multiplications that one pass does."""
+        """Integer multiplications of one pass."""
         dots = ((name, line) for name, line in self.instructions() if name in DOTS)
         return sum(REGISTERS[re.findall("[xyz]mm", line)[0]] // DOTS[name] for name, line in dots)
 
@@ -77,7 +77,7 @@ class Loop:
 
 
 def assembly(source: pathlib.Path, build: pathlib.Path) -> str:
-    """``source`` compiled with the flags of the kernels' build, configured if it is not there."""
+    """Compiles ``source`` with the flags of the kernels' build, which is configured if missing."""
     database = build / "compile_commands.json"
     if not database.exists():
         command = ["cmake", "-S", str(ROOT), "-B", str(build), "-DCPUACCEL_KERNELS_ONLY=ON"]
@@ -92,7 +92,7 @@ def assembly(source: pathlib.Path, build: pathlib.Path) -> str:
 
 
 def innermost_loops(symbol: str, lines: list[str]) -> Iterator[Loop]:
-    """The loops that hold no other: from a label to the last jump back to it."""
+    """The loops that contain no other loop: from a label to the last jump back to it."""
     begins = {match[1]: at for at, line in enumerate(lines) if (match := LABEL.match(line))}
     ends: dict[str, int] = {}
     for at, line in enumerate(lines):
@@ -105,7 +105,7 @@ def innermost_loops(symbol: str, lines: list[str]) -> Iterator[Loop]:
 
 
 def find_loops(text: str, wanted: str) -> list[Loop]:
-    """Marked regions, or innermost loops, of the functions whose demangled name has ``wanted``."""
+    """Marked regions, or innermost loops, of functions whose demangled name contains ``wanted``."""
     loops: list[Loop] = []
     for match in FUNCTION.finditer(text):
         symbol = output(["c++filt", match["symbol"]]).strip()
@@ -116,7 +116,7 @@ def find_loops(text: str, wanted: str) -> list[Loop]:
 
 
 def without_skipped(loop: Loop, taken: list[str]) -> Loop:
-    """``loop`` without what its jumps to the labels ``taken``, all further down, skip."""
+    """``loop`` without the code that its jumps to the labels ``taken``, all further down, skip."""
     lines: list[str] = []
     until = ""
     for line in loop.lines:
@@ -156,7 +156,7 @@ def analyse(mca: str, loop: Loop, cpu: str) -> None:
 
 
 def find_mca() -> str:
-    """llvm-mca of $LLVM_MCA, or the newest of the PATH."""
+    """llvm-mca from $LLVM_MCA, or the newest one on the PATH."""
     names = [os.environ.get("LLVM_MCA", ""), *(f"llvm-mca-{v}" for v in VERSIONS), "llvm-mca"]
     found = next((path for name in names if name and (path := shutil.which(name))), None)
     version = re.findall(r"LLVM version (\d+)", output([found, "--version"])) if found else [0]

@@ -1,4 +1,5 @@
-// Kernel rows timed against each other and against what this machine can do at most.
+// The families, cases and candidates of cpuaccel_bench, which times kernel rows against each other
+// and against this machine's peaks.
 //
 // To add a family foo, write bench_foo.cpp (bench_minmax.cpp is the model):
 //
@@ -6,17 +7,17 @@
 //     Family family{"foo", {}};
 //     for (const Shape& shape : kShapes) {
 //       Case item;
-//       item.shape = to_text(shape);          // what the table shows, what --filter looks in
+//       item.shape = to_text(shape);          // shown in the table, searched by --filter
 //       item.operations = macs(shape);        // of one call, counted in item.rate ...
-//       item.bytes_read = ...;                // ... and the bytes it cannot do without
+//       item.bytes_read = ...;                // ... and the bytes that it must move
 //       item.bytes_written = ...;
-//       item.prepare = [shape] {              // buffers; kept alive by what is captured
+//       item.prepare = [shape] {              // buffers, kept alive by the capture
 //         const auto data = std::make_shared<const Data>(shape);
 //         return candidates(kernels::foo_kernels(), [data](auto* function) {
 //           return [data, function] { function(data->src(), data->dst(), ...); };
 //         });
 //       };
-//       item.bound = [shape](const Peaks& peaks, Isa isa) { return seconds; };  // if there is one
+//       item.bound = [shape](const Peaks& peaks, Isa isa) { return seconds; };  // optional
 //       family.cases.push_back(std::move(item));
 //     }
 //     return family;
@@ -46,7 +47,7 @@ using kernels::rate_name;
 using kernels::rate_unit;
 using kernels::typical_footprints;
 
-// One way of doing a case: a row of a kernel list, or whatever else is to be seen beside it.
+// One way of running a case: a row of a kernel list, or an alternative to compare with.
 struct Candidate {
   std::string name;
   Isa isa = Isa::ref;
@@ -56,18 +57,20 @@ struct Candidate {
 struct Case {
   std::string shape;
 
-  // Operations of one call, 0 for a kernel that only moves data, and the peak they count towards.
+  // Operations of one call (0 for a kernel that only moves data), and the peak that they count
+  // towards.
   double operations = 0;
   Rate rate = Rate::int8;
 
-  // The bytes of one call. The peak is that of a loop over as much memory, in whatever cache it is.
+  // The bytes of one call. The peak is that of a loop over as much memory, in whichever cache holds
+  // it.
   double bytes_read = 0;
   double bytes_written = 0;
 
   std::function<std::vector<Candidate>()> prepare;
 
-  // Seconds that the whole loop takes at least with the instructions of `isa`, from peaks measured
-  // with as many threads; empty where the family has no such model.
+  // The least seconds of the whole loop with the instructions of `isa`, from peaks measured with as
+  // many threads; empty if the family has no such model.
   std::function<double(const Peaks& peaks, Isa isa)> bound;
 };
 
@@ -86,7 +89,7 @@ struct Family {
 CPUACCEL_BENCH_FAMILIES(CPUACCEL_DECLARE)
 #undef CPUACCEL_DECLARE
 
-// Whether a row is not to be timed: it cannot run, or has no vectors and would take seconds.
+// Whether a row is not timed: it cannot run, or it has no vectors and would take seconds.
 inline bool left_out(Isa isa, double operations, double most_for_ref) {
   return !isa_usable(isa) || (isa == Isa::ref && operations > most_for_ref);
 }

@@ -15,16 +15,16 @@ struct Shape {
   int64_t N, H, L, S, E;
 };
 
-// BERT-base of 16, 128 and 512 tokens, a batch of 8, MiniLM, and a head of 128 as large language
-// models have.
+// BERT-base with 16, 128 and 512 tokens and with a batch of 8; MiniLM; and a head of 128, as in
+// large language models.
 constexpr Shape kShapes[] = {{1, 12, 16, 16, 64},   {1, 12, 128, 128, 64},  {8, 12, 128, 128, 64},
                              {1, 12, 512, 512, 64}, {1, 12, 16, 16, 32},    {1, 12, 128, 128, 32},
                              {1, 12, 384, 384, 32}, {1, 8, 1024, 1024, 128}};
 
 constexpr double kMostForRef = 1e7;
 
-// Heads side by side, as a linear layer leaves them. What BF16 arithmetic is given is f32, too:
-// rounding it is part of its work under fast math.
+// Heads lie side by side, as a linear layer writes them. Operands of bf16 arithmetic are f32 too:
+// rounding them is part of the kernel's work under fast math.
 struct Data {
   explicit Data(const Shape& s, bool bf16)
       : query(normal_floats(s.N * s.L * s.H * s.E)),

@@ -17,7 +17,7 @@ struct Layer {
   int64_t C, OC, size, K, S;  // square images and kernels, padded by half a kernel
 };
 
-// Of resnet50 but for the last, which are of mobilenet_v2 and densenet121.
+// Layers of resnet50; the last ones are of mobilenet_v2 and densenet121.
 constexpr Layer kLayers[] = {
     {3, 64, 224, 7, 2},   {64, 64, 56, 3, 1},   {128, 128, 56, 3, 2},  {128, 128, 28, 3, 1},
     {256, 256, 14, 3, 1}, {512, 512, 14, 3, 2}, {512, 512, 7, 3, 1},   {64, 64, 56, 1, 1},
@@ -25,7 +25,7 @@ constexpr Layer kLayers[] = {
     {512, 128, 28, 1, 1}, {256, 512, 56, 1, 2}, {256, 1024, 14, 1, 1}, {1024, 256, 14, 1, 1},
     {512, 2048, 7, 1, 1}, {2048, 512, 7, 1, 1}, {32, 192, 28, 1, 1},   {128, 32, 14, 3, 1}};
 
-// The row without vectors is left out of what would take it seconds.
+// The reference kernel is not timed beyond this many operations: it would take seconds.
 constexpr double kMostForRef = 1e7;
 
 Conv2dShape shape_of(const Layer& layer) {
@@ -47,7 +47,7 @@ struct Data {
   kernels::ConvF32Call call;
 };
 
-// Weights as they are, and packed beforehand.
+// With plain weights, and with packed weights.
 std::vector<Candidate> both(const Conv2dShape& s, ImageLayout layout, double operations) {
   const auto data = std::make_shared<const Data>(s, layout);
   std::vector<Candidate> all;

@@ -52,10 +52,11 @@ struct Data {
 
 // AVX512-VNNI (columns_avx512vnni.h, tall_avx512vnni.h). For each vector of results:
 //   multiply     KW * quads, and one that scales
-//   requantise   2 converts; for four of them 2 packs, 2 adds, 1 pack; tall: min, max, flip
-// and 8 unpacks for a quad of a column of four vectors of channels, which two rows of results share
-// if that takes no more quads. A core with two units that multiply has up to two more for the rest,
-// so the bound is what the multiplications take or, if more, half of what all would take there.
+//   requantize   2 converts; for four of them 2 packs, 2 adds, 1 pack; tall: min, max, flip
+// and 8 unpacks for each quad of a column of four vectors of channels. Two rows of results share
+// them if that takes no more quads. A core with two multiply units has up to two more units for the
+// rest. The bound is therefore the time of the multiplications, or half the time of all
+// instructions there, whichever is longer.
 double lanes_bound(const Shape& s, double multiply_rate) {
   const int64_t O = (s.size - 1) / s.S + 1;
   const bool tall = s.K > 3;
@@ -68,19 +69,18 @@ double lanes_bound(const Shape& s, double multiply_rate) {
   return vectors * std::max(multiply, (multiply + requantise + unpack) / 2) / multiply_rate;
 }
 
-// The other rows: all of the loop as vector instructions, and all of them at the rate at which the
-// peak's loop runs its own (two for 4 * lanes / 2 multiply-adds without VNNI, one for 4 * lanes
-// with it). Loads and stores are not in it: they go through other ports. For each vector of
-// results:
+// The other rows: all vector instructions of the loop, at the rate at which the peak's loop runs
+// its own instructions (two for 4 * lanes / 2 multiply-adds without VNNI, one for 4 * lanes with
+// it). Loads and stores are not counted, because they use other ports. For each vector of results:
 //   multiply     KW * quads * parts * (multiply, add), or KW * quads with VNNI
-//   requantise   convert, scale, convert; for four of them 2 packs, 2 adds, 1 pack, min, max, flip,
+//   requantize   convert, scale, convert; for four of them 2 packs, 2 adds, 1 pack, min, max, flip,
 //                order, 1 extraction
 // and for four vectors of channels and a quad of rows of a column, shared by two rows of results at
 // stride 1:
-//   interleave   4 orders, 8 unpacks, and to widen them 8 without VNNI
-// AVX2 has another loop for up to 5x5 (direct_avx2.h). There, for each vector of results and pair
-// of taps, two instructions multiply and add and one unpacks; and half an instruction widens each
-// tap, of which four results at stride 1 have K * (K + 3) together.
+//   interleave   4 orders, 8 unpacks, and 8 to widen them without VNNI
+// AVX2 has another loop for up to 5x5 (direct_avx2.h). For each vector of results and each pair of
+// taps, two of its instructions multiply and add, and one unpacks. Half an instruction widens each
+// tap; at stride 1, four results together have K * (K + 3) taps.
 double bound(const Shape& s, const Peaks& peaks, Isa isa) {
   const bool vnni = isa == Isa::avx_vnni;
   constexpr double lanes = 8;

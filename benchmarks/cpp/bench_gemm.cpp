@@ -15,10 +15,10 @@ namespace {
 
 struct Shape {
   int64_t M, N, K;
-  bool transposed;  // B is N x K, as a weight of linear; else K x N
+  bool transposed;  // B is N x K, as a linear layer's weight; otherwise K x N
 };
 
-// Layers of BERT-base and of Llama-7B, a square, and what attention and small models have.
+// Layers of BERT-base and of Llama-7B, a square, and shapes of attention and of small models.
 constexpr Shape kLayers[] = {{0, 768, 768, true},
                              {0, 3072, 768, true},
                              {0, 768, 3072, true},
@@ -31,11 +31,11 @@ constexpr Shape kOthers[] = {
     {1, 4096, 4096, false},    {4096, 1, 4096, true},    {128, 128, 64, true},
     {128, 64, 128, false},     {32, 32, 32, false},      {8, 8, 8, false}};
 
-// Rows without vectors are left out of what would take them seconds.
+// The reference kernel is not timed beyond this many operations: it would take seconds.
 constexpr double kMostForRef = 1e8;
 constexpr double kMost = 4e10;
 
-// The same numbers again and again: drawing each anew takes longer than the products.
+// Repeats a block of random numbers: drawing each anew takes longer than the products.
 std::vector<float> some_floats(int64_t count) {
   const auto block = normal_floats(std::min<int64_t>(count, 65521));
   std::vector<float> result(static_cast<size_t>(count));
@@ -60,7 +60,7 @@ struct Data {
   kernels::GemmCall call;
 };
 
-// B as it is, and packed beforehand.
+// With plain B, and with packed B.
 std::vector<Candidate> both(const Shape& s, double operations) {
   const auto data = std::make_shared<const Data>(s);
   std::vector<Candidate> all;
@@ -81,10 +81,10 @@ std::vector<Candidate> both(const Shape& s, double operations) {
   return all;
 }
 
-// Operands f32, rounded on the way; and B in bf16 already.
+// With f32 operands that the kernel rounds, and with B in bf16.
 std::vector<Candidate> rounded(const Shape& s, double operations) {
   const auto data = std::make_shared<const Data>(s);
-  // Any bits will do that are not NaNs.
+  // Any bits will do except NaNs.
   const auto halves = std::make_shared<std::vector<uint16_t>>(static_cast<size_t>(s.K * s.N));
   std::fill(halves->begin(), halves->end(), uint16_t{0x3f80});
   std::vector<Candidate> all;

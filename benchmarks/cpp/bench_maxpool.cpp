@@ -41,7 +41,7 @@ Case maxpool_case(int64_t size, int64_t C, int64_t kernel, int64_t stride) {
 
 }  // namespace
 
-// Those of resnet, squeezenet and googlenet.
+// Layers of resnet, squeezenet and googlenet.
 Family bench_maxpool() {
   return {"maxpool",
           {maxpool_case(112, 64, 3, 2), maxpool_case(54, 128, 3, 2), maxpool_case(28, 192, 3, 1)}};

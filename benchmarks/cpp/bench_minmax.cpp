@@ -25,7 +25,7 @@ Case minmax_case(int64_t count) {
       };
     });
   };
-  // A minimum and a maximum each take the place of one multiply-add.
+  // A minimum and a maximum cost as much as one multiply-add each.
   item.bound = [bytes = item.bytes_read](const Peaks& peaks, Isa isa) {
     const double fp32 = peaks.operations(Rate::fp32, isa);
     return fp32 > 0 ? std::max(peaks.moving(bytes, 0), 2 * bytes / 4 / fp32) : 0.0;

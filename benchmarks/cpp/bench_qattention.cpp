@@ -16,7 +16,7 @@ struct Shape {
   int64_t N, H, L, E;
 };
 
-// all-MiniLM-L6-v2 and BERT-base of 16, 128 and 384 tokens.
+// all-MiniLM-L6-v2 and BERT-base with 16, 128 and 384 tokens.
 constexpr Shape kShapes[] = {{1, 12, 16, 32}, {1, 12, 128, 32}, {1, 12, 384, 32},
                              {1, 12, 16, 64}, {1, 12, 128, 64}, {1, 12, 384, 64}};
 
@@ -24,7 +24,7 @@ constexpr double kMostForRef = 1e7;
 
 int64_t elements(const Shape& s) { return s.N * s.L * s.H * s.E; }
 
-// Heads side by side, as a linear layer leaves them.
+// Heads lie side by side, as a linear layer writes them.
 struct Data {
   explicit Data(const Shape& s)
       : query(uniform_u8(elements(s))),
@@ -47,7 +47,7 @@ struct Data {
   kernels::QattentionCall call;
 };
 
-// The same of floats, to be seen beside it.
+// The same attention in float, for comparison.
 struct FloatData {
   explicit FloatData(const Shape& s)
       : query(normal_floats(elements(s))),

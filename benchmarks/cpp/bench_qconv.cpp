@@ -23,9 +23,9 @@ constexpr auto kGeluTanh = kernels::ConvFunction::gelu_tanh;
 constexpr auto kSilu = kernels::ConvFunction::silu;
 constexpr auto kHardswish = kernels::ConvFunction::hardswish;
 
-// Stems, grouped convolutions of resnext50, regnet_y_400mf and regnet_y_1_6gf, narrow 1x1 ones of
-// shufflenet, mobilenet and squeeze-and-excite, linear layers of one row; layers of resnet50;
-// the last layers of mobile networks; linear layers of encoders, N rows each.
+// Stems; grouped convolutions of resnext50, regnet_y_400mf and regnet_y_1_6gf; narrow 1x1 ones of
+// shufflenet, mobilenet and squeeze-and-excite; linear layers of one row; layers of resnet50; the
+// last layers of mobile networks; linear layers of encoders with N rows each.
 constexpr Shape kShapes[] = {
     {3, 32, 1, 224, 3, 2},
     {3, 24, 1, 224, 3, 2},
@@ -73,7 +73,7 @@ constexpr Shape kShapes[] = {
     {3072, 768, 1, 1, 1, 1, 32},
 };
 
-// Of sources: any bytes, or those of quantisers of seven bits.
+// Values of src: any bytes, or those of 7-bit quantizers.
 enum class Bytes : uint8_t { any, low };
 
 struct Data {
@@ -152,7 +152,7 @@ Case qconv_case(const Shape& s, Bytes bytes) {
           return [data, function] { kernels::qconv(data->call, function); };
         });
   };
-  // The products alone; AVX2's row multiplies with vpmaddubsw where that is exact.
+  // The bound of the products alone; AVX2's row multiplies with vpmaddubsw where that is exact.
   item.bound = [operations = item.operations, bytes](const Peaks& peaks, Isa isa) {
     const Rate of_avx2 = bytes == Bytes::low ? Rate::int8_low : Rate::int8_saturating;
     const double peak = peaks.operations(isa == Isa::avx2 ? of_avx2 : Rate::int8, isa);
@@ -167,7 +167,7 @@ Family bench_qconv() {
   Family family{"qconv", {}};
   for (const Bytes bytes : {Bytes::any, Bytes::low}) {
     for (const Shape& shape : kShapes) {
-      // Those above do for sources of seven bits.
+      // With 7-bit src, the cases with one row or image and no post-op are enough.
       if (bytes == Bytes::any || (shape.N == 1 && shape.function == kernels::ConvFunction::none)) {
         family.cases.push_back(qconv_case(shape, bytes));
       }

@@ -49,7 +49,7 @@ struct Data {
   kernels::QgemmCall bytes, dynamic;
 };
 
-// From bytes to bytes; and from floats, quantised row by row, to floats.
+// From bytes to bytes; and from floats, quantized row by row, to floats.
 std::vector<Candidate> both(const Shape& s, double operations) {
   std::vector<Candidate> all;
   for (const auto& row : kernels::qgemm_kernels()) {

@@ -24,7 +24,7 @@ constexpr Way kWays[] = {{"nothing", kernels::kReadAheadOfNothing},
 
 constexpr int64_t kLine = 64;
 
-// A vector that every CPU has.
+// A vector type that every CPU supports.
 using Vector = uint64_t __attribute__((vector_size(16)));
 constexpr int kVectors = kLine / sizeof(Vector);
 
@@ -66,7 +66,7 @@ Case read_case(int64_t mebibytes) {
 
 }  // namespace
 
-// An image's weights in L2, a layer's in L3, and what only memory holds.
+// As large as an image's weights in L2, as a layer's in L3, and too large for any cache.
 Family bench_read_ahead() { return {"read_ahead", {read_case(1), read_case(8), read_case(160)}}; }
 
 }  // namespace cpuaccel::bench

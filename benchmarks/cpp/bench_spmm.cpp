@@ -13,7 +13,7 @@
 namespace cpuaccel::bench {
 namespace {
 
-// Of 131,072 nodes and 4.2 million edges, whose rows of 64 columns no L2 holds, and a small one.
+// 131,072 nodes and 4.2 million edges, whose rows of 64 columns exceed every L2, and a small graph.
 struct Size {
   int scale;
   int64_t edges;
@@ -60,7 +60,7 @@ Case case_of(const Shape& shape, const std::string& what) {
   return item;
 }
 
-// A row of src for every edge, at the rate at which as much memory as all of it is read.
+// The bound moves a row of src for every edge, at the bandwidth of a working set of that size.
 void set_bound(Case& item, const Shape& shape, double written) {
   item.bytes_read = shape.edges() * kIndexAndValue + shape.nodes() * (8 + shape.row());
   item.bytes_written = written;

@@ -1,4 +1,4 @@
-// Cases of families whose rows take any stretch of a tensor.
+// Cases of elementwise families, whose rows take any range of a tensor.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace cpuaccel::bench {
 
-// A small operand, an activation of mobilenet_v2 (56x56x144), and what no cache holds.
+// A small operand, an activation of mobilenet_v2 (56x56x144), and one that exceeds every cache.
 inline constexpr int64_t kElementCounts[] = {1000, 451584, 16777216};
 inline constexpr int64_t kElementGrain = 32768;
 
-// Operands and result of `count` bytes each; `Result` is what one element of the result is.
+// Operands and result; `Result` is the type of one element of the result.
 template <typename Result>
 struct ElementwiseData {
   explicit ElementwiseData(int64_t count)
@@ -24,7 +24,8 @@ struct ElementwiseData {
   std::vector<Result> dst;
 };
 
-// `run(function, data, begin, end)` does elements [begin, end); `operands` bytes are read for each.
+// `run(function, data, begin, end)` computes elements [begin, end), and reads `operands` bytes for
+// each.
 template <typename Result, typename Function, typename Run>
 Case elementwise_case(const std::string& what, int64_t count, int operands,
                       std::span<const kernels::KernelRow<Function>> rows, Run run) {

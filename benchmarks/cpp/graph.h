@@ -1,4 +1,4 @@
-// Graphs to run kernels on: the same in every run.
+// Random graphs to run kernels on, the same in every run.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace cpuaccel::bench {
 
-// By R-MAT (0.57, 0.19, 0.19, 0.05) over 2^scale nodes, which are then renamed at random: few nodes
-// have most of the edges, and neighbours are anywhere in memory. Edges may repeat.
+// R-MAT (0.57, 0.19, 0.19, 0.05) over 2^scale nodes with randomly permuted ids: few nodes have most
+// of the edges, and neighbors lie anywhere in memory. Edges may repeat.
 class Graph {
  public:
   Graph(int scale, int64_t edges);

@@ -31,7 +31,7 @@ std::vector<NamedFamily> chosen(const std::vector<std::string>& names) {
   std::vector<NamedFamily> families;
   for (const auto& name : names) {
     if (name == kPeaks) {
-      continue;  // they are measured with any
+      continue;  // peaks are measured with any family
     }
     const auto found = std::find_if(kFamilies.begin(), kFamilies.end(),
                                     [&](const auto& family) { return family.name == name; });
@@ -43,12 +43,12 @@ std::vector<NamedFamily> chosen(const std::vector<std::string>& names) {
   return families;
 }
 
-// What a shape's size and rate are counted in: operations, or bytes where nothing is computed.
+// The unit of a shape's size and rate: operations, or bytes if nothing is computed.
 double work_of(const Case& item) {
   return item.operations > 0 ? item.operations : item.bytes_read + item.bytes_written;
 }
 
-// Times `candidates` and `peak_runs` in the same rounds; brings `peaks` up to date.
+// Times `candidates` and `peak_runs` in the same rounds, and updates `peaks`.
 std::vector<Sample> measure(const std::vector<Candidate>& candidates,
                             const std::vector<PeakRun>& peak_runs, const Timing& timing,
                             Peaks& peaks) {
@@ -75,7 +75,7 @@ Result result_of(std::string family, std::string shape, std::string row, Isa isa
   return result;
 }
 
-// The peaks by themselves: operations, and bytes at the size of each cache.
+// The peaks alone: operations, and bytes at the size of each cache.
 std::vector<Result> run_peaks(int threads, const Timing& timing) {
   std::vector<PeakRun> runs = operations_runs(threads);
   std::vector<std::string> places(runs.size());

@@ -18,7 +18,7 @@ struct Options {
   int threads = 1;
   Timing timing;
   std::string csv;             // file to write, or empty
-  std::optional<Isa> max_isa;  // as CPUACCEL_MAX_ISA, which it overrides
+  std::optional<Isa> max_isa;  // like CPUACCEL_MAX_ISA, which it overrides
   bool quiet = false;          // no tables
   bool list = false;           // print the names of the families and end
 };

@@ -22,7 +22,7 @@ std::string fixed(double value, int digits) {
   return text.str();
 }
 
-// A time in us or a rate in 10^9 a second, to three digits or more.
+// A time in us or a rate in 10^9 per second, with three significant digits or more.
 std::string figure(double value) { return fixed(value, value < 10 ? 2 : value < 100 ? 1 : 0); }
 
 std::string share(double least_seconds, double seconds) {

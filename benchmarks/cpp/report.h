@@ -1,4 +1,4 @@
-// Results as an aligned table for people and as CSV for benchmarks/ops/kernels.py.
+// Prints results as an aligned table, and writes them as CSV for benchmarks/ops/kernels.py.
 #pragma once
 
 #include <ostream>
@@ -18,12 +18,12 @@ struct Result {
   Isa isa = Isa::ref;
   Sample sample;
   double work = 0;           // of one call
-  std::string unit;          // of 10^9 of it in a second: "GMAC/s", "GB/s" or "GHz"
-  double peak_seconds = 0;   // what a call takes at that peak, 0 where none was measured
-  double bound_seconds = 0;  // what the whole loop takes at least, 0 where the family does not say
+  std::string unit;          // 10^9 of it per second: "GMAC/s", "GB/s" or "GHz"
+  double peak_seconds = 0;   // time of a call at that peak, 0 if it was not measured
+  double bound_seconds = 0;  // least time of the whole loop, 0 if the family has no model
 };
 
-// The families one after another, each a table.
+// One table for each family.
 void print_tables(std::ostream& out, const std::vector<Result>& results);
 
 // A header line and a line for each result; times in seconds.

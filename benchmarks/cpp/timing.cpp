@@ -15,7 +15,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Mean seconds of one of `repeats` calls.
+// Mean seconds of one call over `repeats` calls.
 double time_of(const std::function<void()>& run, int64_t repeats) {
   const double start = now();
   for (int64_t i = 0; i < repeats; ++i) {
@@ -24,8 +24,8 @@ double time_of(const std::function<void()>& run, int64_t repeats) {
   return (now() - start) / static_cast<double>(repeats);
 }
 
-// Warms up and says how many calls last `min_sample` seconds. One call may be shorter than the
-// clock can tell, so their number is doubled until together they are long enough.
+// Warms up and returns how many calls last `min_sample` seconds. One call may be shorter than the
+// clock's resolution, so the number of calls is doubled until together they last long enough.
 int64_t repeats_of(const std::function<void()>& run, double min_sample) {
   for (int i = 0; i < kWarmups; ++i) {
     run();
@@ -37,7 +37,7 @@ int64_t repeats_of(const std::function<void()>& run, double min_sample) {
   return repeats;
 }
 
-// The value below which a share of `sorted` lies, between two of them where it falls there.
+// The value below which a share of `sorted` lies, interpolated between two values.
 double quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(std::floor(place));

@@ -1,4 +1,4 @@
-// Side by side timing: everything in one process, in interleaved rounds.
+// Times alternatives side by side: in one process, in interleaved rounds.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@ struct Sample {
 
 struct Timing {
   int rounds = 15;           // at most
-  double budget = 2.0;       // seconds after which no further round starts, but three always run
-  double min_sample = 5e-4;  // seconds; a figure is the mean of as many calls
+  double budget = 2.0;       // seconds; then no further round starts, but three always run
+  double min_sample = 5e-4;  // seconds; a time is the mean of as many calls
 };
 
 // Times `runs` against each other. A round takes each in turn, after one untimed call that brings
-// its own data back into the caches, and each round starts with another one.
+// its own data back into the caches. Each round starts with another run.
 std::vector<Sample> side_by_side(const std::vector<std::function<void()>>& runs,
                                  const Timing& timing);
 

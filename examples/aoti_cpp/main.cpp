@@ -1,10 +1,10 @@
-// Runs a package of cpuaccel.aot_compile on inputs from a file, and compares with what is expected.
+// Runs a package of cpuaccel.aot_compile on inputs from a file and compares its outputs.
 //
 //   run_package PACKAGE.pt2 TENSORS.pt [RUNS]
 //
-// TENSORS.pt: what torch.jit.save wrote of a module with the tensors of a call as buffers in0, in1,
-// ... and what it has to return as out0, out1, ... (make_package.py writes both files). Ends with 1
-// where a result differs by more than 1e-3 of the largest number that is expected.
+// TENSORS.pt was written by torch.jit.save for a module that holds the inputs of a call as buffers
+// in0, in1, ... and the expected outputs as out0, out1, ... (make_package.py writes both files).
+// Exits with 1 if an output differs by more than 1e-3 of the largest expected number.
 
 #include <cpuaccel.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
@@ -31,7 +31,7 @@ std::vector<at::Tensor> numbered(const torch::jit::Module& module, const std::st
   return found;
 }
 
-// The largest difference, as a part of the largest number that is expected.
+// The largest difference, relative to the largest expected number.
 double difference(const at::Tensor& found, const at::Tensor& expected) {
   if (found.sizes() != expected.sizes() || found.scalar_type() != expected.scalar_type()) {
     throw std::runtime_error("a result of another size or type than expected");

@@ -1,8 +1,9 @@
-"""Compiles a model ahead of time for `run_package`: a package, inputs, and what it has to return.
+"""Compiles a model ahead of time for `run_package`: writes the package, inputs and expected
+outputs.
 
 Run as `python examples/aoti_cpp/make_package.py OUT --model NAME`, where NAME is one of cnn,
-cnn-int8, encoder and classifier; writes OUT/NAME.pt2 and OUT/NAME.tensors.pt. Weights are random:
-the example is about running, not about what is computed. Needs a C++ compiler, as AOTInductor does.
+cnn-int8, encoder and classifier; writes OUT/NAME.pt2 and OUT/NAME.tensors.pt. Weights are random,
+because the example shows how to run a package. Needs a C++ compiler, as AOTInductor does.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def _cnn_int8() -> tuple[nn.Module, Tensor]:
 
 
 class _Block(nn.Module):
-    """A layer of a sentence encoder, as MiniLM has six of."""
+    """A layer of a sentence encoder; MiniLM has six of them."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ def _encoder() -> tuple[nn.Module, Tensor]:
 
 
 def _classifier() -> tuple[nn.Module, Tensor]:
-    """Return layers of one row, whose weights the package has packed."""
+    """Return layers that get one row; the package holds their packed weights."""
     layers = [nn.Linear(512, 1024), nn.GELU(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 128)]
     return nn.Sequential(*layers).eval(), torch.randn(1, 512)
 

@@ -1,7 +1,7 @@
 """`make demo`: a user's int8 model, unchanged, and what cpuaccel makes of it.
 
-Trains and quantizes the program in digits.py, prints its accuracy and latency under every
-engine beside three torchvision models', and shows which library ran each layer.
+Trains and quantizes the program in digits.py. Prints its accuracy, its latency under every engine
+beside three torchvision models', and which library ran each layer.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _BUDGET = 6.0
 
 
 def main() -> None:
-    """Runs the demo; ends with an error where the model did not run on cpuaccel."""
+    """Runs the demo; ends with an error if the model did not run on cpuaccel."""
     options = _parser().parse_args()
     console = _machine.console()
 
@@ -61,7 +61,9 @@ def main() -> None:
 def _print_accuracy(
     console: Console, net: torch.nn.Module, model: torch.nn.Module, data: digits.Digits
 ) -> None:
-    """Accuracies of fp32, of the int8 model at hand, and of in-tree copies of it."""
+    """Prints the accuracy of fp32, of the int8 model `model`, and of int8 models of torch's
+    engines.
+    """
     with _plugin.enabled(False):
         in_tree = {}
         for engine in ("fbgemm", "x86"):

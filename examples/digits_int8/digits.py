@@ -1,6 +1,6 @@
-"""A user's program: a small CNN learns scikit-learn's digits and becomes int8.
+"""A user's program: trains a small CNN on scikit-learn's digits and quantizes it to int8.
 
-There is nothing here but torch and scikit-learn.
+It uses only torch and scikit-learn.
 """
 
 import warnings
@@ -21,7 +21,7 @@ _LEARNING_RATE = 1e-2
 
 @dataclass(frozen=True)
 class Digits:
-    """Images N x 1 x 8 x 8 in 0 to 1, labels 0 to 9, a quarter of them kept for testing."""
+    """Images N x 1 x 8 x 8 in 0 to 1, labels 0 to 9; a quarter of them is kept for testing."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -70,7 +70,7 @@ def load() -> Digits:
 
 
 def train(digits: Digits) -> Net:
-    """A trained network in eval mode."""
+    """Trains a network and returns it in eval mode."""
     torch.manual_seed(_SEED)
     net = Net()
     steps = -(-len(digits.train_labels) // _BATCH)
@@ -103,7 +103,7 @@ def quantize(net: nn.Module, images: Tensor) -> nn.Module:
 
 
 def accuracy(model: nn.Module, digits: Digits) -> float:
-    """Share of the test images that `model` reads right, 0 to 1."""
+    """The share of test images that `model` classifies correctly, 0 to 1."""
     with torch.no_grad():
         right = model(digits.test_images).argmax(1) == digits.test_labels
     return float(right.double().mean())

@@ -1,6 +1,6 @@
 """Trains networks on Zachary's karate club, without cpuaccel and accelerated by it.
 
-Ends with an error where the two do not put as many people into their own groups. Needs
+Ends with an error if the two do not classify the same number of people correctly. Needs
 `pip install torch_geometric`, and downloads nothing; run as `python examples/karate_club/demo.py`.
 """
 

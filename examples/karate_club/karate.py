@@ -1,4 +1,4 @@
-"""Zachary's karate club, and the networks that learn who stays with whom."""
+"""Zachary's karate club, and the graph networks that learn its groups."""
 
 import importlib
 from typing import Any
@@ -24,12 +24,12 @@ class Network(nn.Module):
             self.first, self.second = cls(features, 16), cls(16, classes)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Scores of the classes, one row a person."""
+        """Scores of the classes, one row for each person."""
         return self.second(nn.functional.elu(self.first(x, edge_index)), edge_index)
 
 
 def club() -> Any:
-    """The 34 people, their 156 directed ties and their four groups; one of each is labelled."""
+    """The 34 people, their 156 directed ties and their four groups; one of each is labeled."""
     return importlib.import_module("torch_geometric.datasets").KarateClub()[0]
 
 
@@ -40,7 +40,7 @@ def network(layer: str, data: Any, seed: int = 0) -> Network:
 
 
 def train(model: nn.Module, data: Any, epochs: int = EPOCHS) -> list[float]:
-    """Learns from the labelled people; the loss of each epoch."""
+    """Trains on the labeled people; returns the loss of each epoch."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     losses = []
     for _ in range(epochs):
@@ -54,7 +54,7 @@ def train(model: nn.Module, data: Any, epochs: int = EPOCHS) -> list[float]:
 
 
 def right(model: nn.Module, data: Any) -> int:
-    """How many people the trained network puts into their own group."""
+    """How many people the trained network assigns to their own group."""
     with torch.no_grad():
         found = model(data.x, data.edge_index).argmax(1)
     return int((found == data.y).sum())

@@ -1,4 +1,4 @@
-"""BERT's encoder in torch's own layers, its parameters named as published checkpoints name them."""
+"""BERT's encoder in torch's own layers, with the parameter names of published checkpoints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MINILM_L6 = BertConfig(width=384, layers=6, inner_width=1536)
 
 
 class Embeddings(nn.Module):
-    """Sum of what a token, its place and its segment (always the first) are embedded as."""
+    """The sum of the embeddings of a token, its position and its segment (always the first)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Embeddings(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Query, key and value of each head, and what scaled dot product attention makes of them."""
+    """Scaled dot product attention, with linear layers for query, key and value."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class SelfAttention(nn.Module):
 
 
 class Output(nn.Module):
-    """A projection, and a norm of its sum with what the block began with."""
+    """A linear layer, then a norm of its sum with the block's input."""
 
     def __init__(self, inputs: int, config: BertConfig) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Bert(nn.Module):
         )
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`mask` (N x length, bool) is true where there is a token; None is everywhere."""
+        """`mask` (N x length, bool) is true for tokens and false for padding; None: no padding."""
         x: Tensor = self.embeddings(tokens)
         seen = None if mask is None else mask[:, None, None, :]
         for layer in self.encoder["layer"]:  # type: ignore[union-attr]
@@ -109,7 +109,7 @@ class Bert(nn.Module):
         return x
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Takes a published checkpoint's tensors; those of its pooler are not used here."""
+        """Loads a published checkpoint's tensors; those of its pooler are not used here."""
         own = self.state_dict().keys()
         absent = own - weights.keys()
         if absent:

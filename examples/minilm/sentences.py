@@ -1,4 +1,4 @@
-"""What is embedded: sentences about five things, mixed as they would be in a list of notes."""
+"""The sentences to embed: about five topics, mixed as in a list of notes."""
 
 SENTENCES: tuple[str, ...] = (
     "The last train to the coast leaves the central station at ten past nine in the evening.",

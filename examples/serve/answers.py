@@ -1,4 +1,4 @@
-"""What is asked of MiniLM under load, and how near the answers are to torch's own."""
+"""The requests that MiniLM gets under load, and the comparison of answers with eager torch."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ from examples.minilm.sentences import SENTENCES
 
 
 def bodies() -> list[bytes]:
-    """A request for each of the sentences."""
+    """One request body for each sentence."""
     return [json.dumps({"text": each}).encode() for each in SENTENCES]
 
 
@@ -31,7 +31,7 @@ def reference() -> Tensor:
 
 
 def least_cosine(answers: Iterable[tuple[int, bytes]]) -> float:
-    """The cosine to the reference of the answer that is farthest from it; -1 if there is none."""
+    """The smallest cosine of an answer with its reference; -1 if there is no answer."""
     found = [(which, json.loads(body)["embedding"]) for which, body in answers]
     if not found:
         return -1.0

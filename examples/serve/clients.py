@@ -1,4 +1,4 @@
-"""A closed loop of clients: threads that each have one request on its way."""
+"""Closed-loop load clients: threads that each have one request in flight."""
 
 import http.client
 import threading
@@ -13,7 +13,7 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Target:
-    """Where a server answers."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -21,10 +21,10 @@ class Target:
 
     @classmethod
     def of(cls, url: str) -> "Target":
-        """Of http://HOST:PORT/PATH.
+        """Parses http://HOST:PORT/PATH.
 
         Raises:
-            ValueError: it is none.
+            ValueError: `url` is not of this form.
         """
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname or parts.port is None or not parts.path:
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Load:
-    """How many clients, and for how many seconds, after `warm` seconds that do not count."""
+    """The number of clients, and the seconds that they run after `warm` uncounted seconds."""
 
     clients: int
     seconds: float
@@ -45,21 +45,21 @@ class Load:
 
 @dataclass
 class Result:
-    """What the clients saw while it counted."""
+    """What the clients measured in the counted time."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     answers: list[tuple[int, bytes]] = field(default_factory=list)
-    """Which request, and the body of its answer."""
+    """The number of each request, and the body of its answer."""
     workers: Counter[str] = field(default_factory=Counter)
     refused: int = 0
-    """503: the server was busy, and the client waited as long as it was asked to."""
+    """503 answers: the server was busy, and the client waited as long as it was told to."""
     errors: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
-    """Servers that did not answer, so that a request went to the next one."""
+    """Servers that did not answer, so that the request went to the next one."""
 
     def add(self, other: "Result") -> None:
-        """Takes what another client saw."""
+        """Adds the result of another client."""
         self.latencies += other.latencies
         self.answers += other.answers
         self.workers += other.workers
@@ -69,7 +69,7 @@ class Result:
 
 
 def run(targets: Sequence[Target], bodies: Sequence[bytes], load: Load) -> Result:
-    """The clients' requests have `bodies` in turn, each client beginning at another one."""
+    """Runs the clients; they send `bodies` in turn, each starting at a different one."""
     start = time.perf_counter() + load.warm
     clients = [
         _Client(number, targets, bodies, load.fresh, start, start + load.seconds)
@@ -109,7 +109,7 @@ class _Client(threading.Thread):
             if self._start_at <= sent and now < self._end:
                 self._count(which, response, now - sent)
             if response is None:
-                time.sleep(0.05)  # nobody answers: ask again, but not all the time
+                time.sleep(0.05)  # no server answers: retry, but not in a busy loop
             elif response.status == 503:
                 time.sleep(max(0.0, min(float(response.retry_after), self._end - now)))
             turn += 1
@@ -117,7 +117,7 @@ class _Client(threading.Thread):
             connection.close()
 
     def _ask(self, turn: int, body: bytes) -> "_Response | None":
-        """From the server whose turn it is, or the next that answers; None if there is none."""
+        """Asks the server whose turn it is, or the next that answers; None if there is none."""
         for tried in range(len(self._targets)):
             place = (turn + tried) % len(self._targets)
             try:
@@ -140,7 +140,7 @@ class _Client(threading.Thread):
         except (ConnectionError, http.client.BadStatusLine):
             if not kept:
                 raise
-            # A server may close a connection that is idle at any time: that is no answer yet.
+            # A server may close an idle connection at any time; that is not yet a failure.
             self._close(place)
             return self._post(place, body)
         if self._fresh or response.closes:

@@ -2,8 +2,8 @@
 
     python examples/serve/compare.py
 
-All servers are up at the same time, and only one is asked at a time, in rounds: figures are medians
-of the rounds. Clients run on the same cores as the server.
+All servers run at the same time, but only one gets requests at a time, in rounds. Results are
+medians over the rounds. Clients run on the same cores as the server.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _SHAPES = ("1x2", "2x1")
 
 
 class Server:
-    """A server in a process of its own: `way` is "torch" or "cpuaccel" and a form."""
+    """A server in its own process; `way` is "torch" or "cpuaccel", and a form."""
 
     def __init__(self, way: str, shape: str) -> None:
         plugin, form = way.split(" ")
@@ -42,7 +42,7 @@ class Server:
         self.form = sentences.FORMS[form]
         self._process = subprocess.Popen(
             [
-                # What torch.export warns of itself is not of interest here.
+                # Hides warnings of torch.export about itself.
                 *(sys.executable, "-W", "ignore::FutureWarning", str(_SERVER)),
                 *("--form", form, "--port", "0"),
                 *("--plugin", "on" if plugin == "cpuaccel" else "off"),
@@ -61,7 +61,7 @@ class Server:
         self._process.communicate()
 
     def target(self) -> clients.Target:
-        """Waits until it is ready."""
+        """Waits until the server is ready and returns its address."""
         if not self._ready:
             assert self._process.stdout is not None
             line = self._process.stdout.readline()
@@ -71,7 +71,9 @@ class Server:
         return clients.Target.of(self._ready["url"])
 
     def memory(self) -> tuple[float, float]:
-        """MiB of a worker alone, on average, and of parent and workers together, without files."""
+        """Mean private MiB of a worker, and MiB of parent and workers together, without mapped
+        files.
+        """
         workers = [smaps.of(each["pid"]) for each in self._ready["workers"]]
         parent = smaps.of(self._ready["parent"])
         alone = statistics.fmean(each.private for each in workers)
@@ -86,7 +88,7 @@ class _Seen:
 
 
 def main() -> None:
-    """Ends with an error where an answer is wrong or missing."""
+    """Ends with an error if an answer is wrong or missing."""
     options = _parser().parse_args()
     load = clients.Load(options.clients, options.seconds, 0.5, not options.keep_alive)
     bodies = answers.bodies()

@@ -1,4 +1,4 @@
-"""Which cores a worker runs on: disjoint sets of those that this process may use."""
+"""Assigns CPU cores to workers: disjoint sets of the cores that this process may use."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ def partition(cores: Sequence[int], workers: int, threads: int) -> list[tuple[in
 
 
 def physical_first(cores: Sequence[int], siblings: Mapping[int, str]) -> list[int]:
-    """`cores`, those that share a physical core with one before them put last.
+    """Sorts `cores`; those that share a physical core with an earlier one come last.
 
-    `siblings` has a text for each core that is the same for the threads of one physical core.
+    `siblings` maps each core to a text that is the same for all threads of one physical core.
     """
     seen: set[str] = set()
     first, later = [], []
@@ -40,7 +40,7 @@ def physical_first(cores: Sequence[int], siblings: Mapping[int, str]) -> list[in
 
 
 def usable() -> list[int]:
-    """The cores that this process may use, a thread of each physical core first."""
+    """The cores that this process may use, one thread of each physical core first."""
     cores = sorted(os.sched_getaffinity(0))
     siblings = {}
     for core in cores:

@@ -1,4 +1,4 @@
-"""A model's one thread, the bounded line of requests before it, and what each is answered."""
+"""The request queue of a worker: one model thread, a bounded queue before it, and HTTP replies."""
 
 import asyncio
 import sys
@@ -13,12 +13,12 @@ import torch
 from examples.serve.servable import BadRequest, Servable, parse_json
 
 MAX_BODY = 1 << 16
-"""Bytes of a request."""
+"""Largest request body in bytes."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer in HTTP, whatever library sends it."""
+    """An HTTP reply, independent of the library that sends it."""
 
     status: int
     body: dict[str, Any]
@@ -29,26 +29,26 @@ TOO_LARGE = Reply(413, BadRequest("body", f"at most {MAX_BODY} bytes", "more").a
 
 
 class Full(RuntimeError):
-    """As many requests wait as may."""
+    """The queue of waiting requests is full."""
 
 
 class Desk:
-    """Answers requests one after the other, in the order they came; used from one event loop."""
+    """Answers requests one at a time, in order of arrival; used from one event loop."""
 
     def __init__(self, servable: Servable, threads: int, waiting_at_most: int) -> None:
         self.servable = servable
         self.answered = self.refused = self.failed = 0
         self._room = 1 + waiting_at_most
         self._inside = 0
-        # OpenMP's number of threads belongs to the thread that asks for them.
+        # OpenMP's number of threads is a setting of the thread that starts parallel regions.
         self._model = ThreadPoolExecutor(1, "model", torch.set_num_threads, (threads,))
 
     def warm(self) -> "Future[None]":
-        """Begins what the model runs before its first request."""
+        """Starts the model's warmup, which runs before its first request."""
         return self._model.submit(self.servable.warm)
 
     async def reply(self, raw: bytes) -> Reply:
-        """What a request is answered whose body is `raw`, also when it is wrong."""
+        """The reply to a request whose body is `raw`, including errors."""
         if len(raw) > MAX_BODY:
             return TOO_LARGE
         try:
@@ -63,10 +63,10 @@ class Desk:
             return Reply(500, {"error": f"the model failed: {type(error).__name__}"})
 
     async def answer(self, request: Any) -> dict[str, object]:
-        """What the model answers.
+        """Runs the model on a request.
 
         Raises:
-            Full: the line is.
+            Full: the queue is full.
         """
         if self._inside == self._room:
             self.refused += 1
@@ -74,7 +74,7 @@ class Desk:
         loop = asyncio.get_running_loop()
         self._inside += 1
         work: Future[dict[str, object]] = self._model.submit(self.servable.answer, request)
-        # Also when nobody waits for the answer any more: the place is free when the work is done.
+        # Runs even if the client has disconnected: the place is free only when the work is done.
         work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._leave))
         try:
             answer = await asyncio.wrap_future(work)
@@ -88,5 +88,5 @@ class Desk:
         self._inside -= 1
 
     def close(self) -> None:
-        """Ends the thread when it has done what was asked of it."""
+        """Ends the thread when all accepted work is done."""
         self._model.shutdown()

@@ -1,4 +1,4 @@
-"""Latencies in a few figures."""
+"""Latency percentiles."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 def percentile(sorted_values: Sequence[float], percent: float) -> float:
-    """The least of the values that `percent` of all do not exceed; no value is made up.
+    """The smallest of the values that at least `percent` percent do not exceed; not interpolated.
 
     Raises:
         ValueError: there are no values, or `percent` is not within (0, 100].
@@ -20,7 +20,7 @@ def percentile(sorted_values: Sequence[float], percent: float) -> float:
 
 @dataclass(frozen=True)
 class Latency:
-    """Percentiles in milliseconds, of `count` answers."""
+    """Percentiles in milliseconds over `count` answers."""
 
     count: int
     p50: float
@@ -29,7 +29,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Latency":
-        """Of the times of single answers, in seconds, in any order."""
+        """From the seconds of single answers, in any order."""
         ordered = sorted(seconds)
         p50, p90, p99 = (1e3 * percentile(ordered, each) for each in (50, 90, 99))
         return cls(len(ordered), p50, p90, p99)

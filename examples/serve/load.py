@@ -2,8 +2,8 @@
 
     python examples/serve/load.py --clients 4 --seconds 5 http://127.0.0.1:8080/embed
 
-Several addresses are gone round, and one that does not answer is left for the next; prints requests
-a second, percentiles of the latency, and how near each answer is to torch's own fp32.
+Several addresses are used in turn; if one does not answer, the next one is asked. Prints requests
+per second, percentiles of the latency, and how close each answer is to torch's own fp32.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from benchmarks._arguments import positive
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Loads the servers; ends with an error where an answer is wrong or missing."""
+    """Loads the servers; ends with an error if an answer is wrong or missing."""
     options = _parser().parse_args(arguments)
     from examples.serve import answers, clients, report
 

@@ -3,9 +3,10 @@
     pip install "ray[serve]==2.60.0"
     python examples/serve/ray_replicas.py --workers 2 --threads 1 --port 8080
 
-Alone it starts Ray on this machine; `--address auto` joins a cluster that `ray start` made, whose
-machines have the same checkout at the same place. Ray's proxy takes a request, chooses a replica
-and refuses what would wait too long; weights are each replica's own. Stops at SIGTERM or SIGINT.
+By default it starts Ray on this machine. `--address auto` joins a cluster that `ray start` made;
+its machines need the same checkout at the same path. Ray's proxy accepts a request, chooses a
+replica and rejects requests that would wait too long. Each replica has its own weights. Stops at
+SIGTERM or SIGINT.
 """
 
 import json
@@ -25,7 +26,7 @@ def _root() -> str:
 
 
 class Replica:
-    """A process of Ray's with the model, on cores of its own among its machine's replicas."""
+    """A Ray process with the model, on its own cores among the replicas of its machine."""
 
     def __init__(self, root: str, model: str, form: str, threads: int, waiting: int) -> None:
         if root not in sys.path:
@@ -44,7 +45,7 @@ class Replica:
         self._desk.warm().result()
 
     async def __call__(self, request: Any) -> Any:
-        """Answers what starlette brings."""
+        """Answers a starlette request."""
         from starlette.responses import JSONResponse
 
         headers = {"X-Worker": str(self._rank)}
@@ -56,7 +57,7 @@ class Replica:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serves as `arguments` say."""
+    """Serves according to `arguments`."""
     parser = server.parser()
     parser.add_argument("--address", help="of a cluster, or auto (default: Ray on this machine)")
     options = parser.parse_args(arguments)

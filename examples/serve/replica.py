@@ -8,8 +8,8 @@ On each of two machines, with torchrun's own options for where they meet:
     torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint FIRST:29400 \
       examples/serve/replica.py --host 0.0.0.0 --advertise "$(hostname)" --port 8080
 
-A replica has its part of its machine's cores, and port PORT + its number there. When all are ready
-the first one prints where they are; then they know nothing of each other any more.
+A replica gets its share of its machine's cores and the port PORT + its number on that machine. When
+all are ready, the first one prints their addresses. After that they do not communicate.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from examples.serve import server
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serves as `arguments` and torchrun's environment say, until SIGTERM."""
+    """Serves according to `arguments` and torchrun's environment, until SIGTERM."""
     options = _parser().parse_args(arguments)
     absent = [name for name in _TORCHRUN if name not in os.environ]
     if absent:

@@ -1,4 +1,4 @@
-"""Figures of a load as a table."""
+"""Formats the results of a load test as a table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from examples.serve.latency import Latency
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one load, or the medians of several."""
+    """The results of one load, or the medians of several."""
 
     rate: float
     latency: Latency | None
-    """None where nothing was answered."""
+    """None if nothing was answered."""
     workers: str
     """Answers of each worker, in percent."""
     refused: int
@@ -23,17 +23,17 @@ class Figures:
 
 @dataclass(frozen=True)
 class Row:
-    """A server in the table; `memory` is of compare.py alone."""
+    """A server in the table; only compare.py sets `memory`."""
 
     name: str
     figures: Figures
     least_cosine: float
     memory: tuple[float, float] | None = None
-    """MiB that a worker has for itself, and that all processes have together."""
+    """Private MiB of a worker, and MiB of all processes together."""
 
 
 def figures(result: Result) -> Figures:
-    """Of what the clients saw."""
+    """From the results of the clients."""
     answered = len(result.latencies)
     shares = (f"{result.workers[name] / answered:.0%}" for name in sorted(result.workers))
     return Figures(
@@ -45,7 +45,7 @@ def figures(result: Result) -> Figures:
 
 
 def table(rows: Sequence[Row], title: str) -> Table:
-    """Rates a second, latencies in ms."""
+    """A table with requests per second and latencies in ms."""
     found = Table(title=title, title_justify="left")
     found.add_column("server")
     headings = ["requests/s", "p50 ms", "p90 ms", "p99 ms", "503", "by worker", "least cosine"]
@@ -72,7 +72,7 @@ def _cells(row: Row, memory: bool) -> Iterator[str]:
 
 
 def troubles(result: Result) -> Iterator[str]:
-    """What went wrong, a line each."""
+    """What went wrong, one line for each kind."""
     for what, count in sorted(result.errors.items()):
         yield f"{count} times: {what}"
     for server, count in sorted(result.left.items()):

@@ -1,8 +1,8 @@
 """all-MiniLM-L6-v2 behind a server: {"text": ...} becomes {"embedding": [384 numbers]}.
 
-A text is filled up to one of a few lengths, so that each worker meets few sizes, all of them
-before its first request. What is filled in is masked, and changes no embedding but for int8's,
-whose ranges are those of all tokens.
+A text is padded to one of a few lengths, so that each worker meets few sizes and has run all of
+them before its first request. Padding is masked and changes no embedding, except in int8, whose
+ranges are taken over all tokens.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _CHARACTERS = 4096
 
 @dataclass(frozen=True)
 class Form:
-    """What is made of the fp32 model, and how near to it the embeddings must be."""
+    """How the fp32 model is prepared, and how close to it the embeddings must be."""
 
     least_cosine: float
     make: Callable[[nn.Module], nn.Module]
@@ -32,7 +32,7 @@ class Form:
 
 
 def _optimize(model: nn.Module) -> nn.Module:
-    # torch.export counts its steps with tqdm where it is installed; that would start a thread.
+    # torch.export shows progress with tqdm if installed, which would start a monitor thread.
     with suppress(ImportError):
         from tqdm import tqdm
 
@@ -69,23 +69,23 @@ class Sentences:
         self._model: nn.Module = nn.Identity()
 
     def prepare(self) -> None:
-        """Reads weights and tokenizer, and runs each length once: packs are made then."""
+        """Loads weights and tokenizer, and runs each length, which packs the weights."""
         torch.backends.quantized.engine = "x86" if "x86" in _engines() else "onednn"
         self._tokenizer = minilm.tokenizer()
         self._model = self._form.make(minilm.load())
         self.warm()
 
     def warm(self) -> None:
-        """Runs each length, twice: the second time with what the first one kept."""
+        """Runs each length twice: the second time with what the first one cached."""
         for length in (*LENGTHS, *LENGTHS):
             minilm.embed(self._model, _empty(length))
 
     def read(self, body: object) -> str:
-        """The text."""
+        """The text of a request."""
         return text("text", fields(body, ("text",))["text"], _CHARACTERS)
 
     def answer(self, request: str) -> dict[str, object]:
-        """Its embedding, and how many tokens it has (what is past the last length is left out)."""
+        """The embedding, and the number of tokens (those beyond the longest length are dropped)."""
         numbers = self._tokenizer.encode(request).ids
         vector = minilm.embed(self._model, _filled_up(numbers))[0]
         return {"embedding": vector.tolist(), "tokens": len(numbers)}

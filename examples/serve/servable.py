@@ -1,4 +1,4 @@
-"""What a server needs of a model, and the checks of what clients send."""
+"""The interface that a server needs of a model, and the validation of requests."""
 
 import importlib
 import json
@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 
 class BadRequest(ValueError):
-    """What a client sent is not what the model takes; `field` is the part that is wrong."""
+    """A request that the model does not accept; `field` names the invalid part."""
 
     def __init__(self, field: str, expected: str, got: str) -> None:
         super().__init__(f"{field}: expected {expected}, got {got}")
         self.field, self.expected, self.got = field, expected, got
 
     def as_json(self) -> dict[str, str]:
-        """The answer's body."""
+        """The body of the reply."""
         return {
             "error": str(self),
             "field": self.field,
@@ -24,11 +24,11 @@ class BadRequest(ValueError):
 
 
 class Servable(Protocol):
-    """A model that answers requests, made as `kind(form)`.
+    """A model that answers requests, created as `kind(form)`.
 
-    `prepare` runs once, on one thread, before the workers are forked: what it reads and packs is
-    shared by them. `warm` runs in each worker with the worker's threads. `read` checks the JSON of
-    a request and may raise BadRequest; `answer` computes, one request at a time.
+    `prepare` runs once, on one thread, before the workers are forked; they share what it reads and
+    packs. `warm` runs in each worker with the worker's threads. `read` validates the JSON of a
+    request and may raise BadRequest. `answer` computes, one request at a time.
     """
 
     route: str
@@ -40,10 +40,10 @@ class Servable(Protocol):
 
 
 def make(name: str, form: str) -> Servable:
-    """The model that `name`, MODULE:CLASS, says.
+    """The model named `name`, in the form MODULE:CLASS.
 
     Raises:
-        ValueError: there is no such class, or it has no such form.
+        ValueError: the class does not exist, or does not have this form.
     """
     module, _, kind = name.partition(":")
     if not module or not kind:
@@ -56,16 +56,16 @@ def make(name: str, form: str) -> Servable:
 
 
 def parse_json(raw: bytes) -> object:
-    """What a body says."""
+    """Parses a request body."""
     try:
         body: object = json.loads(raw)
-    except ValueError as error:  # of the text's encoding too
+    except ValueError as error:  # also for an invalid encoding
         raise BadRequest("body", "JSON in UTF-8", str(error)) from None
     return body
 
 
 def fields(body: object, names: Collection[str]) -> dict[str, Any]:
-    """`body` as an object with just these fields."""
+    """`body` as an object with exactly these fields."""
     if not isinstance(body, dict):
         raise BadRequest("body", f"an object with {_listed(names)}", _kind(body))
     for name in names:
@@ -78,7 +78,7 @@ def fields(body: object, names: Collection[str]) -> dict[str, Any]:
 
 
 def text(name: str, value: object, longest: int) -> str:
-    """`value` as a string with something in it."""
+    """`value` as a non-empty string."""
     expected = f"a string of 1 to {longest} characters, not all of them blanks"
     if not isinstance(value, str):
         raise BadRequest(name, expected, _kind(value))

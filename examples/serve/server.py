@@ -3,8 +3,8 @@
     python examples/serve/server.py --workers 2 --threads 1 --form int8 --port 8080
     curl -d '{"text": "Which tram goes to the harbour?"}' http://127.0.0.1:8080/embed
 
-Prints a line of JSON when all workers are ready, and for each one that had to be started again.
-SIGTERM ends it when what is in flight is answered.
+Prints a line of JSON when all workers are ready, and whenever a worker had to be restarted. On
+SIGTERM it answers the requests in flight and ends.
 """
 
 import argparse
@@ -17,14 +17,14 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serves as `arguments` say; returns the exit code."""
+    """Serves according to `arguments`; returns the exit code."""
     options = parser().parse_args(arguments)
     os.environ.update(environment(options.plugin))
     import torch
 
     from examples.serve import cores, servable, supervisor, worker
 
-    torch.set_num_threads(1)  # in the parent: workers set their own
+    torch.set_num_threads(1)  # in the parent; workers set their own
     try:
         shares = cores.partition(cores.usable(), options.workers, options.threads)
         model = servable.make(options.model, options.form)
@@ -36,14 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def environment(plugin: str) -> dict[str, str]:
-    """What is to be set before torch is loaded.
+    """Environment variables to set before torch is loaded.
 
-    One thread until a worker sets its own, and cpuaccel on or off.
+    They allow one thread until a worker sets its own number, and enable or disable cpuaccel.
     """
     return {
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
-        # Threads that spin while they wait take the core from the event loop, which has no other.
+        # Threads that spin while they wait would take the core that the event loop needs.
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
         "TOKENIZERS_PARALLELISM": "false",
         "CPUACCEL": {"on": "1", "off": "0"}[plugin],
@@ -51,10 +51,10 @@ def environment(plugin: str) -> dict[str, str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that hears `host`:`port`; port 0 is any that is free.
+    """A listening socket on `host`:`port`; port 0 picks a free one.
 
     Raises:
-        OSError: it is another's, or no address of this machine.
+        OSError: the port is in use, or the address is not one of this machine.
     """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -68,7 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments, those of replica.py but for how many there are."""
+    """The arguments; replica.py shares all but the number of workers."""
     found = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     found.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     found.add_argument("--threads", type=int, default=1, help="cores of each (default: 1)")
@@ -91,7 +91,7 @@ def _seconds(text: str) -> float:
 
 
 def add_common(found: argparse.ArgumentParser) -> None:
-    """What a server has, however its processes are started."""
+    """Adds the options of a server that do not depend on how its processes are started."""
     found.add_argument(
         "--model",
         default="examples.serve.sentences:Sentences",

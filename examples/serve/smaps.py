@@ -1,4 +1,4 @@
-"""What memory a process has, and how much of it other processes have too."""
+"""Reads a process's memory use from /proc: private, shared and proportional."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +8,11 @@ _MIB = 1024
 
 @dataclass(frozen=True)
 class Memory:
-    """MiB of a process's pages that are in memory.
+    """MiB of a process's resident pages.
 
-    `proportional` counts a page of n processes as its nth part (Pss), so that the sum over
-    processes is what they need together; `anonymous` is the part of it that is of no file, so
-    not the code of libraries. `private` is of this process alone, `shared` is not.
+    `proportional` counts a page of n processes as its nth part (Pss), so its sum over processes is
+    what they need together. `anonymous` is the part of it that belongs to no file, so not to the
+    code of libraries. `private` belongs to this process alone, `shared` does not.
     """
 
     resident: float
@@ -23,7 +23,7 @@ class Memory:
 
 
 def parse(rollup: str) -> Memory:
-    """Reads what /proc/PID/smaps_rollup says.
+    """Parses the text of /proc/PID/smaps_rollup.
 
     Raises:
         ValueError: a line is missing.
@@ -51,10 +51,10 @@ def parse(rollup: str) -> Memory:
 
 
 def of(pid: int) -> Memory:
-    """Of a process of this user."""
+    """The memory of a process of this user."""
     return parse(Path(f"/proc/{pid}/smaps_rollup").read_text())
 
 
 def threads(pid: int) -> int:
-    """How many threads the process has."""
+    """The number of threads of a process."""
     return len(list(Path(f"/proc/{pid}/task").iterdir()))

@@ -1,4 +1,4 @@
-"""Makes a model ready once, forks workers that share it, and starts those again that die."""
+"""Prepares a model once, forks workers that share it, and restarts workers that die."""
 
 import gc
 import json
@@ -18,13 +18,15 @@ from examples.serve.servable import Servable
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 _LOOK = 0.2
 _DEATHS = 3
-"""So many of a worker, none of which answered for _SOON seconds, end the server."""
+"""The server ends if a worker dies this often, each time within _SOON seconds or before it was
+ready.
+"""
 _SOON = 10.0
 
 
 @dataclass
 class _Place:
-    """A set of cores, and the process that has it now."""
+    """A set of cores, and the process that currently uses it."""
 
     number: int
     cores: tuple[int, ...]
@@ -36,10 +38,10 @@ class _Place:
 
 
 class Supervisor:
-    """Workers of one model on one socket, a set of cores each.
+    """Workers of one model on one socket, each with its own set of cores.
 
-    They all accept from the socket of the parent: a connection that is not accepted yet is
-    nobody's, and none is lost with a worker.
+    All workers accept from the parent's socket. A connection that is not yet accepted belongs to no
+    worker, so no connection is lost with one.
     """
 
     def __init__(
@@ -63,7 +65,8 @@ class Supervisor:
         try:
             self._servable.prepare()
             check_one_thread()
-            # Objects that stay are not looked at by the collector, whose marks would unshare them.
+            # Frozen objects are not visited by the garbage collector, whose marks would unshare
+            # their pages.
             gc.collect()
             gc.freeze()
             for place in self._places:
@@ -77,7 +80,7 @@ class Supervisor:
                 print(f"serve: {self._failed}; the server stops", file=sys.stderr, flush=True)
             return self._stop()
         finally:
-            for place in self._places:  # none, but after an error
+            for place in self._places:  # none are left, except after an error
                 self._kill(place)
 
     def _fork(self, place: _Place) -> None:
@@ -96,7 +99,7 @@ class Supervisor:
             code = 1
             try:
                 os.close(reading)
-                os.close(self._lifeline[1])  # the parent's alone: it closes with it
+                os.close(self._lifeline[1])  # the parent's end; it closes when the parent ends
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
                 worker.run(
                     self._servable,
@@ -163,7 +166,7 @@ class Supervisor:
             self._fork(place)
 
     def _say(self, event: str, **more: object) -> None:
-        """A line of JSON for whoever started the server."""
+        """Prints a line of JSON for whoever started the server."""
         host, port = self._listening.getsockname()[:2]
         line = {
             "event": event,
@@ -178,7 +181,7 @@ class Supervisor:
         print(json.dumps(line), flush=True)
 
     def _stop(self) -> int:
-        """Lets workers finish what is in flight."""
+        """Lets workers finish the requests in flight."""
         self._listening.close()
         for place in self._places:
             if place.pid:
@@ -209,12 +212,13 @@ class Supervisor:
 
 
 def check_one_thread() -> None:
-    """What is forked must have no thread but the one that forks.
+    """Raises unless the calling thread is the only one of the process, as fork requires.
 
-    A child has only that one. OpenMP would wait for the others in its next parallel region.
+    A child has only the forking thread. OpenMP would wait for the others in its next parallel
+    region.
 
     Raises:
-        RuntimeError: there are more.
+        RuntimeError: there are more threads.
     """
     count = smaps.threads(os.getpid())
     if count != 1:
@@ -225,7 +229,7 @@ def check_one_thread() -> None:
 
 
 def _ended(pid: int) -> int | None:
-    """How a child ended, or None while it runs."""
+    """The status of an ended child, or None while it runs."""
     found, status = os.waitpid(pid, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if found else None
 

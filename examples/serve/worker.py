@@ -1,4 +1,4 @@
-"""One process that answers: HTTP on an event loop, the model on a thread beside it."""
+"""A worker process of the server: HTTP on an event loop, the model on a second thread."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ _BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """How a worker behaves under load and at its end."""
+    """Limits of a worker under load and at shutdown."""
 
     waiting: int = 16
     """Requests that may wait for the model; others get a 503."""
@@ -38,7 +38,8 @@ def run(
 ) -> None:
     """Answers on `listening` with a thread for each of `cores`, until SIGTERM or SIGINT.
 
-    `lifeline` is the end of a pipe to read from: when the other end is closed, that is as SIGTERM.
+    `lifeline` is the read end of a pipe; when its other end is closed, the worker ends as on
+    SIGTERM.
     """
     os.sched_setaffinity(0, cores)
     asyncio.run(_Worker(servable, cores, limits, number).serve(listening, when_ready, lifeline))
@@ -67,9 +68,9 @@ class _Worker:
         app.router.add_get("/status", self._status)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._limits.grace)
         await runner.setup()
-        # One connection at a time, so that workers with the same socket get as many.
+        # Accept one connection at a time, so that workers on the same socket get equally many.
         await web.SockSite(runner, listening, backlog=1).start()
-        listening.listen(_BACKLOG)  # the kernel's own queue is to be longer
+        listening.listen(_BACKLOG)  # the kernel's own queue should be longer
         when_ready()
         await stop.wait()
         await runner.cleanup()

@@ -3,7 +3,7 @@
     python tools/aarch64 build
     python tools/aarch64 run [--core graviton3] [--count] [-m] PROGRAM [ARGUMENT ...]
 
-Everything lies in build/aarch64, or $CPUACCEL_AARCH64: what was downloaded is not downloaded again.
+All files are in build/aarch64, or in $CPUACCEL_AARCH64. Downloads are reused.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ def _command(directory: Path, core: str, counter: Path | None, arguments: list[s
         "PYTHONPATH": f"{package}:{site}",
         "LD_LIBRARY_PATH": f"{site}/torch/lib:{site}/torch.libs",
         "PYTHONDONTWRITEBYTECODE": "1",
-        # Inductor's compiler runs outside of the emulation. It starts no Python of its own: the
-        # system cannot execute that, by which Inductor also tries what vectors there are.
+        # Inductor's compiler runs outside of the emulation. Compile workers are off, because the
+        # system cannot execute the emulated Python. The test of vector ISAs would start one too.
         "CXX": str(site_packages.write_compiler(directory, root)),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "TORCHINDUCTOR_VEC_ISA_OK": "1",
-        # What it keeps for one core is not for another, and its keys do not tell them apart here.
+        # A cache of one core is invalid for another, and Inductor's keys do not tell the cores
+        # apart here.
         "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor" / core),
     }
     plugin = []

@@ -1,9 +1,9 @@
-// A plugin of qemu-user that counts executed instructions. Whenever the program calls
-// getpriority(kMark, tag), a line "tag count" is appended to the file of the argument out=.
-// Counts are of all threads together, and right with one thread only.
+// Plugin of qemu-user that counts executed instructions. Whenever the program calls
+// getpriority(kMark, tag), it appends a line "tag count" to the file of the argument out=. The
+// count covers all threads, and is exact with one thread only.
 //
-// Debian has the emulator, but no header for its plugins: what is used of that interface (version
-// 1 of https://www.qemu.org/docs/master/devel/tcg-plugins.html) is declared here.
+// Debian's emulator package lacks the header for plugins, so the parts of that interface that are
+// used (version 1 of https://www.qemu.org/docs/master/devel/tcg-plugins.html) are declared here.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

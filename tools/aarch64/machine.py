@@ -1,4 +1,4 @@
-"""What this machine needs for a cross build, and the cores that are emulated."""
+"""The Debian packages that the aarch64 cross build needs, and the cores that are emulated."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ PACKAGES = {
     "qemu-aarch64": "qemu-user",
     "dpkg-deb": "dpkg",
 }
-"""A command, and the Debian package that has it."""
+"""Commands, and the Debian package of each."""
 
 CORES = {
     "graviton3": "max,sme=off,sve256=on",
     "graviton4": "max,sme=off,sve128=on",
     "graviton2": "neoverse-n1",
 }
-"""Names of --core, and what qemu calls a core with these instructions.
+"""Names of --core, and qemu's CPU option with the same instructions.
 
-ACL picks an instruction of SME that qemu 7.2 lacks, hence sme=off.
+ACL picks an SME instruction that qemu 7.2 lacks, hence sme=off.
 """
 
 
 def install() -> None:
-    """Install what is missing, as root; else say what to install."""
+    """Install the missing packages if run as root; otherwise exit and list them."""
     missing = [package for command, package in PACKAGES.items() if shutil.which(command) is None]
     if not Path("/usr/src/googletest").is_dir():
         missing.append("libgtest-dev")

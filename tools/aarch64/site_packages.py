@@ -1,4 +1,4 @@
-"""The packages for aarch64 that run under emulation: torch, and cpuaccel's wheel built for it."""
+"""Installs the aarch64 packages that run under emulation: torch and cpuaccel's wheel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _REQUIREMENTS = ROOT / "requirements" / "aarch64.txt"
 _SUFFIX = ".cpython-311-aarch64-linux-gnu.so"
 
-# A cross compiler does not know what -march=native is.
+# A cross compiler does not support -march=native.
 _COMPILER = """\
 #!/bin/sh
 for argument do
@@ -25,7 +25,7 @@ exec aarch64-linux-gnu-g++-12 -idirafter "{include}" "$@"
 
 
 def install(directory: Path) -> Path:
-    """Return the folder of packages, with all of requirements/aarch64.txt in it."""
+    """Install requirements/aarch64.txt into a folder of packages and return the folder."""
     site = directory / "site"
     done = site / ".installed"
     if done.exists() and done.read_text() == _REQUIREMENTS.read_text():
@@ -42,7 +42,7 @@ def install(directory: Path) -> Path:
 
 
 def build_wheel(directory: Path, sysroot: Path, site: Path) -> Path:
-    """Cross-build cpuaccel's wheel against the torch of `site`, as pip would build it natively."""
+    """Cross-build cpuaccel's wheel against the torch in `site`, as pip would build it natively."""
     wheels = directory / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
     torch = f"{site}/torch/lib:{site}/torch.libs"
@@ -59,7 +59,7 @@ def build_wheel(directory: Path, sysroot: Path, site: Path) -> Path:
          "--no-deps", "--wheel-dir", wheels, f"--config-settings=build-dir={directory}/build",
          *settings],
         check=True,
-        # The torch that CMake and the version pin find, and the platform of the wheel's name.
+        # Which torch CMake and the version pin find, and the platform in the wheel's name.
         env={**os.environ, "PYTHONPATH": str(site), "_PYTHON_HOST_PLATFORM": "linux-aarch64"},
     )  # fmt: skip
     (wheel,) = wheels.glob("cpuaccel-*-linux_aarch64.whl")
@@ -67,7 +67,7 @@ def build_wheel(directory: Path, sysroot: Path, site: Path) -> Path:
 
 
 def add_wheel(wheel: Path, directory: Path) -> Path:
-    """Unpack `wheel` into a folder of its own and return that."""
+    """Unpack `wheel` into its own folder and return that."""
     package = directory / "package"
     shutil.rmtree(package, ignore_errors=True)
     with zipfile.ZipFile(wheel) as archive:
@@ -76,7 +76,7 @@ def add_wheel(wheel: Path, directory: Path) -> Path:
 
 
 def write_compiler(directory: Path, sysroot: Path) -> Path:
-    """Return a C++ compiler for what Inductor generates, which finds the headers of Python."""
+    """Return a C++ compiler for Inductor's generated code; it finds Python's headers."""
     compiler = directory / "c++"
     compiler.write_text(_COMPILER.format(include=sysroot / "usr/include"))
     compiler.chmod(0o755)
@@ -84,7 +84,7 @@ def write_compiler(directory: Path, sysroot: Path) -> Path:
 
 
 def build_counter(directory: Path) -> Path:
-    """Return the emulator's plugin that counts instructions, built for this machine."""
+    """Build the emulator's plugin that counts instructions, for this machine, and return it."""
     plugin = directory / "count_instructions.so"
     source = Path(__file__).with_name("count_instructions.cpp")
     subprocess.run(["g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",

@@ -1,4 +1,4 @@
-"""An arm64 Debian's Python and C library, unpacked into a folder."""
+"""Unpacks the Python and C library of Debian arm64 into a sysroot folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Dir::Cache "{state}/cache";
 
 
 def unpack(directory: Path) -> Path:
-    """Return the folder; apt chooses and checks the packages, of a state of its own."""
+    """Return the folder. apt selects and verifies the packages, with its own separate state."""
     root, state = directory / "sysroot", directory / "apt"
     done = root / ".unpacked"
     if done.exists() and done.read_text() == " ".join(PACKAGES):

@@ -2,9 +2,9 @@
 
     python tools/emulator [--cpu sapphire_rapids] PROGRAM [ARGUMENT ...]
 
-Bochs interprets every instruction, some 50 to 100 million a second. The program finds its
-shared libraries and the variables GTEST_*, CPUACCEL_*, ASAN_OPTIONS and UBSAN_OPTIONS, but no other
-file. The exit status is the program's (128 + n after signal n).
+Bochs interprets every instruction, some 50 to 100 million per second. The program gets its shared
+libraries and the variables GTEST_*, CPUACCEL_*, ASAN_OPTIONS and UBSAN_OPTIONS, but no other files.
+The exit status is the program's (128 + n after signal n).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import machine
 
 FORWARDED = ("GTEST_", "CPUACCEL_", "ASAN_OPTIONS", "UBSAN_OPTIONS")
 ROOT = Path(__file__).resolve().parents[2]
-# No firmware, no APIC; a clock that need not be measured; nothing slow that serves no test.
+# No firmware, no APIC, a clock that needs no calibration, and nothing slow that tests do not need.
 COMMAND_LINE = (
     "console=ttyS0 {log} panic=-1 nokaslr acpi=off pci=off nosmp nolapic noapic no_timer_check "
     "tsc=reliable tsc_early_khz={khz} lpj=1000000 idle=halt mitigations=off audit=0 "
     "random.trust_cpu=on cryptomgr.notests initcall_blacklist=jent_mod_init,init_kprobe_trace,"
     "load_system_certificate_list,bpf_tcp_ca_kfunc_init"
 )
-INSTRUCTIONS_PER_SECOND = 100_000_000  # what the guest's clocks take a second to be
+INSTRUCTIONS_PER_SECOND = 100_000_000  # the rate of the guest's clocks
 
-BOOTED, ENDED = b"\x01", b"\x02"  # init.c says so before and after the program's output
+BOOTED, ENDED = b"\x01", b"\x02"  # init.c sends these before and after the program's output
 
 BOCHSRC = """\
 config_interface: textconfig
@@ -63,7 +63,7 @@ def build_init(directory: Path) -> bytes:
 
 
 def shared_libraries(program: Path) -> dict[str, bytes]:
-    """The libraries and the loader that ``program`` needs, by path; none if it is static."""
+    """The shared libraries and the loader of ``program``, by path; empty if it is static."""
     listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True).stdout
     paths = re.findall(r"(?:=> |^\s+)(/\S+) \(0x", listing, re.MULTILINE)
     return {path: Path(path).read_bytes() for path in paths}
@@ -105,7 +105,7 @@ def prepare_machine(directory: Path, vmlinux: bytes, options: argparse.Namespace
 
 
 def run_machine(bochs: Path, directory: Path, timeout: float) -> int | None:
-    """Boots and prints what the program prints; its exit status, or None if it gave none."""
+    """Boots and prints the program's output; returns its exit status, or None if it gave none."""
     begin = time.monotonic()
     with subprocess.Popen(
         [bochs, "-q", "-f", "bochsrc"], cwd=directory, stdin=subprocess.DEVNULL,
@@ -114,7 +114,7 @@ def run_machine(bochs: Path, directory: Path, timeout: float) -> int | None:
         watchdog = threading.Timer(timeout, process.kill)
         watchdog.start()
         status = booted = None
-        emulator_said = []  # before the program and after it
+        emulator_said = []  # before and after the program
         try:
             for line in process.stdout or ():
                 if booted is None and BOOTED in line:
@@ -155,7 +155,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.program.is_file():
         parser.error(f"no such program: {options.program}")
-    # So that the emulator and its files go when this process is told to.
+    # On SIGTERM the emulator ends and its files are deleted.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     kept = options.directory.resolve()
     try:

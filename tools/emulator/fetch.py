@@ -1,4 +1,6 @@
-"""Gets the emulator (Bochs, built from Debian's source) and a kernel for it (Debian's package)."""
+"""Downloads and builds the emulator (Bochs from Debian's source), and fetches a Debian kernel for
+it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-# One suite for every host: Bochs 3.0 is the first release with AVX-VNNI.
+# The same suite on every host: Bochs 3.0 is the first release with AVX-VNNI.
 SUITE = "trixie"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 KERNEL = "linux-image-cloud-amd64"
@@ -23,14 +25,15 @@ TOOLS = {
     "xz": "xz-utils",
 }
 
-# show-ips logs in a signal handler; now and then that meets the lock of the log: a deadlock.
+# show-ips logs in a signal handler, which sometimes deadlocks on the lock of the log.
 CONFIGURE = [
     "--enable-cpu-level=6", "--enable-x86-64", "--enable-avx", "--enable-evex",
     "--enable-all-optimizations", "--enable-long-phy-address", "--disable-docbook", "--with-nogui",
     "--disable-show-ips", "CXXFLAGS=-O2 -fno-strict-aliasing", "CFLAGS=-O2",
 ]  # fmt: skip
 
-# Memory comes in blocks that need not follow each other; a whole image was read into the first.
+# Bochs allocates memory in blocks that need not be contiguous, but reads a whole image into the
+# first one.
 PATCHED_FILE = "memory/misc_mem.cc"
 UNPATCHED = "ret = read(fd, (bx_ptr_t) BX_MEM_THIS get_vector(offset), size);"
 PATCHED = """const unsigned long room = BX_MEM_THIS block_size - offset % BX_MEM_THIS block_size;
@@ -38,7 +41,7 @@ PATCHED = """const unsigned long room = BX_MEM_THIS block_size - offset % BX_MEM
 
 
 def missing_tools() -> list[str]:
-    """What the machine lacks, each with the Debian package that has it."""
+    """Missing commands, each with its Debian package."""
     missing = [f"{tool} ({package})" for tool, package in TOOLS.items() if not shutil.which(tool)]
     if not KEYRING.exists():
         missing.append(f"{KEYRING} (debian-archive-keyring)")
@@ -46,7 +49,7 @@ def missing_tools() -> list[str]:
 
 
 class Apt:
-    """apt-get with lists of its own below ``root``: the machine's sources stay as they are."""
+    """apt-get with its own package lists below ``root``; the machine's sources are not changed."""
 
     def __init__(self, root: Path) -> None:
         for name in ("etc/apt.conf.d", "etc/preferences.d", "lists/partial", "cache", "state"):
@@ -71,14 +74,14 @@ class Apt:
         _run(["apt-get", "-qq", *self._options, *arguments], directory)
 
     def dependency(self, package: str) -> str:
-        """The package that the metapackage ``package`` stands for."""
+        """The package that the metapackage ``package`` depends on."""
         command = ["apt-cache", *self._options, "depends", "--important", package]
         lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         return next(line.split()[1] for line in lines.splitlines() if "Depends:" in line)
 
 
 def _mirror() -> str:
-    """The Debian mirror that this machine's own sources name."""
+    """The Debian mirror in this machine's own sources."""
     targets = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
     sites = subprocess.run(targets, check=True, capture_output=True, text=True).stdout.split()
     for site in sites:
@@ -96,7 +99,7 @@ def _run(command: Sequence[str | Path], directory: Path) -> None:
 
 
 def build_bochs(apt: Apt, work: Path) -> Path:
-    """Downloads and builds Bochs below ``work``; the path of the program."""
+    """Downloads and builds Bochs below ``work``; returns the path of the program."""
     apt.get("source", "--tar-only", "bochs", directory=work)
     _run(["tar", "-xf", next(work.glob("bochs_*.tar.xz"))], work)
     source = next(work.glob("bochs-*/"))
@@ -127,7 +130,7 @@ def fetch_kernel(apt: Apt, work: Path) -> bytes:
 
 
 def prepare(directory: Path) -> None:
-    """Fills ``directory`` with ``bochs`` and ``vmlinux`` unless they are there."""
+    """Puts ``bochs`` and ``vmlinux`` into ``directory`` unless they are there."""
     if (directory / "vmlinux").exists() and (directory / "bochs").exists():
         return
     if missing := missing_tools():

@@ -1,7 +1,7 @@
 """The memory image of a PC that runs one program under Linux, and its boot ROM.
 
-There is neither a BIOS nor a disk: the ROM enters the kernel as a PVH loader does (32-bit protected
-mode, EBX pointing to a start_info structure), with everything already in memory.
+There is no BIOS and no disk. Everything is already in memory, and the ROM enters the kernel as a
+PVH loader does (32-bit protected mode, EBX pointing to a start_info structure).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 MEMORY_BYTES = 1 << 30
-IMAGE_ADDRESS = 1 << 20  # start_info, then the kernel where it was linked for, then the initramfs
+IMAGE_ADDRESS = 1 << 20  # start_info, then the kernel at its linked address, then the initramfs
 PAGE = 4096
 
 PT_LOAD, PT_NOTE = 1, 4
@@ -58,11 +58,11 @@ def initramfs(files: Mapping[str, bytes]) -> bytes:
 
 
 def write_image(path: Path, vmlinux: bytes, ramdisk: bytes, command_line: str) -> None:
-    """Writes what the memory holds from IMAGE_ADDRESS on when the kernel is entered."""
+    """Writes the memory contents from IMAGE_ADDRESS on, as they are when the kernel is entered."""
     segments = [header for header in _program_headers(vmlinux) if header[0] == PT_LOAD]
     ramdisk_address = _aligned(max(paddr + size for *_, paddr, _, size, _ in segments), 1 << 21)
-    # It is unpacked into a file system that Linux gives half of the memory, from a copy that lies
-    # in the other half; what does not fit is left out without a word.
+    # Linux unpacks the initramfs into a file system that may use half of the memory, while the copy
+    # lies in the other half. It silently drops what does not fit.
     if ramdisk_address + len(ramdisk) > MEMORY_BYTES // 3:
         raise ValueError(f"a program of {len(ramdisk)} bytes does not fit into the machine")
     memory_map = [(0, 0x9F000, 1), (IMAGE_ADDRESS, MEMORY_BYTES - IMAGE_ADDRESS, 1)]
@@ -84,7 +84,9 @@ def write_image(path: Path, vmlinux: bytes, ramdisk: bytes, command_line: str) -
 
 
 def boot_rom(entry: int) -> bytes:
-    """64 KiB that end at the reset vector: flat 32-bit segments, then a jump to ``entry``."""
+    """A ROM of 64 KiB that ends at the reset vector; it sets up flat 32-bit segments and jumps to
+    ``entry``.
+    """
     gdt, gdt_pointer, protected = 0x100, 0x120, 0x40
     real_mode = bytes.fromhex("fa 2e660f0116") + struct.pack("<H", gdt_pointer)  # cli; lgdt
     real_mode += bytes.fromhex("0f20c0 0c01 0f22c0")  # CR0.PE = 1
