@@ -1,4 +1,4 @@
-"""Shows where a process of the tests crashed: xdist itself says no more than in which test."""
+"""Reports the stacks of a crashed test process; xdist itself reports only the test's name."""
 
 from __future__ import annotations
 

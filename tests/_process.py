@@ -1,4 +1,4 @@
-"""Code that a Python process of its own runs."""
+"""Runs code in a separate Python process."""
 
 from __future__ import annotations
 

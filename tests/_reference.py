@@ -1,7 +1,7 @@
-"""The quantised arithmetic in float64, and what "agrees" means.
+"""Reference of quantized layers in float64, and the rules for agreement with it.
 
-Integers below 2^53 are exact in float64, so the accumulators here are exact however torch orders
-the sum:
+Integers below 2^53 are exact in float64, so the accumulators here are exact in whatever order torch
+sums:
 
     acc  = sum (x_q - x_zp) * (w_q - w_zp[oc])
     real = acc * s_x * s_w[oc] + bias[oc], then relu, leaky relu, tanh or the addition

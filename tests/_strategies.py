@@ -1,6 +1,6 @@
-"""Hypothesis strategies for quantised layers: a small drawn recipe, and the tensors made of it.
+"""Hypothesis strategies for quantized layers: a small drawn recipe, and the tensors made of it.
 
-Hypothesis draws what matters (shapes, layout, zero points, groups) and one seed; the values come
+Hypothesis draws the parameters (shapes, layout, zero points, groups) and one seed. The values come
 from a seeded generator, so that drawing is quick and a failing case shrinks to a short line.
 """
 

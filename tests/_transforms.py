@@ -1,4 +1,4 @@
-"""Ways to transform or differentiate a function, and how to compare two functions by them."""
+"""Ways to transform or differentiate a function, to compare two functions by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths, hypothesis profiles and the state every test starts from."""
+"""Paths, hypothesis profiles, and the state that every test starts from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import torch` alone switches the engine on, quickly, silently and without ever failing."""
+"""`import torch` alone enables the engine, quickly, silently, and without ever failing."""
 
 from __future__ import annotations
 

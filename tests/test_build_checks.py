@@ -1,4 +1,4 @@
-"""Checks of the build: compilers and extensions that would break `import torch` are refused."""
+"""Checks of the build: compilers and extensions that would break `import torch` are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m cpuaccel`: what it prints, and that bad files end in a message, not a traceback."""
+"""`python -m cpuaccel`: what it prints; bad files give a message, not a traceback."""
 
 from __future__ import annotations
 

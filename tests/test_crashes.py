@@ -1,4 +1,4 @@
-"""The stacks of a worker that crashes are part of its test's report."""
+"""The report of a test includes the stacks of its crashed worker."""
 
 from __future__ import annotations
 

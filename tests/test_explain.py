@@ -1,4 +1,4 @@
-"""`cpuaccel.explain`: every layer of every kind of model is named with what runs it."""
+"""`cpuaccel.explain` names every layer of every kind of model with the kernel that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of matrix products: reading, writing, bad files, whose rows are taken; tune."""
+"""The table of matrix products: reading, writing, bad files, which rows apply; tuning."""
 
 import os
 import re

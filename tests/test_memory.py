@@ -1,4 +1,4 @@
-"""The CPU allocator with a cache: torch's tensors come from it, and nothing else changes."""
+"""The caching CPU allocator: torch's tensors come from it, and nothing else changes."""
 
 from __future__ import annotations
 

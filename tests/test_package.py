@@ -1,4 +1,4 @@
-"""The installed package: what it bundles, what it asks for, what it does on lesser machines."""
+"""The installed package: its files, its requirements, and older CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BF16 fast math: what asks for it, what it computes, what it leaves alone."""
+"""BF16 fast math: what enables it, what it computes, and what it does not change."""
 
 import contextlib
 import warnings

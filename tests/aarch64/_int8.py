@@ -1,4 +1,4 @@
-"""Quantized tensors and layers under the engine "onednn", run by us and by torch."""
+"""Quantized tensors and layers under the engine "onednn", run by cpuaccel and by torch."""
 
 from __future__ import annotations
 

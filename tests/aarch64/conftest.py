@@ -1,4 +1,6 @@
-"""Tests of the package on Arm, which `make aarch64` runs under emulation; elsewhere, none."""
+"""Tests of the package on Arm: `make aarch64` runs them under emulation, elsewhere they are
+skipped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes small int8 models of torch's engines "x86" and "fbgemm", and what they give there.
+"""Writes small int8 models of torch's engines "x86" and "fbgemm", and their results there.
 
 python tests/aarch64/int8_x86.py
 """

@@ -1,4 +1,4 @@
-"""Writes what all-MiniLM-L6-v2 makes of a sentence on x86, in fp32 by torch, beside this file.
+"""Writes the fp32 embedding of a sentence by all-MiniLM-L6-v2 on x86 with torch, beside this file.
 
 python tests/aarch64/minilm_x86.py
 """

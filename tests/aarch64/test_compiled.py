@@ -1,4 +1,4 @@
-"""torch.compile under emulation: Inductor's C++ is compiled by the cross compiler."""
+"""torch.compile under emulation: the cross compiler compiles Inductor's C++."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small graph convolution network, forward and backward, and the ops that it is made of."""
+"""A small graph convolution network on Arm, forward and backward, and its ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantized models on torch's engines for Arm: "onednn" by us, "qnnpack" by torch."""
+"""Quantized models on torch's Arm engines: "onednn" runs on cpuaccel, "qnnpack" on torch."""
 
 from __future__ import annotations
 

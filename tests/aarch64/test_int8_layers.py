@@ -1,4 +1,4 @@
-"""Layers of the engine "onednn" on our kernels, against torch's own: within a quantum."""
+"""Layers of the engine "onednn" on cpuaccel's kernels, against torch's: within one quantum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models quantized on x86, under its engines, load under "onednn" and give x86's numbers."""
+"""Models quantized on x86, under its engines, load under "onednn" and give x86's results."""
 
 from __future__ import annotations
 

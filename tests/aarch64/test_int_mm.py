@@ -1,4 +1,4 @@
-"""torch._int_mm on our kernel: exact, for all strides."""
+"""torch._int_mm on cpuaccel's kernel: exact, for all strides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens at `import torch`, and what the plugin says of the core."""
+"""The effects of `import torch` on Arm, and what cpuaccel reports of the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What oneDNN makes for products that are torch's own: once, and none where they are ours."""
+"""oneDNN primitives for products: torch's products create each once, cpuaccel's create none."""
 
 from __future__ import annotations
 

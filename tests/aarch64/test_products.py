@@ -1,4 +1,4 @@
-"""Products and convolutions of floats against float64, on every rung of the core."""
+"""Float products and convolutions against float64, on every ISA of the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison in one table: its cases and columns, its file, its figures, and a run of it."""
+"""benchmarks.models.comparison: its cases and columns, its file, its results, and a run of it."""
 
 import importlib
 import io

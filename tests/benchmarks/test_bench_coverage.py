@@ -1,4 +1,4 @@
-"""The benchmark that counts models which compile and match, from end to end on a small one."""
+"""benchmarks.models.coverage, from end to end on a small model."""
 
 import json
 from collections.abc import Callable

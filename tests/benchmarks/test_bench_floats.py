@@ -1,4 +1,4 @@
-"""The benchmarks of floats, models and products, from end to end on little."""
+"""The benchmarks of float models and products, from end to end on small inputs."""
 
 import argparse
 import json

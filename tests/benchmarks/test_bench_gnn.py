@@ -1,4 +1,4 @@
-"""The benchmarks of graphs, from end to end on little."""
+"""The GNN benchmarks, from end to end on small graphs."""
 
 import json
 

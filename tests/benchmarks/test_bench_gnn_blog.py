@@ -1,4 +1,4 @@
-"""The announcement's table: its rows, and the share of the kernels."""
+"""benchmarks.gnn.blog: the rows of the announcement's table, and the share of graph kernels."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Peers of the graph kernels: the same numbers as torch, and a reason where they are not there."""
+"""Peers of the GNN benchmarks give torch's numbers, or a reason why they are missing."""
 
 import json
 import sys

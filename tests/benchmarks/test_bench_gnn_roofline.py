@@ -1,4 +1,4 @@
-"""The cost of an edge by size: bounds by hand, and the program from end to end on little."""
+"""benchmarks.gnn.roofline: its bounds checked by hand, and an end-to-end run on small graphs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the kernel benchmark's program writes, read and shown."""
+"""Reads and shows the CSV file of the kernel benchmark's program."""
 
 import io
 

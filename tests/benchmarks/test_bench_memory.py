@@ -1,4 +1,4 @@
-"""The benchmark of allocators: what it prints and writes for one small program."""
+"""The allocator benchmark: its output for one small program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model list, and both command lines from end to end, on little."""
+"""The list of benchmarked models, and both command lines from end to end on small inputs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""never_slower: a case of every override, and what is listed."""
+"""benchmarks.ops.never_slower has a case for every override, and lists the slower ones."""
 
 import json
 from pathlib import Path

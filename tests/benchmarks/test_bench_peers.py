@@ -1,4 +1,4 @@
-"""Peers and the fused column: left out with a reason; what a peer refuses does not end a run."""
+"""Peers and the fused column are omitted with a reason; a failing peer does not end a run."""
 
 import io
 import os

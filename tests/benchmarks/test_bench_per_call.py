@@ -1,4 +1,4 @@
-"""The operators of the per-call benchmark, and its figures."""
+"""The ops of the per-call benchmark, and its results."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Quantizing for a benchmark leaves nothing behind."""
+"""Quantizing for a benchmark leaves no model alive."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Ratios, geometric means, the table, the JSON file and the plot."""
+"""Benchmark reports: ratios, geometric means, the table, the JSON file and the plot."""
 
 import io
 import json

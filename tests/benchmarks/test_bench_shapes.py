@@ -1,4 +1,4 @@
-"""The tables of shapes, their classes, and the summary made of them."""
+"""The tables of shapes, their classes, and the summary by class."""
 
 import pytest
 import torch

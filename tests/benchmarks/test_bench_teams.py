@@ -1,4 +1,4 @@
-"""`benchmarks.models.teams` from end to end, on little."""
+"""benchmarks.models.teams from end to end, on a small model."""
 
 import json
 

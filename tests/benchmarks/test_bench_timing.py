@@ -1,4 +1,4 @@
-"""The timer interleaves, stays within its budget and sums up right."""
+"""The benchmark timer interleaves, stays within its budget, and computes correct statistics."""
 
 import time
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
-"""Checks cells in a process of its own: `python -m calls._child KIND`, ids on standard input.
+"""Checks cells in a separate process: `python -m calls._child KIND`, ids on standard input.
 
-KIND is "fork", where a forked child checks what its parent has run before, or "address_limit",
-where the process may take no more than a gibibyte of address space beyond what it has.
+KIND is "fork" or "address_limit". With "fork" a forked child checks what its parent has run before.
+With "address_limit" the process may use at most a gibibyte of address space beyond what it has.
 """
 
 from __future__ import annotations

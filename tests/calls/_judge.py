@@ -1,4 +1,4 @@
-"""Whether a call on the plugin ended as it must: exact, or with torch's own error."""
+"""Decides whether a call on cpuaccel ended as it must: an exact result, or torch's own error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row of the table of ops: how an op is called, and with what."""
+"""A row of the table of ops: how an op is called, and with which arguments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rows of cpuaccel's API for floats: message passing, layers of torch_geometric, prepacked layers.
+"""Rows of cpuaccel's float API: message passing, layers of torch_geometric, prepacked layers.
 
-With the plugin off these run on torch's own ops, which is what they are compared with.
+With cpuaccel disabled these run on torch's own ops, which are the reference.
 """
 
 from __future__ import annotations

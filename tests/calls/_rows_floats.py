@@ -1,4 +1,4 @@
-"""Rows of products of matrices, convolutions, pools, activations and attention of plain tensors."""
+"""Rows of float matrix products, convolutions, pools, activations and attention."""
 
 from __future__ import annotations
 

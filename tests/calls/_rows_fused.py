@@ -1,4 +1,4 @@
-"""Rows of the ops that `cpuaccel.quant.fuse` puts into a model, beside torch's."""
+"""Rows of the ops that `cpuaccel.quant.fuse` puts into a model, other than torch's ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors for samples, the same ones each time."""
+"""Sample tensors, the same in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A way of calling an op, and what ways share."""
+"""A way of calling an op, and the code that ways share."""
 
 from __future__ import annotations
 

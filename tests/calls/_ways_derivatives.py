@@ -1,4 +1,4 @@
-"""Ways of asking for derivatives and batches, of the plain form and of the one that changes a copy.
+"""Ways of computing derivatives and batches, of the plain op and of the op in place on a copy.
 
 The exact result is that of the same way in float64 on torch's own kernels.
 """

@@ -1,4 +1,4 @@
-"""Ways with the result of a plain call: modes, layouts, copies, `out=`, in place."""
+"""Ways that give the result of a plain call: modes, layouts, copies, `out=`, in place."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Faults of torch's own kernels that the table has found, with their reports.
+"""Faults of torch's own kernels that the table of calls has found, with their reports.
 
-docs/known-faults.md says the same for readers; a test compares the two.
+docs/known-faults.md lists the same for readers; a test compares the two.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""No ISA object may export a weak symbol.
+"""Checks that no ISA object exports a weak symbol.
 
     [NM=aarch64-linux-gnu-nm] python check_isa_objects.py BUILD_DIRECTORY
 
-The linker keeps one copy of a weak function (an inline one, a template). If it keeps the copy that
-was compiled with AVX-512 flags, a machine without AVX-512 dies of SIGILL in code that is not even a
-kernel.
+The linker keeps one copy of a weak function (an inline function, a template). If it keeps the copy
+that was compiled with AVX-512 flags, a machine without AVX-512 dies of SIGILL even outside of
+kernels.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A tiny model to be served: {"numbers": [4 of them]} becomes their sums under a fixed matrix."""
+"""A tiny model to serve: {"numbers": [4 of them]} becomes their product with a fixed matrix."""
 
 from __future__ import annotations
 

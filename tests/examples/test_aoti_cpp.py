@@ -1,4 +1,4 @@
-"""The C++ program, built by CMake as its README says, on a package, cpuaccel on and off."""
+"""The C++ example, built by CMake as its README says, runs a package with cpuaccel on and off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphSAGE in two processes: the losses of one, and an error, not a hang, where a process dies."""
+"""GraphSAGE in two processes: the losses of one process, and an error, not a hang, if one dies."""
 
 import json
 import os

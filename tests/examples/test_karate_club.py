@@ -1,4 +1,4 @@
-"""Networks trained on the karate club are as good accelerated as without cpuaccel."""
+"""Networks trained on the karate club are as accurate accelerated as without cpuaccel."""
 
 import pytest
 from quant._engine import counted, needs_plugin, off

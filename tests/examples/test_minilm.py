@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 embeds real sentences: near to torch's fp32 in every mode, and in its order."""
+"""all-MiniLM-L6-v2 embeds real sentences: close to torch's fp32 and in its order, in every mode."""
 
 import functools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A server of a tiny model: its answers, its errors, its limits, its end, and what it outlives."""
+"""The server with a tiny model: its answers, errors and limits, its end, and lost workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server is made of, without one: cores, percentiles, memory, the checks of requests."""
+"""The parts of the server, without one: cores, percentiles, memory, request validation."""
 
 from __future__ import annotations
 

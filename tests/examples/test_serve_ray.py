@@ -1,4 +1,4 @@
-"""The server's model behind Ray Serve, where Ray is installed (no requirement of anything else)."""
+"""The server's model behind Ray Serve, if Ray is installed (nothing else requires it)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MiniLM as it is served: embeddings near to torch's fp32 in every form, whatever is filled up."""
+"""MiniLM behind the server: embeddings close to torch's fp32 in every form, with any padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layer of torch_geometric beside the same one accelerated."""
+"""Compares a layer of torch_geometric with the same layer accelerated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse matrices to multiply by, and what products of them are in float64."""
+"""Sparse matrices, and their products in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices that name rows, and sums of rows by them, in plain loops."""
+"""Row indices, and reductions of rows by them in plain loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs to sample from, and what must hold of a sample."""
+"""Graphs to sample from, and the properties that a sample must have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of torch_geometric in a training step, for the tests of compiled ones."""
+"""Layers of torch_geometric in a training step, for the tests of compiled layers."""
 
 from __future__ import annotations
 

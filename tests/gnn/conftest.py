@@ -1,4 +1,4 @@
-"""What the tests of graphs share."""
+"""Fixtures of the GNN tests."""
 
 from __future__ import annotations
 

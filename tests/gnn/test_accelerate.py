@@ -1,4 +1,4 @@
-"""cpuaccel.gnn.accelerate: torch_geometric's layers give their own numbers on fused ops."""
+"""cpuaccel.gnn.accelerate: torch_geometric's layers give the same numbers on fused ops."""
 
 from __future__ import annotations
 

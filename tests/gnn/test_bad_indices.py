@@ -1,4 +1,4 @@
-"""Indices that are out of range: an error, where torch reads and writes outside of its memory."""
+"""Indices out of range raise an error, where torch reads and writes outside of its memory."""
 
 from __future__ import annotations
 

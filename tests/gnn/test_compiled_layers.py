@@ -1,4 +1,4 @@
-"""Accelerated layers while something is compiled: whole, and they find what is kept of a graph."""
+"""Accelerated layers under torch.compile: no graph breaks, and a graph's cached data is found."""
 
 from __future__ import annotations
 

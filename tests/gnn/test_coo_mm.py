@@ -1,4 +1,4 @@
-"""COO matrices times dense ones: against torch's own products, and after changes."""
+"""Products of COO and dense matrices: against torch's own products, and after changes."""
 
 from __future__ import annotations
 

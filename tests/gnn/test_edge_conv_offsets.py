@@ -1,4 +1,4 @@
-"""Accelerated EdgeConv of features that are large beside their differences, as coordinates are.
+"""Accelerated EdgeConv on features that are large beside their differences, as coordinates are.
 
 Errors are compared with those of torch_geometric's own layer, both against float64.
 """

@@ -1,4 +1,4 @@
-"""torch.ops.cpuaccel.edge_stats: all that messages come to, and an extreme alone."""
+"""torch.ops.cpuaccel.edge_stats: all statistics of edge messages, and an extreme alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ops of cpuaccel.gnn and their formulas: the same numbers, and derivatives of any kind."""
+"""The ops of cpuaccel.gnn against their formulas: the same numbers, and derivatives of any kind."""
 
 from __future__ import annotations
 

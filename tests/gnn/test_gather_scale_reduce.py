@@ -1,4 +1,4 @@
-"""gather_scale_reduce against torch's own ops, with gradients, and what it keeps and refuses."""
+"""gather_scale_reduce against torch's own ops, with gradients; what it caches and rejects."""
 
 from __future__ import annotations
 

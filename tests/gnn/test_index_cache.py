@@ -1,6 +1,6 @@
 """The transposed graph is made once, and never used for another graph.
 
-Two things are kept of each: its indices, and its values in their order.
+Two things are cached for each graph: its indices, and the order of its values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""index_put with accumulate beyond what test_scatter_add has of it: shapes, signs, refusals."""
+"""index_put with accumulate, beyond test_scatter_add: shapes, signs, fallbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs compiled by Inductor call our kernels, forward and backward, and give eager's numbers."""
+"""Inductor's graphs call cpuaccel's kernels, forward and backward, with eager's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cpuaccel.gnn's loaders: PyG's batches, without PyG's extensions."""
+"""cpuaccel.gnn's loaders give PyG's batches, without PyG's extensions."""
 
 from __future__ import annotations
 

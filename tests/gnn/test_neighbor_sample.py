@@ -1,4 +1,4 @@
-"""cpuaccel::neighbor_sample, the op: what it samples, how evenly, and what it refuses."""
+"""The op cpuaccel::neighbor_sample: what it samples, how evenly, and what it rejects."""
 
 from __future__ import annotations
 

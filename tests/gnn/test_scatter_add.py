@@ -1,4 +1,4 @@
-"""Rows added to the rows that an index names: against float64, and torch's bits."""
+"""Rows added to rows by index: against float64, and bit for bit against torch."""
 
 from __future__ import annotations
 

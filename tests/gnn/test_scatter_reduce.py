@@ -1,4 +1,4 @@
-"""Rows reduced by an index: against float64, torch's endings, and its gradients with their ties."""
+"""Rows reduced by index: against float64, torch's special cases, and its gradients with ties."""
 
 from __future__ import annotations
 

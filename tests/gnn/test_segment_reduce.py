@@ -1,4 +1,4 @@
-"""Segments of rows reduced: against float64 and torch, whose gradient of ties is not followed."""
+"""Segments of rows reduced: against float64 and torch, except torch's gradient of ties."""
 
 from __future__ import annotations
 

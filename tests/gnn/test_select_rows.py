@@ -1,4 +1,4 @@
-"""Rows that an index names, copied: torch's bits, shapes and errors."""
+"""Rows selected by index: torch's bits, shapes and errors."""
 
 from __future__ import annotations
 

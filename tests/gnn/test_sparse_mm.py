@@ -1,4 +1,4 @@
-"""CSR and CSC matrices times dense ones: against float64, and against torch's own kernels."""
+"""Products of CSR or CSC and dense matrices: against float64 and torch's own kernels."""
 
 from __future__ import annotations
 

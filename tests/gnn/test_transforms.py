@@ -1,4 +1,4 @@
-"""Accelerated layers and cpuaccel.gnn under torch.func, in forward mode and derived twice."""
+"""Accelerated layers and cpuaccel.gnn under torch.func, in forward mode, and derived twice."""
 
 from __future__ import annotations
 

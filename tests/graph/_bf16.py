@@ -1,4 +1,4 @@
-"""Whether oneDNN has layers of bf16 here."""
+"""Whether oneDNN has bf16 layers on this CPU."""
 
 from __future__ import annotations
 

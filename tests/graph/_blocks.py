@@ -1,4 +1,4 @@
-"""Patterns of several layers, and of layers with what is no function of one number."""
+"""Patterns of several layers, and of layers with ops that are not elementwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models compiled on the backend, held against themselves."""
+"""Compiles models with the backend and compares them with eager mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of a layer and a function of one number behind it, with a bias and without."""
+"""Patterns of a layer with an elementwise op after it, with and without a bias."""
 
 from __future__ import annotations
 

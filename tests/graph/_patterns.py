@@ -1,7 +1,7 @@
-"""What a pattern is: a model, and what runs together of it in fp32, in bf16 and in int8.
+"""A pattern: a model, and which of its ops run together in fp32, in bf16 and in int8.
 
-`_functions` and `_blocks` have the patterns; the tests of every type come from them. Where one is
-nothing in a type, its row says why in words.
+`_functions` and `_blocks` hold the patterns that the tests of all dtypes use. If a pattern does not
+apply to a dtype, its row says why in words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Models in the form in which PT2E's workflow leaves them for Inductor on x86.
+"""Models as PT2E's workflow leaves them for Inductor on x86.
 
-What layers read is quantized, once for all who read it, and dequantized; their weights are int8
-with a quantizer for each output, and nothing stands behind a layer. nn.Identity is where else the
-workflow puts such a pair: at what is added to a convolution, and, the same one, around a pool.
+The input of each layer is quantized, once for all its readers, and dequantized. Weights are int8
+with one quantizer for each output channel, and no quantizer follows a layer. nn.Identity marks the
+other places of such a pair: on a tensor that is added to a convolution, and, the same one, around a
+pool.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Random models: graphs of ops that the bridge knows, and some that it does not.
+"""Random models: graphs of ops that the bridge supports, and of some that it does not.
 
-A seed is a model. Ops are drawn one after another and computed at once, so that each next one sees
-real sizes; one whose result is too large, empty or not finite is drawn again.
+One seed gives one model. Ops are drawn one after another and computed at once, so that each draw
+sees real sizes. An op is drawn again if its result is too large, empty or not finite.
 """
 
 from __future__ import annotations

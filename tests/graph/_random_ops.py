@@ -1,4 +1,4 @@
-"""The ops of random models, each drawn for a value that is there."""
+"""The ops of random models, each drawn for an existing value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models through the pass itself, without Inductor, which takes a hundred times as long."""
+"""Runs models through the pass alone, without Inductor, which takes a hundred times as long."""
 
 from __future__ import annotations
 

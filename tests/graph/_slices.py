@@ -1,4 +1,4 @@
-"""In how many slices a plan's layers run, and in how many teams."""
+"""Counts the slices and teams that a plan's layers run in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small model that returns a dict and takes a number besides."""
+"""A small model that returns a dict and takes a number as an additional argument."""
 
 from __future__ import annotations
 

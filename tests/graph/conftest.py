@@ -1,8 +1,8 @@
-"""Every graph is compiled anew, and what is taken of it is the same on every machine.
+"""Every graph is compiled anew, with the same partitions on every machine.
 
-What Inductor finds on disk tells nothing of partitions, and the measured table has other rows for
-other CPUs: tests that assert partitions have a table of their own. Nothing is chosen by timing
-it but where a test asks for that. `bf16` skips where there are no layers of that type.
+Inductor's disk cache would report no partitions, and the measured table has other rows for other
+CPUs, so tests that assert partitions use their own table. Tuning is off unless a test asks for it.
+`bf16` skips a test if there are no bf16 layers.
 """
 
 from __future__ import annotations

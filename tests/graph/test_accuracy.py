@@ -1,4 +1,4 @@
-"""Compiled int8 models on real input: scikit-learn's digits, and sentences for MiniLM."""
+"""Accuracy of compiled int8 models on real input: scikit-learn's digits, and MiniLM's sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single ops: a layer is a partition of itself, of any geometry; what else stands alone is left."""
+"""Single ops: a layer of any geometry is a partition by itself; other single ops are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cpuaccel.optimize and sizes that come later: one capture of symbolic sizes serves them."""
+"""cpuaccel.optimize with later sizes: one capture with symbolic sizes serves them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cpuaccel.aot_compile: packages of AOTInductor with our ops in them."""
+"""cpuaccel.aot_compile: AOTInductor packages that contain cpuaccel's ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention that stays torch's, whose kernel does not look how its inputs lie, between regions."""
+"""Attention that stays with torch between regions; torch's kernel ignores the inputs' layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention on CPUs where nobody has measured it: timed beside torch's kernel, and remembered."""
+"""Attention on unmeasured CPUs: timed beside torch's kernel, and remembered."""
 
 from __future__ import annotations
 

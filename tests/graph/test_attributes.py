@@ -1,4 +1,4 @@
-"""What is noticed of a module that changes: every object that another takes the place of."""
+"""Changes of a module are noticed: every object that replaces another."""
 
 from __future__ import annotations
 

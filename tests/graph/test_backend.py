@@ -1,4 +1,4 @@
-"""torch.compile(backend="cpuaccel"): how it is found, asked and left."""
+"""torch.compile(backend="cpuaccel"): how it is found, configured and disabled."""
 
 from __future__ import annotations
 

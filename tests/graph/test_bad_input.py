@@ -1,4 +1,4 @@
-"""What the backend cannot take: the result is eager's, and the reason is counted."""
+"""Models that the backend cannot run: the result is eager's, and the reason is counted."""
 
 from __future__ import annotations
 

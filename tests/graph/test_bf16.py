@@ -1,4 +1,4 @@
-"""bf16 models and autocast: the same partitions as in fp32, results as near as eager's."""
+"""bf16 models and autocast: the same partitions as in fp32, results as accurate as eager's."""
 
 from __future__ import annotations
 

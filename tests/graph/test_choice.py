@@ -1,4 +1,4 @@
-"""Which partitions are taken: by families, places and measured rows."""
+"""The choice of partitions by families, places and measured rows."""
 
 from __future__ import annotations
 

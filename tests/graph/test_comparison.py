@@ -1,4 +1,4 @@
-"""How far one result is from another, by the bound of each arithmetic."""
+"""The difference of two results, and the bound of each arithmetic."""
 
 from __future__ import annotations
 

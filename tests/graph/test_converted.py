@@ -1,4 +1,4 @@
-"""torch.compile of what convert_fx returns."""
+"""torch.compile of models from convert_fx."""
 
 from __future__ import annotations
 

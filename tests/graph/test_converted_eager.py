@@ -1,4 +1,4 @@
-"""torch.compile and optimize of eager-mode int8 models: one graph of integers, as of convert_fx."""
+"""torch.compile and optimize of eager-mode int8 models: one integer graph, as from convert_fx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corners of what oneDNN has: sizes, places and operands that random graphs stumbled over."""
+"""Corner cases of oneDNN Graph: sizes, places and operands that random graphs found."""
 
 from __future__ import annotations
 

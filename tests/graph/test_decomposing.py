@@ -1,4 +1,4 @@
-"""What torch exports, in ops of ATen: the same results, of sizes that vary too."""
+"""Graphs from torch.export, decomposed to ATen ops: the same results, also with dynamic sizes."""
 
 from __future__ import annotations
 

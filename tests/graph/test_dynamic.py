@@ -1,4 +1,4 @@
-"""`dynamic=True`: a graph or two for all sizes, in the regions of fixed ones; bf16: test_bf16."""
+"""`dynamic=True`: a graph or two for all sizes, with the regions of fixed ones; bf16: test_bf16."""
 
 from __future__ import annotations
 

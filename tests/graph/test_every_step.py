@@ -1,4 +1,4 @@
-"""That each kind of step has its tests: one of a plan that has it, one of each of its kernels."""
+"""Each kind of step has tests: of a plan that contains it, and of each of its kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of floats where BF16 arithmetic was asked for."""
+"""Float plans under BF16 fast math."""
 
 from __future__ import annotations
 

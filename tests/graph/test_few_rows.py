@@ -1,4 +1,4 @@
-"""Products of one row: steps of family gemm, on weights where they lie."""
+"""Products of one row: steps of family gemm, on weights that are not packed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways of running a layer of floats: timed once, known, and the same whichever is taken."""
+"""Tuning of float layers: timed once, cached, and the same results whichever kernel is chosen."""
 
 from __future__ import annotations
 

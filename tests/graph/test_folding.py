@@ -1,4 +1,4 @@
-"""What a graph makes of numbers alone is made once, unless somebody could write to it."""
+"""Tensors that a graph computes from numbers alone are made once, unless they can be mutated."""
 
 from __future__ import annotations
 

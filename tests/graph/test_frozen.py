@@ -1,4 +1,4 @@
-"""Weights that Inductor is asked to freeze: regions take the layers, and pack the weights."""
+"""Weights that Inductor freezes: regions take the layers and pack the weights."""
 
 from __future__ import annotations
 

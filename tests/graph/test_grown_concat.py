@@ -1,4 +1,4 @@
-"""Concatenations that take up the one before them, and batch norms of what they make."""
+"""Concatenations that extend the one before them, and batch norms of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ops run as integers in quantized models: partitions are asserted, and the numbers."""
+"""Which ops run as integers in quantized models: asserts partitions and results."""
 
 from __future__ import annotations
 

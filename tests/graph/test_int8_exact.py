@@ -1,4 +1,4 @@
-"""Weights and values of the whole range, with VNNI and without: nothing is limited to 16 bits."""
+"""Weights and values of the whole int8 range, with and without VNNI: no 16-bit saturation."""
 
 from __future__ import annotations
 

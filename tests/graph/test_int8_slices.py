@@ -1,4 +1,4 @@
-"""oneDNN's convolutions of int8 in slices of their results: the bytes of whole ones."""
+"""oneDNN's int8 convolutions in slices of their results give the bytes of whole ones."""
 
 from __future__ import annotations
 

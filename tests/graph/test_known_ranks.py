@@ -1,4 +1,4 @@
-"""What plans found fastest by timing it, in memory and on disk."""
+"""The tuning cache of plans, in memory and on disk."""
 
 from __future__ import annotations
 

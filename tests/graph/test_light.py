@@ -1,4 +1,4 @@
-"""The few cheap ops that regions leave run on torch's kernels: nothing is compiled for them."""
+"""The few cheap ops outside of regions run on torch's kernels: nothing is compiled for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear layers of sources that torch cannot flatten: products of batches in its graphs."""
+"""Linear layers of inputs that torch cannot flatten, which it exports as batched products."""
 
 from __future__ import annotations
 

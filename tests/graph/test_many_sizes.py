@@ -1,4 +1,4 @@
-"""What comes later than compiling: other sizes, other constants. Memory stays where it is."""
+"""Other sizes and constants after compilation; memory use does not grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cpuaccel.optimize` of torch.nn's transformers with masks: captured, for all values of masks."""
+"""`cpuaccel.optimize` of torch.nn's transformers with masks: one capture for all mask values."""
 
 from __future__ import annotations
 

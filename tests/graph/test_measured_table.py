@@ -1,4 +1,4 @@
-"""Graphs as the table that comes with the package cuts them."""
+"""Partitions of graphs by the table of measured costs that the package contains."""
 
 from __future__ import annotations
 

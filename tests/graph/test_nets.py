@@ -1,6 +1,6 @@
-"""torchvision's nets in eager mode with partitions: each convolution is in one, and numbers agree.
+"""torchvision's nets with partitions: each convolution is in one, and results agree with eager's.
 
-Those that take longer to capture run under hypothesis' profile "thorough" only.
+Nets that take longer to capture run under hypothesis' profile "thorough" only.
 """
 
 from __future__ import annotations

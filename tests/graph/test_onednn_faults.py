@@ -1,4 +1,4 @@
-"""Code of oneDNN that writes behind its results: it never runs, in int8 or bf16."""
+"""oneDNN code that writes past the end of its results never runs, in int8 or bf16."""
 
 from __future__ import annotations
 

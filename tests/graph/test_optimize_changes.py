@@ -1,4 +1,4 @@
-"""Models that change, or are changed: no plan is of what they were, or leaves anything behind."""
+"""Models that are changed: no plan uses their old state or leaves anything behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cpuaccel.optimize compares a plan with the model, and runs the model where they differ."""
+"""cpuaccel.optimize validates a plan against the model, and runs the model if they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that an optimized model was not captured for, those that it cannot be, and bad ones."""
+"""Optimized models on bad inputs, and on inputs that they were not, or cannot be, captured for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cpuaccel.optimize: partitions from eager, and the model itself wherever they do not hold."""
+"""cpuaccel.optimize: partitions in eager mode, and the model itself if the plan is not valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear layers that read rows as they lie, and attention its heads: moves that are said again."""
+"""Views and copies that are expressed again, so that linear layers and attention copy nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may lie where something is written."""
+"""Which tensors may share memory with a tensor that is written."""
 
 from __future__ import annotations
 

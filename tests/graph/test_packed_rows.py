@@ -1,4 +1,4 @@
-"""Products of some rows: by family gemm from packed weights, or by oneDNN, whichever is faster."""
+"""Products of several rows: by family gemm on packed weights, or by oneDNN, whichever is faster."""
 
 from __future__ import annotations
 

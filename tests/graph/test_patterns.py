@@ -1,4 +1,4 @@
-"""Which ops run together in fp32: partitions are asserted, and the numbers, held to float64's."""
+"""Which ops run together in fp32: asserts partitions, and results against float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a file is drawn: its ops and steps, and between them the tensors with their sizes."""
+"""The drawing of a plan file: its ops and steps, and the tensors between them with their sizes."""
 
 from __future__ import annotations
 

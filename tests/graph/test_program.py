@@ -1,4 +1,4 @@
-"""What csrc/graph/program.cpp refuses: the text of a program comes from outside of the process."""
+"""What csrc/graph/program.cpp rejects, because the text of a plan may come from a file."""
 
 from __future__ import annotations
 

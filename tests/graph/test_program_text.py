@@ -1,4 +1,4 @@
-"""The text of a region's program, read back: the same program, and an error for any other text."""
+"""The text of a region's plan, read back: the same plan, and an error for any other text."""
 
 from __future__ import annotations
 

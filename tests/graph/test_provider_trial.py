@@ -1,4 +1,4 @@
-"""Which provider runs a layer of a plan: timed once, known, and named."""
+"""Which provider runs a layer of a plan: timed once, cached, and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention of integers: two products of quantized values and the softmax between are one step."""
+"""int8 attention: two products of quantized values and the softmax between are one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantized models with float64 between their quantizers, which says whose rounding is nearer."""
+"""Quantized models computed in float64 between their quantizers, the reference for rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norms whose results are quantized: one step, which writes bytes, and floats if they are read."""
+"""Norms with quantized results: one step that writes bytes, and floats too if they are read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Random graphs agree with eager: what is cut of them, and what is left around it.
+"""Random graphs agree with eager mode, in their regions and in the ops around them.
 
-60 of them, or all 500 under hypothesis' profile "thorough". A few go the whole way, through
-Inductor.
+60 of them run, or all 500 under hypothesis' profile "thorough". A few also run through Inductor.
 """
 
 from __future__ import annotations

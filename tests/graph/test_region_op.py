@@ -1,4 +1,4 @@
-"""cpuaccel::graph_region as an op of torch: its schema, its fake kernel, and torch in its place."""
+"""cpuaccel::graph_region as a torch op: its schema, its fake kernel, and torch in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F.interpolate between layers; what oneDNN has otherwise is left, and why. test_bf16 has bf16."""
+"""F.interpolate between layers, and the reasons for variants that oneDNN lacks; bf16: test_bf16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A captured graph run without torch's wrappers: the same results, seen by whoever looks."""
+"""A captured graph runs without torch's wrappers: same results, still visible to torch's modes."""
 
 from __future__ import annotations
 

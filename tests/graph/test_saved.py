@@ -1,4 +1,4 @@
-"""cpuaccel.save and cpuaccel.load: the same numbers from a file."""
+"""cpuaccel.save and cpuaccel.load: a file gives the same numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cpuaccel.load: nothing from a file that is damaged, another program's or another version's."""
+"""cpuaccel.load rejects files that are damaged, or of another program or version."""
 
 from __future__ import annotations
 

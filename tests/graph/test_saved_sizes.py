@@ -1,4 +1,4 @@
-"""Files of cpuaccel.save and cpuaccel.aot_compile whose sizes vary, as `dynamic_shapes` says."""
+"""Files of cpuaccel.save and cpuaccel.aot_compile with `dynamic_shapes`."""
 
 from __future__ import annotations
 

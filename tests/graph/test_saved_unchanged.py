@@ -1,4 +1,4 @@
-"""`cpuaccel.save` after calls that leave an optimized model as it is."""
+"""`cpuaccel.save` after calls that do not change an optimized model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions of floats in slices of their results, a primitive and a thread each."""
+"""Float convolutions in slices of their results, with one primitive and one thread for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cpuaccel.explain(model, example_inputs)`: what each step of a plan is, and what it took."""
+"""`cpuaccel.explain(model, example_inputs)`: each step of a plan, and its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of tensors of floats that repeat, as of embeddings: steps of family add_repeated."""
+"""Float sums with a broadcast operand, as of embeddings: steps of family add_repeated."""
 
 from __future__ import annotations
 

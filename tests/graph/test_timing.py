@@ -1,4 +1,4 @@
-"""`mode="max-autotune"`: regions are timed against Inductor, and the slower is left."""
+"""`mode="max-autotune"`: regions are timed against Inductor, and the slower is dropped."""
 
 from __future__ import annotations
 

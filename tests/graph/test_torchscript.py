@@ -1,4 +1,4 @@
-"""TorchScript models with the plugin on: oneDNN's own fuser, and a traced int8 model."""
+"""TorchScript models with cpuaccel enabled: oneDNN's own fuser, and a traced int8 model."""
 
 from __future__ import annotations
 

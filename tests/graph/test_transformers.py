@@ -1,4 +1,4 @@
-"""Transformers: attention and what is around it in one region, of any length; bf16: test_bf16."""
+"""Transformers: attention and the ops around it in one region, of any length; bf16: test_bf16."""
 
 from __future__ import annotations
 

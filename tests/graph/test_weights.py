@@ -1,4 +1,4 @@
-"""Weights that change after a model was compiled: what was made of them is not used again."""
+"""Weights that change after compilation: nothing that was made of the old ones is used again."""
 
 from __future__ import annotations
 

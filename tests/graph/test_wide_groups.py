@@ -1,4 +1,4 @@
-"""Convolutions of narrow groups in bf16, several of which are multiplied as one."""
+"""bf16 convolutions with narrow groups, several of which are multiplied as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other features of torch around compiled graphs: transforms, modes, copies, processes."""
+"""Other torch features around compiled graphs: transforms, modes, copies, processes."""
 
 from __future__ import annotations
 

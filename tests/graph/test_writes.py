@@ -1,4 +1,4 @@
-"""Plans that write to a slice of what the model keeps, such as a decoder's cache."""
+"""Plans that mutate a slice of the model's state, such as a decoder's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs an op on quantised tensors on the plugin and on torch's own kernels, and compares."""
+"""Runs an op on quantized tensors on cpuaccel and on torch's own kernels, and compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs an op on float tensors on the plugin and on torch's own kernels, and bounds the errors."""
+"""Runs an op on float tensors on cpuaccel and on torch's own kernels, and bounds the errors."""
 
 from __future__ import annotations
 

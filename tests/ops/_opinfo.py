@@ -1,4 +1,4 @@
-"""torch's own database of operators and sample inputs, cut down to matrix products."""
+"""torch's own database of ops and sample inputs (OpInfo), restricted to matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that hold every 8-bit value, quantisers to try, and drawn tensors for elementwise ops."""
+"""Tensors that hold every 8-bit value, quantizers to try, and drawn tensors for elementwise ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention by the flash kernel of the plugin, against float64 and torch."""
+"""scaled_dot_product_attention by cpuaccel's flash kernel, against float64 and torch."""
 
 from __future__ import annotations
 

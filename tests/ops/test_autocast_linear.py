@@ -1,6 +1,7 @@
-"""linear under autocast: the weight is rounded on the way, or its cast is kept, never stale.
+"""linear under autocast: the kernel rounds the weight, or caches its cast, and is never stale.
 
-On the way where the CPU has BF16 arithmetic; the tests of what is kept cap the ISA below it.
+The kernel rounds where the CPU has BF16 arithmetic; the tests of the cached cast cap the ISA below
+it.
 """
 
 from collections.abc import Iterator

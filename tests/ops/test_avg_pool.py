@@ -1,11 +1,11 @@
-"""Averages of quantised images: exactly the float64 definition.
+"""Averages of quantized images: exactly the float64 definition.
 
     steps = (sum x_q - pixels * zp) / divisor
     y_q = clamp(round_half_even(steps + zp), 0, 255)     adaptive_avg_pool2d, mean
     y_q = clamp(round_half_even(steps) + zp, 0, 255)     avg_pool2d
 
-which is how torch's own kernels round halves; where they multiply by a float reciprocal, or add up
-floats, a half may fall to either side there. Everything but halves is equal.
+torch's own kernels round halves this way too. Where they multiply by a float reciprocal or sum
+floats, they may round a half to either side. All other results are equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""quantized::add and mul: torch's vectorised float32 arithmetic, and the rounded float64 result."""
+"""quantized::add and mul: torch's vectorized float32 arithmetic, and the rounded float64 result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""channel_shuffle of quantised tensors: the same bytes in another order, nothing rounded."""
+"""channel_shuffle of quantized tensors: the same bytes in another order, without rounding."""
 
 from __future__ import annotations
 

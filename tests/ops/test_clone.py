@@ -1,4 +1,4 @@
-"""clone and contiguous of quantised tensors: the same bytes in torch's order, nothing rounded."""
+"""clone and contiguous of quantized tensors: the same bytes in torch's order, without rounding."""
 
 from __future__ import annotations
 

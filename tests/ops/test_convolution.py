@@ -1,4 +1,4 @@
-"""fp32 convolutions: against float64, against torch's own kernels, and what is left to them."""
+"""fp32 convolutions: against float64, against torch's own kernels, and their fallbacks."""
 
 from __future__ import annotations
 

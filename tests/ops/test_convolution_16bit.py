@@ -1,4 +1,4 @@
-"""bf16 and fp16 convolutions on a CPU without arithmetic for them: one rounding, torch's layout."""
+"""bf16 and fp16 convolutions on a CPU without such arithmetic: one rounding, torch's layout."""
 
 from __future__ import annotations
 

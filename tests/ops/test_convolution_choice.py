@@ -1,4 +1,4 @@
-"""Which float convolutions are left to torch, whose kernels were measured to be faster."""
+"""Float convolutions that fall back to torch, whose kernels were measured to be faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch._int_mm on x86: exact whatever the strides of dimensions of one element are."""
+"""torch._int_mm on x86: exact, whatever the strides of dimensions of size one."""
 
 from __future__ import annotations
 

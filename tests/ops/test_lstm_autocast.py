@@ -1,7 +1,7 @@
-"""nn.LSTM under CPU autocast, on CPUs for which oneDNN has no LSTM of that type too.
+"""nn.LSTM under CPU autocast, also on CPUs for which oneDNN has no LSTM of that type.
 
-torch 2.13 ends in "could not create a primitive descriptor" there: for float16 without AVX512-FP16,
-for bfloat16 without AVX-512, which ONEDNN_MAX_CPU_ISA makes of any CPU.
+torch 2.13 fails with "could not create a primitive descriptor" there: for float16 without
+AVX512-FP16, and for bfloat16 without AVX-512. ONEDNN_MAX_CPU_ISA makes any CPU such a one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which products the table of providers says nothing of, and who was measured to be fastest."""
+"""Products that the provider table has no row for, and the fastest measured provider."""
 
 from __future__ import annotations
 

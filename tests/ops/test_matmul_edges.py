@@ -1,4 +1,4 @@
-"""Matrix products of nothing, of NaN and infinities, and what must not be looked at."""
+"""Matrix products of empty operands, of NaN and infinities, and of memory that must not be read."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Matrix products under autograd, torch.func, torch.compile, and the modes of torch."""
+"""Matrix products under autograd, torch.func, torch.compile, and torch's modes."""
 
 import copy
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Torch's fast path of nn.TransformerEncoder with masks of floats, against its other path."""
+"""torch's fast path of nn.TransformerEncoder with float masks, against its other path."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""torch.library.opcheck on each op of ours, with the checks that torch can make of its arguments.
+"""torch.library.opcheck on each cpuaccel op, with the checks that torch can make of its arguments.
 
-Those on quint8 tensors are left out of `test_aot_dispatch_dynamic`, which wants meta tensors:
-torch has none that are quantised ("quantized nyi in meta tensors"). Those that take torch's packed
-weights are left out of `test_schema` too, which compares arguments before and after: torch's class
-of packed weights cannot be ("'__len__' is not implemented").
+Ops on quint8 tensors skip `test_aot_dispatch_dynamic`, which needs meta tensors: torch has no
+quantized ones ("quantized nyi in meta tensors"). Ops that take torch's packed weights also skip
+`test_schema`, which compares arguments before and after: torch's class of packed weights cannot be
+compared ("'__len__' is not implemented").
 """
 
 from __future__ import annotations

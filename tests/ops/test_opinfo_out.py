@@ -1,6 +1,6 @@
 """`out=` of matrix products, over the samples that torch tests its own kernels with.
 
-What may be handed over as `out`, what is warned of and what refused is torch's.
+Which `out` tensors are accepted, warned about and rejected is the same as in torch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Results written over operands: `out=` and in place, for each op that cpuaccel stands over.
+"""Results written over operands: `out=` and in place, for each op that cpuaccel overrides.
 
-torch's products write to `out` while they read their operands. Its ops on rows refuse that.
+torch's products write to `out` while they read their operands. Its ops on rows reject that.
 """
 
 from __future__ import annotations

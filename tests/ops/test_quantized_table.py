@@ -1,4 +1,4 @@
-"""torch.ops.cpuaccel.quantized_table."""
+"""The op torch.ops.cpuaccel.quantized_table."""
 
 from __future__ import annotations
 

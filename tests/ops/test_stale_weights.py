@@ -1,7 +1,7 @@
-"""A layer never computes with weights that it had before: each way of changing them, each mode.
+"""A layer never uses old weights: each way of changing them, in each mode.
 
-What is kept between calls (packed weights, a cast to bfloat16) has to notice. Some of these ways
-leave a tensor's version counter alone, and inference tensors have none.
+Everything cached between calls (packed weights, a cast to bfloat16) must notice a change. Some of
+these ways do not change a tensor's version counter, and inference tensors have none.
 """
 
 import copy

@@ -1,8 +1,8 @@
 """Activations by table: torch's results, bit for bit, and the rounded float64 definition.
 
-The tables are made by torch's vectorised kernels, whose exp, tanh and erf are a unit or two in the
-last place of float32 off. So against float64 an integer may be the neighbour only where the real
-result is within a thousandth of a quantum of a tie.
+torch's vectorized kernels make the tables, and their exp, tanh and erf are off by a unit or two in
+the last place of float32. So against float64 an integer may differ by one only if the real result
+is within a thousandth of a quantum of a tie.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Quantised images resized.
+"""Interpolation of quantized images.
 
-Nearest copies bytes: equal to torch. Bilinear computes in float32 with torch's own weights, its
-products in another order: the rounded float64 result of those weights, and equal to torch, but
-where the result lies within 1e-4 of a half. At twice and four times the size float32 is exact, and
+Nearest copies bytes and equals torch. Bilinear computes in float32 with torch's own weights, with
+the products in another order. It equals the rounded float64 result of those weights, and torch,
+unless the result lies within 1e-4 of a half. At twice and four times the size float32 is exact, and
 all are equal.
 """
 

@@ -1,4 +1,4 @@
-"""Models and comparisons that the tests of prepack share."""
+"""Models and comparisons that the prepack tests share."""
 
 from __future__ import annotations
 

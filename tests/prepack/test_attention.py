@@ -1,4 +1,4 @@
-"""nn.MultiheadAttention and the transformer layers, packed."""
+"""Packed nn.MultiheadAttention and transformer layers."""
 
 import copy
 import itertools

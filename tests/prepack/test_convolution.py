@@ -1,4 +1,4 @@
-"""The results of packed convolutions, and of the op under them."""
+"""The results of packed convolutions, and of the op that they call."""
 
 import copy
 from collections.abc import Iterator

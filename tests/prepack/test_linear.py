@@ -1,4 +1,4 @@
-"""The results of packed linear layers, and of the op under them."""
+"""The results of packed linear layers, and of the op that they call."""
 
 import copy
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""nn.LSTM, packed."""
+"""Packed nn.LSTM."""
 
 import copy
 import pickle

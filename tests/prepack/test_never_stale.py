@@ -1,4 +1,4 @@
-"""A packed layer never computes with weights that it had before: each way of changing them."""
+"""A packed layer never uses old weights: each way of changing them."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""Packed models are saved, loaded, copied and moved as plain ones are."""
+"""Packed models are saved, loaded, copied and moved like plain ones."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Packed weights as bytes of a file: their header, what is refused, what another CPU packed."""
+"""Packed weights as bytes of a file: their header, rejected bytes, another CPU's packing."""
 
 from __future__ import annotations
 

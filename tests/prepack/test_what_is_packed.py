@@ -1,4 +1,4 @@
-"""What is packed, what is left alone and why, and what sharing does."""
+"""Which layers prepack packs, which it leaves and why, and shared weights."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""What users get wrong with convolutions, and the words that the error must have."""
+"""Invalid uses of convolutions, and the words that the error must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cases of bad input are made of. See _bad_cases.py and test_bad_input.py."""
+"""Building blocks of the cases of bad input. See _bad_cases.py and test_bad_input.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs in a process of its own: `python -m quant._child COMMAND FOLDER KIND:FORM...`, in tests.
+"""Runs in a separate process: `python -m quant._child COMMAND FOLDER KIND:FORM...`, in tests.
 
 build   makes, runs and saves models
 load    loads and runs them
-Both leave what the models returned in the folder, and print the plugin's counters as JSON.
+Both write the models' outputs to the folder, and print cpuaccel's counters as JSON.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""States that no packed object has. See test_damaged.py."""
+"""Invalid states of packed objects. See test_damaged.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a piece of code on torch's own kernels or on one of the plugin's providers, and counts."""
+"""Runs code on torch's own kernels or on one of cpuaccel's providers, and counts the calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Layers whose products leave 16 bits in pairs, all of them in one process.
+"""Layers whose products exceed 16 bits in pairs, all of them in one process.
 
 `check_layers()` runs them by each provider, `check_models()` in each way of running a model. Both
-return what is wrong."""
+return a list of errors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models for the tests of `cpuaccel.quant.fuse`, and what was fused in them."""
+"""Models for the tests of `cpuaccel.quant.fuse`, and the ops that were fused in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs cases that may kill the process in processes of their own, and tells how each ended."""
+"""Runs cases that may kill the process in separate processes, and reports how each ended."""
 
 from __future__ import annotations
 

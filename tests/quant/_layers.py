@@ -1,4 +1,4 @@
-"""A drawn case, packed and run by the ops that torch's quantized modules call."""
+"""Packs and runs a drawn case by the ops that torch's quantized modules call."""
 
 from __future__ import annotations
 

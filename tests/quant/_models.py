@@ -1,5 +1,7 @@
-"""Small models, quantized the ways users do it. Made of torch's own modules only: a file that
-holds one of them loads in a process that cannot import this one.
+"""Small models, quantized in the ways that users do it.
+
+They consist of torch's own modules only, so a file of one loads in a process that cannot import
+this module.
 """
 
 import copy

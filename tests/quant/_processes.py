@@ -1,4 +1,4 @@
-"""Cases about threads of the whole process and forks. See test_threads.py."""
+"""Cases about threads of the whole process and about forks. See test_threads.py."""
 
 from __future__ import annotations
 

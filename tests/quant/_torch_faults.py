@@ -1,15 +1,15 @@
-"""What torch's own kernels get wrong on some CPUs.
+"""Faults of torch's own kernels on some CPUs.
 
-oneDNN 3.12, inside of torch 2.13, is off by tens of quanta in transposed int8 convolutions on CPUs
-with AVX512-VNNI, is wrong now and then in others, and crashes where an output sees nothing but
-padding on a side that is dilated. Torch's engine x86 takes it for convolutions on such CPUs.
+oneDNN 3.12 in torch 2.13 is off by tens of quanta in transposed int8 convolutions on CPUs with
+AVX512-VNNI. It is sometimes wrong in other convolutions, and crashes if an output sees only padding
+on a dilated side. torch's engine x86 uses it for convolutions on such CPUs.
 
-FBGEMM's direct transposed convolution, which torch 2.13 takes for the usual upsampling layers, is
-right with a stride of one row, for the first image of the first call; it writes where it must not
-when the batch is empty. Torch's oneDNN is wrong for many of these on every CPU.
+FBGEMM's direct transposed convolution, which torch 2.13 uses for the usual upsampling layers, is
+right only with a stride of one row, for the first image of the first call. If the batch is empty,
+it writes outside of its memory. torch's oneDNN is wrong for many of these layers on every CPU.
 
-On every CPU torch's dynamic convolutions look for the range of a view in as many floats as the view
-has, one after another from its first: behind the end of the memory of an expanded one.
+On every CPU torch's dynamic convolutions search the range of a view in as many floats as the view
+has, contiguously from its first one. For an expanded view they read past the end of its memory.
 """
 
 from __future__ import annotations

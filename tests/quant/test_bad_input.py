@@ -1,4 +1,4 @@
-"""Bad input is an error that says what was wrong; it never ends the process."""
+"""Bad input raises an error that says what was wrong; it never ends the process."""
 
 from __future__ import annotations
 

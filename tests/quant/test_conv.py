@@ -1,4 +1,4 @@
-"""quantized::conv1d, conv2d, conv3d and their relu forms, static."""
+"""Static quantized::conv1d, conv2d, conv3d and their relu forms."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""quantized::conv2d_add and conv2d_add_relu: a convolution and the sum it feeds, in one.
+"""quantized::conv2d_add and conv2d_add_relu: a convolution and an addition after it, in one op.
 
-torch has them for the engine "onednn" only, so that is what the reference is proven on.
+torch has them for the engine "onednn" only, so the reference is verified on that engine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""quantized::conv_transpose1d, 2d and 3d, static."""
+"""Static quantized::conv_transpose1d, 2d and 3d."""
 
 from __future__ import annotations
 

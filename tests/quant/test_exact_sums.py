@@ -1,5 +1,8 @@
-"""Int8 layers are exact on every CPU: no pair of products is limited to 16 bits, and results beyond
-int32 are limited to bytes like all others."""
+"""int8 layers are exact on every CPU.
+
+No pair of products saturates to 16 bits, and results beyond int32 are clamped to bytes like all
+others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models in the children of a fork, where the parent has run on several threads."""
+"""Models in forked children of a parent that has run on several threads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""`cpuaccel.quant.fuse` leaves alone what it must: several users, hooks, writes in place; and takes
-models from any engine."""
+"""Graphs that `cpuaccel.quant.fuse` must not change: several users, hooks, mutations.
+
+It accepts models from any engine.
+"""
 
 from __future__ import annotations
 

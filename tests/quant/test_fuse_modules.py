@@ -1,5 +1,7 @@
-"""The modules that `cpuaccel.quant.fuse` makes: copies, pickles, state dicts, scripts, threads,
-what explain() says of them; and the ops they call."""
+"""The modules that `cpuaccel.quant.fuse` makes, and the ops that they call.
+
+Covers copies, pickles, state dicts, scripts, threads, and what explain() reports of them.
+"""
 
 import copy
 import io

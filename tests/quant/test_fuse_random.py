@@ -1,4 +1,4 @@
-"""`cpuaccel.quant.fuse` on models drawn from the ops it knows, and some it does not."""
+"""`cpuaccel.quant.fuse` on random models of ops that it supports, and of some that it does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""quantized::linear and its relu form, static."""
+"""Static quantized::linear and its relu form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cpuaccel.quant.lower`: no quantized tensor is left, and every number is where it was."""
+"""`cpuaccel.quant.lower`: no quantized tensor remains, and every value is unchanged."""
 
 from __future__ import annotations
 

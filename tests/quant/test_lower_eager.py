@@ -1,4 +1,4 @@
-"""`cpuaccel.quant.lower` of eager-mode int8 models: as exact as of those that convert_fx made."""
+"""`cpuaccel.quant.lower` of eager-mode int8 models: as exact as for models from convert_fx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights are packed once, and the plain copy is not kept."""
+"""Weights are packed once, and the unpacked copy is freed."""
 
 from __future__ import annotations
 

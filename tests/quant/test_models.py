@@ -1,10 +1,10 @@
 """Real model families: every layer, and the whole model, against torch's own x86 engine.
 
-A layer is given what torch's layer was given, so that no difference is handed on. For whole
-models the measure is torch's own: the x86 engine differs from the fbgemm engine by rounding that
-single quanta grow to, and ours may differ from x86 as much. Where x86 is fbgemm (a machine without
-VNNI) that is nothing, so there the distance to the float model decides: the signal to noise ratio
-of ours is at most 1 dB below torch's.
+Each layer gets the input of torch's layer, so no difference propagates. For whole models torch
+itself sets the measure: its x86 and fbgemm engines differ by rounding that grows from single
+quanta, and cpuaccel may differ from x86 as much. If x86 is fbgemm (a machine without VNNI) that
+difference is zero, and the distance to the float model decides instead: cpuaccel's signal-to-noise
+ratio is at most 1 dB below torch's.
 """
 
 from __future__ import annotations

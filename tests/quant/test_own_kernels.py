@@ -1,5 +1,7 @@
-"""The plugin's own kernels of layers: each instruction set gives the reference's bytes, and the
-reference the float64 definition, for all 8 bits of activations and weights."""
+"""cpuaccel's int8 layer kernels, for all 8 bits of activations and weights.
+
+Every ISA gives the bytes of the reference kernel, which gives the float64 definition.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PT2E's quantizer of ours: torchao's, and the projections of attention."""
+"""cpuaccel's PT2E quantizer: torchao's, extended by the projections of attention."""
 
 from __future__ import annotations
 

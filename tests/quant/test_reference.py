@@ -1,4 +1,4 @@
-"""The reference itself: its rules for agreement, and its quantization parameters."""
+"""The float64 reference itself: its rules for agreement, and its quantization parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On and off: off gives torch's own kernels back, to models converted before as well."""
+"""Enabling and disabling: disabling restores torch's kernels, also in models converted before."""
 
 from __future__ import annotations
 

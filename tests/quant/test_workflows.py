@@ -1,4 +1,4 @@
-"""The ways users quantize a model, none of which names this package."""
+"""The ways in which users quantize a model; none of them mentions cpuaccel."""
 
 from __future__ import annotations
 
