@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 ROUNDING = 1e-3
-"""Quanta. An engine computes in float32; within this of a boundary it may round either way."""
+"""In quanta. Engines compute in float32; this close to a tie they may round either way."""
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _CONV_TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -32,7 +32,7 @@ class Expected:
     scale: float
     zero_point: int
     slack: Tensor | float = ROUNDING
-    """How far from `unrounded` an engine may be before it rounds, in quanta."""
+    """How far an engine's value may be from `unrounded` before it rounds, in quanta."""
 
     def at(self, offset: Tensor | float) -> Tensor:
         """The integers that `unrounded + offset` rounds to."""
@@ -90,7 +90,7 @@ def choose_qparams(x: Tensor, reduce_range: bool) -> tuple[float, int]:
         low, high = _widened(low, high, smallest / scale, smallest * qmax)
         scale = smallest
     from_low, from_high = -low / scale, qmax - high / scale
-    # The end with the smaller error in float32 decides, as in torch.
+    # As in torch, the end with the smaller error in float32 decides.
     initial = from_low if -abs(low / scale) < qmax - abs(high / scale) else from_high
     return scale, round(min(max(initial, 0), qmax))
 
@@ -150,7 +150,7 @@ def assert_integers(actual: Tensor, expected: Expected, max_fraction: float = 0.
             f"{int(wrong.sum())} of {wrong.numel()} elements are wrong; at {index}: "
             f"{int(integers[index])}, expected {float(expected.unrounded[index]):.6f} rounded"
         )
-    # Outputs that see padding only are all the bias: one value, however many.
+    # Outputs that see only padding equal the bias; they count as one value, however many there are.
     differs = (integers != expected.at(0.0)) & (slack <= ROUNDING)
     differing = expected.unrounded[differs].unique().numel()
     allowed = max(1, math.ceil(max_fraction * integers.numel()))
@@ -206,7 +206,7 @@ def _conv(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
         full = _CONV_TRANSPOSE[dims](
             x, weight, None, geometry.stride, 0, 0, geometry.groups, geometry.dilation
         )
-        # Cropped by hand: torch's float op refuses an output padding its quantized op takes.
+        # Cropped here: torch's float op rejects output paddings that its quantized op accepts.
         added = geometry.output_padding or (0,) * dims
         pairs = [(-p, o - p) for p, o in zip(geometry.padding, added, strict=True)]
         return F.pad(full, [side for pair in reversed(pairs) for side in pair])

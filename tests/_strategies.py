@@ -177,8 +177,8 @@ def with_layout(fresh, shape: tuple[int, ...], layout: str) -> Tensor:
     if layout == "permuted":
         return fresh((*shape[:-2], shape[-1], shape[-2])).transpose(-1, -2)
     if layout == "expanded":
-        # Of a whole tensor: torch's dynamic convolutions read as many elements as the view has,
-        # from its first on.
+        # A view of a whole tensor: torch's dynamic convolutions read as many elements as the view
+        # has, contiguously from its first one.
         return fresh(shape)[:1].expand(shape)
     if layout == "offset":
         return fresh((shape[0] + 1, *shape[1:]))[1:]
@@ -229,7 +229,7 @@ def convs(draw: st.DrawFn, dims: int, *, transposed: bool = False) -> ConvCase:
     if transposed:
         output_padding = tuple(min(o, s - 1) for o, s in zip(each(0, 1), stride, strict=True))
         image = tuple(e + 1 for e in extra)
-        # At least one row and column is left of the full result.
+        # At least one row and column of the full result remain.
         full = [e * t + s for e, t, s in zip(extra, stride, spans, strict=True)]
         padding = tuple(min(p, (f - 1) // 2) for p, f in zip(padding, full, strict=True))
     else:
@@ -244,7 +244,7 @@ def convs(draw: st.DrawFn, dims: int, *, transposed: bool = False) -> ConvCase:
         image=image,
         geometry=Geometry(stride, padding, dilation, groups, output_padding, transposed),
         layout=draw(st.sampled_from(LAYOUTS)),
-        # torch has no transposed convolution with a scale per channel.
+        # torch's transposed convolution does not support per-channel scales.
         values=replace(drawn, per_channel=False) if transposed else drawn,
     )
 

@@ -15,7 +15,7 @@ _ROOT = _TESTS.parent
 
 def _checkout_last() -> None:
     # The checkout's `cpuaccel` folder has no compiled module and must not hide the installed
-    # package, while `benchmarks` and the helpers of the tests are found in the checkout only.
+    # package. `benchmarks` and the test helpers are found in the checkout only.
     here = {_ROOT, _TESTS}
     sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() not in here]
     sys.path += [str(_ROOT), str(_TESTS)]
@@ -23,14 +23,14 @@ def _checkout_last() -> None:
 
 _checkout_last()
 pytest_plugins = ["_crashes"]
-# Threads that spin while they wait take the CPU from those they wait for on a busy machine. Read
-# when torch loads its OpenMP.
+# On a busy machine, threads that spin while they wait take the CPU from the threads they wait for.
+# torch's OpenMP reads this variable when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
-# No deadline: a shared machine is slow at times, and no time is asserted anywhere.
+# No deadline: a shared machine is slow at times, and no test asserts a time.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=40, derandomize=True, database=None, **_COMMON)
 settings.register_profile("dev", max_examples=40, **_COMMON)

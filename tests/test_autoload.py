@@ -112,7 +112,7 @@ from cpuaccel._autoload import autoload
 autoload()
 print((time.process_time() - start) * 1e3, resident() - before)
 """
-    # The CPU's time, and the least of several: what the machine does besides only ever adds.
+    # CPU time, and the smallest of several runs: other work on the machine only adds to it.
     runs = [tuple(map(float, _output(run(code, **OFF_AT_START))[0].split())) for _ in range(5)]
     assert min(milliseconds for milliseconds, _ in runs) < MAX_MILLISECONDS
     assert min(megabytes for _, megabytes in runs) < MAX_MEGABYTES

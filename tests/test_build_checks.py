@@ -18,7 +18,7 @@ list(APPEND CMAKE_MODULE_PATH "{CMAKE}")
 include(SharedRuntime)
 """
 
-# A compiler's driver that links libstdc++ statically whenever it links.
+# A compiler driver that always links libstdc++ statically.
 DRIVER = """#!/bin/sh
 case " $* " in *" -c "*|*" -E "*) exec c++ "$@" ;; esac
 exec c++ "$@" -static-libstdc++

@@ -38,7 +38,7 @@ class Net(nn.Module):
         self.fc = nn.Linear(16, 8)
         self.weight = nn.Parameter(torch.randn(4, 8))
 
-    # Without types, because torch cannot script what FX makes of a forward that has them.
+    # Without annotations, because torch cannot script what FX makes of an annotated forward.
     def forward(self, x):  # type: ignore[no-untyped-def]
         x = torch.relu(self.bn(self.conv(x)))
         x = torch.relu(x + self.conv2(x))

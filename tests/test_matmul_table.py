@@ -65,7 +65,7 @@ def _in_a_new_process(code: str, table: Path) -> str:
     environment = os.environ | {"CPUACCEL_MATMUL_TABLE": str(table)}
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=table.parent,  # where the sources are they would be imported instead
+        cwd=table.parent,  # in the checkout, Python would import the sources
         env=environment,
         capture_output=True,
         text=True,

@@ -284,7 +284,8 @@ def test_another_malloc_is_left_alone(tmp_path) -> None:
         "#include <stddef.h>\nextern void *__libc_malloc(size_t);\n"
         "extern void *__libc_memalign(size_t, size_t);\n"
         "void *malloc(size_t bytes) { return __libc_malloc(bytes); }\n"
-        # As mallocs do. A Python that is linked to a fixed address has a stub of malloc's in front.
+        # As in malloc libraries. A Python linked to a fixed address has its own stub of malloc
+        # before it.
         "int posix_memalign(void **block, size_t alignment, size_t bytes) {\n"
         "  *block = __libc_memalign(alignment, bytes);\n"
         "  return *block == NULL;\n"

@@ -38,8 +38,8 @@ def taps(position: int) -> int:
     return 3 if 0 < position < 5 else 2
 
 
-# Ones everywhere: 8 input channels times the taps inside the image, in quanta of 0.5;
-# 16 inputs for the linear.
+# All values are ones: 8 input channels times the taps inside the image, in quanta of 0.5; 16 inputs
+# for the linear layer.
 CONV_SUM = 8 * sum(round(8 * taps(r) * taps(c) / 0.5) for r in range(6) for c in range(6))
 EXPECTED = f"sum {CONV_SUM} {3 * 8 * round(16 / 0.5)}"
 

@@ -129,7 +129,7 @@ def test_attention_of_floats_under_fast_math(masked: bool) -> None:
     q, k, v = (torch.randn(2, 4, 40, 32) for _ in range(3))
     mask = torch.zeros(2, 1, 40, 40)
     mask[..., 30:] = torch.finfo(torch.float32).min
-    mask[0, 0, 3] = torch.finfo(torch.float32).min  # a row of nothing: all alike
+    mask[0, 0, 3] = torch.finfo(torch.float32).min  # nothing allowed: all keys count equally
     chosen = mask if masked else None
     exact = torch.nn.functional.scaled_dot_product_attention(
         q.double(), k.double(), v.double(), None if chosen is None else chosen.double()

@@ -30,7 +30,7 @@ class Model(nn.Module):
         self.pointwise = nn.Conv2d(8, 8, 1, bias=False)
         self.head = nn.Linear(8 * 16, 10)
 
-    # Unannotated: FX would keep annotations as strings, which torch.save cannot write.
+    # Without annotations: FX keeps them as strings, which torch.save cannot write.
     def forward(self, x):  # type: ignore[no-untyped-def]
         """Images of 8 by 8."""
         x = self.stem(x).relu()
@@ -90,7 +90,7 @@ def _made(engine: str) -> dict[str, Any]:
         "dynamic_expected": dynamic_model(rows),
     }
     if engine == "x86":
-        # Not the first as a whole: what torch.save writes of it, torch.load cannot read.
+        # The first model is not saved as a module: torch.load cannot read the file of torch.save.
         made["module"] = _bytes(torch.save, dynamic_model)
         made["script"] = _bytes(torch.jit.save, torch.jit.trace(model, x))
     return made

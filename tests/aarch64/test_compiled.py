@@ -96,7 +96,7 @@ def test_frozen_bfloat16_runs_no_reference_kernel(backend: str) -> None:
         cpuaccel.reset_stats()
         torch.testing.assert_close(compiled(x), expected, atol=0.02, rtol=0.02)
         assert cpuaccel.stats()["calls"].get("packed_linear.cpuaccel", 0) == 2
-        cpuaccel.config.set("max_isa", "neon")  # whose panels are others
+        cpuaccel.config.set("max_isa", "neon")  # its panels have another layout
         try:
             torch.testing.assert_close(compiled(x), expected, atol=0.02, rtol=0.02)
         finally:

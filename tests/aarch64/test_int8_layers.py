@@ -75,7 +75,7 @@ def test_linear_dynamic(name: str, per_channel: bool, reduce_range: bool) -> Non
     for M, K, N in itertools.product((1, 7, 33), (64, 131), (35,)):
         x, w = torch.randn(M, K) + 0.3, weight(N, K, per_channel=per_channel)
         found, expected = both("linear_dynamic.cpuaccel", _linear, op, x, w, bias(N), reduce_range)
-        # ACL rounds the source in another way: each of its integers may be one off.
+        # ACL rounds src differently: each of its integers may be off by one.
         step = float(x.max() - x.min()) / (127 if reduce_range else 255)
         bound = 1.5 * step * float(w.dequantize().norm(dim=1).max())
         torch.testing.assert_close(found, expected, atol=bound, rtol=0)
@@ -95,7 +95,7 @@ def test_functions_behind_linear(name: str, dtype: torch.dtype) -> None:
     assert_quantum(found, expected)
     packed = Q.linear_prepack(w, bias(8))
     assert torch.equal(op(x, packed, *quantizer, *arguments).int_repr(), found.int_repr())
-    with cpuaccel.enabled(False):  # torch's op, and an object of ours
+    with cpuaccel.enabled(False):  # torch's op on an object of cpuaccel
         assert_quantum(op(x, packed, *quantizer, *arguments), expected)
 
 
@@ -177,7 +177,7 @@ def test_convolution_and_a_sum(relu: bool, dtype: torch.dtype) -> None:
     expected = torch.quantize_per_tensor(real, *quantizer, dtype)
     assert int((found.int_repr().int() - expected.int_repr().int()).abs().max()) <= 1
     if dtype == torch.quint8:
-        with cpuaccel.enabled(False):  # torch's op, and an object of ours
+        with cpuaccel.enabled(False):  # torch's op on an object of cpuaccel
             theirs = op(x, accum.contiguous(memory_format=torch.channels_last), packed, *quantizer)
         assert_quantum(found, theirs)
 
@@ -229,7 +229,7 @@ def test_three_dimensions_stay_torchs() -> None:
 def test_weights_with_zero_points_which_torch_refuses(dtype: torch.dtype) -> None:
     x = activation(3, 16, dtype=dtype)
     quantizer = output_quantizer(dtype)
-    for zero_point in (3, -100):  # the second leaves int8 less its zero point: computed in float
+    for zero_point in (3, -100):  # with -100 src minus zero point exceeds int8: computed in float
         w = weight(8, 16, per_channel=True, zero_point=zero_point)
         with cpuaccel.enabled(False), pytest.raises(RuntimeError, match="symmetric"):
             Q.linear_prepack(w, None)

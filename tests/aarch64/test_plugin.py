@@ -14,7 +14,7 @@ from cpuaccel.__main__ import main
 from cpuaccel._native import load
 from cpuaccel.config import ISAS
 
-# Names that qemu's cores have in common with a rung of the ladder, best first.
+# Each CPU feature of qemu's cores with the ISA that it implies, best first.
 _RUNGS = (("svebf16", "sve"), ("i8mm", "i8mm"), ("asimddp", "dotprod"), ("asimd", "neon"))
 _PR_SVE_GET_VL, _PR_SVE_VL_LEN_MASK = 51, 0xFFFF
 

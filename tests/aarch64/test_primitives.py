@@ -31,7 +31,7 @@ def test_a_second_call_through_torchs_makes_no_primitive(
     finally:
         cpuaccel.config.set("matmul_provider", "auto")
     if dtype == torch.bfloat16 and "bf16" in load().cpu_features():
-        assert first  # what is looked for is printed here
+        assert first  # verbose mode works here
     assert second == []
 
 

@@ -119,7 +119,7 @@ def test_convolution(groups: int) -> None:
 @pytest.mark.parametrize("M", [1, 5, 40])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_prepacked(dtype: torch.dtype, M: int) -> None:
-    # 128 and 36 rows are no multiples of the panels of long vectors: others are taken.
+    # 128 and 36 rows are not multiples of long vectors' panels, so other kernels run.
     model = nn.Sequential(nn.Linear(66, 128), nn.ReLU(), nn.Linear(128, 36)).to(dtype).eval()
     plain = copy.deepcopy(model.state_dict())
     x = torch.randn(M, 66).to(dtype)

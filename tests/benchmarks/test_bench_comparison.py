@@ -171,7 +171,7 @@ def test_figures_of_two_machines_are_not_mixed(tmp_path):
         kept.machine()
 
 
-# The figures
+# The results
 
 
 def test_the_fastest_of_our_ways_is_compared():
@@ -304,7 +304,7 @@ def test_a_case_ends_with_who_measures_it(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         case = Path("/proc", children.read_text().strip())
-        # Before it is the program that it is to be it has the memory of who starts it.
+        # Between fork and exec the child still has the memory of its parent.
         while not (
             b"comparison.child" in (case / "cmdline").read_bytes()
             and "libtorch" in (case / "maps").read_text()

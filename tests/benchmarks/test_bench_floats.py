@@ -74,7 +74,7 @@ def test_dynamic_lengths_end_to_end(tmp_path, capsys):
     assert [row["name"] for row in document["rows"]] == ["1 x 9", "1 x 17"]
     printed = capsys.readouterr().out
     assert "cpuaccel+dynamic: 1 compilations of the graph" in printed
-    # Pieces for a length: two, or four where this CPU's table leaves attention to torch.
+    # Parts for each length: two, or four if this CPU's table leaves attention to torch.
     passes = r"pieces made ready: [24] in the first pass over the sizes, 0 in the second"
     assert re.search(passes, " ".join(printed.split()))
 
@@ -121,7 +121,7 @@ def test_peak_memory_end_to_end(tmp_path, capsys):
     path = tmp_path / "out.json"
     peak_memory.main(["--models", _TINY, "--batch", "64", "--json", str(path)])
     found = json.loads(path.read_text())
-    # 64 rows of 128 tokens, each of at least a hidden vector (32) and an inner one (64) of floats.
+    # 64 rows of 128 tokens; each has at least a hidden vector (32) and an inner one (64) of floats.
     assert found["bytes"][_TINY]["eager"] > 64 * 128 * (32 + 64) * 4
     assert found["bytes"][_TINY]["plan"] > 0
     assert "plan of eager" in capsys.readouterr().out

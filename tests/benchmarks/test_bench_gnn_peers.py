@@ -13,7 +13,7 @@ from benchmarks.gnn._graphs import graph_of, matrix_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 
-# No node without an edge: to DGL the maximum of none is none, and its gradient goes astray.
+# Every node has an edge: DGL gives no maximum for a node without edges, and a wrong gradient.
 _INDEX = torch.tensor([3, 0, 2, 1, 0, 3])
 _NODES = 4
 
@@ -83,7 +83,7 @@ def _segment_csr(source, bounds, reduce):
 @pytest.mark.parametrize("name", _peers.ROWS)
 def test_rows_are_torch_s(name, monkeypatch):
     if name == "torch_scatter" and _peers.ROWS[name].missing():
-        # Its calls as they are documented: what is checked then is that they are made so.
+        # Stubs with the documented signatures: the test checks that they are called this way.
         module = SimpleNamespace(scatter=_scatter, segment_csr=_segment_csr)
         monkeypatch.setitem(sys.modules, "torch_scatter", module)
     if reason := _peers.ROWS[name].missing():

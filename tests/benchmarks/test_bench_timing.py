@@ -25,7 +25,7 @@ def test_rounds_are_interleaved_and_rotated():
     contenders = {name: Contender(lambda name=name: order.append(name)) for name in "ab"}
     samples = side_by_side(contenders, rounds=2, warmup=0, min_sample=0.0)
     assert [len(sample.seconds) for sample in samples.values()] == [2, 2]
-    # One call to find the repeats, then an untimed and a timed one a round.
+    # One call finds the repeats; then each round has an untimed and a timed call.
     assert "".join(order) == "ab" + "aabb" + "bbaa"
 
 

@@ -28,7 +28,7 @@ def problems(kind: str) -> dict[str, str]:
 
     left = [str(cell) for cell in selected() if cell.way.child == kind]
     found: dict[str, str] = {}
-    while left:  # again with those that are left, where one ended the process
+    while left:  # if a cell ends the process, the remaining ones run in another
         seen, why = _run(kind, left)
         found |= seen
         left = [each for each in left if each not in seen]
@@ -84,7 +84,7 @@ def _with_limit(ids: list[str]) -> None:
 
 
 def main(kind: str) -> None:
-    # The folder `tests` has modules of the names of others': it comes last.
+    # The folder `tests` comes last, because some of its modules share names with others.
     sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != _TESTS] + [str(_TESTS)]
     import torch
 

@@ -18,16 +18,16 @@ TOLERANCE = {
     torch.float16: 8e-3,
     torch.bfloat16: 5e-2,
 }
-"""The largest error, as a part of the largest exact value of a result."""
+"""The largest error, relative to the largest exact value of a result."""
 _TERMS = 0.1
-"""The size of terms that cancel where a result is smaller: samples are around 1."""
+"""The scale of smaller results, whose terms cancel: samples are around 1."""
 _CLEARLY_WRONG = 20.0
-"""From how many tolerances on torch's own result counts as a fault of torch."""
+"""An error of torch's own result counts as a fault of torch from this many tolerances on."""
 
 
 def end(call: Callable[[], Any]) -> Ending:
     """How the call ends; the result is apart from any graph."""
-    logging.disable(logging.CRITICAL)  # torch logs the stacks of errors that it raises, too
+    logging.disable(logging.CRITICAL)  # torch also logs the stacks of errors that it raises
     try:
         with torch.random.fork_rng():
             return ending(call)
@@ -61,7 +61,7 @@ def problem(
     if sample == "bad" and ours.error and api:
         return ""
     if ours.error and theirs.error:
-        # Compiled code may raise what eager code does.
+        # Compiled code may raise the exceptions of eager code.
         if exact.error and ours.error[0] == exact.error[0]:
             return ""
         # Inductor decomposes index_add, a RuntimeError in eager code, to index_put, an IndexError.
@@ -136,7 +136,7 @@ def _worst(got: Any, exact: Any, rough: bool) -> float:
     a, b = ([_dense(t) for t in tensors_of(each)] for each in (got, exact))
     if len(a) != len(b):
         return float("inf")
-    # One scale for all: of a gradient that is zero nothing but rounding errors is left.
+    # All tensors share one scale: a gradient that should be zero consists of rounding errors only.
     scale = max([_TERMS, *map(_largest, b)])
     return max(
         (_error(one, other, scale, rough) for one, other in zip(a, b, strict=True)), default=0.0
@@ -166,7 +166,7 @@ def _error(got: Tensor, exact: Tensor, scale: float, rough: bool) -> float:
     wide = torch.complex128 if got.dtype.is_complex else torch.float64
     a, b = got.to(wide), exact.to(wide)
     limit = TOLERANCE[torch.bfloat16 if rough else got.dtype]
-    beyond = b.abs() * (1 + limit) > torch.finfo(got.dtype).max  # inf is right there
+    beyond = b.abs() * (1 + limit) > torch.finfo(got.dtype).max  # inf is correct there
     same = (a == b) | (a.isnan() & b.isnan()) | (beyond & a.isinf())
     error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(float("inf"), float("inf"))
     return float(error.max()) / (limit * scale) if error.numel() else 0.0

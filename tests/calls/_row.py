@@ -38,24 +38,23 @@ class Row:
 
     name: str
     samples: Callable[[torch.dtype], Sequence[Sample]]
-    """Arguments for a dtype. They are made with the plugin on for calls on the plugin, and with the
-    plugin off for others."""
+    """Arguments for a dtype, made with cpuaccel enabled for calls on cpuaccel, else disabled."""
     op: str = ""
-    """Such as "aten::scatter_reduce.two"."""
+    """For example "aten::scatter_reduce.two"."""
     keys: tuple[str, ...] = ("CPU",)
     """Dispatch keys under which the op is overridden."""
     covers: tuple[str, ...] = ()
-    """Other ops that a call reaches, with their overloads; for an API, ops of cpuaccel."""
+    """Other ops that a call reaches, with their overloads; for an API function, cpuaccel's ops."""
     call: Call | None = None
     plain: Call | None = None
-    """What the results are compared with, on torch's own kernels; by default the call itself."""
+    """The reference call on torch's own kernels; by default the call itself."""
     exact: Callable[[Sample], Any] | None = None
-    """The exact result, where it is not that of float64 inputs."""
+    """Computes the exact result, if it is not that of float64 inputs."""
     dtypes: tuple[torch.dtype, ...] = PLAIN
     quanta: float = 1.0
     """How many quanta a quantized result may be off by."""
     provider: str = "auto"
-    """The provider of matrix products: by itself, the plugin leaves small ones to torch."""
+    """The provider of matrix products; by default cpuaccel leaves small ones to torch."""
 
     def __str__(self) -> str:
         return self.name
@@ -82,9 +81,9 @@ class Forms:
     functional: Call
     in_place: Call | None = None
     out: Call | None = None
-    """Called with `out=`, a tensor or, for several results, a sequence."""
+    """Called with `out=`: a tensor or, for several results, a sequence."""
     ops: tuple[torch._ops.OpOverload, ...] = ()
-    """Those that the forms call."""
+    """The ops that the forms call."""
 
 
 def resolve(name: str) -> torch._ops.OpOverload:

@@ -144,7 +144,8 @@ def _lstm(dtype: torch.dtype) -> list[Sample]:
     state = [values(1, 3, hidden, dtype=dtype, seed=seed) for seed in (1, 2)]
     shapes = [(4 * hidden, size), (4 * hidden, hidden), (4 * hidden,), (4 * hidden,)]
     weights = [values(*shape, dtype=dtype, seed=seed) * 0.3 for seed, shape in enumerate(shapes)]
-    # No bad sample: torch.lstm, which nn.LSTM checks for, reads past inputs of another size.
+    # There is no bad sample: torch.lstm reads past inputs of a wrong size, which only nn.LSTM
+    # checks.
     return [Sample((values(5, 3, size, dtype=dtype), *state, *weights))]
 
 

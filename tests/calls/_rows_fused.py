@@ -78,7 +78,7 @@ def _binary_row(layer: str, name: str) -> Row:
         y, *to = rest[4:7]
         return binary(op(x, packed, scale, zero), y, *to)
 
-    # A quantum between the two ops, times the largest factor, is as many quanta of the result.
+    # An error of one quantum between the two ops becomes this many quanta of the result.
     factor = 1.0 if name == "add" else 255 * SCALE
     return _row(f"{layer}_{name}", samples, plain, 1 + _BETWEEN[0] * factor / _TO[0])
 

@@ -85,7 +85,7 @@ def _real_conv(x: Tensor, packed: Any, dims: int, transposed: bool = False) -> T
     weight, bias = packed.unpack()
     conv = (_CONV_TRANSPOSE if transposed else _CONV)[dims]
     weight, bias = _real(weight), None if bias is None else bias.double()
-    if x.dim() == 3 and weight.dim() == 4:  # one dimension is kept as two
+    if x.dim() == 3 and weight.dim() == 4:  # a conv1d is packed with two spatial dimensions
         weight = weight.squeeze(2)
     return conv(_real(x), weight, bias, padding=1)
 

@@ -120,7 +120,7 @@ _OTHERS: dict[str, tuple[Any, ...]] = {
     "elu": (*_TO, 1.0, 1.0, 1.0),
     "celu": (*_TO, 1.0),
 }
-"""Of the namespace `quantized`."""
+"""Ops of the namespace `quantized`."""
 
 ROWS = (
     *(_row(name, _of_one(*more), f"aten::{name}") for name, more in _ACTIVATIONS.items()),

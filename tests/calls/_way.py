@@ -17,7 +17,7 @@ Run = Callable[[Forms, Sample], Any]
 ALL = (*PLAIN, *QUANTIZED)
 DIFFERENTIABLE = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
 ONE_OF_A_KIND = (torch.float32, torch.int64, torch.quint8)
-"""For ways that cost much: a dtype of each kind."""
+"""One dtype of each kind, for expensive ways."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class Way:
     name: str
     run: Run
     form: str = "functional"
-    """The attribute of `Forms` that is called: rows without it have no cell."""
+    """The attribute of `Forms` that is called; rows without it have no cell."""
     dtypes: tuple[torch.dtype, ...] = ALL
     kinds: tuple[str, ...] = ("plain", "bad")
-    """Samples that are run."""
+    """Kinds of samples that are run."""
     exact: Run | None = None
-    """What gives the exact result of float64 arguments; by default a plain call."""
+    """Computes the exact result from float64 arguments; by default a plain call."""
     rough: bool = False
     """Whether torch may compute in bfloat16."""
     layout: bool = True
-    """Whether strides are torch's."""
+    """Whether strides must equal torch's."""
     most: int = 99
-    """How many samples of a kind are run."""
+    """How many samples of each kind are run."""
     child: str = ""
-    """How the process is started that runs all cells of this way, if one of its own does."""
+    """How to start the separate process that runs all cells of this way, if it needs one."""
 
     def applies(self, row: Row, dtype: torch.dtype) -> bool:
         """Whether the row has the form, and both have the dtype."""

@@ -47,7 +47,7 @@ def _grad_grad(call: Call, sample: Sample) -> Any:
         weighted(function(*leaves)), leaves, create_graph=True, allow_unused=True
     )
     again = weighted([t for t in first if t is not None], 2.0)
-    if not isinstance(again, Tensor) or not again.requires_grad:  # gradients are constants
+    if not isinstance(again, Tensor) or not again.requires_grad:  # the gradients are constants
         return [None for _ in leaves]
     return torch.autograd.grad(again, leaves, allow_unused=True)
 
@@ -154,7 +154,7 @@ _WAYS: dict[str, tuple[_Of, _Of]] = {
     "vmap_all": _batched(is_tensor, _itself),
     "per_sample_grad": _batched(is_differentiable, _gradient),
 }
-"""Each way, and what gives its exact result."""
+"""Each way, and the way that gives its exact result."""
 
 
 def _plain_form(of: _Of) -> Run:

@@ -22,7 +22,7 @@ from calls.ops import ROWS
 from calls.ways import SAMPLED, SAMPLED_OTHERS, WAYS
 
 WHOLE = os.environ.get("CPUACCEL_TEST_CALLS") == "whole"
-"""Whether all cells are run; `make test-full` asks for it."""
+"""Whether all cells run; `make test-full` sets this."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ class Fault:
     """What torch gets wrong, with the plugin off."""
 
     cells: str
-    """A pattern of cells' ids."""
+    """A pattern of cell ids."""
     report: str
-    """Such as "pytorch/pytorch#85852"."""
+    """For example "pytorch/pytorch#85852"."""
     mended: bool
-    """Whether the plugin gives the right result."""
+    """Whether cpuaccel gives the right result."""
 
 
 FAULTS: tuple[Fault, ...] = (

@@ -61,7 +61,7 @@ _LEFT_TO_TORCH = {
     "segment_reduce_prod": "prod",
 }
 _BY_CPU = ("attention", "conv", "max_pool2d", "prepacked")
-"""How names of rows begin that run on cpuaccel on some CPUs alone."""
+"""Name prefixes of rows that run on cpuaccel on some CPUs only."""
 
 
 @pytest.mark.parametrize(

@@ -15,5 +15,5 @@ WAYS: tuple[Way, ...] = (
 SAMPLED = {"export": 4, "fork": 60, "address_limit": 60} | {
     way.name: 2 for way in WAYS if way.name.startswith("compile")
 }
-"""Cells of a way that `make test` runs; others are few milliseconds each."""
+"""Cells of a way that `make test` runs; cells of other ways take a few milliseconds each."""
 SAMPLED_OTHERS = 8

@@ -61,7 +61,7 @@ def test_it_is_built_and_runs_a_package(tmp_path: Path) -> None:
     _run("cmake", "-S", _EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefixes}")
     _run("cmake", "--build", build)
     make = ("-W", "ignore", _EXAMPLE / "make_package.py", files, "--model", "cnn")
-    by_tables = {"CPUACCEL": "1", "CPUACCEL_DETERMINISTIC": "1"}  # each process times for itself
+    by_tables = {"CPUACCEL": "1", "CPUACCEL_DETERMINISTIC": "1"}  # no tuning in each process
     _run(sys.executable, *make, **by_tables)
 
     program = build / "run_package"

@@ -22,7 +22,7 @@ if not torch.distributed.is_available():
 
 pytestmark = [
     needs_plugin,
-    # Torch's, of a parent with threads; the loaders' workers are forked on purpose.
+    # torch warns about forks of a parent with threads; the loaders fork their workers on purpose.
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork"),
 ]
 
@@ -32,7 +32,7 @@ _SMALL = [
     *("--fan-out", "5,3", "--batch", "24"),
 ]
 _PATIENCE = 100.0
-"""Seconds: far more than is needed, and an end where something hangs."""
+"""Seconds: far more than needed, so that a hang ends."""
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _processes(*arguments: str) -> Iterator[list[subprocess.Popen[str]]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # so that its workers can be ended with it
+            start_new_session=True,  # lets its workers be ended with it
         )
         for rank in range(2)
     ]
@@ -110,7 +110,7 @@ def test_a_killed_process_ends_the_others_with_an_error() -> None:
     assert first.returncode == 1
     assert "rank 0: training stopped, is a process gone? " in errors
     assert "Traceback" not in errors
-    # Its connection was closed: nothing had to wait for the time-out.
+    # The connection was closed, so nothing waited for the timeout.
     assert time.monotonic() - killed < _PATIENCE
 
 

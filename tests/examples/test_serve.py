@@ -137,7 +137,7 @@ def test_answers_and_bad_requests() -> None:
         running.process.terminate()
         _, errors = running.process.communicate(timeout=_PATIENCE)
     assert running.process.returncode == 0, errors
-    assert "Traceback" in errors  # of the model's failure, for who runs the server
+    assert "Traceback" in errors  # of the model's failure, for whoever runs the server
 
 
 @needs_two_cores
@@ -151,7 +151,8 @@ def test_workers_have_cores_of_their_own_and_one_copy_of_the_weights() -> None:
         result = clients.run([clients.Target.of(running.url)], [_BODY], load)
         assert result.answers
         assert not result.errors
-        # Nothing else waits on that socket: each got some, or the other one was quick enough.
+        # Only the workers accept from that socket. One of them may have been fast enough to take
+        # all.
         assert set(result.workers) <= {"0", "1"}
         for pid in running.pids():
             memory = smaps.of(pid)
@@ -281,7 +282,7 @@ def test_replicas_of_torchrun_are_gone_round() -> None:
         pids = [ask(url.replace("/echo", "/status"), None)[1]["pid"] for url in urls]
         sets = [os.sched_getaffinity(pid) for pid in pids]
         assert not sets[0] & sets[1]
-        # One that ends by itself is left for the other.
+        # If a replica ends, the clients use the other one.
         os.kill(pids[0], signal.SIGTERM)
         wait_for(lambda: _gone(pids[0]))
         result = clients.run(targets, [_BODY], clients.Load(2, 0.5, 0.0))

@@ -52,7 +52,7 @@ def test_usable_cores_are_those_of_this_process() -> None:
 def test_percentiles_are_numpy_s(values: list[float], percent: float) -> None:
     expected = np.percentile(values, percent, method="inverted_cdf")
     found = percentile(sorted(values), percent)
-    # On the border between two values rounding may decide either way.
+    # At the boundary between two values, rounding may choose either.
     count = len(values)
     assert found == expected or abs(percent / 100 * count - round(percent / 100 * count)) < 1e-9
 

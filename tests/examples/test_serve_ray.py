@@ -34,7 +34,7 @@ def test_replicas_answer(tmp_path: Path) -> None:
             *("--model", "_served_echo:Echo", "--form", "quick", "--plugin", "off"),
             *("--workers", "2", "--threads", "1", "--port", str(port)),
         ],
-        # Ray keeps a token in the home folder.
+        # Ray writes a token to the home folder.
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -50,7 +50,7 @@ def check(plain: Any, x: Any, *others: Any, dtype: torch.dtype = torch.float32) 
     expected = run(copy.deepcopy(plain).double(), *_to(torch.float64, x, *others))
     given = _to(dtype, x, *others)
     small = dtype == torch.float64
-    for _ in range(2):  # kept indices the second time
+    for _ in range(2):  # cached indices the second time
         with counted() as counts:
             found = run(fast, *given)
         assert not fell_back(counts.fallbacks)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 DTYPES = (torch.float32, torch.float64)
 WIDTHS = (None, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 64, 70, 130, 300)
-"""Columns; None: tensors of one dimension."""
+"""Columns; None means one-dimensional tensors."""
 
 
 def rows(count: int, width: int | None, dtype: torch.dtype = torch.float32) -> Tensor:

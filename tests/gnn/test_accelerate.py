@@ -88,7 +88,7 @@ def test_numbers_and_gradients_are_those_of_the_plain_layer(name: str) -> None:
         with counted() as counts:
             _same(_run(fast, x, edge_index), expected)
         assert not _fell_back(counts.fallbacks)
-        # The next time with another graph in the same memory, which a layer that caches ignores.
+        # The next call has another graph in the same memory; layers that cache ignore the change.
         edge_index[0, 11] = (edge_index[0, 11] + 1) % _NODES
     fast.eval()
     plain.eval()
@@ -103,7 +103,7 @@ def test_weights_of_edges(name: str, learns: bool) -> None:
     fast = gnn.accelerate(copy.deepcopy(plain))
     x, edge_index = _graph()
     weight = torch.rand(_EDGES, requires_grad=learns)
-    # Loops once at a node: which of two counts is not defined.
+    # At most one self-loop for each node: with two, which of them counts is not defined.
     edge_index[:, 1:5] = torch.tensor([[1], [2]])
     again = "cached" in name and learns
     _same(_run(fast, x, edge_index, weight), _run(plain, x, edge_index, weight))

@@ -18,7 +18,7 @@ pytestmark = needs_plugin
 
 gnn = pytest.importorskip("cpuaccel.gnn")
 
-# Those that the kernels here differ by.
+# The ISAs with different kernels here.
 isas = pytest.mark.parametrize("isa", [i for i in ISAS if i in ("ref", "avx2", "avx512")])
 
 Sizes = tuple[int, int, int, int]

@@ -37,7 +37,7 @@ def test_accelerated_layers_are_traced_whole(pyg: Any, name: str, dynamic: bool)
             loss.backward()
         torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(grads(fast), grads(plain), rtol=1e-4, atol=1e-5)
-    # Forward and backward of the second step found the order of the first.
+    # Forward and backward of the second step used the cached order of the first.
     assert "sort_edges.cpuaccel" not in counts.calls
     assert any(name.startswith("edge_") for name in counts.calls)
 
@@ -68,7 +68,7 @@ def test_dropout_of_compiled_attention(pyg: Any) -> None:
 
     compiled = torch.compile(attend, backend="aot_eager", fullgraph=True)
     degrees = torch.zeros(NODES).index_add(0, edge_index[1], torch.ones(EDGES))
-    # Each sum is of weights of 0 or 2 / degree.
+    # Each sum consists of weights that are 0 or 2 / degree.
     terms = compiled(ones).flatten() * degrees / 2
     torch.testing.assert_close(terms, terms.round(), rtol=0, atol=1e-4)
     assert 0.3 < float(terms.sum() / EDGES) < 0.7

@@ -108,7 +108,7 @@ def _results(layer: Any, x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> l
     """The output, and the gradients of x and of each parameter."""
     x = x.to(dtype).requires_grad_()
     out = layer.to(dtype)(x, edge_index)
-    # Terms of one sign, so that sums of gradients do not cancel in torch either.
+    # All terms have one sign, so that sums of gradients do not cancel in torch either.
     grad = torch.linspace(0.5, 1.5, out.numel(), dtype=torch.float64).reshape(out.shape).to(dtype)
     found = torch.autograd.grad(out, [x, *layer.parameters()], grad)
     return [each.detach().double() for each in (out, *found)]
@@ -169,7 +169,7 @@ def test_numbers_that_are_not_finite(bad: float, aggr: str, has_edges: bool) -> 
 def test_usual_features_stay_in_float32() -> None:
     torch.manual_seed(0)
     x, edge_index = _normal()
-    edge_index[:, :20] = torch.arange(20)  # some loops
+    edge_index[:, :20] = torch.arange(20)  # some self-loops
     x[40:60] = 0
     ratios = torch.ops.cpuaccel.edge_contrast(
         x, x, gnn._graph.sorted_edges(edge_index, _NODES, _NODES), *torch.ones(2, _FEATURES), 16.0
@@ -184,10 +184,10 @@ def test_ratios_of_a_small_graph() -> None:
     edges = gnn._graph.sorted_edges(edge_index, 4, 4)
     contrast = torch.ops.cpuaccel.edge_contrast
     weights = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 4.0])
-    # Nodes 0 and 1: 7 / 1 and 8 / 1. Node 2 has a loop alone: 200 / 100. Node 3 is 0.
+    # Nodes 0 and 1: 7 / 1 and 8 / 1. Node 2 has only a self-loop: 200 / 100. Node 3 is 0.
     nodes, features = contrast(x, x, edges, *weights, 1.0)
     assert nodes == 8
-    # Sizes 106.5 and 2 beside differences 101 and none: the mean of both, 50.5.
+    # Sizes 106.5 and 2, differences 101 and none: the mean of both, 50.5.
     assert features == pytest.approx(106.5 / 101)
     assert contrast(x, x, edges, *weights, 10.0)[0] == 2
 

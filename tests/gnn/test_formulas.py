@@ -150,7 +150,7 @@ def test_the_formula_has_the_numbers_of_the_kernel(name: str, which: int) -> Non
         torch.testing.assert_close(ours, theirs)
 
 
-# Places of arguments that only go together: each alone has no finite difference.
+# Positions of arguments that depend on each other: none alone has a finite difference.
 _FIXED = {
     "edge_extreme_backward": (1, 3, 4),
     "edge_stats_backward": (4, 6, 9, 10, 11, 12, 13),

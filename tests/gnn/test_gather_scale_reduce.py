@@ -18,7 +18,7 @@ pytestmark = [needs_plugin, *quiet]
 
 gnn = pytest.importorskip("cpuaccel.gnn")
 
-# Those that the kernels here differ by.
+# The ISAs with different kernels here.
 isas = pytest.mark.parametrize("isa", [i for i in ISAS if i in ("ref", "avx2", "avx512")])
 
 
@@ -80,7 +80,7 @@ def test_against_torch(isa: str, reduce: str, data: st.DataObject) -> None:
     torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(plain.double(), theirs, rtol=1e-5, atol=1e-5)
     for a, b in zip(our_gradients, their_gradients, strict=True):
-        # Up to 3000 terms are added one after the other.
+        # Up to 3000 terms are added sequentially.
         torch.testing.assert_close(a.double(), b, rtol=3000 * 2**-24, atol=1e-4)
 
 

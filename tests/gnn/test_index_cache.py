@@ -53,7 +53,7 @@ def test_one_graph_is_sorted_once(index: torch.dtype) -> None:
     matrix = csr(torch.tensor([3, 0, 5, 2]), 6, index=index)
     for _ in range(3):
         _check(matrix)
-    # The same for other values, means, and the product with the transposed matrix.
+    # The same for other values, for means, and for the product with the transposed matrix.
     other = unchecked(matrix.crow_indices(), matrix.col_indices(), torch.ones(10), (4, 6))
     _check(other)
     _backward(other, torch.randn(6, 3), "mean")

@@ -36,7 +36,7 @@ def _data() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return torch.randn(_N, _K), edge_index[0], edge_index[1], torch.rand(_E)
 
 
-# What is matched
+# Matched patterns
 
 
 def _passed(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def _an_index_for_each(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor
 
 
 def _spread_rows(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
-    # The index of a column, repeated in each row: as many as there are rows here.
+    # A column's index repeated in each row, with as many entries as there are rows here.
     index = dst[:_K].expand(_K, _K)
     return torch.zeros_like(x).scatter_add(0, index, x[:_K])
 
@@ -200,7 +200,7 @@ def _targets(graph: Graph) -> list[str]:
 
 _READ = {"index": True, "index_select": False, "gather": False}
 _ADDED = {"index_put": True, "index_add": False, "scatter_add": False, "scatter_reduce": False}
-"""Whether each op takes negative numbers."""
+"""Whether each op accepts negative indices."""
 
 
 @pytest.mark.parametrize("read", _READ)
@@ -221,7 +221,7 @@ def test_index_sum_takes_what_the_named_ops_take(read: str, added: str, index: t
             with pytest.raises(kinds, match=message):
                 op(x, src, dst, w, _N, read, added)
         numbers[3] = kept - _N if wraps else kept
-        # Not what is kept of numbers that the other rule takes.
+        # It must not use the cached order of indices that the other rule accepted.
         assert torch.equal(op(x, src, dst, w, _N, read, added), good)
         numbers[3] = kept
 
@@ -270,7 +270,7 @@ def test_compiled_graphs_take_the_negative_numbers_that_eager_takes(function: Fu
     torch._dynamo.reset()
     with torch._inductor.config.patch({"cpp.simdlen": 1}):
         compiled = torch.compile(function, fullgraph=True)
-        # Loops of Inductor's own that find such a number end the process if they have threads.
+        # Inductor's own loops abort the process at a bad index if they have threads.
         for which in (2,) if function is _not_fused else (1, 2):
             for bad in (-1, -_N, -100, _N):
                 data = _data()
@@ -326,7 +326,7 @@ def test_opcheck_of_index_sum(heads: int) -> None:
     torch.library.opcheck(torch.ops.cpuaccel.index_sum.default, (x, src, dst, weight, _N))
 
 
-# What is registered
+# Registration
 
 
 def test_registered_when_inductor_is_imported(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_what_is_compiled_ahead_of_time_has_no_op_of_ours() -> None:
     assert _INDEX_SUM not in _targets(module.graph)
 
 
-# What is compiled
+# Compiled graphs
 
 
 def _compiled(function: Function, *inputs: Any, **options: Any) -> tuple[Any, str]:
@@ -403,7 +403,7 @@ def _compiled(function: Function, *inputs: Any, **options: Any) -> tuple[Any, st
         result.backward()
         return result
 
-    # Loops of one number at a time, because those of vectors take the C++ compiler a while.
+    # Scalar loops, because the C++ compiler takes a while for vectorized ones.
     with torch._inductor.config.patch({"cpp.simdlen": 1}):
         result, codes = utils.run_and_get_code(run)
     return result, "\n".join(codes)
@@ -417,7 +417,7 @@ def test_compiled_sums_of_sizes_not_known() -> None:
     src -= _N
     seen: list[Graph] = []
     needs = x.clone().requires_grad_()
-    # A pass of the user's own is theirs, and so is its place.
+    # The user's own pass is kept, in its place.
     with torch._inductor.config.patch(post_grad_custom_pre_pass=seen.append):
         result, code = _compiled(total, needs, src, dst, w, dynamic=True)
     assert len(seen) == 2
@@ -434,7 +434,7 @@ def test_off_compiles_torch() -> None:
     def total(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
         return _passed(x, src, dst, w).sum()
 
-    torch.set_num_threads(2)  # one adds without atomics
+    torch.set_num_threads(2)  # one thread adds without atomics
     x, src, dst, w = _data()
     x.requires_grad_()
     with off():

@@ -17,7 +17,7 @@ pytestmark = [
     needs_plugin,
     needs_pyg,
     pytest.mark.filterwarnings("ignore:.*pin_memory"),
-    # Torch's, of a parent with threads; the workers of these tests are forked on purpose.
+    # torch warns about forks of a parent with threads; these tests fork workers on purpose.
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork"),
 ]
 

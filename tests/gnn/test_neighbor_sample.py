@@ -89,9 +89,9 @@ def test_each_neighbour_is_as_likely(replace: bool, degree: int) -> None:
         got = sample(graph, seeds, [fan_out], seed, replace=replace)
         counts += torch.bincount(got.edge, minlength=degree)
     expected = draws * fan_out / degree
-    # Without replacement counts vary less than the test supposes.
+    # Without replacement the counts vary less than the test assumes.
     chi_square = float(((counts - expected) ** 2 / expected).sum())
-    # 0.1 % of the chi-square distribution lies beyond, by Wilson and Hilferty.
+    # The upper 0.1 % quantile of the chi-square distribution, by Wilson and Hilferty.
     freedom = degree - 1
     limit = freedom * (1 - 2 / (9 * freedom) + 3.09 * (2 / (9 * freedom)) ** 0.5) ** 3
     assert chi_square < limit

@@ -115,7 +115,7 @@ def test_same_bits_on_any_number_of_threads(threads: int) -> None:
         found = run(layer, *data)
     finally:
         torch.set_num_threads(before)
-    # Products of matrices are torch's, and may be cut by threads: sums over edges are ours.
+    # Matrix products are torch's, whose threads may split them; sums over edges are cpuaccel's.
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
 

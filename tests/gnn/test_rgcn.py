@@ -144,7 +144,7 @@ def test_calls_that_go_the_plain_way() -> None:
     check_refused(_layer(NODES), reason, numbers, edge_index, _types())
     layer = _layer(flow="target_to_source")
     check_refused(layer, "flow from target to source", x, edge_index, _types())
-    # torch_geometric's result is of the default dtype at least.
+    # torch_geometric's result has at least the default dtype.
     torch.set_default_dtype(torch.float64)
     try:
         layer = _layer().float()

@@ -19,7 +19,7 @@ from gnn._rows import ADDS, DTYPES, WIDTHS, counted_name, indices, rows, spread
 pytestmark = needs_plugin
 ways = pytest.mark.parametrize("way", ADDS)
 ways_with_gradients = pytest.mark.parametrize("way", [way for way in ADDS if ".out" not in way])
-"""Torch has none through out=."""
+"""torch has no gradient for out=."""
 
 
 def _exact(x: Tensor, index: Tensor, src: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def test_against_float64(isa: str, way: str, data: st.DataObject) -> None:
     assert counts.without_copies() == {f"{counted_name(way)}.cpuaccel": 1}
     exact, sizes = _exact(x, index, src), _exact(x.abs(), index, src.abs())
     assert_near(got, exact, (len(index) + 2) * eps(dtype) * sizes)
-    with off():  # torch's scatter_add takes no int32 from 16 columns on
+    with off():  # torch's scatter_add rejects int32 from 16 columns on
         assert_alike(got, ADDS[way](x, index.long(), src))
 
 
@@ -115,7 +115,7 @@ def test_layouts_of_indices_and_results(index: torch.dtype) -> None:
     torch.testing.assert_close(wide[::2, 4:16].double(), expected, rtol=1e-5, atol=1e-5)
     wide[::2, 4:16] = others[::2, 4:16]
     assert torch.equal(wide, others)
-    # The result of a call that is not in place is dense, whatever it begins with.
+    # The result of an out-of-place call is dense, whatever the strides of its input.
     turned = others.t()[:12].t()
     ours, theirs = same_ending(lambda: turned[:9].index_add(0, numbers, src))
     assert_alike(ours.result, theirs.result)
@@ -140,7 +140,7 @@ def test_out_of_range(way: str, number: int, index: torch.dtype, width: int | No
         ours, _ = same_ending(lambda: ADDS[way](x, numbers, src))
     assert ours.error is not None
     assert not [name for name in counts.calls if not name.startswith("clone")]
-    # Torch's index_add may ask scatter_add.
+    # torch's index_add may call scatter_add.
     assert counts.fallbacks[f"{counted_name(way)}: index out of range"] == 1
 
 
@@ -177,7 +177,7 @@ def test_left_to_torch(case: str) -> None:
 
     with counted() as counts:
         ours, theirs = same_ending(seeded)
-    # Torch's index_add may ask scatter_add.
+    # torch's index_add may call scatter_add.
     asks = any(name.startswith("index_add") for name in counts.fallbacks)
     assert set(counts.calls) <= ({"scatter_add.cpuaccel"} if asks else set())
     if theirs.error is None:

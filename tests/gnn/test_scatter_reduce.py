@@ -62,11 +62,11 @@ CASES = [
     (way, reduce)
     for way in WAYS
     for reduce in ("sum", "mean", "amax", "amin", "prod")
-    if not (way.startswith("index") and reduce == "sum")  # torch has none
+    if not (way.startswith("index") and reduce == "sum")  # torch has no index_reduce with "sum"
 ]
 cases = pytest.mark.parametrize(("way", "reduce"), CASES)
 CASES_WITH_GRADIENTS = [case for case in CASES if "out" not in case[0] and case[1] != "prod"]
-"""Torch has none through out=, and that of prod is its own."""
+"""torch has no gradient for out=, and prod's gradient is torch's own."""
 cases_with_gradients = pytest.mark.parametrize(("way", "reduce"), CASES_WITH_GRADIENTS)
 includes = pytest.mark.parametrize("include", [True, False], ids=["with self", "without self"])
 
@@ -109,7 +109,7 @@ def test_against_float64(isa: str, data: st.DataObject) -> None:
     exact = _exact(x, index, src, reduce, include)
     if reduce in ("amax", "amin"):
         assert torch.equal(got.double(), exact)
-    elif reduce == "prod":  # underflow on the way is no error of ours
+    elif reduce == "prod":  # underflow of intermediate products is allowed
         assert_near(got, exact, (len(index) + 3) * eps(dtype) * exact.abs() + 1e-37)
     else:
         sizes = _exact(x.abs(), index, src.abs(), reduce, include)
@@ -270,7 +270,7 @@ def test_gradients_are_torchs_with_ties(isa: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(DTYPES))
     width = data.draw(st.sampled_from(WIDTHS))
     index = data.draw(indices(9))
-    if reduce == "mean":  # whose gradient is torch's, and takes no int32
+    if reduce == "mean":  # its gradient is torch's, which rejects int32
         index = index.long()
     shape = () if width is None else (width,)
     x, src, grad = _tied((9, *shape), dtype), _tied((len(index), *shape), dtype), rows(9, width)

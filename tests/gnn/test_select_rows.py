@@ -30,7 +30,7 @@ _READS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 ways = pytest.mark.parametrize("way", _READS)
 ways_with_gradients = pytest.mark.parametrize("way", [way for way in _READS if ".out" not in way])
-"""Torch has none through out=."""
+"""torch has no gradient for out=."""
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex128)
 
 
@@ -49,7 +49,7 @@ def test_torchs_rows(way: str, data: st.DataObject) -> None:
         got = _READS[way](x, index)
     assert counts.without_copies() == {f"{_name(way)}.cpuaccel": 1}
     assert not counts.fallbacks
-    with off():  # torch's gather of int32 reads numbers of int64
+    with off():  # torch's gather reads an int32 index as int64
         theirs = _READS[way](x, index.long())
     assert torch.equal(got, theirs)
     assert_alike(got, theirs)

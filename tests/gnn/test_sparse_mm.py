@@ -133,7 +133,7 @@ def test_same_bits_on_any_number_of_threads(columns: int, dtype: torch.dtype) ->
 
     def everything() -> list[Tensor]:
         found: list[Tensor] = []
-        if dtype != torch.bfloat16:  # Torch has no product of these.
+        if dtype != torch.bfloat16:  # torch has no such product
             ones = torch.ones(2000, columns, dtype=dtype)
             found += [matrix @ x.detach(), matrix.t() @ ones]
         for reduce in ("sum", "mean", "amax", "amin"):

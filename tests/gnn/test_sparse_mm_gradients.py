@@ -20,7 +20,8 @@ pytestmark = [needs_plugin, *quiet]
 @reductions
 @index_dtypes
 def test_gradcheck(reduce: str, index: torch.dtype) -> None:
-    # Ascending and no column twice: else torch has no gradient of what makes a matrix of its parts.
+    # Sorted and without duplicate columns: otherwise torch has no gradient of the matrix
+    # constructor.
     crow, col = (
         torch.tensor([0, 2, 2, 6, 7]).to(index),
         torch.tensor([1, 4, 0, 2, 3, 4, 1]).to(index),
@@ -104,7 +105,7 @@ def test_sixteen_bits_against_float64(reduce: str, dtype: torch.dtype) -> None:
     with counted() as counts:
         got = _gradients(matrix, x, grad, reduce)
     assert not [name for name in counts.fallbacks if name.startswith("sparse_mm")]
-    # The same entries are taken: products of 16 bits are exact in float64.
+    # The same entries are selected: products of 16-bit numbers are exact in float64.
     exact = _gradients(matrix.double(), x.double(), grad.double(), reduce)
     tolerance = 2 * torch.finfo(dtype).eps
     for a, b in zip(got, exact, strict=True):

@@ -66,7 +66,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 }
 layers = pytest.mark.parametrize("name", LAYERS)
 ways = pytest.mark.parametrize("way", WAYS)
-# The others differ from these in nothing that a layer could notice, and are slow.
+# These are slow, and a layer cannot distinguish them from the others.
 _SLOW = ("vjp", "vmap", "make_fx of grad", "functionalize of grad")
 ways_of_layers = pytest.mark.parametrize("way", [way for way in WAYS if way not in _SLOW])
 

@@ -22,7 +22,7 @@ op MatMul in 0 1 out 2
 """
 
 ALONE = "CPUACCEL_TESTS_OF_BF16_ALONE"
-"""Set where no other tests are to run: conftest.py."""
+"""Set if only the bf16 tests should run, see conftest.py."""
 
 NO_ARITHMETIC = "oneDNN has no layers of bf16 for a CPU without such arithmetic"
 
@@ -44,7 +44,7 @@ def in_a_process_of_its_own(file: str) -> None:
         pytest.skip(NO_ARITHMETIC)
     if onednn_has_it():
         pytest.skip("the tests of this file run here")
-    # The script, not the module: that would put the sources before the installed package.
+    # `python -m pytest` would put the sources before the installed package.
     done = subprocess.run(
         [Path(sys.executable).with_name("pytest"), file, "-p", "no:cacheprovider"],
         env={**os.environ, ALONE: "1"},

@@ -29,7 +29,7 @@ _module = _native.native()
 libraries_are_exact = _module is not None and _module.isa() in (
     *("avx_vnni", "avx512_vnni", "avx512_vbmi"),
 )
-"""Whether FBGEMM's and oneDNN's int8 products are: without VNNI sums of two leave 16 bits."""
+"""Whether FBGEMM's and oneDNN's int8 products are exact: without VNNI pairs exceed 16 bits."""
 
 
 def skip_layers_of_libraries(model: nn.Module) -> None:

@@ -22,13 +22,13 @@ class Function:
     function: Callable[[Tensor], Tensor]
     kinds: str
     is_quantized: bool = False
-    """Whether convert_fx quantizes its result: it is in the layer then, the last one too."""
+    """Whether convert_fx quantizes its result: then it is part of the layer, also the last one."""
     is_limit: bool = False
-    """Whether values may as well be limited after they are rounded: a part of PT2E's layer."""
+    """Whether clamping after rounding gives the same: then it is part of PT2E's layer."""
     lowered: str = ""
-    """What convert_fx's model becomes, where it is something else."""
+    """The kinds of convert_fx's model, if they differ."""
     layers: tuple[str, ...] = ()
-    """Those of integers that have it in their kernels."""
+    """The int8 layers whose kernels include it."""
 
 
 _BOTH = ("q_conv", "q_linear")
@@ -72,7 +72,7 @@ FUNCTIONS = [
     Function("exp", torch.exp, "Exp"),
     Function("mish", F.mish, "Mish"),
 ]
-"""Beside round, which makes a whole step of the last bit: test_patterns has that."""
+"""Without round, which turns an error of the last bit into a whole step; test_patterns has that."""
 
 
 def _pattern(function: Function, layer: str) -> Pattern:

@@ -33,13 +33,13 @@ class Pattern:
     name: str
     make: Callable[[], nn.Module]
     sizes: tuple[tuple[int, ...], ...]
-    """Of the inputs."""
+    """Sizes of the inputs."""
     floats: Partitions | Nothing
-    """In fp32, and in bf16."""
+    """Partitions in fp32 and in bf16."""
     lowered: Partitions | Nothing
-    """Of convert_fx's model, lowered."""
+    """Partitions of convert_fx's model, lowered."""
     pt2e: Partitions | Nothing
-    """In the form in which PT2E's workflow leaves it."""
+    """Partitions of the model in the form that PT2E's workflow leaves."""
 
     def inputs(self) -> list[Tensor]:
         """Return random ones."""

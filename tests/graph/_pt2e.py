@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 _Layer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
 
-# So that no sum of two products leaves 16 bits: oneDNN may be without VNNI here, where an earlier
-# test capped it. The whole range is in test_int8_exact.
+# No sum of two products exceeds 16 bits, because oneDNN may be without VNNI here if an earlier test
+# capped it. test_int8_exact tests the whole range.
 _HIGHEST = 63
 
 

@@ -36,7 +36,7 @@ class Step(nn.Module):
         self.name = name
         self.function = function
         self.operands = others
-        """Numbers of values that it reads beside the first."""
+        """Numbers of the values that it reads beside the first."""
         for key, each in own.items():
             setattr(self, key, each)
 
@@ -126,7 +126,7 @@ def _add(model: RandomModel, drawing: Drawing, ops: Sequence[tuple[Draw, float]]
     dice = drawing.dice
     functions, weights = zip(*ops, strict=True)
     for _ in range(_TRIES):
-        # The newest most often: chains are what partitions are made of.
+        # The newest value is chosen most often, because partitions consist of chains.
         last = len(drawing.values) - 1
         number = last if drawing.chance(0.7) else dice.randrange(last + 1)
         (function,) = dice.choices(functions, weights)
@@ -141,7 +141,7 @@ def _add(model: RandomModel, drawing: Drawing, ops: Sequence[tuple[Draw, float]]
         try:
             with torch.no_grad():
                 made = step.eval()(*(drawing.values[each] for each in reads))
-        except RuntimeError:  # sizes that torch refuses
+        except RuntimeError:  # sizes that torch rejects
             continue
         results = list(made) if isinstance(made, tuple) else [made]
         if all(map(_is_usable, results)):

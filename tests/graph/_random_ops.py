@@ -150,7 +150,7 @@ def _pool(drawing: Drawing, x: Tensor) -> Step | None:
             given.update(dilation=min(2, min(x.shape[2:]) - 1), padding=0)
     else:
         if dims == 3 and drawing.bf16:
-            return None  # torch has none
+            return None  # torch has no such op
         pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[dims - 1]
         name = "avg_pool"
         given["count_include_pad"] = drawing.chance(0.5)
@@ -211,7 +211,7 @@ def _unary(drawing: Drawing, x: Tensor) -> Step:
 
 def _round(drawing: Drawing, x: Tensor) -> Step | None:
     ties = (x - x.floor() - 0.5).abs()
-    # Where numbers are that may round to another whole one, nothing can be compared.
+    # Values near a tie may round to either integer, so results could not be compared.
     return (
         None if drawing.bf16 or float(ties.min()) < 1e-3 else Step("round", lambda s, v: v.round())
     )

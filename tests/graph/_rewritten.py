@@ -28,7 +28,7 @@ def rewritten(
         return torch.func.functional_call(model, named, given)
 
     held = [each.detach() for each in weights.values()]
-    with enable_python_dispatcher():  # as where Inductor's graphs come from
+    with enable_python_dispatcher():  # as where Inductor makes its graphs
         traced = make_fx(call, decomposition_table=kept.without_kept(), tracing_mode="fake")(
             held, *inputs
         )
@@ -40,13 +40,13 @@ def rewritten(
     rewriting.put_regions(graph, found.regions)
     rewriting.take_apart(graph)
     for view in graph.find_nodes(op="call_function", target=_aten.view.default):
-        view.target = _aten.reshape.default  # a view of Inductor's is one of numbers, not of memory
+        view.target = _aten.reshape.default  # Inductor's views need not share memory
     graph.lint()
     traced.recompile()
     return traced, held, made
 
 
-# What is allowed beside four times eager's own error, of the norm.
+# The norm of the error may exceed four times eager's own error by this much.
 _ALLOWED = {torch.float32: 2e-5, torch.bfloat16: 0.03}
 
 

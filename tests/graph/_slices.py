@@ -10,7 +10,7 @@ import cpuaccel
 from cpuaccel import _native
 
 WHOLE, SLICED = 0, 64
-"""Ranks of what was timed, as csrc/dnnl/ranks.h numbers them: oneDNN's own choice."""
+"""Tuning results as csrc/dnnl/ranks.h numbers them: oneDNN's own choice, and slices."""
 
 
 def slices_of(model: nn.Module, x: Tensor, kind: str) -> list[int]:

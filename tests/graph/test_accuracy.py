@@ -53,7 +53,7 @@ def test_sentences_are_where_fp32_has_them() -> None:
         compiled = torch.compile(_dynamic(model, tokens), backend="cpuaccel", fullgraph=True)
         found = minilm.embed(compiled, tokens)
     assert float(minilm.cosines(found, expected).min()) >= _LEAST_COSINE
-    # Four projections of attention and the first of the two behind it, in each of six layers.
+    # Four projections of attention and the first of the two linear layers after it, in six layers.
     assert _kinds().count("q_linear_dynamic") == 30
 
 

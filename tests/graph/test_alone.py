@@ -186,7 +186,7 @@ def test_pools_between_layers(
     name = "MaxPool" if kind.startswith("max") else "AvgPool"
     if not ceil:
         assert found.kinds() == [("Convolution",), (name,), ("Convolution",)]
-    else:  # where oneDNN counts what torch does not, or has a window more, it is left, and said
+    else:  # left, with a reason, if oneDNN counts padding or windows differently
         left = [each.reason for each in found.left]
         assert ((name,) in found.kinds()) != bool(left)
 

@@ -158,7 +158,7 @@ def test_tokens_and_a_mask_by_keyword(captures: list[Any]) -> None:
         ids, mask = call(batch, length)
         _agree(made, model, ids, mask=mask)
     assert len(captures) <= 3
-    with pytest.raises(IndexError):  # the model's own: there are 64 places
+    with pytest.raises(IndexError):  # the model's own error: there are 64 positions
         made(torch.zeros(2, 65, dtype=torch.long), mask=torch.ones(2, 65, dtype=torch.long))
 
 
@@ -250,7 +250,7 @@ def test_a_capture_is_compared_at_other_sizes_than_it_was_traced_with(
 ) -> None:
     torch.manual_seed(0)
     model = Lambda(lambda self, x: self.linear(x), linear=nn.Linear(WIDTH, WIDTH)).eval()
-    # With the first capture that of symbols is compared, at 2 and at 3.
+    # The symbolic capture is validated with the first one, at sizes 2 and 3.
     change_plans(monkeypatch, _plus_one_at(3))
     made = _plan(model, torch.randn(2, 5, WIDTH))
     for batch in (3, 3, 8):
@@ -266,7 +266,7 @@ def test_a_capture_of_another_class_is_compared_at_the_next_sizes(
     model = Lambda(lambda self, x: self.linear(x), linear=nn.Linear(WIDTH, WIDTH)).eval()
     made = _plan(model, torch.randn(2, 1, WIDTH))
     change_plans(monkeypatch, _plus_one_at(9))
-    _agree(made, model, torch.randn(3, 5, WIDTH))  # traced with these sizes
+    _agree(made, model, torch.randn(3, 5, WIDTH))  # captured with these sizes
     assert len(made.reports) == 2
     for batch in (9, 9, 8):
         _agree(made, model, torch.randn(batch, 5, WIDTH))
@@ -300,7 +300,7 @@ def test_plans_of_one_model_are_bounded() -> None:
         _agree(made, model, torch.randn(2, length, WIDTH))
     cache = cpuaccel.stats()["graph_cache"]
     assert cache["size"] == KEPT_SIZES
-    # One program for all of them, which has run for one size more: it was compared there.
+    # All sizes share one plan text. Its validation ran one additional size.
     assert cache["evictions"] == 49
 
 

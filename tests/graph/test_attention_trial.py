@@ -16,7 +16,7 @@ pytestmark = needs_onednn
 SIZES = (1, 4, 64, 96, 32)  # N H L S E
 FASTER = "torch's kernel was faster here when both were timed"
 
-# No rows of any CPU are for the reference, which is far slower than torch's kernel.
+# The reference kernel has no measured rows on any CPU, and is far slower than torch's kernel.
 _ASKED = f"""
 import json
 from cpuaccel import _native, config
@@ -31,7 +31,7 @@ print(json.dumps([timed, name, known, native.why_torch_attention(*asked)]))
 """
 
 
-# The last one has a cache of more than what is read between two runs.
+# The last one has a larger cache than the data that is read between two runs.
 @pytest.mark.parametrize(
     "sizes", [SIZES, (1, 4, 1, 96, 32), (2, 3, 7, 40, 16), (1, 1, 1, 1, 8), (1, 8, 1, 8192, 64)]
 )
@@ -50,7 +50,7 @@ def test_it_draws_no_random_numbers_of_torch() -> None:
 
 
 def test_what_was_timed_is_known() -> None:
-    # One thread: of two one may have to wait for a core, while other tests run.
+    # One thread: while other tests run, one of two threads may have to wait for a core.
     given = {"CPUACCEL_MAX_ISA": "ref", "CPUACCEL_DETERMINISTIC": "0", "OMP_NUM_THREADS": "1"}
     timed, name, known, untimed = json.loads(run_python(_ASKED, **given))
     assert timed == FASTER

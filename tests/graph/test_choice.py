@@ -120,7 +120,7 @@ def test_the_table_has_a_row_for_everything() -> None:
     for vendor, isa in machines:
         for family in _MEASURED:
             if family == "attention" and vendor != "AuthenticAMD":
-                continue  # our kernel is left there before the table is asked
+                continue  # attention falls back there before the table is used
             layers = family in choice.LAYER_FAMILIES
             for place in ("alone", "chain") if layers else choice.PLACES:
                 for dtype in ("f32", "bf16"):

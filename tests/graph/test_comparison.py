@@ -50,17 +50,17 @@ def test_fp32_goes_by_the_largest_value(by: float, within: bool) -> None:
 
 
 def test_what_may_be_rounding_is_held_against_float64() -> None:
-    exact = _values().double() + 5e-4  # eager is as far from it as that
+    exact = _values().double() + 5e-4  # as far from eager
     found, asked = _compared(_moved(1e-3), _values(), exact=exact)
     assert len(asked) == 1
     assert found.is_within
     assert found.against == "the model in float64"
     found, _ = _compared(_moved(2e-3), _values(), exact=exact)
     assert not found.is_within
-    found, asked = _compared(_moved(0.5), _values(), exact=exact)  # no rounding
+    found, asked = _compared(_moved(0.5), _values(), exact=exact)  # too large to be rounding
     assert not found.is_within
     assert not asked
-    found, asked = _compared(_moved(1e-3), _values())  # which the model has not
+    found, asked = _compared(_moved(1e-3), _values())  # the model has no float64 result
     assert not found.is_within
     assert found.against == "the model"
 
@@ -89,7 +89,7 @@ def test_int8_is_held_against_float64_where_it_is_far_from_eager(
 ) -> None:
     exact = _values().double()
     found, asked = _compared(_values() * factor, _values() * 1.1, "int8", exact)
-    assert len(asked) == (factor != 1.14)  # which is near enough to eager's
+    assert len(asked) == (factor != 1.14)  # which is close enough to eager
     assert found.is_within is within
     if asked:
         assert found.against == "the model in float64"

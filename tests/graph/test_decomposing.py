@@ -113,7 +113,7 @@ def test_weights_are_the_models_own() -> None:
 
 
 def test_no_size_of_a_convolution_becomes_a_condition() -> None:
-    # aten::convolution looks at how many numbers there are to choose among libraries.
+    # aten::convolution chooses among libraries by the number of elements.
     model = nn.Conv2d(3, 4, 3).eval()
     with torch.no_grad():
         program = tracing.exported(model, (torch.randn(1, 3, 20, 20),), {}, {(0, 2), (0, 3)})

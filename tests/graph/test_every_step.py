@@ -13,8 +13,8 @@ from graph._patterns import Nothing
 
 pytestmark = needs_onednn
 
-# By kind, the families of kernels that run it. `tests/cpp/test_<family>.cpp` holds every row of a
-# family against its formula in float64 or in exact integers, on each ISA.
+# The kernel families that run each kind of step. `tests/cpp/test_<family>.cpp` checks every row of
+# a family against its formula in float64 or in exact integers, on each ISA.
 KERNELS = {
     "attention": ("attention",),
     "dequantize": ("dequantize",),
@@ -37,7 +37,7 @@ KERNELS = {
     "view": (),  # another view, or oneDNN's reorder
 }
 
-# Kinds that no pattern has, with the tests that say of which steps their plans consist.
+# Kinds that no pattern contains, with the tests that assert the steps of their plans.
 ELSEWHERE = {
     "attention": "test_transformers.py",
     "q_attention": "test_quantized_attention.py",

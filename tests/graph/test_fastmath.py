@@ -57,7 +57,7 @@ def test_layers_multiply_in_bf16_while_it_is_asked_for(compiled: bool) -> None:
     assert torch.equal(after, exact)
     assert torch.equal(fast, again)
     assert fast.dtype == torch.float32
-    # Sums and results stay fp32, so it is nearer than a model of bf16.
+    # Sums and results stay fp32, so it is more accurate than a bf16 model.
     with torch.no_grad():
         limit = _rounded(_Net().eval(), x)
     assert 1e-5 < _distance(fast, expected) < max(limit, 0.01)

@@ -20,7 +20,7 @@ from graph._compiled import Lambda, needs_onednn
 pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
 
 _LARGEST = 127
-"""Of the ranks that a file may have."""
+"""The largest result that a tuning cache file may contain."""
 
 
 class Net(nn.Module):
@@ -97,7 +97,7 @@ def test_every_way_computes_the_same(
     with torch.no_grad():
         optimized = _timed(model, x)
         problems = [each for each in _native.load().known_ranks() if each.startswith("float ")]
-        # Of products those alone that a slow function follows.
+        # The product alone is timed too if a slow function follows it.
         assert len(problems) == 3 + (function is not F.relu)
         for rank in (*range(6), _LARGEST):
             _with_ranks(rank, "float ")

@@ -41,7 +41,7 @@ class Dense(nn.Module):
         self.norms = nn.ModuleList(_norm(width) for width in widths)
         self.layers = nn.ModuleList(nn.Conv2d(width, grows_by, 3, padding=1) for width in widths)
         self.keeps = keeps
-        """The number of a concatenation that is a result as well."""
+        """The number of a concatenation that is also a result."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         parts, kept = [x], []
@@ -143,7 +143,7 @@ def test_one_of_them_is_a_result(dtype: torch.dtype, keeps: int) -> None:
         kept = [each.clone() for each in first]
         _check(model, optimized, x)
         for found, expected in zip(first, kept, strict=True):
-            assert torch.equal(found, expected)  # not written to by a later call
+            assert torch.equal(found, expected)  # a later call did not write to it
 
 
 class Branches(nn.Module):

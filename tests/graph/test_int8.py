@@ -57,7 +57,7 @@ def kinds_of(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = N
         found = optimized(*args)
     cpuaccel.reset_stats()
     assert found.shape == expected.shape
-    # One step of a result of 8 bits may round otherwise.
+    # The 8-bit result may be rounded differently by one quantum.
     step = (expected.max() - expected.min()).item() / 100
     torch.testing.assert_close(found, expected, atol=step, rtol=0)
     (one,) = report.reports()
@@ -93,7 +93,7 @@ def test_a_layer_runs_as_integers(
     per_tensor = isinstance(layer := make(), nn.ConvTranspose2d)
     skip_layers_of_libraries(layer)
     mapping = get_default_qconfig_mapping("fbgemm" if per_tensor else "x86")
-    if per_tensor:  # as the workflow asks for transposed layers
+    if per_tensor:  # as the workflow requires for transposed layers
         weights = torch.ao.quantization.default_weight_observer
         activations = torch.ao.quantization.HistogramObserver.with_args(reduce_range=True)
         mapping = QConfigMapping().set_global(
@@ -105,8 +105,8 @@ def test_a_layer_runs_as_integers(
 
 
 _PATTERNS = [*_functions.PATTERNS, *_blocks.PATTERNS]
-# Whose results convert_fx gives all 256 bytes: the next layer's sums, in the engine of quantized
-# models, are off where those of libraries may be.
+# convert_fx gives their results all 256 values. In the engine of quantized models the next layer's
+# sums are then wrong where those of libraries may be.
 _OF_ALL_BYTES = (", sigmoid", ", tanh", ", hardsigmoid")
 
 
@@ -240,8 +240,8 @@ class PT2E(nn.Module):
     def __init__(self, behind: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.behind = behind
-        # Of which no sum of two products leaves 16 bits: oneDNN may be without VNNI here, where an
-        # earlier test capped it. The whole range is in test_int8_exact.
+        # No sum of two products of these exceeds 16 bits, because oneDNN may be without VNNI here
+        # if an earlier test capped it. test_int8_exact tests the whole range.
         self.register_buffer("weight", torch.randint(-63, 64, (16, 16, 3, 3), dtype=torch.int8))
         self.register_buffer("scales", torch.rand(16) / 500 + 2e-3)
         self.register_buffer("zero_points", torch.zeros(16, dtype=torch.int64))

@@ -16,9 +16,9 @@ from graph._slices import SLICED, WHOLE, slices_of, teams_of
 pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("ranks_file")]
 
 ONEDNN = 1
-"""As csrc/base/counters.h numbers providers."""
+"""The number of oneDNN in csrc/base/counters.h."""
 IMAGE = (1, 8, 11, 13)
-# Few pixels in each slice: with AMX oneDNN runs more, in one of two, by another implementation.
+# Each slice has few pixels: with AMX oneDNN uses another implementation for one of two larger ones.
 NARROW = (1, 8, 11, 5)
 
 

@@ -19,7 +19,7 @@ from graph._slices import SLICED
 pytestmark = [needs_onednn, needs_vnni]
 
 _ROWS = 4
-"""What is found of two layers: the provider, and which of oneDNN's implementations."""
+"""What is found for two layers: the provider, and which of oneDNN's implementations."""
 
 
 def _model() -> tuple[nn.Module, Tensor]:
@@ -46,7 +46,7 @@ def test_what_was_timed_is_kept_and_read_again(
     model, x = _model()
     expected = model(x)
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
-    assert _quanta(optimized(x), expected) <= 1  # another provider may round another way
+    assert _quanta(optimized(x), expected) <= 1  # another provider may round differently
     found = _native.load().known_ranks()
     assert len(found) == _ROWS
     assert all(0 <= rank % SLICED < 3 for rank in found.values())
@@ -69,7 +69,7 @@ def test_each_rank_runs(rank: int) -> None:
     cpuaccel.clear_caches()
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
     assert _native.load().known_ranks() == dict.fromkeys(names, rank)
-    # Of what is named here, not found: each rounds as it does. There is no 15th.
+    # The results are set, not timed: each implementation rounds differently. There is no 15th.
     assert _quanta(optimized(x), expected) <= 1
 
 

@@ -56,7 +56,7 @@ def _tokens(length: int = 8) -> Tensor:
     return torch.arange(2 * length).view(2, length)
 
 
-@pytest.mark.parametrize("ci", ["", "1"])  # Inductor has more errors where CI is set
+@pytest.mark.parametrize("ci", ["", "1"])  # Inductor raises more errors if CI is set
 def test_no_kernel_is_compiled_beside_many_layers(ci: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", ci)
     monkeypatch.delitem(lowerings, torch.ops.aten.native_layer_norm.default, raising=False)

@@ -56,7 +56,7 @@ def test_twenty_sizes_in_turn_do_not_grow_memory() -> None:
     report.clear()
     compiled = torch.compile(_net(), backend="cpuaccel", dynamic=True)
     assert _grows_by(compiled) < 16
-    # Once more where torch's own choice of a convolution changes, at 20480 numbers of one image.
+    # Once more where torch's own choice of a convolution changes, at 20480 elements per image.
     assert len(report.reports()) <= 2
     cache = cpuaccel.stats()["graph_cache"]
     assert cache["size"] == len(_SIDES)
@@ -146,7 +146,7 @@ def test_a_constant_that_changes_is_followed(change: Any, how: str) -> None:
             torch.testing.assert_close(ours(x), model(x), atol=1e-5, rtol=1e-4)
 
 
-# An optimized model: what the compiled one is tested for in test_bad_input.py
+# Optimized models: the same tests as of compiled ones in test_bad_input.py
 
 
 def _optimized_agrees(of: Any, *inputs: Tensor, **layers: nn.Module) -> None:

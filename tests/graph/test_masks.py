@@ -50,7 +50,7 @@ _MODULES: dict[str, Made] = {
         *(3, "attn_mask", "key_padding_mask"),
     ),
 }
-"""How a module is made, how many sequences it takes, and what it calls its masks."""
+"""How to build a module, how many sequences it takes, and the names of its masks."""
 
 _OTHER = torch.ones(L, L, dtype=torch.bool).tril(-1).flip(0)
 _CAUSAL = torch.ones(L, L, dtype=torch.bool).triu(1)

@@ -21,7 +21,7 @@ pytestmark = needs_onednn
 
 _ALL = settings().max_examples > 100
 
-# Each with the side of its images.
+# Each net with the side of its images.
 _QUICK = {"alexnet": 64, "squeezenet1_1": 48, "resnet18": 48, "mobilenet_v2": 48, "vgg11": 32}
 _SLOW = {
     "resnet50": 48,

@@ -51,7 +51,7 @@ def _like_the_model(made: Any, model: nn.Module, *args: Any) -> None:
         torch.testing.assert_close(made(*args), model(*args), atol=1e-5, rtol=1e-4)
 
 
-# What is changed from outside
+# Changes from outside
 
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
@@ -128,7 +128,7 @@ def test_one_that_changes_before_each_call_runs_as_it_is(
     assert _runs(made)[0] == "plan"
 
 
-# What it changes itself
+# Changes by the model itself
 
 
 class _Counts(_Net):
@@ -307,7 +307,7 @@ def test_what_cannot_be_captured_leaves_nothing_behind() -> None:
     assert torch.equal(x, _x())
 
 
-# What it is called with
+# Changes of the inputs
 
 
 class _Two(nn.Module):

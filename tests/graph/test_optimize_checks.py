@@ -134,7 +134,7 @@ def test_integers_are_no_floats_under_autocast() -> None:
 
 def test_bf16_is_held_against_fp32(monkeypatch: pytest.MonkeyPatch, bf16: None) -> None:
     model, x = net().bfloat16(), image().bfloat16()
-    # Further from bf16's eager result than a hundredth, and nearer to fp32's than twice as far.
+    # More than a hundredth from bf16's eager result, but less than twice eager's error from fp32's.
     change_plans(monkeypatch, lambda result: result * 1.015)
     verdict = cpuaccel.optimize(model, (x,)).verdict
     assert verdict is not None
@@ -152,7 +152,7 @@ def test_autocast_is_bf16(bf16: None) -> None:
     assert verdict is not None
     assert (verdict.runs, verdict.arithmetic) == ("plan", "bf16")
     assert verdict.inputs == "float32[2, 3, 10, 10] under autocast to bfloat16"
-    # Weights that autocast casts are constants all the same.
+    # Weights that autocast casts are still constants.
     assert optimized.reports[0].kinds()[0] == ("Convolution", "ReLU")
 
 
@@ -190,7 +190,7 @@ def test_rounding_that_the_net_makes_larger_is_held_against_float64() -> None:
     assert model.linear.weight.dtype == torch.float32
 
 
-# Models that draw numbers, or write
+# Models that draw random numbers, or mutate
 
 
 def test_random_numbers_are_the_same_for_both() -> None:

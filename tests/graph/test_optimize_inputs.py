@@ -200,7 +200,7 @@ def test_bad_examples(inputs: tuple[Any, ...], options: dict[str, Any], message:
         cpuaccel.optimize(nn.Sequential(nn.Linear(8, 8)).eval(), inputs, **options)
 
 
-# Threads, and modules around it
+# Threads, and modules around the optimized model
 
 
 def test_threads_share_one_plan() -> None:

@@ -30,7 +30,7 @@ def test_a_faster_plan_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         for batch in (5, 7):
             optimized(image(batch))
         optimized(image().to(memory_format=torch.channels_last))
-    # The example inputs alone: the capture that serves other sizes has their programs.
+    # Only the example inputs are timed: the capture for other sizes has the same plan text.
     assert timed == [["plan", "model"]]
     reasons = [each.reason for each in optimized.verdicts]
     assert reasons == [
@@ -162,7 +162,7 @@ def test_rounds_go_on_as_long_as_the_budget(monkeypatch: pytest.MonkeyPatch) -> 
         assert found == {"a": [1.0] * rounds, "b": [2.0] * rounds}
 
 
-# int8 and the fp32 that it was made from
+# An int8 model and the fp32 model that it was made from
 
 
 def _times(int8: float, fp32: float) -> dict[str, float]:

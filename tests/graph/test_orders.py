@@ -31,7 +31,7 @@ def test_in_a_process_of_its_own() -> None:
     _bf16.in_a_process_of_its_own(__file__)
 
 
-# Moves
+# Views and copies
 
 
 def _sizes_of_as_many(draw: Any, count: int) -> list[int]:
@@ -87,7 +87,7 @@ def test_moves_said_again_move_the_same(
     end: Any = product.args[0]
     how = moved(end)
     if how is None:
-        return  # it cuts a dimension in no factors, or takes a place of several
+        return  # the reshape splits no dimension by factors, or several positions were selected
     again = orders._said_again(traced.graph, end, how)
     assert tuple(again.meta["val"].shape) == tuple(end.meta["val"].shape)
     product.replace_input_with(end, again)

@@ -21,7 +21,7 @@ pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked
 
 WIDTH = 96
 OURS, ONEDNNS = 1, 0
-"""Ranks of what was timed."""
+"""Tuning results: which provider was faster."""
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 

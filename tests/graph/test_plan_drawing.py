@@ -77,7 +77,7 @@ def test_steps_that_were_run_are_drawn_with_their_copies(tmp_path: Path) -> None
     found = set(_paths(drawing))
     without = {edge for edge in found if "copy" not in edge[:2]}
     assert without <= _RESIDUAL
-    # What is not there goes through a copy.
+    # Edges that are missing go through a copy.
     assert {target for _, target, _ in _RESIDUAL} <= {target for _, target, _ in found}
     assert {source for source, _, _ in _RESIDUAL} <= {source for source, _, _ in found}
     assert all((node.share or 0) > 0 for node in drawing.boxes() if not node.is_end)
@@ -112,7 +112,7 @@ def test_what_views_look_at_is_followed(tmp_path: Path) -> None:
     for run in (False, True):
         drawing = _drawn(path, run)
         edges = {(edge.source, edge.target) for edge in drawing.edges}
-        # From the input one comes to the result.
+        # The input is connected to the result.
         reached = {next(node.name for node in drawing.boxes() if node.is_end)}
         while more := {target for source, target in edges if source in reached} - reached:
             reached |= more

@@ -66,7 +66,7 @@ def test_bytes_are_eager_modes_whoever_is_known(provider: str) -> None:
     _native.load().set_known_ranks(known)
     cpuaccel.clear_caches()
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
-    # Bytes stay what eager mode computes: where a provider would round another way, it is left.
+    # The bytes stay those of eager mode: providers that would round differently are not used.
     assert torch.equal(optimized(x), expected)
 
 

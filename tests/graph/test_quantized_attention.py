@@ -200,7 +200,7 @@ def test_weights_that_somebody_else_reads() -> None:
     assert "q_attention" not in str(report.reports())
 
 
-# Quantizers before moves
+# Quantizers before views and copies
 
 
 def test_a_layers_moved_result_is_rounded_in_its_kernel() -> None:

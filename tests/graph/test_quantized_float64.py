@@ -44,7 +44,7 @@ def test_a_layer_by_hand() -> None:
     ((source, weight, bias),) = seen
     found = quantized_float64.result(model, (x,), {})
     exact = linear(source.double(), weight.double(), bias.double())
-    # The model's own sources and weights are rounded to float32.
+    # The model's own inputs and weights are rounded to float32.
     torch.testing.assert_close(found, exact, atol=1e-5, rtol=1e-5)
 
 

@@ -63,7 +63,7 @@ def test_one_step(name: str, threads: int) -> None:
     with torch.no_grad():
         optimized = cpuaccel.optimize(quantized, inputs, time_budget=0)
         for given in (inputs, tuple(0.5 * each for each in inputs)):
-            # A number may be rounded to the next byte: the norm's sums have another order.
+            # A value may round to the next byte, because the norm sums in another order.
             torch.testing.assert_close(optimized(*given), quantized(*given), atol=0.05, rtol=0)
         (plan,) = cpuaccel.explain(optimized, inputs).plans
     found = [step.kinds for step in plan.steps if "quantize" in step.kinds]

@@ -84,7 +84,7 @@ def test_a_bit_anywhere(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         except ValueError as error:
             assert "net.pt2: " in str(error)  # noqa: PT017
             refused += 1
-        else:  # a bit that says nothing: of a date, or between parts
+        else:  # an insignificant bit: of a date, or between parts
             assert torch.equal(loaded(_x())["scores"], expected)
     assert refused > 20
 
@@ -98,7 +98,7 @@ def test_facts_that_say_they_are_packed(saved: Path, offset: int, value: int) ->
     saved.write_bytes(whole)
     if offset == 10:
         _refused(saved, "damaged or truncated: .*compressed")
-    else:  # what is there is as it was
+    else:  # the contents are unchanged
         assert cpuaccel.load(saved)(_x())
 
 

@@ -132,7 +132,7 @@ def test_a_package_of_many_batches(tmp_path: Path) -> None:
         loaded(image(9))
 
 
-# What a file says of sizes
+# Invalid sizes in a file
 
 
 def _facts(**others: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_each_layer_with_its_sizes_and_multiply_adds() -> None:
     expected = (2 * 32 * 16 * 16 * 27, 2 * 32 * 7 * 7 * 9, 2 * 10 * 1568)
     assert [_multiply_adds(step) for step in layers] == pytest.approx(expected)
     assert all(step.dtype == "f32" for step in layers)
-    # Two rows of floats read the weights where they lie.
+    # Linear layers of two float rows use weights that are not packed.
     assert [step.kernel.split()[0] for step in layers] == ["onednn", "onednn", "cpuaccel"]
     assert layers[0].kinds == "Convolution+ReLU"
 
@@ -66,7 +66,7 @@ def test_times_and_shares_are_those_of_the_call() -> None:
     assert plan.runs >= 3
     assert plan.microseconds > 0
     assert plan.between >= 0
-    assert sum(step.of_time for step in plan.steps) < 1.2  # medians of each, not of one run
+    assert sum(step.of_time for step in plan.steps) < 1.2  # medians of each step, not of one run
     assert all(step.microseconds > 0 and step.of_bound > 0 for step in plan.steps)
     assert all(step.gigabytes > 0 for step in plan.steps)
 

@@ -48,7 +48,7 @@ def _opened_by(plan: nn.Module, x: Tensor = _X) -> tuple[int, Tensor]:
 
 def test_one_team_and_the_same_bits() -> None:
     plan = _plan()
-    _opened_by(plan)  # the steps are not known yet
+    _opened_by(plan)  # tuning has not chosen the steps yet
     opened, result = _opened_by(plan)
     assert opened == 1
     config.set("teams", False)
@@ -57,7 +57,7 @@ def test_one_team_and_the_same_bits() -> None:
     assert torch.equal(result, alone)
     config.set("teams", True)
     torch.set_num_threads(1)
-    _opened_by(plan)  # a plan for another number of threads
+    _opened_by(plan)  # makes a plan for another number of threads
     opened, serial = _opened_by(plan)
     assert opened == 0
     assert torch.equal(result, serial)

@@ -37,7 +37,7 @@ def test_layers_of_an_encoder_are_one_region(norm_first: bool) -> None:
     assert kinds[("attention",)] == 2
     assert kinds[("MatMul", "GELU")] == 2
     assert kinds[("MatMul", "Add")] == 4
-    assert kinds[("LayerNorm",)] == 3  # the one at the end is Inductor's
+    assert kinds[("LayerNorm",)] == 3  # the last one is Inductor's
     assert {left.op for left in found.left} == {"native_layer_norm.default"}
 
 
@@ -80,7 +80,7 @@ def test_attention_with(options: dict[str, Any]) -> None:
 
 def test_queries_whose_elements_lie_apart() -> None:
     def attend(self: Any, x: Tensor) -> Tensor:
-        heads = self.first(x)  # as images lie: the heads side by side
+        heads = self.first(x)  # image layout: the heads are contiguous
         return self.last(F.scaled_dot_product_attention(heads, heads, heads))
 
     model = Lambda(attend, first=nn.Conv2d(HEADS, HEADS, 1), last=nn.Conv2d(HEADS, HEADS, 1))
@@ -156,7 +156,7 @@ def test_optimized_attention_is_not_computed_beside_its_region(norm_first: bool)
         expected = model(x)
     ran = {event.key for event in profile.key_averages()}
     assert any("graph_region" in name for name in ran), ran
-    # What only the attention outside of the region would read.
+    # Ops whose results only the attention outside of the region would read.
     assert not [name for name in ran if "addmm" in name or "flash_attention" in name], ran
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 

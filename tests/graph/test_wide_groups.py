@@ -60,7 +60,7 @@ def test_any_number_of_groups_at_once(
         optimized(x)
         assert len(_problems()) == 1
         exact = _exact(model, x)
-        # 12 is a plain convolution; there are no 5, which a file may name.
+        # 12 is a plain convolution. 5 is not a choice, but a file may contain it.
         for at_once in (1, 2, 3, 4, 6, 12, 5):
             _with_ranks(at_once)
             torch.testing.assert_close(optimized(x).double(), exact, rtol=2e-2, atol=2e-2)

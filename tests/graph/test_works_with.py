@@ -229,7 +229,7 @@ def test_a_forked_child_packs_no_weights_again() -> None:
     optimized = cpuaccel.optimize(_net(), (x,), time_budget=0)
     with torch.no_grad():
         optimized(x)
-    cpuaccel.clear_caches()  # of what other tests compiled
+    cpuaccel.clear_caches()  # those of models that other tests compiled
     with torch.no_grad():
         optimized(x)
     size = cpuaccel.stats()["graph_cache"]["size"]

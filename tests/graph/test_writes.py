@@ -223,7 +223,7 @@ def test_a_cache_that_lies_otherwise(way: Callable[[nn.Module], nn.Module]) -> N
 class Given(Layer):
     """One whose cache comes with the call."""
 
-    # torch.export takes an argument of a buffer's name for that buffer.
+    # torch.export treats an argument with a buffer's name as that buffer.
     def forward(self, x: Tensor, given_keys: Tensor, given_values: Tensor) -> Any:
         q, k, v = (self.heads(each) for each in self.qkv(x).chunk(3, dim=-1))
         given_keys[:, :, 5:6] = k
@@ -242,7 +242,7 @@ def test_a_cache_of_the_call(is_shared: bool) -> None:
     with torch.no_grad():
         made = cpuaccel.optimize(model, (_token(0), *mine), time_budget=0)
         assert _kinds().count("slice_scatter") == 2
-        if is_shared:  # which torch.export was not told
+        if is_shared:  # torch.export was not told
             mine[1], its[1] = mine[0], its[0]
             torch.testing.assert_close(made(_token(1), *mine), eager(_token(1), *its))
             torch.testing.assert_close(mine, its)
@@ -309,7 +309,7 @@ def test_writes_that_a_program_does_not_make(written: int) -> None:
     with pytest.raises(RuntimeError, match="expected 4 tensors at least, got 3"):
         bound(constants, *call.args[3:], 4).run(given)
     cpuaccel.reset_stats()
-    with pytest.raises(RuntimeError, match="size of tensor"):  # torch writes it in its place
+    with pytest.raises(RuntimeError, match="size of tensor"):  # torch runs the region
         bound(constants, *call.args[3:], written).run(given)
     assert "cannot be written to an input" in _fallbacks()
 

@@ -25,7 +25,7 @@ def _usable() -> tuple[str, ...]:
 
 
 ISAS = _usable()
-"""The instruction sets by which kernels are chosen, up to the newest of this machine."""
+"""The ISAs by which kernels are chosen, up to this machine's best."""
 isas = pytest.mark.parametrize("isa", ISAS)
 
 LAYOUTS = ("channels_last", "contiguous", "sliced", "permuted", "expanded", "offset")

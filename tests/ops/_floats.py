@@ -28,7 +28,7 @@ def _providers() -> tuple[str, ...]:
 
 
 PROVIDERS = _providers()
-"""Who is made to compute products: by itself, the plugin leaves small ones to torch."""
+"""Providers to force for products; by default cpuaccel leaves small ones to torch."""
 providers = pytest.mark.parametrize("provider", PROVIDERS)
 
 

@@ -22,7 +22,7 @@ _MATMULS = (
 _CONVOLUTIONS = tuple(
     f"nn.functional.conv{kind}{dims}d" for kind in ("", "_transpose") for dims in (1, 2, 3)
 )
-# The same op under the name of a test of another device.
+# The same op, named for a test of another device.
 _VARIANTS_LEFT_OUT = ("triton_optimized",)
 
 
@@ -37,7 +37,7 @@ OPS: tuple[OpInfo, ...] = tuple(
     if op.name in _MATMULS + _CONVOLUTIONS and op.variant_test_name not in _VARIANTS_LEFT_OUT
 )
 MISSING = set(_MATMULS + _CONVOLUTIONS) - {op.name for op in OPS}
-"""Names that the database does not have."""
+"""Names that OpInfo lacks."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Case:
     def samples(self, *, requires_grad: bool = False) -> Iterator[Any]:
         """Arguments of a call, (positional, by name), of each sample the database has."""
         torch.manual_seed(7)
-        # Not through sample_inputs(), which looks through the stack for the test at each sample.
+        # Not by sample_inputs(), which searches the stack for the running test at each sample.
         made = self.op.sample_inputs_func(self.op, "cpu", self.dtype, requires_grad)
         return map(arguments, made)
 

@@ -37,7 +37,7 @@ def matrix(shape: tuple[int, ...], layout: str, dtype: torch.dtype, seed: int) -
     if layout == "expanded columns":
         return fresh(*lead, rows, 1).expand(*lead, rows, columns)
     if layout == "apart":
-        # Rows of a much wider matrix: a leading stride that is no multiple of anything.
+        # Rows of a much wider matrix, whose leading stride is not a multiple of any block size.
         return fresh(*lead, rows, columns + 1027)[..., :columns]
     return fresh(*lead, rows, columns)
 

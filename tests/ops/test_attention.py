@@ -30,7 +30,7 @@ def _measured(isa: str = "") -> bool:
     """Whether 16 queries are ours here, under a cap of `isa`."""
     if _amd():
         return isa != "ref"
-    # Systems may refuse tiles to a process.
+    # The system may deny AMX tiles to a process.
     tiles: bool = torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()
     return tiles and isa in ("", "avx512_vnni", "avx512_vbmi")
 
@@ -68,7 +68,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: 
     tolerance = 2e-2 if q.dtype == torch.bfloat16 else 2e-5
     expected = _exact(q, k, v, mask, causal)
     torch.testing.assert_close(ours.double(), expected, rtol=tolerance, atol=tolerance)
-    # torch's is less exact for bfloat16.
+    # torch's logsumexp is less accurate for bfloat16.
     tolerance = 2e-4 if q.dtype == torch.bfloat16 else 2e-5
     torch.testing.assert_close(logsumexp, other, rtol=tolerance, atol=tolerance)
     assert (ours.dtype, ours.stride()) == (theirs.dtype, theirs.stride())
@@ -83,7 +83,7 @@ def test_matches_float64(dtype: torch.dtype, data: st.DataObject) -> None:
     layouts = ["contiguous", "heads of a linear layer"]
     least = 8 if _amd() else 16
     if _measured() and sizes[2] >= least:
-        layouts.append("strided")  # torch's kernel, left alone, takes elements to lie side by side
+        layouts.append("strided")  # torch's kernel, a fallback here, requires contiguous elements
     q, k, v = _operands(sizes, dtype, data.draw(st.sampled_from(layouts)))
     shapes = st.sampled_from([None, *_mask_shapes(sizes)])
     shape, mask = data.draw(shapes), None

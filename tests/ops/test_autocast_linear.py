@@ -124,7 +124,7 @@ def test_a_traced_module_still_has_its_linear() -> None:
 def test_a_changed_weight_is_cast_anew() -> None:
     layer, x = nn.Linear(8, 8, bias=False), torch.ones(1, 8)
     _run(layer, x)
-    layer.weight.data.fill_(1.0)  # leaves the version alone
+    layer.weight.data.fill_(1.0)  # does not change the version counter
     assert _run(layer, x).tolist() == [[8.0] * 8]
     assert _counts()["stale"] == 1
 
@@ -159,7 +159,7 @@ def test_the_switch_of_autocast_s_cache_is_obeyed() -> None:
 
 @pytest.mark.usefixtures("keeping")
 def test_the_cache_is_bounded_and_can_be_emptied() -> None:
-    layers = [nn.Linear(512, 512, bias=False) for _ in range(4)]  # half a MiB each, cast
+    layers = [nn.Linear(512, 512, bias=False) for _ in range(4)]  # half a MiB each when cast
     before = config.get("weight_cache_mib")
     config.set("weight_cache_mib", 1)
     try:

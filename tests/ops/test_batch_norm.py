@@ -49,7 +49,7 @@ class Norm:
         def channel(values: Tensor) -> Tensor:
             return values.double()[None, :, None, None]
 
-        # The factor is single, as torch defines it; what rounds after it is the engine's.
+        # The factor is in single precision, as torch defines it; later rounding is the engine's.
         factor = (1.0 / torch.sqrt(self.var + EPS)) * self.weight
         shift = self.bias - self.mean * (1.0 / torch.sqrt(self.var + EPS)) * self.weight
         real = centred(x) * x.q_scale() * channel(factor) + channel(shift)

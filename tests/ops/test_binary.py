@@ -112,7 +112,8 @@ def test_one_value_for_each_channel(
 def test_squeeze_and_excite(name: str, shape: tuple[int, ...]) -> None:
     n, c = shape[:2]
     x = tensor(shape, "channels_last", (0.03, 100), 1)
-    # What a convolution gives: strides of channels_last, which torch can tell from contiguous.
+    # Strides as a convolution returns them: channels_last, which torch distinguishes from
+    # contiguous.
     gate = torch._empty_affine_quantized(
         (n, c, 1, 1), scale=1 / 255, zero_point=9, dtype=torch.quint8
     ).contiguous(memory_format=torch.channels_last)

@@ -54,7 +54,7 @@ def test_every_value(name: str, isa: str, dtype: torch.dtype) -> None:
         outcome = both(lambda x=x: call(x), isa)
         assert_same(outcome.ours, outcome.theirs)
         assert_ours(outcome.counts, counted_as)
-        # A limit is rounded to the quantiser by itself, and so is the result.
+        # The limit and the result are each rounded to the quantizer.
         assert_rounded(outcome.ours, real(reals(x)), 1e-4 + 4e-7 / quantizer[0])
 
 

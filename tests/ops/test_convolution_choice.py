@@ -30,7 +30,7 @@ def amd() -> None:
         pytest.skip("all convolutions are torch's on a CPU that is not AMD's")
 
 
-# Channels first, image by image: a layer that torch runs faster with AVX2.
+# Single NCHW images: a layer that torch runs faster with AVX2.
 @pytest.mark.parametrize(
     ("image", "channels", "taps"),
     [
@@ -71,7 +71,7 @@ def test_planes_of_volumes_are_not_chosen_as_images_are() -> None:
     assert _runs_on_cpuaccel("avx2", (16, 4, 28, 28), 32, 3)
 
 
-# With AVX-512, channels first and several taps: much work on an image of some pixels is torch's.
+# With AVX-512, in NCHW and with several taps: large work on images of some pixels falls back.
 @pytest.mark.parametrize(
     ("image", "channels", "ours"),
     [

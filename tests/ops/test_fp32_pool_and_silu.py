@@ -41,7 +41,7 @@ def test_pool_gives_torchs_values_and_indices(isa: str, data: st.DataObject) -> 
     padding = tuple(data.draw(st.integers(0, k // 2)) for k in kernel)
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     size = [data.draw(st.integers(span, 30)) for span in spans]
-    # Few values: equal ones are where indices differ.
+    # Few distinct values: indices may differ only between equal ones.
     x = torch.randint(-3, 3, (data.draw(st.integers(1, 2)), 3, *size)).float()
     x[torch.rand(x.shape) < 0.05] = float("nan")
     x[torch.rand(x.shape) < 0.05] = -float("inf")

@@ -122,7 +122,7 @@ def test_the_capacity_holds() -> None:
     before = cpuaccel.config.get("weight_cache_mib")
     cpuaccel.config.set("weight_cache_mib", 1)
     try:
-        weights = [torch.randn(512, 256) for _ in range(4)]  # of half a MiB
+        weights = [torch.randn(512, 256) for _ in range(4)]  # half a MiB each
         for weight in weights:
             _op(torch.randn(1, 256), weight, None, "")
         assert _kept()["bytes"] <= 1 << 20

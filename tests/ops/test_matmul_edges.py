@@ -75,7 +75,7 @@ def test_nan_and_infinity_spread(
 ) -> None:
     """To the values that they belong to, and to no other."""
     M, K, N = shape
-    # One row and one column more than the product is of: a view of what comes before the end.
+    # Views of larger matrices: at least one row and column more than the product has.
     a, b, c = (matrix((64, 64), "dense", dtype, seed) for seed in range(3))
     _SPECIAL[special](a, b, c)
     rows = slice(3, 3 + M)
@@ -212,5 +212,5 @@ _WRONG: dict[str, Callable[[torch.dtype], Tensor]] = {
 def test_errors_are_torch_s(wrong: str, provider: str) -> None:
     for dtype in DTYPES:
         ours, _ = same_ending(lambda t=dtype: _WRONG[wrong](t), provider)
-        # torch takes these two, and computes nothing of the second.
+        # torch accepts these two, and computes nothing for the second.
         assert ours.error is not None or wrong in ("mm of sparse", "mm of meta")

@@ -88,7 +88,7 @@ def test_channels_last_runs_here(isa: str, x: Tensor, window: Window) -> None:
     assert_ours(outcome.counts, "max_pool2d")
     if not torch_misplaces(x, outcome.theirs):
         assert_same(outcome.ours, outcome.theirs)
-    # The integers have the order of the numbers, and padding counts as less than all of them.
+    # The integers are ordered like the real values, and padding is less than all of them.
     definition = window.pool(x.int_repr().to(torch.float64))
     assert torch.equal(outcome.ours.int_repr(), definition.clamp(min=0).to(torch.uint8))
 

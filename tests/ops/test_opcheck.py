@@ -94,7 +94,7 @@ _OF_PREPACK = {
     "packed_convolution",
     *("weight_to_bytes", "weight_from_bytes", "saved_linear"),
 }
-"""Checked, by every check, in tests/prepack."""
+"""All checks of these are in tests/prepack."""
 _OF_GRAPHS = {
     "neighbor_sample",
     *("sort_edges", "kept_edges", "kept_weight", "kept_gcn_weight", "kept_relations"),
@@ -106,11 +106,11 @@ _OF_GRAPHS = {
     *("index_sum", "edge_values", "gcn_sum", "gat_sum", "gat_sum_backward"),
     *("gatv2_sum", "gatv2_sum_backward"),
 }
-"""Checked in tests/gnn, but for the kept_ ones: they return what is cached, to eager code alone."""
+"""Checked in tests/gnn, except the kept_ ones: only eager code calls them, for cached results."""
 _REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
 _OF_REGIONS = set(_REGIONS) if has_onednn() else set()
 _OF_COMPILED = {"resize", *_OF_REGIONS}
-"""Checked in tests/graph: the first is in Dynamo's graphs, the last graph_region in torch's ops."""
+"""Checked in tests/graph: resize is in Dynamo's graphs, graph_region_by_torch runs torch's ops."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
     *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),

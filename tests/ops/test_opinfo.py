@@ -160,5 +160,5 @@ def test_other_types_are_torch_s(case: Case) -> None:
     with every_warning():
         ours, theirs = same_ending(lambda: [case.call(sample) for sample in samples], PROVIDERS[-1])
     assert_alike(ours.result, theirs.result)
-    # Not equal: threads of torch's may share out a sum in another way.
+    # Not equal: torch's threads may split a sum differently.
     torch.testing.assert_close(ours.result, theirs.result, rtol=100 * eps(torch.float32), atol=1e-4)

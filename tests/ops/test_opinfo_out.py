@@ -26,7 +26,7 @@ Maker = Callable[[Tensor], Tensor]
 
 
 def _like(result: Tensor) -> Tensor:
-    # What is in `out` before must not matter.
+    # The previous contents of `out` must not matter.
     return torch.full_like(result, float("nan"))
 
 
@@ -102,7 +102,7 @@ def test_taken(op: Any, kind: str, provider: str) -> None:
 
         ours, theirs = same_ending(call, provider)
         if ours.error is not None:
-            # torch's own, of ops that it makes of others: they fold a result that has no such view.
+            # The error is torch's: these ops fold a result that has no such view.
             assert op.name in ("matmul", "nn.functional.linear"), ours.error
             continue
         assert ours.result is outs[0]
@@ -118,7 +118,7 @@ def test_refused(op: Any, kind: str, provider: str) -> None:
         with off():
             out = _REFUSED[kind](case.call(sample))
         ours, _ = same_ending(lambda c=case, s=sample, o=out: _into(c, s, o), provider)
-        # torch.inner converts into any type.
+        # torch.inner converts to any dtype.
         assert ours.error is not None or op.name == "inner"
 
 

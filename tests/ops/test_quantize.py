@@ -44,7 +44,7 @@ def test_many_numbers(dtype: torch.dtype, isa: str) -> None:
         outcome = both(lambda s=scale, z=zero_point: torch.quantize_per_tensor(x, s, z, dtype), isa)
         assert_same(outcome.ours, outcome.theirs)
         assert_ours(outcome.counts, "quantize")
-        # The definition, in float64 of the float32 product.
+        # The definition in float64, from the float32 product.
         inverse = 1 / torch.tensor(scale, dtype=torch.float32)
         expected = (torch.round((x * inverse).double()) + zero_point).clamp(*limits(dtype))
         assert torch.equal(outcome.ours.int_repr().double(), expected)

@@ -34,7 +34,7 @@ _LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "conv3d": (lambda: nn.Conv3d(8, 16, 3), (1, 8, 6, 6, 6)),
     "conv_transpose2d": (lambda: nn.ConvTranspose2d(16, 32, 3), (2, 16, 7, 7)),
 }
-# Convolutions ask no provider of matrix products.
+# Convolutions do not depend on the provider of matrix products.
 layers = pytest.mark.parametrize(
     ("kind", "provider"),
     [
@@ -214,7 +214,7 @@ def test_changed(change: str, kind: str, mode: str, provider: str) -> None:
         before = _calls_keep(layer, x, mode, provider)
         _CHANGES[change](layer)
         after = _calls_keep(layer, x, mode, provider)
-    # A test of nothing, if the change were too small to be seen; moving is, in bfloat16.
+    # The change must be large enough to be seen; only "moved" keeps the values.
     assert change == "moved" or not torch.allclose(before, after, rtol=0.02, atol=0.02)
 
 

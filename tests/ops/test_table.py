@@ -42,7 +42,7 @@ class Activation:
     """An op, the name it is counted under, and what it means in float64."""
 
     call: Callable[[Tensor, float, int], Tensor]
-    """Takes the tensor and an output quantiser, which some ops have no use for."""
+    """Takes the tensor and an output quantizer, which some ops ignore."""
     counted: str
     real: Callable[[Tensor], Tensor]
     keeps_format: bool = True
@@ -120,7 +120,7 @@ def test_every_shape_and_layout(name: str, data: st.DataObject) -> None:
     )
     outcome = both(lambda: activation.call(x, *result))
     assert_like(outcome.ours, outcome.theirs)
-    # The last elements of a tensor go through torch's scalar formula, which rounds differently.
+    # torch's scalar formula computes the last elements of a tensor, and rounds differently.
     distance = (outcome.ours.int_repr().int() - outcome.theirs.int_repr().int()).abs()
     assert not distance.numel() or int(distance.max()) <= 1
     assert_ours(outcome.counts, activation.counted)

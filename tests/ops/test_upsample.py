@@ -38,7 +38,7 @@ aten = torch.ops.aten
 NEAREST = {"nearest": aten.upsample_nearest2d, "nearest-exact": aten._upsample_nearest_exact2d}
 
 SLACK = 1e-4
-"""Steps of the result, which float32 may be off before it rounds."""
+"""Quanta by which float32 may be off before it rounds."""
 
 sizes = st.tuples(st.integers(1, 20), st.integers(1, 20))
 factors = st.tuples(st.floats(0.4, 3.0), st.floats(0.4, 3.0))

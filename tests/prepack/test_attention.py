@@ -242,7 +242,7 @@ def test_encoder(arguments: dict[str, Any], masks: str, gradients: bool) -> None
     if masks == "inner":
         padding[2, 2] = True
     causal = nn.Transformer.generate_square_subsequent_mask(6)
-    mask = torch.rand(6, 6) > 0.7  # torch's fast path takes no other numbers than 0 and -inf
+    mask = torch.rand(6, 6) > 0.7  # torch's fast path accepts no values other than 0 and -inf
     mask[:, 0] = False
     call: dict[str, Any] = {
         "none": {},

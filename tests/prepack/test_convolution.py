@@ -82,7 +82,7 @@ def test_it_is_the_convolution(
     if padding == "same":
         stride = 1
     if groups == 2 and channels == 1:
-        channels = 2  # else it is depthwise
+        channels = 2  # otherwise it is depthwise
     layer = (nn.Conv1d if dims == 1 else nn.Conv2d)(
         channels * groups,
         rows * groups,

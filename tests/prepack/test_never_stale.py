@@ -116,7 +116,7 @@ def test_a_change_after_packing_is_seen(name: str) -> None:
     expected = plain(input)
     assert not torch.allclose(expected, before, rtol=0, atol=0)
     assert_close(ours(input).detach(), expected.detach())
-    # And once more when it is packed again.
+    # The same after packing again.
     cpuaccel.prepack(ours)
     assert_close(ours(input).detach(), expected.detach())
 
@@ -156,7 +156,7 @@ def test_a_weight_that_others_hold_is_not_packed(name: str) -> None:
     )
     del held
     gc.collect()
-    # torch does not tell whether an array that it gave away is still there.
+    # torch cannot tell whether an array that it gave away still exists.
     assert is_packed(cpuaccel.prepack(layer)) is (name != "numpy")
 
 

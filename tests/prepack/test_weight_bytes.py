@@ -21,7 +21,7 @@ pytestmark = needs_plugin
 _ops: Any = torch.ops.cpuaccel
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _OTHER = 44
-"""Columns of a panel that no kernel has."""
+"""A panel width that no kernel has."""
 
 
 @pytest.fixture(autouse=True)

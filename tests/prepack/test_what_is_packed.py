@@ -194,7 +194,7 @@ def test_tied_layers_are_packed_once() -> None:
     loaded = torch.load(_file(other), weights_only=False)
     assert loaded[0].weight is loaded[1].weight
     assert is_packed(other[0])
-    if not _native.load().has_fp16_arithmetic():  # else fp16 is torch's
+    if not _native.load().has_fp16_arithmetic():  # otherwise fp16 falls back to torch
         other.half()
         assert other[0]._packed_weights["weight"] is other[1]._packed_weights["weight"]
     other.load_state_dict(model.state_dict())

@@ -11,5 +11,5 @@ CASES: dict[str, Case] = {
     for group, cases in groups.items()
     for name, case in cases.items()
 }
-# Those that torch's own kernels refuse in the same words.
+# Cases that torch's own kernels reject in the same words.
 TORCHS: dict[str, Case] = {name: case for name, case in CASES.items() if case.torch_too}

@@ -53,7 +53,7 @@ def _fused_cases() -> dict[str, Case]:
             "engine|packed",
             may_return=True,
         ),
-        # Under onednn torch takes the object for its own without looking.
+        # Under onednn torch assumes that the object is its own, without a check.
         "add under onednn, an object of fbgemm": case(
             foreign("fbgemm", conv, lambda p: run_add(p, right), "onednn"),
             "engine|packed",

@@ -21,10 +21,11 @@ class Case:
     pattern: str
     """What the message must contain (regular expression, case and line breaks ignored)."""
     torch_too: bool = True
-    """Whether torch's own kernels refuse it with those words too; where not, they compute
-    nonsense or crash."""
+    """Whether torch's own kernels reject it in those words too; otherwise they compute nonsense or
+    crash.
+    """
     may_return: bool = False
-    """Whether a right answer will do as well; `run` raises AssertionError for a wrong one."""
+    """Whether a correct result is accepted too; `run` raises AssertionError for a wrong one."""
 
 
 def qx(*shape: int, dtype: torch.dtype = torch.quint8) -> Tensor:

@@ -76,7 +76,7 @@ def _linear_cases() -> dict[str, Case]:
         "input on meta": Case(
             lambda: run_linear(linear(), torch.empty(2, 16, device="meta")), "fake|meta"
         ),
-        # torch says so too, but after it has filled 4 GiB.
+        # torch reports this too, but only after filling 4 GiB.
         "2^31 columns": Case(
             lambda: run_linear(linear(), expanded(2, BIG)), f"K.*{BIG}", torch_too=False
         ),

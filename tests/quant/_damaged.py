@@ -91,8 +91,8 @@ def _state_of_another_shape() -> None:
     model.load_state_dict({"nothing": torch.zeros(1), **dict(list(state.items())[:1])})
 
 
-# The integers of a conv2d state: dimensions, stride, padding, dilation, output padding (two each),
-# groups, transposed.
+# The integers of a conv2d state: dimensions; stride, padding, dilation, output padding (two each);
+# groups; transposed.
 CASES: dict[str, Callable[[], object]] = {
     "linear: float weight and a text for a bias": _linear_state(torch.rand(4, 4), "bias"),
     "linear: no weight": _linear_state(None, None),

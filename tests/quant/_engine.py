@@ -15,7 +15,7 @@ INTREE = "intree"
 OURS = ("auto", "cpuaccel", "onednn", "fbgemm")
 BACKENDS = (INTREE, *OURS)
 LAYERS = ("linear", "conv")
-"""How the names of counted ops with weights begin."""
+"""Name prefixes of counted ops with weights."""
 
 
 def missing() -> str:

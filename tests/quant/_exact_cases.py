@@ -76,7 +76,7 @@ def check_layers(seed: int, count: int, providers: tuple[str, ...] = PROVIDERS) 
         for provider in providers:
             with running(provider), counted() as counts:
                 errors = [f"{provider}: {case}: {error}" for error in _errors(case)]
-            # A layer that a forced provider refuses is torch's.
+            # If a forced provider rejects a layer, torch runs it.
             wrong += errors if provider == "auto" or counts.ours() else []
     return wrong
 
@@ -113,7 +113,7 @@ def _caught(check: Callable[[], None]) -> Iterator[str]:
         yield str(error)
 
 
-# Groups, source channels and results of a group.
+# Groups, and input and output channels of each group.
 _CHANNELS = {
     "dense": (1, 16, 20),
     "few": (1, 3, 16),
@@ -135,7 +135,7 @@ def _convolutions(seed: int, count: int) -> Iterator[ConvCase]:
 def _convolution(
     drawn: random.Random, dims: int, transposed: bool, groups: int, per_in: int, per_out: int
 ) -> ConvCase:
-    # FBGEMM has kernels of its own for 3x3 and 3x3x3.
+    # FBGEMM has special kernels for 3x3 and 3x3x3.
     side = drawn.choice((1, 3, 3, 5 if dims < 3 else 2))
     stride, dilation = drawn.choice((1, 1, 2)), drawn.choice((1, 1, 2))
     padding = drawn.randint(0, side // 2)

@@ -85,7 +85,7 @@ def _run(run: Callable[[], object]) -> None:
 
 def main(module: str, table: str, engine: str, start: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    # A crash is an answer here, and needs no core file.
+    # A crash is an expected result here, and needs no core file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import torch
 

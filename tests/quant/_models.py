@@ -59,7 +59,7 @@ class Functional(nn.Module):
         self.linear_bias = nn.Parameter(torch.randn(10) * 0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        # convert_fx fills in nothing: every argument is here, as a list of two.
+        # All arguments are given, as lists of two, because convert_fx fills in none.
         x = F.conv2d(x, self.conv_weight, self.conv_bias, [2, 2], [1, 1], [1, 1], 1)
         x = F.relu(x)
         x = F.adaptive_avg_pool2d(x, 1).flatten(1)
@@ -180,7 +180,7 @@ class Kind:
     make: Callable[[], nn.Module]
     x: Tensor
     op: str
-    """What it counts as in `cpuaccel.stats()`."""
+    """Its name in `cpuaccel.stats()`."""
     static: bool = True
 
 

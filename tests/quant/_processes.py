@@ -12,7 +12,7 @@ import torch
 from quant import _models as m
 
 _PATIENCE = 60.0
-"""Seconds after which a child that does not end is taken to hang."""
+"""A child that runs longer than this many seconds counts as hung."""
 
 
 def _output(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -26,7 +26,7 @@ def _in_child(model: torch.nn.Module, x: torch.Tensor, expected: torch.Tensor) -
     if pid == 0:
         ending = 1
         try:
-            # libgomp's threads do not survive a fork; with torch alone it is the same.
+            # libgomp's threads do not survive a fork, which is the same with torch alone.
             torch.set_num_threads(1)
             ending = 0 if torch.equal(_output(model, x), expected) else 2
         finally:

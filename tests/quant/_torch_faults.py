@@ -31,7 +31,7 @@ def running_conv(backend: str, case: ConvCase) -> Iterator[None]:
         with engine("fbgemm"), off():
             yield
         return
-    # Kernels of our own take conv1d and conv2d: alone, they leave the others to torch's, but for
+    # The provider "cpuaccel" alone runs conv1d and conv2d, and leaves the others to torch, except
     # those that FBGEMM gets wrong.
     others = len(case.kernel) == 3 or case.geometry.transposed
     if backend == "cpuaccel" and others and onednn_convolves_wrongly():
@@ -67,4 +67,4 @@ def onednn_convolves_wrongly() -> bool:
 
     The CPU says so, and no result: what is wrong now and then is right now and then.
     """
-    return torch.cpu._is_vnni_supported()  # of AVX512, as torch asks
+    return torch.cpu._is_vnni_supported()  # VNNI of AVX512, as torch tests it

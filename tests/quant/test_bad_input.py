@@ -25,7 +25,8 @@ def ours() -> dict[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def torchs() -> dict[str, Outcome]:
-    # FBGEMM's words: engine x86 has them too, but on VNNI machines convolutions have oneDNN's.
+    # FBGEMM's messages: engine x86 has them too, but on VNNI machines its convolutions have
+    # oneDNN's.
     return outcomes("quant._bad_cases", "TORCHS", engine="fbgemm", CPUACCEL="0")
 
 

@@ -78,8 +78,8 @@ _NAMED = {
     "stem": _case((3, 32), (7, 7), stride=2, padding=3, image=(20, 20)),
     "depthwise 3x3": _case((32, 32), groups=32),
     "depthwise 5x5 strided": _case((40, 40), (5, 5), stride=2, padding=2, groups=40),
-    # oneDNN 3.2.0 on AVX2 gets depthwise kernels of eight weights wrong if the input has a zero
-    # point and the channels come in eights.
+    # oneDNN 3.2.0 on AVX2 computes depthwise kernels of eight weights wrong if the input has a zero
+    # point and the channels are a multiple of eight.
     "depthwise 2x4": _case((32, 32), (2, 4), groups=32),
     "depthwise row of eight": _case((16, 16), (1, 8), groups=16, padding=0),
     "depthwise 4x4": _case((32, 32), (4, 4), groups=32),

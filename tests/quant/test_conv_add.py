@@ -54,7 +54,7 @@ class AddCase:
 @st.composite
 def adds(draw: st.DrawFn) -> AddCase:
     conv = draw(convs(2))
-    # torch refuses these ops for weights with zero points.
+    # torch rejects weights with zero points for these ops.
     conv = replace(conv, values=replace(conv.values, symmetric=True))
     return AddCase(conv, draw(st.sampled_from(LAYOUTS)), draw(st.integers(0, 255)))
 

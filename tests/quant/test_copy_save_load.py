@@ -47,7 +47,7 @@ def _through_script(module: torch.jit.ScriptModule) -> nn.Module:
 
 
 def _through_state(model: nn.Module, kind: str) -> nn.Module:
-    # Other weights and scales, so that loading nothing would be seen.
+    # Other weights and scales, so that a load without effect would be noticed.
     other, _ = m.build(kind, seed=8)
     other.load_state_dict(_through_file(model.state_dict()))
     return other
@@ -71,8 +71,8 @@ _PATHS: dict[str, Callable[[nn.Module, Tensor, str], nn.Module]] = {
         torch.jit.trace(model, x, check_trace=False)
     ),
 }
-# torch's quantized convolution modules come out of a pickle without nn.Module's attributes:
-# _ConvNd.__setstate__ does not call its __init__. The plugin mends that.
+# torch's quantized convolution modules are unpickled without nn.Module's attributes, because
+# _ConvNd.__setstate__ does not call its __init__. cpuaccel repairs that.
 _TORCH_CANNOT = {
     (INTREE, kind, path)
     for kind in ("conv1d", "conv2d", "conv3d")
@@ -123,7 +123,7 @@ def test_a_convolution_module_of_its_own(backend: str, through: Callable | None)
         expected = module(x)
         loaded = pickle.loads(through(module)) if through else _through_file(module)
         with counted() as counts:
-            # Not called as a module: see _TORCH_CANNOT.
+            # Not called as a module, see _TORCH_CANNOT.
             actual = loaded.forward(x)
     assert torch.equal(actual.int_repr(), expected.int_repr())
     if backend != INTREE:

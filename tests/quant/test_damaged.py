@@ -8,7 +8,7 @@ from quant import _damaged
 from quant._engine import needs_plugin
 from quant._isolated import Outcome, outcomes
 
-# What torch, zipfile and pickle raise for a file that is not one.
+# What torch, zipfile and pickle raise for an invalid file.
 _ERRORS = {
     "AttributeError",
     "EOFError",

@@ -109,7 +109,7 @@ def check_conv(backend: str, case: ConvCase) -> None:
     if torch_was_wrong(backend, counts):
         return
     steps = actual.to(torch.float64) / expected.scale + expected.zero_point
-    # The result lies on the grid of the input's quantizer: torch quantises it with that.
+    # The result lies on the grid of the input's quantizer, because torch quantizes it with that.
     assert_close(steps, steps.round(), rtol=0, atol=1e-3)
     assert_integers(steps.round(), expected)
     if backend != INTREE and comparable:

@@ -22,7 +22,7 @@ pytestmark = needs_plugin
 
 _TESTS = str(Path(__file__).resolve().parent.parent)
 
-# FBGEMM, oneDNN and torch read their limits once, when they are loaded.
+# FBGEMM, oneDNN and torch read their ISA limits once, when they are loaded.
 _CPUS = {
     "this CPU": {},
     "AVX2": {
@@ -114,7 +114,7 @@ def test_results_beyond_int32(backend: str, isa: str, relu: bool) -> None:
             for transposed in (False, True) if dims else (False,):
                 size = (8, 8, *(1,) * dims)
                 weight = torch.full(size, 127)
-                weight[:, 4:] = -127  # by output channel or, of all others, by source
+                weight[:, 4:] = -127  # second dimension: output channels if transposed, else input
                 weight = weight if transposed else weight.transpose(0, 1).contiguous()
                 w = _quantized(weight, 7.0, torch.int8)
                 x = _quantized(torch.full((2, 8, *(3,) * dims), 255), 5.0, torch.uint8)
@@ -132,7 +132,7 @@ def test_results_beyond_int32(backend: str, isa: str, relu: bool) -> None:
                 with counted() as counts:
                     y = op(x, packed, 0.001, 10).int_repr()
                 if backend != "auto" and not counts.ours():
-                    continue  # the forced provider refuses the layer, so it is torch's
+                    continue  # the forced provider rejects the layer, so torch runs it
                 assert bool((y[:, :4] == 255).all()), (dims, transposed)
                 low = 10 if suffix else 0
                 assert bool((y[:, 4:] == low).all()), (dims, transposed)

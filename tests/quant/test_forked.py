@@ -33,7 +33,7 @@ assert abs(run(model) - found) < 1e-3 * abs(found)
 print("done")
 """
 _SECONDS = 60
-"""After which a child that does not answer is taken to hang."""
+"""A child that does not answer for this many seconds counts as hung."""
 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["before the first call", "after calls"])

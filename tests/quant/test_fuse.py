@@ -14,7 +14,7 @@ from quant._fuse import CHANNELS, Lambda, after_conv, assert_fuses, conv, image,
 
 pytestmark = needs_plugin
 
-# Name in the fused op -> the module. Those that torch has no quantised kernel of run in float.
+# Name in the fused op: the module. Modules that torch has no quantized kernel for run in float.
 QUANTIZED = {
     "relu6": nn.ReLU6,
     "hardtanh": lambda: nn.Hardtanh(-0.3, 0.4),

@@ -146,7 +146,7 @@ def test_modules_with_hooks_stay(path: str) -> None:
         seen: list[torch.Size] = []
         hooked = model.get_submodule(path)
         hooked.register_forward_hook(lambda module, args, output: seen.append(output.shape))
-        # A deep copy of torch's quantized convolutions has no hooks any more.
+        # A deep copy of torch's quantized convolutions loses its hooks.
         fused = cpuaccel.quant.fuse(model, inplace=True)
         assert not fused_ops(fused)
         fused(image())

@@ -35,7 +35,7 @@ EXPECTED = {
     },
     "shufflenet_v2_x1_0": {SHUFFLE: 3},
 }
-"""Halves of ShuffleNet's channels are requantised or not, as their observers saw fit."""
+"""Whether halves of ShuffleNet's channels are requantized depends on their observers."""
 
 
 @pytest.mark.parametrize("name", EXPECTED)

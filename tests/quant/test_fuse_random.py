@@ -51,7 +51,7 @@ LAYERS = {
     "depthwise": lambda: nn.Conv2d(4, 4, 3, padding=1, groups=4),
 }
 
-# One op: its name and the values it reads, counted back from the last.
+# One op: its name and the values that it reads, counted back from the last.
 step = st.tuples(
     st.sampled_from([*LAYERS, *LAYERS, *UNARY, *BINARY]), st.integers(0, 2), st.integers(0, 3)
 )

@@ -34,7 +34,7 @@ def _run(op: str, case: LinearCase, slope: float, scale: float, zero_point: int)
 @st.composite
 def _cases(draw: st.DrawFn) -> LinearCase:
     case = draw(linears())
-    # torch refuses these ops for weights with zero points.
+    # torch rejects weights with zero points for these ops.
     return replace(case, values=replace(case.values, symmetric=True))
 
 
@@ -49,7 +49,7 @@ def test_torchs_onednn_engine_matches_the_reference(
         actual = _run(op, case, slope, scale, zero_point)
     expected = requantize(real, scale, zero_point)
     if actual.shape != real.shape:
-        # torch returns an empty result in two dimensions whatever the input has.
+        # torch returns an empty result in two dimensions, whatever the input has.
         assert not case.x.numel()
         return
     assert_quantum(actual, expected)

@@ -31,7 +31,7 @@ pytestmark = needs_plugin
 
 
 _EXACT = "cpuaccel"
-"""The provider whose sums are exact on every CPU: the others' may saturate beyond 7 bits."""
+"""The provider whose sums are exact on every CPU; the others may saturate beyond 7 bits."""
 
 
 class _Two(nn.Module):
@@ -220,7 +220,7 @@ _NOT_TRACED: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "instance norm 1d": (lambda: nn.InstanceNorm1d(4, affine=True), (2, 4, 9)),
     "instance norm 3d": (lambda: nn.InstanceNorm3d(4, affine=True), (2, 4, 3, 5, 5)),
 }
-"""What FX traces as a module in a model, and not alone."""
+"""Modules that FX traces as a module inside a model, but not alone."""
 
 
 @pytest.mark.parametrize("name", _NOT_TRACED)

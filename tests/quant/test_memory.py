@@ -14,8 +14,8 @@ LAYERS = 12
 CHANNELS = 512
 INT8_BYTES = LAYERS * CHANNELS * CHANNELS * 9
 
-# Resident growth from just before the layers are packed until after their first call. What a
-# process needs once (generated code, scratch memory) is spent on one layer before.
+# Growth of resident memory from just before packing until after the first call. One layer runs
+# before, which allocates what a process needs once (generated code, scratch memory).
 CHILD = f"""
 import ctypes, gc
 import torch

@@ -29,7 +29,7 @@ from quant._models import quiet
 
 pytestmark = [
     needs_plugin,
-    # Looked for, not imported: on a machine without CUDA the import needs the helper's help.
+    # Found without an import: on a machine without CUDA the import needs the helper.
     pytest.mark.skipif(
         importlib.util.find_spec("torchvision") is None, reason="torchvision is not installed"
     ),
@@ -94,7 +94,7 @@ def _torch_output(prepared: nn.Module, x: Tensor, name: str) -> Tensor:
 def _record(
     layers: dict[str, Layer], path: str, module: nn.Module, inputs: tuple, output: Tensor
 ) -> None:
-    # Copies, for a ReLU6 that comes after may work in place.
+    # Copies, because a following ReLU6 may work in place.
     layers[path] = Layer(tuple(x.clone() for x in inputs), output.clone())
 
 

@@ -105,7 +105,8 @@ def test_a_plan_of_it(rows: int) -> None:
         expected, found = model(x), optimized(x)
     kinds = [step.kinds for step in plan.steps]
     assert kinds.count("q_linear") == 4
-    # What norms give is quantized with them; of attention, of the sum.
+    # Norms quantize their results themselves; the results of attention and of the sum are separate
+    # steps.
     assert [sum("quantize" in each for each in kinds), kinds.count("quantize")] == [3, 2]
     assert "attention" in kinds
     distance = (found - expected).abs().max() / expected.abs().max()

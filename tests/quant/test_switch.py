@@ -57,7 +57,7 @@ def test_off_is_exactly_torch(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     calibrate = m._calibrate
 
     def by_torch(model: nn.Module, x: torch.Tensor) -> None:
-        # Other kernels of floats round otherwise, and scales would differ in their last bits.
+        # Other float kernels round differently, and the last bits of scales would differ.
         with cpuaccel.enabled(False):
             calibrate(model, x)
 
@@ -123,9 +123,7 @@ def test_other_engines_are_left_alone(name: str) -> None:
         model, x = m.build("conv2d")
         _output(model, x)
     assert not counts.prepacks
-    assert (
-        counts.ours() == 0
-    )  # of layers; that its calibration in floats is ours is as it should be
+    assert counts.ours() == 0  # of layers; the float calibration runs on cpuaccel, as it should
     assert counts.intree() == 0
 
 

@@ -46,7 +46,7 @@ _WORKFLOWS: dict[str, tuple[Workflow, dict[str, int]]] = {
         ),
         {"linear_dynamic": 2},
     ),
-    # Two linears a step, layer and direction; a sequence of five.
+    # Two linears for each step, layer and direction; a sequence of five.
     "quantize_dynamic of LSTM": (
         lambda: (m.dynamic(m.seeded(_stacked_lstm)), torch.randn(5, 2, 12)),
         {"linear_dynamic": 4 + 4 * 5},
