@@ -1,4 +1,4 @@
-// What the tests of the convolution families share: random operands, and the check of a result
+// Shared by the tests of the int8 convolution families: random operands, and the check of a result
 // against accumulators computed in 64 bits.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace cpuaccel::kernels {
 
-// Sizes, source and weights of a call of a family, for what it is to make of them. Case has N, IH,
-// IW, OH(), OW() and src_zero_point.
+// Sets sizes, src and weights of a family's call. Case has N, IH, IW, OH(), OW() and
+// src_zero_point.
 template <typename Call, typename Case, typename Weights>
 Call conv_call(const Case& c, const Weights& weights, const std::vector<uint8_t>& src) {
   Call call;
@@ -37,7 +37,7 @@ inline int64_t conv_size(int64_t size, int64_t kernel, int64_t stride, int64_t p
   return room < 0 ? 0 : room / stride + 1;
 }
 
-// All values, the extremes more often than the rest: saturation shows there.
+// All values; the extremes are more frequent, because they reveal saturation.
 template <typename T>
 std::vector<T> random_bytes(std::mt19937& random, int64_t count) {
   std::uniform_int_distribution<int> any(0, 255), often(0, 9);
@@ -50,10 +50,10 @@ std::vector<T> random_bytes(std::mt19937& random, int64_t count) {
   return values;
 }
 
-// A destination with random quantisers, guarded on both sides.
+// A dst with random quantizers, guarded on both sides.
 class DstCase {
  public:
-  // typical: size of an accumulator, so that results use the range.
+  // typical: typical magnitude of an accumulator, so that results use the whole range.
   DstCase(std::mt19937& random, int64_t OC, int64_t count, DstType type, double typical)
       : OC_(OC), count_(count) {
     std::uniform_real_distribution<float> scale(0.5f, 2.0f), bias(-40.0f, 40.0f);
@@ -70,7 +70,7 @@ class DstCase {
     if (dst_.function != ConvFunction::none) {
       dst_.inverse_scale = type == DstType::f32 ? 1.0f : scale(random);
       for (auto& each : scales_) {
-        each *= 0.05f;  // where functions bend
+        each *= 0.05f;  // where post-ops are not linear
       }
     }
     if (byte(random) < 64) {

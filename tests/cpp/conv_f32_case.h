@@ -1,4 +1,4 @@
-// What the tests of the float convolutions share: random operands, and the check of a result
+// Shared by the tests of the float convolution families: random operands, and the check of a result
 // against sums in double precision.
 #pragma once
 
@@ -38,7 +38,7 @@ inline std::vector<float> random_floats(std::mt19937& random, int64_t count) {
   return values;
 }
 
-// Operands with the channels first, and the formula of Conv2dShape in double.
+// Operands in NCHW, and the formula of Conv2dShape in double.
 class ConvF32Case {
  public:
   ConvF32Case(std::mt19937& random, const Conv2dShape& shape, bool with_bias)
@@ -61,7 +61,7 @@ class ConvF32Case {
   std::vector<float> src(ImageLayout layout) const {
     return layout == ImageLayout::channels_first ? src_ : turned(src_, s_.N, s_.C, s_.IH * s_.IW);
   }
-  // OC x (C/groups) x taps, or with the layout OC x taps x C/groups.
+  // OC x (C/groups) x taps for channels_first, otherwise OC x taps x C/groups.
   std::vector<float> weights(ImageLayout layout) const {
     return layout == ImageLayout::channels_first
                ? weights_
@@ -112,7 +112,7 @@ class ConvF32Case {
     return result;
   }
 
-  // Of all results, image by image and channel by channel: once for all layouts.
+  // Computes all results, image by image and channel by channel, once for all layouts.
   void compute() {
     expected_.reserve(static_cast<size_t>(s_.N * s_.OC * s_.pixels()));
     for (int64_t n = 0; n < s_.N; ++n) {
@@ -124,7 +124,7 @@ class ConvF32Case {
     }
   }
 
-  // The sum, and that of its terms' magnitudes.
+  // The sum of the terms, and the sum of their magnitudes.
   struct Sum {
     double total, magnitude;
   };

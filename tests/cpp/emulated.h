@@ -1,5 +1,5 @@
-// Emulated CPUs (CPUACCEL_TEST_EMULATED is set) take a hundred times as long: there, tests of every
-// size go through some of them. Where the CPU is real, all of them run.
+// Fewer sizes for tests on emulated CPUs (CPUACCEL_TEST_EMULATED is set), which take a hundred
+// times as long. On a real CPU all sizes run.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline bool is_emulated() {
   return emulated;
 }
 
-// The step of a loop over sizes. Widths of vectors are powers of two: an odd step meets all tails.
+// The step of a loop over sizes. Vector widths are powers of two, so an odd step meets all tails.
 inline int64_t every(int64_t step) { return is_emulated() ? step : 1; }
 
 // The first of `values` and each `step`-th after it.

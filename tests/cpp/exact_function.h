@@ -1,4 +1,4 @@
-// The functions of conv_dst.h in float64, and how near to them results are.
+// The elementwise functions of conv_dst.h in float64, and the allowed errors of kernels.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline double exact_function(ConvFunction function, double x) {
   return x;
 }
 
-// By how much a result may be off.
+// The allowed error of a result.
 inline double function_error(ConvFunction function, double x) {
   switch (function) {
     case ConvFunction::none:
@@ -43,10 +43,10 @@ inline double function_error(ConvFunction function, double x) {
   }
 }
 
-// Those of families function_f32 and function_bf16.
+// The functions of families function_f32 and function_bf16.
 struct FloatFunctionCase {
   FloatFunction function;
-  ConvFunction same;  // by whose name exact_function() has it
+  ConvFunction same;  // the function of exact_function()
 };
 [[maybe_unused]] constexpr std::array kFloatFunctions{
     FloatFunctionCase{FloatFunction::relu, ConvFunction::relu},

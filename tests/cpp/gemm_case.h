@@ -1,4 +1,4 @@
-// A call of gemm with its matrices, and what it should give.
+// Test case of gemm: random matrices, a call, and the check of its result.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace cpuaccel::kernels {
 
 // How the elements of a matrix lie: by rows, by columns, every other one of a larger matrix, or one
-// row, column or element for all of them.
+// row, column or element repeated.
 enum class Layout { rows, columns, spread, same_row, same_column, one };
 
 inline const char* layout_name(Layout layout) {
@@ -24,7 +24,7 @@ inline const char* layout_name(Layout layout) {
   return kNames[static_cast<size_t>(layout)];
 }
 
-// A matrix with its memory, which ends where its last element does.
+// A matrix with its own memory, which ends right after its last element.
 class TestMatrix {
  public:
   TestMatrix(int64_t batch, int64_t rows, int64_t columns, GemmType type, Layout layout)
@@ -176,8 +176,8 @@ class GemmCase {
   TestMatrix before = dst;
 
  private:
-  // `count` runs of K, as they are multiplied: an emulated CPU would take minutes to look each of
-  // them up for each result.
+  // Returns `count` vectors of length K as they are multiplied. An emulated CPU would take minutes
+  // to look them up for each result.
   template <typename At>
   std::vector<double> operands(int64_t count, const At& at) const {
     std::vector<double> values;
@@ -206,7 +206,7 @@ class GemmCase {
     for (int64_t k = 0; k < shape.K && options.alpha != 0.0f; ++k) {
       add(static_cast<double>(options.alpha) * row[k] * column[k]);
     }
-    // Half a unit of the last place of what was rounded to: 2^-8 for bf16, 2^-11 for f16.
+    // Half a unit in the last place of the rounded type: 2^-8 for bf16, 2^-11 for f16.
     const double rounding = options.dst == GemmType::f32    ? 0
                             : options.dst == GemmType::bf16 ? 0x1p-8
                                                             : 0x1p-11;

@@ -1,4 +1,4 @@
-// A random product of qgemm, and the check of its result against sums in 64 bits.
+// Test case of qgemm: a random product, and the check of its result against sums in 64 bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class QgemmCase {
     if (call_.dst.function != ConvFunction::none) {
       call_.dst.inverse_scale = is_real() ? 1.0f : uniform(0.5f, 2.0f);
       for (float& scale : scales_) {
-        scale *= 0.05f;  // where functions bend
+        scale *= 0.05f;  // where post-ops are not linear
       }
     }
     call_.dst.zero_point = pick(0, 255);
@@ -81,7 +81,8 @@ class QgemmCase {
   QgemmCall& call() { return call_; }
   const std::vector<uint8_t>& result() const { return dst_; }
 
-  // Packs and multiplies with a row, or with weights of other strides; then checks.
+  // Packs the weights, multiplies with a row and checks. `k_first` selects the strides of the
+  // weights.
   void run(QgemmFunction* row, bool k_first = true) {
     const auto [M, N, K] = shape_;
     std::vector<int8_t> plain(weights_.size());
@@ -271,7 +272,7 @@ class QgemmCase {
   std::vector<uint8_t> byte_src_;
   std::vector<float> float_src_, row_scales_, scales_, bias_;
   std::vector<int32_t> zero_points_;
-  std::vector<int> bytes_;  // of src, less zero points
+  std::vector<int> bytes_;  // of src, minus zero points
   std::vector<uint8_t> dst_;
   QgemmCall call_;
 };

@@ -1,4 +1,4 @@
-// Numbers that tests of floats and of bf16 read.
+// Sine values as inputs of the tests of float and bf16 kernels.
 #pragma once
 
 #include <cmath>

@@ -13,7 +13,7 @@
 
 namespace cpuaccel::kernels {
 
-// Rows of given lengths with columns at random, repeated ones among them; indices of either type.
+// Rows of given lengths with random columns, some of them repeated; indices of either type.
 struct RandomCsr {
   RandomCsr(const std::vector<int64_t>& lengths, int64_t columns, bool int64, std::mt19937& random)
       : M(static_cast<int64_t>(lengths.size())), N(columns), wide(int64), crow{0} {
@@ -113,7 +113,7 @@ struct SpmmResult {
   int64_t arg = 0;
 };
 
-// Element (m, k). Products are rounded as the kernels do before they are compared.
+// Expected element (m, k). Products are rounded as in the kernels before they are compared.
 inline SpmmResult spmm_expected(const RandomCsr& a, const Elements* values, const Elements& src,
                                 int64_t stride, SpmmReduce reduce, int64_t m, int64_t k) {
   SpmmResult result{0, 0, a.nnz()};

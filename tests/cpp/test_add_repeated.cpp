@@ -56,7 +56,7 @@ void check(GemmType type, int64_t count, const std::vector<int64_t>& counts, boo
     add_repeated({operands, dst, count, type});
   }
   for (size_t i = 0; i < exact.size(); ++i) {
-    // Sums of a few bf16 of like size are exact in f32.
+    // Sums of a few bf16 numbers of similar magnitude are exact in f32.
     const auto expected = static_cast<float>(exact[i]);
     if (type == GemmType::f32) {
       ASSERT_EQ(result.floats[i], expected) << i;

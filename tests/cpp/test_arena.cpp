@@ -9,8 +9,8 @@
 namespace cpuaccel::graph {
 namespace {
 
-// What a program of `steps` steps may leave: values in the order they are written in, now and then
-// one that takes over the memory of another.
+// Random lifetimes of a plan of `steps` steps: values in the order in which they are written. Some
+// take over the memory of another value.
 std::vector<Lifetime> drawn(std::mt19937& generator, size_t steps) {
   const auto below = [&](size_t n) { return static_cast<size_t>(generator() % n); };
   std::vector<Lifetime> values;
@@ -64,7 +64,7 @@ TEST(Arena, ValuesNeededAtOnceLieApart) {
   }
 }
 
-// Steps in a row need two values at a time, however many there are.
+// A chain of steps needs two values at a time, however many steps it has.
 TEST(Arena, AChainTakesTheLargestPair) {
   std::vector<Lifetime> chain;
   for (size_t step = 0; step < 20; ++step) {
@@ -73,7 +73,7 @@ TEST(Arena, AChainTakesTheLargestPair) {
   EXPECT_EQ(plan_arena(chain).bytes, 640u + 6400u);
 }
 
-// In the order of time the small value, which stays, would lie in the way of the large ones.
+// In order of time, the small value, which stays, would lie in the way of the large ones.
 TEST(Arena, TheLargestAreFirstWhereThatTakesLess) {
   const std::vector<Lifetime> values{{1024, 0, 1}, {64, 1, 9}, {2048, 2, 3}};
   EXPECT_EQ(plan_arena(values).bytes, 2048u + 64u);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Tensors of N x L x H x E, as heads lie that a linear layer made.
+// Tensors of N x L x H x E, the layout of heads after a linear layer.
 struct Problem {
   int64_t N = 1, H = 2, L = 8, S = 8, E = 8;
   float scale = 0.4f;
@@ -99,7 +99,7 @@ struct Problem {
   void check_row(const Result& result, int64_t n, int64_t h, int64_t l, double tolerance) const {
     std::vector<double> weights = scores(n, h, l);
     const double max = *std::max_element(weights.begin(), weights.end());
-    tolerance *= max == -INFINITY ? 1 : 1 + std::fabs(max);  // f32 scores are as exact as large
+    tolerance *= max == -INFINITY ? 1 : 1 + std::fabs(max);  // f32 scores are less exact if large
     double sum = 0;
     for (auto& weight : weights) {
       weight = max == -INFINITY ? 0.0 : std::exp(weight - max);
@@ -124,7 +124,7 @@ class AttentionTest : public testing::TestWithParam<KernelRow<AttentionFunction>
 INSTANTIATE_TEST_SUITE_P(Rows, AttentionTest, testing::ValuesIn(usable_rows(attention_kernels())),
                          RowName());
 
-// Fewer and more than a block of queries and of keys, and sizes that no vector divides.
+// Fewer and more than a block of queries and of keys, and sizes that no vector width divides.
 TEST_P(AttentionTest, Shapes) {
   for (const int64_t L : {1, 7, 33, 300}) {
     for (const int64_t S : some_of<int64_t>({40, 1, 5, 257, 600}, 3)) {
@@ -134,7 +134,8 @@ TEST_P(AttentionTest, Shapes) {
   }
 }
 
-// Keys and values that are not packed: floats beside bf16, heads wider than a pair of them.
+// Few queries use keys and values that are not packed: floats beside bf16, heads wider than two
+// vectors.
 TEST_P(AttentionTest, FewQueries) {
   for (const bool bf16 : {false, true}) {
     if (bf16 && !has_bf16_arithmetic()) {
@@ -149,7 +150,7 @@ TEST_P(AttentionTest, FewQueries) {
   }
 }
 
-// More keys than a block of them, and more heads than keep their scores at once.
+// More keys than one block, and more heads than can hold their scores at once.
 TEST_P(AttentionTest, FewQueriesOfManyKeysAndHeads) {
   Problem many_keys{.N = 1, .H = 3, .L = 7, .S = 4099, .E = 16};
   many_keys.fill(11).check(GetParam().function);
@@ -182,7 +183,7 @@ TEST_P(AttentionTest, MasksAndRowsOfNothing) {
   problem.check(GetParam().function);
 }
 
-// What masks are made of besides infinity: a row of nothing else sees all keys alike.
+// Masks often contain this number instead of infinity: a row of it sees all keys equally.
 TEST_P(AttentionTest, MasksOfTheLowestFloat) {
   Problem problem{.L = 20, .S = 40};
   problem.fill(8);

@@ -27,7 +27,7 @@ std::vector<uint8_t> random_bytes(size_t count) {
   return result;
 }
 
-// Rounds a / b half to even, in integers: independent of any rounding of floats.
+// Rounds a / b half to even in integers, independent of any float rounding.
 int64_t divide_half_to_even(int64_t a, int64_t b) {
   if (b < 0) {
     a = -a;
@@ -79,7 +79,7 @@ void check(AvgpoolFunction* function, const Case& c, const std::vector<uint8_t>&
   }
 }
 
-// A window of the whole of an image that is exactly as large as it: no byte may be read beyond.
+// The window is the whole image, and memory ends with it: no byte may be read beyond.
 void check_dense(AvgpoolFunction* function, const Case& c) {
   const auto src = random_bytes(static_cast<size_t>(c.rows * c.columns * c.channels));
   check(function, c, src, c.channels, c.columns * c.channels);
@@ -105,7 +105,7 @@ TEST_P(AvgpoolTest, LongRowsAndLargeAreas) {
       check_dense(GetParam().function, {rows, columns, 9, rows * columns, 3});
     }
   }
-  // The largest sums there are.
+  // The largest possible sums.
   const Case largest{181, 181, 33, 181 * 181, 0};
   const std::vector<uint8_t> src(static_cast<size_t>(181 * 181 * 33), 255);
   check(GetParam().function, largest, src, 33, 181 * 33);
@@ -119,8 +119,8 @@ TEST_P(AvgpoolTest, AnyDivisor) {
   }
 }
 
-// Every half there is, and what is beside it and beside a whole number, for every divisor of a
-// window that divides in 16 bits and some beyond.
+// Every half, and its neighbors and those of whole numbers, for every divisor of a window that
+// divides in 16 bits, and for some larger ones.
 TEST_P(AvgpoolTest, EveryHalf) {
   for (int64_t divisor = 1; divisor <= 140; ++divisor) {
     std::vector<int64_t> sums;
@@ -144,7 +144,7 @@ TEST_P(AvgpoolTest, EveryHalf) {
   }
 }
 
-// As with padding that counts, and other divisors that are not the window's size.
+// Divisors that differ from the size of the window, as with padding that counts.
 TEST_P(AvgpoolTest, MoreThanThePixels) {
   for (int64_t divisor = 4; divisor <= 130; ++divisor) {
     for (const int32_t zero_point : {0, 1, 128, 255}) {

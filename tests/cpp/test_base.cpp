@@ -42,7 +42,7 @@ TEST(Isa, TheOtherArchitecturesRungsAreNotHere) {
   }
 }
 
-// Rows that the CPU cannot run are left out: a run that is there for an ISA must not pass by that.
+// Tests skip rows that the CPU cannot run, so a run for an ISA must not pass without that ISA.
 TEST(Isa, TheRunHasTheIsaItIsFor) {
   const char* name = std::getenv("CPUACCEL_TEST_ISA");
   const auto isa = parse_isa(name == nullptr ? "ref" : name);

@@ -73,7 +73,8 @@ int64_t to_byte(double value) {
   return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(value)), 0, 255);
 }
 
-// The double result, or its neighbour where float may round the other way; and as ref to the bit.
+// Expects the double result, or its neighbor where float may round the other way, and the reference
+// kernel's bits.
 void check(BilinearFunction* function, const Case& c) {
   const auto& call = c.call;
   const auto size = static_cast<size_t>(call.OW * call.C);
@@ -108,7 +109,7 @@ TEST_P(BilinearTest, EverySize) {
   }
 }
 
-// Weights of a quarter have exact products: halves too, which round to even.
+// Weights of a quarter have exact products, so even halves are exact; they round to even.
 TEST_P(BilinearTest, ExactAtTwiceTheSize) {
   Case c(1, 2, 2, 96, 4, 4);
   const std::vector<BilinearTap> taps{

@@ -46,7 +46,7 @@ class BinaryTest : public testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(Rows, BinaryTest, testing::ValuesIn(cases()), CaseName());
 
-// Every pair of bytes, a counting faster.
+// Every pair of bytes; those of a vary fastest.
 struct Pairs {
   Bytes a = Bytes(65536);
   Bytes b = Bytes(65536);
@@ -102,8 +102,8 @@ TEST_P(BinaryTest, EveryPairIsRoundedFloat64) {
   const Pairs pairs;
   for (int i = 0; i < 20; ++i) {
     const auto q = random_quantizers(generator, GetParam().op);
-    // What float32 may be off before rounding, in quanta: some units in the last place of the
-    // largest number on the way.
+    // The error of float32 before rounding, in quanta: some units in the last place of the largest
+    // intermediate number.
     const double largest = GetParam().op == BinaryOp::add
                                ? 255.0 * (q.scale_a + q.scale_b) / q.scale
                                : 65025.0 * q.scale_a * q.scale_b / q.scale;

@@ -49,7 +49,7 @@ TEST(BlockPool, AMuchLargerBlockIsCutUpAndJoinedAgain) {
   EXPECT_EQ(pool.allocate(8 * kMiB), block + 4 * kMiB);
   EXPECT_EQ(pool.allocate(8 * kMiB), block + 12 * kMiB);
   EXPECT_EQ(pool.stats().misses, 1);
-  // The middle one joins both of its neighbours.
+  // Releasing the middle block joins it with both neighbors.
   pool.release(block);
   pool.release(block + 12 * kMiB);
   pool.release(block + 4 * kMiB);
@@ -70,13 +70,13 @@ TEST(BlockPool, OfALargeBlockAPartIsGivenBack) {
   pool.release(block);
 }
 
-// For a block of less than a huge page has none to itself.
+// A block smaller than a huge page shares one.
 TEST(BlockPool, BlocksLieSideBySideInHugePages) {
   BlockPool pool(plenty);
   auto* first = static_cast<std::byte*>(pool.allocate(kMiB));
   auto* second = static_cast<std::byte*>(pool.allocate(3 * kMiB));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % kHugePage, 0u);
-  // With a page between, so that powers of two are not in the same sets of the caches.
+  // A page lies between them, so that blocks of a power of two do not share sets of the caches.
   EXPECT_EQ(second, first + kMiB + PageRuns::kGrain);
   std::memset(first, 1, 4 * kMiB);
   pool.release(first);
@@ -105,7 +105,8 @@ TEST(BlockPool, BlocksOfPowersOfTwoBeginAtDifferentPlacesOfAPage) {
 
 TEST(BlockPool, TogetherTheyStayNearTheMostThatWasAllocated) {
   BlockPool pool(plenty);
-  // Sizes that none of the kept blocks fit, one at a time: never more than one and a tenth.
+  // Sizes that none of the cached blocks fit, one at a time. At most one and a tenth of the largest
+  // is reserved.
   size_t largest = 0;
   for (size_t bytes = 2 * kMiB; bytes < 100 * kMiB; bytes += bytes / 3) {
     pool.release(pool.allocate(bytes));
@@ -134,7 +135,7 @@ TEST(BlockPool, KeepsNothingUnderPressure) {
   EXPECT_EQ(pool.stats().reserved, 0);
 }
 
-// What a test gives the pool in place of the machine's clock and address space.
+// Replaces the machine's clock and address space in a test.
 struct Surroundings {
   BlockPool::Time now{};
   AddressSpace space;
@@ -144,7 +145,7 @@ struct Surroundings {
   }
 };
 
-// Others cannot ask the pool for the address space that it keeps.
+// Other allocators cannot ask the pool to free the address space that it caches.
 TEST(BlockPool, KeepsLittleOfALimitedAddressSpace) {
   Surroundings around;
   auto pool = around.pool();
@@ -158,7 +159,7 @@ TEST(BlockPool, KeepsLittleOfALimitedAddressSpace) {
   EXPECT_EQ(pool.stats().reserved, 0);
 }
 
-// To ask takes system calls: small blocks ask now and then, as long as there is no limit.
+// Asking takes system calls. Without a limit, small blocks ask only now and then.
 TEST(BlockPool, SmallBlocksSeldomAskForTheAddressSpace) {
   Surroundings around;
   int asked = 0;
@@ -192,7 +193,7 @@ TEST(BlockPool, WhatNoAllocationNeedsGoesBackAfterAWhile) {
   pool.release(large);
   pool.release(small);
   EXPECT_EQ(pool.stats().reserved, 44 * static_cast<int64_t>(kMiB));
-  // The small one is in use again and again, the rest is not.
+  // The small block is used again and again, the large one is not.
   for (int second = 0; second < 20; ++second) {
     around.now += std::chrono::seconds(1);
     pool.release(pool.allocate(4 * kMiB));
@@ -200,7 +201,7 @@ TEST(BlockPool, WhatNoAllocationNeedsGoesBackAfterAWhile) {
   EXPECT_LE(pool.stats().reserved, 6 * static_cast<int64_t>(kMiB));
   EXPECT_GE(pool.stats().reserved, 4 * static_cast<int64_t>(kMiB));
   EXPECT_EQ(pool.stats().misses, 2);
-  // And without an allocation, once somebody asks.
+  // Without an allocation memory is freed too, when age() is called.
   around.now += std::chrono::minutes(5);
   pool.age();
   around.now += std::chrono::minutes(5);
@@ -208,7 +209,8 @@ TEST(BlockPool, WhatNoAllocationNeedsGoesBackAfterAWhile) {
   EXPECT_EQ(pool.stats().reserved, 0);
 }
 
-// A step of training that takes longer than memory is kept idle: after a few, it is kept.
+// A training step may last longer than idle memory stays cached. After a few steps its memory is
+// cached all the same.
 TEST(BlockPool, MemoryThatEachLongStepNeedsIsKept) {
   Surroundings around;
   auto pool = around.pool();
@@ -231,7 +233,7 @@ TEST(BlockPool, MemoryThatEachLongStepNeedsIsKept) {
   EXPECT_EQ(pool.stats().misses, misses);
 }
 
-// The parts of huge pages that are free stay resident unless they are dropped.
+// The free parts of huge pages stay resident unless they are dropped.
 TEST(BlockPool, HolesBetweenBlocksCountToo) {
   BlockPool pool(plenty);
   size_t used = 0;
@@ -285,7 +287,7 @@ TEST(BlockPool, WhatCannotBeMappedIsNull) {
   EXPECT_EQ(pool.stats().reserved, 0) << "what was kept went first";
 }
 
-// Blocks of eight threads, each full of its owner's bytes; in the middle the process forks.
+// Blocks of eight threads, each full of its owner's bytes. The process forks in the middle.
 TEST(BlockPool, ThreadsAndAForkLeaveNothingBehind) {
   BlockPool pool(plenty);
   pool.set_capacity(64 * static_cast<int64_t>(kMiB));
@@ -384,7 +386,7 @@ TEST_F(Machine, VersionOneCountsToo) {
   EXPECT_EQ(memory().available, 300000);
 }
 
-// In a child, for a limit stays.
+// Runs in a child process, because the limit cannot be raised again.
 template <class Check>
 bool holds_in_child(Check check) {
   const pid_t child = fork();

@@ -37,7 +37,7 @@ struct Factors {
   std::vector<float> factor, offset;
 };
 
-// All 256 values of a byte in each channel: pixel p holds p + channel.
+// All 256 byte values in each channel: pixel p holds p + channel.
 std::vector<uint8_t> all_bytes(int64_t channels) {
   std::vector<uint8_t> src;
   for (int64_t p = 0; p < 256; ++p) {
@@ -48,8 +48,8 @@ std::vector<uint8_t> all_bytes(int64_t channels) {
   return src;
 }
 
-// The formula of channel_affine.h in double, rounded to float once, as a fused operation does.
-// Double keeps the product of two floats exactly, and the sum but for its last bit.
+// The formula of channel_affine.h in double, rounded to float once, like a fused operation. Double
+// holds the product of two floats exactly, and their sum except for its last bit.
 uint8_t expected_value(const ChannelAffine& affine, uint8_t src, int64_t c) {
   const double exact =
       static_cast<double>(affine.factor[c]) * (src - affine.src_zero_point) + affine.offset[c];

@@ -33,8 +33,8 @@ std::vector<T> numbers(int64_t count, float by) {
   }
 }
 
-// The fused operation rounds once, and a sum of a product in float64 may round twice: the float
-// beside it is as right where the sum lies in the middle of two.
+// A fused operation rounds once, but a sum of a product in float64 may round twice. If the sum is a
+// tie, the neighboring float is correct too.
 void expect_near(float found, float src, float scale, float shift, float lowest) {
   const double exact =
       std::max(static_cast<double>(src) * static_cast<double>(scale) + static_cast<double>(shift),
@@ -150,7 +150,7 @@ TEST(ColumnAffine, Threads) {
   check_threads<uint16_t>(true);
 }
 
-// Bits of a NaN of a norm's own must not become a number when they are rounded.
+// The bits of a NaN in the norm's own parameters must not round to a number.
 TEST(ColumnAffine, EveryNaNOfNumbers) {
   const float odd = std::bit_cast<float>(0x7fffffffu);
   const std::vector<float> scale{odd, 1}, shift{0, odd};

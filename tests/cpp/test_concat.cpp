@@ -33,7 +33,7 @@ std::array<uint8_t, 256> some_table(unsigned seed) {
   return table;
 }
 
-// Parts with and without a table by turns, and others between the rows of every third.
+// Every second part has a table, and every third has gaps between its rows.
 TEST_P(ConcatTest, RowsSideBySide) {
   const auto& [rows, columns] = GetParam();
   const auto table = some_table(3);

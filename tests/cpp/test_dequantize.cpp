@@ -23,7 +23,7 @@ std::vector<uint8_t> counting(size_t count) {
   return bytes;
 }
 
-// The product of two floats is exact in double, so that rounding it once is the formula.
+// The product of two floats is exact in double, so rounding it once gives the formula.
 float expected(int value, float scale, int32_t zero_point) {
   return static_cast<float>(static_cast<double>(scale) * (value - zero_point));
 }

@@ -121,18 +121,18 @@ TEST_P(DwconvTest, RandomShapes) {
   }
 }
 
-// A result's destination with nothing between the sums and their rounding.
+// A dst without a post-op between the sums and their rounding.
 struct Plain {
   DstType type = DstType::u8;
   int32_t zero_point = 120;
   uint8_t min = 0, max = 255;
 };
 
-// The row's bytes are those of `ref`, inside of the destination and around it.
+// The row gives the reference kernel's bytes, inside of dst and around it.
 void compare_with_ref(const Case& c, DwconvFunction* function, const Plain& plain,
                       std::mt19937& random) {
   const auto& s = c.shape;
-  // Blocks of their own size, so that a sanitizer sees what is read past them.
+  // Blocks of exactly this size, so that a sanitizer detects reads past them.
   const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.C);
   const auto packed = dwconv_pack(s, random_bytes<int8_t>(random, s.C * s.KH * s.KW).data());
   std::uniform_real_distribution<float> scale(0.0005f, 0.003f), offset(-40.0f, 40.0f);
@@ -153,7 +153,7 @@ void compare_with_ref(const Case& c, DwconvFunction* function, const Plain& plai
     call.dst.zero_point = plain.zero_point;
     call.dst.min = plain.min;
     call.dst.max = plain.max;
-    // Adds one to what is finished: once for each, whatever was computed twice.
+    // Adds one to each finished result: once for each, even if some were computed twice.
     call.epilogue.run = [](const void* /*context*/, uint8_t* dst, int64_t from, int64_t number) {
       for (int64_t i = from; i < from + number; ++i) {
         dst[i] = static_cast<uint8_t>(dst[i] + 1);
@@ -237,7 +237,7 @@ TEST_P(DwconvTest, SameBytesAsRefForTypesAndLimits) {
 
 TEST_P(DwconvTest, ExtremeValuesDoNotSaturate) {
   const DwconvShape shape{16, 3, 3, 1, 1, 0, 0, 1, 1};
-  // Sources as far from 0 as there are, as u8 and as u8 minus 128.
+  // The values of src that are farthest from 0, as u8 and as u8 minus 128.
   for (const uint8_t source : {uint8_t{255}, uint8_t{0}}) {
     const std::vector<uint8_t> src(16 * 9, source);
     const std::vector<int8_t> weights(16 * 9, -128);

@@ -16,7 +16,7 @@ class DwconvF32Test : public testing::TestWithParam<KernelRow<DwconvF32Function>
 INSTANTIATE_TEST_SUITE_P(Rows, DwconvF32Test, testing::ValuesIn(usable_rows(dwconv_f32_kernels())),
                          RowName());
 
-// KH x KW x OC from OC x KH x KW.
+// Reorders OC x KH x KW to KH x KW x OC.
 std::vector<float> taps_first(const Conv2dShape& s, const std::vector<float>& weights) {
   std::vector<float> result(weights.size());
   for (int64_t c = 0; c < s.OC; ++c) {

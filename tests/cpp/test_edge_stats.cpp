@@ -17,7 +17,7 @@ class EdgeStatsTest : public testing::TestWithParam<KernelRow<EdgeStatsFunction>
 INSTANTIATE_TEST_SUITE_P(Rows, EdgeStatsTest, testing::ValuesIn(usable_rows(edge_stats_kernels())),
                          RowName());
 
-// Whole numbers, so that many messages are equal, and 0 among them.
+// Small whole numbers, so that many messages are equal, and some are 0.
 std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
   std::vector<double> numbers;
   for (int64_t i = 0; i < count; ++i) {

@@ -17,7 +17,7 @@ class ExtremeGradTest : public testing::TestWithParam<KernelRow<ExtremeGradFunct
 INSTANTIATE_TEST_SUITE_P(Rows, ExtremeGradTest,
                          testing::ValuesIn(usable_rows(extreme_grad_kernels())), RowName());
 
-// Whole numbers, so that many terms are equal and all sums but those of shares are exact.
+// Small whole numbers, so that many terms are equal and all sums are exact, except those of shares.
 std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
   std::vector<double> numbers;
   for (int64_t i = 0; i < count; ++i) {

@@ -20,7 +20,7 @@ class FunctionBf16Test : public testing::TestWithParam<KernelRow<FunctionBf16Fun
 INSTANTIATE_TEST_SUITE_P(Rows, FunctionBf16Test,
                          testing::ValuesIn(usable_rows(function_bf16_kernels())), RowName());
 
-// Half a unit in the last of eight places, and what the family says.
+// Half a unit in the last of bf16's eight bits, plus the error bound of the family.
 double allowed(double x, double exact) {
   const double half = exact == 0 ? 0.0 : std::ldexp(0.5, std::ilogb(exact) - 7);
   return half + std::max(0x1p-12 * std::fabs(exact), 0x1p-20 * std::fabs(x)) + 1e-36;
@@ -39,7 +39,7 @@ void check(FunctionBf16Function* row, const std::vector<uint16_t>& src) {
   }
 }
 
-// All that are finite and not at the end of what rounds to a finite number.
+// All numbers below 1e12 in magnitude.
 TEST_P(FunctionBf16Test, EveryNumber) {
   std::vector<uint16_t> src;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -63,7 +63,7 @@ TEST_P(FunctionBf16Test, EveryCount) {
 
 TEST_P(FunctionBf16Test, WhatIsNotFinite) {
   for (const auto& [function, same] : kFloatFunctions) {
-    // NaNs of all bits too, of both signs.
+    // NaNs of various bits and of both signs.
     std::vector<uint16_t> values{0x7f80, 0x7fc0, 0x7fff, 0xffff, 0x7f81, 0};
     GetParam().function(function, values.data(), static_cast<int64_t>(values.size()));
     EXPECT_EQ(values[0], 0x7f80);

@@ -53,7 +53,7 @@ TEST_P(FunctionF32Test, EveryMagnitude) {
   check(GetParam().function, src);
 }
 
-// Where the intervals of piecewise polynomials end is somewhere in here, to a few numbers.
+// The intervals of the piecewise polynomials end in here; the step is a few numbers.
 TEST_P(FunctionF32Test, DenselyWhereFunctionsBend) {
   std::vector<float> src;
   for (float value = -6.0f; value < 6.0f; value += 0x1p-14f) {

@@ -11,7 +11,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Rows of every length, each with a gap behind it but the last; indices that may be anything.
+// Rows of every length, each but the last with a gap after it; indices of any value.
 TEST(Gather, EveryLength) {
   std::mt19937 random(1);
   const auto between = [&](int64_t low, int64_t high) {

@@ -171,8 +171,8 @@ void add_other(const GemmShape& shape, const GemmOptions& options, GemmType type
   item.check();
 }
 
-// c apart from dst: a row for all of them, as a bias of addmm is. Sums of tiles begin where it
-// lies.
+// c is apart from dst: one row for all rows, as in addmm's bias. Sums of tiles start with its
+// values.
 TEST_P(GemmTest, OtherAddend) {
   for (const GemmShape& shape : {GemmShape{9, 40, 12, 2}, GemmShape{27, 37, 270}}) {
     for (const GemmType type : {GemmType::f32, GemmType::bf16}) {
@@ -191,7 +191,7 @@ TEST_P(GemmTest, OtherAddend) {
   }
 }
 
-// Rows of A that share the sets of L1: they are copied where a tile has more than L1 has ways.
+// Rows of A that share L1 sets: they are copied if a tile has more rows than L1 has ways.
 TEST_P(GemmTest, RowsAPowerOfTwoApart) {
   run({30, 70, 1024}, {});
   run({50, 66, 2048}, {});
@@ -242,7 +242,8 @@ TEST_P(GemmTest, WhatFollows) {
   }
 }
 
-// Once for every result, when its sum is whole: here B is packed in several pieces of K.
+// The post-op runs once for each result, when its sum is complete: here K is cut into several
+// pieces.
 TEST(GemmDriver, WhatFollowsTheLastPiece) {
   if (is_emulated()) {
     GTEST_SKIP()
@@ -261,7 +262,8 @@ TEST_P(GemmTest, Empty) {
   run({5, 5, 0});
 }
 
-// What a row or a column holds goes to its results and to no other, tails and padding included.
+// A special value in a row or column reaches its own results and no others, tails and padding
+// included.
 TEST_P(GemmTest, NotANumberStaysWhereItBelongs) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const GemmShape& shape : {GemmShape{3, 19, 21}, GemmShape{61, 37, 30}, GemmShape{70, 3, 13},
@@ -292,7 +294,7 @@ TEST_P(GemmTest, NotANumberStaysWhereItBelongs) {
   }
 }
 
-// As torch does it: f32 operands are not looked at, 16-bit ones are.
+// As in torch: f32 operands are not read, 16-bit ones are.
 TEST_P(GemmTest, AlphaZeroAndNotANumber) {
   for (const GemmShape& shape : {GemmShape{2, 9, 5}, GemmShape{60, 20, 9}, GemmShape{60, 1, 9}}) {
     for (const GemmType type : kTypes) {

@@ -94,7 +94,7 @@ TEST_P(GemmBf16Test, TypesAndAddends) {
   }
 }
 
-// c apart from dst, with a bias and without: tiles begin at both.
+// c is apart from dst, with a bias and without: tiles start with both.
 TEST_P(GemmBf16Test, OtherAddend) {
   for (const GemmShape& shape : {GemmShape{9, 48, 12}, GemmShape{40, 37, 34}}) {
     for (const float alpha : {1.0f, -2.5f}) {
@@ -154,7 +154,7 @@ TEST_P(GemmBf16Test, PackedOnce) {
   }
 }
 
-// What was packed is b, rounded.
+// Unpacking gives b, rounded.
 void expect_unpacked(const GemmBf16Packed& packed, const TestMatrix& b) {
   std::vector<uint16_t> plain(static_cast<size_t>(packed.K() * packed.N()));
   packed.unpack(plain.data(), packed.N(), 1);
@@ -197,7 +197,7 @@ TEST_P(GemmBf16Test, PackedInBf16) {
   }
 }
 
-// Panels as wide as the row's are read as they are; others belong to gemm's arithmetic.
+// Panels of the row's own width are used in place; others are computed by family gemm.
 TEST_P(GemmBf16Test, PackedByAnyRow) {
   for (const auto& row : usable_rows(gemm_kernels())) {
     GemmOptions options;
@@ -212,7 +212,7 @@ TEST_P(GemmBf16Test, PackedByAnyRow) {
   }
 }
 
-// A zero that pads must not meet an infinity, and a NaN goes to the results of its row and column.
+// A padding zero must not meet an infinity, and a NaN reaches the results of its row and column.
 TEST_P(GemmBf16Test, NotANumberStaysWhereItBelongs) {
   for (const float odd : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     for (const GemmShape& shape : {GemmShape{3, 19, 21}, GemmShape{61, 37, 30}}) {

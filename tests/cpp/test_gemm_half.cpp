@@ -17,7 +17,7 @@ class GemmHalfTest : public testing::TestWithParam<KernelRow<GemmFunction>> {};
 INSTANTIATE_TEST_SUITE_P(Rows, GemmHalfTest, testing::ValuesIn(usable_rows(gemm_kernels())),
                          RowName());
 
-// Every 16-bit pattern, there and back, and floats around every border of rounding.
+// Every 16-bit pattern to float and back, and floats around every rounding boundary.
 TEST_P(GemmHalfTest, Conversions) {
   const GemmKernels& kernels = GetParam().function();
   std::vector<uint16_t> halves(1 << 16);
@@ -52,7 +52,7 @@ TEST_P(GemmHalfTest, Conversions) {
   }
 }
 
-// The C++ of half.h, by the definition: the nearest value, of two as near the even one.
+// half.h by its definition: the nearest value, and the even one in a tie.
 TEST(GemmHalf, RoundsToTheNearest) {
   for (const GemmType type : {GemmType::bf16, GemmType::f16}) {
     const uint16_t largest = type == GemmType::bf16 ? 0x7f7f : 0x7bff;

@@ -22,7 +22,7 @@ class GemmPackedTest : public testing::TestWithParam<KernelRow<GemmFunction>> {}
 INSTANTIATE_TEST_SUITE_P(Rows, GemmPackedTest, testing::ValuesIn(usable_rows(gemm_kernels())),
                          RowName());
 
-// B packed beforehand gives the results of B, and comes back bit for bit.
+// Packed B gives the same results as B, and unpacks bit for bit.
 TEST_P(GemmPackedTest, ResultsOfB) {
   for (const GemmShape& shape :
        {GemmShape{1, 33, 50}, GemmShape{7, 21, 300}, GemmShape{150, 70, 600},
@@ -60,7 +60,7 @@ TEST_P(GemmPackedTest, ResultsOfB) {
   }
 }
 
-// Few rows go through tiles when B is packed: all their heights, widths and ends of K.
+// Few rows use tiles if B is packed: all heights, widths and remainders of K.
 TEST_P(GemmPackedTest, FewRows) {
   const int64_t nr = GetParam().function().nr;
   for (const GemmType type : kTypes) {
@@ -117,7 +117,7 @@ TEST_P(GemmPackedTest, InMemoryOfTheCaller) {
   }
 }
 
-// Panels of every width come out as they went in, whatever this CPU's own are.
+// Panels of every width unpack to what was packed, whatever this CPU's own width is.
 TEST(GemmPackedPanels, OfAnotherCpu) {
   constexpr int64_t kK = 300, kN = 70;
   std::vector<float> b(kK * kN), back(kK * kN);

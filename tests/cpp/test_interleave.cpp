@@ -17,7 +17,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, InterleaveTest, testing::ValuesIn(usable_rows(int
 
 using Bytes = std::vector<uint8_t>;
 
-// Sources of exactly the bytes they need, so that a sanitizer sees a read past them.
+// Each src has exactly the bytes that it needs, so that a sanitizer detects reads past them.
 struct Case {
   int64_t groups, rows, columns, gap;
   std::vector<Bytes> data;

@@ -22,7 +22,7 @@ struct Problem {
 
 size_t size(int64_t count) { return static_cast<size_t>(count); }
 
-// Numbers as they are in memory, and what they are.
+// Numbers in memory, as bf16 or as floats, with access to their values.
 struct Numbers {
   Numbers(int64_t count, bool halves) : bf16(halves), floats(size(count)), words(size(count)) {}
 
@@ -83,7 +83,7 @@ void check(const Problem& p, LayerNormFunction* function) {
       const double g = p.affine ? static_cast<double>(gamma[size(c)]) : 1.0;
       const double b = p.affine ? static_cast<double>(beta[size(c)]) : 0.0;
       const double expected = (x[size(c)] - mean) / deviation * g + b;
-      // What f32 loses of x before the mean is taken off comes on top of the bound.
+      // f32 loses precision of x before the mean is subtracted, which adds to the bound.
       const double largest = std::fabs(mean) / deviation;
       double bound =
           0x1p-18 * (1 + farthest / deviation + largest) * std::fabs(g) + 0x1p-22 * std::fabs(b);

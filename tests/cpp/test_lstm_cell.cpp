@@ -54,7 +54,7 @@ TEST_P(LstmCellTest, EverySize) {
 
 TEST_P(LstmCellTest, WhatIsNotFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  // Columns: all gates open, all shut, a NaN in each gate in turn.
+  // Columns: all gates open, all closed, then a NaN in each gate in turn.
   const float nan = std::nanf("");
   const std::vector<float> gates{kInfinity, -kInfinity, nan, 1,   1,   1,   1,  //
                                  kInfinity, -kInfinity, 1,   nan, 1,   1,   1,  //

@@ -42,7 +42,7 @@ uint8_t expected_value(const MaxpoolShape& s, const std::vector<uint8_t>& src, i
 
 void check(MaxpoolFunction* function, MaxpoolShape s) {
   const Image image(s);
-  // Blocks of exactly their size, so that AddressSanitizer sees any byte read or written too far.
+  // Blocks of exactly this size, so that AddressSanitizer detects any byte accessed past them.
   std::vector<uint8_t> scratch(static_cast<size_t>(s.W * s.C));
   for (int64_t oh = 0; oh < s.OH; ++oh) {
     std::vector<uint8_t> dst(static_cast<size_t>(s.OW * s.C), 0xa5);
@@ -111,10 +111,10 @@ TEST_P(MaxpoolTest, EveryGeometry) {
 }
 
 TEST_P(MaxpoolTest, WindowsThatLeaveTheImage) {
-  // As ceil_mode has them: the last window begins inside and ends outside.
+  // As with ceil_mode: the last window starts inside and ends outside.
   check(GetParam().function,
         {.N = 1, .H = 5, .W = 5, .C = 40, .OH = 3, .OW = 3, .KH = 3, .KW = 3, .SH = 2, .SW = 2});
-  // A window between whose taps the whole image falls gives 0.
+  // If the whole image lies between the taps of a window, the result is 0.
   check(
       GetParam().function,
       sized(

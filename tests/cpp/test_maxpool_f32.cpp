@@ -33,7 +33,7 @@ void check(MaxpoolF32Shape s, MaxpoolF32Function* function, std::mt19937& random
   SCOPED_TRACE(testing::Message() << s.H << "x" << s.W << " K" << s.KH << "x" << s.KW << " S"
                                   << s.SH << "x" << s.SW << " P" << s.PH << "x" << s.PW << " D"
                                   << s.DH << "x" << s.DW);
-  // Few values, so that many are equal, and NaNs and infinities among them.
+  // Few distinct values, so that many are equal, with NaNs and infinities among them.
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::uniform_int_distribution<int> any(0, 40);
   std::vector<float> src(static_cast<size_t>(s.H * s.W));

@@ -38,7 +38,7 @@ TEST(PageRuns, LiesSideBySide) {
   runs.give_back(second, 7 * kGrain);
 }
 
-// What is free goes to those that fit in it best.
+// A request gets the smallest free run that fits.
 TEST(PageRuns, TakesTheSmallestRunThatFits) {
   PageRuns runs;
   std::vector<std::byte*> blocks;
@@ -61,7 +61,7 @@ size_t resident(std::byte* data, size_t bytes) {
       std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return page % 2 != 0; }));
 }
 
-// What is free of a huge page that others use stays until it is dropped.
+// Free pages of a huge page that is partly in use stay resident until they are dropped.
 TEST(PageRuns, DropsWhatIsFree) {
   PageRuns runs;
   constexpr size_t kBytes = 64 * kGrain;
@@ -101,7 +101,7 @@ TEST(PageRuns, UnmapsWhatIsFree) {
   runs.give_back(data + 2 * kGrain, 6 * kGrain);
 }
 
-// Blocks of any sizes, given back in any order: none overlap, and in the end the system has all.
+// Blocks of any size, released in any order: none overlap, and at the end all memory is unmapped.
 TEST(PageRuns, KeepsNothingInTheEnd) {
   PageRuns runs;
   std::mt19937 generator(1);

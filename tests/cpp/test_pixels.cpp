@@ -19,7 +19,7 @@ struct Case {
   int64_t C, pixels, gap, width;
 
   std::vector<uint8_t> src() const {
-    // As long as it has to be: the last plane has no gap behind it.
+    // Exactly as long as needed: no gap follows the last plane.
     std::vector<uint8_t> bytes(static_cast<size_t>(((C - 1) * plane() + pixels) * width));
     for (size_t i = 0; i < bytes.size(); ++i) {
       bytes[i] = static_cast<uint8_t>(i * 37 + i / 251);

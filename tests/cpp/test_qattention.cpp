@@ -18,14 +18,14 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 size_t size(int64_t count) { return static_cast<size_t>(count); }
 
-// How heads lie: within positions, as a linear layer made them, one head after the other, or with
+// How heads lie: within positions, as a linear layer writes them; one head after the other; or with
 // gaps between all elements.
 enum class Lie : uint8_t { within, apart, gaps };
 
 struct Problem {
   int64_t N = 2, H = 3, L = 8, S = 8, E = 8;
   Lie lie = Lie::within;
-  bool transposed_keys = false, transposed_values = false;  // columns lie as rows
+  bool transposed_keys = false, transposed_values = false;  // columns are contiguous
   ByteQuantizer query_q{0.031f, 121}, key_q{0.027f, 140}, value_q{0.02f, 117};
   ByteQuantizer weight_q{1.0f / 255, 0}, dst_q{0.01f, 131};
   float scale = 0.06f;
@@ -104,7 +104,7 @@ struct Problem {
 
   struct Weights {
     std::vector<double> values;
-    std::vector<bool> near_tie;  // f32 may round to the other neighbour
+    std::vector<bool> near_tie;  // f32 may round to the other neighbor
   };
 
   Weights weights(int64_t n, int64_t h, int64_t l) const {
@@ -172,7 +172,7 @@ class QattentionTest : public testing::TestWithParam<KernelRow<QattentionFunctio
 INSTANTIATE_TEST_SUITE_P(Rows, QattentionTest, testing::ValuesIn(usable_rows(qattention_kernels())),
                          RowName());
 
-// Fewer and more than a panel of queries, and sizes that no vector and no four bytes divide.
+// Fewer and more than a panel of queries, and sizes that neither vectors nor four bytes divide.
 TEST_P(QattentionTest, Shapes) {
   for (const int64_t L : {1, 7, 33, 100}) {
     for (const int64_t S : {1, 5, 40, 257}) {
@@ -182,7 +182,7 @@ TEST_P(QattentionTest, Shapes) {
   }
 }
 
-// As few queries at once as there are.
+// So many keys that the fewest possible queries are computed at once.
 TEST_P(QattentionTest, ManyKeys) {
   Problem problem{.N = 1, .H = 1, .L = 19, .S = 2100, .E = 16, .scale = 0.2f};
   problem.weight_q = {1.0f / 2550, 0};
@@ -228,7 +228,7 @@ TEST_P(QattentionTest, MasksAndRowsOfNothing) {
 TEST_P(QattentionTest, MasksThatBroadcast) {
   Problem problem{.L = 12, .S = 33};
   problem.fill(6);
-  const std::vector<float> column(12, 0.7f);  // of all keys: changes nothing
+  const std::vector<float> column(12, 0.7f);  // the same for all keys: changes nothing
   const auto expected = problem.run(GetParam().function);
   std::vector<float> result(expected.size());
   auto call = problem.call();
@@ -240,7 +240,7 @@ TEST_P(QattentionTest, MasksThatBroadcast) {
   }
 }
 
-// Bits do not depend on how work is cut.
+// The bits do not depend on how the work is split.
 TEST_P(QattentionTest, Threads) {
   Problem problem{.N = 2, .H = 2, .L = 150, .S = 70, .E = 32};
   problem.fill(7);

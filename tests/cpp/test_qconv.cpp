@@ -59,7 +59,7 @@ std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src
   return acc;
 }
 
-// As trained weights are: few are large. Those that nobody trained have a deviation of 40 or so.
+// Like trained weights, of which few are large. Untrained weights have a deviation of about 40.
 std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count, float deviation = 30.0f) {
   std::normal_distribution<float> normal(0.0f, deviation);
   std::vector<int8_t> result;
@@ -69,8 +69,8 @@ std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count, float devia
   return result;
 }
 
-// Of `one_of` bytes one is above 127, as where sources have seven bits but for what nobody has seen
-// before; 0: none.
+// One of `one_of` bytes is above 127, as when src has seven bits except for inputs that calibration
+// has not seen; 0: none.
 std::vector<uint8_t> low_bytes(std::mt19937& random, int64_t count, unsigned one_of) {
   auto result = random_bytes<uint8_t>(random, count);
   for (auto& byte : result) {
@@ -115,8 +115,8 @@ TEST_P(QconvTest, Linear) {
   }
 }
 
-// Pixels side by side, apart by a stride within a row and over rows, and beside padding; panels
-// that end within eight of them.
+// Adjacent pixels, pixels that are a stride apart within and across rows, and pixels beside
+// padding; panels that end within eight of them.
 TEST_P(QconvTest, Pointwise) {
   std::mt19937 random(7);
   for (const int64_t IC : {16, 33, 1030, 2050}) {
@@ -132,8 +132,7 @@ TEST_P(QconvTest, Pointwise) {
   }
 }
 
-// Tiles of every height and width, whole and in part, with functions, limits and each type of
-// result.
+// Full and partial tiles of every height and width, with post-ops, limits and each type of result.
 TEST_P(QconvTest, PointwiseTiles) {
   std::mt19937 random(13);
   for (const int64_t M : {2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 17, 49, 64, 66, 71}) {
@@ -149,7 +148,7 @@ TEST_P(QconvTest, PointwiseTiles) {
   }
 }
 
-// Rows longer than what is copied, whose ends are whole steps or not.
+// Rows longer than the copied part, which end at a whole step or not.
 TEST_P(QconvTest, LongRows) {
   std::mt19937 random(14);
   for (const int64_t IC : {2048, 2052, 3072, 4099}) {
@@ -160,12 +159,12 @@ TEST_P(QconvTest, LongRows) {
       }
     }
   }
-  // Apart by a stride, as far from each other and not.
+  // Pixels a stride apart, at equal distances and not.
   check({{2052, 24, 1, 1, 1, 2, 2}, 1, 1, 9, 77}, GetParam().function, DstType::u8, random);
   check({{2052, 24, 1, 1, 1, 2, 2}, 1, 3, 5, 77}, GetParam().function, DstType::u8, random);
 }
 
-// Few rows, whose channels are cut into several chunks.
+// Few rows, whose channels are split into several chunks.
 TEST_P(QconvTest, ChunksOfChannels) {
   std::mt19937 random(15);
   for (const int64_t M : {1, 2, 16}) {
@@ -178,7 +177,7 @@ TEST_P(QconvTest, ChunksOfChannels) {
   }
 }
 
-// Sources of seven bits, with more and more that is not: other loops, the same sums.
+// Seven-bit src with an increasing share of larger values: other loops, the same sums.
 TEST_P(QconvTest, LowSources) {
   std::mt19937 random(8);
   for (const unsigned one_of : {0u, 5000u, 300u, 40u, 9u, 2u}) {
@@ -286,9 +285,9 @@ TEST_P(QconvTest, RandomShapes) {
 }
 
 TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
-  // One pixel, and as many as have loops of their own.
+  // One pixel, and enough pixels for other loops.
   for (const int64_t pixels : {1, 16}) {
-    // Sources as far from 0 as there are, as u8 and as u8 minus 128.
+    // The values of src that are farthest from 0, as u8 and as u8 minus 128.
     for (const uint8_t source : {uint8_t{255}, uint8_t{0}}) {
       const QconvShape shape{64, 32};
       const auto results = static_cast<size_t>(pixels * shape.OC);
@@ -341,7 +340,7 @@ TEST_P(QconvCutTest, IsExact) {
   }
 }
 
-// Both of what is cut off, of weights and of sources, and both at one place.
+// Large weights, large values of src, and both at the same position.
 TEST_P(QconvCutTest, IsExactWithLowSources) {
   for (const unsigned one_of : {0u, 5000u, 300u, 40u, 2u}) {
     for (const Case& c :
@@ -357,13 +356,14 @@ TEST_P(QconvCutTest, IsExactWithLowSources) {
 }
 
 TEST_P(QconvCutTest, TakesTheLargestSources) {
-  // Channels of several chunks, which a few pixels are cut by.
+  // Channels of several chunks, because a few pixels are split by chunks.
   const QconvShape shape{128, 640};
   const std::vector<float> scales(640, 1.0f), bias(640, 0.0f);
   for (const int8_t large : {int8_t{127}, int8_t{-128}}) {
     auto weights = bell_shaped(random_, shape.IC * shape.OC, 20.0f);
     for (auto channel = weights.begin(); channel < weights.end(); channel += 80 * shape.IC) {
-      // Of one channel all of two steps; of others one step, and three weights of two.
+      // One channel is large in two whole steps; another in one step, a third in three weights of
+      // two steps.
       std::fill_n(channel, 8, large);
       std::fill_n(channel + 128 + 8, 4, large);
       channel[256 + 16] = channel[256 + 17] = channel[256 + 20] = large;

@@ -71,7 +71,7 @@ TEST_P(QgemmTest, RandomShapes) {
 
 TEST_P(QgemmTest, BlocksOfKOfRowsAndOfColumns) {
   std::mt19937 random(4);
-  // K in blocks; the same for a tile of rows, which takes it at once; rows in blocks.
+  // K in blocks; the same K for one tile of rows, which takes it at once; rows in blocks.
   for (const QgemmShape& shape :
        {QgemmShape{19, 100, 5001}, {3, 30, 9000}, {300, 40, 70}, {70, 30, 11000}}) {
     SCOPED_TRACE(name_of(shape));
@@ -80,7 +80,7 @@ TEST_P(QgemmTest, BlocksOfKOfRowsAndOfColumns) {
   }
 }
 
-// Large enough to be cut for all threads: by rows, by columns and by both.
+// Large enough to be split over all threads: by rows, by columns and by both.
 TEST_P(QgemmTest, ThreadsShareTheWork) {
   std::mt19937 random(5);
   const auto bytes = [&](int64_t count) {
@@ -165,7 +165,7 @@ TEST_P(QgemmTest, ExtremeValuesDoNotSaturate) {
   }
 }
 
-// Far out of the range of bytes, of int32, and no number at all.
+// Far outside of the range of bytes and of int32, and NaN.
 TEST_P(QgemmTest, ResultsAreLimited) {
   const int64_t N = 5;
   const std::vector<int8_t> weights(static_cast<size_t>(N), 1);

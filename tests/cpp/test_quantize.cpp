@@ -17,8 +17,8 @@ class QuantizeTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, QuantizeTest, testing::ValuesIn(usable_rows(quantize_kernels())),
                          RowName());
 
-// The formula of quantize.h. A product of two floats is exact in double, and so is its sum with an
-// integer here, where the product is less than 2^20.
+// The formula of quantize.h. The product of two floats is exact in double. Its sum with an integer
+// is exact too, because the product is less than 2^20 here.
 uint8_t expected_value(float src, float inverse_scale, int32_t zero_point) {
   const double sum = static_cast<double>(src) * inverse_scale + zero_point;
   const double rounded = std::nearbyint(static_cast<double>(static_cast<float>(sum)));
@@ -50,7 +50,7 @@ TEST_P(QuantizeTest, TiesGoToEven) {
   std::vector<uint8_t> dst(src.size());
   GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 0.0f, 0);
   EXPECT_EQ(dst, (std::vector<uint8_t>{0, 2, 2, 4, 0, 0, 254, 255}));
-  // The zero point comes first: with an odd one, the other neighbour is even.
+  // The zero point is added before rounding: if it is odd, the other neighbor is even.
   GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 7.0f, 0);
   EXPECT_EQ(dst, (std::vector<uint8_t>{8, 8, 10, 10, 6, 6, 255, 255}));
 }
@@ -134,7 +134,7 @@ TEST(Quantize, FactorsForEachImageAndChannel) {
   }
 }
 
-// Sizes around a block's: 8192 bytes, 64 pixels at least.
+// Sizes around those of a block: 8192 bytes, at least 64 pixels.
 TEST(Quantize, PlanesBecomeChannelsLast) {
   std::mt19937 generator(5);
   std::normal_distribution<float> normal(0.0f, 4.0f);

@@ -18,7 +18,7 @@ class RowScaleTest : public testing::TestWithParam<KernelRow<RowScaleFunction>> 
 INSTANTIATE_TEST_SUITE_P(Rows, RowScaleTest, testing::ValuesIn(usable_rows(row_scale_kernels())),
                          RowName());
 
-// One product is exact in float64, and rounded once as IEEE 754 and torch round.
+// One product is exact in float64, and rounded once, as IEEE 754 and torch do.
 float exact(float a, float b) {
   return static_cast<float>(static_cast<double>(a) * static_cast<double>(b));
 }
@@ -46,7 +46,7 @@ TEST_P(RowScaleTest, EveryCount) {
   }
 }
 
-// Products of eight bits each lie in the middle of two numbers now and then.
+// Products of eight bits each are sometimes ties.
 TEST_P(RowScaleTest, RoundsLikeTorch) {
   std::vector<uint16_t> src, scale;
   for (uint16_t a = 0x3f80; a < 0x4000; ++a) {

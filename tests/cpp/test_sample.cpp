@@ -12,13 +12,13 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Edges of one type, in both widths of indices.
+// Edges of one type, in both index widths.
 struct Graph {
   Graph(int64_t dst_nodes, int64_t src_nodes, int64_t edges, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<int64_t> degrees(static_cast<size_t>(dst_nodes));
     for (int64_t e = 0; e < edges; ++e) {
-      // A third of them end in one node; some nodes have none.
+      // A third of them end in one node, and some nodes have none.
       const size_t v = e % 3 == 0 ? 0 : random() % degrees.size();
       ++degrees[v % 7 == 5 ? 0 : v];
       row.push_back(static_cast<int64_t>(random() % static_cast<uint32_t>(src_nodes)));
@@ -54,7 +54,7 @@ std::vector<int64_t> list(const Numbers& numbers) {
   return {numbers.data(), numbers.data() + numbers.size()};
 }
 
-// Everything in a sample, to compare.
+// All lists of a sample, to compare.
 std::vector<std::vector<int64_t>> all(const Sample& sample) {
   std::vector<std::vector<int64_t>> lists;
   for (const auto& each : sample.nodes) {
@@ -94,7 +94,7 @@ const Graph& graph() {
 }
 const std::vector<int64_t> kSeeds{3, 0, 700, 3, 12, 5};
 
-// That a directional sample says what the graph says, and as much of it as it should.
+// Checks that a directional sample agrees with the graph and has the requested size.
 void check(const Graph& a, const Settings& settings, const Sample& sample) {
   const auto& nodes = sample.nodes[0];
   const auto& edges = sample.edges[0];
@@ -208,7 +208,7 @@ TEST(Sample, InducedHasEveryEdgeBetweenItsNodes) {
 }
 
 TEST(Sample, Types) {
-  // 0 -> 1 and back, and 1 -> 1; seeds of both types.
+  // Types 0 -> 1, 1 -> 0 and 1 -> 1, with seeds of both node types.
   const Graph to(60, 40, 700, 2), back(40, 60, 500, 3), own(60, 60, 300, 4);
   const std::vector<int64_t> nodes{40, 60}, three{3, 2}, all_of_them{-1, 0}, one{1, 1};
   const std::vector<SampleEdges> edges{to.edges(three, true, 0, 1),
@@ -286,7 +286,7 @@ TEST(Sample, Faults) {
       EXPECT_EQ(fault->other, pointer);
     }
   }
-  // A node that is found last: only `induced` looks at its edges.
+  // A node that is found last: only `induced` reads its edges.
   Graph broken = graph();
   for (auto& pointer : broken.colptr) {
     pointer = 0;

@@ -1,4 +1,4 @@
-// What sampling is made of: numbers, choices, and the table of nodes.
+// Tests of the parts of neighbor sampling: random numbers, choices, and the table of nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// How far counts are from being equal, in the units in which it is 1 on average.
+// Chi-square statistic of counts against equal ones, scaled to 1 on average.
 double chi_square(const std::vector<int64_t>& counts, double expected) {
   double sum = 0;
   for (const int64_t count : counts) {
@@ -65,7 +65,7 @@ TEST(SampleChoose, EachOnceAndAllAlike) {
   struct Case {
     int64_t degree, count;
   };
-  // Looked through, marked, all, none.
+  // Choices by search, by marks, of all, and of none.
   for (const auto& [degree, count] : {Case{10, 3}, {5, 4}, {7, 7}, {4, 0}, {300, 100}, {90, 89}}) {
     std::vector<int64_t> counts(static_cast<size_t>(degree)), picks(static_cast<size_t>(count));
     const int64_t trials = 3000;

@@ -42,7 +42,7 @@ struct Index {
   std::vector<int32_t> narrow;
 };
 
-// Rows have a gap behind them; there is none behind the last one, where nothing may be touched.
+// A gap follows each row, except the last one; no access past it is allowed.
 struct Case {
   Case(GraphType type, int64_t E, int64_t rows, int64_t columns, bool wide, std::mt19937& random)
       : N(rows),
@@ -116,7 +116,7 @@ TEST_P(ScatterTest, ThePlainLoopsBitsForEveryWidth) {
         Case a(type, 100, 1 + K % 30, K, K % 2 == 0, random);
         a.op = op;
         a.nan_ties = static_cast<int>(K % 2);
-        // Some are equal to a value, some are NaN.
+        // Some elements equal a value, some are NaN.
         for (int64_t k = 0; k < K; k += 2) {
           const int64_t row = a.index.numbers[3];
           a.src.set(3 * (K + 1) + k, a.value.get(row * (K + 2) + k));
@@ -133,10 +133,10 @@ TEST_P(ScatterTest, ThePlainLoopsBitsForEveryWidth) {
 TEST_P(ScatterTest, TheSameOnAnyNumberOfThreads) {
   std::mt19937 random(2);
   for (const int64_t K : {1, 3, 5, 20, 40, 200}) {
-    // The last: more rows than the caches near a core hold, of each thread if rows are wide.
+    // The last N has more rows than the caches near a core hold, for each thread if rows are wide.
     for (const int64_t N :
          {int64_t{1}, int64_t{2}, int64_t{3}, std::min<int64_t>(70000, 1400000 / K)}) {
-      // As many entries as are worth five threads.
+      // Enough entries for five threads.
       Case a(GraphType::f32, 200000 / K, N, K, true, random);
       const Elements before = a.dst;
       for (int count = 1; count <= 5; ++count) {
@@ -170,7 +170,7 @@ TEST_P(ScatterTest, NumbersOutOfRangeArePassedOver) {
   }
 }
 
-// Entries of rows this long are sorted, unless one row gets most of them, or a number is no row's.
+// Entries with rows this long are sorted, unless one row gets most of them or an index is invalid.
 TEST_P(ScatterTest, LongRowsInAnyOrder) {
   std::mt19937 random(7);
   enum class Names { evenly, one_mostly, none_once };
@@ -212,7 +212,7 @@ TEST_P(ScatterTest, NothingToDo) {
   }
 }
 
-// What scatter_reduce does to `a`, whose rows are named only if they are even.
+// The expected scatter_reduce of `a`. Only rows that the index names are changed; they are even.
 Elements reduced(const Case& a, bool mean, bool include) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<int64_t> named(static_cast<size_t>(a.N));
@@ -245,7 +245,7 @@ Elements reduced(const Case& a, bool mean, bool include) {
 
 TEST(ScatterReduce, WithAndWithoutDst) {
   std::mt19937 random(5);
-  // The second: rows so long that entries are sorted.
+  // With the second K rows are so long that entries are sorted.
   for (const int64_t K : {3, 300}) {
     for (const GraphType type : {GraphType::f32, GraphType::f64}) {
       for (const bool include : {false, true}) {
@@ -254,7 +254,7 @@ TEST(ScatterReduce, WithAndWithoutDst) {
                                        {ScatterOp::amax, false},
                                        {ScatterOp::amin, false}}) {
           for (int count = 1; count <= 3; ++count) {
-            // Enough for several threads to count, once.
+            // In one case there are enough entries for several threads to count.
             const bool many = count == 3 && type == GraphType::f32 && mean && K == 3;
             Case a(type, many ? 140000 : 900, 300, K, count == 2, random);
             a.op = op;

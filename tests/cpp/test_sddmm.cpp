@@ -32,7 +32,7 @@ TEST_P(SddmmTest, EveryWidth) {
   for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
     for (int64_t K = 0; K <= 150; K = K < 70 ? K + 1 : K + 13) {
       const RandomCsr matrix({2, 0, 0, 7, 1, 30}, 9, K % 2 == 0, random);
-      // Nothing may be read past the last row.
+      // Memory ends with the last row, so nothing may be read past it.
       const Elements a(type, normal_numbers(5 * (K + 1) + K, random));
       const Elements b(type, normal_numbers(8 * (K + 2) + K, random));
       for (const bool mean : {false, true}) {

@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, SegmentTest, testing::ValuesIn(usable_rows(segmen
 constexpr std::array kReductions{SegmentReduce::sum, SegmentReduce::mean, SegmentReduce::amax,
                                  SegmentReduce::amin};
 
-// Rows of src have a gap behind them, but not the last.
+// A gap follows each row of src, except the last.
 struct Case {
   Case(GraphType of, const std::vector<int64_t>& lengths, int64_t columns, std::mt19937& random)
       : K(columns), offsets{0}, src(of, 0), dst(of, static_cast<int64_t>(lengths.size()) * K) {
@@ -141,7 +141,7 @@ TEST_P(SegmentTest, BadOffsetsAndNothingToDo) {
   b.check();
 }
 
-// In plain loops, which segment() takes by itself: short segments, long ones and NaN in either.
+// segment() runs few columns in plain loops: short segments, long ones, and NaN in either.
 TEST(SegmentFewColumns, EveryReductionAndLength) {
   std::mt19937 random(4);
   for (const GraphType type : {GraphType::f32, GraphType::f64}) {

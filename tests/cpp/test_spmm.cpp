@@ -61,7 +61,7 @@ void check(const RandomCsr& a, const Elements* values, const Elements& src, int6
   if (!sums) {
     const Result alone = run(a, values, src, K, stride, reduce, false, function);
     for (int64_t i = 0; i < a.M * K; ++i) {
-      // Equal, but for the sign of a zero.
+      // Equal, except for the sign of a zero.
       const double number = alone.dst.get(i), same = result.dst.get(i);
       ASSERT_TRUE(number == same || (std::isnan(number) && std::isnan(same))) << i;
     }
@@ -87,7 +87,7 @@ void check(const RandomCsr& a, const Elements* values, const Elements& src, int6
   }
 }
 
-// All types, reductions and indices, with and without values, for `K` columns of wider rows.
+// All types, reductions and index types, with and without values, for `K` columns of wider rows.
 void check_all(const std::vector<int64_t>& lengths, int64_t N, int64_t K, SpmmFunction* function) {
   std::mt19937 random(static_cast<unsigned>(K));
   for (const GraphType type : kTypes) {
@@ -95,7 +95,7 @@ void check_all(const std::vector<int64_t>& lengths, int64_t N, int64_t K, SpmmFu
       const RandomCsr a(lengths, N, wide, random);
       const int64_t stride = K + 3;
       const Elements values(type, normal_numbers(a.nnz(), random));
-      // The last row ends where its columns do: what reads on reads past the end.
+      // Memory ends with the last row's columns, so that reads past them are detected.
       const Elements src(type, normal_numbers((N - 1) * stride + K, random));
       for (const SpmmReduce reduce : kReductions) {
         check(a, &values, src, K, stride, reduce, function);
@@ -187,7 +187,7 @@ TEST_P(SpmmTest, BadIndices) {
           if (!wide && value == INT64_MIN) {
             continue;  // 0 as an int32
           }
-          // One change may leave it ascending: then it is another matrix.
+          // One of the changes leaves crow ascending, which gives another valid matrix.
           const auto expected = at == 1 && value == 1 ? CsrFault::none : CsrFault::crow;
           EXPECT_EQ(fault(bad), expected) << at << " " << value;
         }

@@ -112,7 +112,7 @@ TEST(SpmmArgGrad, BadIndices) {
   for (const bool wide : {false, true}) {
     for (const int64_t e : {int64_t{-1}, int64_t{2}, int64_t{9}, int64_t{INT32_MIN}}) {
       Case item({2, 3, 3}, 5, 3, GraphType::f32, wide, random);
-      item.arg[0] = e;  // of row 0, which has 0 and 1
+      item.arg[0] = e;  // of row 0, which has entries 0 and 1
       EXPECT_EQ(item.run().fault, ArgGradFault::arg);
     }
     Case item({2, 3, 3}, 5, 3, GraphType::f32, wide, random);

@@ -18,7 +18,7 @@ constexpr int kThreads = 4;
 
 thread_local bool t_inside = false;
 
-// A thread for each range, as OpenMP's threads have one each.
+// One thread for each range, as with OpenMP.
 void on_threads(int64_t begin, int64_t end, int64_t grain, const RangeBody& body) {
   if (t_inside) {
     body(begin, end);
@@ -41,7 +41,7 @@ void on_threads(int64_t begin, int64_t end, int64_t grain, const RangeBody& body
   }
 }
 
-// All of it in the calling thread: a region that got no other.
+// Runs everything in the calling thread, like a parallel region that got no other thread.
 void alone(int64_t begin, int64_t end, int64_t /*grain*/, const RangeBody& body) {
   t_inside = true;
   body(begin, end);
@@ -78,7 +78,7 @@ TEST_F(TeamTest, EveryRangeOnceInEveryCall) {
       for (int round = 0; round < 200; ++round) {
         add_one(values, grain);
         ++calls;
-        // What the leader reads, all have written.
+        // The leader sees what all threads have written.
         ASSERT_EQ(std::count(values.begin(), values.end(), calls), 1000) << grain;
       }
     }
@@ -108,7 +108,7 @@ TEST_F(TeamTest, RangesAreThoseOfALoopAlone) {
 TEST_F(TeamTest, ThreadsTakePart) {
   std::atomic<int> inside{0};
   in_team([&] {
-    // None goes on before there are two in the loop.
+    // No thread continues before two are in the loop.
     parallel_for(0, kThreads, 1, [&](int64_t /*begin*/, int64_t /*end*/) {
       inside.fetch_add(1);
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -158,7 +158,7 @@ TEST_F(TeamTest, ErrorsOfRangesAndOfTheLeader) {
                                   }
                                 }),
                    std::runtime_error);
-      add_one(values, 1);  // and it goes on
+      add_one(values, 1);  // the team continues
     });
   }
   EXPECT_EQ(std::count(values.begin(), values.end(), 50), 100);

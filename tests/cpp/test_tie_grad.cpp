@@ -17,7 +17,7 @@ class TieGradTest : public testing::TestWithParam<KernelRow<TieGradFunction>> {}
 INSTANTIATE_TEST_SUITE_P(Rows, TieGradTest, testing::ValuesIn(usable_rows(tie_grad_kernels())),
                          RowName());
 
-// src has a gap behind each row but the last.
+// A gap follows each row of src, except the last.
 struct Case {
   Case(GraphType type, int64_t entries, int64_t rows, int64_t columns, bool is_wide,
        std::mt19937& random)

@@ -30,10 +30,9 @@ int64_t last_byte(int64_t batches, int64_t batch, int64_t rows, int64_t stride, 
   return (batches - 1) * batch + (rows - 1) * stride + bytes;
 }
 
-// `function` gives what the formula of transpose.h says, reads nothing else and writes nothing
-// else.
+// `function` gives the formula of transpose.h, and reads and writes nothing else.
 void check(const Transpose& s, TransposeFunction* function) {
-  // Blocks of exactly the size in use, so that AddressSanitizer sees any byte too far.
+  // Blocks of exactly the used size, so that AddressSanitizer detects any byte past them.
   const auto src = random_bytes(last_byte(s.B, s.src_batch, s.M, s.src_stride, s.K));
   const auto size = static_cast<size_t>(last_byte(s.B, s.dst_batch, s.K, s.dst_stride, s.M));
   std::vector<uint8_t> dst(size, 255), expected(size, 255);
@@ -84,7 +83,7 @@ TEST_P(TransposeTest, ChannelShuffles) {
   }
 }
 
-// Ranges as several threads would have them, run in turn.
+// Ranges as several threads would get them, run one after another.
 void in_ranges(int64_t begin, int64_t end, int64_t grain, const RangeBody& body) {
   const int64_t step = std::max<int64_t>(grain, (end - begin) / 7);
   for (int64_t i = begin; i < end; i += step) {

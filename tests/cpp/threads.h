@@ -1,4 +1,4 @@
-// parallel_for on threads of the test's own, for what must not depend on their number.
+// parallel_for on threads of the test's own, for results that must not depend on their number.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace cpuaccel {
 
-// While it lives, parallel_for cuts each range into `count` pieces, on as many threads.
+// While an object exists, parallel_for splits each range into `count` pieces, on as many threads.
 class Threads {
  public:
   explicit Threads(int count) {

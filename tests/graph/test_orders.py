@@ -87,7 +87,7 @@ def test_moves_said_again_move_the_same(
     end: Any = product.args[0]
     how = moved(end)
     if how is None:
-        return  # the reshape splits no dimension by factors, or several positions were selected
+        return  # not only splits of dimensions, or a select among several positions
     again = orders._said_again(traced.graph, end, how)
     assert tuple(again.meta["val"].shape) == tuple(end.meta["val"].shape)
     product.replace_input_with(end, again)
