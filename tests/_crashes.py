@@ -14,7 +14,7 @@ _FOLDER = "CPUACCEL_TEST_CRASHES"
 
 @pytest.hookimpl(trylast=True)  # pytest sends the stacks to stderr, far from the report
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the folder that workers inherit, and write the stacks they die with in."""
+    """Creates the folder where workers, which inherit it, write the stacks of a crash."""
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         stacks = os.open(Path(os.environ[_FOLDER], worker), os.O_WRONLY | os.O_CREAT)
         faulthandler.enable(stacks)

@@ -14,7 +14,7 @@ _SECONDS = 300
 
 
 def run_python(code: str, *, cwd: Path | None = None, **environment: str) -> str:
-    """What `code` printed; the test fails with what it wrote as an error if it did not end well.
+    """Runs `code` in a new process and returns its output; fails with its stderr if it fails.
 
     Args:
         code: The program.

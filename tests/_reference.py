@@ -26,7 +26,7 @@ _CONV_TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_trans
 
 @dataclass(frozen=True)
 class Expected:
-    """A quantised result before rounding: real / scale + zero_point, float64, not clamped."""
+    """A quantized result before rounding: real / scale + zero_point, float64, not clamped."""
 
     unrounded: Tensor
     scale: float
@@ -42,7 +42,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a convolution takes besides its tensors; one number per spatial dimension."""
+    """Parameters of a convolution; one number per spatial dimension."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -53,7 +53,7 @@ class Geometry:
 
 
 def centred(x: Tensor) -> Tensor:
-    """The integers of a quantized tensor with their zero points taken off, float64."""
+    """The integers of a quantized tensor minus their zero points, float64."""
     integers = x.int_repr().to(torch.float64)
     if x.qscheme() == torch.per_tensor_affine:
         return integers - x.q_zero_point()
@@ -72,7 +72,7 @@ def conv_real(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry
 
 
 def requantize(real: Tensor, scale: float, zero_point: int) -> Expected:
-    """What a quantised output of `real` is."""
+    """The expected quantized output of `real`."""
     return Expected(real / scale + zero_point, scale, zero_point)
 
 
@@ -107,7 +107,7 @@ def linear_dynamic(
 
 
 def linear_real_size(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The sum of the absolute values of what `linear_real` adds up."""
+    """The sum of the absolute values of the terms of `linear_real`."""
     acc = centred(x).abs() @ centred(weight).abs().t()
     size = None if bias is None else bias.abs()
     return _scaled(acc, x.q_scale(), weight, size, channel=acc.dim() - 1)
@@ -116,7 +116,7 @@ def linear_real_size(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def conv_dynamic(
     x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, *, reduce_range: bool
 ) -> Expected:
-    """A dynamic convolution. torch quantises its output too, with the input's scale."""
+    """A dynamic convolution. torch quantizes its output too, with the input's scale."""
     quantized, doubtful = _dynamic_input(x, reduce_range)
     scale, zero_point = quantized.q_scale(), quantized.q_zero_point()
     real = conv_real(quantized, weight, bias, geometry)
@@ -125,10 +125,11 @@ def conv_dynamic(
 
 
 def assert_quantum(actual: Tensor, expected: Expected, max_fraction: float = 0.001) -> None:
-    """`actual` is `expected`, but for one quantum where float32 may round the other way.
+    """Asserts that `actual` is `expected`, except for one quantum where float32 may round
+    otherwise.
 
-    An element may differ only if the value before rounding is within `ROUNDING` of a boundary,
-    and at most `max_fraction` of the elements may (one value in a small tensor).
+    An element may differ only if the value before rounding is within `ROUNDING` of a tie, and at
+    most `max_fraction` of the elements may differ (one value in a small tensor).
     """
     assert actual.dtype == torch.quint8, f"dtype {actual.dtype}"
     assert actual.q_scale() == expected.scale, f"scale {actual.q_scale()}, not {expected.scale}"
@@ -137,7 +138,7 @@ def assert_quantum(actual: Tensor, expected: Expected, max_fraction: float = 0.0
 
 
 def assert_integers(actual: Tensor, expected: Expected, max_fraction: float = 0.001) -> None:
-    """The rule of `assert_quantum` for the bare integers of a result."""
+    """The rule of `assert_quantum` for the integers of a result."""
     assert actual.shape == expected.unrounded.shape, (
         f"shape {tuple(actual.shape)}, not {tuple(expected.unrounded.shape)}"
     )
@@ -160,9 +161,10 @@ def assert_integers(actual: Tensor, expected: Expected, max_fraction: float = 0.
 
 
 def assert_agree(actual: Tensor, other: Tensor, max_fraction: float = 0.001) -> None:
-    """Two engines' results: at most one quantum apart, on at most `max_fraction` of the elements.
+    """Asserts that two engines' results agree.
 
-    One element may differ in a small tensor.
+    At most `max_fraction` of the elements may differ, by at most one quantum. One element may
+    differ in a small tensor.
     """
     assert actual.shape == other.shape, f"{tuple(actual.shape)}, not {tuple(other.shape)}"
     assert actual.dtype == other.dtype
@@ -216,7 +218,7 @@ def _conv(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
 
 
 def _dynamic_input(x: Tensor, reduce_range: bool) -> tuple[Tensor, Tensor]:
-    """The quantized input, and 1.0 where float32 may quantise to the next integer."""
+    """The quantized input, and 1.0 where float32 may quantize to the next integer."""
     scale, zero_point = choose_qparams(x, reduce_range)
     steps = x.to(torch.float64) / scale
     integers = (torch.round(steps) + zero_point).clamp(0, 255).to(torch.uint8)

@@ -19,7 +19,7 @@ LAYOUTS = ("contiguous", "channels_last", "sliced", "permuted", "expanded", "off
 
 @dataclass(frozen=True)
 class Values:
-    """How the integers of activations, weights and output are spread."""
+    """The distribution of the integers of activations, weights and output."""
 
     seed: int = 0
     x_zero_point: int = 0
@@ -46,7 +46,7 @@ class Values:
         return torch.Generator().manual_seed(self.seed * 16 + stream)
 
     def scale(self, stream: int, low: float, high: float) -> float:
-        """A scale with no short binary form: round ones make a tie of every tenth element."""
+        """A scale with no short binary form: a round one would make every tenth element a tie."""
         fraction = float(torch.rand((), generator=self.generator(stream), dtype=torch.float64))
         return low + (high - low) * fraction
 
@@ -64,7 +64,7 @@ class Values:
         return with_layout(fresh, shape, layout)
 
     def weight(self, shape: tuple[int, ...]) -> Tensor:
-        """A qint8 weight, whose channels are on axis 0."""
+        """A qint8 weight with its channels on axis 0."""
         generator = self.generator(5)
         bound = self.w_max
         integers = torch.randint(-bound - 1, bound + 1, shape, generator=generator).to(torch.int8)
@@ -85,7 +85,7 @@ class Values:
         return torch.randn(channels, generator=self.generator(7)) * 2
 
     def output_scale(self, real: Tensor) -> float:
-        """A scale by which most of `real` is in range and some of it saturates."""
+        """A scale with which most of `real` is in range and some of it saturates."""
         spread = float(real.std()) if real.numel() > 1 else 1.0
         return max(spread, 1e-2) / self.scale(8, 20.0, 70.0)
 
@@ -251,7 +251,7 @@ def convs(draw: st.DrawFn, dims: int, *, transposed: bool = False) -> ConvCase:
 
 @st.composite
 def channels(draw: st.DrawFn) -> tuple[int, int, int]:
-    """Groups, input channels a group, output channels a group."""
+    """Groups, and input and output channels of each group."""
     kind = draw(st.sampled_from(("dense", "depthwise", "multiplied", "grouped")))
     if kind == "dense":
         return 1, draw(st.integers(1, 20)), draw(st.integers(1, 20))

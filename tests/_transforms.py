@@ -14,7 +14,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 def weights_like(y: Tensor) -> Tensor:
-    """Return numbers that differ, so that no two terms of a sum stand for each other."""
+    """Return distinct numbers, so that no two terms of a sum can be confused."""
     return torch.arange(y.numel(), dtype=y.dtype).reshape(y.shape).sin()
 
 
@@ -95,7 +95,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def check_way(way: str, found: Function, expected: Function, x: Tensor) -> None:
-    """Compare what a way gives of two functions that are to be the same one."""
+    """Compare the results of a way for two functions that should be equal."""
     run = WAYS[way]
     wanted = outcome(lambda: run(expected, x))
     if isinstance(wanted, type):

@@ -39,19 +39,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests come first: of several processes, none is left to wait for one that ran last."""
+    """Long tests run first, so that no process has to wait for one that started last."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_ranks_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What processes that tests start find fastest is not the user's to keep."""
+    """Processes that tests start must not write to the user's tuning cache."""
     os.environ["CPUACCEL_RANKS"] = str(tmp_path_factory.mktemp("ranks") / "ranks.csv")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _short_explanations() -> Iterator[None]:
-    """Plans that tests ask about are timed for a moment: no test asserts what they take."""
+    """Plans that tests explain are timed only briefly, because no test asserts times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cpuaccel._explain_steps._SECONDS", 0.02)
         yield

@@ -38,7 +38,7 @@ print(torch.ones(2).sum().item())
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """Run Python code in a process of its own, with no switch of ours in its environment."""
+    """Run Python code in a new process, without cpuaccel's variables in its environment."""
 
     def run(code: str, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
         own = ("CPUACCEL", "TORCH_LOGS", "TORCH_DEVICE_BACKEND_AUTOLOAD", "LRU_CACHE", "PYTHONWARN")

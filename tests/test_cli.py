@@ -19,7 +19,7 @@ from cpuaccel.__main__ import main
 
 
 class _Marker:
-    """Pickles to a call that creates a file: a stand-in for harmful code."""
+    """Pickles to a call that creates a file, in place of harmful code."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -26,7 +26,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _fresh() -> ModuleType:
-    """Return a copy of the module that has read nothing and is attached to nothing."""
+    """Return a copy of the module that has read no settings and is attached to nothing."""
     spec = importlib.util.find_spec("cpuaccel.config")
     assert spec is not None
     assert spec.loader is not None

@@ -257,7 +257,7 @@ def test_shared_layer_is_named_once() -> None:
 
 
 class _Odd(nn.Module):
-    """Holds things no model should, and refuses to be looked at."""
+    """A model with unusual attributes, which raises when they are inspected."""
 
     def __init__(self) -> None:
         super().__init__()

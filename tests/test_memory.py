@@ -41,7 +41,7 @@ def _bytes(count: int) -> Tensor:
 
 
 def _dirty(count: int) -> None:
-    """Leaves a block of that size with other contents than 0 in the cache."""
+    """Leaves a cached block of that size with nonzero contents."""
     _bytes(count).fill_(0xAB)
 
 
@@ -223,7 +223,7 @@ def test_others_get_the_address_space_that_a_tensor_had(name: str, field: int) -
 
 
 def test_small_tensors_age_what_is_kept() -> None:
-    """No large tensor comes or goes any more, and what was kept goes back to the system."""
+    """Without large tensors, cached memory still returns to the system."""
     code = """
 import time, torch, cpuaccel.memory as memory
 torch.empty(64 * 2**20, dtype=torch.uint8)
@@ -239,7 +239,7 @@ print(*kept, memory.stats()["reserved"])
 
 
 def test_many_threads() -> None:
-    """10,000 allocations in random order, each tensor full of its own number."""
+    """10,000 allocations in random order; each tensor is filled with its own number."""
     allocated, wrong = memory.stats()["allocated"], []
 
     def run(seed: int) -> None:

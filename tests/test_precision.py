@@ -144,7 +144,7 @@ def test_attention_of_floats_under_fast_math(masked: bool) -> None:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize(("groups", "bias"), [(1, True), (1, False), (2, True)])
 def test_convolutions_under_fast_math(last: bool, groups: int, bias: bool) -> None:
-    """Operands are rounded where the CPU has BF16 arithmetic, and results too; the bias is not."""
+    """Operands and results are rounded if the CPU has BF16 arithmetic; the bias is not."""
     torch.manual_seed(3)
     layer = torch.nn.Conv2d(32, 64, 3, padding=1, groups=groups, bias=bias)
     x = torch.randn(2, 32, 14, 14)

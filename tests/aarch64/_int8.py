@@ -26,12 +26,12 @@ def engine(name: str) -> Iterator[None]:
 
 
 def generator(seed: int) -> torch.Generator:
-    """Return a generator of its own for each tensor, so that a case is the same on every core."""
+    """Return a separate generator for each tensor, so that a case is the same on every core."""
     return torch.Generator().manual_seed(seed)
 
 
 def weight(*shape: int, per_channel: bool, zero_point: int = 0) -> Tensor:
-    """Return qint8 weights over the whole of int8."""
+    """Return qint8 weights over the whole range of int8."""
     values = torch.randint(-128, 128, shape, dtype=torch.int8, generator=generator(1))
     if per_channel:
         scales = 0.005 + 0.02 * torch.rand(shape[0], dtype=torch.double, generator=generator(2))
@@ -46,20 +46,20 @@ def bias(channels: int) -> Tensor:
 
 
 def activation(*shape: int, dtype: torch.dtype = torch.quint8, seed: int = 4) -> Tensor:
-    """Return a tensor over the whole of its dtype, with a zero point that is not its middle."""
+    """Return a tensor over the whole range of its dtype, with a zero point off its middle."""
     least, kind = (0, torch.uint8) if dtype == torch.quint8 else (-128, torch.int8)
     integers = torch.randint(least, least + 256, shape, dtype=kind, generator=generator(seed))
     return torch._make_per_tensor_quantized_tensor(integers, 0.02, least + 101)
 
 
 def output_quantizer(dtype: torch.dtype, scale: float = 0.9) -> tuple[float, int]:
-    """Return scale and zero point of a result, some of which is clamped."""
+    """Return scale and zero point of a result, with which some values are clamped."""
     return scale, 119 if dtype == torch.quint8 else -9
 
 
 @contextmanager
 def counted(*names: str) -> Iterator[None]:
-    """Assert that these were counted in the block: "conv2d.cpuaccel"."""
+    """Assert that these calls were counted in the block: "conv2d.cpuaccel"."""
     cpuaccel.reset_stats()
     yield
     stats = cpuaccel.stats()
@@ -68,7 +68,7 @@ def counted(*names: str) -> Iterator[None]:
 
 
 def both(name: str, run: Callable[..., Tensor], *arguments: object) -> tuple[Tensor, Tensor]:
-    """Return what `run` gives on our kernels, counted as `name`, and on torch's own engine."""
+    """Return the results of `run` on cpuaccel, counted as `name`, and on torch's own engine."""
     with counted(name):
         found = run(*arguments)
     with cpuaccel.enabled(False):
@@ -77,7 +77,7 @@ def both(name: str, run: Callable[..., Tensor], *arguments: object) -> tuple[Ten
 
 
 def assert_quantum(found: Tensor, expected: Tensor) -> None:
-    """Assert that tensors are of one kind and differ by a quantum at most, and seldom."""
+    """Assert that two tensors have the same properties and differ rarely, by a quantum at most."""
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     assert found.stride() == expected.stride()
     assert (found.q_scale(), found.q_zero_point()) == (expected.q_scale(), expected.q_zero_point())

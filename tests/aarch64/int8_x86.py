@@ -21,7 +21,7 @@ ENGINES = ("x86", "fbgemm")
 
 
 class Model(nn.Module):
-    """Layers of every kind that our kernels take, small enough to be checked in."""
+    """Layers of every kind that cpuaccel's kernels support, small enough to be checked in."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,26 +32,26 @@ class Model(nn.Module):
 
     # Without annotations: FX keeps them as strings, which torch.save cannot write.
     def forward(self, x):  # type: ignore[no-untyped-def]
-        """Images of 8 by 8."""
+        """Compute scores of images of 8 x 8."""
         x = self.stem(x).relu()
         x = x + self.pointwise(self.depthwise(x).relu())
         return self.head(x.flatten(1))
 
 
 def float_model() -> nn.Module:
-    """Return the model before it is quantized, the same everywhere."""
+    """Return the float model, the same on every machine."""
     torch.manual_seed(0)
     return Model().eval()
 
 
 def inputs() -> Tensor:
-    """Return images that both machines see."""
+    """Return images, the same on both machines."""
     values = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32)
     return ((values * 37) % 101 / 50 - 1).reshape(2, 3, 8, 8)
 
 
 def quantized(model: nn.Module, engine: str) -> Any:
-    """Return `model` quantized for the engine that is set, by its own default settings."""
+    """Return `model` quantized for the current engine, with the engine's default settings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         x = inputs()
@@ -61,7 +61,7 @@ def quantized(model: nn.Module, engine: str) -> Any:
 
 
 def dynamic() -> Any:
-    """Return a linear layer quantized for dynamic ranges."""
+    """Return a dynamically quantized linear layer."""
     torch.manual_seed(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -75,7 +75,7 @@ def _bytes(save: Any, thing: Any) -> Tensor:
 
 
 def load(made: dict[str, Any], key: str, loader: Any, **arguments: Any) -> Any:
-    """Return what `loader` reads of a part of what was written."""
+    """Return what `loader` reads from one part of the written file."""
     return loader(io.BytesIO(zlib.decompress(made[key].numpy())), **arguments)
 
 
@@ -97,7 +97,7 @@ def _made(engine: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Entry point: by torch alone, without the plugin (CPUACCEL=0)."""
+    """Entry point; runs torch alone, with cpuaccel disabled (CPUACCEL=0)."""
     with torch.no_grad():
         torch.save({engine: _made(engine) for engine in ENGINES}, FILE)
 

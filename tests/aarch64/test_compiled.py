@@ -42,7 +42,7 @@ FUNCTIONS = {
 @needs_compiler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_linear_layers_are_packed_once_with_what_follows(dtype: torch.dtype) -> None:
-    """One kernel with the bias and the function, on weights that are packed at the first call."""
+    """One kernel with the bias and the post-op, on weights that are packed at the first call."""
     layers = [
         each
         for name, function in FUNCTIONS.items()
@@ -87,7 +87,7 @@ def test_a_weight_that_changes_is_followed() -> None:
 )
 @pytest.mark.parametrize("backend", ["inductor", "cpuaccel"])
 def test_frozen_bfloat16_runs_no_reference_kernel(backend: str) -> None:
-    """pytorch #180447: oneDNN has a reference kernel alone for what torch packs there."""
+    """pytorch #180447: oneDNN has only a reference kernel for torch's packed weights there."""
     model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 48)).bfloat16().eval()
     x = torch.randn(16, 64).bfloat16()
     with torch.no_grad(), inductor_config.patch(freezing=True):
@@ -104,7 +104,7 @@ def test_frozen_bfloat16_runs_no_reference_kernel(backend: str) -> None:
 
 
 def test_optimize_says_what_is_missing_or_runs() -> None:
-    """Without oneDNN Graph there are no regions: the model runs as it is."""
+    """Without oneDNN Graph there are no regions: the original model runs."""
     model, x = nn.Sequential(nn.Linear(33, 64), nn.ReLU()).eval(), torch.randn(7, 33)
     with torch.no_grad():
         found = cpuaccel.optimize(model, (x,))(x)

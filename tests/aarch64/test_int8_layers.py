@@ -35,7 +35,7 @@ def _onednn() -> Iterator[None]:
 
 
 def _quint8(x: Tensor) -> Tensor:
-    """The same numbers as quint8, for torch's convolutions take no qint8."""
+    """The same numbers as quint8, because torch's convolutions do not accept qint8."""
     integers = (x.int_repr().int() + 128).to(torch.uint8)
     return torch._make_per_tensor_quantized_tensor(integers, x.q_scale(), x.q_zero_point() + 128)
 
@@ -185,7 +185,7 @@ def test_convolution_and_a_sum(relu: bool, dtype: torch.dtype) -> None:
 @dtypes
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_transposed_convolutions_are_right_in_float(dims: int, dtype: torch.dtype) -> None:
-    """Torch's oneDNN gets them wrong here, so that it cannot be the reference."""
+    """torch's oneDNN is wrong for these here, so it cannot be the reference."""
     stride, zeros, ones = [2] * dims, [0] * dims, [1] * dims
     x = activation(1, 8, *[5] * dims, dtype=dtype)
     w, quantizer = weight(8, 16, *[3] * dims, per_channel=False), output_quantizer(dtype, 1.7)
@@ -266,7 +266,7 @@ def _onednn_lines(capfd: pytest.CaptureFixture[str], run, *arguments) -> list[st
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_weights_are_packed_once(dynamic: bool, capfd: pytest.CaptureFixture[str]) -> None:
-    """pytorch #185910, #198177: torch's are reordered in every call of another shape or type."""
+    """pytorch #185910, #198177: torch reorders weights in each call of another shape or type."""
     w = weight(96, 128, per_channel=True)
     x = torch.randn(5, 128) if dynamic else activation(5, 128)
 

@@ -29,7 +29,9 @@ def _onednn() -> Iterator[None]:
 
 
 def _assert_gives(model: nn.Module, expected: Tensor) -> None:
-    """Results are sums over quanta of a hidden layer, of which x86 and we may round one apart."""
+    """Results are sums over quanta of a hidden layer; x86 and Arm may round one of them
+    differently.
+    """
     with counted(*LAYERS):
         found = model(inputs())
     quantum = _quantum(expected)
@@ -38,7 +40,7 @@ def _assert_gives(model: nn.Module, expected: Tensor) -> None:
 
 
 def _quantum(values: Tensor) -> float:
-    """The step that numbers which were quint8 lie apart."""
+    """The quantum of numbers that were quint8."""
     steps = values.flatten().sort().values.diff()
     return float(steps[steps > 1e-6].min())
 

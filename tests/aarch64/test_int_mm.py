@@ -13,7 +13,7 @@ from aarch64._int8 import counted, generator
 
 
 def matrix(rows: int, columns: int, layout: str, seed: int) -> Tensor:
-    """Return int8 over its whole range: dense, transposed, of every other column, or rows apart."""
+    """Return int8 over its whole range: dense, transposed, every other column, or rows apart."""
 
     def draw(*shape: int) -> Tensor:
         return torch.randint(-128, 128, shape, dtype=torch.int8, generator=generator(seed))

@@ -12,7 +12,7 @@ from cpuaccel._native import load
 
 
 def _created(layer: nn.Module, x: torch.Tensor, capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what oneDNN's verbose mode (DNNL_VERBOSE=2) prints of primitives that a call makes."""
+    """Return the lines about created primitives that a call prints with DNNL_VERBOSE=2."""
     capfd.readouterr()
     with torch.no_grad(), mkldnn.verbose(mkldnn.VERBOSE_ON_CREATION):
         layer(x)

@@ -32,7 +32,7 @@ def _isa(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(params=["auto", "cpuaccel"])
 def _provider(request: pytest.FixtureRequest) -> Iterator[None]:
-    """By the table, and by our own kernels wherever they can."""
+    """Runs with the provider table, and with cpuaccel's kernels wherever they can run."""
     before = cpuaccel.config.get("matmul_provider")
     cpuaccel.config.set("matmul_provider", request.param)
     yield
@@ -40,7 +40,7 @@ def _provider(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def close(found: torch.Tensor, expected: torch.Tensor, terms: int) -> None:
-    """Assert that sums of `terms` products of normal numbers are right for their type."""
+    """Assert that sums of `terms` products of normal numbers are correct for their type."""
     error = (found.double() - expected).abs().max()
     assert float(error) <= ERRORS[found.dtype] * max(1.0, terms**0.5 * 3)
 
@@ -137,7 +137,7 @@ def test_prepacked(dtype: torch.dtype, M: int) -> None:
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_eager_weights_are_packed_once_and_followed(dtype: torch.dtype, fast: bool) -> None:
-    """Once for all calls, and again when they have changed, even behind torch's back."""
+    """Packed once for all calls, and again after a change, even one that torch does not notice."""
     layer, x = nn.Linear(64, 48).to(dtype), torch.randn(20, 64).to(dtype)
     with _on_own_kernels(fast), torch.no_grad():
         cpuaccel.clear_caches()
@@ -170,7 +170,7 @@ def test_packed_floats_are_rounded_once_under_fast_math() -> None:
 def test_a_second_call_creates_no_primitive_of_onednn(
     dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Through torch's kernels its cache has it; ours call no oneDNN at all."""
+    """torch's kernels find it in their cache; cpuaccel's kernels do not call oneDNN."""
     layer, x = nn.Linear(64, 64).to(dtype), torch.randn(32, 64).to(dtype)
     verbose = torch.backends.mkldnn.VERBOSE_ON_CREATION
 

@@ -104,7 +104,7 @@ def test_bytes_of_a_step():
 
 
 def test_a_step_attends_to_its_cache():
-    """Against attention written out in float64."""
+    """Compared with attention written out in float64."""
     attention = _gpt.build("gpt2-tiny", 1, 16).double().h[0].attn
     x = torch.randn(1, 1, 32, dtype=torch.float64)
     with torch.no_grad():
@@ -319,7 +319,7 @@ def test_a_case_ends_with_who_measures_it(tmp_path):
 
 
 def test_end_to_end(tmp_path, monkeypatch, capsys):
-    """A process each; a case that is there is not measured again."""
+    """Each case runs in its own process, and a finished case is not measured again."""
     if _plugin.missing():
         pytest.skip("cpuaccel is not installed")
     paths = {name: tmp_path / f"out.{name}" for name in ("jsonl", "md")}

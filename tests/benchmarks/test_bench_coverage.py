@@ -25,7 +25,7 @@ def _image(generator: torch.Generator) -> Inputs:
 
 
 class _Strays(nn.Module):
-    """Another function when it is compiled."""
+    """A model that computes another function when it is compiled."""
 
     def forward(self, x):
         return x + 1e-3 * torch.compiler.is_compiling()

@@ -185,7 +185,7 @@ def test_what_the_plugin_has_is_run(monkeypatch):
 
 
 def test_a_model_is_cast_anew_at_each_call():
-    """A block of autocast that lasted longer would keep what it cast."""
+    """A longer autocast block would cache the casts."""
     model, entered = nn.Linear(4, 4), []
 
     @contextmanager

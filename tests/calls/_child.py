@@ -23,7 +23,7 @@ _MARK = "@cell "
 
 @functools.cache
 def problems(kind: str) -> dict[str, str]:
-    """What is wrong with each selected cell that such a process checks."""
+    """The problem of each selected cell that a process of this kind checks."""
     from calls.cells import selected
 
     left = [str(cell) for cell in selected() if cell.way.child == kind]

@@ -26,7 +26,7 @@ _CLEARLY_WRONG = 20.0
 
 
 def end(call: Callable[[], Any]) -> Ending:
-    """How the call ends; the result is apart from any graph."""
+    """How the call ends; the result is detached from any graph."""
     logging.disable(logging.CRITICAL)  # torch also logs the stacks of errors that it raises
     try:
         with torch.random.fork_rng():
@@ -46,13 +46,13 @@ def problem(
     layout: bool,
     quanta: float,
 ) -> str:
-    """What is wrong with `ours`; empty if nothing is.
+    """Describes what is wrong with `ours`; empty if nothing is.
 
     Args:
-        ours: how the call ended on the plugin.
+        ours: how the call ended on cpuaccel.
         theirs: how it ended on torch's own kernels.
-        exact: what it is in float64.
-        sample: the sample's kind: a bad one may be refused in ways in which torch does not.
+        exact: the result in float64.
+        sample: the sample's kind: a bad one may be rejected in other ways than torch's.
         api: whether a function of cpuaccel is called, which documents its own errors.
         rough: whether results may be those of bfloat16.
         layout: whether strides have to be torch's.
@@ -89,7 +89,7 @@ def problem(
 
 
 def fault_of_torch(theirs: Ending, exact: Ending, *, rough: bool) -> str:
-    """What is wrong with torch's own result; empty if nothing is."""
+    """Describes what is wrong with torch's own result; empty if nothing is."""
     if theirs.error or exact.error:
         return ""
     worst = _worst(theirs.result, exact.result, rough)
@@ -97,7 +97,7 @@ def fault_of_torch(theirs: Ending, exact: Ending, *, rough: bool) -> str:
 
 
 def _torch_s(theirs: Ending, wanted: Ending, rough: bool) -> str:
-    """How far torch's own result is off, in words."""
+    """Describes the error of torch's own result."""
     return "an error" if theirs.error else f"{_worst(theirs.result, wanted.result, rough):.3g}"
 
 
@@ -132,7 +132,7 @@ def _quantizer(x: Tensor) -> object:
 
 
 def _worst(got: Any, exact: Any, rough: bool) -> float:
-    """The largest error of any tensor, in tolerances; infinite where values are missing."""
+    """The largest error of any tensor, in tolerances; infinite if values are missing."""
     a, b = ([_dense(t) for t in tensors_of(each)] for each in (got, exact))
     if len(a) != len(b):
         return float("inf")
@@ -173,7 +173,7 @@ def _error(got: Tensor, exact: Tensor, scale: float, rough: bool) -> float:
 
 
 def _quanta(got: Tensor, exact: Tensor) -> float:
-    """Quanta between the two; those of qint32 are finer than float32, which torch computes in."""
+    """The difference in quanta; those of qint32 are finer than float32, in which torch computes."""
     lowest, highest = _RANGES[got.dtype]
     if exact.is_quantized:
         other = exact.int_repr().to(torch.int64)

@@ -30,10 +30,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """An op that cpuaccel overrides, or a function of cpuaccel's API, and samples of its use.
+    """An op that cpuaccel overrides, or a function of cpuaccel's API, with samples of its use.
 
-    Without a `call` of its own, the op is called; then the forms of its schema (in place, `out=`)
-    belong to the row as well.
+    Without a `call` the op itself is called; then the in-place and `out=` forms of its schema
+    belong to the row too.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Forms:
-    """A function, its form that changes the first argument, and its form with `out`."""
+    """A function, its in-place form, and its form with `out`."""
 
     functional: Call
     in_place: Call | None = None

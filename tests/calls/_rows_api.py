@@ -19,7 +19,7 @@ _WIDE = (torch.float32, torch.float64)
 
 
 def _edges(count: int = EDGES) -> Tensor:
-    """Edges between some of the nodes: in some nodes none ends."""
+    """Edges between some of the nodes; some nodes have no incoming edge."""
     return index(2, count, below=NODES - 2)
 
 

@@ -17,7 +17,7 @@ _BETWEEN, _TO = (0.2, 60), (0.25, 70)
 
 
 class _Table:
-    """A table of 256 bytes, which is contiguous wherever `fuse` makes one: no way changes it."""
+    """A table of 256 bytes. No way changes it, because `fuse` always makes contiguous ones."""
 
     values = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
 
@@ -26,7 +26,7 @@ _TABLE = _Table()
 
 
 def _layers() -> dict[str, tuple[Callable[[], Any], Any, tuple[int, ...], tuple[int, ...]]]:
-    """How weights are packed, torch's op, the input's shape and the result's."""
+    """How weights are packed, torch's op, and the shapes of input and result."""
     return {
         "conv2d": (
             lambda: _pack_conv("conv2d_prepack", 2),

@@ -22,7 +22,7 @@ Samples = Callable[[torch.dtype], Sequence[Sample]]
 
 
 def _weight(*shape: int) -> Tensor:
-    """Weights whose sums of two products with a byte fit 16 bits."""
+    """Weights for which sums of two products with a byte fit 16 bits."""
     plain = values(*shape, dtype=torch.float32, seed=1).clamp(-1.2, 1.2)
     return torch.quantize_per_tensor(plain, 0.02, 0, torch.qint8)
 
@@ -64,7 +64,7 @@ def _conv_samples(pack: Callable[[], Any], dims: int, *more: Any) -> Samples:
 
 
 def _summed_samples(dtype: torch.dtype) -> list[Sample]:
-    """Of conv2d_add: an image, one of the result's size, the weights and the quantizer."""
+    """Samples of conv2d_add: an image, one of the result's size, the weights and the quantizer."""
     packed = _pack_conv("conv2d_prepack", 2)
     x, y = values(2, 16, 6, 6, dtype=dtype), values(2, 16, 6, 6, dtype=dtype, seed=3)
     last = torch.channels_last
@@ -95,7 +95,7 @@ def _real(x: Tensor) -> Tensor:
 
 
 def _rounded(real: Tensor) -> Tensor:
-    """As float64 of the values that the quantizer has."""
+    """The real value of `real` after quantization, in float64."""
     scale, zero_point = _TO
     return ((real / scale).round() + zero_point).clamp(0, 255).sub(zero_point).mul(scale)
 

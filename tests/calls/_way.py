@@ -49,7 +49,7 @@ class Way:
 
 
 def with_leaves(sample: Sample, change: Callable[[Any], Any]) -> Sample:
-    """The sample with its leaves changed; what is the same object twice is so afterwards."""
+    """The sample with its leaves changed; equal objects stay equal."""
     changed: dict[int, Any] = {}
 
     def once(leaf: Any) -> Any:
@@ -74,7 +74,7 @@ def eager(forms: Forms, sample: Sample) -> Any:
 def parts(
     call: Call, sample: Sample, wanted: Callable[[Any], bool]
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """The call as a function of those leaves of its arguments that are wanted, and these leaves."""
+    """The call as a function of the wanted leaves of its arguments, and these leaves."""
     leaves, spec = tree_flatten((sample.args, sample.kwargs))
     at = [i for i, leaf in enumerate(leaves) if wanted(leaf)]
 
@@ -97,18 +97,18 @@ def is_differentiable(leaf: Any) -> bool:
 
 
 def of_floats(call: Call, sample: Sample) -> tuple[Callable[..., Any], list[Tensor]]:
-    """The call as a function of its arguments that can have gradients, and these."""
+    """The call as a function of its differentiable arguments, and these."""
     return parts(call, sample, is_differentiable)
 
 
 def waves(like: Tensor, start: float = 1.0) -> Tensor:
-    """Fixed factors of this shape: what a result is multiplied with for a derivative."""
+    """Fixed factors of this shape, by which a result is multiplied for a derivative."""
     numbers = torch.arange(like.numel(), dtype=torch.float64) + start
     return numbers.sin().reshape(like.shape).to(like.dtype)
 
 
 def weighted(result: Any, start: float = 1.0) -> Tensor:
-    """The sum of all values of a result that can have gradients, each with its factor."""
+    """The weighted sum of all differentiable values of a result."""
     outputs = [t for t in tree_flatten(result)[0] if is_differentiable(t)]
     return sum((t * waves(t, start)).sum() for t in outputs)
 
@@ -116,8 +116,8 @@ def weighted(result: Any, start: float = 1.0) -> Tensor:
 def on_a_copy(call: Call) -> Call:
     """The in-place form as a function that changes a copy of its first argument.
 
-    The copy is of the kind that the last tensor is of: under a transform it is wrapped as that is,
-    and is no input of the transform itself.
+    The copy is made by the last differentiable tensor: under a transform it is wrapped in the same
+    way, and is not an input of the transform.
     """
 
     def run(first: Tensor, *others: Any, **named: Any) -> Any:

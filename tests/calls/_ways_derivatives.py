@@ -31,7 +31,7 @@ _Of = Callable[[Call, Sample], Any]
 
 
 def _grad(call: Call, sample: Sample) -> Any:
-    """The result, and gradients by autograd of all arguments that can have one."""
+    """The result, and autograd's gradients of all differentiable arguments."""
     function, floats = of_floats(call, sample)
     leaves = [t.detach().requires_grad_() for t in floats]
     result = function(*leaves)
@@ -89,7 +89,7 @@ def _jacrev(call: Call, sample: Sample) -> Any:
 
 
 def _jacfwd(call: Call, sample: Sample) -> Any:
-    """Along one direction: a whole Jacobian has a column for each input value."""
+    """Along one direction, because a whole Jacobian has a column for each input value."""
     function, floats = of_floats(call, sample)
 
     def along(step: Tensor) -> Any:

@@ -35,7 +35,7 @@ def _strided(x: Tensor) -> Tensor:
 
 
 def _transposed(x: Tensor) -> Tensor:
-    """Dimensions in the opposite order in memory."""
+    """Dimensions in reverse order in memory."""
     if x.layout != torch.strided or x.dim() < 2:
         return x
     backwards = tuple(reversed(range(x.dim())))
@@ -54,7 +54,7 @@ def _channels_last(x: Tensor) -> Tensor:
 
 
 def _expanded(x: Tensor) -> Tensor:
-    """A stride of zero where a dimension has one element."""
+    """A stride of zero in dimensions of one element."""
     if x.layout != torch.strided or x.dim() == 0:
         return x
     return x.as_strided(
@@ -63,7 +63,7 @@ def _expanded(x: Tensor) -> Tensor:
 
 
 def _copied(duplicate: Callable[[Any], Any]) -> Run:
-    """Arguments and the result are copied."""
+    """Copies the arguments and the result."""
 
     def run(forms: Forms, sample: Sample) -> Any:
         args, kwargs = duplicate((sample.args, sample.kwargs))
@@ -77,13 +77,13 @@ def _pickled(value: Any) -> Any:
 
 
 def _in_inference_mode(forms: Forms, sample: Sample) -> Any:
-    """All tensors are of inference mode."""
+    """All tensors are inference tensors."""
     with torch.inference_mode():
         return eager(forms, with_tensors(sample, lambda t: t.clone()))
 
 
 def _blank(result: Tensor) -> Tensor:
-    """Values that must not matter."""
+    """Initial values that must not matter."""
     number = 7 if not (result.is_floating_point() or result.is_complex()) else float("nan")
     if result.is_quantized:
         return result.clone().fill_(1)
@@ -91,7 +91,7 @@ def _blank(result: Tensor) -> Tensor:
 
 
 def _into(make: Callable[[Tensor], Tensor]) -> Run:
-    """With `out` made of what a plain call returns; the result is `out`."""
+    """With `out` made from the result of a plain call; the result is `out`."""
 
     def run(forms: Forms, sample: Sample) -> Any:
         assert forms.out is not None
@@ -132,7 +132,7 @@ def _like_result(forms: Forms, sample: Sample) -> list[int]:
 
 
 def _in_place(make: Callable[[Tensor], Tensor]) -> Run:
-    """On a copy of the first argument, which is what the call returns."""
+    """On a copy of the first argument, which the call returns."""
 
     def run(forms: Forms, sample: Sample) -> Any:
         assert forms.in_place is not None

@@ -16,7 +16,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.quint8)
 
 
 def _two_threads(forms: Forms, sample: Sample) -> Any:
-    """Two threads make the same call at the same time, some times; all results."""
+    """Two threads make the same call at the same time, repeatedly; returns all results."""
     together = threading.Barrier(2)
 
     def work(_: int) -> list[Any]:

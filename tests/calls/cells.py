@@ -48,7 +48,7 @@ BY_ID = {str(cell): cell for cell in CELLS}
 
 
 def selected() -> tuple[Cell, ...]:
-    """All cells, or those of each way whose ids have the smallest digests: the same every time."""
+    """All cells, or for each way those with the smallest id digests, the same in every run."""
     return CELLS if WHOLE else tuple(_sample())
 
 
@@ -63,7 +63,7 @@ def _digest(cell: Cell) -> bytes:
 
 
 def check(cell: Cell) -> str:
-    """What is wrong with the cell, in words; empty if nothing is."""
+    """Describes what is wrong with the cell; empty if nothing is."""
     row, way = cell.row, cell.way
     fault = known.fault_of(str(cell))
     with off():
@@ -95,7 +95,7 @@ def check(cell: Cell) -> str:
 
 
 def _samples(cell: Cell) -> list[Sample]:
-    """The row's samples of the kinds that the way runs, no more of one than it asks for."""
+    """The row's samples of the kinds that the way runs, at most `most` of each."""
     made = cell.row.samples(cell.dtype)
     of_kinds = [[s for s in made if s.kind == kind][: cell.way.most] for kind in cell.way.kinds]
     return [sample for group in of_kinds for sample in group]
@@ -116,7 +116,7 @@ def _exact(cell: Cell, sample: Sample) -> Any:
 
 
 def _exactly(leaf: Any) -> Any:
-    """Floats in float64, complex numbers in complex128, modules likewise."""
+    """Converts floats to float64 and complex numbers to complex128, in modules too."""
     if isinstance(leaf, nn.Module):
         return copy.deepcopy(leaf).double()
     if not isinstance(leaf, Tensor):

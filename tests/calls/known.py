@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """What torch gets wrong, with the plugin off."""
+    """A fault of torch, with cpuaccel disabled."""
 
     cells: str
     """A pattern of cell ids."""
@@ -31,5 +31,5 @@ FAULTS: tuple[Fault, ...] = (
 
 
 def fault_of(cell: str) -> Fault | None:
-    """The fault that a cell of this id shows."""
+    """The fault that a cell with this id shows."""
     return next((fault for fault in FAULTS if fnmatch.fnmatch(cell, fault.cells)), None)

@@ -70,7 +70,7 @@ _BY_CPU = ("attention", "conv", "max_pool2d", "prepacked")
     ids=str,
 )
 def test_samples_run_on_cpuaccel(row: Row) -> None:
-    """The table would say nothing of a kernel that no sample reaches."""
+    """Without such a sample the table would not test a kernel."""
     dtype = next(d for d in (torch.float32, torch.quint8) if d in row.dtypes)
     with on(row.provider):
         samples = [sample for sample in row.samples(dtype) if sample.kind == "plain"]

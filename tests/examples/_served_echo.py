@@ -20,7 +20,7 @@ def weights() -> torch.Tensor:
 
 
 class Echo:
-    """ "slow" takes a while for each answer; a request that begins with "die" ends its worker."""
+    """Answers slowly in the form "slow"; a request that begins with "die" ends its worker."""
 
     route = "/echo"
 

@@ -74,7 +74,7 @@ def test_losses_fall_and_a_second_run_is_the_first(capsys: pytest.CaptureFixture
 
 @contextmanager
 def _processes(*arguments: str) -> Iterator[list[subprocess.Popen[str]]]:
-    """Two, as torchrun would start them, but that nobody looks after them."""
+    """Starts two processes as torchrun would, but without its supervision."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -159,7 +159,7 @@ def test_parts_are_the_graph() -> None:
 
 
 def _names(part: Any, number: int, parts: int) -> torch.Tensor:
-    """The graph's names of a part's nodes, by their features in the whole graph."""
+    """The graph's ids of a part's nodes, found by their features in the whole graph."""
     from examples import ddp_graphsage
 
     options = ddp_graphsage._parser().parse_args(_SMALL)

@@ -21,7 +21,7 @@ modes = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 
 @pytest.fixture(autouse=True)
 def _emulated() -> Iterator[None]:
-    """Fast math rounds to bf16 here on a CPU without such arithmetic too."""
+    """Lets fast math round to bf16 even on a CPU without such arithmetic."""
     before = cpuaccel.config.get("fastmath")
     cpuaccel.config.set("fastmath", "emulate")
     yield
@@ -60,7 +60,7 @@ def test_the_ranking_of_neighbours_is_torch_s() -> None:
 
 @modes
 def test_neighbours_mean_the_same(mode: Mode) -> None:
-    """Sentences of one subject are in the list in turn; a question's nearest is of its subject."""
+    """The list alternates subjects; the nearest sentence of a question is of its subject."""
     with engine("x86"):
         vectors = mode.runner(_model(), minilm.tokenize(SENTENCES))()
     nearest = minilm.neighbours(vectors)[:, 0].tolist()

@@ -37,14 +37,14 @@ needs_two_cores = pytest.mark.skipif(_cores < 2, reason="one core: two workers h
 
 
 class Server:
-    """A running server, and what it says."""
+    """A running server, and its messages."""
 
     def __init__(self, process: subprocess.Popen[str], ready: dict[str, Any]) -> None:
         self.process, self.ready = process, ready
         self.url: str = ready["url"]
 
     def event(self) -> dict[str, Any]:
-        """The next one."""
+        """The next event."""
         assert self.process.stdout is not None
         found: dict[str, Any] = json.loads(self.process.stdout.readline())
         return found
@@ -55,7 +55,7 @@ class Server:
 
 @contextmanager
 def serving(*arguments: str, form: str = "quick") -> Iterator[Server]:
-    """A server at a port that was free."""
+    """A server on a free port."""
     process = _start("server.py", "--form", form, "--port", "0", *arguments)
     try:
         assert process.stdout is not None
@@ -226,7 +226,7 @@ def test_workers_end_with_their_parent() -> None:
 
 @pytest.fixture
 def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment stays as it is."""
+    """Restores the environment."""
     monkeypatch.setattr(server, "environment", lambda plugin: {})
 
 

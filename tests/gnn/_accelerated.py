@@ -17,7 +17,7 @@ NODES, EDGES, FEATURES = 60, 700, 16
 def graph(count: int = EDGES) -> tuple[Tensor, Tensor]:
     """Features, many of them equal as after a ReLU, and an edge_index.
 
-    It has loops and repeated edges, nodes in which no edge ends and nodes from which none begins.
+    It has self-loops and repeated edges, nodes without incoming and nodes without outgoing edges.
     """
     generator = torch.Generator().manual_seed(5)
     edge_index = torch.randint(0, NODES - 5, (2, count), generator=generator)
@@ -61,7 +61,7 @@ def check(plain: Any, x: Any, *others: Any, dtype: torch.dtype = torch.float32) 
 
 
 def check_refused(plain: Any, reason: str, x: Any, *others: Any) -> None:
-    """What the accelerated layer leaves to the plain one is counted, and its numbers."""
+    """Checks that the fallback to the plain layer is counted, and that its results are equal."""
     gnn = pytest.importorskip("cpuaccel.gnn")
     cpuaccel = pytest.importorskip("cpuaccel")
     fast = gnn.accelerate(copy.deepcopy(plain))
@@ -77,7 +77,7 @@ def check_refused(plain: Any, reason: str, x: Any, *others: Any) -> None:
 
 
 def check_round_trip(plain: Any, x: Any, *others: Any) -> None:
-    """Accelerated, copied, pickled, and made plain again, with the same state and numbers."""
+    """Accelerates, copies, pickles and restores the layer; state and results stay the same."""
     gnn = pytest.importorskip("cpuaccel.gnn")
     keys = list(plain.state_dict())
     expected = plain(x, *others)
@@ -93,7 +93,7 @@ def check_round_trip(plain: Any, x: Any, *others: Any) -> None:
 
 
 def fell_back(fallbacks: dict[str, int]) -> list[str]:
-    """The reasons of layers among those counted."""
+    """The reasons of layers among the counted fallbacks."""
     return [name for name in fallbacks if name.startswith("gnn.")]
 
 

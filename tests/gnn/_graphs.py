@@ -27,7 +27,7 @@ def csr(
     index: torch.dtype = torch.int64,
     seed: int = 0,
 ) -> Tensor:
-    """A matrix with rows of these numbers of entries, in random and repeated columns."""
+    """A matrix whose rows have these numbers of entries, in random and repeated columns."""
     generator = torch.Generator().manual_seed(seed)
     crow = torch.cat([torch.zeros(1, dtype=torch.int64), degrees.cumsum(0)])
     count = int(crow[-1])
@@ -37,12 +37,12 @@ def csr(
 
 
 def unchecked(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """Of these parts as they are."""
+    """The matrix of these parts, without checks."""
     return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
 
 
 def dense(matrix: Tensor) -> Tensor:
-    """Its entries added up in float64."""
+    """The dense matrix in float64, with repeated entries added."""
     crow, col = matrix.crow_indices().long(), matrix.col_indices().long()
     row = torch.repeat_interleave(torch.arange(matrix.shape[0]), crow.diff())
     result = torch.zeros(matrix.shape, dtype=torch.float64)
@@ -50,7 +50,7 @@ def dense(matrix: Tensor) -> Tensor:
 
 
 def reduced(matrix: Tensor, x: Tensor, reduce: str) -> Tensor:
-    """`torch.sparse.mm(matrix, x, reduce)` of float64, row by row."""
+    """`torch.sparse.mm(matrix, x, reduce)` in float64, row by row."""
     rows = []
     crow = matrix.crow_indices().tolist()
     col, values = matrix.col_indices().long(), matrix.values().double()
@@ -67,7 +67,7 @@ def reduced(matrix: Tensor, x: Tensor, reduce: str) -> Tensor:
 
 @st.composite
 def graphs(draw: st.DrawFn, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Small ones: empty rows, hubs, one column, no column at all."""
+    """Small graphs: empty rows, hubs, one column, no column at all."""
     columns = draw(st.integers(1, 40))
     degrees = draw(st.lists(st.sampled_from([0, 0, 1, 2, 3, 9, 600]), min_size=1, max_size=12))
     index = draw(st.sampled_from(INDEX_DTYPES))

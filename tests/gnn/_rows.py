@@ -14,12 +14,12 @@ WIDTHS = (None, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 64, 70, 130, 300)
 
 
 def rows(count: int, width: int | None, dtype: torch.dtype = torch.float32) -> Tensor:
-    """So many rows of random numbers."""
+    """`count` rows of random numbers."""
     return torch.randn((count,) if width is None else (count, width), dtype=dtype)
 
 
 def spread(index: Tensor, like: Tensor) -> Tensor:
-    """`index` expanded to as many columns as `like` has, as scatter_add and gather take it."""
+    """`index` expanded to the columns of `like`, as scatter_add and gather take it."""
     shape = (index.shape[0],) + (1,) * (like.dim() - 1)
     return index.view(shape).expand(index.shape[0], *like.shape[1:])
 
@@ -82,7 +82,7 @@ def counted_name(way: str) -> str:
 
 @st.composite
 def indices(draw: st.DrawFn, nodes: int) -> Tensor:
-    """Of int32 or int64: shuffled, ascending, or all the same."""
+    """int32 or int64 indices: shuffled, ascending, or all the same."""
     count = draw(st.sampled_from([1, 2, 3, 17, 200, 3000]))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
     index = torch.randint(0, nodes, (count,), generator=generator)

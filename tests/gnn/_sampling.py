@@ -16,7 +16,7 @@ needs_pyg = pytest.mark.usefixtures("pyg")
 
 @dataclass
 class Csc:
-    """A graph's edges by the nodes that they end in."""
+    """A graph's edges in CSC format, by the nodes that they end in."""
 
     colptr: Tensor
     row: Tensor
@@ -55,12 +55,12 @@ class Sampled:
 
 
 def load_op() -> None:
-    """torch.ops.cpuaccel.neighbor_sample is there from now on."""
+    """Registers torch.ops.cpuaccel.neighbor_sample."""
     importlib.import_module("cpuaccel._ops.sample")
 
 
 def arguments(graph: Csc, seeds: Tensor, fan_out: list[int], seed: int = 0) -> tuple[Any, ...]:
-    """The op's, for a graph of one type; flags follow."""
+    """The op's arguments for a graph of one type; flags follow."""
     hops = len(fan_out)
     return (
         [graph.colptr],
@@ -77,7 +77,7 @@ def arguments(graph: Csc, seeds: Tensor, fan_out: list[int], seed: int = 0) -> t
 
 
 def sample(graph: Csc, seeds: Tensor, fan_out: list[int], seed: int = 0, **flags: bool) -> Sampled:
-    """Of a graph of one type, by the op itself."""
+    """Samples a graph of one type by the op itself."""
     load_op()
     out = torch.ops.cpuaccel.neighbor_sample(*arguments(graph, seeds, fan_out, seed), **flags)
     *parts, nodes_of_hop, edges_of_hop = out
@@ -85,7 +85,7 @@ def sample(graph: Csc, seeds: Tensor, fan_out: list[int], seed: int = 0, **flags
 
 
 def hops_of(graph: Csc, seeds: list[int], hops: int) -> list[set[int]]:
-    """The nodes that are new in each hop where all neighbours are taken."""
+    """The nodes that are new in each hop if all neighbors are taken."""
     seen = set(seeds)
     found = [seen]
     for _ in range(hops):
@@ -96,6 +96,6 @@ def hops_of(graph: Csc, seeds: list[int], hops: int) -> list[set[int]]:
 
 
 def slices(counts: list[int]) -> list[range]:
-    """Ranges of these lengths, one behind the other."""
+    """Consecutive ranges of these lengths."""
     ends = [0, *itertools.accumulate(counts)]
     return [range(begin, end) for begin, end in itertools.pairwise(ends)]

@@ -35,12 +35,12 @@ class Step(nn.Module):
 
 
 def graph() -> tuple[Tensor, Tensor]:
-    """With loops, some of them twice."""
+    """A graph with self-loops, some of them twice."""
     edge_index = torch.randint(0, NODES, (2, EDGES))
     edge_index[:, :5] = 7
     return torch.randn(NODES, FEATURES), edge_index
 
 
 def grads(model: nn.Module) -> list[Tensor]:
-    """Of all parameters that have one."""
+    """The gradients of all parameters that have one."""
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

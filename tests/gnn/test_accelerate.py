@@ -50,7 +50,7 @@ WEIGHTED = pytest.mark.parametrize("name", [n for n in LAYERS if n.startswith(("
 
 
 def _graph(count: int = _EDGES) -> tuple[Tensor, Tensor]:
-    """Features after a ReLU, so that many are equal, and edges with loops and repeated ones."""
+    """Features after a ReLU, many of them equal, and edges with self-loops and repeated ones."""
     edge_index = torch.randint(0, _NODES, (2, count))
     edge_index[:, :5] = 7
     return torch.randn(_NODES, _FEATURES).relu(), edge_index

@@ -90,7 +90,7 @@ def test_the_switch_is_a_guard_of_accelerated_layers(pyg: Any) -> None:
 
 
 def _arguments() -> dict[str, tuple[Any, ...]]:
-    """Of float64, as gradcheck has it."""
+    """float64 arguments for gradcheck."""
     edge_index = torch.randint(0, 6, (2, 11))
     edge_index[:, 0] = 3
 

@@ -23,7 +23,7 @@ ways = pytest.mark.parametrize("way", _WAYS)
 
 
 def _coo(dtype: torch.dtype = torch.float32, coalesced: bool = False) -> Tensor:
-    """Shape [20, 30], 100 entries, some of them at one place."""
+    """Shape [20, 30], 100 entries, some of them duplicates."""
     indices = torch.stack([torch.randint(0, 20, (100,)), torch.randint(0, 30, (100,))])
     indices[:, 7] = indices[:, 3]
     matrix = torch.sparse_coo_tensor(indices, torch.randn(100, dtype=dtype), (20, 30))

@@ -25,7 +25,7 @@ Data = tuple[Tensor, Tensor]
 
 
 def _within_groups() -> Tensor:
-    """Edges whose two nodes have the same number modulo `_GROUPS`."""
+    """Edges between nodes whose numbers are equal modulo `_GROUPS`."""
     edge_index = torch.randint(0, _NODES, (2, _EDGES))
     return edge_index - edge_index % _GROUPS + torch.randint(0, _GROUPS, (_EDGES,))
 

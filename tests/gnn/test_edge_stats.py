@@ -35,7 +35,7 @@ def _edges(x: Tensor, edge_index: Tensor, rows: int) -> Tensor:
 
 
 def _composed(x: Tensor, edge_index: Tensor, shift: Tensor | None, rows: int) -> list[Tensor]:
-    """The same of torch's own ops."""
+    """The same result by torch's own ops."""
     messages = x.index_select(0, edge_index[0])
     if shift is not None:
         messages = messages + shift.index_select(0, edge_index[1])

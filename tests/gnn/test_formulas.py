@@ -25,7 +25,7 @@ def _randn(*shape: int) -> Tensor:
 
 
 def _cases() -> dict[str, list[tuple[Any, ...]]]:
-    """Arguments of each op: two kinds of nodes with sorted edges, and those of an edge_index."""
+    """Arguments of each op: two node types with sorted edges, and those of an edge_index."""
     torch.manual_seed(3)
     edge_index = torch.stack(
         [torch.randint(0, _SOURCES, (_EDGES,)), torch.randint(0, _NODES - 1, (_EDGES,))]
@@ -188,7 +188,7 @@ def test_derivatives_forward_and_twice(name: str, which: int) -> None:
 
 
 def test_no_op_on_edges_asks_python_where_no_graph_is_needed() -> None:
-    """The list of csrc/ops/gnn/edge_autograd.cpp has them all."""
+    """The list in csrc/ops/gnn/edge_autograd.cpp is complete."""
     modules = {edge_formulas.__name__, graph_formulas.__name__}
     names = [name for name, f in derivatives.registered.items() if f.__module__ in modules]
     has = torch._C._dispatch_has_kernel_for_dispatch_key

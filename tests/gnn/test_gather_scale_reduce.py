@@ -25,7 +25,7 @@ isas = pytest.mark.parametrize("isa", [i for i in ISAS if i in ("ref", "avx2", "
 def _composed(
     x: Tensor, edge_index: Tensor, weight: Tensor | None, nodes: int, reduce: str
 ) -> Tensor:
-    """What the docstring says, in torch's words."""
+    """The docstring's formula in torch ops."""
     messages = x[edge_index[0]]
     if weight is not None:
         messages = messages * weight[:, None]
@@ -115,7 +115,7 @@ def test_gradcheck(reduce: str, weighted: bool) -> None:
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradients_by_x_alone(reduce: str, weighted: bool) -> None:
-    """The derivative that is not Python's: of second order, of many gradients, and hooked."""
+    """The derivative that is not in Python: of second order, of many gradients, and with hooks."""
     edge_index = torch.randint(0, 5, (2, 20))
     weight = torch.randn(20, dtype=torch.float64) if weighted else None
     x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)

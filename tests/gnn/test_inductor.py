@@ -183,7 +183,7 @@ def test_what_our_kernels_do_not_take_is_left_alone(function: Function) -> None:
 
 
 def _rewritten(function: Function, data: tuple[Tensor, ...], mode: str) -> torch.fx.GraphModule:
-    """What Inductor has after autograd, with our rewriting."""
+    """The graph that Inductor gets after autograd, rewritten by cpuaccel's pass."""
     module = make_fx(function, decompositions.select_decomp_table(), mode)(*data)
     row_sums.rewrite(module.graph)
     module.graph.lint()
@@ -192,7 +192,7 @@ def _rewritten(function: Function, data: tuple[Tensor, ...], mode: str) -> torch
 
 
 def _targets(graph: Graph) -> list[str]:
-    """Of all nodes that add something by an index."""
+    """The targets of all nodes that add by an index."""
     kinds = ("index_sum", "index_add", "index_put", "scatter")
     names = (str(node.target) for node in graph.nodes if node.op == "call_function")
     return [name for name in names if any(kind in name for kind in kinds)]

@@ -356,7 +356,7 @@ def test_time_is_refused_by_the_sampler_too() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_model_learns_from_batches(workers: int) -> None:
-    """A node's class is that of most of its neighbours; its own features say little."""
+    """A node's class is that of most of its neighbors; its own features say little."""
     from torch_geometric.data import Data
     from torch_geometric.nn import GraphSAGE
 

@@ -124,7 +124,7 @@ def test_the_seed_decides() -> None:
 
 
 def test_samples_that_follow_are_independent() -> None:
-    """What a thread keeps from one sample to the next is not seen in it."""
+    """A sample does not depend on what the thread cached from earlier ones."""
     large, small = csc(5000, 60_000), csc(30, 90)
     seeds = torch.arange(30)
     alone = sample(small, seeds, [2, 2], 3)

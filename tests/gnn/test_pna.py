@@ -76,7 +76,7 @@ def test_no_node() -> None:
 
 
 def test_messages_of_0_share_as_torch_has_it() -> None:
-    """Bias and all features 0: each extreme is 0, and keeps a share of its gradient."""
+    """Bias and features are 0: each extreme is 0, and messages of 0 share its gradient."""
     layer: Any = _layer(aggregators=["max", "min"])
     nn.init.zeros_(layer.pre_nns[0][0].bias)
     x, edge_index = graph()
@@ -93,7 +93,7 @@ def test_gradients_are_derivatives() -> None:
 
 
 def test_large_features_have_no_more_error_than_float32_needs() -> None:
-    """Features far from 0, whose squares have few digits left for a variance."""
+    """Features are far from 0, so their squares have few digits left for a variance."""
     layer = _layer(aggregators=["mean", "std"])
     x, edge_index = graph()
     x = x + 100

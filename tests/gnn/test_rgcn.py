@@ -48,7 +48,7 @@ def _layer(channels: Any = FEATURES, **changes: Any) -> nn.Module:
 
 
 def _types(count: int = EDGES) -> Tensor:
-    """Not of all relations: the second has no edge."""
+    """Relations of edges; the second relation has no edge."""
     kinds = torch.randint(0, _RELATIONS, (count,))
     return torch.where(kinds == 1, 3, kinds)
 
@@ -61,7 +61,7 @@ def test_numbers_and_gradients(name: str, dtype: torch.dtype) -> None:
 
 @options
 def test_many_relations(name: str) -> None:
-    """Of more pairs than 4 for each node, which are not all there at once."""
+    """More than 4 (relation, node) pairs for each node, so several groups are processed in turn."""
     torch.manual_seed(0)
     layer = pyg.RGCNConv(FEATURES, 8, 40, **OPTIONS[name])
     check(layer, *graph(), torch.randint(0, 40, (EDGES,)))

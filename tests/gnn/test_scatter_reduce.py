@@ -77,7 +77,7 @@ def _op(way: str) -> str:
 
 @pytest.fixture(autouse=True, scope="module")
 def _warned() -> None:
-    """Torch warns once that index_reduce is new: before any test that compares warnings."""
+    """torch warns once that index_reduce is new: do it before tests that compare warnings."""
     with off():
         torch.ones(1).index_reduce(0, torch.tensor([0]), torch.ones(1), "mean")
 
@@ -250,7 +250,7 @@ def test_overlapping_memory_is_left_to_torch() -> None:
 
 
 def _tied(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-    """Few values, so that many are the same."""
+    """Few distinct values, so that many are equal."""
     return torch.randint(-2, 3, shape).to(dtype)
 
 
@@ -359,7 +359,9 @@ def test_what_is_written_over_is_noticed(reduce: str) -> None:
 
 @pytest.mark.parametrize("op", ["scatter_reduce_", "index_reduce_"])
 def test_in_place_as_torch_has_it(op: str) -> None:
-    """Versions, leaves that learn, views, and results that learn further down."""
+    """Version counters, leaves that require gradients, views, and results that require gradients
+    later.
+    """
     index, src = torch.tensor([0, 1, 1]), rows(3, 4).requires_grad_()
 
     def reduced(x: Tensor) -> Tensor:

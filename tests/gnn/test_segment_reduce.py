@@ -148,7 +148,7 @@ def test_offsets_that_leave_rows_out(reduce: str) -> None:
 @index_dtypes
 @pytest.mark.parametrize("bad", [[0, -1, 5], [0, 6, 5], [0, 2**31 - 1, 2**31 - 1], [0, 2, 8]])
 def test_bad_offsets_and_lengths_are_an_error(bad: list[int], index: torch.dtype) -> None:
-    """Torch reads past the end for them."""
+    """torch reads past the end for these."""
     x, offsets = rows(5, 3), torch.tensor(bad, dtype=index)
     with pytest.raises(RuntimeError, match="segment_reduce: expected offsets to be at least 0"):
         torch._segment_reduce(x, "sum", offsets=offsets)  # type: ignore[attr-defined]
@@ -286,7 +286,7 @@ def _gradient(
 @forms
 @given(data=st.data())
 def test_gradients_are_torchs(isa: str, reduce: str, form: str, data: st.DataObject) -> None:
-    """With ties too, as long as what comes in is positive."""
+    """Also with ties, as long as the incoming gradient is positive."""
     dtype, lengths = data.draw(st.sampled_from(DTYPES)), data.draw(_lengths())
     width, initial = data.draw(st.sampled_from(WIDTHS)), data.draw(st.sampled_from([None, 0.0]))
     x = torch.randint(-2, 3, rows(int(lengths.sum()), width).shape).to(dtype)
@@ -313,7 +313,7 @@ def test_gradients_of_nan(reduce: str) -> None:
 @pytest.mark.parametrize("reduce", ["max", "min"])
 @pytest.mark.parametrize("width", [1, 3, 20, 5000])
 def test_ties_share_a_negative_gradient_too(reduce: str, width: int) -> None:
-    """Torch 2.13 gives each of them all of it: what comes out is no derivative of anything."""
+    """torch 2.13 gives each tie the whole gradient, which is not the derivative of anything."""
     x, lengths = torch.tensor([[2.0], [2.0], [2.0], [5.0]]), torch.tensor([3, 1])
     x, grad = x.expand(-1, width), torch.tensor([[-6.0], [-1.0]]).expand(-1, width)
     got = _gradient(x, reduce, lengths, grad)

@@ -21,7 +21,7 @@ _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def _bound(matrix: Tensor, x: Tensor, exact: Tensor, reduce: str) -> Tensor:
-    """Rounding of the result, and of the sum of as many terms as a row has."""
+    """The rounding error of the result, and of the sum of a row's terms."""
     longest = int(matrix.crow_indices().diff().max()) + 2
     inner = eps(torch.float64 if x.dtype == torch.float64 else torch.float32)
     sizes = torch.zeros_like(exact)
@@ -154,7 +154,7 @@ def test_same_bits_on_any_number_of_threads(columns: int, dtype: torch.dtype) ->
 
 
 def test_more_places_than_2_to_the_31() -> None:
-    """Torch computes them in the type of the indices: its gradients are wrong from 2^31 on."""
+    """torch computes offsets in the index type: its gradients are wrong from 2^31 elements on."""
     nodes = 70_000
     row = torch.tensor([0, 1, 69_999], dtype=torch.int32)
     crow = torch.bucketize(torch.arange(nodes + 1), row.long()).to(torch.int32)
@@ -276,7 +276,7 @@ def test_products_of_vectors(way: str, transposed: bool, dtype: torch.dtype) -> 
 @pytest.mark.parametrize("columns", [1, 3, 20])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_of_16_bits(way: str, dtype: torch.dtype, columns: int, transposed: bool) -> None:
-    """torch has no kernel for them but for torch.sparse.mm(A, x, reduce)."""
+    """torch has no kernel for these except torch.sparse.mm(A, x, reduce)."""
     matrix = csr(torch.tensor([2, 0, 40, 1, 9]), 30, dtype)
     whole = dense(matrix).t() if transposed else dense(matrix)
     operand = matrix.t() if transposed else matrix

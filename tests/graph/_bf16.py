@@ -28,18 +28,18 @@ NO_ARITHMETIC = "oneDNN has no layers of bf16 for a CPU without such arithmetic"
 
 
 def cpu_has_it() -> bool:
-    """Say whether the CPU has arithmetic of bf16."""
+    """Whether the CPU has bf16 arithmetic."""
     module = _native.native()
     return module is not None and module.has_bf16_arithmetic()
 
 
 def onednn_has_it() -> bool:
-    """Say whether oneDNN has it in this process: it keeps the first cap of the ISA that it met."""
+    """Whether oneDNN has it in this process; oneDNN keeps the first ISA cap that it meets."""
     return cpu_has_it() and not any(_native.load().why_not_compiled(_PROBE))
 
 
 def in_a_process_of_its_own(file: str) -> None:
-    """Run a file's tests of bf16 where no earlier test capped the ISA, if one did here."""
+    """Run a file's bf16 tests in a new process if an earlier test capped the ISA in this one."""
     if not cpu_has_it():
         pytest.skip(NO_ARITHMETIC)
     if onednn_has_it():

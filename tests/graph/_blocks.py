@@ -30,7 +30,7 @@ def _pattern(
     pt2e: str | Nothing,
     **layers: Any,
 ) -> Pattern:
-    """Return a pattern of `function`, of the made layers and one or two inputs."""
+    """Return a pattern of `function`, with new layers and one or two inputs."""
     net = Net if len(sizes) == 1 else Net2
     return Pattern(
         name,

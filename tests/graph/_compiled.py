@@ -33,14 +33,14 @@ libraries_are_exact = _module is not None and _module.isa() in (
 
 
 def skip_layers_of_libraries(model: nn.Module) -> None:
-    """Skip a test of a layer that only libraries have, where plans do not take it from them."""
+    """Skip a layer that only libraries have, if plans do not use theirs."""
     kinds = (nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     if not libraries_are_exact and any(isinstance(each, kinds) for each in model.modules()):
         pytest.skip("without VNNI plans use our kernels only, which have no such layer")
 
 
 class Lambda(nn.Module):
-    """A function, and the layers that it uses."""
+    """A function and its layers as a module."""
 
     def __init__(self, function: Callable[..., Any], **layers: nn.Module) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class Lambda(nn.Module):
 
 
 class Net(Lambda):
-    """One that FX can trace: of one argument."""
+    """A Lambda of one argument, which FX can trace."""
 
     def forward(self, x: Tensor) -> Any:
         return self.function(self, x)
 
 
 class Net2(Lambda):
-    """One that FX can trace: of two arguments."""
+    """A Lambda of two arguments, which FX can trace."""
 
     def forward(self, x: Tensor, y: Tensor) -> Any:
         return self.function(self, x, y)
@@ -81,7 +81,7 @@ def normed(source: int, to: int) -> Any:
 def seen(
     model: nn.Module, *args: Any, atol: float = 1e-4, float64: bool = False, **options: Any
 ) -> report.Report:
-    """Compile `model`, compare with eager (in float64), and say what became of its graph."""
+    """Compile `model`, compare with eager mode (in float64), and return the report of its graph."""
     model = model.eval()
     with torch.no_grad():
         expected = model(*args)
@@ -105,7 +105,7 @@ def _in_float64(model: nn.Module, *args: Tensor) -> Any:
 
 
 def randomized(model: nn.Module) -> nn.Module:
-    """Give batch norms statistics that are not those of a norm that does nothing."""
+    """Give batch norms statistics with which they are not the identity."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.running_mean.normal_(0, 0.2)

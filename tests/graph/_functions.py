@@ -16,7 +16,7 @@ from graph._patterns import Partitions, Pattern, conv, image, partitions
 
 @dataclass(frozen=True)
 class Function:
-    """A function of one number, and the ops of oneDNN that are it."""
+    """An elementwise function, and the oneDNN ops that compute it."""
 
     name: str
     function: Callable[[Tensor], Tensor]
@@ -99,7 +99,7 @@ def _products() -> dict[str, nn.Module]:
 
 
 def _lowered(function: Function) -> str:
-    """Return the steps: a function of integers is 256 numbers, which are the layer's."""
+    """Return the steps; a function of integers is a table of 256 values in the layer's kernel."""
     if function.lowered:
         return function.lowered
     last = "" if function.is_quantized else _alone(function)
@@ -107,9 +107,10 @@ def _lowered(function: Function) -> str:
 
 
 def _pt2e(function: Function, layer: str) -> Partitions:
-    """Return the steps: the workflow has no quantizer between a layer and the function.
+    """Return the steps; the workflow puts no quantizer between a layer and the function.
 
-    So only what may come after the rounding is the layer's, and what its kernels do to floats.
+    So the layer includes only functions that may follow the rounding, or that its kernels apply to
+    floats.
     """
     last = "" if layer in function.layers else _alone(function)
     between = "" if function.is_limit or layer in function.layers else f"{last} quantize"
@@ -117,7 +118,7 @@ def _pt2e(function: Function, layer: str) -> Partitions:
 
 
 def _alone(function: Function) -> str:
-    """Return the ops that run a function of floats; the library has no tanh form of GELU alone."""
+    """Return the ops that run a float function; oneDNN has no separate op for GELU's tanh form."""
     return "" if function.kinds == "GELUTanh" else function.kinds
 
 

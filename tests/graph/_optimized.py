@@ -19,7 +19,7 @@ from graph._compiled import Net, randomized
 
 
 def net() -> Net:
-    """Return a convolution, batch norm, ReLU and a linear layer: most of it is taken."""
+    """Return a convolution, batch norm, ReLU and a linear layer, most of which a plan takes."""
     torch.manual_seed(0)
     model = Net(
         lambda self, x: self.linear(F.relu(self.norm(self.conv(x))).mean((2, 3))),
@@ -36,7 +36,7 @@ def image(batch: int = 2) -> Tensor:
 
 
 def quantized(model: nn.Module) -> nn.Module:
-    """Return what convert_fx makes of `model`."""
+    """Return convert_fx's int8 form of `model`."""
     prepared = prepare_fx(model, get_default_qconfig_mapping("x86"), (image(),))
     for batch in (2, 3):
         prepared(image(batch))
@@ -44,7 +44,7 @@ def quantized(model: nn.Module) -> nn.Module:
 
 
 def change_plans(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
-    """Let what is captured return `change` of its result."""
+    """Make captures return `change` of their results."""
 
     def changing(make: Callable[..., Any]) -> Callable[..., Any]:
         def changed(*args: Any, **kwargs: Any) -> Any:
@@ -62,7 +62,7 @@ def change_plans(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) 
 
 
 def take(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> list[list[str]]:
-    """Let calls take `seconds`, by name, `_` for a blank. Returns what is timed, call by call."""
+    """Make calls take `seconds`, by name (`_` for a blank); return what is timed, call by call."""
     timed: list[list[str]] = []
 
     def within(calls: dict[str, Any], budget: float) -> dict[str, list[float]]:

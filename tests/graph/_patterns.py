@@ -21,7 +21,7 @@ Partitions = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Nothing:
-    """Why a pattern is none in a type."""
+    """Why a pattern does not apply to a type."""
 
     reason: str
 
@@ -42,12 +42,14 @@ class Pattern:
     """Partitions of the model in the form that PT2E's workflow leaves."""
 
     def inputs(self) -> list[Tensor]:
-        """Return random ones."""
+        """Return random inputs."""
         return [torch.randn(sizes) for sizes in self.sizes]
 
 
 def partitions(text: str) -> Partitions:
-    """Return what `text` names: "Convolution+ReLU AvgPool" is a partition of two ops, and one."""
+    """Return the partitions in `text`: "Convolution+ReLU AvgPool" is one of two ops, and one of
+    one.
+    """
     return tuple(tuple(part.split("+")) for part in text.split())
 
 
@@ -57,7 +59,7 @@ def of(report: report.Report) -> Partitions:
 
 
 def each_of(patterns: Iterable[Pattern], column: str) -> pytest.MarkDecorator:
-    """Run a test with each pattern that is something in this column, and with that."""
+    """Run a test with each pattern that applies in this column, and with its partitions."""
     found = ((each, getattr(each, column)) for each in patterns)
     return pytest.mark.parametrize(
         ("pattern", "kinds"),

@@ -24,14 +24,14 @@ _HIGHEST = 63
 
 
 class _Values:
-    """What was quantized in this call: not again for another reader, nor what is that already."""
+    """Values quantized in the current call: they are quantized once for all readers."""
 
     def __init__(self) -> None:
         self._codes: list[tuple[Tensor, Tensor]] = []
         self._done: list[Tensor] = []
 
     def forget(self) -> None:
-        """Begin another call."""
+        """Start another call."""
         self._codes.clear()
         self._done.clear()
 
@@ -47,7 +47,7 @@ class _Values:
 
 
 class Quantized(nn.Module):
-    """quantize and dequantize by the range of what was seen, before a layer, or alone."""
+    """Quantizes and dequantizes by the calibrated range, before a layer or alone."""
 
     def __init__(self, layer: nn.Module, values: _Values) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Quantized(nn.Module):
             self.register_buffer("zero_points", torch.zeros(len(scales), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the layer makes of quantized values."""
+        """Return the layer's result for quantized values."""
         if self.seeing:
             self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
             return self.layer(x)
@@ -84,24 +84,24 @@ class Quantized(nn.Module):
 
 
 def quantize(x: Tensor, scale: float, zero_point: int) -> Tensor:
-    """Return the values that integers stand for after `x` was rounded to them."""
+    """Return `x` rounded to the quantizer's values."""
     return from_codes(to_codes(x, scale, zero_point), scale, zero_point)
 
 
 def to_codes(x: Tensor, scale: float, zero_point: int) -> Tensor:
-    """Return the integers to which values are rounded."""
+    """Return the integers that values are rounded to."""
     q = torch.ops.quantized_decomposed
     return q.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8)
 
 
 def from_codes(codes: Tensor, scale: float, zero_point: int) -> Tensor:
-    """Return the values that integers stand for."""
+    """Return the values of integers."""
     q = torch.ops.quantized_decomposed
     return q.dequantize_per_tensor(codes, scale, zero_point, 0, 255, torch.uint8)
 
 
 def quantized(model: nn.Module, *args: Any) -> nn.Module:
-    """Return a copy of `model` that was calibrated with `args`."""
+    """Return a copy of `model` calibrated with `args`."""
     model = copy.deepcopy(model).eval()
     made = []
     values = _Values()

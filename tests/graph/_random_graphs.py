@@ -23,7 +23,7 @@ _WAYS = ("plain", "last", "sliced", "permuted", "expanded", "offset")
 
 
 class Step(nn.Module):
-    """One op: a function of values of the graph, and what it has of its own."""
+    """One op: a function of values of the graph, and its own parameters."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class Step(nn.Module):
             setattr(self, key, each)
 
     def forward(self, *values: Tensor) -> Any:
-        """Return what the op makes of these values."""
+        """Apply the op to these values."""
         return self.function(self, *values)
 
 
 class RandomModel(nn.Module):
-    """Steps in order; each makes one value more, or several."""
+    """Steps in order; each adds one value, or several."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class RandomModel(nn.Module):
         return tuple(values[number] for number in self.results)
 
     def __str__(self) -> str:
-        """Name the ops and what they read, which is what a failure is told by."""
+        """Name the ops and the values they read, to identify a failure."""
         lines = [
             f"{getattr(step, 'name', '')}{reads}"
             for step, reads in zip(self.steps, self.reads, strict=True)
@@ -74,18 +74,18 @@ class RandomModel(nn.Module):
 
 @dataclass
 class Drawing:
-    """What is being drawn: the values so far, and the dice."""
+    """The state of a draw: the values so far, and the random generator."""
 
     dice: random.Random
     values: list[Tensor]
     bf16: bool
 
     def chance(self, probability: float) -> bool:
-        """Return True that often."""
+        """Return True with this probability."""
         return self.dice.random() < probability
 
     def tensor(self, sizes: Sequence[int]) -> Tensor:
-        """Return numbers about one."""
+        """Return numbers around one."""
         return torch.randn(tuple(sizes))
 
     def parameter(self, sizes: Sequence[int], scale: float = 1.0) -> nn.Parameter:
@@ -93,7 +93,7 @@ class Drawing:
         return nn.Parameter(self.tensor(sizes) * scale)
 
     def like(self, x: Tensor, differs: Sequence[int] = ()) -> list[int]:
-        """Return the values that have the sizes of `x` but in dimensions `differs`."""
+        """Return the values with the sizes of `x`, except in dimensions `differs`."""
 
         def fits(other: Tensor) -> bool:
             return other.dim() == x.dim() and all(
@@ -104,13 +104,13 @@ class Drawing:
         return [number for number, other in enumerate(self.values) if fits(other)]
 
     def sizes_that_broadcast(self, x: Tensor) -> list[int]:
-        """Return sizes of an operand for `x`: some are 1, and some are missing in front."""
+        """Return sizes of an operand for `x`: some are 1, and some leading ones are missing."""
         sizes = [1 if self.chance(0.4) else size for size in x.shape]
         return sizes[self.dice.randrange(len(sizes)) if self.chance(0.3) else 0 :]
 
 
 def draw(seed: int, ops: Sequence[tuple[Draw, float]], bf16: bool) -> tuple[RandomModel, list[Any]]:
-    """Return the model of `seed`, and what to call it with."""
+    """Return the model of `seed`, and its inputs."""
     dice = random.Random(seed)
     torch.manual_seed(seed)
     inputs = [_laid_out(dice, _sizes(dice)) for _ in range(dice.choice((1, 1, 2, 3)))]
@@ -152,7 +152,7 @@ def _add(model: RandomModel, drawing: Drawing, ops: Sequence[tuple[Draw, float]]
 
 
 def _settle(module: nn.Module) -> None:
-    """Give norms statistics, so that they do something."""
+    """Give norms statistics with which they are not the identity."""
     if isinstance(module, nn.modules.batchnorm._BatchNorm):
         running: Any = module
         running.running_mean.normal_(0, 0.2)
@@ -193,7 +193,7 @@ def _sizes(dice: random.Random) -> tuple[int, ...]:
 
 
 def _laid_out(dice: random.Random, sizes: tuple[int, ...]) -> Tensor:
-    """Return a tensor that lies in one of the ways in which tensors lie."""
+    """Return a tensor with one of the usual memory layouts."""
     rank = len(sizes)
     way = dice.choice((*_WAYS, "plain", "last"))
     if way == "last" and rank in (4, 5):

@@ -17,7 +17,7 @@ _NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNo
 
 
 def _several(drawing: Drawing, dims: int, choices: tuple[int, ...]) -> tuple[int, ...]:
-    """Return one number for each dimension; the same one as a rule."""
+    """Return one number for each dimension, usually the same one."""
     if drawing.chance(0.7):
         return (drawing.dice.choice(choices),) * dims
     return tuple(drawing.dice.choice(choices) for _ in range(dims))

@@ -20,7 +20,7 @@ _aten: Any = torch.ops.aten
 def rewritten(
     model: nn.Module, inputs: list[Tensor]
 ) -> tuple[GraphModule, list[Tensor], report.Report]:
-    """Return what Inductor is given of the model, the weights to call it with, and the report."""
+    """Return the graph that Inductor gets, the weights to call it with, and the report."""
     weights = dict(model.named_parameters()) | dict(model.named_buffers())
 
     def call(held: list[Tensor], *given: Tensor) -> Any:
@@ -51,7 +51,7 @@ _ALLOWED = {torch.float32: 2e-5, torch.bfloat16: 0.03}
 
 
 def agree(found: Any, model: nn.Module, inputs: list[Tensor]) -> None:
-    """Hold results against exact ones: they are about as far from them as eager's."""
+    """Compare results with exact ones: their error must be similar to eager's."""
     eager = model(*inputs)
     exact = copy.deepcopy(model).double()(*(each.double() for each in inputs))
     for ours, theirs, right in zip(*map(tree_leaves, (found, eager, exact)), strict=True):
@@ -63,7 +63,7 @@ def agree(found: Any, model: nn.Module, inputs: list[Tensor]) -> None:
 
 
 def check(model: nn.Module, *inputs: Tensor, autocast: bool = False) -> report.Report:
-    """Run what is made of the model twice, compare with eager, and return the report."""
+    """Run the rewritten model twice, compare with eager mode, and return the report."""
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         module, held, made = rewritten(model.eval(), list(inputs))
         for _ in range(2):
@@ -72,7 +72,7 @@ def check(model: nn.Module, *inputs: Tensor, autocast: bool = False) -> report.R
 
 
 def check_steps(model: nn.Module, expected: Any, *inputs: Tensor) -> report.Report:
-    """Run what is made of a quantized model, compare with `expected`, and return the report.
+    """Run a rewritten quantized model, compare with `expected`, and return the report.
 
     A value of 8 bits may be rounded to the next one.
     """

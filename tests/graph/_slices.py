@@ -14,14 +14,14 @@ WHOLE, SLICED = 0, 64
 
 
 def slices_of(model: nn.Module, x: Tensor, kind: str) -> list[int]:
-    """Return how many each step of oneDNN has whose name begins with `kind`; 1 of a whole one."""
+    """Return the number of slices of each oneDNN step `kind...`; 1 if it is not sliced."""
     text = str(cpuaccel.explain(model, (x,)))
     found = re.findall(rf"^{kind}\S* +(onednn .*)$", text, flags=re.MULTILINE)
     return [int((re.findall(r" in (\d+) slices", each) or ["1"])[0]) for each in found]
 
 
 def teams_of(model: nn.Module, x: Tensor) -> int:
-    """Return how many a call opens, after those that find out which steps fit one."""
+    """Return the teams that a call opens, after the calls that choose steps for teams."""
     native = _native.load()
     for _ in range(3):
         before = native.teams_opened()

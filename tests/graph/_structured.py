@@ -10,7 +10,7 @@ from graph._compiled import randomized
 
 
 class Net(nn.Module):
-    """A convolution with batch norm and SiLU, a pool and a linear layer: all in one region."""
+    """A convolution with batch norm and SiLU, a pool and a linear layer, all in one region."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Net(nn.Module):
 
 
 def net() -> Net:
-    """Return one in eval mode, the same each time."""
+    """Return the model in eval mode, the same each time."""
     torch.manual_seed(0)
     made = randomized(Net()).eval()
     assert isinstance(made, Net)
@@ -33,6 +33,6 @@ def net() -> Net:
 
 
 def image(batch: int = 2) -> Tensor:
-    """Return inputs for it, the same each time."""
+    """Return its inputs, the same each time."""
     torch.manual_seed(1)
     return torch.randn(batch, 3, 12, 12)

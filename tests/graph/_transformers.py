@@ -23,7 +23,7 @@ WIDTH, HEADS = 48, 3
 
 
 class Attention(nn.Module):
-    """Projections around attention."""
+    """Attention with its projections."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Attention(nn.Module):
         self.options = options
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend to `x` itself, where `mask` says."""
+        """Self-attention on `x` where `mask` allows it."""
 
         def heads(layer: nn.Module) -> Tensor:
             return layer(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
@@ -43,7 +43,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """A layer of an encoder, with its norms behind, or before as in vision transformers."""
+    """An encoder layer, with post-norms or, as in vision transformers, pre-norms."""
 
     def __init__(self, norm_first: bool) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Layer(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend, and then compute each position by itself."""
+        """Attention, then an MLP on each position separately."""
         if self.norm_first:
             x = x + self.attention(self.first(x))
             return x + self.down(F.gelu(self.up(self.second(x))))
@@ -62,5 +62,5 @@ class Layer(nn.Module):
 
 
 def kinds_of(found: report.Report) -> Counter[tuple[str, ...]]:
-    """Return how often there is each partition that is no move."""
+    """Count each partition, except views and copies."""
     return Counter(kinds for kinds in found.kinds() if kinds[0] not in ("view", "permute", "slice"))

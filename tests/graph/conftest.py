@@ -32,7 +32,7 @@ _WINS = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests of other types out in the processes that _bf16.py starts."""
+    """In the processes that _bf16.py starts, run only the bf16 tests."""
     if _bf16.ALONE not in os.environ:
         return
     others = [each for each in items if not _is_of_bf16(each)]
@@ -51,14 +51,14 @@ def _dtype(test: pytest.Item) -> torch.dtype | None:
 
 @pytest.fixture(autouse=True)
 def _any_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let captures take as long as they do on a machine that has other work."""
+    """Remove time limits of captures, because the machine may be busy."""
     monkeypatch.setattr(optimized, "LONGEST_IN_A_CALL", 600.0)
     monkeypatch.setitem(optimizing.optimize.__kwdefaults__, "sizes_budget", 20.0)
 
 
 @pytest.fixture
 def bf16() -> None:
-    """Skip where oneDNN has no layers of bf16."""
+    """Skip if oneDNN has no bf16 layers."""
     if not _bf16.cpu_has_it():
         pytest.skip(_bf16.NO_ARITHMETIC)
     if not _bf16.onednn_has_it():
@@ -67,7 +67,7 @@ def bf16() -> None:
 
 @pytest.fixture
 def bf16_if_asked(request: pytest.FixtureRequest) -> None:
-    """Leave a test's `dtype` bf16 to test_in_a_process_of_its_own where the ISA was capped."""
+    """Skip a bf16 `dtype` if the ISA was capped; test_in_a_process_of_its_own then runs it."""
     if _dtype(request.node) == torch.bfloat16:
         request.getfixturevalue("bf16")
 
@@ -93,7 +93,7 @@ def _deterministic() -> Iterator[None]:
 def ranks_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _deterministic: None
 ) -> Iterator[Path]:
-    """Let layers be timed; nothing is known, and this process has not looked at the file."""
+    """Allow tuning; the tuning cache is empty, and this process has not read its file."""
     native = _native.load()
     known, named = native.known_ranks(), config.get("ranks")
     path = tmp_path / "new folder" / "ranks.csv"
@@ -118,7 +118,7 @@ def _a_table_of_tests(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A file, and nothing else in its folder."""
+    """A saved file, alone in its folder."""
     path = tmp_path / "net.pt2"
     cpuaccel.save(cpuaccel.optimize(net(), (image(),), time_budget=0), path)
     return path

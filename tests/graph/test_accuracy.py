@@ -58,7 +58,7 @@ def test_sentences_are_where_fp32_has_them() -> None:
 
 
 def _dynamic(model: nn.Module, tokens: minilm.Tokens) -> nn.Module:
-    """What follows a GELU stays fp32, as in the example."""
+    """Layers after a GELU stay fp32, as in the example."""
     mapping = QConfigMapping().set_object_type(nn.Linear, per_channel_dynamic_qconfig)
     mapping.set_module_name_regex(r"(?!.*attention).*output\.dense", None)
     prepared = prepare_fx(model, mapping, (tokens.numbers, tokens.mask))

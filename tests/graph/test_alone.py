@@ -21,7 +21,7 @@ pytestmark = needs_onednn
 
 @pytest.fixture(params=[torch.float32, torch.bfloat16], ids=str)
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    """Each type that layers have."""
+    """Each dtype of layers."""
     if request.param == torch.bfloat16:
         request.getfixturevalue("bf16")
     return request.param

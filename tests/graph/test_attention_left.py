@@ -31,7 +31,7 @@ class _OfTokens(nn.Module):
 
 
 class _OfImages(nn.Module):
-    """Channels are positions, so a row is one of an image, which regions have channels last."""
+    """Attention over channels: a row is one of an image, which regions store channels last."""
 
     def __init__(self) -> None:
         super().__init__()

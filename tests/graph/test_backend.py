@@ -160,7 +160,7 @@ def test_batch_and_tokens_both_dynamic() -> None:
 
 
 def test_a_view_knows_which_of_its_sizes_is_dynamic() -> None:
-    """Eight rows are a multiple of four tokens too."""
+    """The eight rows are also a multiple of four tokens."""
 
     def block(self: Any, x: Tensor) -> Tensor:
         heads = self.up(x).view(8, x.shape[1], 4, 6).permute(0, 2, 1, 3)

@@ -28,9 +28,9 @@ def test_in_a_process_of_its_own() -> None:
 def _seen(
     model: nn.Module, *args: Tensor, autocast: bool = False, dynamic: bool = False
 ) -> report.Report:
-    """Compile, and hold the result against fp32, from which eager bf16 is as far at least.
+    """Compile and compare with fp32; the error must not be larger than eager bf16's.
 
-    `dynamic` is the length of the first argument, its second dimension.
+    `dynamic` makes the length of the first argument, its second dimension, dynamic.
     """
     torch.manual_seed(0)
     model = model.eval()
@@ -70,7 +70,7 @@ def test_patterns_under_autocast(pattern: Pattern, kinds: Partitions) -> None:
 @pytest.mark.usefixtures("bf16")
 @each_of(_blocks.PATTERNS, "floats")
 def test_patterns_of_bf16_values_under_autocast(pattern: Pattern, kinds: Partitions) -> None:
-    """As a layer before would make them: an operation of bf16 and f32 is Inductor's."""
+    """Inputs are bf16, as after a layer; Inductor runs ops that mix bf16 and f32."""
     model = randomized(pattern.make())
     inputs = (each.bfloat16() for each in pattern.inputs())
     assert of(check(model, *inputs, autocast=True)) == kinds

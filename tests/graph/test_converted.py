@@ -217,7 +217,7 @@ def test_optimized_it_is_integers_too() -> None:
 
 
 def test_models_of_pt2e_are_compiled_as_they_are() -> None:
-    """Not as a copy: their weights are tensors that may change."""
+    """They are not copied, because their weights are tensors that may change."""
 
     class Layer(nn.Module):
         def __init__(self) -> None:

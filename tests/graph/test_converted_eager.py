@@ -115,7 +115,7 @@ def test_a_part_of_a_model_of_floats() -> None:
 
 
 class _Branching(nn.Module):
-    """A forward that torch.fx cannot trace, which Dynamo and torch.export can."""
+    """A forward that torch.fx cannot trace, but Dynamo and torch.export can."""
 
     def __init__(self, part: nn.Module) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def test_dynamic_layers_compile_without_a_break() -> None:
 
 
 class _ByType(nn.Module):
-    """Does something else for a list, which a trace by torch.fx does not see."""
+    """A forward that behaves differently for a list, which a trace by torch.fx does not show."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -80,7 +80,7 @@ def test_a_norm_over_several_dimensions(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_value_that_is_read_through_a_view_of_another_region() -> None:
-    """The product reads what the view is of, and the view is read too."""
+    """The product reads the base of the view, and the view is read too."""
 
     def of(self: Any, x: Tensor) -> Tensor:
         y = F.relu(self.a(x))
@@ -144,7 +144,7 @@ def test_what_is_read_by_its_place_in_memory(between: Callable[[Tensor], Tensor]
     "part", [lambda h: h[:, 0], lambda h: h[:, 1:3].contiguous(), lambda h: h.chunk(2, -1)[1]]
 )
 def test_a_norm_of_a_part(part: Callable[[Tensor], Tensor]) -> None:
-    """The library reads rows as if no gaps were between them: such norms stay with Inductor."""
+    """oneDNN reads rows as if there were no gaps between them, so Inductor runs such norms."""
 
     def of(self: Any, x: Tensor) -> Tensor:
         y = part(x + self.a(x))
@@ -156,7 +156,7 @@ def test_a_norm_of_a_part(part: Callable[[Tensor], Tensor]) -> None:
 
 
 def test_layers_around_a_group_norm() -> None:
-    """Torch says the sizes of its statistics by as_strided, which is a reshape there."""
+    """torch gives the sizes of its statistics by as_strided, which is a reshape there."""
 
     def of(self: Any, x: Tensor) -> Tensor:
         return self.b(F.silu(self.norm(self.a(x))))
@@ -170,7 +170,7 @@ def test_layers_around_a_group_norm() -> None:
 
 
 def test_a_sum_of_two_layers_that_is_returned() -> None:
-    """It is not added to what happens to lie in the memory of the result."""
+    """The sum must not be added to old contents of the result's memory."""
     layers = {"a": nn.Conv2d(8, 16, 1), "b": nn.Conv2d(4, 16, 1)}
     model = Lambda(lambda self, x, y: self.a(x) + self.b(y), **layers)
     inputs = [
@@ -188,7 +188,7 @@ def test_a_sum_of_two_layers_that_is_returned() -> None:
 
 @pytest.mark.parametrize("step", [1, 7])
 def test_a_part_of_size_one_of_something_larger(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its strides are the larger one's."""
+    """The part has the strides of the larger tensor."""
     monkeypatch.setattr(choice, "choose", lambda _: choice.Choice(True, "all"))
     x, y = (
         torch.randn(1, 5, size, 2).contiguous(memory_format=torch.channels_last) for size in (1, 7)

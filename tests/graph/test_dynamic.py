@@ -30,7 +30,7 @@ def check_sizes(
     within: AbstractContextManager[Any] | None = None,
     atol: float = 1e-4,
 ) -> report.Report:
-    """Call `model` twice with all of `inputs`; return what became of the last graph.
+    """Call `model` twice with all of `inputs`; return the report of its graph.
 
     At most two graphs are compiled, and nothing in the second turn.
     """
@@ -55,7 +55,7 @@ def check_sizes(
 
 
 def rows(batches: Sequence[int]) -> list[Tensor]:
-    """Return an input of each of `LENGTHS`, with these batches in turn."""
+    """Return an input of each of `LENGTHS`, with these batch sizes in turn."""
     return [
         torch.randn(batches[at % len(batches)], length, WIDTH) for at, length in enumerate(LENGTHS)
     ]

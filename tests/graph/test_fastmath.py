@@ -29,7 +29,7 @@ class _Net(nn.Module):
 
 
 def _rounded(net: nn.Module, x: Tensor) -> float:
-    """Return how far eager in bf16 is from fp32."""
+    """Return the error of eager bf16 against fp32."""
     expected = net(x)
     return _distance(net.bfloat16()(x.bfloat16()).float(), expected)
 

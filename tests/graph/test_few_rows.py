@@ -20,7 +20,7 @@ WIDTH = 96
 
 
 class Chain(nn.Module):
-    """Linear layers with something between, and a sum behind."""
+    """Linear layers with ops between them, and a sum after them."""
 
     def __init__(self, function: Callable[[Tensor], Tensor], bias: bool) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Chain(nn.Module):
 
 
 def _steps(model: nn.Module, x: Tensor) -> dict[str, str]:
-    """Kernels by what they run."""
+    """The kernel of each kind of step."""
     found = re.findall(
         r"^(MatMul\S*) +(\S+ \S+)", str(cpuaccel.explain(model, (x,))), flags=re.MULTILINE
     )

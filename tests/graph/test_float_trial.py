@@ -24,7 +24,7 @@ _LARGEST = 127
 
 
 class Net(nn.Module):
-    """Convolutions and a linear layer, each with the function behind it."""
+    """Convolutions and a linear layer, each with the function as post-op."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def _model(function: Callable[[Tensor], Tensor], dtype: torch.dtype) -> tuple[nn
 
 
 def _kernels(model: nn.Module, x: Tensor) -> list[str]:
-    """Of the layers."""
+    """The kernels of the layers."""
     text = str(cpuaccel.explain(model, (x,)))
     return re.findall(r"^(?:Convolution|MatMul)\S* +(\S+ \S+)", text, flags=re.MULTILINE)
 
@@ -72,7 +72,7 @@ def _is_exact(found: Tensor, model: nn.Module, x: Tensor) -> None:
 
 
 def _with_ranks(rank: int, problems: str = "") -> None:
-    """Say of all `problems` timed that `rank` is the fastest, of others 0; programs are new."""
+    """Set the tuning result of `problems` to `rank` and of others to 0; plans are made anew."""
     native = _native.load()
     known = native.known_ranks()
     native.set_known_ranks({each: rank if each.startswith(problems) else 0 for each in known})
@@ -80,7 +80,7 @@ def _with_ranks(rank: int, problems: str = "") -> None:
 
 
 def _timed(model: nn.Module, x: Tensor) -> nn.Module:
-    """Optimize it, all layers timed in oneDNN's ways: on AMX some products may be ours instead."""
+    """Optimize with tuning among oneDNN's kernels: on AMX cpuaccel might win some products."""
     optimized = cpuaccel.optimize(model, (x,))
     optimized(x)
     _with_ranks(0)
@@ -144,7 +144,7 @@ def test_two_threads() -> None:
 
 
 def test_implementations_are_different_ones() -> None:
-    """oneDNN lists the same one twice where it has its primitive in a cache."""
+    """oneDNN lists an implementation twice if its primitive is cached."""
     model, x = _model(F.silu, torch.float32)
     native = _native.load()
     messages: list[str] = []

@@ -26,7 +26,7 @@ def _net(forward: Callable[..., Any]) -> tuple[nn.Module, Tensor]:
 
 
 def _made_in_calls(net: nn.Module, x: Tensor) -> list[str]:
-    """Return the names of the ops that a capture of `net` makes tensors of numbers by."""
+    """Return the names of ops by which a capture of `net` makes tensors from numbers."""
     graph, *_ = graph_of(net, (x,), {})
     nodes = [each for each in graph.graph.nodes if each.op == "call_function"]
     names = [each.target.__name__.split(".")[0] for each in nodes]

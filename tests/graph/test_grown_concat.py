@@ -31,7 +31,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 class Dense(nn.Module):
-    """A block of a DenseNet, whose layers read all that came before them."""
+    """A DenseNet block, whose layers read all results before them."""
 
     def __init__(
         self, first: int = 12, grows_by: int = 5, layers: int = 4, keeps: int | None = None
@@ -90,7 +90,7 @@ def test_blocks(dtype: torch.dtype, sizes: tuple[int, int, int], first: int, gro
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("grows_by", [16, 128, 136])
 def test_many_pixels(grows_by: int, threads: int) -> None:
-    """Copies of short and long runs that are shared out, where threads begin within a row."""
+    """Threads share copies of short and long runs, and start within a row."""
     torch.manual_seed(0)
     model, x = Dense(9, grows_by, 2).eval(), _image(torch.float32, 2, 9, 31, 29)
     before = torch.get_num_threads()
@@ -118,7 +118,7 @@ def test_the_steps(dtype: torch.dtype) -> None:
 
 
 def test_only_what_is_new_is_copied() -> None:
-    """By the bytes that `explain` says: 5 channels behind the first, which has 17."""
+    """Measured by the bytes in `explain`: 5 channels each after the first, which has 17."""
     model, x = Dense().eval(), _image(torch.float32, 1, 12, 6, 7)
     with torch.no_grad():
         (plan,) = cpuaccel.explain(cpuaccel.optimize(model, (x,), time_budget=0), (x,)).plans
@@ -134,7 +134,7 @@ def test_only_what_is_new_is_copied() -> None:
 @TYPES
 @pytest.mark.parametrize("keeps", range(5))
 def test_one_of_them_is_a_result(dtype: torch.dtype, keeps: int) -> None:
-    """It is memory of its own: those behind it begin anew."""
+    """A result has its own memory, and those after it start anew."""
     torch.manual_seed(0)
     model, x = Dense(keeps=keeps).eval().to(dtype), _image(dtype, 2, 12, 6, 7)
     with torch.no_grad():
@@ -147,7 +147,7 @@ def test_one_of_them_is_a_result(dtype: torch.dtype, keeps: int) -> None:
 
 
 class Branches(nn.Module):
-    """Two that grow in turns, from views, and with a value twice."""
+    """Two concatenations that grow alternately, from views, and with a value twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ def test_branches_in_turns(dtype: torch.dtype) -> None:
 
 
 class Twice(nn.Module):
-    """The same value twice, and a reader that is no norm."""
+    """The same value twice, and a reader that is not a norm."""
 
     def __init__(self, reader: nn.Module) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ def test_other_readers(reader: nn.Module) -> None:
 
 
 class Computed(nn.Module):
-    """Norms whose numbers are computed: oneDNN Graph's, which read what has no gaps."""
+    """Norms with computed parameters run on oneDNN Graph, which reads memory without gaps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ def test_norms_of_numbers_that_are_computed() -> None:
 
 
 def test_other_sizes() -> None:
-    """Other batches, images and orders than a plan was made for."""
+    """Other batches, images and memory formats than the plan was made for."""
     torch.manual_seed(0)
     model = Dense().eval()
     with torch.no_grad():
@@ -252,7 +252,7 @@ def test_dynamic_sizes() -> None:
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d])
 def test_norms(dtype: torch.dtype, relu: bool, norm: type[nn.Module]) -> None:
-    """In front of a layer, where none takes it; a NaN and infinities stay."""
+    """The norm before a layer that does not include it; NaN and infinities stay."""
     torch.manual_seed(0)
     sizes = {
         nn.BatchNorm1d: (3, 19),

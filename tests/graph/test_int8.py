@@ -38,7 +38,7 @@ def _engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def converted(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = None) -> Any:
-    """Return what convert_fx makes of a model."""
+    """Return convert_fx's int8 form of a model."""
     mapping = mapping or get_default_qconfig_mapping("x86")
     prepared = prepare_fx(randomized(model).eval(), mapping, args)
     for _ in range(3):
@@ -47,7 +47,7 @@ def converted(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = 
 
 
 def kinds_of(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = None) -> list[str]:
-    """Run a model's quantized form by its graph, compare, and return the kinds of the ops."""
+    """Run the graph of a quantized model, compare, and return the kinds of its ops."""
     with torch.no_grad():
         quantized = converted(model, *args, mapping=mapping)
         expected = quantized(*args)
@@ -123,7 +123,7 @@ def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
 
 
 def test_a_weight_that_a_layer_reads_is_not_said_to_be_left() -> None:
-    """One with one quantizer, which has the op of values."""
+    """A per-tensor weight, which is quantized by the same op as values."""
     model, x = Net(lambda self, x: self.layer(x), layer=nn.ConvTranspose2d(16, 8, 3)), _image()
     skip_layers_of_libraries(model)
     with torch.no_grad():
@@ -235,7 +235,9 @@ def test_floats_between_integers() -> None:
 
 
 class PT2E(nn.Module):
-    """A convolution as PT2E's workflow leaves it: weights by channels, nothing after the layer."""
+    """A convolution as PT2E's workflow leaves it: per-channel weights, no quantizer after the
+    layer.
+    """
 
     def __init__(self, behind: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -315,7 +317,7 @@ FUNCTIONS = {
 def test_functions_behind_layers(
     layer: str, function: Callable[[Tensor], Tensor], rounds: bool
 ) -> None:
-    """In the layer's kernel or behind it: one number in ten thousand may be rounded otherwise."""
+    """In the layer's kernel or after it: one number in ten thousand may round differently."""
     make, sizes = {
         "conv": (lambda: nn.Conv2d(16, 40, 3), (2, 16, 9, 9)),
         "depthwise": (lambda: nn.Conv2d(16, 16, 3, groups=16), (2, 16, 9, 9)),
@@ -382,7 +384,7 @@ def test_dynamic_quantizers_that_no_layer_takes() -> None:
 
 
 def test_an_average_is_rounded_once() -> None:
-    """To its own quantizer, which is finer than that of what is averaged."""
+    """It is rounded to its own quantizer, which is finer than its input's."""
     model = PT2E(lambda y, x: quantize(quantize(y, 0.5, 128).mean((2, 3)), 0.02, 128)).eval()
     x = _image()
     with torch.no_grad():

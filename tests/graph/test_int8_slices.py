@@ -23,7 +23,7 @@ NARROW = (1, 8, 11, 5)
 
 
 class Net(nn.Module):
-    """A convolution that is asked for, and a sum of it and its source where sizes are the same."""
+    """A given convolution, and the sum of its result and input if sizes are equal."""
 
     def __init__(self, conv: nn.Module, sizes: tuple[int, ...]) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ CONVOLUTIONS = {
 
 
 def _with(rank: int) -> None:
-    """Say that oneDNN is the fastest, by that rank; programs are made anew."""
+    """Set oneDNN with that implementation as fastest; plans are made anew."""
     native = _native.load()
     known = {
         name: ONEDNN if name.startswith("provider ") else rank for name in native.known_ranks()

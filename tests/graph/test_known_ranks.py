@@ -30,7 +30,7 @@ def _model() -> tuple[nn.Module, Tensor]:
 
 
 def _quanta(result: Tensor, expected: Tensor) -> int:
-    """How far apart they are, in steps of the quantizer whose numbers `expected` has."""
+    """The largest difference in quanta of `expected`."""
     quantum = expected.unique().diff().min()
     return round(float((result - expected).abs().max() / quantum))
 

@@ -19,7 +19,7 @@ pytestmark = needs_onednn
 
 
 class Encoder(nn.Module):
-    """Embeddings and a norm in front of linear layers, and a norm behind them."""
+    """Embeddings and a norm before linear layers, and a norm after them."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Encoder(nn.Module):
 
 @contextmanager
 def _compiled_kernels() -> Iterator[list[str]]:
-    """Give the sources that Inductor has compiled, of C++."""
+    """Collects the C++ sources that Inductor compiles."""
     sources: list[str] = []
     original = CppPythonBindingsCodeCache.load_pybinding_async.__func__
 

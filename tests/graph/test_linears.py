@@ -26,7 +26,7 @@ WIDTH, OUT = 8, 6
 
 
 def _turned(x: Tensor) -> Tensor:
-    """Rows in an order of their own, which no view flattens."""
+    """Rows in an order that no view flattens."""
     return x.transpose(0, 1)
 
 
@@ -37,7 +37,7 @@ def _graph(call: Callable[..., Tensor], *inputs: Tensor) -> GraphModule:
 
 
 def _rejoined(call: Callable[..., Tensor], *inputs: Tensor) -> list[int]:
-    """Check that nothing changes; return the number of operands of each linear layer."""
+    """Check that results stay the same; return the number of operands of each linear layer."""
     traced = _graph(call, *inputs)
     linears.rejoin(traced.graph)
     traced.graph.lint()

@@ -38,7 +38,7 @@ def _resident_mib() -> float:
 
 
 def _grows_by(model: Any) -> float:
-    """Call with twenty sizes in turn; return the MiB by which memory grows after the first turn."""
+    """Call with all sizes three times; return the MiB by which memory grows after the first."""
     with torch.no_grad():
         before = 0.0
         for turn in range(3):
@@ -87,7 +87,7 @@ def test_sizes_that_are_kept_in_eager_mode_are_bounded() -> None:
 
 
 class _Scaled(nn.Module):
-    """With constants that are no parameters."""
+    """A model with constants that are not parameters."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ def _attention(self: nn.Module, x: Tensor) -> Tensor:
 
 @pytest.fixture(autouse=True)
 def _of_zen4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of one machine, wherever this runs."""
+    """Use one machine's rows wherever the test runs."""
     monkeypatch.setattr(matmul, "machine", lambda: ("AuthenticAMD", "avx512"))
 
 

@@ -97,7 +97,7 @@ def test_every_convolution_is_taken(name: str) -> None:
 @pytest.mark.usefixtures("bf16")
 @pytest.mark.parametrize("name", _BF16)
 def test_every_convolution_is_taken_in_bf16(name: str) -> None:
-    """Results are about as far from those of fp32 as eager's."""
+    """The error against fp32 is similar to eager's."""
     model, x = _build(name), _images(name)
     with torch.no_grad():
         exact = _results(model(x))
@@ -114,7 +114,7 @@ def _images(name: str) -> Tensor:
 
 
 def _optimized(model: nn.Module, x: Tensor) -> list[Tensor]:
-    """Return the results with partitions, of which there has to be one for each convolution."""
+    """Return the results with partitions; each convolution must be in one."""
     optimized = cpuaccel.optimize(model, (x,))
     found = optimized(x)
     (made,) = optimized.reports

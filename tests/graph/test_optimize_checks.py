@@ -171,7 +171,7 @@ def test_what_a_model_keeps_from_autocast_is_not_cast(bf16: None) -> None:
 
 
 def test_rounding_that_the_net_makes_larger_is_held_against_float64() -> None:
-    """Of numbers around three hundred only the differences between them remain."""
+    """Only differences of numbers around three hundred remain."""
 
     def of(self: Any, x: Tensor) -> Tensor:
         y = self.linear(x + 300.0)

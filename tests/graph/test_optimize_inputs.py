@@ -204,7 +204,7 @@ def test_bad_examples(inputs: tuple[Any, ...], options: dict[str, Any], message:
 
 
 def test_threads_share_one_plan() -> None:
-    """Sizes are captured by some while others call those that there are, and the model itself."""
+    """Some threads capture sizes while others call known sizes, and the model itself."""
     model = net()
     optimized = cpuaccel.optimize(model, (image(1),))
     expected = {}

@@ -35,7 +35,7 @@ def test_a_model_with_structured_results() -> None:
 
 
 def test_what_torch_export_made() -> None:
-    """It says that it is in training, whatever its graph is, and refuses to be told otherwise."""
+    """An exported module always reports training mode, and rejects eval()."""
     net = _net()
     with torch.no_grad():
         exported = torch.export.export(net, (_x(),)).module()

@@ -47,7 +47,7 @@ def _sizes_of_as_many(draw: Any, count: int) -> list[int]:
 
 @st.composite
 def moves(draw: Any) -> tuple[list[int], list[Callable[[Tensor], Tensor]]]:
-    """Sizes of a tensor, and what moves it."""
+    """Sizes of a tensor, and a chain of views and copies."""
     first = sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4))
     chain: list[Callable[[Tensor], Tensor]] = []
     for _ in range(draw(st.integers(1, 6))):
@@ -103,7 +103,7 @@ WIDTH, HEADS = 32, 4
 
 
 class Block(nn.Module):
-    """Attention as torchvision's ViT has it, and what stands around it."""
+    """Attention and the ops around it, as in torchvision's ViT."""
 
     def __init__(self, batch_first: bool = True, residual: bool = True) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Block(nn.Module):
 
 
 def _kinds(model: nn.Module, x: Tensor) -> list[str]:
-    """Check a plan, and that of torch.compile; return the kinds of the plan's steps."""
+    """Check the plan and torch.compile; return the kinds of the plan's steps."""
     most = 1e-5 if x.dtype == torch.float32 else 2e-2
     with torch.no_grad():
         expected = model(x)

@@ -117,7 +117,7 @@ def test_more_rows_are_onednns() -> None:
 
 
 def test_odd_sizes_and_rows_of_two_programs() -> None:
-    """Weights are packed once for both."""
+    """The weights are packed once for both plans."""
     torch.manual_seed(0)
     model = nn.Linear(77, 101).eval()
     with torch.no_grad():
@@ -162,7 +162,7 @@ def test_fast_math_has_weights_of_its_own(fast_first: bool, bf16: None) -> None:
 
 
 class Block(nn.Module):
-    """Convolutions that read each pixel alone: with a function, with a sum, with both."""
+    """1x1 convolutions: with a post-op, with a sum, with both."""
 
     def __init__(self, bias: bool, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -221,7 +221,7 @@ def test_convolutions_of_other_ranks(
 
 
 class Residual(nn.Module):
-    """An addend that nothing reads afterwards: oneDNN's sum is written over it."""
+    """An addend without later readers, which oneDNN's sum overwrites."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ def test_a_sum_over_its_addend(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("sizes", [(1,), (5,), (1, 1, 5), (8, 1, 1)])
 @pytest.mark.parametrize("times", [False, True])
 def test_operands_of_other_sizes(sizes: tuple[int, ...], times: bool) -> None:
-    """As a scale that is learnt: no product of rows, and right."""
+    """As with a learned scale: no product of rows, but correct."""
     torch.manual_seed(0)
     layer, other = nn.Conv2d(8, 8, 1).eval(), nn.Parameter(torch.randn(*sizes))
     model = Lambda(lambda self, x: self.layer(x) * other if times else self.layer(x) + other)
@@ -267,7 +267,7 @@ def test_operands_of_other_sizes(sizes: tuple[int, ...], times: bool) -> None:
 
 @TYPES
 def test_convolutions_of_one_pixel(dtype: torch.dtype) -> None:
-    """As of squeeze-and-excite: weights are read where they lie."""
+    """As in squeeze-and-excite: the weights are not packed."""
     torch.manual_seed(0)
     model, x = Block(True, F.silu).eval().to(dtype), torch.randn(1, 40, 1, 1).to(dtype)
     with torch.no_grad():

@@ -132,7 +132,7 @@ def test_it_draws(
 def test_arguments_are_made_for_any_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Tokens are numbers of words, and a keyword, a constant and autocast are part of a call."""
+    """Tokens are word numbers; a keyword, a constant and autocast belong to the call."""
 
     class Words(nn.Module):
         def __init__(self) -> None:

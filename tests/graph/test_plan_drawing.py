@@ -48,7 +48,7 @@ def _drawn(path: Path, run: bool) -> Drawing:
 
 
 def _paths(drawing: Drawing) -> Iterator[tuple[str, str, str]]:
-    """Titles without numbers, at both ends of each tensor."""
+    """Titles without numbers, for both ends of each tensor."""
     titles = {node.name: node.title.partition(". ")[2] or node.title for node in drawing.boxes()}
     for edge in drawing.edges:
         yield titles[edge.source], titles[edge.target], edge.tensor

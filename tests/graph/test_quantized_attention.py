@@ -47,7 +47,7 @@ def _attend(self: Any, x: Tensor, *masks: Tensor) -> Tensor:
 
 
 def attention(scores: Scores = _plain, **others: nn.Module) -> Lambda:
-    """Return attention whose operands are quantized, of which `others` may be something else."""
+    """Return attention with quantized operands; `others` may replace some of them."""
     made: dict[str, nn.Module] = {
         **{name: nn.Linear(WIDTH, WIDTH) for name in ("q", "k", "v", "out")},
         **{f"around_{name}": nn.Identity() for name in ("q", "k", "v", "weights")},
@@ -59,7 +59,7 @@ def attention(scores: Scores = _plain, **others: nn.Module) -> Lambda:
 
 
 def kinds_of(model: nn.Module, *args: Tensor, atol: float = 0.02) -> list[str]:
-    """Quantize and optimize a model, compare, and return the kinds of its steps but for moves."""
+    """Quantize and optimize a model, compare, and return its steps without views and copies."""
     with torch.no_grad():
         quantized = _pt2e.quantized(model, *args)
         expected = quantized(*args)
@@ -161,7 +161,7 @@ def test_matrices_that_become_rows_of_floats() -> None:
 
 
 def test_attention_of_floats_by_hand_is_none() -> None:
-    """What is not quantized stays as it is: the products are of floats."""
+    """Without quantizers the products stay float."""
     floats = nn.ReLU()
     for name in ("around_q", "around_k", "around_v", "around_weights"):
         found = kinds_of(attention(**{name: floats}), torch.randn(2, ROWS, WIDTH))

@@ -26,7 +26,7 @@ def _engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _near(found: Any, expected: Tensor) -> None:
-    """A step of the last quantizer more or less."""
+    """Asserts a difference of at most one step of the last quantizer."""
     assert found.dtype == torch.float64
     atol = (expected.max() - expected.min()).item() / 100
     torch.testing.assert_close(found.float(), expected, atol=atol, rtol=0)

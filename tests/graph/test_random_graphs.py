@@ -29,7 +29,7 @@ _HAS_BF16 = _native_module is not None and _native_module.has_bf16_arithmetic()
 
 
 def _graph(seed: int) -> tuple[RandomModel, list[Tensor]]:
-    """Return the model of a seed, every third in bf16 where the CPU has it."""
+    """Return the model of a seed; every third is bf16 if the CPU has bf16 arithmetic."""
     bf16 = seed % 3 == 2 and _HAS_BF16
     model, inputs = draw(seed, OPS, bf16)
     if bf16:
@@ -45,7 +45,7 @@ def test_what_is_taken(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", _SEEDS if _ALL else (*_SEEDS[:60:3], *_FOUND))
 def test_everything_that_onednn_has(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the table leaves to Inductor is right as well."""
+    """Partitions that the table would leave to Inductor are correct too."""
     monkeypatch.setattr(choice, "choose", lambda _: choice.Choice(True, "all"))
     model, inputs = _graph(seed)
     check(model, *inputs)

@@ -18,7 +18,7 @@ _OPS: Any = torch.ops.cpuaccel
 
 
 def _arguments() -> tuple[Any, ...]:
-    """Those of the one call that a model becomes, on tensors."""
+    """The arguments of the one call that a model becomes, on tensors."""
     torch.manual_seed(0)
     model = randomized(
         Lambda(

@@ -23,7 +23,7 @@ def _seed() -> None:
 
 
 def between(**options: Any) -> nn.Module:
-    """Return a model that interpolates so between convolutions."""
+    """Return a model with this interpolation between convolutions."""
     return Lambda(
         lambda self, x: self.last(F.interpolate(F.relu(self.conv(x)), **options)),
         conv=nn.Conv2d(16, 16, 3, padding=1),

@@ -75,7 +75,7 @@ def test_the_same_bits_come_back(
 
 
 class _Counting(nn.Module):
-    """One that writes to what it holds."""
+    """A model that mutates its state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def test_another_layout_is_copied(saved: Path) -> None:
 
 @pytest.fixture
 def writing(tmp_path: Path) -> Path:
-    """A program that writes to the first of its two inputs."""
+    """A program that mutates the first of its two inputs."""
     net = Lambda(
         lambda self, x, y: F.relu(self.conv(x.add_(1))) + y.mean(), conv=nn.Conv2d(3, 4, 3)
     )

@@ -29,7 +29,7 @@ def _refused(path: Path, message: str) -> None:
 
 
 def _rewritten(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
-    """Write the archive anew, with each part as `change` returns it; None leaves it out."""
+    """Rewrite the archive with each part as `change` returns it; None omits it."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -91,7 +91,7 @@ def test_a_bit_anywhere(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 8), (10, 14)])
 def test_facts_that_say_they_are_packed(saved: Path, offset: int, value: int) -> None:
-    """Encrypted, or compressed by bz2 or LZMA, in the list of parts."""
+    """The list of parts says that they are encrypted, or compressed by bz2 or LZMA."""
     whole = bytearray(saved.read_bytes())
     entry = whole.rindex(b"PK\1\2", 0, whole.rindex(_FACTS.encode()))
     whole[entry + offset] = value
@@ -192,7 +192,7 @@ def test_weights_beyond_their_memory(saved: Path) -> None:
 
 
 def test_what_torch_cannot_read(saved: Path) -> None:
-    """Sealed again after it was broken: by somebody who meant to."""
+    """The damaged file has a valid digest, as an attacker could make it."""
     with zipfile.ZipFile(saved) as whole:
         facts = next(name for name in whole.namelist() if name.endswith(_FACTS))
         content = {**json.loads(whole.read(facts)), "torch": "9.9", "flat": None}

@@ -32,7 +32,7 @@ def _chain(*layers: nn.Module) -> nn.Module:
 
 
 def _residual(of: nn.Module) -> nn.Module:
-    """A sum that is written over its second term."""
+    """A sum that overwrites its second term."""
     torch.manual_seed(0)
     first = nn.Conv2d(8, 16, 1)
     return Lambda(

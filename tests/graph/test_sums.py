@@ -19,7 +19,7 @@ TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
 class Embedded(nn.Module):
-    """Embeddings' sum and the norm of it, as BERT has it; the sum is read beside it, too."""
+    """The sum of embeddings and its norm, as in BERT; the sum has another reader too."""
 
     def __init__(self, keeps_part: bool = False) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def test_the_step(dtype: torch.dtype) -> None:
 @pytest.mark.usefixtures("bf16_if_asked")
 @pytest.mark.parametrize("sizes", [(3, 7, WIDTH), (2, 5, 6, 8)])
 def test_operands_of_different_orders(dtype: torch.dtype, sizes: tuple[int, ...]) -> None:
-    """As a residual beside what comes back from attention: copied into one order before."""
+    """As for a residual beside the result of attention: copied into one order before."""
     torch.manual_seed(0)
     order = (1, 0, *range(2, len(sizes)))
     lines = [sizes[each] for each in order]

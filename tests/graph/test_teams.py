@@ -23,7 +23,7 @@ _X = torch.randn(2, 3, 40, 40)
 
 @pytest.fixture(autouse=True)
 def _layers_of_ours() -> Iterator[None]:
-    """Layers run on our kernels, whatever this CPU's tables say."""
+    """Layers run on cpuaccel's kernels, whatever this CPU's tables say."""
     before, threads = config.get("provider"), torch.get_num_threads()
     config.set("provider", "cpuaccel")
     torch.set_num_threads(2)

@@ -35,7 +35,7 @@ def _x() -> Tensor:
 
 
 def _tell(monkeypatch: pytest.MonkeyPatch, region: float, inductor: float) -> list[str]:
-    """Let every region take these times; return what was timed."""
+    """Make every region take these times; return what was timed."""
     asked: list[str] = []
 
     def times(found: Any, patches: Any) -> timing.Times:

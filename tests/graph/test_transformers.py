@@ -162,7 +162,7 @@ def test_optimized_attention_is_not_computed_beside_its_region(norm_first: bool)
 
 
 def test_a_weight_that_torch_repeats_is_one_matrix() -> None:
-    """A linear layer of what lies by batches and is read by words: torch has a weight for each."""
+    """The input is stored by batches and read by words, so torch expands the weight."""
     torch.manual_seed(0)
     model = nn.MultiheadAttention(32, 2, batch_first=True).eval()
     x = torch.randn(3, 5, 32)

@@ -89,7 +89,7 @@ def test_depthwise_and_plain_ones_are_as_they_are(groups: int) -> None:
 
 
 class Block(nn.Module):
-    """A block of a ResNet with a layer beside it."""
+    """A ResNet block with a layer beside it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Block(nn.Module):
 
 
 def test_blocks_are_a_step_for_each_convolution() -> None:
-    """Of such blocks oneDNN Graph makes one partition each, on CPUs with AMX."""
+    """On CPUs with AMX, oneDNN Graph would make one partition of each such block."""
     torch.manual_seed(0)
     model = nn.Sequential(Block(), nn.Conv2d(128, 64, 1), Block()).eval().to(torch.bfloat16)
     x = torch.randn(1, 64, 14, 14).to(torch.bfloat16)

@@ -23,7 +23,7 @@ _TIMEOUT = 120
 
 
 class _Net(nn.Module):
-    """At the top of the file, where pickle and spawned processes find it."""
+    """At module level, where pickle and spawned processes find it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ def test_a_default_device() -> None:
 
 
 def test_modes_that_change_from_call_to_call() -> None:
-    """Inference tensors, gradients and autocast are each compiled for, and none is mixed up."""
+    """Inference tensors, gradients and autocast are each compiled separately, and not mixed up."""
     model = _net()
     compiled, optimized = _compiled(model), cpuaccel.optimize(model, (_x(),))
     for _ in range(2):

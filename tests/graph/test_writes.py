@@ -25,7 +25,7 @@ WIDTH, HEADS, LENGTH = 32, 2, 24
 
 
 class Layer(nn.Module):
-    """Attention of a token over a cache of keys and values, of which it writes place `at`."""
+    """Attention of a token over a cache of keys and values; writes position `at` of the cache."""
 
     def __init__(self, at: int = 20, batch: int = 1) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Layer(nn.Module):
 
 
 class SumOfCache(Layer):
-    """One that reads a cache by an op that is left to torch."""
+    """A layer that reads its cache by an op that falls back to torch."""
 
     def written(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         keys, values = super().written(k, v)
@@ -63,7 +63,7 @@ class SumOfCache(Layer):
 
 
 class ReadBefore(Layer):
-    """One that reads what was there before."""
+    """A layer that reads the old contents of its cache."""
 
     def written(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         before = self.keys.sin().mean()
@@ -72,7 +72,7 @@ class ReadBefore(Layer):
 
 
 class WrittenTwice(Layer):
-    """One that writes to two places of each."""
+    """A layer that writes to two positions of each cache."""
 
     def written(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         super().written(k + 1, v - 1)
@@ -82,14 +82,14 @@ class WrittenTwice(Layer):
 
 
 class Returned(Layer):
-    """One that returns its cache beside the result."""
+    """A layer that returns its cache beside the result."""
 
     def forward(self, x: Tensor) -> Any:
         return super().forward(x), self.keys
 
 
 class Broadcast(Layer):
-    """One that writes one number to several places."""
+    """A layer that writes one number to several positions."""
 
     def written(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         self.keys[:, :, 4:7] = k
@@ -121,7 +121,7 @@ WAYS = pytest.mark.parametrize("way", [_optimized, _compiled])
 
 
 def _is_as_eager(way: Callable[[nn.Module], nn.Module], model: nn.Module) -> None:
-    """Compare results, and what is in the buffers, call by call."""
+    """Compare results and buffers, call by call."""
     eager = copy.deepcopy(model)
     with torch.no_grad():
         made = way(model)
@@ -221,7 +221,7 @@ def test_a_cache_that_lies_otherwise(way: Callable[[nn.Module], nn.Module]) -> N
 
 
 class Given(Layer):
-    """One whose cache comes with the call."""
+    """A layer whose cache is an argument of the call."""
 
     # torch.export treats an argument with a buffer's name as that buffer.
     def forward(self, x: Tensor, given_keys: Tensor, given_values: Tensor) -> Any:
@@ -318,7 +318,7 @@ _OPS: Any = torch.ops.cpuaccel
 
 
 def _program(whole: Tensor, part: Tensor, axis: int, begin: int) -> tuple[str, str]:
-    """Return the program of one slice_scatter, and what it is to torch."""
+    """Return the program of one slice_scatter, and the same in torch ops."""
     values = {
         number: Value(each.dtype, tuple(each.shape)) for number, each in enumerate((whole, part))
     }

@@ -33,7 +33,7 @@ LAYOUTS = ("channels_last", "contiguous", "sliced", "permuted", "expanded", "off
 
 @contextmanager
 def capped(isa: str) -> Iterator[None]:
-    """Lets kernels use instruction sets up to `isa` only."""
+    """Caps the ISA of kernels at `isa`."""
     import cpuaccel
 
     before = cpuaccel.config.get("max_isa")
@@ -46,7 +46,7 @@ def capped(isa: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the plugin gave and did, and what torch's own kernels gave."""
+    """The result and counters on cpuaccel, and the result of torch's own kernels."""
 
     ours: Tensor
     theirs: Tensor
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def both(op: Callable[[], Tensor], isa: str = "auto") -> Outcome:
-    """`op` on the plugin, then on torch's own kernels."""
+    """`op` on cpuaccel, then on torch's own kernels."""
     with running("auto"), capped(isa), torch.no_grad(), counted() as counts:
         ours = op()
     with off(), torch.no_grad():
@@ -63,7 +63,7 @@ def both(op: Callable[[], Tensor], isa: str = "auto") -> Outcome:
 
 
 def assert_ours(counts: Counts, op: str) -> None:
-    """The op ran once, on a kernel of the plugin; it may have made its input dense before."""
+    """Asserts one call of the op on a cpuaccel kernel, which may make its input dense first."""
     ran = {name: count for name, count in counts.calls.items() if name != "clone.cpuaccel"}
     if op == "clone":
         ran = counts.calls
@@ -72,13 +72,13 @@ def assert_ours(counts: Counts, op: str) -> None:
 
 
 def assert_left(counts: Counts, reason: str) -> None:
-    """The op was left to torch, and counted under that reason."""
+    """Asserts a fallback to torch with that reason."""
     assert not counts.calls
     assert [name.rpartition(": ")[2] for name in counts.fallbacks] == [reason], counts.fallbacks
 
 
 def assert_like(ours: Tensor, theirs: Tensor) -> None:
-    """Shape, strides, dtype and quantiser are those of torch's result."""
+    """Shape, strides, dtype and quantizer are those of torch's result."""
     assert ours.shape == theirs.shape
     assert ours.stride() == theirs.stride()
     assert ours.dtype == theirs.dtype
@@ -88,7 +88,7 @@ def assert_like(ours: Tensor, theirs: Tensor) -> None:
 
 
 def assert_same(ours: Tensor, theirs: Tensor) -> None:
-    """Everything is torch's, every integer too."""
+    """All properties and all integers equal torch's."""
     assert_like(ours, theirs)
     assert torch.equal(ours.int_repr(), theirs.int_repr())
 
@@ -96,8 +96,8 @@ def assert_same(ours: Tensor, theirs: Tensor) -> None:
 def torch_misplaces(x: Tensor, theirs: Tensor) -> bool:
     """Whether torch's kernel left channels-last values in a contiguous tensor.
 
-    Images of one pixel are in both layouts. Its kernels take them for channels last, and give a
-    larger result the strides of the other layout all the same.
+    Images of one pixel have both layouts. torch's kernels treat them as channels last, but give a
+    larger result the strides of the other layout.
     """
     last = torch.channels_last
     one_pixel = x.is_contiguous() and x.is_contiguous(memory_format=last)
@@ -105,7 +105,7 @@ def torch_misplaces(x: Tensor, theirs: Tensor) -> bool:
 
 
 def same_error(op: Callable[[], Tensor]) -> str:
-    """The message of the error that `op` raises, on the plugin as on torch's own kernels."""
+    """The message of the error that `op` raises, the same on cpuaccel and on torch."""
     messages = []
     for context in (running("auto"), off()):
         with context, pytest.raises(RuntimeError) as raised:
@@ -125,7 +125,7 @@ def values(draw: st.DrawFn) -> Values:
 
 @st.composite
 def images(draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS) -> Tensor:
-    """A quantised batch of images in one of `layouts`."""
+    """A quantized batch of images in one of `layouts`."""
     shape = (
         draw(st.integers(1, 3)),
         draw(st.integers(1, 70)),

@@ -34,7 +34,7 @@ providers = pytest.mark.parametrize("provider", PROVIDERS)
 
 @contextmanager
 def on(provider: str = "auto") -> Iterator[None]:
-    """A block with the plugin on and every matrix product given to `provider`."""
+    """Enables cpuaccel, with `provider` for every matrix product."""
     import cpuaccel
 
     with cpuaccel.enabled(True):
@@ -60,15 +60,15 @@ def tensors_of(tree: Any) -> list[Tensor]:
 
 
 def exactly(tree: Any) -> Any:
-    """`tree` in float64, apart from the graph."""
+    """`tree` in float64, detached from the graph."""
     return map_tensors(lambda t: t.detach().double() if t.is_floating_point() else t, tree)
 
 
 def sizes(tree: Any) -> Any:
-    """`tree` in float64 with every value, scalars too, replaced by its absolute value.
+    """`tree` in float64 with the absolute value of every number, scalars too.
 
-    An op that only multiplies and adds gives of it the sum of the absolute values of the terms that
-    it adds, which is what rounding errors are measured by.
+    An op that only multiplies and adds then computes the sum of the absolute values of its terms,
+    by which rounding errors are measured.
     """
 
     def size(leaf: Any) -> Any:
@@ -85,7 +85,7 @@ def eps(dtype: torch.dtype) -> float:
 
 
 def assert_near(got: Tensor, exact: Tensor, bound: Tensor) -> None:
-    """Each value is no further from the exact one than `bound`, or inf beyond the type's range."""
+    """Each value is within `bound` of the exact one, or inf beyond the type's range."""
     assert got.shape == exact.shape
     got = got.detach()
     error = (got.double() - exact).abs()
@@ -98,7 +98,7 @@ def assert_near(got: Tensor, exact: Tensor, bound: Tensor) -> None:
 
 
 def assert_alike(ours: Any, theirs: Any) -> None:
-    """Tensor for tensor of the same shape, strides, dtype and flags."""
+    """Each pair of tensors has the same shape, strides, dtype and flags."""
     pairs = list(zip(tensors_of(ours), tensors_of(theirs), strict=True))
     for a, b in pairs:
         assert (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype)
@@ -109,7 +109,7 @@ def assert_alike(ours: Any, theirs: Any) -> None:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a call ended: its error, by type and message, or its result, and what it warned of."""
+    """How a call ended: its error (type and message) or its result, and its warnings."""
 
     error: tuple[str, str] | None
     result: Any
@@ -130,7 +130,7 @@ def ending(call: Callable[[], Any]) -> Ending:
 
 @contextmanager
 def every_warning() -> Iterator[None]:
-    """What torch says once in a process, it says to each of two calls that are compared."""
+    """Warnings that torch gives once per process are given to both compared calls."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
     try:
@@ -140,12 +140,12 @@ def every_warning() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """The message without the place in torch's sources, which follows it."""
+    """The message without the position in torch's sources, which follows it."""
     return str(error).partition("\nException raised from")[0]
 
 
 def same_ending(call: Callable[[], Any], provider: str = "auto") -> tuple[Ending, Ending]:
-    """How the call ends on the plugin and on torch: with the same error and warnings, if any."""
+    """How the call ends on cpuaccel and on torch; errors and warnings must be the same."""
     with on(provider):
         ours = ending(call)
     with off():

@@ -27,7 +27,7 @@ _VARIANTS_LEFT_OUT = ("triton_optimized",)
 
 
 def name_of(op: OpInfo) -> str:
-    """Such as "addmm" or "addmm.decomposed"."""
+    """For example "addmm" or "addmm.decomposed"."""
     return ".".join(part for part in (op.name, op.variant_test_name) if part)
 
 
@@ -51,24 +51,24 @@ class Case:
         return f"{name_of(self.op)}-{str(self.dtype)[6:]}"
 
     def samples(self, *, requires_grad: bool = False) -> Iterator[Any]:
-        """Arguments of a call, (positional, by name), of each sample the database has."""
+        """Arguments of a call (positional, by name) for each sample of OpInfo."""
         torch.manual_seed(7)
         # Not by sample_inputs(), which searches the stack for the running test at each sample.
         made = self.op.sample_inputs_func(self.op, "cpu", self.dtype, requires_grad)
         return map(arguments, made)
 
     def call(self, sample: Any) -> Any:
-        """The op's result of `sample`."""
+        """The op's result for `sample`."""
         positional, named = sample
         return self.op.op(*positional, **named)
 
     def exact(self, sample: Any) -> tuple[Any, Any]:
-        """The result in float64, and that of the absolute values of everything."""
+        """The result in float64, and the same of all absolute values."""
         return self.call(exactly(sample)), self.call(sizes(sample))
 
 
 def arguments(sample: SampleInput) -> Any:
-    """A sample of the database as the arguments of a call."""
+    """An OpInfo sample as the arguments of a call."""
     return (sample.input, *sample.args), dict(sample.kwargs)
 
 
@@ -76,7 +76,7 @@ CASES = tuple(Case(op, dtype) for op in OPS for dtype in DTYPES)
 
 
 def with_providers(cases: Iterable[T], of: Callable[[T], OpInfo]) -> list[tuple[T, str]]:
-    """Each case with each provider of matrix products; convolutions ask none of them."""
+    """Each case with each provider of matrix products; convolutions do not depend on it."""
     return [
         (case, provider)
         for case in cases
@@ -85,15 +85,15 @@ def with_providers(cases: Iterable[T], of: Callable[[T], OpInfo]) -> list[tuple[
 
 
 def longest_sum(sample: Any) -> int:
-    """No fewer than the products that any value of the result or of a gradient is the sum of."""
+    """An upper bound on the number of products in a value of the result or of a gradient."""
     return max((tensor.numel() for tensor in tensors_of(sample)), default=0)
 
 
 def bound(size: Tensor, dtype: torch.dtype, terms: int) -> Tensor:
-    """The largest error allowed where the terms add up to `size` in absolute value.
+    """The largest allowed error if the absolute values of the terms sum up to `size`.
 
-    Each sum is of float32, so it is off by (terms + 8) of float32's eps at most; a result of
-    another type is rounded to it, a few times where an op is made of several.
+    Each sum is in float32, so its error is at most (terms + 8) eps of float32. A result of another
+    type is rounded to it, several times if an op consists of several.
     """
     roundings = 4 * torch.finfo(dtype).eps if dtype != torch.float32 else 0.0
     smallest = torch.finfo(dtype).smallest_normal

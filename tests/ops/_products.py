@@ -43,7 +43,7 @@ def matrix(shape: tuple[int, ...], layout: str, dtype: torch.dtype, seed: int) -
 
 
 def addend(shape: tuple[int, ...], form: str, dtype: torch.dtype, seed: int) -> Tensor:
-    """What is added to a product of that shape, in a form that broadcasts to it."""
+    """The addend of a product of that shape, in a form that broadcasts to it."""
     *lead, rows, columns = shape
     if form == "transposed":
         return matrix(shape, "transposed", dtype, seed)
@@ -60,7 +60,7 @@ def addend(shape: tuple[int, ...], form: str, dtype: torch.dtype, seed: int) -> 
 
 @dataclass(frozen=True)
 class Product:
-    """beta * added + alpha * (a @ b), or a @ b where there is nothing to add."""
+    """beta * added + alpha * (a @ b), or a @ b without an addend."""
 
     a: Tensor
     b: Tensor
@@ -70,7 +70,7 @@ class Product:
 
     @property
     def name(self) -> str:
-        """torch's name of it."""
+        """torch's name of the op."""
         kind = ("b" if self.a.dim() == 3 else "") + "mm"
         if self.added is None:
             return kind
@@ -78,7 +78,7 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the result."""
+        """The shape of the result."""
         return (*self.a.shape[:-1], self.b.shape[-1])
 
     def call(self, **named: Any) -> Tensor:
@@ -89,14 +89,14 @@ class Product:
         return op(self.added, self.a, self.b, beta=self.beta, alpha=self.alpha, **named)
 
     def call_in_place(self) -> Tensor:
-        """Into a copy of what is added, which has the shape of the result."""
+        """In place on a copy of the addend, which has the shape of the result."""
         assert self.added is not None
         target = self.added.clone()
         getattr(target, f"{self.name}_")(self.a, self.b, beta=self.beta, alpha=self.alpha)
         return target
 
     def exact(self) -> Tensor:
-        """In float64. Where beta is 0, what is added is not looked at."""
+        """The product in float64. If beta is 0, the addend is not read."""
         result = self.alpha * (self.a.double() @ self.b.double())
         if self.added is not None and self.beta != 0:
             result = result + self.beta * self.added.double()
@@ -115,7 +115,7 @@ class Product:
         return sums + 0.5 * info.eps * (self.exact().abs() + sums) + info.smallest_normal * info.eps
 
     def torch_is_wrong(self) -> bool:
-        """Torch 2.13 leaves baddbmm of fp16 undone if alpha is 0, on CPUs with FP16 arithmetic."""
+        """torch 2.13 skips baddbmm of fp16 if alpha is 0, on CPUs with FP16 arithmetic."""
         if missing() or self.name != "baddbmm" or self.a.dtype != torch.float16 or self.alpha != 0:
             return False
         from cpuaccel._native import load
@@ -123,7 +123,7 @@ class Product:
         return bool(load().has_fp16_arithmetic())
 
     def check(self, result: Tensor) -> None:
-        """`result` is right in shape, type and every value, or torch's and known to be wrong."""
+        """`result` has the right shape, type and values, or is torch's known wrong one."""
         assert result.dtype == self.a.dtype
         if self.torch_is_wrong():
             return

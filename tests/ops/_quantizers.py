@@ -17,7 +17,7 @@ images = st.tuples(st.integers(1, 3), st.integers(1, 70), st.integers(1, 9), st.
 
 
 def limits(dtype: torch.dtype) -> tuple[int, int]:
-    """The smallest and the largest integer of a quantised dtype."""
+    """The smallest and the largest integer of a quantized dtype."""
     return (0, 255) if dtype == torch.quint8 else (-128, 127)
 
 
@@ -73,13 +73,13 @@ def tensor(
 
 
 def reals(x: Tensor) -> Tensor:
-    """The numbers that a quantised tensor stands for, float64, of its scale in float32."""
+    """The real values of a quantized tensor in float64, from its float32 scale."""
     scale = float(torch.tensor(x.q_scale(), dtype=torch.float32))
     return (x.int_repr().to(torch.float64) - x.q_zero_point()) * scale
 
 
 def assert_rounded(actual: Tensor, real: Tensor, slack: float | Tensor = 1e-4) -> None:
-    """Every integer is the float64 result rounded, but for `slack` quanta of float32's errors."""
+    """Every integer is the rounded float64 result, up to `slack` quanta of float32 errors."""
     scale = float(torch.tensor(actual.q_scale(), dtype=torch.float32))
     low, high = limits(actual.dtype)
     unrounded = real / scale

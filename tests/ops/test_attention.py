@@ -27,7 +27,7 @@ def _amd() -> bool:
 
 
 def _measured(isa: str = "") -> bool:
-    """Whether 16 queries are ours here, under a cap of `isa`."""
+    """Whether cpuaccel runs 16 queries here with the ISA capped at `isa`."""
     if _amd():
         return isa != "ref"
     # The system may deny AMX tiles to a process.
@@ -117,7 +117,7 @@ def test_a_query_that_sees_nothing_is_0(dtype: torch.dtype) -> None:
 
 
 def test_gradients_are_torchs() -> None:
-    """torch's backward kernel works from the logsumexp returned."""
+    """torch's backward kernel uses the returned logsumexp."""
     made = _operands((2, 3, 33, 40, 16), torch.float32, "heads of a linear layer")
     grads = []
     for block in (running("auto"), off()):

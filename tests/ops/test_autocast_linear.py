@@ -26,7 +26,7 @@ def _empty() -> Iterator[None]:
 
 @pytest.fixture
 def keeping() -> Iterator[None]:
-    """A CPU as those are that keep casts."""
+    """A CPU on which casts are cached."""
     with capped("avx2" if "avx2" in ISAS else "ref"):
         yield
 

@@ -46,7 +46,7 @@ def _image(*shape: int, layout: str = "channels_last") -> Tensor:
 def _assert_exact(
     outcome: Outcome, x: Tensor, sums: Tensor, divisors: Tensor, *, even_steps: bool = False
 ) -> None:
-    """`sums` have the zero points taken off; float64 divides them exactly where it is a half."""
+    """`sums` exclude the zero points; float64 divides them exactly if the result is a half."""
     zero_point = x.q_zero_point()
     steps = sums / divisors
     rounded = torch.round(steps) + zero_point if even_steps else torch.round(steps + zero_point)
@@ -121,7 +121,7 @@ class Window:
         )
 
     def divisors(self, shape: torch.Size) -> Tensor:
-        """What the sums are divided by, and that not as the pooling under test counts it."""
+        """The divisors, counted independently of the pooling under test."""
         if self.divisor:
             return torch.tensor(float(self.divisor))
         ones = torch.ones(1, 1, *shape[2:], dtype=torch.float64)

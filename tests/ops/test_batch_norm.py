@@ -29,7 +29,7 @@ EPS = 1e-5
 
 
 class Norm:
-    """Random parameters for `channels` channels, and a quantiser for the result."""
+    """Random parameters for `channels` channels, and a quantizer for the result."""
 
     def __init__(self, channels: int, source: Values) -> None:
         generator = source.generator(2)

@@ -41,7 +41,7 @@ def real_of(name: str, a: Tensor, b: Tensor) -> Tensor:
 
 
 def slack_of(name: str, a: Tensor, b: Tensor, scale: float) -> float:
-    """What float32 may be off before it rounds, in quanta: a few units in the last place."""
+    """The error of float32 before rounding, in quanta: a few units in the last place."""
     largest_a, largest_b = 255 * a.q_scale(), 255 * b.q_scale()
     largest = largest_a + largest_b if name.startswith("add") else largest_a * largest_b
     return max(1e-4, largest / scale * 2**-22)
@@ -67,7 +67,7 @@ def test_round_quantizers_make_ties(name: str) -> None:
 
 
 def assert_close(name: str, a: Tensor, b: Tensor, ours: Tensor, theirs: Tensor) -> None:
-    """Like torch's result; the last elements go through torch's scalar formula."""
+    """Close to torch's result, whose scalar formula computes the last elements."""
     assert_like(ours, theirs)
     assert_rounded(ours, real_of(name, a, b), slack_of(name, a, b, ours.q_scale()))
     distance = (ours.int_repr().int() - theirs.int_repr().int()).abs()

@@ -32,7 +32,7 @@ def real_of(inputs: list[Tensor], dim: int, relu: bool = False) -> Tensor:
 
 
 def assert_cat(counts: Counts) -> None:
-    """One concatenation of ours. To make a table, torch's own calls other ops, which are ours."""
+    """One concatenation by cpuaccel; making a table calls other overridden ops."""
     assert counts.calls.get("cat.cpuaccel") == 1, f"ran {counts.calls}, {counts.fallbacks}"
     assert not counts.fallbacks
 
@@ -120,7 +120,7 @@ def test_channels_of_images(channels: tuple[int, ...], same: bool) -> None:
 
 @pytest.mark.parametrize("same", [True, False])
 def test_half_of_the_channels(same: bool) -> None:
-    """What shufflenet does: one half of an image's channels, beside another image."""
+    """As in shufflenet: one half of an image's channels, beside another image."""
     whole = tensor((2, 116, 9, 11), "channels_last", (0.05, 30), 1)
     other = tensor((2, 58, 9, 11), "channels_last", (0.05, 30) if same else (0.07, 3), 2)
     half = whole.chunk(2, 1)[0]

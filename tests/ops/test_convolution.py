@@ -25,7 +25,7 @@ _MEMORY = {"first": torch.contiguous_format, "last": torch.channels_last}
 
 @contextmanager
 def ours(isa: str = "auto") -> Iterator[None]:
-    """The plugin's kernels also where torch's were measured to be faster."""
+    """Forces cpuaccel's kernels even where torch's were measured to be faster."""
     import cpuaccel
     from cpuaccel._native import load
 
@@ -39,7 +39,7 @@ def ours(isa: str = "auto") -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Case:
-    """Operands of one convolution, and how it is called."""
+    """Operands and arguments of one convolution."""
 
     x: Tensor
     weight: Tensor
@@ -50,7 +50,7 @@ class Case:
     groups: int = 1
 
     def __str__(self) -> str:
-        """The shapes alone: a test's name is the same in every process."""
+        """Only the shapes, so that a test's name is the same in every process."""
         sizes = [tuple(self.x.shape), tuple(self.weight.shape), self.stride, self.dilation]
         return "-".join("x".join(map(str, size)) for size in sizes)
 
@@ -73,7 +73,7 @@ class Case:
 
 
 def _bound(case: Case) -> Tensor:
-    """How far from exact each element may be: every term rounded once, and their sums."""
+    """The allowed error of each element: every term rounded once, and their sums."""
     magnitude = Case(
         case.x.abs(),
         case.weight.abs(),
@@ -248,7 +248,7 @@ def test_without_a_batch() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_more_than_three_spatial_dimensions_are_an_error(transposed: bool) -> None:
-    """pytorch #142209: torch 2.13 ends the process, or creates a vector of a negative size."""
+    """pytorch #142209: torch 2.13 aborts, or creates a vector of negative size."""
     input, weight = torch.ones(3, 10, 6, 1, 1, 9, 1), torch.zeros(10, 2, 8, 1, 1, 7, 8)
     arguments = (None, [1], [1], [1], transposed, [0], 2)
     with pytest.raises(RuntimeError, match="expected input of at most 5 dimensions"):

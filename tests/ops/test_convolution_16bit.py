@@ -44,7 +44,7 @@ def test_the_result_is_rounded_once(dtype: torch.dtype, kind: str, biased: bool)
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
 @pytest.mark.parametrize("groups", [1, 8])
 def test_outputs_that_see_padding_only(dtype: torch.dtype, groups: int) -> None:
-    """Torch's oneDNN crashes in some of them on CPUs with AVX512-BF16."""
+    """torch's oneDNN crashes for some of these on CPUs with AVX512-BF16."""
     torch.manual_seed(4)
     x, weight = torch.randn(2, 16, 9, 1), torch.randn(16, 16 // groups, 5, 1)
     stride, padding, dilation = (3, 3), (0, 2), (1, 3)

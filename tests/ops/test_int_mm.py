@@ -17,7 +17,7 @@ def _operands(M: int, K: int, N: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("with_out", [False, True])
 def test_a_row_with_a_stride_of_zero(with_out: bool) -> None:
-    """pytorch #195066: torch 2.13 leaves the result as it was."""
+    """pytorch #195066: torch 2.13 does not write the result."""
     a, b = _operands(1, 512, 512)
     out = torch.full((1, 512), -1, dtype=torch.int32) if with_out else None
     row = a.as_strided((1, 512), (0, 1))

@@ -34,7 +34,7 @@ def test_results(batched: bool, added: bool, provider: str, data: st.DataObject)
 @kinds
 @given(data=st.data())
 def test_out(batched: bool, added: bool, provider: str, data: st.DataObject) -> None:
-    """Into a result of any layout, of which no other element is written."""
+    """Results of any layout; no other element of their memory is written."""
     product = data.draw(products(batched=batched, added=added))
     layout = data.draw(st.sampled_from([name for name in LAYOUTS if "expanded" not in name]))
     out = matrix(product.shape, layout, product.a.dtype, 5)
@@ -66,7 +66,7 @@ def test_in_place(batched: bool, provider: str, data: st.DataObject) -> None:
 @dtypes
 @pytest.mark.parametrize("layouts", itertools.product(LAYOUTS, LAYOUTS), ids=" by ".join)
 def test_every_pair_of_layouts(layouts: tuple[str, str], dtype: torch.dtype, provider: str) -> None:
-    """At a size that no kernel of one row or of few columns takes."""
+    """Sizes that kernels for one row or few columns do not take."""
     a, b = matrix((33, 130), layouts[0], dtype, 1), matrix((130, 48), layouts[1], dtype, 2)
     with on(provider):
         Product(a, b).check(torch.mm(a, b))
@@ -81,7 +81,7 @@ def test_every_pair_of_layouts(layouts: tuple[str, str], dtype: torch.dtype, pro
 def test_every_addend_and_factor(
     lead: tuple[int, ...], form: str, dtype: torch.dtype, provider: str
 ) -> None:
-    """alpha and beta are integers in some of them, and 0 in some."""
+    """alpha and beta are integers in some cases, and 0 in some."""
     a, b = matrix((*lead, 20, 70), "dense", dtype, 1), matrix((*lead, 70, 35), "dense", dtype, 2)
     c = addend((*lead, 20, 35), form, dtype, 3)
     for alpha, beta in itertools.product(FACTORS, FACTORS):
@@ -129,7 +129,7 @@ def test_results_repeat_to_the_bit(dtype: torch.dtype, provider: str) -> None:
 def test_threads(
     shape: tuple[int, int, int], threads: int, dtype: torch.dtype, provider: str
 ) -> None:
-    """At sizes that are shared out between them."""
+    """Sizes that are split over threads."""
     M, K, N = shape
     torch.set_num_threads(threads)
     product = Product(matrix((M, K), "dense", dtype, 1), matrix((K, N), "transposed", dtype, 2))

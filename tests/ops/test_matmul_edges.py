@@ -24,7 +24,7 @@ NAN, INF = float("nan"), float("inf")
 def test_empty(
     empty: tuple[str, ...], batch: int | None, dtype: torch.dtype, provider: str
 ) -> None:
-    """Without K a product is 0, and what is added stays: times beta, and 0 where beta is 0."""
+    """A product with K = 0 is 0; the addend remains, times beta, or 0 if beta is 0."""
     M, K, N = (0 if name in empty else size for name, size in zip("MKN", (5, 7, 6), strict=True))
     lead = () if batch is None else (batch,)
     a, b = matrix((*lead, M, K), "dense", dtype, 1), matrix((*lead, K, N), "dense", dtype, 2)
@@ -73,7 +73,7 @@ _SPECIAL: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {
 def test_nan_and_infinity_spread(
     special: str, shape: tuple[int, int, int], dtype: torch.dtype, provider: str
 ) -> None:
-    """To the values that they belong to, and to no other."""
+    """They reach the values that depend on them, and no others."""
     M, K, N = shape
     # Views of larger matrices: at least one row and column more than the product has.
     a, b, c = (matrix((64, 64), "dense", dtype, seed) for seed in range(3))
@@ -92,7 +92,7 @@ def test_nan_and_infinity_spread(
 @providers
 @dtypes
 def test_alpha_of_0(dtype: torch.dtype, provider: str) -> None:
-    """torch multiplies by it, or does not compute the product; either way as it does."""
+    """torch multiplies by it, or skips the product; the result is torch's either way."""
     a, b, c = (matrix((20, 20), "dense", dtype, seed) for seed in range(3))
     with on(provider):
         assert torch.equal(torch.addmm(c, a, b, alpha=0), c)
@@ -102,7 +102,7 @@ def test_alpha_of_0(dtype: torch.dtype, provider: str) -> None:
 @providers
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_sums_are_not_of_16_bits(dtype: torch.dtype, provider: str) -> None:
-    """4096 ones and a large number whose neighbours are further apart than 1."""
+    """4096 ones and a large number whose neighbors are more than 1 apart."""
     a = torch.ones(17, 4097, dtype=dtype)
     a[:, 0] = 4096
     b = torch.ones(4097, 33, dtype=dtype)
@@ -134,7 +134,7 @@ def test_tiny_values_are_not_flushed(dtype: torch.dtype, provider: str) -> None:
 
 @providers
 def test_an_offset_past_2_gib(provider: str) -> None:
-    """Rows so far apart that their places in bytes do not fit into 32 bits."""
+    """Rows so far apart that their byte offsets do not fit into 32 bits."""
     stride = 2**28 + 7
     storage = torch.empty(3 * stride, dtype=torch.float32)
     a = torch.as_strided(storage, (4, 64), (stride - 64, 1))[:3]

@@ -47,7 +47,7 @@ def test_training(provider: str) -> None:
 @providers
 @pytest.mark.parametrize("batched", [False, True])
 def test_second_derivatives(batched: bool, provider: str) -> None:
-    """In float64, which is torch's; the formulas are those of any type."""
+    """In float64, which torch computes; the formulas are the same for any type."""
     lead = (2,) if batched else ()
     a, b, c = (torch.randn(*lead, 3, 3, dtype=torch.float64, requires_grad=True) for _ in range(3))
     op = torch.baddbmm if batched else torch.addmm
@@ -132,7 +132,7 @@ def test_torch_func(name: str, provider: str) -> None:
 @providers
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_torch_compile(backend: str, provider: str) -> None:
-    """Forward and backward: tracing knows our ops by torch's names only."""
+    """Forward and backward: tracing sees cpuaccel's ops only by torch's names."""
     x = matrix((33, 40), "dense", torch.float32, 1)
     results = []
     for context, compiled in ((off(), False), (on(provider), True)):
@@ -164,7 +164,7 @@ def test_tracing_gives_shapes_and_strides(dtype: torch.dtype, provider: str) -> 
 
 
 class _Noted(Tensor):
-    """Notes the functions that it is given to."""
+    """Records the functions that it is passed to."""
 
     seen: list[str] = []  # noqa: RUF012
 
@@ -190,7 +190,7 @@ def test_a_subclass_sees_the_call_and_gets_one_of_its_own(provider: str) -> None
 
 @providers
 def test_complex_views(provider: str) -> None:
-    """conj and neg views are flags on a tensor; of a real tensor there is the negative one only."""
+    """conj and neg views are flags on a tensor; real tensors have only negative views."""
     z, w = (torch.randn(20, 20, dtype=torch.complex64) for _ in range(2))
     with on(provider):
         ours = [torch.mm(z.conj(), w), torch.mm(z.mH, w), torch.mm(z.conj().imag, w.real)]
@@ -203,7 +203,7 @@ def test_complex_views(provider: str) -> None:
 
 @providers
 def test_autocast(provider: str) -> None:
-    """Operands are cast to the type of autocast, and the result has it."""
+    """Operands are cast to autocast's type, which is also the result's."""
     model, x = _mlp(), matrix((33, 40), "dense", torch.float32, 1)
     for dtype in (torch.bfloat16, torch.float16):
         with torch.no_grad(), torch.autocast("cpu", dtype):
@@ -225,7 +225,9 @@ def test_the_profiler_sees_the_op_by_its_name(provider: str) -> None:
 
 @providers
 def test_a_changed_operand_is_never_used_stale(provider: str) -> None:
-    """In place, through .data and through numpy, under inference mode, and at the same address."""
+    """Changes in place, through .data, through numpy, under inference mode, and at the same
+    address.
+    """
     for dtype in DTYPES:
         a, b = matrix((33, 64), "dense", dtype, 1), matrix((64, 48), "dense", dtype, 2)
         changes: list[Callable[[], object]] = [

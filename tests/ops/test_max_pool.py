@@ -63,7 +63,7 @@ def _image(*shape: int, layout: str = "channels_last") -> Tensor:
 
 
 def _fits(x: Tensor, window: Window) -> bool:
-    """Whether a window fits into the image, padding and, in ceil mode, rounding up included."""
+    """Whether a window fits into the image with its padding and, in ceil mode, rounding up."""
     spans = [d * (k - 1) + 1 for d, k in zip(window.dilation, window.kernel, strict=True)]
     more = [s - 1 if window.ceil_mode else 0 for s in window.stride]
     sizes = zip(x.shape[2:], window.padding, spans, more, strict=True)
@@ -71,7 +71,7 @@ def _fits(x: Tensor, window: Window) -> bool:
 
 
 def _pooled(x: Tensor, window: Window, isa: str = "auto") -> Outcome | None:
-    """Nothing where the window does not fit into the image: torch refuses it."""
+    """None if the window does not fit into the image, which torch rejects."""
     if not _fits(x, window):
         same_error(lambda: window.pool(x))
         return None

@@ -23,7 +23,7 @@ pytestmark = needs_plugin
 
 
 def has_onednn() -> bool:
-    """Say whether the module was built with oneDNN."""
+    """Whether the module was built with oneDNN."""
     return hasattr(_native.load(), "find_partitions")
 
 
@@ -68,14 +68,14 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
 
 
 def _load() -> None:
-    """Register all ops and fake kernels, which else come with who uses them."""
+    """Register all ops and fake kernels, which are otherwise registered by their users."""
     _native.load()
     for name in ("resize", "kept_linear", "saved_linear"):
         importlib.import_module(f"cpuaccel._ops.{name}")
 
 
 def _ops_on_tensors() -> set[str]:
-    """Names of our ops that take and return tensors; the describe_ ops return text."""
+    """Names of cpuaccel ops that take and return tensors; the describe_ ops return text."""
     _load()
     schemas = torch._C._jit_get_all_schemas()
     return {

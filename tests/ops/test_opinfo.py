@@ -94,7 +94,7 @@ def test_results(case: Case, provider: str) -> None:
 
 @cases
 def test_gradients(case: Case, provider: str) -> None:
-    """Of everything that can have one, for a random gradient of the result."""
+    """Gradients of all differentiable arguments, for a random gradient of the result."""
     samples = list(case.samples(requires_grad=True))
     cotangents = [torch.randn_like(case.call(sample)) for sample in samples]
     with on(provider):
@@ -126,7 +126,7 @@ def _again(changed: Any, sample: Any) -> Any:
 
 @cases_in_place
 def test_in_place(case: Case, provider: str) -> None:
-    """The in-place form writes where it should, and what the plain one gives."""
+    """The in-place form writes the plain form's result to its first argument."""
     fitting = [sample for sample in case.samples() if case.call(sample).shape == sample[0][0].shape]
     assert fitting
     with on(provider):
@@ -146,7 +146,7 @@ def _in_place(case: Case, sample: Any) -> tuple[Tensor, Tensor]:
 
 @ops_with_errors
 def test_errors(op: OpInfo, provider: str) -> None:
-    """What torch refuses is refused in the same words."""
+    """What torch rejects is rejected in the same words."""
     for error in op.error_inputs_func(op, "cpu"):
         positional, named = arguments(error.sample_input)
         ours, _ = same_ending(lambda p=positional, n=named: op.op(*p, **n), provider)

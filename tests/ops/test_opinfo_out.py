@@ -43,7 +43,7 @@ def _expanded(result: Tensor) -> Tensor:
 
 
 def _in_a_larger(result: Tensor) -> Tensor:
-    """A part in the middle of a longer tensor."""
+    """The middle of a longer tensor."""
     longer = result.new_full((result.numel() + 5,), float("nan"))
     return longer[3 : 3 + result.numel()].view(result.shape)
 
@@ -68,7 +68,7 @@ _REFUSED: dict[str, Maker] = {
 
 
 def _samples(op: Any, most: int) -> Iterator[tuple[Case, Any]]:
-    """The op's first samples of each type, `most` of a type."""
+    """The op's first `most` samples of each type."""
     for dtype in DTYPES:
         case = Case(op, dtype)
         for sample in islice(case.samples(), most):
@@ -125,7 +125,7 @@ def test_refused(op: Any, kind: str, provider: str) -> None:
 @providers
 @ops
 def test_overlapping_itself(op: Any, provider: str) -> None:
-    """Refused where torch refuses it; it writes into it here and there."""
+    """Rejected if torch rejects it; some of torch's ops write into such an `out`."""
     for case, sample in _samples(op, 2):
         with off():
             out = _expanded(case.call(sample))
@@ -135,7 +135,7 @@ def test_overlapping_itself(op: Any, provider: str) -> None:
 @providers
 @ops
 def test_aliasing_an_operand(op: Any, provider: str) -> None:
-    """torch takes an operand for `out`, whatever it then computes; none of it may crash."""
+    """torch accepts an operand as `out`, whatever it then computes; nothing may crash."""
     tried = 0
     for case, sample in _samples(op, 2):
         with off():

@@ -47,7 +47,7 @@ layers = pytest.mark.parametrize(
 
 @contextmanager
 def _fast_math() -> Iterator[None]:
-    """In bf16 arithmetic, which is emulated, as many a CPU has none."""
+    """bf16 arithmetic, emulated because many CPUs lack it."""
     before = cpuaccel.config.get("fastmath")
     cpuaccel.config.set("fastmath", "emulate")
     try:
@@ -65,7 +65,7 @@ _MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 
 
 def _other(weight: Tensor) -> Tensor:
-    """Weights unlike the ones there were."""
+    """Weights that differ from the old ones."""
     return torch.full_like(weight, 0.25, requires_grad=False) - weight.detach()
 
 
@@ -90,13 +90,13 @@ def _through_storage(layer: Any) -> None:
 
 
 def _one_element(layer: Any) -> None:
-    """Of all, one that is nowhere in particular."""
+    """Changes one element at an arbitrary position."""
     flat = layer.weight.detach().numpy().reshape(-1)
     flat[2 * len(flat) // 3 + 1] = 100
 
 
 def _two_swapped(layer: Any) -> None:
-    """The same values in another order, which a plain sum of them does not show."""
+    """The same values in another order, which a plain sum would not detect."""
     flat = layer.weight.detach().numpy().reshape(-1)
     flat[[0, -1]] = flat[[-1, 0]]
 
@@ -110,7 +110,7 @@ def _new_parameter(layer: Any) -> None:
 
 
 def _new_parameter_in_the_same_place(layer: Any) -> None:
-    """The old one is freed first: an allocator likes to give its memory to the next."""
+    """The old parameter is freed first, so that the allocator is likely to reuse its memory."""
     values = _other(layer.weight).clone(memory_format=torch.contiguous_format)
     layer.weight = None
     gc.collect()
@@ -147,7 +147,7 @@ def _swapped(layer: Any) -> None:
 
 
 def _moved(layer: Any) -> None:
-    """To another type and back, which rounds."""
+    """Moves to another dtype and back, which rounds."""
     layer.to(torch.float16).to(torch.float32)
 
 
@@ -180,7 +180,7 @@ modes = pytest.mark.parametrize("mode", _MODES)
 
 
 def _check(layer: nn.Module, x: Tensor, mode: str, provider: str) -> Tensor:
-    """The layer gives on the plugin what a new copy of it gives on torch; that is returned."""
+    """Checks and returns the layer's result; a new copy of it on torch is the reference."""
     with _MODES[mode]():
         with on(provider):
             ours = layer(x)
@@ -193,7 +193,7 @@ def _check(layer: nn.Module, x: Tensor, mode: str, provider: str) -> Tensor:
 
 
 def _made(kind: str) -> tuple[nn.Module, Tensor]:
-    """A layer, its first and last weight large and unlike, and an input for it."""
+    """A layer whose first and last weight are large and different, and an input for it."""
     make, shape = _LAYERS[kind]
     layer: Any = make()
     layer.weight.data.view(-1)[[0, -1]] = torch.tensor([3.0, -2.0])
@@ -201,7 +201,7 @@ def _made(kind: str) -> tuple[nn.Module, Tensor]:
 
 
 def _calls_keep(layer: nn.Module, x: Tensor, mode: str, provider: str) -> Tensor:
-    """Several calls, so that whatever is kept is; the last result."""
+    """Calls several times, so that everything is cached; returns the last result."""
     return [_check(layer, x, mode, provider) for _ in range(3)][-1]
 
 
@@ -251,7 +251,7 @@ def test_training_and_inference_in_turn(kind: str, mode: str, provider: str) -> 
 @providers
 @modes
 def test_shared_between_modules(mode: str, provider: str) -> None:
-    """Two layers of one weight, and one more that sees a part of it."""
+    """Two layers with one weight, and a third with a part of it."""
     first, second = nn.Linear(96, 80), nn.Linear(96, 80)
     part = nn.Linear(96, 40)
     second.weight = first.weight
@@ -287,7 +287,7 @@ def test_one_weight_in_two_layouts(mode: str, provider: str) -> None:
 @modes
 @layers
 def test_many_layers_in_memory_used_again(kind: str, mode: str, provider: str) -> None:
-    """Of each nothing is left when the next comes, often at the address of the last."""
+    """Each layer is freed before the next is made, often at the same address."""
     with torch.no_grad():
         for _ in range(8):
             layer, x = _made(kind)
@@ -299,7 +299,9 @@ def test_many_layers_in_memory_used_again(kind: str, mode: str, provider: str) -
 @modes
 @layers
 def test_an_autocast_block_that_lasts(kind: str, mode: str, provider: str) -> None:
-    """torch keeps casts of parameters with gradients to a block's end; so may we, and no longer."""
+    """torch caches casts of parameters with gradients until the block ends; no cache may last
+    longer.
+    """
     layer, x = _made(kind)
     with torch.no_grad():
         for _ in range(3):

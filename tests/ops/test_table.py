@@ -39,7 +39,7 @@ Q = torch.ops.quantized
 
 @dataclass(frozen=True)
 class Activation:
-    """An op, the name it is counted under, and what it means in float64."""
+    """An op, the name it is counted under, and its float64 definition."""
 
     call: Callable[[Tensor, float, int], Tensor]
     """Takes the tensor and an output quantizer, which some ops ignore."""

@@ -73,13 +73,13 @@ def test_nearest_by_factors(mode: str, x: Tensor, factors: tuple[float, float]) 
 
 
 def _between(places: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Of positions in float32, the two pixels and the second one's weight."""
+    """The two pixels around float32 positions, and the second one's weight."""
     first = places.to(torch.int64)
     return first, (first + 1).clamp(max=size - 1), (places - first).to(torch.float64)
 
 
 def _places(size: int, count: int, align_corners: bool) -> Tensor:
-    """Where the results lie, in float32 as torch computes it."""
+    """The positions of the results, in float32 as torch computes them."""
     index = torch.arange(count, dtype=torch.float32)
     if align_corners:
         scale = torch.tensor(float(size - 1)) / max(count - 1, 1) if count > 1 else 0.0

@@ -28,26 +28,26 @@ def is_packed(module: nn.Module) -> bool:
 
 
 def values(model: nn.Module) -> dict[str, Tensor]:
-    """All that the state dict has, in tensors of their own."""
+    """Copies of all tensors in the state dict."""
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
 def assert_same(actual: Any, expected: Any) -> None:
-    """Bit for bit, names and order too."""
+    """Equal bit for bit, including names and order."""
     assert list(actual) == list(expected)
     for name, value in actual.items():
         torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
 
 
 def assert_close(actual: Tensor, expected: Tensor) -> None:
-    """Within what rounding of sums may differ by, for inputs and weights of around 1."""
+    """Equal up to the rounding of sums, for inputs and weights of around 1."""
     tolerance = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}[actual.dtype]
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 @contextmanager
 def without_bf16_arithmetic() -> Iterator[None]:
-    """A CPU that multiplies no bfloat16, for which bf16 layers are packed."""
+    """A CPU without bfloat16 arithmetic, for which bf16 layers are packed."""
     before = cpuaccel.config.get("max_isa")
     cpuaccel.config.set("max_isa", "avx2")
     try:
@@ -57,7 +57,7 @@ def without_bf16_arithmetic() -> Iterator[None]:
 
 
 def fallbacks() -> dict[str, int]:
-    """Why something was left to torch, without the op's name."""
+    """The reasons of fallbacks, without the op's name."""
     found: dict[str, int] = {}
     for name, count in cpuaccel.stats()["fallbacks"].items():
         op, _, reason = name.partition(": ")

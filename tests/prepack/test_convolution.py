@@ -22,7 +22,7 @@ _op: Any = torch.ops.cpuaccel
 
 @pytest.fixture(autouse=True)
 def _anywhere() -> Iterator[None]:
-    """Our kernels also on CPUs where torch's are taken."""
+    """Uses cpuaccel's kernels also on CPUs where torch's are preferred."""
     _native.load().set_own_convolutions_only(True)
     yield
     _native.load().set_own_convolutions_only(False)

@@ -56,7 +56,7 @@ def test_it_is_linear(
 
 
 def _pack_pairs(weight: Tensor) -> tuple[Tensor, int, int, int]:
-    """Bfloat16 as BF16 arithmetic reads it; the reference where the CPU has none."""
+    """Bfloat16 packed for BF16 arithmetic, or the reference kernel if the CPU has none."""
     panel = _native.load().pairs_panel()
     return _op.pack_linear(weight, panel, True), panel, *weight.shape
 
@@ -91,7 +91,7 @@ def test_pairs_of_half_are_refused() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_unpacked_bits(dtype: torch.dtype) -> None:
-    """NaN with any payload, infinities, negative zero, numbers below the normal ones."""
+    """NaN with any payload, infinities, negative zero, subnormal numbers."""
     integers = torch.int32 if dtype == torch.float32 else torch.int16
     info = torch.iinfo(integers)
     bits = torch.randint(info.min, info.max, (75, 531), dtype=integers)
@@ -182,7 +182,7 @@ def test_bfloat16_is_left_where_the_cpu_multiplies_it() -> None:
 
 
 def test_other_instructions_than_it_was_packed_for() -> None:
-    """What may not run any more is unpacked for torch at each call."""
+    """Weights whose kernel may no longer run are unpacked for torch at each call."""
     model, input = mlp(), torch.randn(4, 64)
     ours = packed(model)
     with without_bf16_arithmetic(), torch.no_grad():

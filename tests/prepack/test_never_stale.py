@@ -122,7 +122,7 @@ def test_a_change_after_packing_is_seen(name: str) -> None:
 
 
 def _holders(layer: Any) -> dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]:
-    """Who may hold a weight before it is packed, and what is written there afterwards."""
+    """Holders of a weight before it is packed, and how each writes to it afterwards."""
     return {
         "the parameter": (lambda: layer.weight, lambda held: held.data.fill_(1)),
         "data": (lambda: layer.weight.data, lambda held: held.fill_(1)),

@@ -20,7 +20,7 @@ pytestmark = needs_plugin
 
 
 class _Counting(nn.Module):
-    """Has a buffer, an extra state and layers."""
+    """A module with a buffer, an extra state and layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def test_other_devices() -> None:
 
 
 def test_clones_in_torch() -> None:
-    """What torch has to call modules on other parameters."""
+    """torch's ways to call modules with other parameters."""
     model, ours = mlp(), packed(mlp())
     input = torch.randn(3, 64)
     found = torch.func.functional_call(ours, dict(model.named_parameters()), (input,))

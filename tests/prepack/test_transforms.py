@@ -24,7 +24,7 @@ pytestmark = [
 
 
 class _First(nn.Module):
-    """The first result of a module that returns several, for one input."""
+    """Returns the first result of a module with several, for one input."""
 
     def __init__(self, module: nn.Module, inputs: int = 1) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ models = pytest.mark.parametrize("name", MODELS)
 
 @pytest.fixture(autouse=True)
 def _ops_with_rules() -> Iterator[None]:
-    """Turn off what torch has no forward-mode rules for: fast paths of attention and of LSTM."""
+    """Disables fast paths of attention and LSTM, for which torch has no forward-mode rules."""
     attends = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):

@@ -272,5 +272,5 @@ assert both < 1.1 * plain + (8 << 20), (plain, alone, both)
 
 
 def test_memory_of_the_process() -> None:
-    """The plain weights are gone."""
+    """The plain weights are freed."""
     run_python(_MEMORY)

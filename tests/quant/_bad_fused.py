@@ -11,7 +11,7 @@ from quant._layers import Q
 
 
 def _fused_cases() -> dict[str, Case]:
-    """The ops that torch has for the engine "onednn" only: its words are not compared."""
+    """Ops that torch has only for the engine "onednn": its messages are not compared."""
 
     def case(run: Callable[[], object], pattern: str, may_return: bool = False) -> Case:
         return Case(run, pattern, torch_too=False, may_return=may_return)

@@ -101,7 +101,7 @@ def transposed(
 
 
 def packed_by(name: str, pack: Callable[[], object]) -> object:
-    """An object of another engine."""
+    """An object packed by another engine."""
     with engine(name):
         return pack()
 
@@ -147,7 +147,7 @@ def foreign(
 
 
 def quantizer_cases(run: Callable[[float, int], object]) -> dict[str, Case]:
-    """Result quantizers that quint8 cannot have, given to `run`."""
+    """Quantizers that are invalid for a quint8 result, passed to `run`."""
     cases = {}
     for scale in (0.0, -0.1, float("nan"), float("inf")):
         cases[f"output scale {scale}"] = Case(

@@ -15,12 +15,12 @@ from quant import _models as m
 
 
 def paths(folder: Path, kind: str, form: str) -> tuple[str, str]:
-    """Where a saved model is, and what it returned."""
+    """The paths of a saved model and of its result."""
     return str(folder / f"{kind}-{form}.model"), str(folder / f"{kind}-{form}.output")
 
 
 def save(model: torch.nn.Module, x: torch.Tensor, path: str, form: str) -> None:
-    """The whole module by pickle, its state, or TorchScript."""
+    """Saves the whole module by pickle, its state, or TorchScript."""
     if form == "module":
         torch.save(model, path)
     elif form == "state":
@@ -40,7 +40,7 @@ def load(path: str, kind: str, form: str) -> torch.nn.Module:
 
 
 def counters() -> dict:
-    """The plugin's, or nothing where it is not loaded or off."""
+    """cpuaccel's counters; empty if it is not loaded or disabled."""
     try:
         import cpuaccel
     except ImportError:

@@ -28,7 +28,7 @@ def _linear_state(weight: object, bias: object) -> Callable[[], object]:
 
 
 def _conv_state(change: Callable[[list[int]], list[int]], weight: Tensor | None = None) -> object:
-    """The state of a good convolution, with its integers changed."""
+    """The state of a valid convolution, with its integers changed."""
     (version, (config, good), bias), name = conv().__getstate__()
     integers = torch.tensor(change(config.tolist()), dtype=config.dtype)
     tensors = [integers, good if weight is None else weight]
@@ -47,7 +47,7 @@ def _conv_raw(state: object) -> Callable[[], object]:
 
 
 def _run_of(state: Callable[[], object]) -> Callable[[], object]:
-    """Uses what was restored, should it be restored at all."""
+    """Runs the restored object, if it can be restored at all."""
 
     def run() -> object:
         x = torch.quantize_per_tensor(torch.rand(1, 4, 8, 8), 0.05, 3, torch.quint8)

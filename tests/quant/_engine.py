@@ -19,7 +19,7 @@ LAYERS = ("linear", "conv")
 
 
 def missing() -> str:
-    """Why the plugin is not to be tested here, or an empty string if it is."""
+    """Why cpuaccel cannot be tested here, or an empty string if it can."""
     if os.environ.get("CPUACCEL") == "0":
         return "CPUACCEL=0 switches the plugin off"
     try:
@@ -50,7 +50,7 @@ def engine(name: str) -> Iterator[None]:
 
 @contextmanager
 def running(backend: str) -> Iterator[None]:
-    """Engine x86, run by torch's own kernels ("intree") or by a provider of the plugin."""
+    """Engine x86, run by torch's own kernels ("intree") or by a provider of cpuaccel."""
     with engine("x86"), off() if backend == INTREE else _on(backend):
         yield
 
@@ -79,7 +79,7 @@ def _has(provider: str) -> bool:
 
 
 def off() -> AbstractContextManager[object]:
-    """A block with torch's own kernels; without the plugin there is nothing else."""
+    """Context with torch's own kernels; without cpuaccel it does nothing."""
     if missing():
         return nullcontext()
     import cpuaccel
@@ -89,22 +89,22 @@ def off() -> AbstractContextManager[object]:
 
 @dataclass
 class Counts:
-    """What the plugin did in a block."""
+    """cpuaccel's counters in a block."""
 
     calls: dict[str, int] = field(default_factory=dict)
     prepacks: dict[str, int] = field(default_factory=dict)
     fallbacks: dict[str, int] = field(default_factory=dict)
 
     def ours(self, op: str = "") -> int:
-        """Calls that a provider of the plugin ran, of one op or of all that have weights."""
+        """Calls that a provider of cpuaccel ran, of one op or of all ops with weights."""
         return self._calls(op, ("cpuaccel", "onednn", "fbgemm"))
 
     def without_copies(self) -> dict[str, int]:
-        """Calls of all ops but clone, which packing and other layouts of an input lead to."""
+        """Calls of all ops except clone, which packing and other input layouts cause."""
         return {name: n for name, n in self.calls.items() if not name.startswith("clone.")}
 
     def intree(self, op: str = "") -> int:
-        """Calls that torch's own kernels ran under an object of the plugin, likewise."""
+        """Calls that torch's own kernels ran on an object of cpuaccel, likewise."""
         return self._calls(op, ("intree",))
 
     def _calls(self, op: str, providers: tuple[str, ...]) -> int:
@@ -118,7 +118,7 @@ class Counts:
 
 @contextmanager
 def counted() -> Iterator[Counts]:
-    """Counts what the plugin does in the block; nothing, if it is not installed."""
+    """Counts cpuaccel's calls in the block; none if it is not installed."""
     counts = Counts()
     before = _snapshot()
     yield counts
@@ -138,7 +138,7 @@ def _snapshot() -> dict[str, dict[str, int]]:
 
 
 def assert_ran(counts: Counts, op: str, backend: str) -> None:
-    """The op ran where `backend` says; what a provider cannot take is counted for who took it."""
+    """Asserts that cpuaccel counted a run or a fallback; with `backend` "intree" no run."""
     if backend == INTREE:
         assert not counts.calls, f"the plugin is off, and ran {counts.calls}"
         return

@@ -40,7 +40,7 @@ PROVIDERS = ("auto", "fbgemm", "onednn", "cpuaccel")
 
 @dataclass(frozen=True)
 class Wide(Values):
-    """Eight bits of activations and weights, or the largest of both everywhere."""
+    """8-bit activations and weights, or the largest values of both everywhere."""
 
     everywhere: int | None = None
 
@@ -176,7 +176,7 @@ def _linears(seed: int) -> Iterator[LinearCase]:
 
 
 class Layers(nn.Module):
-    """Layers beside each other, each with an input of its own."""
+    """Layers side by side, each with its own input."""
 
     def __init__(self, layers: list[nn.Module]) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ Way = Callable[[nn.Module, tuple[Tensor, ...]], nn.Module]
 
 
 def check_models(ways: dict[str, Way]) -> list[str]:
-    """One model of layers whose activations and weights have eight bits."""
+    """Checks one model whose layers have 8-bit activations and weights."""
     wrong = []
     names, layers, shapes = zip(*_layers(), strict=True)
     generator = torch.Generator().manual_seed(1)
@@ -212,7 +212,7 @@ def check_models(ways: dict[str, Way]) -> list[str]:
 
 
 def _mapping() -> QConfigMapping:
-    """Eight bits of activations and weights."""
+    """8-bit activations and weights."""
     activation = MinMaxObserver.with_args(dtype=torch.quint8)
     mapping = QConfigMapping().set_global(QConfig(activation, default_per_channel_weight_observer))
     for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d):
@@ -236,7 +236,7 @@ def _layers() -> Iterator[tuple[str, nn.Module, tuple[int, ...]]]:
 
 
 def _signs(layer: nn.Module) -> nn.Module:
-    """Weights that are 127 and -127 once quantized, more of the one."""
+    """Weights that are 127 and -127 once quantized, with unequal counts."""
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         drawn = torch.rand(layer.weight.shape, generator=generator)

@@ -40,12 +40,12 @@ def image(seed: int = 0, channels: int = 3, batch: int = 2, side: int = 9) -> Te
 
 
 def quantized(make: Callable[[], nn.Module], x: Tensor) -> torch.fx.GraphModule:
-    """The convert_fx model, packed for the engine that is set."""
+    """The convert_fx model, packed for the current engine."""
     return static_fx(seeded(make), x)
 
 
 def fused_ops(model: nn.Module) -> Counter[str]:
-    """What the fused modules of a model stand for, and how often, but for layers alone."""
+    """Counts the ops that a model's fused modules replace, without single layers."""
     from cpuaccel.quant.fused import Conv2d, Fused, Linear
 
     modules = (m for m in model.modules() if isinstance(m, Fused))
@@ -53,8 +53,11 @@ def fused_ops(model: nn.Module) -> Counter[str]:
 
 
 def assert_fuses(make: Callable[[], nn.Module], x: Tensor, *expected: str) -> nn.Module:
-    """Fusing gives just these ops, and the numbers of the model as it was: with the engine on and
-    off, for this image and others. Returns the fused model."""
+    """Checks that fusing gives exactly these ops, and returns the fused model.
+
+    Its results must equal those of the original model, with cpuaccel enabled and disabled, for this
+    image and others.
+    """
     from cpuaccel.quant import fuse
 
     with torch.no_grad(), running("auto"):

@@ -30,8 +30,8 @@ def outcomes(
 ) -> dict[str, Outcome]:
     """Run every case of a module's table, a dict of functions or of objects with a `run`.
 
-    One process runs them in turn, under that quantized engine; after a case that kills it, another
-    goes on with the next.
+    One process runs them in turn under that quantized engine. If a case kills it, another process
+    continues with the next case.
     """
     ended: dict[str, Outcome] = {}
     start, total = 0, 1

@@ -28,13 +28,13 @@ def pack_conv_tensors(weight: Tensor, bias: Tensor | None, geometry: Geometry):
 
 
 def conv_op(case: ConvCase, suffix: str = ""):
-    """The op that runs the case: quantized::conv2d, quantized::conv_transpose1d_dynamic, ..."""
+    """The op of the case: quantized::conv2d, quantized::conv_transpose1d_dynamic, ..."""
     kind = "conv_transpose" if case.geometry.transposed else "conv"
     return getattr(Q, f"{kind}{len(case.kernel)}d{suffix}")
 
 
 def counted_name(case: ConvCase) -> str:
-    """The op's name in `cpuaccel.stats()`: one dimension runs as two."""
+    """The op's name in `cpuaccel.stats()`; one dimension runs as two."""
     kind = "conv_transpose" if case.geometry.transposed else "conv"
     return f"{kind}{max(2, len(case.kernel))}d"
 

@@ -80,7 +80,7 @@ class Residual(nn.Module):
 
 
 class Stubbed(nn.Module):
-    """An eager model with stubs, as before FX."""
+    """An eager-mode model with stubs, as before FX."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Stubbed(nn.Module):
 
 
 def seeded(make: Callable[[], nn.Module], seed: int = 7) -> nn.Module:
-    """The same weights in every process."""
+    """Makes a module with the same weights in every process."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make().eval()
@@ -161,7 +161,7 @@ def _steps(model: nn.Module, x: Tensor) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hides torch's notices of deprecation and its remarks on observers and on tracing."""
+    """Hides torch's deprecation warnings, and warnings about observers and tracing."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning)
@@ -175,7 +175,7 @@ def _signal(*shape: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Kind:
-    """A float model, an input for it, whether its activations are quantized too."""
+    """A float model, an input for it, and whether its activations are quantized too."""
 
     make: Callable[[], nn.Module]
     x: Tensor
@@ -203,12 +203,12 @@ KINDS: dict[str, Kind] = {
 
 
 def build(kind: str, seed: int = 7) -> tuple[nn.Module, Tensor]:
-    """The quantized model of that kind, packed for the engine that is set, and an input."""
+    """The quantized model of that kind, packed for the current engine, and an input."""
     row = KINDS[kind]
     model = seeded(row.make, seed)
     return (static_fx(model, row.x) if row.static else dynamic(model)), row.x
 
 
 def first(result: Tensor | tuple) -> Tensor:
-    """The output of a model; recurrent ones return their state too."""
+    """The output of a model; recurrent models return their state too."""
     return result[0] if isinstance(result, tuple) else result

@@ -21,7 +21,7 @@ def _output(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 def _in_child(model: torch.nn.Module, x: torch.Tensor, expected: torch.Tensor) -> None:
-    """Forks; the child runs the model and must give `expected`."""
+    """Forks; the child runs the model and must get `expected`."""
     pid = os.fork()
     if pid == 0:
         ending = 1
@@ -60,7 +60,7 @@ def _forked_before_the_first_call(kind: str) -> None:
 
 
 def _forked_while_threads_run() -> None:
-    """Locks of the engine that another thread holds at the fork must not stop the child."""
+    """Engine locks that another thread holds at the fork must not block the child."""
     torch.set_num_threads(1)
     model, x = m.build("conv2d")
     other, _ = m.build("conv2d", seed=8)
@@ -85,7 +85,7 @@ def _forked_while_threads_run() -> None:
 
 
 def _one_thread_is_one() -> None:
-    """No thread is started for a model when torch is told to use one."""
+    """No thread is started for a model if torch is told to use one."""
     torch.set_num_threads(1)
     model, _ = m.build("conv2d")
     before = len(os.listdir("/proc/self/task"))

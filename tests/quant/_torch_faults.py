@@ -26,7 +26,7 @@ from quant._engine import INTREE, Counts, engine, off, running
 
 @contextmanager
 def running_conv(backend: str, case: ConvCase) -> Iterator[None]:
-    """`running` for a convolution: torch's own kernels are FBGEMM's where its oneDNN is wrong."""
+    """`running` for a convolution; uses FBGEMM as torch's own kernel if its oneDNN is wrong."""
     if backend == INTREE and onednn_convolves_wrongly():
         with engine("fbgemm"), off():
             yield
@@ -41,7 +41,7 @@ def running_conv(backend: str, case: ConvCase) -> Iterator[None]:
 
 
 def fbgemm_convolves_wrongly(case: ConvCase) -> bool:
-    """Whether FBGEMM takes its direct transposed convolution: nothing of torch's is right then."""
+    """Whether FBGEMM uses its direct transposed convolution, where all torch engines are wrong."""
     g = case.geometry
     return (
         g.transposed
@@ -58,13 +58,13 @@ def fbgemm_convolves_wrongly(case: ConvCase) -> bool:
 
 
 def torch_was_wrong(backend: str, counts: Counts) -> bool:
-    """Whether the provider asked for refused, and torch ran a layer that it gets wrong."""
+    """Whether the requested provider rejected the layer, and torch ran it and gets it wrong."""
     return backend != INTREE and not counts.ours() and onednn_convolves_wrongly()
 
 
 def onednn_convolves_wrongly() -> bool:
-    """Whether torch's oneDNN runs int8 convolutions here, and cannot serve as their reference.
+    """Whether torch's oneDNN runs int8 convolutions here, and so cannot be their reference.
 
-    The CPU says so, and no result: what is wrong now and then is right now and then.
+    The CPU decides this, not a result: a kernel that is sometimes wrong is also sometimes right.
     """
     return torch.cpu._is_vnni_supported()  # VNNI of AVX512, as torch tests it

@@ -49,7 +49,7 @@ def test_is_refused(name: str, ours: dict[str, Outcome]) -> None:
 
 @pytest.mark.parametrize("name", TORCHS)
 def test_torch_says_the_same(name: str, torchs: dict[str, Outcome]) -> None:
-    """So that the words asked for are those that users know."""
+    """Users know torch's words, so the errors must contain them."""
     _check(name, torchs[name])
 
 
@@ -57,7 +57,7 @@ def test_torch_says_the_same(name: str, torchs: dict[str, Outcome]) -> None:
 @pytest.mark.parametrize("of", ["fbgemm", "onednn", "qnnpack", "x86"])
 @pytest.mark.parametrize("used_under", ["x86", "fbgemm", "onednn", "qnnpack"])
 def test_objects_of_any_engine_run_under_any_engine(of: str, used_under: str) -> None:
-    """In torch a packed object brings its own kernel, whatever the engine is when it runs."""
+    """In torch a packed object has its own kernel, whatever the current engine is."""
     values = Values(seed=2, x_zero_point=5, y_zero_point=40)
     weight, conv_weight = values.weight((8, 16)), values.weight((8, 4, 3, 3))
     x, image = values.activation((3, 16), "offset"), values.activation((1, 4, 6, 6), "offset")

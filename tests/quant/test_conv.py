@@ -25,7 +25,7 @@ def _run(case: ConvCase, relu: bool, scale: float) -> Tensor:
 
 
 def check(backend: str, case: ConvCase, relu: bool = False) -> None:
-    """The case on `backend` against the reference, and against torch's own kernels."""
+    """Checks the case on `backend` against the reference, and against torch's own kernels."""
     comparable = not fbgemm_convolves_wrongly(case)
     if backend == INTREE and not comparable:
         return
@@ -160,7 +160,7 @@ def test_unpack_gives_everything_back(backend: str, dims: int, groups: int) -> N
 
 @backends
 def test_a_bias_changed_in_place_is_seen(backend: str) -> None:
-    """Bias correction relies on it: torch keeps the tensor it is given, not a copy."""
+    """Bias correction relies on it: torch keeps a reference to the given tensor, not a copy."""
     bias = torch.zeros(12)
     case = _case((8, 12))
     with running(backend):

@@ -25,14 +25,14 @@ relu_forms = pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"
 
 @dataclass(frozen=True)
 class AddCase:
-    """A convolution and the tensor that is added to its result."""
+    """A convolution, and the tensor that is added to its result."""
 
     conv: ConvCase
     accum_layout: str
     accum_zero_point: int
 
     def accum(self) -> Tensor:
-        """A fresh one at every call: torch's own op overwrites it."""
+        """A new tensor at every call, because torch's own op overwrites it."""
         values = self.conv.values
         shape = (self.conv.batch, self.conv.channels_out, *output_image(self.conv))
         generator = values.generator(13)

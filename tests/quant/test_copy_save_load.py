@@ -104,7 +104,7 @@ def test_the_same_output_on_the_same_engine(backend: str, kind: str, path: str) 
 
 @functools.cache
 def _built(backend: str, kind: str) -> tuple[nn.Module, Tensor]:
-    """Packed for `backend`, which is what runs when this is called first; nothing changes it."""
+    """Packed for `backend`, which runs at the first call; nothing changes the model."""
     return m.build(kind)
 
 
@@ -193,7 +193,7 @@ def test_packed_linears(backend: str, how: str, per_channel: bool, bias: bool) -
 @needs_plugin
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_the_pickled_bytes_are_torchs(per_channel: bool) -> None:
-    """The same file, whichever packed it: what torch wrote for years is what is written here."""
+    """The file is the same, whoever packed it, and has torch's format of many years."""
     linear = LinearCase((1,), 8, 6, "contiguous", Values(seed=4, per_channel=per_channel))
     conv = _conv_case(2, False, per_channel, True)
     states = []
@@ -250,9 +250,9 @@ crossing = pytest.mark.parametrize(("kind", "form"), _CROSSING)
 
 @pytest.fixture(scope="module")
 def saved_here(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict, Path]:
-    """Counters of a process of torch alone, what models returned here, and its folder.
+    """Counters of a process with torch alone, the results of models here, and its folder.
 
-    One process for all cases: importing torch takes most of its time.
+    One process runs all cases, because importing torch takes most of its time.
     """
     folder, expected = tmp_path_factory.mktemp("here"), {}
     with running("auto"), m.quiet(), torch.no_grad():
@@ -265,7 +265,7 @@ def saved_here(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict, Pa
 
 @pytest.fixture(scope="module")
 def saved_by_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder where such a process saved models, and what they returned."""
+    """The folder where such a process saved models and their results."""
     folder = tmp_path_factory.mktemp("torch")
     _child_run(False, "build", folder, *_CROSSING)
     return folder
@@ -297,7 +297,7 @@ def test_saved_by_torch_runs_here(saved_by_torch: Path, kind: str, form: str) ->
 
 @needs_plugin
 def test_saved_by_torch_runs_in_a_fresh_process(saved_by_torch: Path, tmp_path: Path) -> None:
-    """Nothing but `import torch` puts the engine there before the file is read."""
+    """Only `import torch` loads the engine before the file is read."""
     case = ("lstm", "module")
     model_path, output_path = _child.paths(saved_by_torch, *case)
     shutil.copy(model_path, tmp_path)
@@ -308,5 +308,5 @@ def test_saved_by_torch_runs_in_a_fresh_process(saved_by_torch: Path, tmp_path: 
 
 
 def _assert_close(actual: Tensor, expected: Tensor) -> None:
-    """Within what single quanta of the layers before grow to."""
+    """Equal up to the growth of single quanta in earlier layers."""
     assert float((actual - expected).norm()) <= 0.02 * float(expected.norm())

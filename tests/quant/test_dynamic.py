@@ -28,7 +28,7 @@ def _run_linear(case: LinearCase, x: Tensor, relu: bool) -> Tensor:
 
 
 def check_linear(backend: str, case: LinearCase, x: Tensor, relu: bool) -> None:
-    """The case on `backend` against the reference, and against torch's own kernels."""
+    """Checks the case on `backend` against the reference, and against torch's own kernels."""
     expected, allowed = linear_dynamic(
         x, case.weight, case.bias, reduce_range=not case.values.wide, relu=relu
     )
@@ -71,7 +71,7 @@ def _run_conv(case: ConvCase, x: Tensor) -> Tensor:
 
 
 def _for_torch(case: ConvCase) -> Tensor:
-    """The input without gaps: torch looks for its range in the memory behind a strided view."""
+    """A dense copy of the input: torch searches the memory behind a strided view for its range."""
     gaps = case.layout in ("sliced", "expanded")
     return case.x_float.contiguous() if gaps else case.x_float
 
@@ -87,7 +87,7 @@ def test_conv_matches_the_reference_and_torch(
 
 
 def check_conv(backend: str, case: ConvCase) -> None:
-    """The case on `backend` against the reference, and its strides against torch's own kernels."""
+    """Checks the case on `backend` against the reference, and its strides against torch's."""
     comparable = not fbgemm_convolves_wrongly(case)
     if backend == INTREE and not comparable:
         return
@@ -171,7 +171,7 @@ def _tensors(result: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def _assert_recurrent(actual: Tensor, expected: Tensor) -> None:
-    """Equal in float32, but for steps whose hidden state was quantised to the next integer."""
+    """Equal in float32, except for steps whose hidden state was quantized to the next integer."""
     assert actual.shape == expected.shape
     error = (actual - expected).abs()
     assert float(error.max()) < 0.02

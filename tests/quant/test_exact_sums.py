@@ -41,7 +41,7 @@ _cpus = pytest.mark.parametrize("cpu", _CPUS)
 
 
 def _child(code: str, cpu: str, folder: Path) -> list[str]:
-    """The list that `code` prints, run as on that CPU."""
+    """Runs `code` as on that CPU, and returns the list that it prints."""
     return json.loads(
         run_python(
             "import json, torch\ntorch.set_num_threads(2)\n" + code,
@@ -140,7 +140,7 @@ def test_results_beyond_int32(backend: str, isa: str, relu: bool) -> None:
 
 @ours
 def test_what_is_beyond_seven_bits_alone_leaves_the_provider(backend: str) -> None:
-    """Sources of 128 at most cannot leave 16 bits, whatever the weights."""
+    """With src of at most 128, sums cannot exceed 16 bits, whatever the weights."""
     w = _quantized(torch.full((128, 256), -128), 0.1, torch.int8)
     with running(backend), capped("avx2"):
         packed = Q.linear_prepack(w, None)

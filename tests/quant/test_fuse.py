@@ -89,7 +89,7 @@ def test_functions_of_one_tensor(function: Callable[[Tensor], Tensor], names: st
 
 
 class _Functional(nn.Module):
-    """Its layers are functions on its own parameters."""
+    """Functional layers with the model's own parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def test_depthwise() -> None:
 
 
 def test_other_dimensions_keep_a_table_of_their_own() -> None:
-    """One-dimensional convolutions have no fused op; a float chain after one is a table still."""
+    """One-dimensional convolutions have no fused op; a float chain after one is still a table."""
 
     def model() -> nn.Module:
         return nn.Sequential(nn.Conv1d(3, 6, 3), nn.SiLU(), nn.Conv1d(6, 4, 3))
@@ -231,7 +231,7 @@ def test_squeeze_and_excite() -> None:
 
 
 def test_broadcast_sum() -> None:
-    """The shapes are not in the graph: what has to be broadcast runs as two ops inside."""
+    """Shapes are not in the graph: if broadcasting is needed, the fused module runs two ops."""
 
     class Broadcast(_SqueezeExcite):
         def forward(self, x: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ CHAIN = "dequantize + silu + quantize"
 
 
 class _Net(nn.Module):
-    """A stem, two more convolutions and whatever `run` does with them."""
+    """A stem, two more convolutions, and what `run` does with them."""
 
     def __init__(self, run: Callable[[nn.Module, Tensor], Tensor]) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ def test_several_users(run: Callable[[nn.Module, Tensor], Tensor], expected: lis
 
 
 def test_a_user_in_float() -> None:
-    """What is left in float reads the values it read before."""
+    """Users that stay float read the same values as before."""
     with torch.no_grad(), running("auto"):
         model = quantized(lambda: _Net(_float_user), image())
         fused = cpuaccel.quant.fuse(model)
@@ -228,7 +228,7 @@ def _shuffle(x: Tensor, groups: int) -> Tensor:
 
 
 class _Shuffled(nn.Module):
-    """A channel shuffle between convolutions; `cat` of as many operands as there are groups."""
+    """A channel shuffle between convolutions; `cat` has as many operands as there are groups."""
 
     def __init__(self, shuffle: Callable[[Tensor], Tensor], channels: int, parts: int = 1) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ def test_channel_shuffle_of_torchs_own() -> None:
 
 
 class _ShuffleUnits(nn.Module):
-    """Two units as ShuffleNet has them: half of the channels pass, half are computed."""
+    """Two ShuffleNet units: half of the channels pass unchanged, half are computed."""
 
     def __init__(self, half: int) -> None:
         super().__init__()
@@ -271,7 +271,7 @@ class _ShuffleUnits(nn.Module):
 
 @pytest.mark.parametrize("half", [6, 7, 58])
 def test_shuffle_units(half: int) -> None:
-    """An odd half can't be cut between the operands: then the shuffle runs as torch's ops."""
+    """An odd half cannot be split between the operands: then torch's ops run the shuffle."""
     with torch.no_grad(), running("auto"):
         model = quantized(lambda: _ShuffleUnits(half), image())
         fused = cpuaccel.quant.fuse(model)

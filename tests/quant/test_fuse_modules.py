@@ -22,8 +22,9 @@ pytestmark = needs_plugin
 
 
 class Everything(nn.Module):
-    """A model in which every kind of fused module appears, and no convolution stays as it was:
-    torch's own come out of a pickle broken."""
+    """A model with every kind of fused module, and no unfused convolution, because torch's own are
+    broken by pickle.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -350,7 +351,7 @@ def test_operands_of_other_quantizers_are_requantized_as_by_cat() -> None:
 
 
 def test_squeeze_excite_of_one_pixel() -> None:
-    """Where the image is one pixel, what is broadcast has the shape of the whole."""
+    """If the image is one pixel, the broadcast operand has the full shape."""
 
     class Small(nn.Module):
         def __init__(self) -> None:

@@ -58,7 +58,7 @@ step = st.tuples(
 
 
 class Drawn(nn.Module):
-    """The ops one after the other, each on one or two of the values before."""
+    """The ops in sequence, each on one or two of the earlier values."""
 
     def __init__(self, steps: list[tuple[str, int, int]]) -> None:
         super().__init__()

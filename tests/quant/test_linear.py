@@ -91,7 +91,7 @@ def test_unpack_gives_the_weight_and_bias_back(backend: str) -> None:
 
 @backends
 def test_a_bias_changed_in_place_is_seen(backend: str) -> None:
-    """Bias correction relies on it: torch keeps the tensor it is given, not a copy."""
+    """Bias correction relies on it: torch keeps a reference to the given tensor, not a copy."""
     bias = torch.zeros(6)
     case = LinearCase((3,), 8, 6, "contiguous", Values(seed=6, bias=False))
     with running(backend):
@@ -111,7 +111,7 @@ def test_plain_float16_linear_stays_torchs() -> None:
 
 
 def assert_same_weight(actual: Tensor, expected: Tensor) -> None:
-    """The integers are the same, and the scales to float32, which torch keeps them in."""
+    """The integers are equal, and the scales equal in float32, in which torch stores them."""
     assert actual.qscheme() == expected.qscheme()
     assert torch.equal(actual.int_repr(), expected.int_repr())
     if expected.qscheme() == torch.per_tensor_affine:

@@ -48,7 +48,7 @@ class _Two(nn.Module):
 
 
 class _NothingQuantized(TorchDispatchMode):
-    """Fails where an op sees or returns a quantized tensor."""
+    """Fails if an op reads or returns a quantized tensor."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -60,7 +60,7 @@ class _NothingQuantized(TorchDispatchMode):
 
 
 def _assert_lowers(model: nn.Module, x: Tensor, *, left: bool = False) -> nn.Module:
-    """Nothing quantized is left, and numbers are the same but for a quantum here and there."""
+    """No quantized tensor remains, and values are equal except for a quantum here and there."""
     lowered = cpuaccel.quant.lower(model)
     assert isinstance(lowered, torch.fx.GraphModule)
     assert bool(lowered.meta["cpuaccel_left"]) == left
@@ -74,7 +74,7 @@ def _assert_lowers(model: nn.Module, x: Tensor, *, left: bool = False) -> nn.Mod
 
 
 def _assert_close(found: Tensor, expected: Tensor) -> None:
-    """Most numbers are the same; the others differ by a quantum, of which there are 256."""
+    """Most values are equal; the others differ by one quantum of 256."""
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     off = (found - expected).abs() > 1e-5 * expected.abs().max()
@@ -116,7 +116,7 @@ def test_after_a_convolution(name: str) -> None:
 
 
 def test_prelu() -> None:
-    """Torch 2.13's own kernel is wrong for a weight of one number, so the float model judges."""
+    """torch 2.13's own kernel is wrong for a weight of one element, so the float model decides."""
 
     def make() -> nn.Module:
         return after_conv(nn.PReLU())
@@ -165,7 +165,7 @@ def test_functions(name: str) -> None:
 
 
 def test_bilinear() -> None:
-    """Torch's kernel for quint8 cuts off where ours rounds: half a quantum more to differ by."""
+    """torch's quint8 kernel truncates where cpuaccel's rounds, which adds half a quantum."""
 
     def make() -> nn.Module:
         return after_conv(Lambda(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")))
@@ -327,7 +327,7 @@ def test_lstm_stays_as_it_is() -> None:
 
 
 def test_what_is_not_known_stays_quantized(caplog: pytest.LogCaptureFixture) -> None:
-    """An op of its own on a quantized tensor runs on one, and says so."""
+    """An unknown op on a quantized tensor still gets one, and is reported."""
     with torch.no_grad(), running("auto"):
         model = quantized(lambda: after_conv(nn.ReLU()), image())
         graph = model.graph

@@ -55,7 +55,7 @@ class Stubbed(nn.Module):
 
 
 def quantized(model: nn.Module, x: Tensor, fused: list[list[str]] | None = None) -> nn.Module:
-    """Return what torch.ao.quantization.convert makes of a model."""
+    """Return torch.ao.quantization.convert's int8 form of a model."""
     model = model.eval()
     model.qconfig = get_default_qconfig("x86")
     if fused:
@@ -136,7 +136,7 @@ def test_a_model_stays_as_it_is() -> None:
 
 
 class Assigning(nn.Module):
-    """Keeps what it computed, in itself and in a layer."""
+    """Stores what it computed, in itself and in a layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ def test_hooks_of_a_layer_are_called() -> None:
 
 
 class Outside(nn.Module):
-    """Takes quantized tensors, so nothing of it can be plain."""
+    """Takes quantized tensors, so no part of it can be float."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ providers = pytest.mark.parametrize("provider", ["auto", "onednn", "fbgemm"])
 
 @dataclass
 class Layer:
-    """What one quantized layer of torch's was given, and what it made of it."""
+    """Input and output of one quantized layer of torch's."""
 
     inputs: tuple[Tensor, ...]
     output: Tensor
@@ -50,7 +50,7 @@ class Layer:
 
 @dataclass
 class Torchs:
-    """A model, calibrated, and what torch's own x86 and fbgemm engines do with it."""
+    """A calibrated model, and its results on torch's own x86 and fbgemm engines."""
 
     prepared: nn.Module
     x: Tensor
@@ -66,7 +66,7 @@ def _images(name: str, seed: int) -> Tensor:
 
 @functools.cache
 def torchs(name: str) -> Torchs:
-    """Made once a model; nothing changes it."""
+    """Made once for each model, and not changed by anything."""
     model, x = torchvision.build(name), _images(name, 1)
     with torch.no_grad(), quiet(), off():
         mapping = get_default_qconfig_mapping("x86")
@@ -104,7 +104,7 @@ def is_quantized_layer(module: nn.Module) -> bool:
 
 @functools.cache
 def converted(name: str, provider: str) -> nn.Module:
-    """Made once a model and provider; running it changes nothing."""
+    """Made once for each model and provider, and not changed by runs."""
     with running(provider), quiet():
         return convert_fx(copy.deepcopy(torchs(name).prepared))
 
@@ -153,6 +153,6 @@ def test_the_whole_model_differs_no_more_than_fbgemm(name: str, provider: str) -
 
 
 def _decibels(real: Tensor, quantized: Tensor) -> float:
-    """Signal to noise, of the float model's output and the quantized one's error."""
+    """Signal-to-noise ratio: the float model's output over the quantized model's error."""
     noise = float((real - quantized).norm())
     return math.inf if noise == 0 else 20 * math.log10(float(real.norm()) / noise)

@@ -25,7 +25,7 @@ pytestmark = needs_plugin
 
 @dataclass(frozen=True)
 class FullRange(Values):
-    """Activations of 8 bits with weights of 8 bits: pairs of products leave 16 bits."""
+    """8-bit activations with 8-bit weights: pairs of products exceed 16 bits."""
 
     @property
     def x_max(self) -> int:
@@ -42,7 +42,7 @@ def _full_range(values: Values) -> FullRange:
 
 
 def check(case: ConvCase | LinearCase, run: Callable[[float], Tensor], relu: bool) -> None:
-    """`run` packs and runs the case with the scale it gets."""
+    """`run` packs and runs the case with the given scale."""
     real = real_of(case)
     real = real.clamp(min=0) if relu else real
     scale = case.values.output_scale(real)
@@ -143,7 +143,7 @@ def _with_full_range(case: ConvCase) -> ConvCase:
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_weights_with_zero_points(wide: bool) -> None:
-    """Less their zero points they have to be int8: then exact as well, else somebody else's."""
+    """If they fit int8 minus their zero points, they are exact; otherwise another provider runs."""
     values = Values(7, 9, 3, per_channel=True, symmetric=False, wide=wide)
     geometry = Geometry((1, 1), (1, 1), (1, 1), 24)
     case = ConvCase(1, 24, 24, (3, 3), (8, 8), geometry, "channels_last", values)
@@ -157,7 +157,7 @@ def test_weights_with_zero_points(wide: bool) -> None:
 
 @pytest.mark.parametrize("provider", ["auto", "cpuaccel", "fbgemm", "onednn"])
 def test_sums_that_could_leave_int32_run_in_float(provider: str) -> None:
-    """255 * 128 * 66000 is more than int32 has."""
+    """255 * 128 * 66000 exceeds int32."""
     features, why = 66000, "sums could leave int32; computed in float"
     integers = torch.full((2, features), -128, dtype=torch.int8)
     weight = torch._make_per_tensor_quantized_tensor(integers, 1e-4, 0)

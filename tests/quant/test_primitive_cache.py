@@ -41,7 +41,7 @@ class _Layer:
         self.packed = pack_conv_tensors(self.weight, None, GEOMETRY)
 
     def run(self, shape: tuple[int, ...]) -> None:
-        """One call, whose result is checked: a primitive for another shape would be seen."""
+        """One call with a checked result, which a primitive for another shape would change."""
         x = VALUES.activation(shape, "contiguous")
         actual = Q.conv2d(x, self.packed, 0.3, 50)
         real = conv_real(x, self.weight, None, GEOMETRY)
@@ -145,7 +145,7 @@ def test_reset_stats_keeps_what_is_held() -> None:
 
 
 def test_scales_and_zero_points_do_not_make_primitives() -> None:
-    """They change from call to call in dynamic layers; a primitive takes them when it runs."""
+    """They change from call to call in dynamic layers; a primitive gets them when it runs."""
     layer = _Layer()
     x = VALUES.activation(IMAGES[0], "contiguous")
     Q.conv2d(x, layer.packed, 0.3, 50)

@@ -26,7 +26,7 @@ DYNAMIC = pytest.mark.parametrize("dynamic", [False, True])
 
 
 class Block(nn.Module):
-    """An encoder's layer as torchvision's ViT has it."""
+    """An encoder layer as in torchvision's ViT."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Block(nn.Module):
 def _quantized(
     quantizer: X86InductorQuantizer, dynamic: bool, rows: int = 1, **configs: Any
 ) -> GraphModule:
-    """A block, quantized by `quantizer`; `configs`, by a module's name, are set besides."""
+    """A block quantized by `quantizer`; `configs` sets further configurations by module name."""
     torch.manual_seed(0)
     x = _input(rows)
     exported = torch.export.export(Block().eval(), (x,), strict=True).module()
@@ -97,7 +97,7 @@ def test_nothing_is_set() -> None:
 @needs_onednn
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_plan_of_it(rows: int) -> None:
-    """All four layers are int8 steps, GELU within one in spite of the dropout behind it."""
+    """All four layers are int8 steps; one includes GELU in spite of the dropout after it."""
     model, x = _quantized(X86Quantizer(), False, rows=rows), _input(rows)
     with torch.no_grad():
         optimized = cpuaccel.optimize(model, (x,), time_budget=0)

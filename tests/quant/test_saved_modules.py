@@ -135,7 +135,7 @@ def test_off_the_methods_are_torchs() -> None:
 
 
 class _Mine(nnq.Conv2d):
-    """Its constructor takes nothing."""
+    """A module whose constructor takes no arguments."""
 
     def __init__(self) -> None:
         super().__init__(1, 2, 3)

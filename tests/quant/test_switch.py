@@ -15,7 +15,7 @@ kinds = pytest.mark.parametrize("kind", m.KINDS)
 
 @pytest.fixture(autouse=True)
 def _switch():
-    """Starts every test with the plugin on, and leaves it so."""
+    """Every test starts and ends with cpuaccel enabled."""
     import cpuaccel
 
     with running("auto"):
@@ -51,7 +51,7 @@ def test_a_model_converted_before_runs_on_torch_while_off(kind: str) -> None:
 
 @kinds
 def test_off_is_exactly_torch(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model converted while on, run while off, gives what one converted while off gives."""
+    """A model converted while enabled, run while disabled, equals one converted while disabled."""
     import cpuaccel
 
     calibrate = m._calibrate

@@ -24,7 +24,7 @@ providers = pytest.mark.parametrize("provider", OURS)
 def _serial_and_parallel(
     jobs: list[Callable[[], Tensor]], rounds: int = 15
 ) -> tuple[list[Tensor], list[list[Tensor]]]:
-    """The jobs one after another, and then all at once, each in a thread of its own."""
+    """The results of the jobs one after another, and of all at once, each in its own thread."""
     serial = [job() for job in jobs]
 
     def repeat(job: Callable[[], Tensor]) -> list[Tensor]:
@@ -54,7 +54,7 @@ def test_two_models_in_two_threads(provider: str, kinds: tuple[str, str]) -> Non
 
 @providers
 def test_one_packed_object_in_many_threads(provider: str) -> None:
-    """Each thread has its own image size, so that they contend for what the object holds."""
+    """Each thread has its own image size, so that they compete for the object's caches."""
     values = Values(seed=6, x_zero_point=9)
     geometry = Geometry((1, 1), (1, 1), (1, 1))
     weight = values.weight((16, 8, 3, 3))
@@ -71,7 +71,7 @@ def test_one_packed_object_in_many_threads(provider: str) -> None:
 
 @providers
 def test_models_made_and_dropped_in_threads(provider: str) -> None:
-    """Packing, the first call and the end of an object, all at the same time."""
+    """Packing, the first call and the destruction of objects, all at the same time."""
     values = Values(seed=6, x_zero_point=9)
     geometry = Geometry((1, 1), (0, 0), (1, 1))
     x = values.activation((1, 8, 6, 6), "contiguous")

@@ -61,7 +61,7 @@ workflows = pytest.mark.parametrize("name", _WORKFLOWS)
 
 @needs_plugin
 def test_conv1d_that_pads_by_reflection() -> None:
-    """Its module pads by itself and passes a padding of two zeros to the one-dimensional op."""
+    """Its module pads itself and passes a padding of two zeros to the one-dimensional op."""
     x = torch.randn(2, 4, 9, generator=torch.Generator().manual_seed(0))
     model = m.seeded(
         lambda: nn.Sequential(nn.Conv1d(4, 6, 3, padding=2, padding_mode="reflect"), nn.ReLU())
@@ -96,7 +96,7 @@ def test_runs_on_our_engine(name: str) -> None:
 
 @workflows
 def test_is_repeatable_on_torch(name: str) -> None:
-    """What the other tests compare: the same steps give the same model."""
+    """The other tests rely on this: the same steps give the same model."""
     outputs = []
     for _ in range(2):
         torch.manual_seed(1)
