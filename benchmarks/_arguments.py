@@ -10,9 +10,7 @@ def names(text: str) -> list[str]:
 
 
 def add_some(parser: argparse.ArgumentParser, option: str, known: Sequence[str], kind: str) -> None:
-    """Adds `option`, a comma-separated list of `known` names of a `kind`; the default is all of
-    them.
-    """
+    """Adds `option`, a comma-separated list of `known` names of a `kind`; the default is all."""
 
     def some(text: str) -> list[str]:
         found = names(text)

@@ -10,9 +10,7 @@ import torch  # noqa: F401
 
 
 def _module() -> Any:
-    """The cpuaccel module, or None. A source folder without a build can be imported, but lacks
-    `enabled`.
-    """
+    """The cpuaccel module, or None. A source folder without a build imports, but has no switch."""
     try:
         module = importlib.import_module("cpuaccel")
     except ImportError:

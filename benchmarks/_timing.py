@@ -20,7 +20,7 @@ _ASLEEP = 0.1
 
 @dataclass(frozen=True)
 class Contender:
-    """An alternative to time. `run` is called inside the context `around()`; entering it is not
+    """An alternative to time: `run`, called inside the context `around()`, whose entry is not
     timed.
     """
 

@@ -20,9 +20,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Core:
-    """A core: its clock in hertz, its vector width in bits, and its peaks in multiply-adds per
-    cycle.
-    """
+    """A core: its clock in hertz, vector width in bits, and peaks in multiply-adds per cycle."""
 
     hertz: float
     vector_bits: int

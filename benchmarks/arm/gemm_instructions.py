@@ -94,8 +94,7 @@ def _counted(run: Run, provider: str, expected: Tensor) -> int:
         if provider == "intree":
             cpuaccel.disable()
         torch.testing.assert_close(run().double(), expected, atol=0.05, rtol=0.02)
-        # oneDNN's additional work differs from call to call, so the smallest of three counts is
-        # used.
+        # oneDNN's other work differs from call to call: use the smallest of three counts.
         return min(_count.per_call(run, calls=1) for _ in range(3))
     finally:
         cpuaccel.enable()

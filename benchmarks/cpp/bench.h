@@ -62,8 +62,7 @@ struct Case {
   double operations = 0;
   Rate rate = Rate::int8;
 
-  // The bytes of one call. The peak is that of a loop over as much memory, in whichever cache holds
-  // it.
+  // The bytes of one call. The peak is that of a loop over as much memory, in its cache.
   double bytes_read = 0;
   double bytes_written = 0;
 

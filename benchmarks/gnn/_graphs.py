@@ -85,9 +85,7 @@ def small_graphs(
 
 
 def sizes_of_graphs(count: int, mean: float, random: np.random.Generator) -> np.ndarray:
-    """Log-normal sizes, roughly as in PROTEINS: many graphs are small, a few have hundreds of
-    nodes.
-    """
+    """Log-normal sizes, roughly as in PROTEINS: many small graphs, a few of hundreds of nodes."""
     sizes = random.lognormal(np.log(mean) - 0.32, 0.8, count)
     return np.maximum(2, sizes.round()).astype(np.int64)
 

@@ -37,9 +37,7 @@ from benchmarks.ops._peaks import meter
 
 @dataclass(frozen=True)
 class Case:
-    """A reduction ("" for A @ x). A step is forward and backward, if requested with gradients of
-    the values too.
-    """
+    """A reduction ("" for A @ x). A `step` has a backward; with `values` also for the values."""
 
     reduce: str
     step: bool = False

@@ -27,9 +27,7 @@ class Graph(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """A graph that represents the partitions of `family` in `place` within these limits (0: no
-    limit).
-    """
+    """A graph that represents partitions of `family` in `place` within these limits (0: none)."""
 
     family: str
     place: str
@@ -130,9 +128,7 @@ def _places_of_attention(heads: Function) -> dict[str, tuple[int, Function]]:
 
 
 def _places_read_twice(op: Function) -> dict[str, tuple[int, Function]]:
-    """Places for an op that would join the partition of the layer before it if it were its only
-    reader.
-    """
+    """Places for an op that would join the layer's partition if it were the layer's only reader."""
     return {
         "alone": (0, lambda x: torch.cos(op(torch.sin(x)))),
         "beside": (1, lambda x, a: torch.sin(op(h := a(x))) + torch.sin(h)),

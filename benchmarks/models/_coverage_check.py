@@ -90,8 +90,7 @@ def check(case: Case, mode_name: str, through: str = "compile") -> Outcome:
     breaks = torch._dynamo.utils.counters["graph_break"]
     outcome.breaks = {_first_line(reason): count for reason, count in breaks.items()}
     if outcome.compiles and not 0 < outcome.graphs <= len(made):
-        # torch runs graphs that it cannot capture in eager mode, and Inductor those that the pass
-        # fails on.
+        # torch runs graphs that it cannot capture eagerly, Inductor those that the pass fails on.
         outcome.compiles = outcome.matches = False
         outcome.problem = f"our pass took part in {len(made)} of {outcome.graphs} graphs"
     outcome.partitions = sum(len(region) for report in made for region in report.regions)

@@ -25,9 +25,7 @@ class Job:
 
     @cached_property
     def calibrated(self) -> GraphModule:
-        """The model with calibrated observers; all int8 columns share it, so their integers are the
-        same.
-        """
+        """The model with calibrated observers; int8 columns share it and so have equal integers."""
         return calibrate(self.model, self.calibration)
 
     @cached_property

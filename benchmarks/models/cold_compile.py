@@ -110,8 +110,7 @@ def _in_a_process(name: str, engine: str, threads: int | None) -> dict[str, Any]
     arguments += ["--threads", str(threads)] if threads else []
     with tempfile.TemporaryDirectory() as folder:
         environment = {
-            # Only the time of child processes can be read, so compilers must not run in a worker
-            # pool.
+            # Only the time of child processes can be read, so there must be no worker pool.
             "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
             "TORCHINDUCTOR_CACHE_DIR": folder,
             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",

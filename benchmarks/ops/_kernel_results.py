@@ -37,14 +37,12 @@ class KernelResult:
 
     @property
     def peak_share(self) -> float | None:
-        """The share of the machine's peak that the kernel reaches (1: all of it), or None if
-        unknown.
-        """
+        """The share of the machine's peak that it reaches (1: all of it); None if unknown."""
         return self.peak_seconds / self.seconds if self.peak_seconds else None
 
     @property
     def bound_share(self) -> float | None:
-        """The share of its loop's bound that the kernel reaches (1: all of it); None if unknown."""
+        """The share of its loop's bound that it reaches (1: all of it); None if unknown."""
         return self.bound_seconds / self.seconds if self.bound_seconds else None
 
     def to_dict(self) -> dict[str, object]:

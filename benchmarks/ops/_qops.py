@@ -22,9 +22,7 @@ _ACTIVATION_LEVELS = 128
 
 @dataclass(frozen=True)
 class Provider:
-    """A way to pack an op: by torch under `engine`, or by cpuaccel with its provider set to
-    `forced`.
-    """
+    """A way to pack an op: by torch under `engine`, or by cpuaccel's provider `forced`."""
 
     name: str
     engine: str

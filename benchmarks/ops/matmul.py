@@ -69,9 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _measure(
     shape: ProductShape, dtype: torch.dtype, ways: dict[str, bool], options: argparse.Namespace
 ) -> Row:
-    """Times the same call with cpuaccel disabled and enabled, and records which kernel cpuaccel
-    ran.
-    """
+    """Times a call with cpuaccel disabled and enabled, and records which kernels cpuaccel ran."""
     run = shape.runner(dtype)
     contenders = {name: Contender(run, partial(_plugin.enabled, on)) for name, on in ways.items()}
     calls = {}

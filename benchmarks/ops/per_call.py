@@ -112,9 +112,7 @@ def _contender(native: Any, called: Any, op: TinyOp, *, plugin: bool) -> Contend
 
 
 def overhead(row: Row, column: str) -> float | None:
-    """Seconds that a call of `column` takes beyond the no-op with a new output; None if not
-    measured.
-    """
+    """Seconds of a call of `column` beyond the no-op with a new output; None if not measured."""
     if column not in row.samples:
         return None
     return row.samples[column].median - row.samples[_BASE].median

@@ -61,9 +61,7 @@ def main() -> None:
 def _print_accuracy(
     console: Console, net: torch.nn.Module, model: torch.nn.Module, data: digits.Digits
 ) -> None:
-    """Prints the accuracy of fp32, of the int8 model `model`, and of int8 models of torch's
-    engines.
-    """
+    """Prints the accuracy of fp32, of the int8 model `model`, and of torch's int8 models."""
     with _plugin.enabled(False):
         in_tree = {}
         for engine in ("fbgemm", "x86"):

@@ -71,9 +71,7 @@ class Server:
         return clients.Target.of(self._ready["url"])
 
     def memory(self) -> tuple[float, float]:
-        """Mean private MiB of a worker, and MiB of parent and workers together, without mapped
-        files.
-        """
+        """Mean private MiB of a worker, and anonymous MiB of parent and workers together."""
         workers = [smaps.of(each["pid"]) for each in self._ready["workers"]]
         parent = smaps.of(self._ready["parent"])
         alone = statistics.fmean(each.private for each in workers)

@@ -18,9 +18,7 @@ from examples.serve.servable import Servable
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 _LOOK = 0.2
 _DEATHS = 3
-"""The server ends if a worker dies this often, each time within _SOON seconds or before it was
-ready.
-"""
+"""The server ends if a worker dies this often in succession, too early or before it was ready."""
 _SOON = 10.0
 
 

@@ -1,6 +1,4 @@
-"""Tests of the package on Arm: `make aarch64` runs them under emulation, elsewhere they are
-skipped.
-"""
+"""Tests of the package on Arm, which `make aarch64` runs under emulation; skipped elsewhere."""
 
 from __future__ import annotations
 

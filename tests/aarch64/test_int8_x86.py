@@ -29,9 +29,7 @@ def _onednn() -> Iterator[None]:
 
 
 def _assert_gives(model: nn.Module, expected: Tensor) -> None:
-    """Results are sums over quanta of a hidden layer; x86 and Arm may round one of them
-    differently.
-    """
+    """Results sum quanta of a hidden layer, of which x86 and Arm may round one differently."""
     with counted(*LAYERS):
         found = model(inputs())
     quantum = _quantum(expected)

@@ -359,9 +359,7 @@ def test_what_is_written_over_is_noticed(reduce: str) -> None:
 
 @pytest.mark.parametrize("op", ["scatter_reduce_", "index_reduce_"])
 def test_in_place_as_torch_has_it(op: str) -> None:
-    """Version counters, leaves that require gradients, views, and results that require gradients
-    later.
-    """
+    """Version counters, leaves that require gradients, views, and results used in later ops."""
     index, src = torch.tensor([0, 1, 1]), rows(3, 4).requires_grad_()
 
     def reduced(x: Tensor) -> Tensor:

@@ -47,9 +47,7 @@ class Pattern:
 
 
 def partitions(text: str) -> Partitions:
-    """Return the partitions in `text`: "Convolution+ReLU AvgPool" is one of two ops, and one of
-    one.
-    """
+    """Return the partitions in `text`: "Convolution+ReLU AvgPool" is one of two ops, one of one."""
     return tuple(tuple(part.split("+")) for part in text.split())
 
 

@@ -235,9 +235,7 @@ def test_floats_between_integers() -> None:
 
 
 class PT2E(nn.Module):
-    """A convolution as PT2E's workflow leaves it: per-channel weights, no quantizer after the
-    layer.
-    """
+    """A convolution as PT2E's workflow leaves it: per-channel weights, no quantizer after it."""
 
     def __init__(self, behind: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()

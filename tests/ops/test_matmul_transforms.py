@@ -225,9 +225,7 @@ def test_the_profiler_sees_the_op_by_its_name(provider: str) -> None:
 
 @providers
 def test_a_changed_operand_is_never_used_stale(provider: str) -> None:
-    """Changes in place, through .data, through numpy, under inference mode, and at the same
-    address.
-    """
+    """Changes in place, through .data and numpy, under inference mode, and at the same address."""
     for dtype in DTYPES:
         a, b = matrix((33, 64), "dense", dtype, 1), matrix((64, 48), "dense", dtype, 2)
         changes: list[Callable[[], object]] = [

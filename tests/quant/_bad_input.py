@@ -21,9 +21,7 @@ class Case:
     pattern: str
     """What the message must contain (regular expression, case and line breaks ignored)."""
     torch_too: bool = True
-    """Whether torch's own kernels reject it in those words too; otherwise they compute nonsense or
-    crash.
-    """
+    """Whether torch rejects it in those words too; otherwise torch computes nonsense or crashes."""
     may_return: bool = False
     """Whether a correct result is accepted too; `run` raises AssertionError for a wrong one."""
 

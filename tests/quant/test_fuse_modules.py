@@ -22,9 +22,7 @@ pytestmark = needs_plugin
 
 
 class Everything(nn.Module):
-    """A model with every kind of fused module, and no unfused convolution, because torch's own are
-    broken by pickle.
-    """
+    """A model with every kind of fused module, but no unfused convolution, which pickle breaks."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,4 @@
-"""Downloads and builds the emulator (Bochs from Debian's source), and fetches a Debian kernel for
-it.
-"""
+"""Builds the emulator (Bochs, from Debian's source) and downloads a kernel for it from Debian."""
 
 from __future__ import annotations
 

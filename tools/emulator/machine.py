@@ -84,9 +84,7 @@ def write_image(path: Path, vmlinux: bytes, ramdisk: bytes, command_line: str) -
 
 
 def boot_rom(entry: int) -> bytes:
-    """A ROM of 64 KiB that ends at the reset vector; it sets up flat 32-bit segments and jumps to
-    ``entry``.
-    """
+    """64 KiB that end at the reset vector: sets up flat 32-bit segments and jumps to ``entry``."""
     gdt, gdt_pointer, protected = 0x100, 0x120, 0x40
     real_mode = bytes.fromhex("fa 2e660f0116") + struct.pack("<H", gdt_pointer)  # cli; lgdt
     real_mode += bytes.fromhex("0f20c0 0c01 0f22c0")  # CR0.PE = 1
