@@ -47,7 +47,7 @@ def measure(
     others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
     **extra: object,
 ) -> Row:
-    """A row of times of `run`, each way, with what cpuaccel counted, and of `others` without it."""
+    """A row of times of `run`, each way, with cpuaccel's counters, and of `others` without it."""
     contenders = {way: Contender(run, partial(_plugin.enabled, on)) for way, on in each.items()}
     off = partial(_plugin.enabled, False)
     contenders |= {name: Contender(other, off) for name, other in others.items()}

@@ -36,7 +36,7 @@ _BATCHES = 8
 
 @dataclass(frozen=True)
 class Case:
-    """What is sampled around each node."""
+    """Options of the sampler."""
 
     fan_out: tuple[int, ...]
     replace: bool = False

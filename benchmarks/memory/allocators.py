@@ -1,7 +1,7 @@
 """Whole programs under torch's allocator, under cpuaccel's, and under a malloc that is preloaded.
 
-An allocator belongs to a process, so every figure comes from processes of its own, which take
-turns; shown are the median of all steps and the highest peak of resident memory. Run as
+An allocator belongs to a process, so each time comes from a separate process; the processes take
+turns. Shown are the median of all steps and the highest peak of resident memory. Run as
 `python -m benchmarks.memory.allocators` from a checkout's root.
 """
 

@@ -39,7 +39,7 @@ def _layers() -> dict[str, tuple[Callable[[], Any], Any, tuple[int, ...], tuple[
 
 
 def _mapped(x: Tensor, table: _Table, scale: float, zero_point: int) -> Tensor:
-    """Each byte of `x` is replaced by the table's, under another quantizer."""
+    """Replaces each byte of `x` by the table's, with another quantizer."""
     integers = table.values[x.int_repr().long()]
     return torch._make_per_tensor_quantized_tensor(integers, scale, zero_point)
 

@@ -95,7 +95,7 @@ def _index_add(*more: object, **named: object) -> Samples:
 
 
 def _rows_added(dtype: torch.dtype) -> list[Sample]:
-    """Of the calls that Inductor's pass looks for: one index for each row."""
+    """Samples of the calls that Inductor's pass looks for: one index for each row."""
     x, src = values(9, 20, dtype=dtype), values(14, 20, dtype=dtype, seed=1)
     return [
         Sample((x, index(14, below=9), src)),

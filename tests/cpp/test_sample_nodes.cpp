@@ -36,7 +36,7 @@ TEST(SampleRandom, BelowIsEven) {
       ++counts[static_cast<size_t>(number)];
     }
     if (bound > 1) {
-      // 2.8 is beyond the 0.1 % of 9 degrees of freedom; fewer vary more.
+      // With 9 degrees of freedom 0.1 % of samples exceed 3.1; fewer degrees vary more.
       EXPECT_LT(chi_square(counts, static_cast<double>(draws) / static_cast<double>(bound)), 7);
     }
   }

@@ -394,7 +394,7 @@ def test_what_is_compiled_ahead_of_time_has_no_op_of_ours() -> None:
 
 
 def _compiled(function: Function, *inputs: Any, **options: Any) -> tuple[Any, str]:
-    """What the function returns after its backward, and the code that ran."""
+    """The function's result after its backward, and the generated code."""
     torch._dynamo.reset()
     compiled = torch.compile(function, fullgraph=True, **options)
 

@@ -222,7 +222,7 @@ FUNCTIONS = [torch.tanh, F.gelu, F.hardsigmoid, torch.exp, lambda y: F.relu(torc
 def test_a_value_and_a_function_of_it(
     layer: nn.Module, op: Callable[..., Tensor], function: Callable[[Tensor], Tensor]
 ) -> None:
-    """The library fuses both to the layer, and then cannot compile it: the layer is not lost."""
+    """oneDNN fuses both to the layer and then cannot compile it; the layer must still be taken."""
 
     def of(self: Any, x: Tensor) -> Tensor:
         y = self.a(x)

@@ -40,7 +40,7 @@ _ALL = {(0, 0), (0, 1), (0, 2), (0, 3)}
 
 @pytest.fixture
 def captures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The dimensions that vary of each capture that is made."""
+    """The dynamic dimensions of each capture that is made."""
     made: list[Any] = []
     capture = optimized.capture
 
@@ -71,7 +71,7 @@ def _plan(model: nn.Module, *args: Any) -> Any:
 
 
 def _reasons() -> dict[str, int]:
-    """Return why the model ran, and how often."""
+    """Return the reasons why the model ran, with counts."""
     found = cpuaccel.stats()["fallbacks"].items()
     return {key.removeprefix("optimize: "): count for key, count in found if "optimize" in key}
 
@@ -206,7 +206,7 @@ def test_what_a_model_does_at_some_sizes_alone(captures: list[Any]) -> None:
 
 
 def _by_size() -> nn.Module:
-    """Return a model with a layer for each length: it makes numbers of them."""
+    """Return a model with a layer for each length, which therefore makes numbers of sizes."""
     torch.manual_seed(0)
 
     class BySize(nn.Module):

@@ -36,7 +36,7 @@ _FACTS = "extra/cpuaccel.json"
 
 
 def _net() -> nn.Module:
-    """A convolution that oneDNN takes, a sum that Inductor does, layers of one row."""
+    """A convolution for oneDNN, a sum for Inductor, and linear layers of one row."""
     torch.manual_seed(0)
     return randomized(
         Lambda(
@@ -60,7 +60,7 @@ def _x() -> Tensor:
 
 @pytest.fixture
 def products_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the measured table has it for products of few rows."""
+    """Partitions of products are left, as the measured table has it for few rows."""
     from cpuaccel.graph import choice_table
 
     rows = choice_table._rows()
@@ -75,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def package(folder: Path, products_are_left: None) -> Path:
-    """A package, compiled once; a copy of it for each test."""
+    """A package that is compiled once; each test gets a copy."""
     made = folder / "made.pt2"
     if not made.exists():
         cpuaccel.aot_compile(_net(), (_x(),), made)
@@ -124,7 +124,7 @@ def test_packed_weights_are_in_it_once(package: Path) -> None:
 
 
 def test_of_another_cpus_panels(package: Path, tmp_path: Path) -> None:
-    """The same package where lesser instructions are in use."""
+    """The same package with an older ISA in use."""
     expected = _net()(_x())["scores"]
     code = f"""
 import torch, cpuaccel
@@ -241,7 +241,7 @@ def _with_facts(path: Path, change: Any) -> None:
 
 
 def test_the_plan_of_a_package(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its steps are timed, what Inductor compiled around them is not."""
+    """Its steps are timed; code that Inductor compiled around them is not."""
     capsys.readouterr()
     assert main(["plan", str(package), "--no-run"]) == 0
     said = capsys.readouterr().out

@@ -35,9 +35,9 @@ class Case:
     """
 
     op: str
-    """As it is registered, "aten::mm.out"; or the name of a layer."""
+    """The op as registered, such as "aten::mm.out", or the name of a layer."""
     key: str
-    """The dispatch key that it is registered under; "" for what is not one override."""
+    """The dispatch key of the override; "" if the call is not a single override."""
     label: str
     make: Make
     fast: Make | None = None

@@ -47,7 +47,7 @@ class Speed:
 
 
 Speeds = dict[str, Speed]
-"""By clock."""
+"""Speeds by clock."""
 
 
 def measure(case: Case, rounds: int, budget: float) -> Speeds:
