@@ -16,6 +16,7 @@ from cpuaccel.quant import engine
 FLOAT_WEIGHTS = "float weights; cpuaccel has no kernel for this layer"
 FLOAT_BY_SIZE = "float weights; each call's size decides, stats() counts who ran it"
 IN_FLOAT = "runs in float between dequantize and quantize"
+FLOAT_BY_CALL = "each call's dtype and size decide, stats() counts who ran it"
 NO_KERNEL = "cpuaccel has no kernel for this op"
 OWN_KERNEL = "one kernel in the place of several ops"
 QUINT8_KERNEL = "our kernel for quint8 tensors; others are torch's"
@@ -97,11 +98,27 @@ def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:
 
 
 def without_quint8(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows of a model in which nothing is quantized, so quint8 kernels do not count."""
+    """Yield the rows of a model in which nothing is quantized: only float kernels count."""
     for row in rows:
         if row.reason == QUINT8_KERNEL:
-            row = replace(row, provider="torch", reason=NO_KERNEL)
+            floats = _has_float_kernel(row.op.rpartition(".")[2])
+            provider, reason = (
+                ("cpuaccel or torch", FLOAT_BY_CALL) if floats else ("torch", NO_KERNEL)
+            )
+            row = replace(row, provider=provider, reason=reason)
         yield row
+
+
+_FLOAT_KERNELS = {"maxpool2d": "maxpool2dwithindices"}
+"""The names of float kernels that differ from the function's; both as `_plain` returns them."""
+
+
+def _has_float_kernel(name: str) -> bool:
+    plain = _plain(name)
+    overridden = _native.load().overridden_kernels()
+    return _FLOAT_KERNELS.get(plain, plain) in {
+        _plain(op) for op, key in overridden if key == "CPU"
+    }
 
 
 def _has_kernel(name: str) -> bool:

@@ -212,7 +212,7 @@ def test_copied_model_keeps_the_engine(net: nn.Module) -> None:
     [
         (nn.Conv3d(3, 4, 3), "nn.Conv3d"),
         (nn.LSTM(3, 4), "nn.LSTM"),
-        (nn.SiLU(), "nn.SiLU"),
+        (nn.Hardswish(), "nn.Hardswish"),
         (nn.Embedding(3, 4), "nn.Embedding"),
         (torch.ao.nn.quantized.Softmax(), "nn.quantized.Softmax"),
     ],
@@ -232,6 +232,13 @@ def test_layers_of_floats_are_chosen_for_by_size(layer: nn.Module) -> None:
     with cpuaccel.enabled(False):
         (row,) = _rows(model).values()
     assert row.provider == "torch"
+
+
+@pytest.mark.parametrize("module", [nn.SiLU(), nn.MaxPool2d(2)])
+def test_float_ops_with_a_kernel_are_decided_by_the_call(module: nn.Module) -> None:
+    (row,) = _rows(nn.Sequential(module)).values()
+    assert row.provider == "cpuaccel or torch"
+    assert "stats()" in row.reason
 
 
 @pytest.mark.parametrize(

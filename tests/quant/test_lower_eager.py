@@ -104,6 +104,13 @@ def test_between_layers(name: str) -> None:
     _assert_equal(lowered, model, m.image(5))
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_a_scalar_that_is_not_finite_is_named(number: float) -> None:
+    model = stubbed(lambda self, a, b: self.functional.add_scalar(b, number))
+    with pytest.raises(ValueError, match=rf"expected a finite one, got {number}"):
+        cpuaccel.quant.lower(model)
+
+
 def test_functions_of_torch_ao() -> None:
     def function(self: Any, a: Tensor, b: Tensor) -> Tensor:
         b = nnq.functional.max_pool2d(b, 2)

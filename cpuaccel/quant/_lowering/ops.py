@@ -201,12 +201,12 @@ def _multiply(emit: Emitter, q: Any, before: Quantizer, number: float) -> tuple[
 
 def _add_number(emit: Emitter, q: Any, before: Quantizer, number: float) -> tuple[Node, Quantizer]:
     lowest, highest = before.limits
-    # torch rounds half to even, as Python does.
-    moved = before.zero_point - round(number / before.scale)
     if not math.isfinite(number):
         raise ValueError(
             f"cpuaccel.quant.lower: a number to add: expected a finite one, got {number}"
         )
+    # torch rounds half to even, as Python does.
+    moved = before.zero_point - round(number / before.scale)
     if lowest > moved:
         scale, zero_point = (highest - moved) / (highest - lowest) * before.scale, lowest
     elif highest < moved:
