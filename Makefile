@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc)
 
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
+SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml LICENSE NOTICE
 
 .PHONY: demo test test-full test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers clean
 

@@ -42,5 +42,7 @@ if(CPUACCEL_HAS_ONEDNN)
     IMPORTED_SONAME "libcpuaccel_dnnl.so.3"
     INTERFACE_INCLUDE_DIRECTORIES "${CPUACCEL_ONEDNN_INCLUDE};${CPUACCEL_DNNL_DIR}")
   install(FILES "${CPUACCEL_DNNL_DIR}/libcpuaccel_dnnl.so.3" DESTINATION cpuaccel/lib)
+  include(OneDnnLicense)
+  cpuaccel_install_onednn_license("${CPUACCEL_ONEDNN_FOUND}")
 endif()
 message(STATUS "oneDNN provider: ${CPUACCEL_HAS_ONEDNN} ${CPUACCEL_ONEDNN_FOUND}")

@@ -1,4 +1,4 @@
-"""Checks of the build: compilers and extensions that would break `import torch` are rejected."""
+"""Checks of the build: compilers and extensions that would break `import torch`, license texts."""
 
 from __future__ import annotations
 
@@ -61,6 +61,49 @@ def test_a_compiler_that_links_libstdcxx_statically_is_refused(tmp_path: Path, h
     said = " ".join(done.stderr.split())
     assert "links the C++ library (libstdc++) statically" in said
     assert "`import torch` ends in a segmentation fault" in said
+
+
+LICENSED = f"""
+cmake_minimum_required(VERSION 3.25)
+project(licensed LANGUAGES NONE)
+list(APPEND CMAKE_MODULE_PATH "{CMAKE}")
+include(OneDnnLicense)
+cpuaccel_install_onednn_license("${{CMAKE_SOURCE_DIR}}/onednn")
+"""
+
+
+def _licensed(folder: Path) -> str:
+    """Configures and installs LICENSED; returns what CMake wrote to stderr."""
+    folder.joinpath("CMakeLists.txt").write_text(LICENSED)
+    metadata = f"-DSKBUILD_METADATA_DIR={folder / 'metadata'}"
+    said = ""
+    for arguments in (["-S", folder, "-B", folder / "build", metadata], ["--install", "build"]):
+        done = subprocess.run(
+            ["cmake", *arguments], cwd=folder, capture_output=True, text=True, check=True
+        )
+        said += done.stderr
+    return " ".join(said.split())
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+@pytest.mark.parametrize("documents", ["onednn", "dnnl", "oneDNN"])
+def test_the_license_texts_of_onednn_are_installed(tmp_path: Path, documents: str) -> None:
+    texts = tmp_path / "onednn" / "share" / "doc" / documents
+    texts.mkdir(parents=True)
+    for name in ("LICENSE", "THIRD-PARTY-PROGRAMS", "README"):
+        texts.joinpath(name).write_text(f"{name} of {documents}")
+    assert _licensed(tmp_path) == ""
+    installed = tmp_path / "metadata" / "licenses" / "onednn"
+    assert {file.name: file.read_text() for file in installed.iterdir()} == {
+        name: f"{name} of {documents}" for name in ("LICENSE", "THIRD-PARTY-PROGRAMS")
+    }
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+def test_a_onednn_without_license_texts_is_reported(tmp_path: Path) -> None:
+    said = _licensed(tmp_path)
+    assert "The wheel contains oneDNN without its license texts" in said
+    assert not (tmp_path / "metadata").exists()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no cc")

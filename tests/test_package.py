@@ -1,4 +1,4 @@
-"""The installed package: its files, its requirements, and older CPUs."""
+"""The installed package: its files, its licenses, its requirements, and older CPUs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 import torch
 
 import cpuaccel
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 LINEAR = """
 import torch, cpuaccel
@@ -93,6 +95,43 @@ def test_a_build_for_another_architecture_says_so(
 def test_the_wheel_pins_the_torch_it_was_built_with() -> None:
     major, minor = torch.__version__.split(".")[:2]
     assert f"torch=={major}.{minor}.*" in (importlib.metadata.requires("cpuaccel") or [])
+
+
+def installed_licenses() -> dict[str, str]:
+    """The texts in `licenses` of the installed .dist-info folder, by their path in it."""
+    found = {}
+    for file in importlib.metadata.files("cpuaccel") or []:
+        if file.parts[0].endswith(".dist-info") and file.parts[1] == "licenses":
+            found["/".join(file.parts[2:])] = file.read_text(encoding="utf-8")
+    return found
+
+
+def test_the_license_and_the_notice_are_installed() -> None:
+    named = importlib.metadata.metadata("cpuaccel").get_all("License-File") or []
+    assert sorted(named) == ["LICENSE", "NOTICE"]
+    found = installed_licenses()
+    for name in named:
+        assert found[name] == (ROOT / name).read_text(encoding="utf-8")
+
+
+@needs_onednn
+def test_the_licenses_of_the_bundled_onednn_are_installed() -> None:
+    found = installed_licenses()
+    assert "Apache License" in found["onednn/LICENSE"]
+    assert re.search(r"Copyright [-\d]+ Intel Corporation", found["onednn/LICENSE"])
+    # oneDNN contains Xbyak, whose license asks for its notice beside every binary.
+    assert "MITSUNARI Shigeo" in found["onednn/THIRD-PARTY-PROGRAMS"]
+
+
+def test_the_notice_has_the_copyright_lines_of_the_onednn_on_pypi() -> None:
+    try:
+        files = importlib.metadata.files("onednn-cpu-gomp") or []
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("onednn-cpu-gomp is not installed here")
+    (text,) = (file for file in files if str(file).endswith("share/doc/onednn/LICENSE"))
+    lines = re.findall(r"^ *(Copyright \d.*)$", text.read_text(encoding="utf-8"), re.MULTILINE)
+    assert lines
+    assert set(lines) <= set((ROOT / "NOTICE").read_text(encoding="utf-8").splitlines())
 
 
 @needs_onednn
