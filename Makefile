@@ -8,28 +8,36 @@
 # make bench   every kind of model beside other runtimes, in one table (BENCH_ARGS=--all: all of it)
 # make lint    what CI and pre-commit check besides
 #
-# Everything happens in .venv and build/. TORCH is what pip is asked for.
+# Everything happens in .venv and build/. TORCH is what pip is asked for. SETUP looks for the
+# system's packages first, and installs what is missing if it may; SETUP=: skips that.
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
+SETUP := tools/setup
 
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml LICENSE NOTICE
 
-.PHONY: demo test test-full test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers clean
+# Prerequisites are made one by one, in their order: setup comes first. Each uses JOBS processes.
+.NOTPARALLEL:
 
-demo: $(VENV)/.installed
+.PHONY: setup-demo setup-test demo test test-full test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers clean
+
+setup-demo setup-test: setup-%:
+	PYTHON="$(PYTHON)" $(SETUP) $*
+
+demo: setup-demo $(VENV)/.installed
 	$(BIN)/python examples/digits_int8/demo.py
 
-test: test-kernels test-python
+test: setup-test test-kernels test-python
 
 test-full: export CPUACCEL_TEST_CALLS = whole
 test-full: test
 
 # A process for each core. Each may use all threads: what is shared between threads is tested too.
-test-python: $(VENV)/.installed
+test-python: setup-test $(VENV)/.installed
 	$(PYTHON) tests/cpp/check_isa_objects.py build/wheel
 	$(BIN)/pytest --numprocesses $(JOBS)
 
@@ -81,7 +89,7 @@ aarch64: $(VENV)/.tools
 aarch64-mca:
 	$(PYTHON) tools/arm_peak.py build/aarch64-kernels
 
-kernels-sanitized:
+kernels-sanitized: setup-test
 	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \
 	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1"
@@ -89,7 +97,7 @@ kernels-sanitized:
 
 # The first run installs the other runtimes. BENCH_ARGS=--resume goes on with one that was interrupted.
 BENCH_ARGS ?=
-bench: $(VENV)/.installed $(VENV)/.peers
+bench: setup-demo $(VENV)/.installed $(VENV)/.peers
 	$(BIN)/python -m benchmarks.models.comparison --plot build/comparison.png \
 	  --markdown build/comparison.md $(BENCH_ARGS)
 
