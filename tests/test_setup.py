@@ -239,6 +239,20 @@ def test_an_installation_that_provides_nothing_is_an_error(
     assert said in done.stderr.splitlines()[-1]
 
 
+def test_contributing_lists_the_packages(machine: Machine) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for name in ("c++", "cmake", "python3", "qemu-aarch64", "aarch64-linux-gnu-g++-12"):
+        machine.lose(name)
+    for name in ("llvm-mca-19", *FILES):
+        machine.lose(name)
+    _, table = page.split("\n## What each command installs\n")
+    listed: list[str] = []  # each row adds to the one above it
+    for task, command in {"demo": "make demo", "test": "make test", "ci": ".ci/run"}.items():
+        (row,) = re.findall(rf"^\| `{re.escape(command)}` \|([^|]*)", table, re.MULTILINE)
+        listed += re.findall(r"`(.*?)`", row)
+        assert machine.refused(task).endswith(f" apt-get install {' '.join(listed)}")
+
+
 def test_an_unknown_task_prints_the_usage(machine: Machine) -> None:
     done = machine.setup("everything")
     assert done.returncode == 2
