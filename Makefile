@@ -6,6 +6,7 @@
 # make aarch64   the wheel cross-built for Arm, and tests/aarch64 on emulated cores (build/aarch64)
 # make aarch64-mca   how near to the peak of Neoverse cores its inner loops come, by llvm-mca
 # make bench   every kind of model beside other runtimes, in one table (BENCH_ARGS=--all: all of it)
+# make docs    the site of docs/, in build/docs
 # make lint    what CI and pre-commit check besides
 #
 # Everything happens in .venv and build/. TORCH is what pip is asked for. SETUP looks for the
@@ -23,7 +24,7 @@ SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLis
 # Prerequisites are made one by one, in their order: setup comes first. Each uses JOBS processes.
 .NOTPARALLEL:
 
-.PHONY: setup-demo setup-test demo test test-full test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers clean
+.PHONY: setup-demo setup-test demo test test-full test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers docs clean
 
 setup-demo setup-test: setup-%:
 	PYTHON="$(PYTHON)" $(SETUP) $*
@@ -114,6 +115,17 @@ TORCH_VERSIONS ?= 2.10.0
 headers: $(VENV)/.tools
 	for version in $(TORCH_VERSIONS); do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/compile_against.py $$version || exit 1; done
+
+# The site, with the API reference from docstrings. griffe reads the sources, so nothing is built, and
+# the tools have a venv of their own. The variable hides the theme's note on its own future.
+DOCS_VENV := build/docs-venv
+docs: $(DOCS_VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+
+$(DOCS_VENV)/.installed: requirements/docs.txt
+	$(PYTHON) -m venv --clear $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements/docs.txt
+	touch $@
 
 clean:
 	rm -rf $(VENV) build

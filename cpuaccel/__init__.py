@@ -7,7 +7,7 @@
 # torch comes first: importing it runs this package's entry point, which needs the modules below to
 # be imported from their beginning.
 import importlib as _importlib
-from typing import Any as _Any
+import typing as _typing
 
 import torch as _torch  # noqa: F401
 
@@ -43,11 +43,17 @@ __all__ = [
     "unpack",
 ]
 
+if _typing.TYPE_CHECKING:  # for type checkers and the API reference; __getattr__ imports them
+    from cpuaccel.graph.aot import aot_compile
+    from cpuaccel.graph.loading import load
+    from cpuaccel.graph.optimizing import optimize
+    from cpuaccel.graph.saving import save
+
 _GRAPH = {"optimize": "optimizing", "save": "saving", "load": "loading", "aot_compile": "aot"}
 """Functions for graphs, and the module of cpuaccel.graph that each is in."""
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _typing.Any:
     # Imported on first use, so that only programs that use them pay for the import.
     if name == "gnn":
         return _importlib.import_module("cpuaccel.gnn")

@@ -27,7 +27,7 @@ class X86Quantizer(X86InductorQuantizer):  # type: ignore[misc]  # torchao has n
     those in `F.multi_head_attention_forward` in float: a third of a vision transformer's products.
     This class quantizes every `aten.linear` that torchao's left. It uses the first configuration
     that is set of these: that of the layer's module name, that of linear layers, the global one. If
-    it is None, the layer stays in float. Everything else, and the setup, is torchao's::
+    it is None, the layer stays in float. Everything else, and the setup, is torchao's:
 
         quantizer = X86Quantizer()
         quantizer.set_global(get_default_x86_inductor_quantization_config())
