@@ -108,8 +108,9 @@ constexpr std::array kChoices{
     ConvChoice{.name = "AVX-512, channels first, one tap, few channels of a large image",
                .applies =
                    [](const Conv2dShape& s, ImageLayout layout) {
-                     return avx512() && first(layout) && one_tap(s) && s.SW == 1 && s.C <= 128 &&
-                            s.OC <= 64 && s.pixels() >= 1024;
+                     const bool few = (s.C <= 128 && s.OC <= 64 && s.pixels() >= 1024) ||
+                                      (s.C <= 64 && s.pixels() >= 3136);
+                     return avx512() && first(layout) && one_tap(s) && s.SW == 1 && few;
                    },
                .kernel = ConvKernel::torch,
                .images_only = true},

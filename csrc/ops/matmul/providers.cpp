@@ -56,7 +56,7 @@ bool few_columns(const Product& p) {
 // cpuaccel's kernel has a fixed cost for each matrix.
 bool tiny_batches(const Product& p) {
   const MatmulCall& call = p.call;
-  const int64_t least = call.type == at::kBFloat16 ? 16 : 64;
+  const int64_t least = call.type == at::kBFloat16 && isa_usable(Isa::avx512) ? 16 : 64;
   return call.batched && call.batch > 4 && call.M < least && call.N < least && call.K < least &&
          call.M * call.N * call.K < least;
 }
