@@ -16,6 +16,10 @@ constexpr int64_t kMostFloats = 16 << 20;
 // cpuaccel's are 1.0 to 3 times as fast.
 constexpr double kFewMultiplyAdds = 1 << 19;
 
+// Floats of the weights times those of the input. A call below has few multiply-adds, unless its
+// padding is far larger than its volume.
+constexpr int64_t kTiny = 1 << 12;
+
 bool worth_copies(const at::Tensor& input, const at::Tensor& weight, int64_t depths) {
   const at::IntArrayRef image = input.sizes(), kernel = weight.sizes();
   const auto planes = static_cast<double>(depths * image[0]);
@@ -76,8 +80,11 @@ void gather(const at::Tensor& input, const Depths& depths, int64_t first,
 std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::Tensor& weight,
                                              const std::optional<at::Tensor>& bias,
                                              const ConvArguments& arguments) {
-  const auto depths = depths_of(input, weight, arguments);
   // The cheap checks come first: most calls are too small.
+  if (!own_convolutions_only() && weight.numel() * input.numel() < kTiny) {
+    return std::nullopt;
+  }
+  const auto depths = depths_of(input, weight, arguments);
   if (!depths || !worth_copies(input, weight, depths->count()) || !plain(input) || !plain(weight)) {
     return std::nullopt;
   }
