@@ -47,7 +47,7 @@ struct ExactRow {
 
 // Copies rows of at least kPiece bytes. The last piece may overlap the one before.
 template <int64_t kPiece>
-struct LongRow {
+struct RowInPieces {
   static int64_t bytes(int64_t row_bytes) { return row_bytes; }
   CPUACCEL_INLINE void run(std::byte* dst, const std::byte* src, int64_t bytes) const {
     for (int64_t at = 0; at + kPiece < bytes; at += kPiece) {
@@ -155,9 +155,9 @@ void by_size(const GatherCall& call, int64_t begin, int64_t end, CopyRowFunction
   } else if (call.row_bytes < 4 || call.row_bytes > kOwnBytes) {
     rows<Index, AnyRow>(call, begin, end);
   } else if (call.row_bytes < 16) {
-    rows<Index, LongRow<4>>(call, begin, end);
+    rows<Index, RowInPieces<4>>(call, begin, end);
   } else {
-    rows<Index, LongRow<16>>(call, begin, end);
+    rows<Index, RowInPieces<16>>(call, begin, end);
   }
 }
 

@@ -42,10 +42,12 @@ int64_t batch_grain(const GemmCall& call) {
 // Threads share whole batch elements if these are small, or if all threads get the same number but
 // for a tenth. Otherwise each element is split.
 bool shared_whole(const GemmCall& call) {
+  if (call.batch == 1) {
+    return false;
+  }
   const int64_t threads = parallel_threads();
-  const bool small = gemm_grain(call.M, call.N, at_least(call.K, 1)) > 1;
   const bool even = divide_up(call.batch, threads) * threads <= call.batch + call.batch / 10;
-  return call.batch > 1 && (small || even);
+  return even || gemm_grain(call.M, call.N, at_least(call.K, 1)) > 1;
 }
 
 bool in_f32(const GemmCall& call) {

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 #include "kernels/inline.h"
+#include "kernels/scatter/loop.h"
 #include "kernels/scatter/scatter.h"
 #include "kernels/scatter/sorted.h"
-#include "kernels/scatter/step.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -31,11 +30,6 @@ struct ScatterTile {
   uint64_t rows;
   int64_t ahead;  // in entries; 0 if dst is in a near cache
 
-  // Offset of vector j of the columns; the last one may overlap the one before.
-  template <int kVectors>
-  CPUACCEL_INLINE int64_t offset(int j) const {
-    return j > 0 && j == kVectors - 1 ? columns - V::kLanes : j * V::kLanes;
-  }
   CPUACCEL_INLINE uint64_t row_of(int64_t e) const {
     return static_cast<uint64_t>(index[e]) - static_cast<uint64_t>(row);
   }
@@ -57,14 +51,14 @@ struct ScatterRun {
     Vector results[kVectors];
     // All loads come before the stores: where the last vector overlaps, both write the same result.
     for (int j = 0; j < kVectors; ++j) {
-      const int64_t at = tile.template offset<kVectors>(j);
+      const int64_t at = scatter_offset<V, kVectors>(tile.columns, j);
       const Vector before = V::load_numbers(dst + at), x = V::load(src + at);
       const Vector value =
           kLoop == ScatterLoop::ties ? V::load_numbers(tile.value + row * tile.dst_stride + at) : x;
       results[j] = step(before, x, value);
     }
     for (int j = 0; j < kVectors; ++j) {
-      V::store_numbers(dst + tile.template offset<kVectors>(j), results[j]);
+      V::store_numbers(dst + scatter_offset<V, kVectors>(tile.columns, j), results[j]);
     }
   }
 
@@ -142,11 +136,7 @@ void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
   using Element = typename V::Element;
   using Number = typename V::Number;
   constexpr int64_t kNearBytes = 1 << 18;  // bytes of dst that fit into L2 besides other data
-  // Each count is a template instance, so there are only as many as the op is worth. At least two,
-  // so that the last vector is full.
-  constexpr int64_t kWanted = kLoop == ScatterLoop::sum ? 8 : kLoop == ScatterLoop::product ? 2 : 4;
-  constexpr int64_t kMostVectors = V::kMostVectors < kWanted ? V::kMostVectors : kWanted;
-  constexpr int64_t kMost = kMostVectors * V::kLanes;
+  constexpr int64_t kMostVectors = most_scatter_vectors<V, kLoop>();
   constexpr int64_t kAhead = 16;
   ScatterTile<V, Index> tile{};
   tile.index = call.index_as<Index>();
@@ -158,12 +148,7 @@ void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
   tile.row = work.row;
   tile.rows = static_cast<uint64_t>(work.rows);
   for (int64_t done = 0; done < work.columns; done += tile.columns) {
-    // The columns left after this tile must fill a vector.
-    int64_t columns = work.columns - done < kMost ? work.columns - done : kMost;
-    const int64_t left = work.columns - done - columns;
-    if (left > 0 && left < V::kLanes) {
-      columns -= V::kLanes;
-    }
+    const int64_t columns = scatter_tile_columns<V>(work.columns - done, kMostVectors * V::kLanes);
     const int64_t k = work.k + done;
     tile.columns = columns;
     tile.src = static_cast<const Element*>(call.src) + k;
@@ -182,15 +167,7 @@ void scatter_columns(const ScatterCall& call, const ScatterWork& work) {
 
 template <typename V, typename Index>
 void scatter_by_op(const ScatterCall& call, const ScatterWork& work) {
-  if (call.op == ScatterOp::sum) {
-    scatter_columns<V, Index, ScatterLoop::sum>(call, work);
-  } else if (call.op == ScatterOp::product) {
-    scatter_columns<V, Index, ScatterLoop::product>(call, work);
-  } else if (call.op != ScatterOp::ties) {
-    scatter_columns<V, Index, ScatterLoop::largest>(call, work);
-  } else if constexpr (std::is_same_v<typename V::Element, typename V::Number>) {
-    scatter_columns<V, Index, ScatterLoop::ties>(call, work);
-  }
+  with_scatter_loop<V>(call.op, [&](auto loop) { scatter_columns<V, Index, loop>(call, work); });
 }
 
 // Uses the first of these vector types that the columns fill; the last one accepts any number.

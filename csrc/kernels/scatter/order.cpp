@@ -5,12 +5,9 @@
 #include "base/parallel.h"
 #include "kernels/csr/counting.h"
 #include "kernels/csr/csr.h"
-#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-constexpr int64_t kGrain = 1 << 15;  // entries times columns
 
 // Measured on Zen 4. The unsorted loop sums a row of half a kilobyte in one pass and reads src in
 // order, which is faster if dst is larger than the nearer caches. Longer rows take several passes,
@@ -20,7 +17,7 @@ bool is_worth_sorting(const ScatterCall& call) {
   if (call.K == 0 || call.E < call.N || !fits_int32(call.E)) {
     return false;
   }
-  const int64_t row_bytes = call.K * (call.type == GraphType::f64 ? 8 : 4);
+  const int64_t row_bytes = call.K * call.dst_size();
   const bool near = call.N <= kNear / row_bytes;
   const int64_t least = call.op == ScatterOp::sum && !near ? 2 * kOnePass : kOnePass;
   return row_bytes >= least && call.N >= kInL2 / row_bytes;
@@ -46,14 +43,10 @@ bool sort(const Index* index, const ScatterCall& call, SortedEntries& sorted) {
   return true;
 }
 
-int64_t parts_of(const ScatterCall& call) {
-  return std::clamp<int64_t>(call.E / divide_up(kGrain, call.K), 1, parallel_threads());
-}
-
 // One part handles all entries of a row, so a row with most of the entries would leave threads
 // idle.
 bool is_even(const ScatterCall& call, const SortedEntries& sorted) {
-  const int64_t most = call.E / parts_of(call) / 2;
+  const int64_t most = call.E / scatter_threads(call) / 2;
   for (size_t n = 0; n < static_cast<size_t>(call.N); ++n) {
     if (sorted.begins[n + 1] - sorted.begins[n] > most) {
       return false;
@@ -77,16 +70,20 @@ std::optional<SortedEntries> sorted_entries(const ScatterCall& call) {
   return result;
 }
 
-void scatter_in_order(const ScatterCall& call, ScatterFunction* function) {
-  const int32_t* begins = call.order->begins;
-  const int64_t parts = parts_of(call);
+void scatter_in_order(const ScatterCall& call, const ScatterOrder& order,
+                      ScatterFunction* function) {
+  ScatterCall in_order = call;
+  in_order.order = &order;
+  const int64_t parts = scatter_threads(call);
   const auto row_of = [&](int64_t part) {
     const int64_t entry = call.E / parts * part;
-    return part == parts ? call.N : std::lower_bound(begins, begins + call.N, entry) - begins;
+    return part == parts
+               ? call.N
+               : std::lower_bound(order.begins, order.begins + call.N, entry) - order.begins;
   };
   parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
     const int64_t row = row_of(first);
-    function(call, {row, row_of(last) - row, 0, call.K});
+    function(in_order, {row, row_of(last) - row, 0, call.K});
   });
 }
 

@@ -21,7 +21,8 @@ struct SortedEntries {
 // Returns nullopt if the unsorted loop is as fast, or if an index is not one of the N rows.
 std::optional<SortedEntries> sorted_entries(const ScatterCall& call);
 
-// Runs a call that has an order on all of torch's threads, with about as many entries for each.
-void scatter_in_order(const ScatterCall& call, ScatterFunction* function);
+// Runs the call in this order on all of torch's threads, with about as many entries for each.
+void scatter_in_order(const ScatterCall& call, const ScatterOrder& order,
+                      ScatterFunction* function);
 
 }  // namespace cpuaccel::kernels

@@ -74,9 +74,7 @@ void reduce(const ScatterCall& call, bool mean, bool include_dst) {
     order.include_dst = include_dst;
     order.mean = mean;
     order.start = static_cast<double>(start_of<Number>(call.op));
-    ScatterCall in_order = call;
-    in_order.order = &order;
-    scatter_in_order(in_order, function);
+    scatter_in_order(call, order, function);
     return;
   }
   std::vector<int64_t> counts;

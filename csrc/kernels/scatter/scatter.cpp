@@ -76,9 +76,7 @@ struct Division {
   int64_t columns = 0, rows = 0;  // per part, except the last
 
   explicit Division(const ScatterCall& call) {
-    const int64_t size = call.type == GraphType::f64 ? 8 : 4, line = kLine / size;
-    const int64_t threads =
-        std::clamp<int64_t>(call.E / divide_up(kGrain, call.K), 1, parallel_threads());
+    const int64_t size = call.dst_size(), line = kLine / size, threads = scatter_threads(call);
     const int64_t rows_first =
         threads > 1 && call.N * call.K <= kNearBytes / size ? row_parts(call, threads) : 1;
     by_columns = std::clamp<int64_t>(call.K / line, 1, threads / rows_first);
@@ -117,6 +115,10 @@ bool index_within(const void* index, bool wide, int64_t count, int64_t low, int6
   return good;
 }
 
+int64_t scatter_threads(const ScatterCall& call) {
+  return std::clamp<int64_t>(call.E / divide_up(kGrain, call.K), 1, parallel_threads());
+}
+
 void for_each_scatter_part(const ScatterCall& call,
                            const std::function<void(const ScatterWork& part)>& body) {
   if (call.E == 0 || call.N == 0 || call.K == 0) {
@@ -132,10 +134,7 @@ void for_each_scatter_part(const ScatterCall& call,
 
 void scatter(const ScatterCall& call, ScatterFunction* function) {
   if (const auto sorted = sorted_entries(call)) {
-    const ScatterOrder order = sorted->order();
-    ScatterCall in_order = call;
-    in_order.order = &order;
-    scatter_in_order(in_order, function);
+    scatter_in_order(call, sorted->order(), function);
     return;
   }
   for_each_scatter_part(call, [&](const ScatterWork& part) { function(call, part); });

@@ -54,6 +54,7 @@ struct ScatterCall {
   const Index* index_as() const {
     return static_cast<const Index*>(index);
   }
+  int64_t dst_size() const { return type == GraphType::f64 ? 8 : 4; }  // bytes of a number of dst
 };
 
 // The part of dst that one thread owns: rows [row, row + rows), columns [k, k + columns).
@@ -85,6 +86,9 @@ std::span<const KernelRow<ScatterFunction>> scatter_kernels();
 // overlap src or index.
 void scatter(const ScatterCall& call, ScatterFunction* function);
 void scatter(const ScatterCall& call);  // runs the best usable row
+
+// Threads that the work of a call is worth, 1 to those that there are.
+int64_t scatter_threads(const ScatterCall& call);
 
 // Divides dst among threads as scatter does, and calls body(part) for each part on the thread that
 // owns it.

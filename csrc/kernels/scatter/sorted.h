@@ -3,12 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
-#include "kernels/inline.h"
+#include "kernels/scatter/loop.h"
 #include "kernels/scatter/scatter.h"
-#include "kernels/scatter/step.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -37,9 +35,7 @@ void scatter_row(const ScatterRowTile<V>& from) {
   constexpr auto kBytes = static_cast<int64_t>(kVectors * V::kLanes * sizeof(typename V::Element));
   const ScatterRowTile<V> tile = from;
   const ScatterStep<V, kLoop> step{tile.sign, tile.nan_ties};
-  const auto offset = [&](int j) {
-    return j > 0 && j == kVectors - 1 ? tile.columns - V::kLanes : j * V::kLanes;
-  };
+  const auto offset = [&](int j) { return scatter_offset<V, kVectors>(tile.columns, j); };
   Vector results[kVectors], values[kVectors];
   for (int j = 0; j < kVectors; ++j) {
     results[j] =
@@ -79,9 +75,7 @@ void run_scatter_row(const ScatterRowTile<V>& tile,
 template <typename V, ScatterLoop kLoop>
 void scatter_sorted_rows(const ScatterCall& call, const ScatterWork& work) {
   using Number = typename V::Number;
-  constexpr int64_t kWanted = kLoop == ScatterLoop::sum ? 8 : kLoop == ScatterLoop::product ? 2 : 4;
-  constexpr int64_t kMostVectors = V::kMostVectors < kWanted ? V::kMostVectors : kWanted;
-  constexpr int64_t kMost = kMostVectors * V::kLanes;
+  constexpr int64_t kMostVectors = most_scatter_vectors<V, kLoop>();
   const ScatterOrder& order = *call.order;
   const auto start = static_cast<Number>(order.start);
   ScatterRowTile<V> tile{};
@@ -100,9 +94,7 @@ void scatter_sorted_rows(const ScatterCall& call, const ScatterWork& work) {
     tile.following = end - first - tile.count;
     tile.terms = order.mean ? static_cast<Number>(tile.count + (order.include_dst ? 1 : 0)) : 1;
     for (int64_t k = 0; k < call.K; k += tile.columns) {
-      const int64_t columns = call.K - k < kMost ? call.K - k : kMost;
-      const int64_t left = call.K - k - columns;
-      tile.columns = left > 0 && left < V::kLanes ? columns - V::kLanes : columns;
+      tile.columns = scatter_tile_columns<V>(call.K - k, kMostVectors * V::kLanes);
       tile.src = static_cast<const typename V::Element*>(call.src) + k;
       tile.dst = static_cast<Number*>(call.dst) + n * call.dst_stride + k;
       if constexpr (kLoop == ScatterLoop::ties) {
@@ -116,15 +108,7 @@ void scatter_sorted_rows(const ScatterCall& call, const ScatterWork& work) {
 
 template <typename V>
 void scatter_sorted(const ScatterCall& call, const ScatterWork& work) {
-  if (call.op == ScatterOp::sum) {
-    scatter_sorted_rows<V, ScatterLoop::sum>(call, work);
-  } else if (call.op == ScatterOp::product) {
-    scatter_sorted_rows<V, ScatterLoop::product>(call, work);
-  } else if (call.op != ScatterOp::ties) {
-    scatter_sorted_rows<V, ScatterLoop::largest>(call, work);
-  } else if constexpr (std::is_same_v<typename V::Element, typename V::Number>) {
-    scatter_sorted_rows<V, ScatterLoop::ties>(call, work);
-  }
+  with_scatter_loop<V>(call.op, [&](auto loop) { scatter_sorted_rows<V, loop>(call, work); });
 }
 
 }  // namespace
