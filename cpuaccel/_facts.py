@@ -114,11 +114,8 @@ _FLOAT_KERNELS = {"maxpool2d": "maxpool2dwithindices"}
 
 
 def _has_float_kernel(name: str) -> bool:
-    plain = _plain(name)
-    overridden = _native.load().overridden_kernels()
-    return _FLOAT_KERNELS.get(plain, plain) in {
-        _plain(op) for op, key in overridden if key == "CPU"
-    }
+    floats = (op for op, key in _native.load().overridden_kernels() if key == "CPU")
+    return _is_among(name, floats, _FLOAT_KERNELS)
 
 
 def _has_kernel(name: str) -> bool:
@@ -128,8 +125,13 @@ def _has_kernel(name: str) -> bool:
     names = native.overridden_ops()
     if name.startswith("quantized::"):
         return name in names
+    return _is_among(name, names, _SAME_KERNEL)
+
+
+def _is_among(name: str, ops: Iterable[str], renamed: dict[str, str]) -> bool:
+    """Return whether one of `ops` is the kernel of `name`, which may have another name there."""
     plain = _plain(name)
-    return _SAME_KERNEL.get(plain, plain) in {_plain(other) for other in names}
+    return renamed.get(plain, plain) in {_plain(op) for op in ops}
 
 
 def _plain(name: str) -> str:

@@ -27,6 +27,9 @@ exec c++ "$@" -static-libstdc++
 needs_cmake = pytest.mark.skipif(
     shutil.which("cmake") is None or shutil.which("c++") is None, reason="no cmake, or no c++"
 )
+needs_cmake_alone = pytest.mark.skipif(
+    shutil.which("cmake") is None, reason="`command -v cmake` finds nothing"
+)
 
 
 def _configured(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -85,7 +88,7 @@ def _licensed(folder: Path) -> str:
     return " ".join(said.split())
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+@needs_cmake_alone
 @pytest.mark.parametrize("documents", ["onednn", "dnnl", "oneDNN"])
 def test_the_license_texts_of_onednn_are_installed(tmp_path: Path, documents: str) -> None:
     texts = tmp_path / "onednn" / "share" / "doc" / documents
@@ -99,7 +102,7 @@ def test_the_license_texts_of_onednn_are_installed(tmp_path: Path, documents: st
     }
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+@needs_cmake_alone
 def test_a_onednn_without_license_texts_is_reported(tmp_path: Path) -> None:
     said = _licensed(tmp_path)
     assert "The wheel contains oneDNN without its license texts" in said

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from quant._engine import needs_plugin
 
 from cpuaccel import __main__ as command_line
-from cpuaccel import _native
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "mkdocs.yml"
@@ -146,10 +146,9 @@ def test_the_root_has_the_files_that_github_shows(name: str) -> None:
     assert (ROOT / name).is_file()
 
 
+@needs_plugin
 def test_the_form_for_bugs_asks_for_what_info_prints() -> None:
-    yaml = pytest.importorskip("yaml", reason="no PyYAML")
-    if _native.native() is None:
-        pytest.skip("cpuaccel is off or not built: info prints fewer rows")
+    yaml = pytest.importorskip("yaml", reason="`import yaml` fails: PyYAML reads the form")
     fields = {field.get("id"): field for field in yaml.safe_load(FORM.read_text())["body"]}
     info = fields["info"]
     assert info["validations"]["required"]
@@ -161,7 +160,7 @@ def test_the_form_for_bugs_asks_for_what_info_prints() -> None:
 
 
 def test_the_form_for_bugs_is_a_form_of_github() -> None:
-    yaml = pytest.importorskip("yaml", reason="no PyYAML")
+    yaml = pytest.importorskip("yaml", reason="`import yaml` fails: PyYAML reads the form")
     form = yaml.safe_load(FORM.read_text())
     assert form["name"]
     assert form["description"]

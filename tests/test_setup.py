@@ -153,7 +153,10 @@ def test_googletest_is_found_where_cmake_finds_it(machine: Machine, variable: st
     assert machine.setup("test", **{variable: found.get(variable, "/opt/gtest")}).returncode == 0
 
 
-@pytest.mark.skipif(shutil.which("c++") is None, reason="no c++")
+@pytest.mark.skipif(
+    shutil.which("c++") is None,
+    reason="`command -v c++` finds no compiler to ask for C++17 and C++20",
+)
 def test_a_compiler_that_knows_no_cxx20_is_not_taken(machine: Machine) -> None:
     compiler = shutil.which("c++")
     machine.command("c++", f'PATH="{os.environ["PATH"]}" exec "{compiler}" "$@"')
@@ -259,7 +262,7 @@ def test_an_unknown_task_prints_the_usage(machine: Machine) -> None:
     assert done.stderr == "usage: tools/setup demo|test|ci\n"
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+@pytest.mark.skipif(shutil.which("make") is None, reason="`command -v make` finds nothing")
 @pytest.mark.parametrize(
     ("target", "task"),
     [("demo", "demo"), ("test", "test"), ("test-full", "test"), ("test-kernels", "test")],

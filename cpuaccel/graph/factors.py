@@ -66,10 +66,11 @@ class Moved:
 
 
 def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
-    """Return how `node` was moved from its root: a node that is no move and not one of `through`.
+    """Return how `node` was moved from its root.
 
-    Nodes of `through` compute each element alone. Returns None if that is not known: for dynamic
-    sizes, or for parts that are not factors.
+    The root is the first node above `node` that is neither a move nor one of `through`. Nodes of
+    `through` are elementwise. Returns None if the movement is unknown: for dynamic sizes, or for
+    parts that are not factors.
     """
     sizes = _sizes(node)
     if sizes is None:

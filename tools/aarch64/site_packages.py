@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _REQUIREMENTS = ROOT / "requirements" / "aarch64.txt"
 _SUFFIX = ".cpython-311-aarch64-linux-gnu.so"
 
-# A cross compiler does not support -march=native.
+# Drops -march=native, which Inductor asks for: the cross compiler rejects it.
 _COMPILER = """\
 #!/bin/sh
 for argument do
