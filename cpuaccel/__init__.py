@@ -44,21 +44,26 @@ __all__ = [
 ]
 
 if _typing.TYPE_CHECKING:  # for type checkers and the API reference; __getattr__ imports them
-    from cpuaccel.graph.aot import aot_compile
-    from cpuaccel.graph.loading import load
-    from cpuaccel.graph.optimizing import optimize
-    from cpuaccel.graph.saving import save
+    from cpuaccel.compile.frontend.optimize import optimize
+    from cpuaccel.compile.package.aot import aot_compile
+    from cpuaccel.compile.package.load import load
+    from cpuaccel.compile.package.save import save
 
-_GRAPH = {"optimize": "optimizing", "save": "saving", "load": "loading", "aot_compile": "aot"}
-"""Functions for graphs, and the module of cpuaccel.graph that each is in."""
+_COMPILE = {
+    "optimize": "frontend.optimize",
+    "save": "package.save",
+    "load": "package.load",
+    "aot_compile": "package.aot",
+}
+"""Functions for graphs, and the module of cpuaccel.compile that each is in."""
 
 
 def __getattr__(name: str) -> _typing.Any:
     # Imported on first use, so that only programs that use them pay for the import.
     if name == "gnn":
         return _importlib.import_module("cpuaccel.gnn")
-    if name in _GRAPH:
-        return getattr(_importlib.import_module(f"cpuaccel.graph.{_GRAPH[name]}"), name)
+    if name in _COMPILE:
+        return getattr(_importlib.import_module(f"cpuaccel.compile.{_COMPILE[name]}"), name)
     if name == "cmake_prefix_path":
         return _importlib.import_module("cpuaccel._files").cmake_prefix_path()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

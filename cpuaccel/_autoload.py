@@ -20,9 +20,9 @@ def autoload() -> None:
         try:
             engine.enable()
 
-            from cpuaccel.graph import converted
+            from cpuaccel.compile.frontend import converted_models
 
-            converted.install()
+            converted_models.install()
         except RuntimeError as error:
             message = f"cpuaccel is off, torch runs as it does without it: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -19,13 +19,13 @@ def compiled_rows(module: Any) -> Iterator[Row] | None:
     if _is_optimized(module):
         reports = list(module.reports)
         return _rows(reports, "torch") if reports else None
-    loading: Any = sys.modules.get("cpuaccel.graph.loading")
+    loading: Any = sys.modules.get("cpuaccel.compile.package.load")
     if loading is not None and isinstance(module, loading.Loaded):
         return _rows(module.reports, "inductor" if module.kind == loading.PACKAGE else "torch")
     dynamo: Any = sys.modules.get("torch._dynamo")
     if dynamo is None or not isinstance(module, dynamo.OptimizedModule):
         return None
-    report: Any = sys.modules.get("cpuaccel.graph.report")
+    report: Any = sys.modules.get("cpuaccel.compile.common.report")
     if report is None:
         return iter(())
     # Of a quantized model the lowered form was compiled.
@@ -46,7 +46,7 @@ def optimized_footer(model: nn.Module) -> Iterator[str]:
 
 
 def _is_optimized(module: object) -> bool:
-    optimized: Any = sys.modules.get("cpuaccel.graph.optimized")
+    optimized: Any = sys.modules.get("cpuaccel.compile.frontend.optimized_module")
     return optimized is not None and isinstance(module, optimized.Optimized)
 
 
@@ -65,8 +65,8 @@ def _compile_ids(module: Any) -> set[str]:
 def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
     if not reports:
         return
-    from cpuaccel.graph.bridge import OWN
-    from cpuaccel.graph.kept_linears import KIND
+    from cpuaccel.compile.bridge import OWN
+    from cpuaccel.compile.passes.packed_linears import KIND
 
     for number, report in enumerate(reports):
         graph = report.compile_id or str(number)

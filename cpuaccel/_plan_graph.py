@@ -9,8 +9,8 @@ from typing import Any
 from cpuaccel._explain_steps import Plan
 from cpuaccel._plan_measured import Measured
 from cpuaccel._plan_region import Piece, Region, name_of, tensor_text
-from cpuaccel.graph.calls import dtype_of
-from cpuaccel.graph.outline import GETITEM, INPUT
+from cpuaccel.compile.capture.call_signature import dtype_of
+from cpuaccel.compile.package.outline import GETITEM, INPUT
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Drawing:
 
 
 def drawing_of(outline: Mapping[str, Any], measured: Measured | None = None) -> Drawing:
-    """Return the drawing of an outline (`cpuaccel.graph.outline`), with times if `measured`.
+    """Return the drawing of an outline (see `package/outline.py`), with times if `measured`.
 
     A region's nodes are its measured steps, or the partitions of its text if it was not measured.
     """

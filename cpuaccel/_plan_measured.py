@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from cpuaccel._explain_steps import Plan, plans_of
-from cpuaccel.graph.calls import Call
-from cpuaccel.graph.loading import Loaded
+from cpuaccel.compile.capture.call_signature import Call
+from cpuaccel.compile.package.load import Loaded
 
 
 @dataclass(frozen=True)

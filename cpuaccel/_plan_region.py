@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from cpuaccel._explain_steps import Plan
-from cpuaccel.graph.program import TYPES, Operation, Program
-from cpuaccel.graph.program_text import parse
+from cpuaccel.compile.bridge.plan_text import TYPES, Operation, Program
+from cpuaccel.compile.bridge.plan_text_parser import parse
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from cpuaccel._plan_graph import drawing_of
 from cpuaccel._plan_measured import Measured, measure
 from cpuaccel._plan_region import Region, tensor_text
 from cpuaccel._printing import table
-from cpuaccel.graph import loading
-from cpuaccel.graph.calls import Call, dtype_of
-from cpuaccel.graph.outline import GETITEM, INPUT
-from cpuaccel.graph.report import Partition, Report
+from cpuaccel.compile.capture.call_signature import Call, dtype_of
+from cpuaccel.compile.common.report import Partition, Report
+from cpuaccel.compile.package import load
+from cpuaccel.compile.package.outline import GETITEM, INPUT
 
-_MADE_BY = {loading.PROGRAM: "cpuaccel.save", loading.PACKAGE: "cpuaccel.aot_compile"}
-_OTHERWISE = {loading.PROGRAM: "torch", loading.PACKAGE: "inductor"}
+_MADE_BY = {load.PROGRAM: "cpuaccel.save", load.PACKAGE: "cpuaccel.aot_compile"}
+_OTHERWISE = {load.PROGRAM: "torch", load.PACKAGE: "inductor"}
 """What runs the ops outside of regions."""
 
 
@@ -35,10 +35,10 @@ def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
         _plan_svg.check()
     measured = None
     if run:
-        loaded = loading.load(file)
+        loaded = load.load(file)
         facts, measured = loaded.facts, _measured(loaded, file)
     else:
-        facts = loading.read_facts(file)
+        facts = load.read_facts(file)
     if "outline" not in facts:
         raise ValueError(f"{file}: does not say its graph: write it again with this version")
     about = list(_about(file, facts))
@@ -56,7 +56,7 @@ def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
         console.print(Text(f"Drawn in {svg}"))
 
 
-def _measured(loaded: loading.Loaded, file: Path) -> Measured:
+def _measured(loaded: load.Loaded, file: Path) -> Measured:
     try:
         return measure(loaded)
     except RuntimeError as error:

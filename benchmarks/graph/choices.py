@@ -1,4 +1,4 @@
-"""What a partition in oneDNN gains over leaving it to Inductor: the rows of choice.csv.
+"""What a partition in oneDNN gains over leaving it to Inductor: the rows of costs.csv.
 
 Each small graph is compiled twice by `backend="cpuaccel"`: once with the partitions of one family
 taken, once with them left to Inductor, whatever the table says. All other partitions are taken both
@@ -72,10 +72,11 @@ def _gain(case: Case, dtype: torch.dtype, options: argparse.Namespace) -> float:
 
 
 def _compiled(model: torch.nn.Module, decisions: dict[str, bool]) -> Any:
-    from cpuaccel.graph import backend, choice
+    from cpuaccel.compile.frontend import backend
+    from cpuaccel.compile.partition import cost
 
     def compile(gm: Any, inputs: Sequence[Any]) -> Any:
-        with choice.overrule(decisions):
+        with cost.overrule(decisions):
             return backend.compile(gm, inputs)
 
     return torch.compile(model, backend=compile, dynamic=False)
@@ -83,7 +84,7 @@ def _compiled(model: torch.nn.Module, decisions: dict[str, bool]) -> Any:
 
 def _rows(gains: dict[Key, list[float]], options: argparse.Namespace) -> list[Any]:
     from cpuaccel import matmul
-    from cpuaccel.graph.choice_table import Row
+    from cpuaccel.compile.partition.cost_table import Row
 
     threads = "1 thread" if options.threads == 1 else f"{options.threads} threads"
     where = f"{options.name or matmul.machine()[0]}, {date.today()}, {threads}"
@@ -105,12 +106,12 @@ def _table(rows: list[Any], gains: dict[Key, list[float]]) -> Table:
 
 
 def _write(rows: list[Any]) -> None:
-    from cpuaccel.graph import choice_table
+    from cpuaccel.compile.partition import cost_table
 
     replaced = {(row.vendor, row.isa, row.family, row.dtype) for row in rows}
-    there = choice_table.read(choice_table.TABLE) if choice_table.TABLE.exists() else []
+    there = cost_table.read(cost_table.TABLE) if cost_table.TABLE.exists() else []
     kept = [row for row in there if (row.vendor, row.isa, row.family, row.dtype) not in replaced]
-    choice_table.write(choice_table.TABLE, [*kept, *rows])
+    cost_table.write(cost_table.TABLE, [*kept, *rows])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -123,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
         "--name", default="", help="of this CPU, for the rows (default: its vendor)"
     )
     add_rounds(parser, rounds=15, budget=1.5, of="a graph")
-    parser.add_argument("--write", action="store_true", help="put the rows into choice.csv")
+    parser.add_argument("--write", action="store_true", help="put the rows into costs.csv")
     return parser
 
 

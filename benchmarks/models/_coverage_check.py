@@ -18,7 +18,7 @@ from benchmarks._quantize import calibrate, convert
 from benchmarks._timing import Around
 from benchmarks.models._coverage_case import Case, Inputs, tensors_of
 from benchmarks.models._modes import mode
-from cpuaccel.graph import bounds
+from cpuaccel.compile.validate import bounds
 
 # The model is compiled for the first inputs; the others reveal a value cached by mistake.
 _INPUTS = 2
@@ -41,7 +41,7 @@ class Outcome:
     problem: str = ""
     """Why it does not compile or match, or ""."""
     error: float = 0.0
-    """The largest error of all outputs, as cpuaccel.graph.bounds defines it."""
+    """The largest error of all outputs, as cpuaccel.compile.validate.bounds defines it."""
     allowed: float = 0.0
     """The bound on that error."""
     against: str = "eager"
@@ -71,7 +71,7 @@ def check(case: Case, mode_name: str, through: str = "compile") -> Outcome:
     start = time.perf_counter()
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    reports = importlib.import_module("cpuaccel.graph.report")
+    reports = importlib.import_module("cpuaccel.compile.common.report")
     reports.clear()
     try:
         model = case.model()
@@ -153,7 +153,7 @@ def _in_float64(model: nn.Module, inputs: list[Inputs]) -> list[list[Tensor]]:
 
 
 def _quantized_in_float64(model: nn.Module, inputs: Inputs) -> list[Tensor]:
-    exact = importlib.import_module("cpuaccel.graph.quantized_float64")
+    exact = importlib.import_module("cpuaccel.compile.validate.float64_reference")
     return tensors_of(exact.result(model, tuple(inputs.args), dict(inputs.kwargs)))
 
 

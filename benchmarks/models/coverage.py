@@ -30,7 +30,7 @@ from benchmarks.models import (
 )
 from benchmarks.models._coverage_case import Case
 from benchmarks.models._coverage_check import THROUGH, Outcome, check
-from cpuaccel.graph.bounds import BOUNDS
+from cpuaccel.compile.validate.bounds import BOUNDS
 
 _MODES = tuple(BOUNDS)
 _TITLES = {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
-from cpuaccel.graph import torch_program
+from cpuaccel.compile.bridge import torch_fallback
 
 _torch: Any = torch  # Any: torch's annotations lack names that are used here
 
@@ -20,7 +20,7 @@ _torch: Any = torch  # Any: torch's annotations lack names that are used here
 def _graph_region(
     inputs: list[Tensor], constants: list[Tensor], program: str, torch_text: str
 ) -> list[Tensor]:
-    return torch_program.run(inputs, constants, torch_text)
+    return torch_fallback.run(inputs, constants, torch_text)
 
 
 def _in_place(
@@ -30,7 +30,7 @@ def _in_place(
     program: str,
     torch_text: str,
 ) -> list[Tensor]:
-    results = torch_program.run([*written, *inputs], constants, torch_text)
+    results = torch_fallback.run([*written, *inputs], constants, torch_text)
     return results[: len(results) - len(written)]
 
 
@@ -59,7 +59,7 @@ def _functional(
 
 
 def _by_torch(inputs: list[Tensor], constants: list[Tensor], torch_text: str) -> list[Tensor]:
-    return torch_program.run(inputs, constants, torch_text)
+    return torch_fallback.run(inputs, constants, torch_text)
 
 
 if hasattr(_native.load(), "find_partitions"):  # built with oneDNN: the ops exist

@@ -41,11 +41,11 @@
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/primitive_cache.h"
 #include "dnnl/ranks.h"
-#include "graph/compiled.h"
-#include "graph/own.h"
-#include "graph/partitions.h"
 #include "ops/attention_trial.h"
-#include "ops/graph/region_cache.h"
+#include "ops/region/region_cache.h"
+#include "plan/compiled.h"
+#include "plan/own.h"
+#include "plan/partitions.h"
 #endif
 
 namespace py = pybind11;
@@ -178,14 +178,14 @@ void set_graph_cache_capacity(int64_t capacity) {
 // For each partition: whether it is supported, and the indices of its operations.
 std::vector<std::pair<bool, std::vector<size_t>>> find_partitions(const std::string& program) {
   std::vector<std::pair<bool, std::vector<size_t>>> result;
-  for (auto& found : graph::find_partitions(graph::parse_program(program))) {
+  for (auto& found : plan::find_partitions(plan::parse_program(program))) {
     result.emplace_back(found.supported, std::move(found.operations));
   }
   return result;
 }
 
 std::vector<std::string> why_not_compiled(const std::string& program) {
-  return graph::why_not_compiled(graph::parse_program(program));
+  return plan::why_not_compiled(plan::parse_program(program));
 }
 #endif
 
@@ -360,7 +360,7 @@ PYBIND11_MODULE(_C, module) {
       py::arg("mask"), py::arg("causal"), py::call_guard<py::gil_scoped_release>());
   module.def("find_partitions", &find_partitions, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
-  module.def("own_step_kinds", &graph::own_kind_names);
+  module.def("own_step_kinds", &plan::own_kind_names);
   module.def("why_not_compiled", &why_not_compiled, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
 #endif

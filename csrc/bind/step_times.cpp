@@ -10,8 +10,8 @@
 #include "base/isa.h"
 #include "kernels/peaks/peaks.h"
 #ifdef CPUACCEL_HAS_ONEDNN
-#include "graph/names.h"
-#include "ops/graph/region_cache.h"
+#include "ops/region/region_cache.h"
+#include "plan/names.h"
 #endif
 
 namespace cpuaccel {
@@ -20,13 +20,13 @@ namespace {
 namespace py = pybind11;
 
 #ifdef CPUACCEL_HAS_ONEDNN
-py::dict as_dict(const graph::Step& step) {
+py::dict as_dict(const plan::Step& step) {
   const auto& facts = step.facts;
   py::dict result;
   result["kinds"] = facts.kinds;
   result["kernel"] = step.kernel();
   result["sizes"] = facts.sizes;
-  result["dtype"] = graph::name_of(facts.type);
+  result["dtype"] = plan::name_of(facts.type);
   result["multiply_adds"] = facts.multiply_adds;
   result["bytes_read"] = facts.bytes_read;
   result["bytes_written"] = facts.bytes_written;

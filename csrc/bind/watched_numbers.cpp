@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/graph/watch.h"
+#include "ops/region/watch.h"
 
 namespace cpuaccel {
 namespace {

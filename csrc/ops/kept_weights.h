@@ -11,8 +11,8 @@
 #include <unordered_map>
 
 #include "ops/cache_stats.h"
-#include "ops/graph/watch.h"
 #include "ops/prepack/packed_weight.h"
+#include "ops/region/watch.h"
 
 namespace cpuaccel::ops {
 

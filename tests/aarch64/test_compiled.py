@@ -11,7 +11,7 @@ from torch._inductor import config as inductor_config
 
 import cpuaccel
 from cpuaccel._native import load
-from cpuaccel.graph import report
+from cpuaccel.compile.common import report
 
 needs_compiler = pytest.mark.skipif(
     "CXX" not in os.environ, reason="tools/aarch64 run names the cross compiler in CXX"

@@ -97,12 +97,12 @@ _WANTED = (("net", "fp32"), ("net", "int8"), ("floats", "fp32"))
 
 @needs_backend
 def test_what_optimize_refuses_is_no_match(monkeypatch):
-    from cpuaccel.graph import optimized
+    from cpuaccel.compile.frontend import optimized_module
 
     def fail(*_):
         raise KeyError("a fault")
 
-    monkeypatch.setattr(optimized, "capture", fail)
+    monkeypatch.setattr(optimized_module, "capture", fail)
     found = _outcome(_net, "optimize")
     assert not found.compiles
     assert "not captured: 'a fault'" in found.problem
@@ -134,7 +134,7 @@ def test_a_graph_that_our_pass_fails_on_does_not_compile(monkeypatch):
     def fail(graph):
         raise KeyError("a fault")
 
-    monkeypatch.setattr("cpuaccel.graph.graph_pass.rewrite", fail)
+    monkeypatch.setattr("cpuaccel.compile.frontend.inductor_pass.rewrite", fail)
     found = _outcome(_net)
     assert not found.compiles
     assert found.problem == "our pass took part in 0 of 1 graphs"

@@ -27,11 +27,11 @@ ROWS: tuple[Row, ...] = (
 BY_NAME = {row.name: row for row in ROWS}
 
 COMPILED_ALONE = {
-    "graph_region": "a plan's partition; tests/graph/test_region_op.py",
-    "graph_region_": "a plan's partition that writes inputs; tests/graph/test_region_op.py",
-    "graph_region_by_torch": "graph_region in torch's ops; tests/graph",
-    "resize": "a step of compiled graphs; tests/graph/test_resizing.py",
-    "keep_private": "a mark in compiled graphs; tests/graph",
+    "graph_region": "a plan's partition; tests/compile/test_region_op.py",
+    "graph_region_": "a plan's partition that writes inputs; tests/compile/test_region_op.py",
+    "graph_region_by_torch": "graph_region in torch's ops; tests/compile",
+    "resize": "a step of compiled graphs; tests/compile/test_resizing.py",
+    "keep_private": "a mark in compiled graphs; tests/compile",
     "kept_linear": "a layer of compiled graphs; tests/ops/test_kept_linear.py",
     "shuffle_channels": "a step of fused models; tests/ops/test_channel_shuffle.py",
     "weight_to_bytes": "what cpuaccel.save writes; tests/prepack/test_weight_bytes.py",

@@ -4,9 +4,9 @@
 #include <random>
 #include <vector>
 
-#include "graph/arena.h"
+#include "plan/arena.h"
 
-namespace cpuaccel::graph {
+namespace cpuaccel::plan {
 namespace {
 
 // Random lifetimes of a plan of `steps` steps: values in the order in which they are written. Some
@@ -82,4 +82,4 @@ TEST(Arena, TheLargestAreFirstWhereThatTakesLess) {
 TEST(Arena, Nothing) { EXPECT_EQ(plan_arena({}).bytes, 0u); }
 
 }  // namespace
-}  // namespace cpuaccel::graph
+}  // namespace cpuaccel::plan

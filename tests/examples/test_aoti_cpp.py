@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from graph._compiled import needs_onednn
+from compile._compiled import needs_onednn
 from torch.utils.cpp_extension import CUDA_HOME
 
 import cpuaccel

@@ -110,7 +110,7 @@ _OF_GRAPHS = {
 _REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
 _OF_REGIONS = set(_REGIONS) if has_onednn() else set()
 _OF_COMPILED = {"resize", *_OF_REGIONS}
-"""Checked in tests/graph: resize is in Dynamo's graphs, graph_region_by_torch runs torch's ops."""
+"""Checked in tests/compile: Dynamo's graphs have resize; graph_region_by_torch runs torch's ops."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
     *(f"{layer}_{then}" for layer in ("conv2d", "linear") for then in ("table", "add", "mul")),

@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 
 pytest.importorskip("torchao", reason="requirements/dev.txt has torchao, which is not installed")
 
-from graph._compiled import needs_onednn
+from compile._compiled import needs_onednn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
     X86InductorQuantizer,

@@ -1,0 +1,65 @@
+"""Translates scaled dot-product attention to one op of cpuaccel, which computes it in blocks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from cpuaccel import _native
+from cpuaccel.compile.bridge._arguments import bound, first_result, floats
+from cpuaccel.compile.bridge.translation import Refused, Translation, hint
+
+_aten: Any = torch.ops.aten
+
+
+def _attention(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    if given["dropout_p"] != 0:
+        raise Refused("dropout")
+    operands = [given[name] for name in ("query", "key", "value")]
+    floats(translation, *operands)
+    query, key, value = map(translation.tensor, operands)
+    if not _go_together(query, key, value):
+        raise Refused("heads shared by queries, or of different sizes")
+    mask = given["attn_mask"]
+    if mask is not None:
+        if translation.tensor(mask).dtype not in (torch.float32, query.dtype):
+            raise Refused("a mask of another type")
+        operands.append(mask)
+    result = first_result(node)
+    if result is None:
+        raise Refused("sums of exponentials that are used")
+    N, H, L, E = map(hint, query.shape)
+    bf16, causal = query.dtype == torch.bfloat16, bool(given["is_causal"])
+    has_mask, S = mask is not None, hint(key.shape[2])
+    if why := _native.load().why_torch_attention(N, H, L, S, E, bf16, has_mask, causal):
+        raise Refused(why)
+    scale = given["scale"]
+    if scale is None:
+        scale = 1 / math.sqrt(hint(query.shape[3]))
+    translation.begin([node, result], result)
+    translation.op(
+        "attention",
+        [translation.read(each) for each in operands],
+        result,
+        scale=float(scale),
+        causal=causal,
+    )
+
+
+def _go_together(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Say whether batch, heads and head size are known to be equal, and head size is static."""
+    same = [(query.shape[dim], key.shape[dim]) for dim in (0, 1, 3)]
+    same += zip(key.shape, value.shape, strict=True)
+    return isinstance(query.shape[3], int) and all(statically_known_true(a == b) for a, b in same)
+
+
+KINDS = frozenset({"attention"})
+"""Kinds of ops that cpuaccel runs: csrc/ops/region/attention_step.cpp."""
+
+TRANSLATIONS = {_aten._scaled_dot_product_flash_attention_for_cpu.default: _attention}

@@ -1,0 +1,107 @@
+"""Translates layer norm, batch norm and softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.compile.bridge._arguments import STATISTICS, bound, dimension, first_result, floats
+from cpuaccel.compile.bridge.plan_text import Value
+from cpuaccel.compile.bridge.shapes import MOVES
+from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+
+_aten: Any = torch.ops.aten
+
+
+def _layer_norm(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    src, weight, bias = given["input"], given["weight"], given["bias"]
+    if (weight is None) != (bias is None):
+        raise Refused("a weight without a bias")
+    if len(given["normalized_shape"]) != 1:
+        raise Refused("a norm over several dimensions")  # oneDNN Graph has it over the last
+    parts = [each for each in (weight, bias) if each is not None]
+    floats(translation, src, *parts)
+    if _is_sliced(translation, src):
+        raise Refused("rows of a slice, between which the library expects no gaps")
+    result = _normalized(node)
+    translation.begin([node, result], result)
+    inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
+    translation.op(
+        "LayerNorm",
+        inputs,
+        result,
+        begin_norm_axis=-1,
+        epsilon=float(given["eps"]),
+        keep_stats=False,
+        use_affine=weight is not None,
+    )
+
+
+def _is_sliced(translation: Translation, node: Node) -> bool:
+    """Say whether `node` is a view of a slice, in the memory of a larger tensor."""
+    while (unit := translation.unit_of.get(node)) is not None:
+        operations = [translation.operations[place] for place in unit.operations]
+        kinds = {op.kind for op in operations}
+        if not kinds <= MOVES:
+            return False
+        if "slice" in kinds:
+            return True
+        node = translation.node_of[operations[0].inputs[0]]
+    return False
+
+
+def _in_float(translation: Translation, node: Any) -> int:
+    """Return the number of a weight in f32, which oneDNN Graph requires for ops of any dtype."""
+    value = value_of(translation.tensor(node))
+    if value.dtype == torch.float32:
+        return translation.read(node)
+    if not translation.is_constant(node):
+        raise Refused(f"weights of type {value.dtype} that are computed")
+    wanted = Value(torch.float32, value.sizes)
+    return translation.prepare("cast", [translation.read(node)], [wanted])[0]
+
+
+def _batch_norm(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    src = given["input"]
+    parts = [given[name] for name in STATISTICS]
+    if any(part is None for part in parts):
+        raise Refused("without weight or bias")
+    floats(translation, src)
+    floats(translation, *parts)
+    result = _normalized(node)
+    translation.begin([node, result], result)
+    inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
+    translation.op(
+        "BatchNormInference", inputs, result, epsilon=float(given["eps"]), data_format="NCX"
+    )
+
+
+def _softmax(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    if given["half_to_float"]:
+        raise Refused("half to float")
+    floats(translation, given["self"])
+    rank = translation.tensor(given["self"]).dim()
+    translation.begin([node], node)
+    translation.op(
+        "SoftMax", [translation.read(given["self"])], node, axis=dimension(given["dim"], rank)
+    )
+
+
+def _normalized(node: Node) -> Node:
+    """Return the getitem of the normalized result; raise Refused if others are used."""
+    result = first_result(node)
+    if result is None:
+        raise Refused("statistics that are used")
+    return result
+
+
+TRANSLATIONS = {
+    _aten.native_layer_norm.default: _layer_norm,
+    _aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    _aten._softmax.default: _softmax,
+}

@@ -1,0 +1,107 @@
+"""Translates models in quantize/dequantize form to the integer ops of csrc/quant/steps.
+
+`claim` runs before all other translations: it turns the ops between dequantize and quantize into
+one integer op. Ops that it leaves are translated as any other float op, with `quantize` and
+`dequantize` around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from torch.fx import Graph, Node
+
+from cpuaccel.compile.bridge.quantized import (
+    attention,
+    conversions,
+    elementwise,
+    joining,
+    layers,
+    moves,
+    normalization,
+    pooling,
+    shuffle,
+)
+from cpuaccel.compile.bridge.quantized.between import Between, between
+from cpuaccel.compile.bridge.quantized.early import quantize_early
+from cpuaccel.compile.bridge.quantized.tensors import is_quantize
+from cpuaccel.compile.bridge.translation import Refused, Translation
+
+TRANSLATIONS = conversions.TRANSLATIONS
+make_constants = conversions.make_constants
+
+OPS = frozenset(
+    {
+        *("quantize", "dequantize"),
+        *("q_conv", "q_linear", "q_linear_dynamic"),
+        *(
+            "q_attention",
+            "q_table",
+            "q_add",
+            "q_mul",
+            "q_max_pool",
+            "q_avg_pool",
+            "q_concat",
+            "q_batch_norm",
+            "q_shuffle",
+        ),
+    }
+)
+"""Kinds of ops that cpuaccel runs: csrc/quant/steps."""
+
+TAKEN_APART = conversions.TAKEN_APART
+
+LAYERS = frozenset({"q_attention", "q_conv", "q_linear", "q_linear_dynamic"})
+
+_MATCHES = (
+    layers.quantized,
+    layers.added,
+    attention.quantized,
+    elementwise.table,
+    elementwise.binary,
+    elementwise.scaled,
+    joining.concat,
+    pooling.max_pool,
+    pooling.avg_pool,
+    normalization.batch_norm,
+    shuffle.shuffled,
+    moves.moved,
+)
+"""Each translates the nodes before a quantize, or returns False. The first that matches is used."""
+
+
+def claim(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
+    """Translate the quantized ops; return the fallbacks and their reasons.
+
+    Some quantizers of `graph` are moved before the moves of their source.
+    """
+    quantize_early(graph)
+    left: list[tuple[Node, str]] = []
+    for node in graph.nodes:
+        if is_quantize(node):
+            found = between(node)
+            _attempt(translation, node, left, partial(_take, translation, found))
+    for node in graph.nodes:
+        if node not in translation.unit_of:
+            for match in (layers.to_floats, attention.to_floats):
+                _attempt(translation, node, left, partial(match, translation, node))
+    return left
+
+
+def _take(translation: Translation, found: Between) -> bool:
+    return any(match(translation, found) for match in _MATCHES)
+
+
+def _attempt(
+    translation: Translation,
+    node: Node,
+    left: list[tuple[Node, str]],
+    take: Callable[[], bool],
+) -> None:
+    try:
+        take()
+    except Refused as why:
+        translation.undo()
+        if str(why):
+            left.append((node, str(why)))

@@ -1,0 +1,170 @@
+"""Translates ops that only move elements: cat, views, permutations, slices and splits."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from cpuaccel.compile.bridge._arguments import bound, dimension, floats
+from cpuaccel.compile.bridge.translation import Refused, Translation
+
+_aten: Any = torch.ops.aten
+
+
+def _cat(translation: Translation, node: Node) -> None:
+    given = bound(node)
+    tensors = given["tensors"]
+    ranks = {translation.tensor(each).dim() for each in tensors}
+    if len(ranks) != 1:
+        raise Refused("an empty tensor among others")
+    translation.begin([node], node)
+    inputs = [translation.read(each) for each in tensors]
+    axis = dimension(given["dim"], ranks.pop())
+    if {translation.tensor(each).dtype for each in tensors} == {torch.uint8}:
+        translation.op("q_concat", inputs, node, axis=axis, table_of=[-1] * len(inputs))
+        return
+    floats(translation, *tensors)
+    translation.op("Concat", inputs, node, axis=axis)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A move of the elements of `source`, as an op of csrc/plan/moves.h."""
+
+    source: Node
+    kind: str
+    attributes: dict[str, Any]
+    looked_through: tuple[Node, ...] = ()
+
+
+def move_of(translation: Translation, node: Node) -> Move | None:
+    """Return the move of `node`; None if it is no move. Raises Refused for unsupported moves."""
+    find = _MOVES.get(node.target)
+    return find(translation, node) if find is not None else None
+
+
+def _view(translation: Translation, node: Node) -> Move:
+    source = bound(node)["self"]
+    from_sizes = translation.tensor(source).shape
+    return Move(source, "view", view_attributes(from_sizes, translation.tensor(node).shape))
+
+
+def view_attributes(from_sizes: Sequence[Any], sizes: Sequence[Any]) -> dict[str, Any]:
+    """Return the attributes that tell a view how to find its dynamic sizes."""
+    dynamic = [dim for dim, size in enumerate(sizes) if not isinstance(size, int)]
+    if len(dynamic) < 2:
+        return {"axis": dynamic[0]} if dynamic else {}
+    dims = [_dimension_of(size, from_sizes) for size in sizes]
+    unknown = [dim for dim in dynamic if dims[dim] < 0]
+    if len(unknown) > 1:
+        # At run time, the number of elements determines one unknown size.
+        raise Refused("a view to several dynamic sizes that its source has not")
+    return {"dims": dims, **({"axis": unknown[0]} if unknown else {})}
+
+
+def _dimension_of(size: Any, sizes: Sequence[Any]) -> int:
+    """Return the dimension that has this dynamic size; -1 if none is known to have it."""
+    if isinstance(size, int):
+        return -1
+    dynamic = ((dim, other) for dim, other in enumerate(sizes) if not isinstance(other, int))
+    return next((dim for dim, other in dynamic if statically_known_true(size == other)), -1)
+
+
+def _permute(translation: Translation, node: Node) -> Move:
+    source = bound(node)["self"]
+    return Move(source, "permute", {"order": permutation(node, translation.tensor(source).dim())})
+
+
+def permutation(node: Node, rank: int) -> list[int] | None:
+    """Return the source's dimension for each dimension of `node`; None if it does not permute."""
+    order = list(range(rank))
+    if node.target is _aten.permute.default:
+        return [dimension(dim, rank) for dim in bound(node)["dims"]]
+    if node.target is _aten.transpose.int:
+        given = bound(node)
+        a, b = dimension(given["dim0"], rank), dimension(given["dim1"], rank)
+        order[a], order[b] = b, a
+        return order
+    return order[::-1] if node.target is _aten.t.default else None
+
+
+def _slice(translation: Translation, node: Node) -> Move:
+    given = bound(node)
+    return Move(given["self"], "slice", slice_of(translation, given))
+
+
+def slice_of(translation: Translation, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the slice of "self" that an op's arguments describe, as axis, min and max."""
+    sizes = translation.tensor(given["self"]).shape
+    axis = dimension(given["dim"], len(sizes))
+    size = sizes[axis]
+    if given["step"] != 1 or not isinstance(size, int):
+        raise Refused("a step, or a dynamic size")
+    begin, end = (_place(given[name], size) for name in ("start", "end"))
+    return {"axis": axis, "min": begin or 0, "max": size if end is None else end}
+
+
+def _split_part(translation: Translation, node: Node) -> Move:
+    split: Any = node.args[0]
+    if not isinstance(split, Node) or split.target not in SPLITS:
+        raise Refused("")
+    given = bound(split)
+    axis = dimension(given["dim"], translation.tensor(given["self"]).dim())
+    sizes = [each.shape[axis] for each in split.meta["val"]]
+    index: Any = node.args[1]
+    if any(not isinstance(size, int) for size in sizes):
+        raise Refused("a dynamic size")
+    places = {"min": sum(sizes[:index]), "max": sum(sizes[: index + 1])}
+    return Move(given["self"], "slice", {"axis": axis, **places}, (split,))
+
+
+def _move(translation: Translation, node: Node) -> None:
+    move = _MOVES[node.target](translation, node)
+    if translation.is_constant(move.source):
+        raise Refused("")  # its readers take the weight itself
+    translation.look_through(node, *move.looked_through)
+    translation.begin([node], node)
+    translation.op(move.kind, [translation.read(move.source)], node, **move.attributes)
+
+
+VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
+RESHAPES = (
+    *VIEWS,
+    _aten.clone.default,
+    _aten.unsqueeze.default,
+    _aten.squeeze.dim,
+    _aten.squeeze.dims,
+)
+"""Ops that keep the order of all elements."""
+PERMUTES = (_aten.permute.default, _aten.transpose.int)
+SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default)
+
+
+def _place(value: Any, size: int) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int):
+        raise Refused("a place that is computed")
+    return max(0, min(size, value + size if value < 0 else value))
+
+
+CASTS = frozenset({torch.ops.prims.convert_element_type.default})
+"""Ops that make a constant from a constant, with another dtype."""
+
+MOVES = frozenset({"view", "permute", "slice"})
+"""Kinds of ops that cpuaccel runs, not oneDNN Graph: csrc/plan/moves.h."""
+
+_MOVES: dict[Any, Callable[[Translation, Node], Move]] = {
+    operator.getitem: _split_part,
+    **dict.fromkeys(RESHAPES, _view),
+    **dict.fromkeys(PERMUTES, _permute),
+    _aten.slice.Tensor: _slice,
+}
+
+TRANSLATIONS = {_aten.cat.default: _cat, **dict.fromkeys(_MOVES, _move)}

@@ -1,0 +1,1 @@
+"""What several folders use: reports, caches and pytree leaves."""

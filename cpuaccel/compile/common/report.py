@@ -1,0 +1,125 @@
+"""Reports of compiled graphs, for tests and explain(): partitions taken, fallbacks and reasons."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+from torch._guards import CompileContext
+
+from cpuaccel import _log, _native
+
+if TYPE_CHECKING:
+    from cpuaccel.compile.partition.regions import Cut
+
+_KEPT = 256
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Ops that run together."""
+
+    kinds: tuple[str, ...]
+    """The kinds of its ops, in order, named as in oneDNN Graph or in csrc/plan/moves.h."""
+    dtype: str
+    reason: str
+    """The reason why it was taken."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """A fallback: a node that oneDNN might have run, but torch or Inductor runs."""
+
+    op: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of one compiled graph."""
+
+    compile_id: str
+    """Dynamo's number of the compilation, as in its logs."""
+    regions: tuple[tuple[Partition, ...], ...]
+    """The partitions of each region."""
+    left: tuple[Left, ...]
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Report:
+        """Return the report whose `dataclasses.asdict` these are, read from JSON."""
+        return cls(
+            facts["compile_id"],
+            tuple(
+                tuple(Partition(**{**part, "kinds": tuple(part["kinds"])}) for part in region)
+                for region in facts["regions"]
+            ),
+            tuple(Left(**each) for each in facts["left"]),
+        )
+
+    def kinds(self) -> list[tuple[str, ...]]:
+        """Return the kinds of each partition."""
+        return [part.kinds for region in self.regions for part in region]
+
+
+_reports: deque[tuple[Report, tuple[weakref.ref[Tensor], ...]]] = deque(maxlen=_KEPT)
+
+
+def reports() -> list[Report]:
+    """Return the reports of the last graphs that were compiled in this process, oldest first."""
+    return [report for report, _ in list(_reports)]
+
+
+def reports_of(module: nn.Module) -> list[Report]:
+    """Return those of `reports()` whose weights, if known, all belong to the module."""
+    own = {id(each) for each in module.parameters()}
+    return [
+        report for report, weights in list(_reports) if {id(weight()) for weight in weights} <= own
+    ]
+
+
+def clear() -> None:
+    """Remove all reports."""
+    _reports.clear()
+
+
+def keep(report: Report, weights: Iterable[Tensor] = ()) -> None:
+    """Add a report to `reports()`, of a graph that reads `weights`, and count its fallbacks."""
+    _reports.append((report, tuple(weakref.ref(weight) for weight in weights)))
+    for left in report.left:
+        say_left(f"graph.{left.op}", left.reason, left.name)
+
+
+def say_left(op: str, reason: str, name: str = "") -> None:
+    """Count and log a fallback of `op`, the node `name`; "graph" stands for the whole graph."""
+    _native.load().count_fallback(op, reason)
+    _log.logger.info("left: %s %s: %s", op, name, reason)
+
+
+def describe(cut: Cut) -> Report:
+    """Return the report of a `cut`."""
+    regions = tuple(
+        tuple(
+            Partition(
+                tuple(op.kind for op in operations),
+                str(region.program.values[operations[-1].outputs[0]].dtype).removeprefix("torch."),
+                part.choice.reason,
+            )
+            for part, operations in zip(region.parts, region.program.partitions, strict=True)
+        )
+        for region in cut.regions
+    )
+    left = tuple(
+        Left(str(node.target).removeprefix("aten."), node.name, reason) for node, reason in cut.left
+    )
+    return Report(current_compile_id(), regions, left)
+
+
+def current_compile_id() -> str:
+    """Return Dynamo's number of the current compilation; empty outside of Dynamo."""
+    compile_id = CompileContext.current_compile_id()
+    return "" if compile_id is None else str(compile_id)

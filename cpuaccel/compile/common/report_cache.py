@@ -1,0 +1,60 @@
+"""Reports beside Inductor's cache on disk, for graphs that another process compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from cpuaccel import _log
+from cpuaccel._files import write_whole
+from cpuaccel.compile.common.report import Report
+
+
+def key_of(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
+    """Return a key of a graph that Dynamo captured; `settings` are further facts."""
+    facts = [torch.__version__, repr(settings), gm.code]
+    facts += [_described(each) for each in inputs]
+    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
+    facts += [str(autocast), str(torch.get_num_threads())]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def save(key: str, report: Report) -> None:
+    """Save `report` to disk if Inductor caches the graph there; errors are only logged."""
+    from torch._inductor import config
+
+    if config.force_disable_caches or not config.fx_graph_cache:
+        return
+    try:
+        write_whole(_path(key), json.dumps(asdict(report)))
+    except OSError as error:
+        _log.logger.info("a report is not kept on disk: %s", error)
+
+
+def load(key: str, compile_id: str) -> Report | None:
+    """Return the saved report, with this `compile_id`; None if it cannot be read."""
+    try:
+        kept = json.loads(_path(key).read_text(encoding="utf-8"))
+        return replace(Report.from_facts(kept), compile_id=compile_id)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _path(key: str) -> Path:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    return Path(cache_dir()) / "cpuaccel" / f"{key}.json"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} {tuple(value.shape)} {value.stride()}"
+    return str(value)

@@ -1,0 +1,296 @@
+"""`torch.compile(model, backend="cpuaccel")` of int8 models from convert_fx and from eager mode.
+
+Dynamo cannot trace torch's quantized tensors: it would break the graph at each op. Therefore the
+module that torch.compile returns compiles the model in quantize/dequantize form
+(`cpuaccel.quant.lower`) at its first call, and calls that. It stays an OptimizedModule of the model
+itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_map
+
+from cpuaccel import _log
+from cpuaccel.compile.capture.module_attributes import Attributes, Changes
+from cpuaccel.compile.passes.aliasing import attribute_of
+from cpuaccel.compile.validate.comparison import compare
+from cpuaccel.quant import engine
+from cpuaccel.quant._eager_modules import holds_quantized, scales_of
+
+BACKEND = "cpuaccel"
+
+_TO_QUANTIZED = (torch.quantize_per_tensor, torch.quantize_per_channel)
+
+_TENSORS = (Tensor, nn.Parameter)
+
+_FLOAT_LAYERS = (
+    *(nn.Linear, nn.Bilinear, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention),
+    nn.modules.conv._ConvNd,
+)
+_FLOAT_PRODUCTS = (
+    *(torch.matmul, torch.bmm, torch.mm, torch.addmm, torch.baddbmm, torch.einsum, operator.matmul),
+    *(F.linear, F.conv1d, F.conv2d, F.conv3d, F.scaled_dot_product_attention),
+    *(F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d),
+    *("matmul", "bmm", "mm", "addmm", "baddbmm"),
+)
+
+
+def install() -> None:
+    """Patch torch.compile to check for a quantized model if this backend is asked for by name."""
+    if not hasattr(torch.compile, "_cpuaccel"):
+        torch.compile = _looking_first(torch.compile)
+
+
+def _looking_first(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(torch_compile)
+    def compile(model: Any = None, **options: Any) -> Any:
+        compiled = torch_compile(model, **options)
+        if options.get("backend") != BACKEND or options.get("disable"):
+            return compiled
+        if isinstance(model, nn.Module) and is_converted(model):
+            compiled.forward = _Lowering(model, torch_compile, options, compiled.forward)
+        elif (owner := _owner(model)) is not None and is_converted(owner):  # model.compile()
+            return _Lowering(owner, torch_compile, options, compiled)
+        return compiled
+
+    compile._cpuaccel = True  # type: ignore[attr-defined]
+    return compile
+
+
+def _owner(model: Any) -> nn.Module | None:
+    """Return the module that nn.Module.compile() is called on."""
+    owner = getattr(model, "__self__", None)
+    is_call = getattr(model, "__name__", "") == "_call_impl"
+    return owner if is_call and isinstance(owner, nn.Module) else None
+
+
+def is_converted(model: nn.Module) -> bool:
+    """Say whether a model, or a part of it, was quantized by torch.ao and is in eval mode."""
+    if not model.training and holds_quantized(model):
+        return True
+    parts = [part for part in model.modules() if isinstance(part, GraphModule)]
+    return any(not part.training and _calls_quantized(part) for part in parts)
+
+
+def _calls_quantized(part: GraphModule) -> bool:
+    # Importing _fusion takes most of the import time, and only such models need it.
+    from cpuaccel.quant._fusion.elementwise import op_name
+
+    if any("quantized" in type(module).__module__ for module in part.modules()):
+        return True
+    # PT2E models call quantized_decomposed ops on plain tensors: they are lowered already.
+    return any(
+        node.target in _TO_QUANTIZED or op_name(node.target).startswith("quantized::")
+        for node in part.graph.nodes
+    )
+
+
+def watch(model: nn.Module) -> Attributes:
+    """Return a snapshot of a model, to tell whether what was made from it is still valid."""
+    # Lowering reads the values of tensors with one element: scales, zero points.
+    numbers = [
+        value
+        for part in model.modules()
+        if isinstance(part, GraphModule) and not part.training and _calls_quantized(part)
+        for node in part.graph.find_nodes(op="get_attr")
+        if isinstance(value := attribute_of(part, node), Tensor) and value.numel() == 1
+    ]
+    return Attributes(model, [*numbers, *scales_of(model)])
+
+
+def has_float_layers(model: nn.Module) -> bool:
+    """Say whether autocast would change what a layer of the model computes."""
+    if holds_quantized(model):  # its forward may multiply floats
+        return True
+    return any(isinstance(module, _FLOAT_LAYERS) for module in model.modules()) or any(
+        node.target in _FLOAT_PRODUCTS
+        for part in model.modules()
+        if isinstance(part, GraphModule)
+        for node in part.graph.nodes
+    )
+
+
+def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with which Dynamo does not guard on the module in each call.
+
+    No other code has the lowered model; `Attributes` check the model that it was made from.
+    """
+    from torch._inductor import list_mode_options
+
+    mode = options.get("mode")
+    given = list_mode_options().get(mode, {}) if mode else options.get("options") or {}
+    if "guard_filter_fn" in given or mode not in (None, "default", *list_mode_options()):
+        return options
+    skip = torch.compiler.skip_guard_on_all_nn_modules_unsafe
+    return {**options, "mode": None, "options": {**given, "guard_filter_fn": skip}}
+
+
+def _give_own_code(lowered: nn.Module) -> None:
+    """Give a module a forward with a code object of its own, as graphs have.
+
+    Dynamo looks up compiled graphs by the code of a forward. Without module guards, another
+    instance of the class would get the graph of the first, with its scales.
+    """
+    otherwise = lowered.forward
+
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return otherwise(*args, **kwargs)
+
+    forward.__code__ = forward.__code__.replace()
+    lowered.forward = types.MethodType(forward, lowered)
+
+
+@dataclass
+class _Ready:
+    """A model that can be called, as long as the model that it was made from is unchanged."""
+
+    made_of: Attributes
+    run: Callable[..., Any]
+    has_float_layers: bool
+    unchecked: nn.Module | None = None
+    """The lowered form of an eager-mode model, until a call has compared it with the model:
+    torch.fx traced it without arguments."""
+    takes: int | None = None
+    """Number of tensors that such a graph takes; None: whatever the model takes."""
+
+    def is_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether it is valid for such a call: a forward may branch on types of arguments."""
+        if self.takes is None:
+            return True
+        return not kwargs and len(args) == self.takes and all(type(x) in _TENSORS for x in args)
+
+
+def _called(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {"output": module(*tree_map(_copied, args), **tree_map(_copied, kwargs))}
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+class _Lowering:
+    """Calls the compiled lowered model; if there is none, what torch.compile made of the model."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        torch_compile: Callable[..., Any],
+        options: dict[str, Any],
+        otherwise: Callable[..., Any],
+    ) -> None:
+        self._model = model
+        self._torch_compile = torch_compile
+        self._options = options
+        self._otherwise = otherwise
+        self._lock = threading.Lock()
+        self._compiled: _Ready | None = None
+        self._changes = Changes()
+        self._never = ""  # the reason why nothing is lowered any more
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        ready = self._ready() if engine.is_enabled() else None
+        if ready is None or not ready.is_for(args, kwargs):
+            return self._otherwise(*args, **kwargs)
+        if not torch.is_autocast_enabled("cpu"):
+            if ready.unchecked is not None:
+                self._check(ready, args, kwargs)
+            return ready.run(*args, **kwargs)
+        # Autocast does not change quantized layers, but it would run their lowered form in bf16.
+        if ready.has_float_layers:
+            from cpuaccel.compile.common import report
+
+            report.say_left("graph", "layers of floats beside those of integers, under autocast")
+            return self._model(*args, **kwargs)
+        with torch.autocast("cpu", enabled=False):
+            return ready.run(*args, **kwargs)
+
+    @property
+    def compiled(self) -> Callable[..., Any] | None:
+        """The compiled lowered model; None before the first call, or if it was not lowered."""
+        compiled = self._compiled.run if self._compiled is not None else None
+        return None if compiled is self._otherwise else compiled
+
+    def _ready(self) -> _Ready | None:
+        """Return the model to call; None if it changes too often to be lowered."""
+        ready = self._compiled
+        if not self._never and (ready is None or not ready.made_of.are_as_before()):
+            with self._lock:
+                ready = self._compiled = self._anew(self._compiled)
+        self._changes.serve()
+        return ready
+
+    def _anew(self, ready: _Ready | None) -> _Ready | None:
+        if self._never or (ready is not None and ready.made_of.are_as_before()):
+            return ready
+        if ready is not None and (many := self._changes.too_many(ready.made_of)):
+            self._never = f"it {many}"
+            _log.logger.warning(
+                "a quantized model is compiled as it is from now on: %s", self._never
+            )
+            return None
+        made_of = watch(self._model)
+        lowered = self._lower()
+        made = _Ready(made_of, self._compile(lowered), has_float_layers(self._model))
+        if lowered is not None and holds_quantized(self._model):
+            made.unchecked = lowered
+            if isinstance(lowered, GraphModule):
+                made.takes = len(lowered.graph.find_nodes(op="placeholder"))
+        return made
+
+    def _lower(self) -> nn.Module | None:
+        from cpuaccel.quant import lower
+
+        try:
+            return lower(self._model)
+        except Exception as error:
+            self._say_not_lowered(str(error))
+            return None
+
+    def _compile(self, lowered: nn.Module | None) -> Callable[..., Any]:
+        if lowered is None:
+            return self._otherwise
+        if not isinstance(lowered, GraphModule):
+            _give_own_code(lowered)
+        compiled: Callable[..., Any] = self._torch_compile(lowered, **_unguarded(self._options))
+        return compiled
+
+    def _check(self, ready: _Ready, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Compare the lowered form with the model; if it is off, run torch.compile's own result."""
+        with self._lock, torch.no_grad():
+            lowered = ready.unchecked
+            if lowered is None:  # another thread was first
+                return
+            expected = _called(self._model, args, kwargs)
+            try:
+                difference = compare(_called(lowered, args, kwargs), expected, "int8", lambda: None)
+                problem = "" if difference.is_within else str(difference)
+            except Exception as error:
+                problem = _log.first_line(error)
+            if problem:
+                self._say_not_lowered(f"a trace of it is not what it does: {problem}")
+                ready.run, ready.takes = self._otherwise, None
+            ready.unchecked = None
+
+    def _say_not_lowered(self, why: str) -> None:
+        from cpuaccel.compile.common import report
+
+        report.say_left("graph", f"not lowered: {why}")
+        _log.logger.warning("a quantized model is compiled as it is: %s", why)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError(
+            "a compiled quantized model: expected to pickle or copy the model itself, which is its"
+            " _orig_mod; compile it again afterwards"
+        )

@@ -1,0 +1,256 @@
+"""Captures with symbolic sizes: one capture serves calls that differ in tensor sizes only.
+
+The first sizes have a capture of their own, of fixed sizes. When other sizes come, the model is
+captured again with symbols for the dimensions that differ. That capture then runs for all sizes
+that it accepts; for new sizes, weights are packed and primitives are chosen again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpuaccel.compile.capture import input_signature
+from cpuaccel.compile.capture.call_signature import Call, TensorKind
+from cpuaccel.compile.capture.dynamic_shapes import shapes_of
+from cpuaccel.compile.common import report
+from cpuaccel.compile.common.lru_cache import Recent
+from cpuaccel.compile.frontend.capture_outcome import Captured
+from cpuaccel.compile.validate.verdict import PLAN, Verdict
+
+KEPT_SIZES = 1024
+"""Number of kinds of inputs for which the capture of symbolic sizes that served them is cached."""
+
+CALLS_BEFORE = 3
+"""A kind of inputs gets a capture of its own at this number of calls, if no other capture serves
+it."""
+
+MOST_CAPTURES = 4
+"""Maximum number of captures of symbolic sizes in one family."""
+
+_KEPT_FAMILIES = 64
+
+SPECIALIZED = "the model makes numbers of its sizes"
+REJECTED = "the model does something else at these sizes"
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What to trace with symbolic sizes."""
+
+    example: Call
+    """The call that torch.export sees."""
+    dynamic: frozenset[tuple[int, int]]
+    """The dimensions that vary, as (leaf, dimension)."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A request for a capture."""
+
+    args: Args
+    kwargs: Kwargs
+    traced: Traced | None = None
+    """For symbolic sizes: what to trace."""
+    for_any_size: bool = False
+    """Whether a capture of symbolic sizes is to be made along with it."""
+
+
+Make = Callable[[Args, Kwargs, Traced], Captured]
+"""Makes a capture, and compares it with the model for these arguments."""
+
+Check = Callable[[Captured, Args, Kwargs], "Verdict | None"]
+"""Compares a capture with the model for these arguments; returns the verdict if it is off."""
+
+
+@dataclass
+class _Family:
+    """Calls that differ in tensor sizes only."""
+
+    first: Call
+    """The first call. Its capture has fixed sizes."""
+    traced: dict[frozenset[tuple[int, int]], Call]
+    """Calls that were captured for, by their dimensions of size 0 or 1."""
+    why_not: str = ""
+    """The reason why no more captures of symbolic sizes are made."""
+    varying: set[tuple[int, int]] = field(default_factory=set)
+    """Dimensions, as (leaf, dimension), in which later calls differed from the first."""
+    captures: list[Captured] = field(default_factory=list)
+    """Newest first."""
+    refused: list[Verdict] = field(default_factory=list)
+    """Verdicts of captures that are not used."""
+    unchecked: list[Captured] = field(default_factory=list)
+    """Captures that were compared with the model only at the sizes of their trace."""
+    waiting: list[Captured] = field(default_factory=list)
+    """Captures that have served no call yet. They are not reported."""
+
+    def to_trace(self, call: Call) -> list[Traced]:
+        """Return what to trace, one after the other, until a capture accepts the sizes of `call`.
+
+        An earlier call is the better example: `call` then has other sizes than the trace, and shows
+        whether the capture is right for them. torch specializes sizes of 0 and 1.
+        """
+        self.varying |= _differing(self.first, call)
+        ones = _ones(call)
+        dynamic = frozenset(self.varying - ones)
+        calls = dict.fromkeys((self.traced.setdefault(ones, call), call))
+        return [Traced(each, dynamic) for each in calls] if dynamic else []
+
+
+class AnySize:
+    """The captures of symbolic sizes of one model."""
+
+    def __init__(self, make: Make, check: Check) -> None:
+        self._make, self._check = make, check
+        self._families: dict[Hashable, _Family] = {}
+        self._served: Recent[Captured] = Recent(KEPT_SIZES)
+        self._came: Recent[int] = Recent(KEPT_SIZES)
+
+    def captures(self) -> list[Captured]:
+        """Return the captures that have served a call."""
+        return [
+            each
+            for family in list(self._families.values())
+            for each in family.captures
+            if each not in family.waiting
+        ]
+
+    def verdicts(self) -> list[Verdict]:
+        """Return the verdicts of these captures, and those of captures that are not used."""
+        families = list(self._families.values())
+        refused = [each for family in families for each in family.refused]
+        return [*(each.verdict for each in self.captures()), *refused]
+
+    def find(self, key: Hashable) -> Captured | None:
+        """Return the cached capture that has served inputs of this kind before."""
+        return self._served.get(key)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._families.clear()
+        self._served.clear()
+        self._came.clear()
+
+    def begin(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
+        """Begin a family with what was made for these sizes only."""
+        key, why_not = input_signature.family_of(args, kwargs)
+        if key is not None and len(self._families) < _KEPT_FAMILIES:
+            call = Call.of(args, kwargs)
+            why_not = why_not or made.why_not or made.why_not_beside
+            family = _Family(call, {_ones(call): call}, why_not)
+            self._families.setdefault(key, family)
+
+    def add(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
+        """Add a capture of symbolic sizes that was made along with the family's first capture."""
+        family = self._families.get(input_signature.family_of(args, kwargs)[0])
+        if family is not None and not family.why_not:
+            family.captures.insert(0, made)
+            family.waiting.append(made)
+            # It accepts all that another trace with the first call would accept.
+            family.traced.pop(_ones(family.first), None)
+            if not made.is_checked:
+                family.unchecked.append(made)
+
+    def serve(
+        self, key: Hashable, args: Args, kwargs: Kwargs, *, captures: bool = True
+    ) -> Captured | None:
+        """Return a capture of symbolic sizes that accepts these inputs; None if there is none.
+
+        `captures`: whether one is made if there is none yet.
+        """
+        family_key, _ = input_signature.family_of(args, kwargs)
+        family = self._families.get(family_key)
+        if family is None:
+            return None
+        call = Call.of(args, kwargs)
+        found = self._among(family, call, args, kwargs)
+        if found is None and captures and not family.why_not:
+            self._capture(family, call, args, kwargs)
+            self._families[family_key] = family  # clear() was called if the model has changed
+            found = self._among(family, call, args, kwargs)
+        if found is None:
+            return None
+        if found in family.waiting:
+            family.waiting.remove(found)
+            if found.report is not None:
+                report.keep(found.report)
+        inputs, reason = (
+            input_signature.describe(args, kwargs),
+            f"captured for {found.verdict.inputs}",
+        )
+        verdict = Verdict(inputs, PLAN, reason, found.verdict.arithmetic)
+        served = Captured(found.run, found.report, verdict, "", found.capture)
+        self._served.put(key, served)
+        return served
+
+    def why_by_model(self, key: Hashable, args: Args, kwargs: Kwargs) -> str:
+        """Return why the model runs for inputs without a capture; "" if they get one now."""
+        family = self._families.get(input_signature.family_of(args, kwargs)[0])
+        if family is None:
+            return ""
+        came = (self._came.get(key) or 0) + 1
+        self._came.put(key, came)
+        if came >= CALLS_BEFORE:
+            return ""
+        why = f": {family.why_not}" if family.why_not else ""
+        return f"sizes that came fewer than {CALLS_BEFORE} times{why}"
+
+    def _among(self, family: _Family, call: Call, args: Args, kwargs: Kwargs) -> Captured | None:
+        """Return the capture of a family that accepts these sizes."""
+        for each in list(family.captures):
+            made = each.capture
+            assert made is not None
+            assert made.sizes is not None
+            if made.sizes.why_not(shapes_of(call)):
+                continue
+            if each not in family.unchecked or made.call == call:
+                return each
+            refused = self._check(each, args, kwargs)
+            if refused is None:
+                family.unchecked.remove(each)
+                return each
+            family.captures.remove(each)
+            family.refused.append(refused)
+            family.why_not = refused.reason
+            self._served.clear()
+        return None
+
+    def _capture(self, family: _Family, call: Call, args: Args, kwargs: Kwargs) -> None:
+        for traced in family.to_trace(call):
+            made = self._make(args, kwargs, traced)
+            if made.run is not None:
+                family.captures.insert(0, made)
+                if traced.example == call:
+                    family.unchecked.append(made)
+                if len(family.captures) >= MOST_CAPTURES:
+                    family.why_not = f"{MOST_CAPTURES} captures of symbolic sizes are kept"
+                return
+            if made.why_not != REJECTED:
+                family.refused.append(made.verdict)
+                family.why_not = made.why_not
+                return
+
+
+def _differing(a: Call, b: Call) -> set[tuple[int, int]]:
+    """Return the dimensions, as (leaf, dimension), whose sizes differ between two calls."""
+    return {
+        (leaf, dim)
+        for leaf, (ours, theirs) in enumerate(zip(shapes_of(a), shapes_of(b), strict=True))
+        for dim, (size, other) in enumerate(zip(ours or (), theirs or (), strict=True))
+        if size != other
+    }
+
+
+def _ones(call: Call) -> frozenset[tuple[int, int]]:
+    """Return the dimensions of size 0 or 1, as (leaf, dimension)."""
+    return frozenset(
+        (leaf, dim)
+        for leaf, each in enumerate(call.leaves)
+        if isinstance(each, TensorKind)
+        for dim, size in enumerate(each.shape)
+        if size < 2
+    )

@@ -1,0 +1,1 @@
+"""Model files: `cpuaccel.save`, `load` and `aot_compile`."""

@@ -1,0 +1,228 @@
+"""A graph as a JSON list of ops, which runs without torch.export.
+
+torch.export.load takes seconds in a fresh process, most of them for imports. A program of calls on
+tensors, and of arithmetic on their sizes, without control flow, needs none of these imports.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, treespec_dumps, treespec_loads
+
+from cpuaccel.compile.bridge import torch_fallback
+from cpuaccel.compile.bridge.translation import Refused
+from cpuaccel.compile.capture.graph_runner import bound_region, unwrapping
+from cpuaccel.compile.capture.module_attributes import Tables
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+
+def encode(program: ExportedProgram) -> dict[str, Any]:
+    """Return `program` as JSON values, with its `ops` in the format of torch_program.
+
+    Values are numbered: first `weights`, by name, and `inputs`, in the order of the graph; then one
+    for each op.
+
+    Raises:
+        Refused: it mutates weights or inputs, or an argument cannot be written as JSON.
+    """
+    from torch.export.graph_signature import InputKind, OutputKind
+
+    signature = program.graph_signature
+    if any(each.kind is not OutputKind.USER_OUTPUT for each in signature.output_specs):
+        raise Refused("results that are no results of the call")
+    numbers: dict[Any, int] = {}
+    weights: dict[str, str] = {}
+    inputs: list[int] = []
+    ops: list[Any] = []
+    specs = iter(signature.input_specs)
+    for node in program.graph.nodes:
+        if node.op == "output":
+            outputs = torch_fallback.written(node.args[0], numbers)
+            break
+        numbers[node] = len(numbers)
+        if node.op == "placeholder":
+            spec = next(specs)
+            if spec.kind is InputKind.USER_INPUT:
+                inputs.append(numbers[node])
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                weights[str(numbers[node])] = str(spec.target)
+            else:
+                raise Refused(f"an input of kind {spec.kind}")
+        elif node.op == "call_function" and _is_op(node.target):
+            keywords = {key: torch_fallback.written(v, numbers) for key, v in node.kwargs.items()}
+            args = torch_fallback.written(node.args, numbers)
+            ops.append([torch_fallback.name_of(node.target, as_it_is=True), args, keywords])
+        else:
+            raise Refused(f"{node.op} {node.target}")
+    assert program.call_spec.out_spec is not None
+    spec_text = treespec_dumps(program.call_spec.out_spec)
+    return {"weights": weights, "inputs": inputs, "ops": ops, "outputs": outputs, "out": spec_text}
+
+
+def _is_op(target: Any) -> bool:
+    is_op = isinstance(target, torch._ops.OpOverload)
+    return is_op or target is operator.getitem or torch_fallback.is_of_sizes(target)
+
+
+Read = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """The calls of a program, bound to the weights that it had."""
+
+    made_of: Tables
+    lines: list[Read]
+    results: Read
+
+
+class FlatProgram(nn.Module):
+    """Runs what `encode` returned, on `weights` by their names, which become its buffers."""
+
+    def __init__(self, facts: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.training = False
+        self._weights: dict[int, tuple[nn.Module, str]] = {}
+        for number, name in facts["weights"].items():
+            self._weights[int(number)] = _held(self, name, weights[name])
+        self._inputs = list(facts["inputs"])
+        self._given = len(self._weights) + len(self._inputs)
+        self._ops = facts["ops"]
+        self._outputs = facts["outputs"]
+        self._forget = _last_uses(self._ops, self._outputs, self._given)
+        self._unwrap = unwrapping(treespec_loads(facts["out"]))
+        self._bound: _Bound | None = None
+        self._runs: list[list[int]] | None = None
+        """While ops are timed: the times of each run."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the program returns. The arguments are those that it was exported for."""
+        bound = self._bound
+        if bound is None or not bound.made_of.are_as_before():
+            bound = self._bound = self._bind()
+        values: list[Any] = [None] * self._given
+        for number, leaf in zip(self._inputs, tree_leaves((args, kwargs)), strict=True):
+            values[number] = leaf
+        for line, forget in zip(bound.lines, self._forget, strict=True):
+            values.append(line(values))
+            for number in forget:
+                values[number] = None
+        return self._unwrap(bound.results(values))
+
+    def _bind(self) -> _Bound:
+        made_of = Tables([owner._buffers for owner, _ in self._weights.values()])
+        weights = {number: owner._buffers[name] for number, (owner, name) in self._weights.items()}
+        lines = [_line(name, args, named, weights) for name, args, named in self._ops]
+        if self._runs is not None:
+            runs = self._runs
+            lines = [_timed(line, runs, number == 0) for number, line in enumerate(lines)]
+        return _Bound(made_of, lines, _reader(self._outputs, weights))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy binds its calls again.
+        return {**self.__dict__, "_bound": None}
+
+    @contextmanager
+    def timed(self) -> Iterator[list[list[int]]]:
+        """Collect the time of each op in the block: for each run, nanoseconds by op, in order.
+
+        Only one thread may run the program during that time.
+        """
+        self._runs, self._bound = [], None
+        try:
+            yield self._runs
+        finally:
+            self._runs = self._bound = None
+
+
+def _held(root: nn.Module, name: str, tensor: Tensor) -> tuple[nn.Module, str]:
+    """Register a weight under its dotted name; return the owner and the attribute's name."""
+    *path, last = name.split(".")
+    owner = root
+    for part in path:
+        if part not in owner._modules:
+            owner.add_module(part, nn.Module())
+        owner = owner.get_submodule(part)
+    owner.register_buffer(last, tensor)
+    return owner, last
+
+
+def _line(name: str, args: Any, keywords: Mapping[str, Any], weights: Mapping[int, Any]) -> Read:
+    """Return a function that calls an op on values."""
+    op = torch_fallback.op_of(name)
+    is_region = op is torch.ops.cpuaccel.graph_region.default
+    if is_region and weights.keys() >= set(_numbers_in(args[1])):
+        inputs, constants, *texts = args
+        bound = bound_region(_reader(constants, weights)([]), *texts)
+        given = _reader(inputs, weights)
+        return lambda values: bound(given(values))
+    read = _reader(args, weights)
+    named = [(key, _reader(value, weights)) for key, value in keywords.items()]
+    if not named:
+        return lambda values: op(*read(values))
+    return lambda values: op(*read(values), **{key: each(values) for key, each in named})
+
+
+def _timed(line: Read, runs: list[list[int]], is_first: bool) -> Read:
+    def run(values: list[Any]) -> Any:
+        if is_first:
+            runs.append([])
+        start = time.perf_counter_ns()
+        result = line(values)
+        runs[-1].append(time.perf_counter_ns() - start)
+        return result
+
+    return run
+
+
+def _reader(value: Any, weights: Mapping[int, Any]) -> Read:
+    """Return a function that makes an argument, in the format of torch_program, from values."""
+    if isinstance(value, list):
+        if weights.keys() >= set(_numbers_in(value)):
+            constants = [_reader(each, weights)([]) for each in value]
+            return lambda values: constants
+        readers = [_reader(each, weights) for each in value]
+        return lambda values: [read(values) for read in readers]
+    if isinstance(value, dict):
+        if "value" in value:
+            number = value["value"]
+            if number in weights:
+                weight = weights[number]
+                return lambda values: weight
+            return lambda values: values[number]
+        constant = torch_fallback.constant(value["torch"])
+        return lambda values: constant
+    return lambda values: value
+
+
+def _numbers_in(value: Any) -> list[int]:
+    """Return the numbers of the values that an encoded argument reads."""
+    if isinstance(value, list):
+        return [number for each in value for number in _numbers_in(each)]
+    if isinstance(value, dict):
+        return [value["value"]] if "value" in value else []
+    return []
+
+
+def _last_uses(ops: Sequence[Any], outputs: Any, given: int) -> list[list[int]]:
+    """Return, for each op, the values that no later op reads."""
+    last = {given + position: position for position in range(len(ops))}
+    for position, (_, args, keywords) in enumerate(ops):
+        for number in _numbers_in([args, *keywords.values()]):
+            last[number] = position
+    for number in _numbers_in(outputs):
+        last.pop(number, None)
+    forget: list[list[int]] = [[] for _ in ops]
+    for number, position in last.items():
+        forget[position].append(number)
+    return forget

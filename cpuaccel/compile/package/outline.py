@@ -1,0 +1,88 @@
+"""A readable outline of a graph: its nodes in order, what each reads, dtypes and sizes of results.
+
+A file has it beside the program: the program of `package/op_list.py` has no sizes between its ops, and that of
+a package is code.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.fx import Node
+
+from cpuaccel.compile.package.schemas import REGION
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+INPUT, GETITEM = "input", "getitem"
+"""`op` of an argument of the call, and of a getitem. Readers of a getitem refer to the op that it
+reads."""
+
+
+def outline(program: ExportedProgram) -> dict[str, Any]:
+    """Return the graph of `program` as JSON values.
+
+    `nodes` are the call's tensors, then all ops in the order of the graph, the same as those of
+    `flat.encode`. A node has `name`, `op`, its `results` as dtypes and sizes, and its `reads` in
+    the order of its arguments: the number of a node and of one of its results; None for a weight. A
+    region also has its `program`. `returns` are the results of the call, in the format of `reads`.
+    """
+    found: dict[Node, list[int] | None] = {}
+    nodes: list[dict[str, Any]] = []
+    returns: list[Any] = []
+    signature = program.graph_signature
+    given, returned = set(signature.user_inputs), set(signature.user_outputs)
+    for node in program.graph.nodes:
+        if node.op == "output":
+            nodes_out = [each for each in _nodes_in(node.args[0]) if each.name in returned]
+            returns = [found[each] for each in nodes_out]
+        elif node.op == "call_function" or node.name in given:
+            found[node] = [len(nodes), 0]
+            source = found[node.args[0]] if node.target is operator.getitem else None
+            if source is not None:
+                found[node] = [source[0], node.args[1]]
+            nodes.append(_node(node, found))
+        else:
+            found[node] = None
+    return {"nodes": nodes, "returns": returns}
+
+
+def _node(node: Node, found: Mapping[Node, list[int] | None]) -> dict[str, Any]:
+    is_input = node.op == "placeholder"
+    op = GETITEM if node.target is operator.getitem else str(node.target)
+    said: dict[str, Any] = {
+        "name": node.name,
+        "op": INPUT if is_input else op.removeprefix("aten.").removesuffix(".default"),
+        "reads": [found[each] for each in _nodes_in([*node.args, *node.kwargs.values()])],
+        "results": _kinds(node.meta.get("val")),
+    }
+    if op == REGION:
+        said["program"] = node.args[2]
+    return said
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _nodes_in(each)
+    elif isinstance(value, dict):
+        yield from _nodes_in(list(value.values()))
+
+
+def _kinds(value: Any) -> list[Any]:
+    """Return dtype and sizes of each result; None for results other than tensors.
+
+    A size that is not a number is given by its symbolic name.
+    """
+    if isinstance(value, (list, tuple)):
+        return [kind for each in value for kind in _kinds(each)]
+    if isinstance(value, Tensor):
+        sizes = [size if isinstance(size, int) else str(size) for size in value.shape]
+        return [[str(value.dtype).removeprefix("torch."), sizes]]
+    return [None]

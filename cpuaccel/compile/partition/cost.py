@@ -1,0 +1,154 @@
+"""Decides which partitions of oneDNN Graph run on cpuaccel: those that were measured to be faster.
+
+The family of a partition is the first row of `_FAMILIES` that has one of its kinds. A partition
+also has a place. A layer is in a chain with other layers, or alone. Any other partition is between
+partitions that are taken, beside one, or alone. `costs.csv` says how many times faster than
+Inductor such a partition ran together with the ops around it; `python -m benchmarks.graph.choices`
+measures it. Partitions that are not taken stay with Inductor, which fuses them with the ops around
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cpuaccel.compile.bridge import MOVES, QUANTIZED, QUANTIZED_LAYERS, WRITES
+from cpuaccel.compile.partition import cost_table
+
+ELEMENTWISE = "elementwise"
+_FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
+    ("reduction", frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd"})),
+    ("softmax", frozenset({"SoftMax", "LogSoftmax"})),
+    ("layer_norm", frozenset({"LayerNorm"})),
+    ("attention", frozenset({"attention"})),
+    ("quantised layer", QUANTIZED_LAYERS),
+    ("quantised", QUANTIZED),
+    ("convolution", frozenset({"Convolution", "ConvTranspose"})),
+    ("product", frozenset({"MatMul"})),
+    ("pool", frozenset({"MaxPool", "AvgPool"})),
+    ("move", MOVES),
+    ("write", WRITES),
+)
+
+LAYER_FAMILIES = frozenset({"quantised layer", "convolution", "product"})
+
+LAYERS = frozenset().union(*(kinds for name, kinds in _FAMILIES if name in LAYER_FAMILIES))
+"""Kinds of ops that are layers."""
+
+PLACES = ("alone", "beside", "between")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether a partition is taken, and the reason."""
+
+    taken: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about a partition when the choice is made."""
+
+    kinds: Sequence[str]
+    dtype: str
+    """That of its result, as programs spell it."""
+    M: int
+    """Rows of a product's result; 0 if there is no product."""
+    work: int
+    """Multiply-adds of a layer, or else elements of the result, for the traced sizes."""
+    place: str
+    """Of a layer: "chain" if a path of supported partitions leads from it to another layer, else
+    "alone". Of others, one of `PLACES`: "between" if partitions that are taken make what it reads
+    and also read what it makes; "beside" if only one of the two; "alone"."""
+
+
+def family_of(kinds: Sequence[str]) -> str:
+    """Return the first family that contains one of `kinds`."""
+    found = (name for name, its in _FAMILIES if any(kind in its for kind in kinds))
+    return next(found, ELEMENTWISE)
+
+
+# Choices that do not depend on measurements, by (family, place); place "" is any.
+_FIXED: dict[tuple[str, str], Choice] = {
+    ("quantised layer", ""): Choice(True, "the integers that eager computes"),
+    ("quantised", "between"): Choice(True, "between layers, the integers that eager computes"),
+    ("quantised", "beside"): Choice(True, "beside a layer, the integers that eager computes"),
+    ("quantised", "alone"): Choice(False, "alone: Inductor fuses it with what is around it"),
+    ("write", "between"): Choice(True, "in place, between layers"),
+    ("write", "beside"): Choice(True, "in place, beside a layer"),
+    ("write", "alone"): Choice(False, "alone: nothing else is in its place"),
+    ("move", "between"): Choice(True, "between layers"),
+    ("move", "beside"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
+    ("move", "alone"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
+}
+
+_LEAST = {"chain": 0.97, "between": 0.97, "alone": 1.03, "beside": 1.03}
+"""By place, the speedup over Inductor that is enough. A partition that joins others has to be as
+fast, within the noise of medians; one that is cut off from the ops around it has to be faster."""
+
+_FUSED_IN_EAGER = frozenset({"attention", "elementwise", "layer_norm", "pool"})
+"""Families that are taken beside layers if torch would run the remaining ops one by one."""
+
+_Held = TypeVar("_Held")
+
+_eager: ContextVar[bool] = ContextVar("eager", default=False)
+_packaged: ContextVar[bool] = ContextVar("packaged", default=False)
+_overruled: ContextVar[dict[str, bool] | None] = ContextVar("overruled", default=None)
+
+
+@contextmanager
+def _holding(variable: ContextVar[_Held], value: _Held) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def against_eager() -> AbstractContextManager[None]:
+    """Choose for graphs whose other ops torch runs one by one, without fusing them."""
+    return _holding(_eager, True)
+
+
+def for_packages() -> AbstractContextManager[None]:
+    """Choose for packages, whose files hold packed weights of the products that are left."""
+    return _holding(_packaged, True)
+
+
+def overrule(decisions: dict[str, bool]) -> AbstractContextManager[None]:
+    """Take or leave the named families, whatever the table says. Used to measure the table."""
+    return _holding(_overruled, decisions)
+
+
+def overruled() -> dict[str, bool]:
+    """Return the decisions of the current `overrule`, if any."""
+    return _overruled.get() or {}
+
+
+def choose(facts: Facts) -> Choice:
+    """Return the choice for a partition: by `overrule`, fixed rules, or the first matching row."""
+    family = family_of(facts.kinds)
+    if family in overruled():
+        return Choice(overruled()[family], "overruled")
+    fixed = _FIXED.get((family, "")) or _FIXED.get((family, facts.place))
+    if fixed is not None:
+        return fixed
+    if _eager.get() and family in _FUSED_IN_EAGER:
+        return Choice(facts.place != "alone", f"{family} {facts.place}: torch runs it op by op")
+    of_one_row = family == "product" and facts.M == 1 and facts.place == "chain"
+    if of_one_row and not _packaged.get():
+        return Choice(True, "product of one row in a chain: the kernel that torch would call")
+    row = cost_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
+    if row is None and family == "attention" and facts.place != "alone":
+        return Choice(True, f"attention {facts.place}: no slower than torch's, which parts a plan")
+    if row is None:
+        return Choice(False, f"{family} {facts.place}: not measured")
+    return Choice(
+        row.speedup >= _LEAST[facts.place],
+        f"{family} {facts.place}: {row.speedup:.2f} times Inductor's speed ({row.measured})",
+    )

@@ -1,0 +1,1 @@
+"""Passes over traced graphs: layouts, linear layers, strided reads, constants, decompositions."""

@@ -1,0 +1,1 @@
+"""Validation: compares plans with the model by error bounds, and times them against it."""

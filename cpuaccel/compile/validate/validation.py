@@ -1,0 +1,252 @@
+"""Runs a model and its capture on the same inputs, to compare their results and time them.
+
+It has no side effects: the tensors that they write to, and the random number generator, are
+restored.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from cpuaccel import _log, _native, _turns
+from cpuaccel._modules import tensors_of
+from cpuaccel.compile.capture.capture import Capture
+from cpuaccel.compile.capture.memory_overlap import shares_places
+from cpuaccel.compile.capture.module_attributes import Attributes
+from cpuaccel.compile.validate.comparison import Difference, compare
+from cpuaccel.compile.validate.verdict import MODEL, PLAN
+
+Run = Callable[..., Any]
+
+
+class Trial:
+    """Runs `model`, and `capture` if there is one, with `args` and `kwargs`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        capture: Capture | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._model = model
+        self._capture = capture
+        self._args, self._kwargs = args, kwargs
+        # Without a capture, it is not known which tensors the model mutates.
+        self._buffers = capture.buffers if capture is not None else _state_of(model)
+        self._writes = capture is None or capture.writes
+
+    def assigned(self) -> list[str]:
+        """Run the model; return the names of attributes that each call assigns anew.
+
+        Attributes that the first call sets and the next one leaves, such as a table of sines, are
+        kept.
+
+        Raises:
+            Exception: what the model raises.
+        """
+        before = Attributes(self._model, containers=True)
+        try:
+            self.results()
+            if before.are_as_before():
+                return []
+            once = Attributes(self._model, containers=True)
+            self.results()
+        except Exception:
+            before.put_back()
+            raise
+        names = once.changes()
+        if names:
+            before.put_back()
+        return names
+
+    def difference(self) -> tuple[Difference, str]:
+        """Return how far the capture's results are from the model's, and a remark.
+
+        Raises:
+            Exception: what the model raises.
+        """
+        assert self._capture is not None
+        with self._undisturbed():
+            expected, draws = self._outputs(self._model), self._drew()
+        try:
+            with self._undisturbed():
+                found = self._outputs(self._capture.run)
+        except Exception as error:
+            return _failed(error), ""
+        arithmetic = self._capture.arithmetic
+        difference = compare(found, expected, arithmetic, self._exact)
+        if difference.is_within:
+            return difference, "compared on the same random numbers" if draws else ""
+        if draws:
+            return difference, "it draws random numbers, perhaps in another order"
+        with self._undisturbed():
+            again = self._outputs(self._model)
+        if not compare(again, expected, arithmetic, lambda: None).is_within:
+            return difference, "the model does not return the same twice: nothing to compare with"
+        return difference, ""
+
+    def calls(self) -> dict[str, Callable[[], Any]]:
+        """Return the functions to time, by name."""
+        runs: dict[str, Run] = {MODEL: self._model}
+        if self._capture is not None:
+            runs = {PLAN: self._capture.run, **runs}
+        return {name: functools.partial(self._call, run) for name, run in runs.items()}
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Let calls mutate tensors in the block, and restore the tensors afterwards."""
+        args, kwargs = self._args, self._kwargs
+        self._args, self._kwargs = self._own_inputs()
+        try:
+            with self._undisturbed():
+                yield
+        finally:
+            self._args, self._kwargs = args, kwargs
+
+    def results(self) -> dict[str, Any]:
+        """Return the model's results, as "output"."""
+        args, kwargs = self._own_inputs()
+        with self._undisturbed():
+            output = self._model(*args, **kwargs)
+            # The output may be a view of a tensor that is restored.
+            return {"output": tree_map(_cloned, output) if self._writes else output}
+
+    def _call(self, run: Run) -> Any:
+        if torch.is_autocast_enabled("cpu"):
+            # As in separate autocast blocks, each call casts its weights itself.
+            torch.clear_autocast_cache()
+        return run(*self._args, **self._kwargs)
+
+    def _outputs(self, run: Run) -> dict[str, Any]:
+        """Return the results of a call, and the tensors that it mutates, after the call."""
+        args, kwargs = self._own_inputs()
+        result = run(*args, **kwargs)
+        if not self._writes:
+            return {"output": result}
+        # The result may be a view of a tensor that the next call mutates.
+        state = {"output": result, "buffers": self._buffers, "inputs": [args, kwargs]}
+        cloned: dict[str, Any] = tree_map(_cloned, state)
+        return cloned
+
+    def _own_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if self._capture is not None and not self._capture.written:
+            return self._args, self._kwargs
+        args: tuple[Any, ...] = tree_map(_cloned, self._args)
+        kwargs: dict[str, Any] = tree_map(_cloned, self._kwargs)
+        return args, kwargs
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        numbers = self._numbers = torch.get_rng_state()
+        attributes = Attributes(self._model, containers=True) if self._capture is None else None
+        before = [each.clone() for each in self._buffers]
+        try:
+            yield
+        finally:
+            for buffer, value in zip(self._buffers, before, strict=True):
+                buffer.copy_(value)
+            if attributes is not None:
+                attributes.put_back()
+            if self._drew():
+                torch.set_rng_state(numbers)
+
+    def _drew(self) -> bool:
+        return not torch.equal(torch.get_rng_state(), self._numbers)
+
+    def _exact(self) -> dict[str, Any] | None:
+        """Return the model's results with higher precision; None if that cannot be computed."""
+        assert self._capture is not None
+        int8 = self._capture.arithmetic == "int8"
+        try:
+            with torch.autocast("cpu", enabled=False):
+                return self._between_quantizers() if int8 else self._of_more_digits()
+        except Exception as error:
+            _log.logger.info("optimize: nothing exact to compare with: %s", _log.first_line(error))
+            return None
+
+    def _of_more_digits(self) -> dict[str, Any]:
+        """Return the results of a copy of the model in fp32 or float64."""
+        assert self._capture is not None
+        fast = _native.load().fastmath_asked()
+        single = self._capture.arithmetic == "bf16" and not fast
+        dtype = torch.float32 if single else torch.float64
+
+        def cast(leaf: Any) -> Any:
+            floats = isinstance(leaf, Tensor) and leaf.is_floating_point()
+            return leaf.to(dtype, copy=True) if floats else _cloned(leaf)
+
+        wide = copy.deepcopy(self._model).to(dtype)
+        args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
+        with self._undisturbed():
+            result = wide(*args, **kwargs)
+        if not self._writes:
+            return {"output": result}
+        buffers = dict(wide.named_buffers())
+        names = {id(each): name for name, each in self._model.named_buffers()}
+        state = tuple(buffers[names[id(each)]] for each in self._buffers)
+        return {"output": result, "buffers": state, "inputs": [args, kwargs]}
+
+    def _between_quantizers(self) -> dict[str, Any] | None:
+        """Return the model's results with float64 between its quantizers."""
+        from cpuaccel.compile.validate import float64_reference
+
+        if self._writes:
+            return None
+        with self._undisturbed():
+            return {"output": float64_reference.result(self._model, self._args, self._kwargs)}
+
+
+def times(trials: dict[str, Trial], budget: float) -> dict[str, list[float]]:
+    """Return the seconds of calls that were timed in turns for about `budget` seconds.
+
+    The keys are "plan" and "model", with the name of the trial as prefix.
+    """
+    with _all_undisturbed(list(trials.values())):
+        calls = {
+            prefix + name: call
+            for prefix, trial in trials.items()
+            for name, call in trial.calls().items()
+        }
+        return _turns.within(calls, budget)
+
+
+@contextmanager
+def _all_undisturbed(trials: list[Trial]) -> Iterator[None]:
+    if not trials:
+        yield
+        return
+    with trials[0].undisturbed(), _all_undisturbed(trials[1:]):
+        yield
+
+
+def _failed(error: Exception) -> Difference:
+    problem = f"the plan raises {type(error).__name__}: {_log.first_line(error)}"
+    return Difference(float("inf"), 0.0, problem=problem)
+
+
+def _state_of(model: nn.Module) -> tuple[Tensor, ...]:
+    """Return the tensors of a model, except parameters, that can be cloned and restored."""
+    parameters = {id(each) for each in model.parameters()}
+    return tuple(
+        each
+        for each in tensors_of(model)
+        if id(each) not in parameters
+        and type(each) is Tensor
+        and each.layout is torch.strided
+        and each.is_cpu
+        and not each.is_inference()
+        and not shares_places(each.shape, each.stride())
+    )
+
+
+def _cloned(leaf: Any) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, Tensor) else leaf

@@ -1,0 +1,106 @@
+// Attention as a plan step, on cpuaccel's kernel (family attention).
+//
+//   op attention in QUERY KEY VALUE [MASK] out DST    scale=f: causal=b:
+//
+// QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32 or all bf16. MASK, f32 or
+// their type, broadcasts to N x H x L x S. DST has the strides of QUERY: if these are N x L x H x E
+// in memory, merging the heads afterwards copies nothing.
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "ops/attention.h"
+#include "ops/own_call.h"
+#include "plan/function_step.h"
+#include "plan/gemm_type.h"
+#include "plan/heads.h"
+#include "plan/own.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+using plan::Building;
+using plan::DataType;
+using plan::Id;
+using plan::Operation;
+using plan::Sizes;
+
+kernels::GemmType gemm_type(DataType type) {
+  const auto found = plan::gemm_type(type);
+  if (!found) {
+    throw std::runtime_error("attention: neither float32 nor bfloat16");
+  }
+  return *found;
+}
+
+kernels::AttentionMatrix matrix(const Building& building, Id id) {
+  const auto& strides = building.desc(id).strides;
+  return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
+}
+
+// For a tensor that broadcasts to `to`.
+kernels::AttentionMatrix mask_matrix(const Building& building, Id id, const Sizes& to) {
+  const auto strides = plan::broadcast_strides(building.desc(id), to);
+  return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
+}
+
+// The queries, copied unless the elements of each are adjacent.
+Id without_gaps(Building& building, Id query) {
+  const auto& desc = building.desc(query);
+  if (desc.strides[3] == 1 || desc.sizes[3] == 1) {
+    return query;
+  }
+  const Id copy = building.new_value(building.type(query));
+  add_copy(building, query, copy, dense(desc.sizes, plan::Order::contiguous));
+  return copy;
+}
+
+bool multiplies(const Sizes& query, const Sizes& key, const Sizes& value) {
+  return query.size() == 4 && key.size() == 4 && key == value && query[0] == key[0] &&
+         query[1] == key[1] && query[3] == key[3];
+}
+
+void add_attention(Building& building, const plan::Program&, const Operation& operation) {
+  auto inputs = operation.inputs;
+  const auto sizes = [&](size_t i) { return building.desc(inputs[i]).sizes; };
+  if (!multiplies(sizes(0), sizes(1), sizes(2))) {
+    throw std::runtime_error("attention: sizes that do not go together");
+  }
+  inputs[0] = without_gaps(building, inputs[0]);
+  const auto dst = plan::laid_out_as(building.desc(inputs[0]), sizes(0));
+  kernels::AttentionCall call;
+  call.N = dst.sizes[0];
+  call.H = dst.sizes[1];
+  call.L = dst.sizes[2];
+  call.S = sizes(1)[2];
+  call.E = dst.sizes[3];
+  call.query = matrix(building, inputs[0]);
+  call.key = matrix(building, inputs[1]);
+  call.value = matrix(building, inputs[2]);
+  if (inputs.size() > 3) {
+    call.mask = mask_matrix(building, inputs[3], {call.N, call.H, call.L, call.S});
+  }
+  call.dst = {nullptr, call.query.type, dst.strides[0], dst.strides[1], dst.strides[2]};
+  call.scale = plan::attribute(operation.attributes, "scale", 1.0f);
+  call.causal = plan::attribute(operation.attributes, "causal", false);
+  add_function(building, inputs, operation.outputs[0], dst,
+               [call](std::span<void* const> in, std::span<void* const> out) {
+                 CPUACCEL_OWN_CALL(attention);
+                 auto now = call;
+                 now.query.data = in[0];
+                 now.key.data = in[1];
+                 now.value.data = in[2];
+                 now.mask.data = in.size() > 3 ? in[3] : nullptr;
+                 now.dst.data = out[0];
+                 now.bf16 = attention_in_bf16(now.query.type);
+                 kernels::attention(now);
+               });
+}
+
+const plan::RegisterOwn kAttention{"attention", add_attention};
+
+}  // namespace
+}  // namespace cpuaccel::ops

@@ -1,0 +1,20 @@
+// Derived constants of a region: made from its weights once (folded batch norms, casts, dequantized
+// weights).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "plan/program.h"
+
+namespace cpuaccel::ops {
+
+at::ScalarType scalar_type(plan::DataType type);
+
+// The tensors of program.all_constants(), dense; `given` are program.constants. Throws c10::Error
+// for an unknown preparation.
+std::vector<at::Tensor> prepare_constants(const plan::Program& program,
+                                          const std::vector<at::Tensor>& given);
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,167 @@
+#include "ops/region/watch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/checksum/checksum.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kSmall = 1024;
+constexpr size_t kShare = 8;
+constexpr size_t kFarthest = 65536;
+// Lines that are prefetched before they are read.
+constexpr size_t kAhead = 16;
+
+// An order-dependent checksum: FNV-1a's multiplier after each word. Eight lanes, so that none waits
+// for the multiplication before.
+class Sum {
+ public:
+  // At most kLine bytes, padded with zeros.
+  void add(const std::byte* from, size_t bytes) {
+    Line words{};
+    std::memcpy(words.data(), from, bytes);
+    for (size_t i = 0; i < words.size(); ++i) {
+      lanes_[i] = (lanes_[i] ^ words[i]) * kFactor;
+    }
+  }
+
+  uint64_t value() const {
+    uint64_t sum = kStart;
+    for (const uint64_t each : lanes_) {
+      sum = (sum ^ each) * kFactor;
+    }
+    return sum;
+  }
+
+ private:
+  using Line = std::array<uint64_t, kLine / sizeof(uint64_t)>;
+  static constexpr uint64_t kStart = 0xcbf29ce484222325ULL;
+  static constexpr uint64_t kFactor = 0x100000001b3ULL;
+
+  Line lanes_{kStart, kStart, kStart, kStart, kStart, kStart, kStart, kStart};
+};
+
+// The bytes that a look reads: a line every `stride` bytes from `first` on, and the look's piece.
+struct Look {
+  size_t first, stride, piece, piece_end;
+};
+
+Look look_of(size_t bytes, size_t phase) {
+  if (bytes <= kSmall) {
+    return {0, kLine, bytes, bytes};
+  }
+  const size_t stride = std::clamp(bytes / kShare, 2 * kSmall, kFarthest);
+  const size_t piece = (bytes / WatchedTensors::kPhases / kLine + 1) * kLine;
+  return {phase * stride / WatchedTensors::kPhases / kLine * kLine, stride,
+          std::min(phase * piece, bytes), std::min((phase + 1) * piece, bytes)};
+}
+
+// Adds the lines from `begin` to `end`.
+void add_lines(Sum& sum, const std::byte* data, size_t begin, size_t end, size_t stride) {
+  for (; begin + kLine <= end; begin += stride) {
+    __builtin_prefetch(data + std::min(begin + kAhead * stride, end));
+    sum.add(data + begin, kLine);
+  }
+  if (begin < end) {
+    sum.add(data + begin, end - begin);
+  }
+}
+
+// Prefetches the first lines that a look reads.
+void prefetch(const std::byte* data, size_t bytes, size_t begin, size_t stride) {
+  for (size_t i = 0; i < kAhead && begin < bytes; ++i, begin += stride) {
+    __builtin_prefetch(data + begin);
+  }
+}
+
+}  // namespace
+
+int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference()
+             ? -1
+             : static_cast<int64_t>(
+                   tensor.unsafeGetTensorImpl()->version_counter().current_version());
+}
+
+WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
+    : sums_(tensors.size()), looked_at_(tensors.size()) {
+  watched_.reserve(tensors.size());
+  bytes_.reserve(tensors.size());
+  for (const auto& tensor : tensors) {
+    watched_.push_back({tensor.storage().getWeakStorageImpl(), identity_of(tensor),
+                        tensor.const_data_ptr(), version_of(tensor)});
+    bytes_.push_back({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+  }
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    for (size_t phase = 0; phase < kPhases; ++phase) {
+      sums_[i][phase] = sum_of(i, phase);
+    }
+    looked_at_[i].store(look_at_all);
+  }
+}
+
+void WatchedTensors::look_at(size_t number) { looked_at_[number].store(true); }
+
+bool WatchedTensors::Watched::is(const at::Tensor& tensor) const {
+  return is_identical(identity, tensor) && tensor.const_data_ptr() == data &&
+         version_of(tensor) == version;
+}
+
+bool WatchedTensors::are(at::TensorList tensors) const {
+  return std::equal(watched_.begin(), watched_.end(), tensors.begin(), tensors.end(),
+                    [](const auto& was, const auto& now) { return was.is(now); });
+}
+
+bool WatchedTensors::were(at::TensorList tensors) const {
+  return !watched_.empty() &&
+         std::equal(watched_.begin(), watched_.end(), tensors.begin(), tensors.end(),
+                    [](const auto& was, const auto& now) {
+                      return now.storage().unsafeGetStorageImpl() == was.identity.storage;
+                    });
+}
+
+bool WatchedTensors::unchanged() {
+  const uint64_t look = looks_.fetch_add(1, std::memory_order_relaxed);
+  const size_t phase = static_cast<size_t>(look % kPhases);
+  const auto next_of = [&](size_t i) {
+    while (i < bytes_.size() && !looked_at_[i].load()) {
+      ++i;
+    }
+    return i;
+  };
+  for (size_t i = next_of(0); i < bytes_.size();) {
+    const size_t next = next_of(i + 1);
+    if (next < bytes_.size()) {
+      const auto& [data, count] = bytes_[next];
+      const auto its = look_of(count, phase);
+      prefetch(data, count, its.first, its.stride);
+    }
+    if (sum_of(i, phase) != sums_[i][phase]) {
+      return false;
+    }
+    i = next;
+  }
+  return true;
+}
+
+bool WatchedTensors::expired() const {
+  return std::any_of(watched_.begin(), watched_.end(),
+                     [](const auto& each) { return each.storage.expired(); });
+}
+
+uint64_t WatchedTensors::sum_of(size_t number, size_t phase) const {
+  Sum sum;
+  const auto& [data, count] = bytes_[number];
+  const auto look = look_of(count, phase);
+  add_lines(sum, data, look.first, count, look.stride);
+  if (const size_t piece = look.piece_end - look.piece; piece > 0) {
+    const uint64_t its = kernels::checksum(data + look.piece, static_cast<int64_t>(piece));
+    sum.add(reinterpret_cast<const std::byte*>(&its), sizeof(its));
+  }
+  return sum.value();
+}
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,107 @@
+#include "plan/build.h"
+
+#include <optional>
+
+#include "kernels/pixels/pixels.h"
+#include "plan/engine.h"
+#include "plan/function_step.h"
+#include "plan/names.h"
+#include "plan/primitive_step.h"
+#include "plan/strided_copy.h"
+
+namespace cpuaccel::plan {
+
+dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc) {
+  // A type has the same enum value in both of oneDNN's interfaces.
+  const auto as = static_cast<dnnl::memory::data_type>(static_cast<int>(type));
+  if (desc.sizes.empty()) {
+    return {{1}, as, {1}};
+  }
+  const auto usual = with_usual_ones(desc);
+  return {usual.sizes, as, usual.strides};
+}
+
+namespace {
+
+// With shorter runs oneDNN's reorders, which shuffle elements in registers, are faster.
+constexpr int64_t kLeastRun = 32;  // bytes
+
+// The call that turns contiguous images of few channels into channels_last; nullopt for other
+// layouts.
+std::optional<kernels::PixelsCall> as_pixels(const TensorDesc& from, const TensorDesc& to,
+                                             int64_t width) {
+  if (from.sizes.size() < 3 || (width != 2 && width != 4)) {
+    return std::nullopt;
+  }
+  const int64_t C = from.sizes[1];
+  const int64_t pixels = count_of(from.sizes) / (from.sizes[0] * C);
+  if (C < 2 || C > kernels::kPixelsMostChannels ||
+      !same_places(from, dense(from.sizes, Order::contiguous)) ||
+      !same_places(to, dense(from.sizes, Order::channels_last))) {
+    return std::nullopt;
+  }
+  return kernels::PixelsCall{nullptr, nullptr, C, pixels, pixels, width};
+}
+
+// Copies with a cpuaccel kernel, if one is faster than oneDNN's reorder.
+bool add_own_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
+  const auto& lies = building.desc(from);
+  const auto width = static_cast<int64_t>(bytes_of(building.type(from)));
+  if (building.type(from) != building.type(to)) {
+    return false;
+  }
+  if (const auto call = as_pixels(lies, desc, width)) {
+    const int64_t images = desc.sizes[0], bytes = call->C * call->pixels * width;
+    add_function(
+        building, {from}, to, desc,
+        [call = *call, images, bytes](std::span<void* const> in, std::span<void* const> out) {
+          for (int64_t image = 0; image < images; ++image) {
+            auto now = call;
+            now.src = static_cast<const uint8_t*>(in[0]) + image * bytes;
+            now.dst = static_cast<uint8_t*>(out[0]) + image * bytes;
+            kernels::pixels(now);
+          }
+        });
+    return true;
+  }
+  const StridedCopy copy(lies, desc, width);
+  if (copy.run_bytes() < kLeastRun) {
+    return false;
+  }
+  add_function(
+      building, {from}, to, desc,
+      [copy](std::span<void* const> in, std::span<void* const> out) { copy.run(in[0], out[0]); });
+  return true;
+}
+
+}  // namespace
+
+void add_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
+  if (add_own_copy(building, from, to, desc)) {
+    return;
+  }
+  const auto src = memory_desc(building.type(from), building.desc(from));
+  const auto dst = memory_desc(building.type(to), desc);
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::reorder::primitive_desc reorder(engine(), src, engine(), dst, attr);
+  using Argument = PrimitiveStep::Argument;
+  auto step = std::make_unique<PrimitiveStep>(reorder, std::vector<Argument>{{DNNL_ARG_FROM, src}},
+                                              std::vector<Argument>{{DNNL_ARG_TO, dst}},
+                                              std::vector<Argument>{});
+  step->inputs = {from};
+  step->outputs = {to};
+  step->output_descs = {desc};
+  building.add(std::move(step));
+}
+
+Id lying_as(Building& building, Id id, const TensorDesc& desc) {
+  if (same_places(building.desc(id), desc)) {
+    return id;
+  }
+  const Id copy = building.new_value(building.type(id));
+  add_copy(building, id, copy, desc);
+  return copy;
+}
+
+}  // namespace cpuaccel::plan

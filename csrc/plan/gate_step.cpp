@@ -1,0 +1,71 @@
+#include "plan/gate_step.h"
+
+#include <memory>
+#include <utility>
+
+#include "kernels/row_scale/row_scale.h"
+#include "plan/function_step.h"
+#include "plan/gemm_type.h"
+#include "plan/layer_step.h"
+#include "plan/pixel_rows.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+// The image that is multiplied; nullopt unless `layer` is such a convolution with such a post-op.
+std::optional<Id> image_of(const Building& building, const Layer& layer) {
+  if (layer.kind != Layer::Kind::convolution || layer.post_ops.empty() ||
+      layer.post_ops.back().algorithm != dnnl::algorithm::binary_mul) {
+    return std::nullopt;
+  }
+  const Id image = *layer.post_ops.back().operand;
+  const auto& sizes = building.desc(image).sizes;
+  const auto &src = building.desc(layer.src).sizes, &weights = building.desc(layer.weights).sizes;
+  const bool fits = sizes.size() > 2 && !is_pixel(sizes) && src.size() == sizes.size() &&
+                    is_pixel(src) && is_pixelwise(layer, weights) && src[0] == sizes[0] &&
+                    weights[0] == sizes[1] && building.type(image) == building.type(layer.dst) &&
+                    gemm_type(building.type(image));
+  return fits ? std::optional(image) : std::nullopt;
+}
+
+template <typename T>
+FunctionStep::Function scaled(const Sizes& sizes) {
+  const int64_t N = sizes[0], C = sizes[1], pixels = count_of(sizes) / (N * C);
+  return [=](std::span<void* const> in, std::span<void* const> out) {
+    for (int64_t n = 0; n < N; ++n) {
+      kernels::row_scale(static_cast<const T*>(in[0]) + n * pixels * C,
+                         static_cast<const T*>(in[1]) + n * C,
+                         static_cast<T*>(out[0]) + n * pixels * C, pixels, C);
+    }
+  };
+}
+
+}  // namespace
+
+bool add_gate(Building& building, const Layer& layer, Id gates) {
+  const auto found = image_of(building, layer);
+  if (!found) {
+    return false;
+  }
+  Layer gate = layer;
+  gate.post_ops.pop_back();
+  gate.dst = gates;
+  if (!add_layer(building, gate)) {
+    return false;
+  }
+  const auto desc = dense(building.desc(*found).sizes, Order::channels_last);
+  const Id image = lying_as(building, *found, desc);
+  std::optional<Id> over;
+  if (image == *found && building.may_be_over(layer.dst, image)) {
+    over = image;
+  }
+  const bool bf16 = building.type(image) == DataType::bf16;
+  auto step = std::make_unique<FunctionStep>(
+      std::vector<Id>{image, gates}, layer.dst, desc,
+      bf16 ? scaled<uint16_t>(desc.sizes) : scaled<float>(desc.sizes));
+  step->over = over;
+  building.add(std::move(step));
+  return true;
+}
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,150 @@
+#include "plan/grown_concat.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "plan/batch_norm_step.h"
+#include "plan/function_step.h"
+#include "plan/names.h"
+#include "plan/strided_copy.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+// The operation of `partition` if it is a single concatenation of channels, else null.
+const Operation* concat_of(const Program& program, const Partition& partition) {
+  const auto& operation = partition.operations[0];
+  if (partition.operations.size() != 1 || operation.kind != dnnl::graph::op::kind::Concat ||
+      attribute(operation.attributes, "axis", int64_t{0}) != 1 ||
+      program.value(operation.outputs[0]).sizes.size() < 3) {
+    return nullptr;
+  }
+  return &operation;
+}
+
+bool begins_with(const std::vector<Id>& longer, const std::vector<Id>& beginning) {
+  return longer.size() > beginning.size() &&
+         std::equal(beginning.begin(), beginning.end(), longer.begin());
+}
+
+// Whether sizes differ at most in the number of channels.
+bool are_side_by_side(Sizes a, const Sizes& b) {
+  if (a.size() != b.size()) {
+    return false;
+  }
+  a[1] = b[1];
+  return a == b;
+}
+
+// Copies the inputs side by side into `whole`, from channel `channels` on.
+FunctionStep::Function copies(const Building& building, std::span<const Id> inputs,
+                              const TensorDesc& whole, int64_t channels) {
+  std::vector<std::pair<StridedCopy, int64_t>> parts;  // and their offsets in bytes
+  for (const Id id : inputs) {
+    const auto& from = building.desc(id);
+    const auto width = static_cast<int64_t>(bytes_of(building.type(id)));
+    parts.emplace_back(StridedCopy(from, {from.sizes, whole.strides}, width), channels * width);
+    channels += from.sizes[1];
+  }
+  return [parts = std::move(parts)](std::span<void* const> in, std::span<void* const> out) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].first.run(in[i], static_cast<std::byte*>(out[0]) + parts[i].second);
+    }
+  };
+}
+
+}  // namespace
+
+GrownConcats::GrownConcats(const Program& program) : program_(program) {
+  // Several chains may grow in turns, as in branches of a model.
+  std::vector<std::vector<size_t>> rows;
+  const auto concat = [&](size_t partition) {
+    return concat_of(program, program.partitions[partition]);
+  };
+  for (size_t i = 0; i < program.partitions.size(); ++i) {
+    if (concat(i) == nullptr) {
+      continue;
+    }
+    const auto row = std::find_if(rows.rbegin(), rows.rend(), [&](const auto& each) {
+      return begins_with(concat(i)->inputs, concat(each.back())->inputs);
+    });
+    if (row == rows.rend()) {
+      rows.push_back({i});
+    } else {
+      row->push_back(i);
+    }
+  }
+  for (const auto& row : rows) {
+    const auto channels = program.value(concat(row.back())->outputs[0]).sizes[1];
+    for (size_t i = 0; row.size() > 1 && i < row.size(); ++i) {
+      grown_.emplace(row[i],
+                     Grown{concat(row[i]), i == 0 ? nullptr : concat(row[i - 1]), channels});
+    }
+  }
+}
+
+// cpuaccel's batch norms allow other channels between the pixels of their input.
+bool GrownConcats::is_read_by_norms(const Building& building, Id id) const {
+  const auto is_read = [&](const Operation& operation) { return reads(operation, id); };
+  return std::all_of(program_.partitions.begin(), program_.partitions.end(),
+                     [&](const Partition& partition) {
+                       const auto& operations = partition.operations;
+                       return std::none_of(operations.begin(), operations.end(), is_read) ||
+                              is_own_batch_norm(building, partition);
+                     });
+}
+
+bool GrownConcats::add(Building& building, size_t partition) {
+  const auto found = grown_.find(partition);
+  if (found == grown_.end()) {
+    return false;
+  }
+  const auto& [operation, before, most] = found->second;
+  const Id dst = operation->outputs[0];
+  const auto type = building.type(dst);
+  auto sizes = building.desc(operation->inputs[0]).sizes;
+  int64_t channels = 0;
+  for (const Id id : operation->inputs) {
+    const auto& each = building.desc(id).sizes;
+    if (!are_side_by_side(each, sizes) || count_of(each) == 0 || building.type(id) != type) {
+      return false;
+    }
+    channels += each[1];
+  }
+  if (channels > most || !is_read_by_norms(building, dst)) {
+    return false;
+  }
+  sizes[1] = most;
+  const auto whole = dense(sizes, Order::channels_last);
+  const auto known = before != nullptr ? memory_.find(before->outputs[0]) : memory_.end();
+  const bool goes_on = known != memory_.end();
+  const Id memory = goes_on ? known->second : building.new_value(type);
+  sizes[1] = channels;
+  if (!building.alias(dst, memory, {sizes, whole.strides}, 0)) {
+    return false;  // an output of the region has memory of its own
+  }
+  memory_.emplace(dst, memory);
+  std::span<const Id> fresh = operation->inputs;
+  if (goes_on) {
+    fresh = fresh.subspan(before->inputs.size());
+  }
+  int64_t copied = 0;
+  for (const Id id : fresh) {
+    copied += building.desc(id).sizes[1];
+  }
+  std::vector<Id> inputs(fresh.begin(), fresh.end());
+  if (goes_on) {
+    inputs.push_back(memory);
+  }
+  auto step = std::make_unique<FunctionStep>(std::move(inputs), goes_on ? dst : memory,
+                                             goes_on ? building.desc(dst) : whole,
+                                             copies(building, fresh, whole, channels - copied));
+  sizes[1] = copied;
+  step->moved_bytes = static_cast<double>(count_of(sizes)) * static_cast<double>(bytes_of(type));
+  building.add(std::move(step));
+  return true;
+}
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,38 @@
+// DenseNet concatenations: chains in which each concatenation begins with the inputs of the one
+// before it. All of a chain share the memory of the longest one, so each step copies only its new
+// inputs.
+#pragma once
+
+#include <cstddef>
+#include <unordered_map>
+#include <vector>
+
+#include "plan/build.h"
+
+namespace cpuaccel::plan {
+
+class GrownConcats {
+ public:
+  explicit GrownConcats(const Program& program);
+
+  // Adds the step of the partition with that number. Returns false, and adds nothing, if it is not
+  // in such a chain, if anything but cpuaccel's batch norms reads its result, or if it has more
+  // channels than the longest one had when the region was traced.
+  bool add(Building& building, size_t partition);
+
+ private:
+  // One concatenation of a chain.
+  struct Grown {
+    const Operation* operation;
+    const Operation* before;  // the one whose channels this one begins with; null for the first
+    int64_t channels;         // of the last one of the chain
+  };
+
+  bool is_read_by_norms(const Building& building, Id id) const;
+
+  const Program& program_;
+  std::unordered_map<size_t, Grown> grown_;  // by partition
+  std::unordered_map<Id, Id> memory_;        // by the result of one: that of its chain
+};
+
+}  // namespace cpuaccel::plan

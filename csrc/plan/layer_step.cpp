@@ -1,0 +1,257 @@
+#include "plan/layer_step.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dnnl/ranks.h"
+#include "plan/gemm_type.h"
+#include "plan/layer_form.h"
+#include "plan/rehearsal.h"
+#include "plan/wide_groups.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+using dnnl::memory;
+using Argument = PrimitiveStep::Argument;
+
+// Whether an f32 layer rounds its source and weights to bfloat16, the weights once.
+bool multiplies_in_bf16(const Building& building, const Layer& layer) {
+  return building.fast_math() && building.is_constant(layer.weights) &&
+         building.type(layer.src) == DataType::f32 && building.type(layer.dst) == DataType::f32 &&
+         building.type(layer.weights) == DataType::f32;
+}
+
+// The last post-op, if cpuaccel's kernel may apply it after the primitive.
+std::optional<kernels::FloatFunction> function_at_end(const Building& building,
+                                                      const Layer& layer) {
+  if (layer.post_ops.empty() || !gemm_type(building.type(layer.dst))) {
+    return std::nullopt;
+  }
+  const auto found = function_of(layer.post_ops.back());
+  return found && is_slow_in_layers(*found) ? found : std::nullopt;
+}
+
+std::string text_of(const memory::desc& desc) {
+  std::string text = std::to_string(static_cast<int>(desc.get_data_type()));
+  for (const auto& numbers : {desc.get_dims(), desc.get_strides()}) {
+    text += " ";
+    for (const int64_t number : numbers) {
+      text += "x" + std::to_string(number);
+    }
+  }
+  return text;
+}
+
+// The key of the tuning cache: everything that decides which way is the fastest.
+std::string problem_of(const Building& building, const Layer& layer, const Form& whole,
+                       const std::vector<Form>& slices, DataType weights_type) {
+  const auto& [shaped, post_ops, ids, first, over] = whole;
+  std::string text = "float " + layer.operation->name;
+  for (const std::string_view name : {"strides", "pads_begin", "pads_end", "dilations"}) {
+    for (const int64_t number : attribute(layer.operation->attributes, name, Sizes{})) {
+      text += " " + std::to_string(number);
+    }
+    text += ";";
+  }
+  text += text_of(memory_desc(building.type(ids.at(DNNL_ARG_SRC)), shaped.src)) + ";";
+  text += text_of(memory_desc(weights_type, shaped.weights)) + ";";
+  text += text_of(memory_desc(building.type(layer.dst), shaped.dst)) + ";";
+  text += layer.bias ? "bias;" : ";";
+  for (int i = 0; i < post_ops.all.len(); ++i) {
+    if (post_ops.all.kind(i) == dnnl::primitive::kind::binary) {
+      dnnl::algorithm algorithm{};
+      memory::desc operand;
+      post_ops.all.get_params_binary(i, algorithm, operand);
+      text += std::to_string(static_cast<int>(algorithm)) + " " + text_of(operand) + ";";
+    } else if (post_ops.all.kind(i) == dnnl::primitive::kind::eltwise) {
+      dnnl::algorithm algorithm{};
+      float alpha = 0, beta = 0;
+      post_ops.all.get_params_eltwise(i, algorithm, alpha, beta);
+      text += std::to_string(static_cast<int>(algorithm)) + ";";
+    } else {
+      text += "sum;";
+    }
+  }
+  return text + (slices.empty() ? "" : "slices;") + dnnl_layer::conditions();
+}
+
+// With more weights tuning would take long and gain little, because they are read from memory.
+constexpr int64_t kMostTriedWeights = int64_t{1} << 24;
+
+// The layout of a layer's weights before packing.
+memory::desc plain_weights(const Building& building, const Layer& layer, const Shaped& shaped) {
+  return memory_desc(building.type(layer.weights), shaped.weights);
+}
+
+// The weights' layout for a layer's primitives: any layout if they are constant and can be packed.
+memory::desc weights_of(const Building& building, const Layer& layer, const Shaped& shaped,
+                        DataType type) {
+  const auto plain = memory_desc(type, shaped.weights);
+  return building.is_constant(layer.weights)
+             ? memory::desc{plain.get_dims(), plain.get_data_type(), memory::format_tag::any}
+             : plain;
+}
+
+// The primitives of a way. They use weights that are already packed for other sizes if the same
+// implementation runs on them. Throws dnnl::error if there are none.
+std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
+                                         const std::vector<Form>& forms, LayerWay way,
+                                         const memory::desc& weights) {
+  auto best = descs_of(forms, way, weights);
+  const auto wanted = best.front().desc.query_md(dnnl::query::weights_md);
+  const std::string name = best.front().desc.impl_info_str();
+  const auto plain = plain_weights(building, layer, forms.front().shaped);
+  for (const auto& layout : building.packed().layouts(layer.weights, plain)) {
+    if (layout == wanted) {
+      break;
+    }
+    if (layout.get_data_type() != wanted.get_data_type()) {
+      continue;
+    }
+    try {
+      way.implementation = 0;
+      auto other = descs_of(forms, way, layout);
+      if (name == other.front().desc.impl_info_str()) {
+        return other;
+      }
+    } catch (const dnnl::error&) {
+      continue;
+    }
+  }
+  return best;
+}
+
+// The way to run a layer: oneDNN's choice if tuning can gain nothing. Other implementations of
+// matrix products are not faster.
+LayerWay way_of(const Building& building, const Layer& layer, const Form& whole,
+                const std::vector<Form>& slices, DataType weights_type) {
+  const auto function = function_at_end(building, layer);
+  if ((layer.kind == Layer::Kind::matmul && !function) || !building.is_constant(layer.weights) ||
+      building.constant(layer.weights) == nullptr ||
+      count_of(whole.shaped.weights.sizes) > kMostTriedWeights) {
+    return {};
+  }
+  const auto weights = weights_of(building, layer, whole.shaped, weights_type);
+  return fastest_way(problem_of(building, layer, whole, slices, weights_type), function,
+                     !slices.empty(), [&](LayerWay way) {
+                       return descs_of(way.sliced ? slices : std::vector{whole}, way, weights);
+                     });
+}
+
+struct Prepared {
+  Form whole;
+  LayerWay way;
+  std::vector<LayerDesc> descs;
+  DataType weights_type;
+};
+
+// The layer's primitives by the fastest way. Adds steps that convert the type or layout of its
+// source.
+std::optional<Prepared> prepare(Building& building, const Layer& layer) {
+  Id src = layer.src;
+  const bool fast = multiplies_in_bf16(building, layer);
+  if (fast) {
+    const TensorDesc lies = building.desc(src);
+    src = building.new_value(DataType::bf16);
+    add_copy(building, layer.src, src, lies);
+  }
+  auto shaped = shape_layer(building, layer, src);
+  if (!shaped) {
+    return std::nullopt;
+  }
+  auto whole = form_of(building, layer, src, std::move(*shaped));
+  if (!whole) {
+    return std::nullopt;
+  }
+  const auto slices = slices_of(building, layer, *whole);
+  const auto weights_type = fast ? DataType::bf16 : building.type(layer.weights);
+  auto way = way_of(building, layer, *whole, slices, weights_type);
+  const auto described = [&] {
+    return on_packed_weights(building, layer, way.sliced ? slices : std::vector{*whole}, way,
+                             weights_of(building, layer, whole->shaped, weights_type));
+  };
+  std::vector<LayerDesc> descs;
+  try {
+    descs = described();
+  } catch (const dnnl::error&) {
+    if (way.implementation == 0 && !way.sliced) {
+      throw;
+    }
+    way.implementation = 0;  // a cache file may name one that does not exist
+    way.sliced = false;
+    descs = described();
+  }
+  if (is_slow(descs.front().desc)) {
+    return std::nullopt;
+  }
+  return Prepared{std::move(*whole), way, std::move(descs), weights_type};
+}
+
+std::optional<kernels::FloatFunction> behind(const Building& building, const Layer& layer,
+                                             LayerWay way) {
+  return way.function_behind ? function_at_end(building, layer) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LayerPrimitives> primitives_of(Building& building, const Layer& layer) {
+  Rehearsal rehearsal(building);
+  auto prepared = prepare(rehearsal, layer);
+  if (!prepared) {
+    return std::nullopt;
+  }
+  const auto& [whole, way, descs, weights_type] = *prepared;
+  const auto weights = weights_of(building, layer, whole.shaped, weights_type);
+  return LayerPrimitives{descs, behind(building, layer, way), whole.desc({}, weights).desc};
+}
+
+bool add_layer(Building& building, const Layer& layer) {
+  const auto prepared = prepare(building, layer);
+  if (!prepared) {
+    return false;
+  }
+  const auto& [whole, way, descs, weights_type] = *prepared;
+  const auto weights = descs.front().desc.query_md(dnnl::query::weights_md);
+  const auto plain = plain_weights(building, layer, whole.shaped);
+  std::vector<Argument> held;  // memory that the step owns
+  std::vector<Argument> more;
+  std::vector<Id> ids;
+  for (const auto& input : inputs_of(descs.front())) {
+    ids.push_back(whole.ids.at(input.argument));
+  }
+  if (const void* data =
+          building.is_constant(layer.weights) ? building.constant(layer.weights) : nullptr) {
+    std::vector<std::byte> wide;
+    if (const int64_t at_once = whole.shaped.groups_at_once; at_once > 1) {
+      const auto groups = at_once * whole.shaped.weights.sizes[0];
+      wide = in_wide_groups(data, by_group(building.desc(layer.weights), groups),
+                            building.type(layer.weights), at_once);
+      data = wide.data();
+    }
+    held.push_back(
+        {DNNL_ARG_WEIGHTS, weights, building.packed().get(layer.weights, data, plain, weights)});
+  } else {
+    more.push_back({DNNL_ARG_WEIGHTS, weights});
+    ids.push_back(layer.weights);
+  }
+  if (whole.over) {
+    ids.push_back(*whole.over);
+  }
+  auto step = step_of(descs, more, held, behind(building, layer, way));
+  step->inputs = std::move(ids);
+  step->outputs = {layer.dst};
+  step->output_descs = {whole.shaped.result};
+  step->over = whole.over;
+  if (multiplies_in_bf16(building, layer)) {
+    step->arithmetic = DataType::bf16;
+  }
+  building.add(std::move(step));
+  return true;
+}
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,25 @@
+// Registry of cpuaccel's own op kinds, which oneDNN Graph does not have: maps a name to the
+// function that adds the steps.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "plan/build.h"
+
+namespace cpuaccel::plan {
+
+// Adds the steps that compute the outputs of `operation`. Throws std::runtime_error if it cannot.
+using AddOwn = void (*)(Building& building, const Program& program, const Operation& operation);
+
+// For static initializers: registers a kind that an upper layer implements.
+struct RegisterOwn {
+  RegisterOwn(std::string_view name, AddOwn add);
+};
+
+// Null if there is no such kind.
+AddOwn find_own(std::string_view name);
+// The names of all of them, sorted.
+std::vector<std::string_view> own_kind_names();
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,116 @@
+#include "plan/packed_rows_step.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/amx.h"
+#include "base/isa.h"
+#include "dnnl/ranks.h"
+#include "plan/packed_matrix.h"
+#include "plan/packed_rows_trial.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+// The largest M for which cpuaccel's kernels are tried. With more rows, oneDNN's products are bound
+// by arithmetic, as cpuaccel's are. With AMX, which multiplies many times as fast, they are still
+// bound by memory. In f32, cpuaccel's products are nearer to the peak on AVX-512.
+int64_t most_rows(bool bf16) {
+  constexpr int64_t kFew = 64, kMany = int64_t{1} << 18;
+  const bool many = bf16 ? amx_tiles_usable() : isa_usable(Isa::avx512);
+  return many ? kMany : kFew;
+}
+// With more weights, input and output elements, or products, tuning would take long: some tenths of
+// a second.
+constexpr int64_t kMostWeights = int64_t{1} << 24, kMostNumbers = int64_t{1} << 26,
+                  kMostProducts = int64_t{1} << 34;
+
+bool is_tried(const kernels::GemmCall& call, bool bf16) {
+  // M is bounded first, and weights before products, so nothing overflows int64.
+  return call.M <= most_rows(bf16) && call.N <= kMostWeights && call.K <= kMostWeights &&
+         call.N * call.K <= kMostWeights && call.M * (call.N + call.K) <= kMostNumbers &&
+         call.M * call.N * call.K <= kMostProducts;
+}
+
+class PackedRowsStep : public Step {
+ public:
+  PackedRowsStep(RowsCall rows, std::shared_ptr<const PackedMatrix> weights)
+      : rows_(std::move(rows)), weights_(std::move(weights)) {}
+
+  void run(std::span<void* const> in, std::span<void* const> out) const override {
+    weights_->multiply(rows_.on(in, 1, out[0]));
+  }
+  std::string kernel() const override { return "cpuaccel " + weights_->kernel() + ":packed"; }
+  bool fits_team() const override { return true; }
+
+ private:
+  RowsCall rows_;
+  std::shared_ptr<const PackedMatrix> weights_;
+};
+
+// The key of the tuning cache: everything that decides which is faster. `over`: whether oneDNN's
+// sum overwrites its addend.
+std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
+  const auto& call = rows.call;
+  std::string text = rows.is_of_pixels ? "pixels of" : "rows of";
+  for (const int64_t size : rows.src.sizes) {
+    text += " " + std::to_string(size);
+  }
+  text += ":";
+  for (const int64_t number : {call.N, int64_t{bf16}}) {
+    text += " " + std::to_string(number);
+  }
+  for (const auto type : {call.a.type, call.b.type, call.dst.type}) {
+    text += " " + std::to_string(static_cast<int>(type));
+  }
+  text += rows.bias ? " bias" : "";
+  if (rows.addend) {
+    text += " sum" + std::to_string(static_cast<int>(call.c.type)) + (over ? " over" : "");
+  }
+  text += rows.function ? " function" + std::to_string(static_cast<int>(*rows.function)) : "";
+  return text + " " + dnnl_layer::conditions();
+}
+
+// 1 if cpuaccel's kernel is faster.
+int tried(Building& building, const Layer& layer, const RowsCall& rows, const std::string& problem,
+          bool bf16) try {
+  const auto onednn = primitives_of(building, layer);
+  return onednn && own_is_faster(problem, *onednn, rows, bf16) ? 1 : 0;
+} catch (const dnnl::error&) {
+  return 0;  // add_layer() comes next and reports the error
+}
+
+}  // namespace
+
+bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows) {
+  const auto& call = rows.call;
+  const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
+  if (!is_tried(call, bf16) || !dnnl_layer::timing()) {
+    return false;
+  }
+  const void* const data = building.constant(layer.weights);
+  if (data == nullptr || !PackedMatrix::takes(call, bf16)) {
+    return false;
+  }
+  const auto text =
+      problem_of(rows, bf16, rows.addend && building.may_be_over(layer.dst, *rows.addend));
+  if (dnnl_layer::rank_of(text, [&] { return tried(building, layer, rows, text, bf16); }) == 0) {
+    return false;
+  }
+  const auto type = bf16 ? DataType::bf16 : DataType::f32;
+  auto weights = building.packed().kept<PackedMatrix>(layer.dst, type, [&] {
+    auto b = call.b;
+    b.data = data;
+    return std::make_shared<PackedMatrix>(b, call.K, call.N, bf16);
+  });
+  auto step = std::make_unique<PackedRowsStep>(rows, std::move(weights));
+  rows.connect(*step, {layer.src}, layer.dst);
+  if (building.fast_math()) {
+    step->arithmetic = DataType::bf16;
+  }
+  building.add(std::move(step));
+  return true;
+}
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,172 @@
+#include "plan/partition_step.h"
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "base/idle.h"
+#include "plan/engine.h"
+#include "plan/layer.h"
+#include "plan/names.h"
+#include "plan/partitions.h"
+#include "plan/whole_images.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+using LogicalTensor = dnnl::graph::logical_tensor;
+using Layout = LogicalTensor::layout_type;
+
+class PartitionStep : public Step {
+ public:
+  PartitionStep(dnnl::graph::compiled_partition compiled, std::vector<LogicalTensor> in,
+                std::vector<LogicalTensor> out)
+      : compiled_(std::move(compiled)), in_(std::move(in)), out_(std::move(out)) {}
+
+  void run(std::span<void* const> in, std::span<void* const> out) const override {
+    auto tensors = idle_.take();
+    if (!tensors) {
+      tensors = std::make_unique<Tensors>(make(in_), make(out_));
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      tensors->first[i].set_data_handle(in[i]);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      tensors->second[i].set_data_handle(out[i]);
+    }
+    compiled_.execute(stream(), tensors->first, tensors->second);
+    idle_.give(std::move(tensors));
+  }
+  std::string kernel() const override { return "onednn graph"; }
+
+ private:
+  // Tensor objects of one run: inputs, outputs.
+  using Tensors = std::pair<std::vector<dnnl::graph::tensor>, std::vector<dnnl::graph::tensor>>;
+
+  static std::vector<dnnl::graph::tensor> make(const std::vector<LogicalTensor>& descs) {
+    std::vector<dnnl::graph::tensor> result;
+    for (const auto& desc : descs) {
+      result.emplace_back(desc, engine(), nullptr);
+    }
+    return result;
+  }
+
+  dnnl::graph::compiled_partition compiled_;
+  std::vector<LogicalTensor> in_, out_;
+  mutable Idle<Tensors> idle_;
+};
+
+// Gives all operands that are not broadcast one layout. oneDNN reads two operands of different
+// layouts element by element, at 0.1 GB/s. Examples are the residuals of images or words, and the
+// output of attention.
+void bring_in_one_order(Building& building, std::vector<Id>& operands) {
+  const auto count = [&](Id id) { return count_of(building.desc(id).sizes); };
+  const Sizes sizes = building.desc(*std::ranges::max_element(operands, {}, count)).sizes;
+  const auto is_whole = [&](Id id) { return building.desc(id).sizes == sizes; };
+  const auto first = std::ranges::find_if(operands, is_whole);
+  if (std::ranges::all_of(operands, [&](Id id) {
+        return !is_whole(id) || same_places(building.desc(id), building.desc(*first));
+      })) {
+    return;
+  }
+  const auto in_order = std::ranges::find_if(
+      operands, [&](Id id) { return is_whole(id) && order_of(building.desc(id)).has_value(); });
+  const TensorDesc desc =
+      in_order != operands.end() ? building.desc(*in_order) : dense(sizes, Order::contiguous);
+  for (Id& id : operands) {
+    id = is_whole(id) ? lying_as(building, id, desc) : id;
+  }
+}
+
+// The logical tensor of an input port, with the layout of the value that is read for it.
+LogicalTensor read(const Building& building, const LogicalTensor& port, Id id) {
+  const auto desc = with_usual_ones(building.desc(id));
+  const auto property = building.is_constant(id) ? LogicalTensor::property_type::constant
+                                                 : LogicalTensor::property_type::undef;
+  if (desc.sizes.empty()) {
+    return {port.get_id(), building.type(id), desc.sizes, Layout::strided, property};
+  }
+  return {port.get_id(), building.type(id), desc.sizes, desc.strides, property};
+}
+
+// The values of a partition with global average pooling, with the sizes of this call, on which its
+// attributes depend.
+Program as_it_comes(const Building& building, const Program& program, const Partition& partition) {
+  Program now;
+  for (const auto& operation : partition.operations) {
+    for (const Id id : operation.inputs) {
+      if (!now.values.contains(id)) {
+        now.values[id] = {program.value(id).type, building.desc(id).sizes};
+      }
+    }
+    for (const Id id : operation.outputs) {
+      now.values[id] = program.value(id);
+      now.values[id].sizes[0] = now.value(operation.inputs[0]).sizes[0];
+    }
+  }
+  return now;
+}
+
+TensorDesc lies(const LogicalTensor& tensor) {
+  if (tensor.get_layout_type() != Layout::strided) {
+    throw std::runtime_error("oneDNN Graph wants to write a layout of its own");
+  }
+  return {tensor.get_dims(), tensor.get_strides()};
+}
+
+}  // namespace
+
+void add_partition(Building& building, const Program& program, const Partition& partition) {
+  for (const auto& operation : partition.operations) {
+    if (is_primitive_only(operation.name)) {
+      throw std::runtime_error("oneDNN Graph has no " + operation.name + " but behind a layer");
+    }
+  }
+  const bool of_images = std::ranges::any_of(partition.operations, is_of_whole_images);
+  const auto whole = of_images ? as_one(as_it_comes(building, program, partition), partition)
+                               : as_one(program, partition);
+  const auto ports = whole.get_input_ports();
+  std::vector<LogicalTensor> in, out;
+  std::vector<Id> inputs;
+  for (const auto& port : ports) {
+    inputs.push_back(static_cast<Id>(port.get_id()));
+  }
+  if (!inputs.empty() && is_binary(partition.operations[0])) {
+    bring_in_one_order(building, inputs);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    in.push_back(read(building, ports[i], inputs[i]));
+  }
+  for (const auto& port : whole.get_output_ports()) {
+    const auto& value = program.value(static_cast<Id>(port.get_id()));
+    out.emplace_back(port.get_id(), value.type, static_cast<int32_t>(value.sizes.size()),
+                     Layout::any);
+  }
+  auto compiled = whole.compile(in, out, engine());
+  std::vector<Id> outputs;
+  std::vector<TensorDesc> descs;
+  for (auto& tensor : out) {
+    tensor = compiled.query_logical_tensor(tensor.get_id());
+    outputs.push_back(static_cast<Id>(tensor.get_id()));
+    descs.push_back(lies(tensor));
+  }
+  const auto pairs = compiled.get_inplace_ports();
+  auto step = std::make_unique<PartitionStep>(std::move(compiled), std::move(in), std::move(out));
+  for (const auto& [from, to] : pairs) {
+    const Id id = static_cast<Id>(from);
+    if (static_cast<Id>(to) == outputs[0] && building.may_be_over(outputs[0], id) &&
+        same_places(building.desc(id), descs[0]) &&
+        building.type(id) == building.type(outputs[0])) {
+      step->over = id;
+      break;
+    }
+  }
+  step->inputs = std::move(inputs);
+  step->outputs = std::move(outputs);
+  step->output_descs = std::move(descs);
+  building.add(std::move(step));
+}
+
+}  // namespace cpuaccel::plan

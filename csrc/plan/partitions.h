@@ -1,0 +1,24 @@
+// Finds oneDNN Graph partitions: the ops of a region that the library would run together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/program.h"
+
+namespace cpuaccel::plan {
+
+struct FoundPartition {
+  bool supported;
+  std::vector<size_t> operations;  // indices of operations of the region, sorted
+};
+
+// How the library would partition all operations of `program`, whatever partitions that has now.
+// Operations that it does not run are in partitions that are not supported.
+std::vector<FoundPartition> find_partitions(const Program& program);
+
+// The operations of `partition` as one partition of the library. Throws std::runtime_error if the
+// library does not take them as one.
+dnnl::graph::partition as_one(const Program& program, const Partition& partition);
+
+}  // namespace cpuaccel::plan

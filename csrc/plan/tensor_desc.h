@@ -1,0 +1,42 @@
+// Memory layout of a tensor: its sizes and strides, in elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plan/program.h"
+
+namespace cpuaccel::plan {
+
+struct TensorDesc {
+  Sizes sizes, strides;
+  bool operator==(const TensorDesc&) const = default;
+};
+
+// A layout without gaps. channels_last of fewer than three dimensions is contiguous.
+TensorDesc dense(Sizes sizes, Order order);
+
+// Whether elements have the same offsets in both layouts: strides of dimensions of size 1 do not
+// matter.
+bool same_places(const TensorDesc& a, const TensorDesc& b);
+
+// The order in which elements lie without gaps, contiguous if both orders are the same; nullopt if
+// neither is.
+std::optional<Order> order_of(const TensorDesc& desc);
+
+// The same layout, but dimensions of size 1 have the strides that they have in a tensor without
+// gaps. With other strides oneDNN 3.2 reads elements from wrong places.
+TensorDesc with_usual_ones(const TensorDesc& desc);
+
+// Merges the dimensions before the last `from_end` into one; nullopt if no one stride fits them.
+std::optional<TensorDesc> flattened(const TensorDesc& desc, size_t from_end);
+
+// The number of elements.
+int64_t count_of(const Sizes& sizes);
+
+// The number of elements from the first to the last one in memory, including gaps.
+size_t span_of(const TensorDesc& desc);
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,49 @@
+// Data for timing steps in tuning: memory as oneDNN's descriptors say, with the same random values
+// every time.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "plan/layer_desc.h"
+
+namespace cpuaccel::plan {
+
+using TrialBlock = std::shared_ptr<std::byte[]>;
+
+// Memory as `desc` says, with values from -1 to 1 that depend only on their number.
+TrialBlock random_block(const dnnl::memory::desc& desc);
+
+// What all ways of running a layer read, and where they write. Only the weights have a layout of
+// their own for each way.
+class TrialData {
+ public:
+  explicit TrialData(const dnnl::primitive_desc_base& desc);
+
+  // A way, ready to run, with its own weights and perhaps a cpuaccel function on its output.
+  std::unique_ptr<Step> step(const std::vector<LayerDesc>& layer,
+                             std::optional<kernels::FloatFunction> behind);
+
+  // The seconds of one run, whose results are in results() afterwards. dst has the same content
+  // before each run, because some ways add to it. `run` gets the source, the bias and the post-op
+  // operands, if there are any, and dst.
+  using Run = std::function<void(std::span<void* const> in, std::span<void* const> out)>;
+  double run(const Run& run);
+  double run(const Step& step);
+
+  std::vector<float> results() const;
+  // Whether the results are `expected`, up to the order of sums and one more rounding.
+  bool are_near(const std::vector<float>& expected) const;
+
+ private:
+  dnnl::memory::desc dst_;
+  std::vector<float> floats_of_dst_, weights_;
+  TrialBlock results_;
+  std::vector<TrialBlock> blocks_;  // inputs of steps, in order
+};
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,150 @@
+#include "plan/wide_groups.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/amx.h"
+#include "base/race.h"
+#include "dnnl/ranks.h"
+#include "plan/names.h"
+#include "plan/strided_copy.h"
+#include "plan/trial_data.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+using dnnl::memory;
+
+constexpr int64_t kMostChannels = 128;  // of a wide group; with more, nearly all weights are zeros
+constexpr int64_t kTileChannels = 32;
+constexpr double kSeconds = 0.01;  // of all rounds, roughly
+
+// How many groups to merge: none (1), or so many that tiles are at least half full.
+std::vector<int64_t> candidates(int64_t groups, int64_t channels) {
+  std::vector<int64_t> found{1};
+  for (int64_t at_once = 2; at_once <= groups; ++at_once) {
+    const int64_t wide = at_once * channels;
+    if (groups % at_once == 0 && 2 * wide >= kTileChannels && wide <= kMostChannels) {
+      found.push_back(at_once);
+    }
+  }
+  return found;
+}
+
+struct Trial {
+  int64_t at_once;
+  std::string name;
+  double seconds = 0;
+  bool is_same = true;
+};
+
+struct Candidate {
+  Trial trial;
+  TrialData data;
+  std::unique_ptr<Step> step;
+};
+
+dnnl::primitive_desc_base desc_of(const Shaped& shaped, int64_t at_once) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto plain = memory_desc(DataType::bf16, in_wide_groups(shaped.weights, at_once));
+  return shaped.make({plain.get_dims(), plain.get_data_type(), memory::format_tag::any}, attr, 0);
+}
+
+int64_t fastest(const std::string& problem, const Shaped& shaped) {
+  std::vector<Candidate> found;
+  for (const int64_t at_once : candidates(shaped.weights.sizes[0], shaped.weights.sizes[2])) {
+    try {
+      const auto desc = desc_of(shaped, at_once);
+      TrialData data(desc);
+      auto step = data.step({{desc}}, std::nullopt);
+      found.push_back({{at_once, std::to_string(at_once) + " at once by " + desc.impl_info_str()},
+                       std::move(data),
+                       std::move(step)});
+    } catch (const dnnl::error&) {
+      continue;
+    }
+  }
+  if (found.empty() || found.front().trial.at_once != 1) {
+    return 1;
+  }
+  race(found, &Candidate::trial, kSeconds,
+       [](Candidate& candidate) { return candidate.data.run(*candidate.step); });
+  std::vector<Trial> trials;
+  for (auto& candidate : found) {
+    trials.push_back(std::move(candidate.trial));
+  }
+  const auto& best = winner_of(trials);
+  log_race(problem, trials, best, std::mem_fn(&Trial::name));
+  return best.at_once;
+}
+
+std::string problem_of(const Shaped& shaped, bool bias) {
+  std::string text = "groups";
+  const auto& [strides, begin, end, holes] = shaped.window;
+  for (const Sizes* sizes : {&shaped.src.sizes, &shaped.weights.sizes, &shaped.dst.sizes, &strides,
+                             &begin, &end, &holes}) {
+    for (const int64_t size : *sizes) {
+      text += " " + std::to_string(size);
+    }
+    text += ";";
+  }
+  return text + (bias ? " bias " : " ") + dnnl_layer::conditions();
+}
+
+}  // namespace
+
+int64_t groups_at_once(const Building& building, const Layer& layer, const Shaped& shaped) {
+  const int64_t groups = shaped.weights.sizes[0], channels = shaped.weights.sizes[2];
+  if (channels == 1 || channels >= kTileChannels || !dnnl_layer::timing() ||
+      !building.is_constant(layer.weights) || building.constant(layer.weights) == nullptr) {
+    return 1;
+  }
+  const auto text = problem_of(shaped, layer.bias.has_value());
+  const int found = dnnl_layer::rank_of(
+      text, [&] { return amx_tiles_usable() ? static_cast<int>(fastest(text, shaped)) : 1; });
+  return found > 0 && groups % found == 0 ? found : 1;  // even if a cache file says so
+}
+
+TensorDesc by_group(TensorDesc weights, int64_t groups) {
+  auto& [sizes, strides] = weights;
+  sizes[0] /= groups;
+  sizes.insert(sizes.begin(), groups);
+  strides.insert(strides.begin(), sizes[1] * strides[0]);
+  return weights;
+}
+
+TensorDesc in_wide_groups(const TensorDesc& weights, int64_t at_once) {
+  if (at_once == 1) {
+    return weights;
+  }
+  Sizes sizes = weights.sizes;
+  sizes[0] /= at_once;
+  sizes[1] *= at_once;
+  sizes[2] *= at_once;
+  return dense(sizes, Order::contiguous);
+}
+
+std::vector<std::byte> in_wide_groups(const void* data, const TensorDesc& weights, DataType type,
+                                      int64_t at_once) {
+  const auto wide = in_wide_groups(weights, at_once);
+  const auto size = static_cast<int64_t>(bytes_of(type));
+  std::vector<std::byte> result(static_cast<size_t>(count_of(wide.sizes) * size));
+  // From every wide group the group at one place in it.
+  TensorDesc from = weights, to = wide;
+  from.sizes[0] = wide.sizes[0];
+  from.strides[0] *= at_once;
+  to.sizes = from.sizes;
+  const StridedCopy copy(from, to, size);
+  for (int64_t place = 0; place < at_once; ++place) {
+    const int64_t OC = weights.sizes[1], IC = weights.sizes[2];
+    const int64_t first = place * (OC * wide.strides[1] + IC * wide.strides[2]);
+    copy.run(static_cast<const std::byte*>(data) + place * weights.strides[0] * size,
+             result.data() + first * size);
+  }
+  return result;
+}
+
+}  // namespace cpuaccel::plan

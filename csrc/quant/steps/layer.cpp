@@ -1,0 +1,352 @@
+// The plan steps q_conv, q_linear and q_linear_dynamic: quantized layers, run by quant/layer.h.
+//
+//   op q_conv in SRC WEIGHTS [SCALES ZERO_POINTS] [BIAS] [OTHER] out DST
+//     src_*, dst_* quantizers; weights_* if there are no SCALES and ZERO_POINTS (f32, s32)
+//     per_channel=b: bias=b: function=s: relu, hardswish, silu, gelu or gelu_tanh, in f32
+//     strides=is: padding=is: dilations=is: groups=i: transposed=b: output_padding=is:
+//     sum=b:        OTHER, with other_*, is added before rounding
+//     table=is:     256 entries that the result goes through
+//     binary=s:     add or mul of the result, with mid_*, and OTHER, with other_*; gives result_*;
+//                   binary_relu=b:
+//   op q_linear     the same, without the parameters of convolutions
+//   op q_linear_dynamic   SRC is f32 and is quantized by its own range; reduce_range=b:
+//
+// DST is u8 or f32. An f32 DST allows no post-op except `function`.
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plan/own.h"
+#include "quant/activations.h"
+#include "quant/epilogue.h"
+#include "quant/layer.h"
+#include "quant/onednn_kernel.h"
+#include "quant/steps/float_sum.h"
+#include "quant/steps/values.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using plan::attribute;
+using plan::Building;
+using plan::Id;
+using plan::Operation;
+using plan::Order;
+using plan::Program;
+using plan::Sizes;
+using plan::TensorDesc;
+
+using List = std::vector<int64_t>;
+
+// The inputs of an op by name.
+struct Operands {
+  Id src, weights;
+  std::optional<Id> scales, zero_points, bias, other;
+};
+
+Operands operands_of(const Operation& operation) {
+  const auto& attributes = operation.attributes;
+  const auto& in = operation.inputs;
+  Operands result{in.at(0), in.at(1), {}, {}, {}, {}};
+  size_t next = 2;
+  if (attribute(attributes, "per_channel", false)) {
+    result.scales = in.at(next++);
+    result.zero_points = in.at(next++);
+  }
+  if (attribute(attributes, "bias", false)) {
+    result.bias = in.at(next++);
+  }
+  if (next < in.size()) {
+    result.other = in[next];
+  }
+  return result;
+}
+
+// A copy of a constant as a tensor. A dry run has no data, so all values are 1.
+at::Tensor constant(const Building& building, Id id, at::ScalarType type) {
+  const auto& desc = building.desc(id);
+  const void* data = building.constant(id);
+  if (data == nullptr) {
+    return at::ones(desc.sizes, type);
+  }
+  // from_blob() takes no const pointer; this one is only read.
+  return at::from_blob(const_cast<void*>(data), desc.sizes, desc.strides, type).clone();
+}
+
+at::Tensor weight_tensor(const Building& building, const Operands& operands,
+                         const Operation& operation, bool transposed, bool one_dimension) {
+  at::Tensor values = constant(building, operands.weights, at::kChar);
+  if (one_dimension) {
+    values = values.unsqueeze(2);
+  }
+  if (operands.scales) {
+    const auto scales = constant(building, *operands.scales, at::kFloat).to(at::kDouble);
+    const auto zero_points = constant(building, *operands.zero_points, at::kInt).to(at::kLong);
+    return at::_make_per_channel_quantized_tensor(values, scales, zero_points, transposed ? 1 : 0);
+  }
+  return at::_make_per_tensor_quantized_tensor(
+      values, attribute(operation.attributes, "weights_scale", 1.0f),
+      attribute(operation.attributes, "weights_zero_point", int64_t{0}));
+}
+
+// A 1-D convolution is a 2-D one whose images have one row.
+List of_dimensions(const Operation& operation, const char* name, size_t dims, int64_t otherwise) {
+  auto list = attribute(operation.attributes, name, List(dims, otherwise));
+  if (dims == 1) {
+    list.insert(list.begin(), otherwise);
+  }
+  return list;
+}
+
+std::shared_ptr<Layer> make_layer(const Building& building, const Operation& operation) {
+  const auto operands = operands_of(operation);
+  std::optional<at::Tensor> bias;
+  if (operands.bias) {
+    bias = constant(building, *operands.bias, at::kFloat);
+  }
+  const size_t rank = building.desc(operands.weights).sizes.size();
+  std::string reason;
+  std::shared_ptr<Layer> layer;
+  if (operation.name == "q_conv") {
+    const size_t dims = rank - 2;
+    const bool transposed = attribute(operation.attributes, "transposed", false);
+    ConvParameters parameters{of_dimensions(operation, "strides", dims, 1),
+                              of_dimensions(operation, "padding", dims, 0),
+                              of_dimensions(operation, "output_padding", dims, 0),
+                              of_dimensions(operation, "dilations", dims, 1),
+                              attribute(operation.attributes, "groups", int64_t{1}),
+                              transposed};
+    layer = Layer::create(
+        conv_weight(weight_tensor(building, operands, operation, transposed, dims == 1), bias,
+                    parameters, static_cast<int>(std::max<size_t>(dims, 2))),
+        reason, WithoutVnni::own_kernel);
+  } else {
+    layer = Layer::create(
+        linear_weight(weight_tensor(building, operands, operation, false, false), bias), reason,
+        WithoutVnni::own_kernel);
+  }
+  if (!layer) {
+    throw std::runtime_error(reason);
+  }
+  if (const char* why = layer->needs_float()) {
+    throw std::runtime_error(why);
+  }
+  return layer;
+}
+
+class LayerStep : public plan::Step {
+ public:
+  std::shared_ptr<Layer> layer;
+  QuantCall call;  // of one image or row, without data
+  int64_t N = 0;
+  std::vector<uint8_t> table;
+  std::optional<Epilogue> epilogue;  // without data
+  bool dynamic = false, reduce_range = false;
+  bool sum = false;  // the layer's kernel adds the second input
+  // If the kernel does not fuse the addition: it writes f32 results to the second output, to which
+  // the second input is then added.
+  std::optional<FloatSum> float_sum;
+
+  void run(std::span<void* const> in, std::span<void* const> out) const override {
+    QuantCall now = call;
+    now.dst = float_sum ? out[1] : out[0];
+    if (dynamic) {
+      auto* src = static_cast<float*>(in[0]);
+      const auto q =
+          dynamic_quantizer(at::from_blob(src, {N * layer->shape().IC}, at::kFloat), reduce_range);
+      now.src_f32 = src;
+      now.src_scale = static_cast<float>(q.scale);
+      now.src_zero_point = static_cast<int32_t>(q.zero_point);
+    } else {
+      now.src = u8(in[0]);
+    }
+    Epilogue after;
+    if (epilogue) {
+      after = *epilogue;
+      after.other = after.binary != Binary::none ? u8(in[1]) : nullptr;
+      now.epilogue = float_sum ? nullptr : &after;
+    }
+    if (sum && !over) {
+      std::memcpy(now.dst, in[1], static_cast<size_t>(count_of(output_descs[0].sizes)));
+    }
+    if (!layer->run_slices("graph_region", op(), now, N)) {
+      throw std::runtime_error("no provider runs a quantised layer");
+    }
+    if (float_sum) {
+      const int64_t count = count_of(output_descs[0].sizes);
+      add_in_floats(*float_sum, static_cast<const float*>(out[1]), u8(in[1]), u8(out[0]), count);
+      apply_epilogue(after, u8(out[0]), count);
+    }
+  }
+  std::string kernel() const override { return layer->kernel_name(); }
+  bool fits_team() const override { return layer->fits_team(); }
+
+ private:
+  Op op() const { return dynamic ? Op::linear_dynamic : sum ? Op::conv2d_add : layer->op(); }
+};
+
+// Sets the sizes of src and dst, and returns the descriptor of dst.
+TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
+  const auto& shape = step.layer->shape();
+  if (!is_conv) {
+    if (src.empty() || src.back() != shape.IC) {
+      throw std::runtime_error("a source of other sizes than the weights");
+    }
+    Sizes dst = src;
+    dst.back() = shape.OC;
+    step.N = count_of(src) / shape.IC;
+    return plan::dense(dst, Order::contiguous);
+  }
+  const size_t dims = src.size() - 2;
+  if (src[1] != shape.IC) {
+    throw std::runtime_error("a source of other sizes than the weights");
+  }
+  const size_t first = dims == 1 ? 1 : 0;
+  std::copy(src.begin() + 2, src.end(), step.call.src_dims.begin() + first);
+  step.call.dst_dims = shape.dst_dims(step.call.src_dims);
+  step.N = src[0];
+  Sizes dst{src[0], shape.OC};
+  dst.insert(dst.end(), step.call.dst_dims.begin() + first,
+             step.call.dst_dims.begin() + first + static_cast<ptrdiff_t>(dims));
+  if (std::any_of(dst.begin(), dst.end(), [](int64_t size) { return size <= 0; })) {
+    throw std::runtime_error("an empty result");
+  }
+  return plan::dense(dst, Order::channels_last);
+}
+
+void set_epilogue(LayerStep& step, const Operation& operation) {
+  const auto entries = attribute(operation.attributes, "table", List{});
+  const auto binary = attribute(operation.attributes, "binary", std::string());
+  if (entries.empty() && binary.empty()) {
+    return;
+  }
+  step.epilogue.emplace();
+  if (!entries.empty()) {
+    step.table.assign(entries.begin(), entries.end());
+    step.table.resize(256);
+    step.epilogue->set_table(step.table.data());
+  }
+  if (binary.empty()) {
+    return;
+  }
+  const auto a = value_quantizer(operation, "mid"), b = value_quantizer(operation, "other"),
+             result = value_quantizer(operation, "result");
+  step.epilogue->binary = binary == "add" ? Binary::add : Binary::mul;
+  step.epilogue->quantizers = {.scale_a = a.scale,
+                               .scale_b = b.scale,
+                               .scale = result.scale,
+                               .zero_point_a = a.zero_point,
+                               .zero_point_b = b.zero_point,
+                               .zero_point = result.zero_point,
+                               .relu = attribute(operation.attributes, "binary_relu", false)};
+  const auto op = binary == "add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
+  if (!kernels::in_range(op, step.epilogue->quantizers)) {
+    throw std::runtime_error("results could leave int32");
+  }
+}
+
+PostOp function_of(const Operation& operation) {
+  constexpr std::array<std::pair<std::string_view, PostOp>, 6> kFunctions{{
+      {"", PostOp::none},
+      {"relu", PostOp::relu},
+      {"hardswish", PostOp::hardswish},
+      {"silu", PostOp::silu},
+      {"gelu", PostOp::gelu},
+      {"gelu_tanh", PostOp::gelu_tanh},
+  }};
+  const auto name = attribute(operation.attributes, "function", std::string());
+  for (const auto& [known, post] : kFunctions) {
+    if (known == name) {
+      return post;
+    }
+  }
+  throw std::runtime_error("no function of a layer is called " + name);
+}
+
+// cpuaccel's kernels and FBGEMM do not fuse an addition before rounding. oneDNN does, but is exact
+// with VNNI only and needs weight zero points of 0.
+bool sums_in_onednn(const Layer& layer) { return onednn_has_vnni() && layer.symmetric(); }
+
+void set_quantizers(LayerStep& step, const Operation& operation) {
+  auto& call = step.call;
+  call.post = function_of(operation);
+  step.sum = attribute(operation.attributes, "sum", false);
+  if (step.sum) {
+    call.post = call.post == PostOp::relu ? PostOp::sum_relu : PostOp::sum;
+  }
+  if (!step.dynamic) {
+    const auto src = value_quantizer(operation, "src");
+    call.src_scale = src.scale;
+    call.src_zero_point = src.zero_point;
+  }
+  if (!call.f32_dst) {
+    const auto dst = value_quantizer(operation, "dst");
+    call.dst_scale = dst.scale;
+    call.dst_zero_point = dst.zero_point;
+  }
+  if (step.sum) {
+    const auto other = value_quantizer(operation, "other");
+    call.sum_scale = other.scale;
+    call.sum_zero_point = other.zero_point;
+  }
+}
+
+void add_layer(Building& building, const Program& /*program*/, const Operation& operation) {
+  const auto operands = operands_of(operation);
+  const bool is_conv = operation.name == "q_conv";
+  const Id dst = operation.outputs[0];
+  const auto order = is_conv ? Order::channels_last : Order::contiguous;
+  const Id src = in_order(building, operands.src, order);
+  auto step = std::make_unique<LayerStep>();
+  const auto make = [&] { return make_layer(building, operation); };
+  // A dry run has no weights and caches nothing.
+  step->layer = building.constant(operands.weights) == nullptr
+                    ? make()
+                    : building.packed().kept<Layer>(dst, plan::DataType::s8, make);
+  step->call.timed = true;
+  step->dynamic = operation.name == "q_linear_dynamic";
+  step->reduce_range = attribute(operation.attributes, "reduce_range", false);
+  step->call.f32_dst = building.type(dst) == plan::DataType::f32;
+  const auto desc = set_sizes(*step, building.desc(src).sizes, is_conv);
+  set_quantizers(*step, operation);
+  set_epilogue(*step, operation);
+  step->inputs = {src};
+  if (operands.other) {
+    if (building.desc(*operands.other).sizes != desc.sizes) {
+      throw std::runtime_error("an addend of other sizes than the result");
+    }
+    const Id other = in_order(building, *operands.other, order);
+    step->inputs.push_back(other);
+    if (step->sum &&
+        !(sums_in_onednn(*step->layer) && step->layer->results_fit_int32(step->call))) {
+      step->float_sum = float_sum_of(step->call);
+      step->sum = false;
+      step->call.post = PostOp::none;
+      step->call.f32_dst = true;
+    } else if (step->sum && other != src && building.may_be_over(dst, other)) {
+      step->over = other;
+    }
+  }
+  step->outputs = {dst};
+  step->output_descs = {desc};
+  if (step->float_sum) {
+    step->outputs.push_back(building.new_value(plan::DataType::f32));
+    step->output_descs.push_back(desc);
+  }
+  building.add(std::move(step));
+}
+
+const plan::RegisterOwn kConv("q_conv", add_layer);
+const plan::RegisterOwn kLinear("q_linear", add_layer);
+const plan::RegisterOwn kLinearDynamic("q_linear_dynamic", add_layer);
+
+}  // namespace
+}  // namespace cpuaccel::quant

@@ -1,0 +1,129 @@
+// The plan steps q_max_pool and q_avg_pool of quantized images. Y has the quantizer of X.
+//
+//   op q_max_pool in X out Y    kernel=is: strides=is: padding=is: dilations=is: ceil=b:
+//   op q_avg_pool in X out Y    x_*; kernel=is: strides=is: padding=is: ceil=b: count_padding=b:,
+//                               or sizes=is: output sizes, as of torch's adaptive pool
+
+#include <ATen/native/Pool.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/avgpool/avgpool.h"
+#include "kernels/maxpool/maxpool.h"
+#include "ops/pool_windows.h"
+#include "plan/function_step.h"
+#include "plan/own.h"
+#include "quant/steps/values.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+using plan::attribute;
+using plan::Building;
+using plan::Id;
+using plan::Operation;
+using plan::Order;
+using plan::Program;
+using List = std::vector<int64_t>;
+using Pointers = std::span<void* const>;
+
+void check_images(const plan::Sizes& sizes) {
+  if (sizes.size() != 4) {
+    throw std::runtime_error("other than images");
+  }
+}
+
+void add_max_pool(Building& building, const Program&, const Operation& operation) {
+  const Id from = in_order(building, operation.inputs[0], Order::channels_last);
+  const auto sizes = building.desc(from).sizes;
+  check_images(sizes);
+  const auto get = [&](const char* name, int64_t otherwise) {
+    return attribute(operation.attributes, name, List(2, otherwise));
+  };
+  const auto kernel = get("kernel", 1), strides = get("strides", 1), padding = get("padding", 0),
+             dilations = get("dilations", 1);
+  const bool ceil = attribute(operation.attributes, "ceil", false);
+  const auto pooled = [&](size_t i) {
+    return at::native::pooling_output_shape<int64_t>(sizes[i + 2], kernel[i], padding[i],
+                                                     strides[i], dilations[i], ceil);
+  };
+  const kernels::MaxpoolShape shape{.N = sizes[0],
+                                    .H = sizes[2],
+                                    .W = sizes[3],
+                                    .C = sizes[1],
+                                    .OH = pooled(0),
+                                    .OW = pooled(1),
+                                    .KH = kernel[0],
+                                    .KW = kernel[1],
+                                    .SH = strides[0],
+                                    .SW = strides[1],
+                                    .PH = padding[0],
+                                    .PW = padding[1],
+                                    .DH = dilations[0],
+                                    .DW = dilations[1]};
+  if (shape.OH <= 0 || shape.OW <= 0) {
+    throw std::runtime_error("an empty result");
+  }
+  const auto desc = plan::dense({shape.N, shape.C, shape.OH, shape.OW}, Order::channels_last);
+  add_function(
+      building, std::vector{from}, operation.outputs[0], desc,
+      [shape](Pointers in, Pointers out) { kernels::maxpool_u8(shape, u8(in[0]), u8(out[0])); });
+}
+
+int64_t longest(const ops::Ranges& ranges) {
+  int64_t result = 0;
+  for (const auto& range : ranges) {
+    result = std::max({result, range.end - range.begin, range.extent});
+  }
+  return result;
+}
+
+void add_avg_pool(Building& building, const Program&, const Operation& operation) {
+  const Id from = in_order(building, operation.inputs[0], Order::channels_last);
+  const auto sizes = building.desc(from).sizes;
+  check_images(sizes);
+  const auto& attributes = operation.attributes;
+  const auto adaptive = attribute(attributes, "sizes", List());
+  const auto ranges = [&](size_t i) {
+    if (!adaptive.empty()) {
+      return ops::adaptive_ranges(sizes[i + 2], adaptive[i]);
+    }
+    const auto get = [&](const char* name) {
+      return attribute(attributes, name, List(2, 0)).at(i);
+    };
+    return ops::window_ranges(sizes[i + 2], {get("kernel"), get("strides"), get("padding")},
+                              attribute(attributes, "ceil", false),
+                              attribute(attributes, "count_padding", true));
+  };
+  const auto rows = ranges(0), columns = ranges(1);
+  if (rows.empty() || columns.empty() ||
+      longest(rows) * longest(columns) >= kernels::kAvgpoolLimit) {
+    throw std::runtime_error("windows of no pixels, or of 32768 and more");
+  }
+  kernels::AvgpoolCall call{
+      .N = sizes[0],
+      .H = sizes[2],
+      .W = sizes[3],
+      .C = sizes[1],
+      .OH = static_cast<int64_t>(rows.size()),
+      .OW = static_cast<int64_t>(columns.size()),
+      .zero_point = value_quantizer(operation, "x").zero_point,
+      .halves =
+          adaptive.empty() ? kernels::AvgpoolHalves::even_steps : kernels::AvgpoolHalves::even_byte,
+  };
+  const auto desc = plan::dense({call.N, call.C, call.OH, call.OW}, Order::channels_last);
+  add_function(building, std::vector{from}, operation.outputs[0], desc,
+               [call, rows, columns](Pointers in, Pointers out) {
+                 auto now = call;
+                 now.rows = rows.data();
+                 now.columns = columns.data();
+                 kernels::avgpool_u8(now, u8(in[0]), u8(out[0]));
+               });
+}
+
+const plan::RegisterOwn kMaxPool("q_max_pool", add_max_pool);
+const plan::RegisterOwn kAvgPool("q_avg_pool", add_avg_pool);
+
+}  // namespace
+}  // namespace cpuaccel::quant

@@ -1,0 +1,61 @@
+#include "quant/steps/values.h"
+
+#include <functional>
+#include <numeric>
+
+#include "kernels/transpose/transpose.h"
+#include "plan/function_step.h"
+
+namespace cpuaccel::quant {
+
+using plan::Building;
+using plan::Id;
+using plan::Order;
+
+Order order_to_have(const plan::TensorDesc& desc) {
+  return plan::order_of(desc).value_or(Order::contiguous);
+}
+
+namespace {
+
+// Transposes u8 images between contiguous and channels last, because oneDNN's reorder copies them
+// byte by byte. Returns false for any other copy.
+bool add_transpose(Building& building, Id from, Id to, const plan::TensorDesc& desc,
+                   const plan::TensorDesc& wanted) {
+  const auto planes = plan::dense(desc.sizes, Order::contiguous);
+  const auto last = plan::dense(desc.sizes, Order::channels_last);
+  const bool to_last = plan::same_places(desc, planes) && wanted == last;
+  const bool from_last = plan::same_places(desc, last) && wanted == planes;
+  if (building.type(from) != plan::DataType::u8 || desc.sizes.size() < 3 ||
+      !(to_last || from_last)) {
+    return false;
+  }
+  const int64_t N = desc.sizes[0], C = desc.sizes[1], pixels = count_of(desc.sizes) / (N * C);
+  const int64_t M = to_last ? C : pixels, K = to_last ? pixels : C;
+  const kernels::Transpose shape{N, C * pixels, C * pixels, M, K, K, M};
+  plan::add_function(building, {from}, to, wanted, [shape](auto in, auto out) {
+    kernels::transpose_bytes(shape, u8(in[0]), u8(out[0]));
+  });
+  return true;
+}
+
+}  // namespace
+
+Id in_order(Building& building, Id id, Order order) {
+  const auto desc = building.desc(id);
+  const auto wanted = plan::dense(desc.sizes, order);
+  if (plan::same_places(desc, wanted)) {
+    return id;
+  }
+  const Id copy = building.new_value(building.type(id));
+  if (!add_transpose(building, id, copy, desc, wanted)) {
+    plan::add_copy(building, id, copy, wanted);
+  }
+  return copy;
+}
+
+Id without_gaps(Building& building, Id id) {
+  return in_order(building, id, order_to_have(building.desc(id)));
+}
+
+}  // namespace cpuaccel::quant

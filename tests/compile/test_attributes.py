@@ -1,0 +1,206 @@
+"""Changes of a module are noticed: every object that replaces another."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.ao.nn.quantized as nnq
+from torch import nn
+
+from cpuaccel import _native
+from cpuaccel.compile.capture.module_attributes import Attributes, Tables
+
+
+class _Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        self.register_buffer("shift", torch.zeros(1))
+        self.scale = 1000.5
+        self.flags = {"relu": True}
+
+
+def _rename(net: Any) -> None:
+    net.gain = vars(net).pop("scale")
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "parameter": lambda net: setattr(net.layers[0], "weight", nn.Parameter(torch.ones(2, 2))),
+    "none in its place": lambda net: net.layers[0].register_parameter("bias", None),
+    "buffer that is equal": lambda net: setattr(net, "shift", torch.zeros(1)),
+    "another buffer": lambda net: net.register_buffer("more", torch.zeros(1)),
+    "layer": lambda net: net.layers.__setitem__(1, nn.ReLU()),
+    "one layer more": lambda net: net.layers.append(nn.ReLU()),
+    "one layer less": lambda net: net.layers.pop(1),
+    "number that is equal": lambda net: setattr(net, "scale", float("1000.5")),
+    "another attribute": lambda net: setattr(net, "more", None),
+    "attribute that is gone": lambda net: delattr(net, "scale"),
+    "renamed": _rename,
+    "mode of a layer": lambda net: net.layers[1].train(not net.training),
+    "number of a layer of torch's": lambda net: setattr(net.layers[1], "inplace", True),
+    "hook": lambda net: net.layers[0].register_forward_hook(print),
+    "hook in front": lambda net: net.layers[0].register_forward_pre_hook(print),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_is_seen(change: Callable[[Any], Any]) -> None:
+    net = _Net()
+    attributes = Attributes(net)
+    assert attributes.are_as_before()
+    change(net)
+    assert not attributes.are_as_before()
+
+
+def test_another_order_is_no_change() -> None:
+    net = _Net()
+    attributes = Attributes(net)
+    net.scale = vars(net).pop("scale")
+    assert not attributes._tables.are_as_before()
+    assert attributes.are_as_before()
+
+
+def test_what_is_written_in_place_is_for_others() -> None:
+    net = _Net()
+    attributes = Attributes(net)
+    with torch.no_grad():
+        net.layers[0].weight.add_(1)
+    net.flags["relu"] = False
+    assert attributes.are_as_before()
+
+
+def test_numbers_are_read() -> None:
+    net = _Net()
+    attributes = Attributes(net, [net.shift])
+    assert attributes.are_as_before()
+    net.shift.add_(1)
+    assert not attributes.are_as_before()
+
+
+def test_numbers_written_without_a_trace_are_found_in_64_looks() -> None:
+    net, numbers = _Net(), [torch.tensor(float(each)) for each in range(70)]
+    attributes = Attributes(net, numbers)
+    assert all(attributes.are_as_before() for _ in range(100))
+    numbers[37].data.fill_(0.5)
+    assert not all(attributes.are_as_before() for _ in range(64))
+
+
+def test_numbers_of_inference_mode_do_not_count_their_writes() -> None:
+    with torch.inference_mode():
+        number = torch.ones(1)
+    attributes = Attributes(_Net(), [number])
+    assert attributes.are_as_before()
+    with torch.inference_mode():
+        number.add_(1)
+    assert not all(attributes.are_as_before() for _ in range(64))
+
+
+def test_numbers_are_tensors() -> None:
+    wrong: Any = [torch.ones(1), 1.0]
+    with pytest.raises(TypeError, match="tensors: expected tensors, got <class 'float'>"):
+        Attributes(_Net(), wrong)
+
+
+def test_what_moves_to_the_next_table_is_seen() -> None:
+    value = object()
+    first: dict[str, object] = {"a": value}
+    second: dict[str, object] = {}
+    tables = Tables([first, second, first])
+    assert tables.are_as_before()
+    second["a"] = first.pop("a")
+    assert not tables.are_as_before()
+
+
+def test_what_is_put_back_is_as_before() -> None:
+    value = object()
+    table: dict[str, object] = {"a": value}
+    tables = Tables([table])
+    assert tables.are_as_before()
+    table["a"] = object()
+    assert not tables.are_as_before()
+    table["a"] = value
+    assert tables.are_as_before()
+    assert tables.are_as_before()
+    del table["a"]
+    assert not tables.are_as_before()
+
+
+def test_tables_are_dictionaries() -> None:
+    wrong: Any = [()]
+    with pytest.raises(TypeError, match="expected tables to be dictionaries"):
+        _native.load().same_objects(tuple(wrong), (), None, bytearray(8))
+
+
+def test_each_table_has_a_version() -> None:
+    with pytest.raises(ValueError, match="versions: expected 8 bytes, got 7"):
+        _native.load().same_objects(({},), (), None, bytearray(7))
+
+
+def test_what_was_changed_can_be_named_and_put_back() -> None:
+    model: Any = nn.Sequential(OrderedDict(norm=nn.BatchNorm2d(8), linear=nn.Linear(8, 8)))
+    attributes = Attributes(model)
+    model.norm.eps, model.more = 0.5, 1
+    del model.linear.bias
+    assert set(attributes.changes()) == {"norm.eps", "more", "linear.bias"}
+    attributes.put_back()
+    assert attributes.are_as_before()
+    assert model.norm.eps == 1e-5
+    assert not hasattr(model, "more")
+    assert model.linear.bias is not None
+
+
+def _traced() -> Any:
+    return torch.fx.symbolic_trace(_Net().layers)
+
+
+def test_the_same_code_generated_again_is_no_change() -> None:
+    traced = _traced()
+    attributes = Attributes(traced)
+    traced.recompile()
+    pickle.dumps(traced)
+    assert not attributes._tables.are_as_before()
+    assert attributes.are_as_before()
+    assert attributes._tables.are_as_before()
+
+
+def test_other_code_is_a_change() -> None:
+    traced = _traced()
+    attributes = Attributes(traced)
+    traced.graph.find_nodes(op="call_module")[0].target = "1"
+    traced.recompile()
+    assert not attributes.are_as_before()
+
+
+def test_the_same_code_that_calls_another_function_is_a_change() -> None:
+    def made(by: float) -> Any:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return x * by
+
+        return function
+
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    call = graph.call_function(made(2.0), (x,))
+    graph.output(call)
+    module = torch.fx.GraphModule(nn.Module(), graph)
+    attributes = Attributes(module)
+    before = module.code
+    call.target = made(3.0)
+    module.recompile()
+    assert module.code == before
+    assert not attributes.are_as_before()
+
+
+def test_the_mode_of_quantized_layers_is_no_change() -> None:
+    model = nn.Sequential(nnq.Conv2d(1, 1, 1), nnq.Linear(1, 1), nn.Dropout()).eval()
+    attributes = Attributes(model)
+    model[0].train()
+    model[1].train()
+    assert attributes.are_as_before()
+    model[2].train()
+    assert attributes.changes() == ["2.training"]

@@ -1,0 +1,122 @@
+"""The tuning cache of plans, in memory and on disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cpuaccel
+from benchmarks._quantize import calibrate, convert
+from compile._compiled import needs_onednn, needs_vnni
+from compile._slices import SLICED
+from cpuaccel import _native, config
+from cpuaccel.compile.common import tuning_cache
+
+pytestmark = [needs_onednn, needs_vnni]
+
+_ROWS = 4
+"""What is found for two layers: the provider, and which of oneDNN's implementations."""
+
+
+def _model() -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    x = torch.randn(1, 24, 10, 10)
+    net = nn.Sequential(nn.Conv2d(24, 72, 3, padding=1), nn.ReLU(), nn.Conv2d(72, 96, 1)).eval()
+    return convert(calibrate(net, [x]), "x86", plugin=True), x
+
+
+def _quanta(result: Tensor, expected: Tensor) -> int:
+    """The largest difference in quanta of `expected`."""
+    quantum = expected.unique().diff().min()
+    return round(float((result - expected).abs().max() / quantum))
+
+
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    _native.load().set_known_ranks({})
+    monkeypatch.setattr(tuning_cache, "_written", None)
+
+
+def test_what_was_timed_is_kept_and_read_again(
+    ranks_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x = _model()
+    expected = model(x)
+    optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+    assert _quanta(optimized(x), expected) <= 1  # another provider may round differently
+    found = _native.load().known_ranks()
+    assert len(found) == _ROWS
+    assert all(0 <= rank % SLICED < 3 for rank in found.values())
+    assert ranks_file.read_text().splitlines()[0] == "problem,rank"
+    assert [each.name for each in ranks_file.parent.iterdir()] == [ranks_file.name]
+
+    _forget(monkeypatch)
+    tuning_cache.recall()
+    assert _native.load().known_ranks() == found
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 15])
+@pytest.mark.usefixtures("ranks_file")
+def test_each_rank_runs(rank: int) -> None:
+    model, x = _model()
+    expected = model(x)
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    names = _native.load().known_ranks()
+    _native.load().set_known_ranks(dict.fromkeys(names, rank))
+    cpuaccel.clear_caches()
+    optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
+    assert _native.load().known_ranks() == dict.fromkeys(names, rank)
+    # The results are set, not timed: each implementation rounds differently. There is no 15th.
+    assert _quanta(optimized(x), expected) <= 1
+
+
+def test_other_processes_rows_stay(ranks_file: Path) -> None:
+    tuning_cache.recall()
+    ranks_file.parent.mkdir()
+    ranks_file.write_text("problem,rank\nconv of another process,1\n")
+    model, x = _model()
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    lines = ranks_file.read_text().splitlines()
+    assert "conv of another process,1" in lines
+    assert len(lines) == 2 + _ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no table", "expected the columns problem,rank"),
+        ("problem,rank\na,199\n", "line 2: rank: expected 0 to 127, got 199"),
+        ("problem,rank\n,1\n", "line 2: problem: expected a text, got none"),
+        ("problem,rank\na\n", "line 2: expected 2 values"),
+    ],
+)
+def test_a_damaged_file_is_said_and_written_anew(ranks_file: Path, text: str, problem: str) -> None:
+    ranks_file.parent.mkdir()
+    ranks_file.write_text(text)
+    with pytest.warns(RuntimeWarning, match=re.escape(problem)):
+        tuning_cache.recall()
+    model, x = _model()
+    with pytest.warns(RuntimeWarning, match=re.escape(problem)):
+        cpuaccel.optimize(model, (x,), time_budget=0)
+    assert len(ranks_file.read_text().splitlines()) == 1 + _ROWS
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(ranks_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    config.set("ranks", str(tmp_path / "a file" / "ranks.csv"))
+    model, x = _model()
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    assert len(_native.load().known_ranks()) == _ROWS
+
+
+def test_deterministic_times_and_reads_nothing(ranks_file: Path) -> None:
+    config.set("deterministic", True)
+    ranks_file.parent.mkdir()
+    ranks_file.write_text("no table")
+    model, x = _model()
+    cpuaccel.optimize(model, (x,), time_budget=0)
+    assert _native.load().known_ranks() == {}
+    assert ranks_file.read_text() == "no table"

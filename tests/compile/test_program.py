@@ -1,0 +1,44 @@
+"""What csrc/plan/program.cpp rejects, because the text of a plan may come from a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from compile._compiled import needs_onednn
+from cpuaccel import _native
+
+pytestmark = needs_onednn
+
+_START = "graph 1 test\nvalue 0 f32 2x3\nvalue 1 f32 2x3\nvalue 2 f32 2x3\ninput 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("graph 2 test", "a line of a graph of version 1"),
+        ("nonsense", "a line of a graph of version 1"),
+        ("graph 1 x\nvalue 0 f99 2x3", "a type"),
+        ("graph 1 x\nvalue 0 f32 2xa", "a number"),
+        ("graph 1 x\ninput 7", "a value that is made once"),
+        (f"{_START}input 0", "a value that is made once"),
+        (f"{_START}output 1 contiguous", "an output that is made"),
+        (f"{_START}output 0 sideways", "contiguous or channels_last"),
+        (f"{_START}op ReLU in 0 out 1", "an op in a partition"),
+        (f"{_START}partition\nop Frobnicate in 0 out 1", "a kind of op"),
+        (f"{_START}partition\nop ReLU in 2 out 1", "a value that was made before"),
+        (f"{_START}partition\nop ReLU in 0 out 0", "a value that is made once"),
+        (f"{_START}partition\nop Elu in 0 out 1 alpha=f:x", "a number"),
+        (f"{_START}partition\nop Elu in 0 out 1 alpha=1", "attribute=type:value"),
+        (f"{_START}partition\nop Elu in 0 out 1 alphas=f:1", "an attribute"),
+        (f"{_START}partition\nop Elu in 0 out 1 alpha=q:1", "f, fs, i, is, b or s"),
+    ],
+)
+def test_a_bad_program_is_refused_by_line(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"graph: expected {message}"):
+        _native.load().why_not_compiled(text)
+
+
+def test_what_onednn_does_not_take_is_said() -> None:
+    text = f"{_START}partition\nop ReLU in 0 out 1\nop Exp in 0 out 2"
+    (reason,) = _native.load().why_not_compiled(text)
+    assert reason
