@@ -18,9 +18,9 @@ struct NamedFamily {
   Family (*make)();
 };
 
-#define CPUACCEL_ROW(name) NamedFamily{#name, bench_##name},
-constexpr std::array kFamilies{CPUACCEL_BENCH_FAMILIES(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+#define CPUACCEL_FAMILY(name) NamedFamily{#name, bench_##name},
+constexpr std::array kFamilies{CPUACCEL_BENCH_FAMILIES(CPUACCEL_FAMILY)};
+#undef CPUACCEL_FAMILY
 
 constexpr std::string_view kPeaks = "peaks";
 

@@ -13,9 +13,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<AttentionFunction>{#name, isa, attention_##name},
-constexpr std::array kRows{CPUACCEL_ATTENTION_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<AttentionFunction>, name, attention_##name)
+#include "kernels/attention/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // kQueries queries share the packing of keys and values. A tile of them meets at most kKeys keys at
 // a time, so that their scores stay in L1. Rows of scores are long because each waits for its

@@ -83,23 +83,14 @@ struct AttentionKernels {
 };
 using AttentionFunction = const AttentionKernels&();
 
+#define CPUACCEL_KERNEL(name) AttentionFunction attention_##name;
+#include "kernels/attention/kernels.inc"
+#undef CPUACCEL_KERNEL
 #if defined(__x86_64__)
-#define CPUACCEL_ATTENTION_KERNELS(row)                                                       \
-  row(x86_avx512bf16, Isa::avx512_vnni) row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) \
-      row(ref, Isa::ref)
 inline constexpr size_t kAttentionBf16Rows = 1;  // the first: only if has_bf16_arithmetic()
-#elif defined(__aarch64__)
-#define CPUACCEL_ATTENTION_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-inline constexpr size_t kAttentionBf16Rows = 0;
 #else
-#define CPUACCEL_ATTENTION_KERNELS(row) row(ref, Isa::ref)
 inline constexpr size_t kAttentionBf16Rows = 0;
 #endif
-
-#define CPUACCEL_DECLARE(name, isa) AttentionFunction attention_##name;
-CPUACCEL_ATTENTION_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
 
 // The rows whose instructions the CPU has. BF16 is not an Isa, so has_bf16_arithmetic() is checked.
 std::span<const KernelRow<AttentionFunction>> attention_kernels();

@@ -8,9 +8,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<AvgpoolFunction>{#name, isa, avgpool_##name},
-constexpr std::array kRows{CPUACCEL_AVGPOOL_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<AvgpoolFunction>, name, avgpool_##name)
+#include "kernels/avgpool/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrainBytes = 131072;  // read: a few microseconds, as long as waking a thread
 constexpr int64_t kFewPixels = 8;        // of dst; up to this many, threads also share channels

@@ -56,18 +56,9 @@ struct AvgpoolWindow {
 using AvgpoolFunction = void(const AvgpoolWindow& window, const uint8_t* src, uint8_t* dst,
                              int64_t channels);
 
-#if defined(__x86_64__)
-#define CPUACCEL_AVGPOOL_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_AVGPOOL_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_AVGPOOL_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) AvgpoolFunction avgpool_##name;
-CPUACCEL_AVGPOOL_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) AvgpoolFunction avgpool_##name;
+#include "kernels/avgpool/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<AvgpoolFunction>> avgpool_kernels();
 

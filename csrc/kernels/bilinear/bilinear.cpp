@@ -9,9 +9,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<BilinearFunction>{#name, isa, bilinear_##name},
-constexpr std::array kRows{CPUACCEL_BILINEAR_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<BilinearFunction>, name, bilinear_##name)
+#include "kernels/bilinear/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 16384;  // elements: a few microseconds, as long as waking a thread
 

@@ -34,19 +34,9 @@ struct BilinearCall {
 using BilinearFunction = void(const BilinearCall& call, const uint8_t* image, int64_t oh,
                               uint8_t* dst_row, float* between);
 
-#if defined(__x86_64__)
-#define CPUACCEL_BILINEAR_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_BILINEAR_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_BILINEAR_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) BilinearFunction bilinear_##name;
-CPUACCEL_BILINEAR_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) BilinearFunction bilinear_##name;
+#include "kernels/bilinear/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<BilinearFunction>> bilinear_kernels();
 

@@ -12,12 +12,16 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<BinaryFunction>{#name, isa, add_##name},
-constexpr std::array kAddRows{CPUACCEL_BINARY_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
-#define CPUACCEL_ROW(name, isa) KernelRow<BinaryFunction>{#name, isa, mul_##name},
-constexpr std::array kMulRows{CPUACCEL_BINARY_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kAddRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<BinaryFunction>, name, add_##name)
+#include "kernels/binary/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
+constexpr std::array kMulRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<BinaryFunction>, name, mul_##name)
+#include "kernels/binary/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 65536;
 constexpr int64_t kWidestVector = 64;

@@ -34,19 +34,9 @@ struct BinaryQuantizers {
 using BinaryFunction = void(const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t count,
                             const BinaryQuantizers& q);
 
-#if defined(__x86_64__)
-#define CPUACCEL_BINARY_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_BINARY_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_BINARY_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) BinaryFunction add_##name, mul_##name;
-CPUACCEL_BINARY_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) BinaryFunction add_##name, mul_##name;
+#include "kernels/binary/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 enum class BinaryOp : int { add, mul };
 

@@ -8,9 +8,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<BytesAboveFunction>{#name, isa, bytes_above_##name},
-constexpr std::array kRows{CPUACCEL_BYTES_ABOVE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<BytesAboveFunction>, name, bytes_above_##name)
+#include "kernels/bytes_above/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // Waking a thread costs more than a pass over fewer bytes.
 constexpr int64_t kGrain = 128 * 1024;

@@ -17,15 +17,9 @@ inline constexpr int64_t kBytesAboveBlock = 4096;
 
 using BytesAboveFunction = bool(const uint8_t* src, int64_t count, uint8_t limit);
 
-#if defined(__x86_64__)
-#define CPUACCEL_BYTES_ABOVE_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#else
-#define CPUACCEL_BYTES_ABOVE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) BytesAboveFunction bytes_above_##name;
-CPUACCEL_BYTES_ABOVE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) BytesAboveFunction bytes_above_##name;
+#include "kernels/bytes_above/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<BytesAboveFunction>> bytes_above_kernels();
 

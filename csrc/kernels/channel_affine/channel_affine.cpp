@@ -8,9 +8,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<ChannelAffineFunction>{#name, isa, channel_affine_##name},
-constexpr std::array kRows{CPUACCEL_CHANNEL_AFFINE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) \
+  CPUACCEL_ROW(KernelRow<ChannelAffineFunction>, name, channel_affine_##name)
+#include "kernels/channel_affine/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrainBytes = 32768;  // a few microseconds, as long as waking a thread
 

@@ -30,19 +30,9 @@ struct ChannelAffine {
 using ChannelAffineFunction = void(const ChannelAffine& affine, const uint8_t* src, uint8_t* dst,
                                    int64_t P);
 
-#if defined(__x86_64__)
-#define CPUACCEL_CHANNEL_AFFINE_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_CHANNEL_AFFINE_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_CHANNEL_AFFINE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) ChannelAffineFunction channel_affine_##name;
-CPUACCEL_CHANNEL_AFFINE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) ChannelAffineFunction channel_affine_##name;
+#include "kernels/channel_affine/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<ChannelAffineFunction>> channel_affine_kernels();
 

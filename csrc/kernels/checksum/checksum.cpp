@@ -11,9 +11,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<ChecksumFunction>{#name, isa, checksum_##name},
-constexpr std::array kRows{CPUACCEL_CHECKSUM_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<ChecksumFunction>, name, checksum_##name)
+#include "kernels/checksum/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kChunk = 256 * kChecksumBlock;  // some microseconds, as long as waking a thread
 

@@ -37,17 +37,9 @@ alignas(64) constexpr uint32_t kChecksumKeys[64] = {
     0x6c9e0e8b, 0xb01e8a3e, 0xd71577c1, 0xbd314b27, 0x78af2fda, 0x55605c60, 0xe65525f3, 0xaa55ab94,
     0x57489862, 0x63e81440, 0x55ca396a, 0x2aab10b6, 0xb4cc5c34, 0x1141e8ce, 0xa15486af, 0x7c72e993};
 
-#if defined(__x86_64__)
-#define CPUACCEL_CHECKSUM_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_CHECKSUM_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_CHECKSUM_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) ChecksumFunction checksum_##name;
-CPUACCEL_CHECKSUM_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) ChecksumFunction checksum_##name;
+#include "kernels/checksum/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<ChecksumFunction>> checksum_kernels();
 

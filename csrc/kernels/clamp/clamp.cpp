@@ -7,9 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<ClampFunction>{#name, isa, clamp_##name},
-constexpr std::array kRows{CPUACCEL_CLAMP_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<ClampFunction>, name, clamp_##name)
+#include "kernels/clamp/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 262144;  // at the speed of memory: some ten microseconds
 

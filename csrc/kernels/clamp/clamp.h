@@ -22,19 +22,9 @@ struct ClampLimits {
 
 using ClampFunction = void(const uint8_t* src, uint8_t* dst, int64_t count, ClampLimits limits);
 
-#if defined(__x86_64__)
-#define CPUACCEL_CLAMP_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_CLAMP_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_CLAMP_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) ClampFunction clamp_##name;
-CPUACCEL_CLAMP_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) ClampFunction clamp_##name;
+#include "kernels/clamp/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<ClampFunction>> clamp_kernels();
 

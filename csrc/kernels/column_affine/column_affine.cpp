@@ -12,9 +12,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<ColumnAffineFunction>{#name, isa, column_affine_##name},
-constexpr std::array kRows{CPUACCEL_COLUMN_AFFINE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) \
+  CPUACCEL_ROW(KernelRow<ColumnAffineFunction>, name, column_affine_##name)
+#include "kernels/column_affine/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 32768;  // elements, some microseconds of work
 

@@ -39,18 +39,9 @@ struct ColumnAffineKernels {
 
 using ColumnAffineFunction = const ColumnAffineKernels&();
 
-#if defined(__x86_64__)
-#define CPUACCEL_COLUMN_AFFINE_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_COLUMN_AFFINE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_COLUMN_AFFINE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) ColumnAffineFunction column_affine_##name;
-CPUACCEL_COLUMN_AFFINE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) ColumnAffineFunction column_affine_##name;
+#include "kernels/column_affine/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<ColumnAffineFunction>> column_affine_kernels();
 

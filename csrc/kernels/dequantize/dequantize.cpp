@@ -7,9 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<DequantizeFunction>{#name, isa, dequantize_##name},
-constexpr std::array kRows{CPUACCEL_DEQUANTIZE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<DequantizeFunction>, name, dequantize_##name)
+#include "kernels/dequantize/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 16384;
 

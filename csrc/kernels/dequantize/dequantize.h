@@ -17,19 +17,9 @@ namespace cpuaccel::kernels {
 using DequantizeFunction = void(const uint8_t* src, float* dst, int64_t count, float scale,
                                 int32_t zero_point, uint8_t flipped_bits);
 
-#if defined(__x86_64__)
-#define CPUACCEL_DEQUANTIZE_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_DEQUANTIZE_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_DEQUANTIZE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) DequantizeFunction dequantize_##name;
-CPUACCEL_DEQUANTIZE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) DequantizeFunction dequantize_##name;
+#include "kernels/dequantize/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<DequantizeFunction>> dequantize_kernels();
 

@@ -10,9 +10,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<DwconvFunction>{#name, isa, dwconv_##name},
-constexpr std::array kRows{CPUACCEL_DWCONV_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<DwconvFunction>, name, dwconv_##name)
+#include "kernels/dwconv/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // About half of the smallest L1 data cache; the other half is for sources, results and weights.
 constexpr int64_t kTapBytes = 16 * 1024;

@@ -72,21 +72,9 @@ struct DwconvCall {
 using DwconvFunction = void(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows,
                             void* scratch);
 
-#if defined(__x86_64__)
-#define CPUACCEL_DWCONV_KERNELS(row)                                                             \
-  row(x86_avx512vnni, Isa::avx512_vnni) row(x86_avxvnni, Isa::avx_vnni) row(x86_avx2, Isa::avx2) \
-      row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_DWCONV_KERNELS(row)                                                     \
-  row(arm64_i8mm, Isa::i8mm) row(arm64_dotprod, Isa::dotprod) row(arm64_neon, Isa::neon) \
-      row(ref, Isa::ref)
-#else
-#define CPUACCEL_DWCONV_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) DwconvFunction dwconv_##name;
-CPUACCEL_DWCONV_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) DwconvFunction dwconv_##name;
+#include "kernels/dwconv/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<DwconvFunction>> dwconv_kernels();
 

@@ -10,9 +10,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<DwconvF32Function>{#name, isa, dwconv_f32_##name},
-constexpr std::array kRows{CPUACCEL_DWCONV_F32_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<DwconvF32Function>, name, dwconv_f32_##name)
+#include "kernels/dwconv_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kStripFloats = 4096;  // half of an L1 cache
 constexpr int64_t kGrain = 131072;      // multiply-adds per thread at least

@@ -47,18 +47,9 @@ inline constexpr int64_t kDwconvF32Vector = 16;  // floats; the widest vector of
 using DwconvF32Function = void(const DwconvF32Call& call, const DwconvF32Strip& strip,
                                int64_t begin, int64_t end, float* padded);
 
-#if defined(__x86_64__)
-#define CPUACCEL_DWCONV_F32_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_DWCONV_F32_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_DWCONV_F32_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) DwconvF32Function dwconv_f32_##name;
-CPUACCEL_DWCONV_F32_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) DwconvF32Function dwconv_f32_##name;
+#include "kernels/dwconv_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<DwconvF32Function>> dwconv_f32_kernels();
 

@@ -7,9 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<EdgeHeadsFunction>{#name, isa, edge_heads_##name},
-constexpr std::array kRows{CPUACCEL_EDGE_HEADS_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<EdgeHeadsFunction>, name, edge_heads_##name)
+#include "kernels/edge_heads/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kWork = 1 << 18;  // edges times columns per range
 

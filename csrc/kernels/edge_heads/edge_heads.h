@@ -46,19 +46,9 @@ struct EdgeHeadsCall {
 // Computes rows [row, row + rows).
 using EdgeHeadsFunction = void(const EdgeHeadsCall& call, int64_t row, int64_t rows);
 
-#if defined(__x86_64__)
-#define CPUACCEL_EDGE_HEADS_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_EDGE_HEADS_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_EDGE_HEADS_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) EdgeHeadsFunction edge_heads_##name;
-CPUACCEL_EDGE_HEADS_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) EdgeHeadsFunction edge_heads_##name;
+#include "kernels/edge_heads/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<EdgeHeadsFunction>> edge_heads_kernels();
 

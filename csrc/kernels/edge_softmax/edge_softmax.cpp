@@ -8,9 +8,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<EdgeSoftmaxFunction>{#name, isa, edge_softmax_##name},
-constexpr std::array kRows{CPUACCEL_EDGE_SOFTMAX_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) \
+  CPUACCEL_ROW(KernelRow<EdgeSoftmaxFunction>, name, edge_softmax_##name)
+#include "kernels/edge_softmax/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kWork = 1 << 15;  // edges times heads per range
 

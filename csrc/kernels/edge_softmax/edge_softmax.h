@@ -43,19 +43,9 @@ struct EdgeSoftmaxCall {
 using EdgeSoftmaxFunction = void(const EdgeSoftmaxCall& call, int64_t row, int64_t rows,
                                  void* scratch);
 
-#if defined(__x86_64__)
-#define CPUACCEL_EDGE_SOFTMAX_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_EDGE_SOFTMAX_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_EDGE_SOFTMAX_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) EdgeSoftmaxFunction edge_softmax_##name;
-CPUACCEL_EDGE_SOFTMAX_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) EdgeSoftmaxFunction edge_softmax_##name;
+#include "kernels/edge_softmax/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<EdgeSoftmaxFunction>> edge_softmax_kernels();
 

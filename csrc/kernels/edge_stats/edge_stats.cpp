@@ -11,9 +11,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<EdgeStatsFunction>{#name, isa, edge_stats_##name},
-constexpr std::array kRows{CPUACCEL_EDGE_STATS_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<EdgeStatsFunction>, name, edge_stats_##name)
+#include "kernels/edge_stats/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kWork = 1 << 18;   // entries times columns per range
 constexpr int64_t kGrain = 1 << 15;  // entries times columns per thread at least

@@ -58,19 +58,9 @@ enum class EdgeStatsStep : uint8_t { stats, gradient };
 using EdgeStatsFunction = bool(const EdgeStatsCall& call, EdgeStatsStep step, int64_t begin,
                                int64_t end);
 
-#if defined(__x86_64__)
-#define CPUACCEL_EDGE_STATS_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_EDGE_STATS_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_EDGE_STATS_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) EdgeStatsFunction edge_stats_##name;
-CPUACCEL_EDGE_STATS_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) EdgeStatsFunction edge_stats_##name;
+#include "kernels/edge_stats/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<EdgeStatsFunction>> edge_stats_kernels();
 

@@ -7,9 +7,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<ExtremeGradFunction>{#name, isa, extreme_grad_##name},
-constexpr std::array kRows{CPUACCEL_EXTREME_GRAD_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) \
+  CPUACCEL_ROW(KernelRow<ExtremeGradFunction>, name, extreme_grad_##name)
+#include "kernels/extreme_grad/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kWork = 1 << 18;  // entries times columns per range
 

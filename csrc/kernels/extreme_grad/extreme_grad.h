@@ -42,19 +42,9 @@ enum class ExtremeGradStep : uint8_t { share, src, values };
 using ExtremeGradFunction = void(const ExtremeGradCall& call, ExtremeGradStep step, int64_t row,
                                  int64_t rows);
 
-#if defined(__x86_64__)
-#define CPUACCEL_EXTREME_GRAD_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_EXTREME_GRAD_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_EXTREME_GRAD_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) ExtremeGradFunction extreme_grad_##name;
-CPUACCEL_EXTREME_GRAD_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) ExtremeGradFunction extreme_grad_##name;
+#include "kernels/extreme_grad/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<ExtremeGradFunction>> extreme_grad_kernels();
 

@@ -7,9 +7,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<FunctionBf16Function>{#name, isa, function_bf16_##name},
-constexpr std::array kRows{CPUACCEL_FUNCTION_BF16_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) \
+  CPUACCEL_ROW(KernelRow<FunctionBf16Function>, name, function_bf16_##name)
+#include "kernels/function_bf16/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // Elements per thread at least: some microseconds of work.
 constexpr int64_t kGrain = 32768;

@@ -17,18 +17,9 @@ namespace cpuaccel::kernels {
 
 using FunctionBf16Function = void(FloatFunction function, uint16_t* values, int64_t count);
 
-#if defined(__x86_64__)
-#define CPUACCEL_FUNCTION_BF16_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_FUNCTION_BF16_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_FUNCTION_BF16_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) FunctionBf16Function function_bf16_##name;
-CPUACCEL_FUNCTION_BF16_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) FunctionBf16Function function_bf16_##name;
+#include "kernels/function_bf16/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<FunctionBf16Function>> function_bf16_kernels();
 

@@ -5,9 +5,12 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<FunctionF32Function>{#name, isa, function_f32_##name},
-constexpr std::array kRows{CPUACCEL_FUNCTION_F32_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) \
+  CPUACCEL_ROW(KernelRow<FunctionF32Function>, name, function_f32_##name)
+#include "kernels/function_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 }  // namespace
 

@@ -22,19 +22,9 @@ enum class FloatFunction : uint8_t { relu, hardswish, silu, gelu, gelu_tanh };
 
 using FunctionF32Function = void(FloatFunction function, float* values, int64_t count);
 
-#if defined(__x86_64__)
-#define CPUACCEL_FUNCTION_F32_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_FUNCTION_F32_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_FUNCTION_F32_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) FunctionF32Function function_f32_##name;
-CPUACCEL_FUNCTION_F32_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) FunctionF32Function function_f32_##name;
+#include "kernels/function_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<FunctionF32Function>> function_f32_kernels();
 

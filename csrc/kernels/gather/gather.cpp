@@ -16,9 +16,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<CopyRowFunction>{#name, isa, copy_row_##name},
-constexpr std::array kRows{CPUACCEL_COPY_ROW_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<CopyRowFunction>, name, copy_row_##name)
+#include "kernels/gather/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrainBytes = 1 << 16;  // per thread at least
 // If src takes more bytes than this, rows are prefetched: short ones if an L2 cannot hold them

@@ -32,16 +32,9 @@ struct GatherCall {
 using CopyRowFunction = void(std::byte* dst, const std::byte* src, int64_t bytes);
 inline constexpr int64_t kLongRow = 1024;
 
-#if defined(__x86_64__)
-#define CPUACCEL_COPY_ROW_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#else
-#define CPUACCEL_COPY_ROW_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) CopyRowFunction copy_row_##name;
-CPUACCEL_COPY_ROW_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) CopyRowFunction copy_row_##name;
+#include "kernels/gather/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<CopyRowFunction>> copy_row_kernels();
 

@@ -13,9 +13,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<GemmFunction>{#name, isa, gemm_##name},
-constexpr std::array kRows{CPUACCEL_GEMM_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<GemmFunction>, name, gemm_##name)
+#include "kernels/gemm/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // dst = beta * c + bias
 void only_start(const GemmCall& call, const GemmKernels& kernels, int64_t g) {

@@ -30,19 +30,9 @@ namespace cpuaccel::kernels {
 struct GemmKernels;  // kernels/gemm/kernels.h
 using GemmFunction = const GemmKernels&();
 
-#if defined(__x86_64__)
-#define CPUACCEL_GEMM_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_GEMM_KERNELS(row) \
-  row(arm64_sve, Isa::sve) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_GEMM_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) GemmFunction gemm_##name;
-CPUACCEL_GEMM_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) GemmFunction gemm_##name;
+#include "kernels/gemm/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<GemmFunction>> gemm_kernels();
 

@@ -13,9 +13,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<GemmBf16Function>{#name, isa, gemm_bf16_##name},
-constexpr std::array kRows{CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<GemmBf16Function>, name, gemm_bf16_##name)
+#include "kernels/gemm_bf16/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 struct Operands {
   const GemmCall& call;

@@ -53,22 +53,14 @@ struct GemmBf16Kernels {
 };
 using GemmBf16Function = const GemmBf16Kernels&();
 
+#define CPUACCEL_KERNEL(name) GemmBf16Function gemm_bf16_##name;
+#include "kernels/gemm_bf16/kernels.inc"
+#undef CPUACCEL_KERNEL
 #if defined(__x86_64__)
-#define CPUACCEL_GEMM_BF16_KERNELS(row) \
-  row(x86_amx, Isa::avx512_vnni) row(x86_avx512bf16, Isa::avx512_vnni) row(ref, Isa::ref)
 inline constexpr size_t kGemmBf16AmxRows = 1;  // the first: only if amx_tiles_usable()
-#elif defined(__aarch64__)
-#define CPUACCEL_GEMM_BF16_KERNELS(row) \
-  row(arm64_sve, Isa::sve) row(arm64_i8mm, Isa::i8mm) row(ref, Isa::ref)
-inline constexpr size_t kGemmBf16AmxRows = 0;
 #else
-#define CPUACCEL_GEMM_BF16_KERNELS(row) row(ref, Isa::ref)
 inline constexpr size_t kGemmBf16AmxRows = 0;
 #endif
-
-#define CPUACCEL_DECLARE(name, isa) GemmBf16Function gemm_bf16_##name;
-CPUACCEL_GEMM_BF16_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
 
 // The rows whose instructions the CPU has. BF16 is not in the order of ISAs, because some CPUs had
 // VBMI before it and others after it.

@@ -11,9 +11,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<InterleaveFunction>{#name, isa, interleave_##name},
-constexpr std::array kRows{CPUACCEL_INTERLEAVE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<InterleaveFunction>, name, interleave_##name)
+#include "kernels/interleave/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 }  // namespace
 

@@ -24,17 +24,9 @@ struct InterleaveSource {
 using InterleaveFunction = void(const InterleaveSource* src, int64_t groups, uint8_t* dst,
                                 int64_t rows, int64_t columns);
 
-#if defined(__x86_64__)
-#define CPUACCEL_INTERLEAVE_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_INTERLEAVE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_INTERLEAVE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) InterleaveFunction interleave_##name;
-CPUACCEL_INTERLEAVE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) InterleaveFunction interleave_##name;
+#include "kernels/interleave/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<InterleaveFunction>> interleave_kernels();
 

@@ -12,9 +12,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<LayerNormFunction>{#name, isa, layer_norm_##name},
-constexpr std::array kRows{CPUACCEL_LAYER_NORM_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<LayerNormFunction>, name, layer_norm_##name)
+#include "kernels/layer_norm/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // Elements; about 10 us of work.
 constexpr int64_t kGrain = 32768;

@@ -54,18 +54,9 @@ struct LayerNormRow {
 };
 using LayerNormFunction = void(const LayerNormRow& row);
 
-#if defined(__x86_64__)
-#define CPUACCEL_LAYER_NORM_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_LAYER_NORM_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_LAYER_NORM_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) LayerNormFunction layer_norm_##name;
-CPUACCEL_LAYER_NORM_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) LayerNormFunction layer_norm_##name;
+#include "kernels/layer_norm/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<LayerNormFunction>> layer_norm_kernels();
 

@@ -7,9 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<LstmCellFunction>{#name, isa, lstm_cell_##name},
-constexpr std::array kRows{CPUACCEL_LSTM_CELL_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<LstmCellFunction>, name, lstm_cell_##name)
+#include "kernels/lstm_cell/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 4096;  // elements
 

@@ -27,19 +27,9 @@ struct LstmCell {
 
 using LstmCellFunction = void(const LstmCell& cell);
 
-#if defined(__x86_64__)
-#define CPUACCEL_LSTM_CELL_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_LSTM_CELL_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_LSTM_CELL_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) LstmCellFunction lstm_cell_##name;
-CPUACCEL_LSTM_CELL_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) LstmCellFunction lstm_cell_##name;
+#include "kernels/lstm_cell/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<LstmCellFunction>> lstm_cell_kernels();
 

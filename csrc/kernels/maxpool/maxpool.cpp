@@ -9,9 +9,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<MaxpoolFunction>{#name, isa, maxpool_##name},
-constexpr std::array kRows{CPUACCEL_MAXPOOL_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<MaxpoolFunction>, name, maxpool_##name)
+#include "kernels/maxpool/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrainBytes = 131072;  // loaded bytes; a few us, the cost of waking a thread
 

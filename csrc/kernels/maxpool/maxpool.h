@@ -25,19 +25,9 @@ struct MaxpoolShape {
 using MaxpoolFunction = void(const MaxpoolShape& shape, const uint8_t* image, int64_t oh,
                              uint8_t* dst_row, uint8_t* scratch);
 
-#if defined(__x86_64__)
-#define CPUACCEL_MAXPOOL_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_MAXPOOL_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_MAXPOOL_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) MaxpoolFunction maxpool_##name;
-CPUACCEL_MAXPOOL_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) MaxpoolFunction maxpool_##name;
+#include "kernels/maxpool/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<MaxpoolFunction>> maxpool_kernels();
 

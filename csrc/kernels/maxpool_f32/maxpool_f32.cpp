@@ -8,9 +8,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<MaxpoolF32Function>{#name, isa, maxpool_f32_##name},
-constexpr std::array kRows{CPUACCEL_MAXPOOL_F32_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<MaxpoolF32Function>, name, maxpool_f32_##name)
+#include "kernels/maxpool_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 32768;  // taps
 

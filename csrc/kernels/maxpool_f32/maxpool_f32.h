@@ -26,17 +26,9 @@ struct MaxpoolF32Shape {
 using MaxpoolF32Function = void(const MaxpoolF32Shape& shape, const float* src, float* dst,
                                 int64_t* indices);
 
-#if defined(__x86_64__)
-#define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_MAXPOOL_F32_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) MaxpoolF32Function maxpool_f32_##name;
-CPUACCEL_MAXPOOL_F32_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) MaxpoolF32Function maxpool_f32_##name;
+#include "kernels/maxpool_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<MaxpoolF32Function>> maxpool_f32_kernels();
 

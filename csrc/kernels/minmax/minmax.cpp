@@ -10,9 +10,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<MinMaxFunction>{#name, isa, minmax_##name},
-constexpr std::array kRows{CPUACCEL_MINMAX_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<MinMaxFunction>, name, minmax_##name)
+#include "kernels/minmax/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // 64 KiB of floats. Below that, waking a thread costs more than the pass.
 constexpr int64_t kGrain = 16384;

@@ -21,19 +21,9 @@ struct MinMax {
 using MinMaxFunction = MinMax(const float* src, int64_t count);
 
 // The kernel list from which declarations, dispatch, tests and benchmarks are generated.
-#if defined(__x86_64__)
-#define CPUACCEL_MINMAX_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_MINMAX_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_MINMAX_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) MinMaxFunction minmax_##name;
-CPUACCEL_MINMAX_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) MinMaxFunction minmax_##name;
+#include "kernels/minmax/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<MinMaxFunction>> minmax_kernels();
 

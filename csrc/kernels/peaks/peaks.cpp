@@ -12,6 +12,7 @@
 #include "base/amx.h"
 #include "base/kept_block.h"
 #include "base/parallel.h"
+#include "kernels/kernel_list.h"
 #include "kernels/peaks/peak_kernels.h"
 #include "kernels/round_up.h"
 
@@ -20,20 +21,28 @@ namespace {
 
 template <typename Function>
 struct PeakRow {
-  Rate rate;
   std::string_view name;
   Isa isa;
   Function* function;
+  Rate rate;
 };
 
-#define CPUACCEL_ROW(rate, name, isa) \
-  PeakRow<OperationsPeak>{Rate::rate, #name, isa, peak_##rate##_##name},
-constexpr std::array kOperationsRows{CPUACCEL_OPERATIONS_PEAKS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
-#define CPUACCEL_ROW(rate, name, isa) \
-  PeakRow<BytesPeak>{Rate::rate, #name, isa, peak_##rate##_##name},
-constexpr std::array kBytesRows{CPUACCEL_BYTES_PEAKS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kOperationsRows{
+#define CPUACCEL_OPERATIONS_KERNEL(rate, name) \
+  CPUACCEL_ROW(PeakRow<OperationsPeak>, name, peak_##rate##_##name, Rate::rate)
+#define CPUACCEL_BYTES_KERNEL(rate, name)
+#include "kernels/peaks/kernels.inc"
+#undef CPUACCEL_OPERATIONS_KERNEL
+#undef CPUACCEL_BYTES_KERNEL
+};
+constexpr std::array kBytesRows{
+#define CPUACCEL_OPERATIONS_KERNEL(rate, name)
+#define CPUACCEL_BYTES_KERNEL(rate, name) \
+  CPUACCEL_ROW(PeakRow<BytesPeak>, name, peak_##rate##_##name, Rate::rate)
+#include "kernels/peaks/kernels.inc"
+#undef CPUACCEL_OPERATIONS_KERNEL
+#undef CPUACCEL_BYTES_KERNEL
+};
 
 struct RateText {
   const char* name;

@@ -7,9 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<PixelsFunction>{#name, isa, pixels_##name},
-constexpr std::array kRows{CPUACCEL_PIXELS_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<PixelsFunction>, name, pixels_##name)
+#include "kernels/pixels/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // Some microseconds of work.
 constexpr int64_t kGrain = 8192;

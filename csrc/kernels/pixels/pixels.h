@@ -25,17 +25,9 @@ inline constexpr int64_t kPixelsMostChannels = 4;
 
 using PixelsFunction = void(const PixelsCall& call);
 
-#if defined(__x86_64__)
-#define CPUACCEL_PIXELS_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_PIXELS_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_PIXELS_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) PixelsFunction pixels_##name;
-CPUACCEL_PIXELS_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) PixelsFunction pixels_##name;
+#include "kernels/pixels/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<PixelsFunction>> pixels_kernels();
 

@@ -17,19 +17,19 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa, multiply, floats)                                    \
-  const QattentionKernels& qattention_##name() {                                     \
-    static constexpr QattentionKernels kernels{qconv_##multiply, attention_##floats, \
-                                               quantize_##floats};                   \
-    return kernels;                                                                  \
-  }
-CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)
-#undef CPUACCEL_ROW
+template <QconvFunction* kMultiply, AttentionFunction* kSoftmax, QuantizeFunction* kQuantize>
+const QattentionKernels& qattention_of() {
+  static constexpr QattentionKernels kernels{kMultiply, kSoftmax, kQuantize};
+  return kernels;
+}
 
-#define CPUACCEL_ROW(name, isa, multiply, floats) \
-  KernelRow<QattentionFunction>{#name, isa, qattention_##name},
-constexpr std::array kRows{CPUACCEL_QATTENTION_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_COMPOSED(name, multiply, floats)   \
+  CPUACCEL_ROW(KernelRow<QattentionFunction>, name, \
+               qattention_of<qconv_##multiply, attention_##floats, quantize_##floats>)
+#include "kernels/qattention/kernels.inc"
+#undef CPUACCEL_COMPOSED
+};
 
 // Bytes of scores: with the keys or values of a head they stay in L2.
 constexpr int64_t kScoreBytes = 64 * 1024;

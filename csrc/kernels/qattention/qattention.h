@@ -73,20 +73,6 @@ struct QattentionKernels {
 };
 using QattentionFunction = const QattentionKernels&();
 
-#if defined(__x86_64__)
-#define CPUACCEL_QATTENTION_KERNELS(row)                            \
-  row(x86_avx512vnni, Isa::avx512_vnni, x86_avx512vnni, x86_avx512) \
-      row(x86_avxvnni, Isa::avx_vnni, x86_avxvnni, x86_avx2)        \
-          row(x86_avx2, Isa::avx2, x86_avx2, x86_avx2) row(ref, Isa::ref, ref, ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_QATTENTION_KERNELS(row)                          \
-  row(arm64_i8mm, Isa::i8mm, arm64_i8mm, arm64_neon)              \
-      row(arm64_dotprod, Isa::dotprod, arm64_dotprod, arm64_neon) \
-          row(arm64_neon, Isa::neon, arm64_neon, arm64_neon) row(ref, Isa::ref, ref, ref)
-#else
-#define CPUACCEL_QATTENTION_KERNELS(row) row(ref, Isa::ref, ref, ref)
-#endif
-
 std::span<const KernelRow<QattentionFunction>> qattention_kernels();
 
 // Runs the best usable row on all of torch's threads.

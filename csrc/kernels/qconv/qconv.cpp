@@ -12,9 +12,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<QconvFunction>{#name, isa, qconv_##name},
-constexpr std::array kRows{CPUACCEL_QCONV_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<QconvFunction>, name, qconv_##name)
+#include "kernels/qconv/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // Multiply-adds; about 10 us of work.
 constexpr int64_t kGrain = 300000;

@@ -159,21 +159,9 @@ inline int64_t qconv_chunk(const QconvLayout& layout) {
 
 using QconvFunction = void(const QconvCall& call, const QconvPanel& panel);
 
-#if defined(__x86_64__)
-#define CPUACCEL_QCONV_KERNELS(row)                                                              \
-  row(x86_avx512vnni, Isa::avx512_vnni) row(x86_avxvnni, Isa::avx_vnni) row(x86_avx2, Isa::avx2) \
-      row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_QCONV_KERNELS(row)                                                      \
-  row(arm64_i8mm, Isa::i8mm) row(arm64_dotprod, Isa::dotprod) row(arm64_neon, Isa::neon) \
-      row(ref, Isa::ref)
-#else
-#define CPUACCEL_QCONV_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) QconvFunction qconv_##name;
-CPUACCEL_QCONV_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) QconvFunction qconv_##name;
+#include "kernels/qconv/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<QconvFunction>> qconv_kernels();
 

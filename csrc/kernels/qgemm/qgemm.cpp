@@ -13,9 +13,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<QgemmFunction>{#name, isa, qgemm_##name},
-constexpr std::array kRows{CPUACCEL_QGEMM_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<QgemmFunction>, name, qgemm_##name)
+#include "kernels/qgemm/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 // A piece of the results: tiles of rows times panels.
 struct Piece {

@@ -31,17 +31,9 @@ namespace cpuaccel::kernels {
 struct QgemmKernels;  // kernels/qgemm/kernels.h
 using QgemmFunction = const QgemmKernels&();
 
-#if defined(__aarch64__)
-#define CPUACCEL_QGEMM_KERNELS(row)                                                    \
-  row(arm64_sve, Isa::sve) row(arm64_i8mm, Isa::i8mm) row(arm64_dotprod, Isa::dotprod) \
-      row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_QGEMM_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) QgemmFunction qgemm_##name;
-CPUACCEL_QGEMM_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) QgemmFunction qgemm_##name;
+#include "kernels/qgemm/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<QgemmFunction>> qgemm_kernels();
 

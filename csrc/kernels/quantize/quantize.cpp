@@ -8,13 +8,17 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<QuantizeFunction>{#name, isa, quantize_##name},
-constexpr std::array kRows{CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
-#define CPUACCEL_ROW(name, isa) \
-  KernelRow<QuantizeScaledFunction>{#name, isa, quantize_scaled_##name},
-constexpr std::array kScaledRows{CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<QuantizeFunction>, name, quantize_##name)
+#include "kernels/quantize/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
+constexpr std::array kScaledRows{
+#define CPUACCEL_KERNEL(name) \
+  CPUACCEL_ROW(KernelRow<QuantizeScaledFunction>, name, quantize_scaled_##name)
+#include "kernels/quantize/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 16384;
 

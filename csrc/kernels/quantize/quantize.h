@@ -29,21 +29,11 @@ using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, flo
 using QuantizeScaledFunction = void(const float* src, const float* factors, uint8_t* dst,
                                     int64_t count, float inverse_scale, float zero_point);
 
-#if defined(__x86_64__)
-#define CPUACCEL_QUANTIZE_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_QUANTIZE_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_QUANTIZE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) \
+#define CPUACCEL_KERNEL(name)       \
   QuantizeFunction quantize_##name; \
   QuantizeScaledFunction quantize_scaled_##name;
-CPUACCEL_QUANTIZE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#include "kernels/quantize/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<QuantizeFunction>> quantize_kernels();
 std::span<const KernelRow<QuantizeScaledFunction>> quantize_scaled_kernels();

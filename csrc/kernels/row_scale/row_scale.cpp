@@ -9,9 +9,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<RowScaleFunction>{#name, isa, row_scale_##name},
-constexpr std::array kRows{CPUACCEL_ROW_SCALE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<RowScaleFunction>, name, row_scale_##name)
+#include "kernels/row_scale/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 32768;  // elements; some microseconds of work
 // Short rows are processed several at a time, about this many elements, with repeated scales.

@@ -23,18 +23,9 @@ struct RowScaleKernels {
 
 using RowScaleFunction = const RowScaleKernels&();
 
-#if defined(__x86_64__)
-#define CPUACCEL_ROW_SCALE_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_ROW_SCALE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_ROW_SCALE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) RowScaleFunction row_scale_##name;
-CPUACCEL_ROW_SCALE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) RowScaleFunction row_scale_##name;
+#include "kernels/row_scale/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<RowScaleFunction>> row_scale_kernels();
 

@@ -12,9 +12,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<ScatterFunction>{#name, isa, scatter_##name},
-constexpr std::array kRows{CPUACCEL_SCATTER_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<ScatterFunction>, name, scatter_##name)
+#include "kernels/scatter/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kLine = 64;        // bytes: the smallest part of a row that a thread owns
 constexpr int64_t kGrain = 1 << 15;  // entries times columns

@@ -66,19 +66,9 @@ struct ScatterWork {
 // Processes the entries of this part; indices that are not one of the N rows are skipped.
 using ScatterFunction = void(const ScatterCall& call, const ScatterWork& work);
 
-#if defined(__x86_64__)
-#define CPUACCEL_SCATTER_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_SCATTER_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_SCATTER_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) ScatterFunction scatter_##name;
-CPUACCEL_SCATTER_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) ScatterFunction scatter_##name;
+#include "kernels/scatter/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<ScatterFunction>> scatter_kernels();
 

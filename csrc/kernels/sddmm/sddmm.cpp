@@ -10,9 +10,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<SddmmFunction>{#name, isa, sddmm_##name},
-constexpr std::array kRows{CPUACCEL_SDDMM_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<SddmmFunction>, name, sddmm_##name)
+#include "kernels/sddmm/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 1 << 15;  // entries times K
 

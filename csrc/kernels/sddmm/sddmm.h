@@ -30,19 +30,9 @@ struct SddmmCall {
 // of the N.
 using SddmmFunction = bool(const SddmmCall& call, int64_t row, int64_t begin, int64_t end);
 
-#if defined(__x86_64__)
-#define CPUACCEL_SDDMM_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_SDDMM_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_SDDMM_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) SddmmFunction sddmm_##name;
-CPUACCEL_SDDMM_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) SddmmFunction sddmm_##name;
+#include "kernels/sddmm/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<SddmmFunction>> sddmm_kernels();
 

@@ -11,9 +11,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<SegmentFunction>{#name, isa, segment_##name},
-constexpr std::array kRows{CPUACCEL_SEGMENT_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<SegmentFunction>, name, segment_##name)
+#include "kernels/segment/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kWork = 1 << 18;   // entries times columns of a piece
 constexpr int64_t kGrain = 1 << 15;  // entries times columns

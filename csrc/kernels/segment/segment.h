@@ -43,19 +43,9 @@ struct SegmentWork {
 
 using SegmentFunction = void(const SegmentCall& call, const SegmentWork& work);
 
-#if defined(__x86_64__)
-#define CPUACCEL_SEGMENT_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_SEGMENT_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_SEGMENT_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) SegmentFunction segment_##name;
-CPUACCEL_SEGMENT_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) SegmentFunction segment_##name;
+#include "kernels/segment/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<SegmentFunction>> segment_kernels();
 

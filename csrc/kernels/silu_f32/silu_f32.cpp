@@ -7,9 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<SiluF32Function>{#name, isa, silu_f32_##name},
-constexpr std::array kRows{CPUACCEL_SILU_F32_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<SiluF32Function>, name, silu_f32_##name)
+#include "kernels/silu_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 16384;
 

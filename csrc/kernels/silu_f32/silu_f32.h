@@ -13,19 +13,9 @@ namespace cpuaccel::kernels {
 
 using SiluF32Function = void(const float* src, float* dst, int64_t count);
 
-#if defined(__x86_64__)
-#define CPUACCEL_SILU_F32_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_SILU_F32_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_SILU_F32_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) SiluF32Function silu_f32_##name;
-CPUACCEL_SILU_F32_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) SiluF32Function silu_f32_##name;
+#include "kernels/silu_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<SiluF32Function>> silu_f32_kernels();
 

@@ -13,9 +13,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<SpmmFunction>{#name, isa, spmm_##name},
-constexpr std::array kRows{CPUACCEL_SPMM_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<SpmmFunction>, name, spmm_##name)
+#include "kernels/spmm/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kWork = 1 << 18;   // entries times columns of a piece: about 50 us
 constexpr int64_t kGrain = 1 << 15;  // entries times columns

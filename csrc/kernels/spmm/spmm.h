@@ -53,19 +53,9 @@ struct SpmmWork {
 inline constexpr int64_t kSpmmMostEntries = 1 << 20;
 using SpmmFunction = bool(const SpmmCall& call, const SpmmWork& work);
 
-#if defined(__x86_64__)
-#define CPUACCEL_SPMM_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_SPMM_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_SPMM_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) SpmmFunction spmm_##name;
-CPUACCEL_SPMM_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) SpmmFunction spmm_##name;
+#include "kernels/spmm/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<SpmmFunction>> spmm_kernels();
 

@@ -7,9 +7,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<TableFunction>{#name, isa, table_##name},
-constexpr std::array kRows{CPUACCEL_TABLE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<TableFunction>, name, table_##name)
+#include "kernels/table/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 65536;  // bytes; a few microseconds, the cost of waking a thread
 

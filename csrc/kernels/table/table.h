@@ -18,19 +18,9 @@ inline constexpr int64_t kTableEntries = 256;
 
 using TableFunction = void(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table);
 
-#if defined(__x86_64__)
-#define CPUACCEL_TABLE_KERNELS(row)                                                           \
-  row(x86_avx512vbmi, Isa::avx512_vbmi) row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) \
-      row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_TABLE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_TABLE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) TableFunction table_##name;
-CPUACCEL_TABLE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) TableFunction table_##name;
+#include "kernels/table/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<TableFunction>> table_kernels();
 

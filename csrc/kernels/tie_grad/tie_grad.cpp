@@ -8,9 +8,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<TieGradFunction>{#name, isa, tie_grad_##name},
-constexpr std::array kRows{CPUACCEL_TIE_GRAD_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<TieGradFunction>, name, tie_grad_##name)
+#include "kernels/tie_grad/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrain = 1 << 15;  // entries times columns
 

@@ -33,19 +33,9 @@ struct TieGradCall {
 // Computes entries [begin, end). dst is 0 if an index is not one of the N rows.
 using TieGradFunction = void(const TieGradCall& call, int64_t begin, int64_t end);
 
-#if defined(__x86_64__)
-#define CPUACCEL_TIE_GRAD_KERNELS(row) \
-  row(x86_avx512, Isa::avx512) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_TIE_GRAD_KERNELS(row) \
-  row(arm64_sve256, Isa::sve256) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_TIE_GRAD_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) TieGradFunction tie_grad_##name;
-CPUACCEL_TIE_GRAD_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) TieGradFunction tie_grad_##name;
+#include "kernels/tie_grad/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<TieGradFunction>> tie_grad_kernels();
 

@@ -8,9 +8,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-#define CPUACCEL_ROW(name, isa) KernelRow<TransposeFunction>{#name, isa, transpose_##name},
-constexpr std::array kRows{CPUACCEL_TRANSPOSE_KERNELS(CPUACCEL_ROW)};
-#undef CPUACCEL_ROW
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<TransposeFunction>, name, transpose_##name)
+#include "kernels/transpose/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
 
 constexpr int64_t kGrainBytes = 65536;  // a few microseconds, the cost of waking a thread
 constexpr int64_t kColumns = 64;        // a cache line of src

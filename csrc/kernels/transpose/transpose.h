@@ -23,17 +23,9 @@ struct Transpose {
 
 using TransposeFunction = void(const Transpose& shape, const uint8_t* src, uint8_t* dst);
 
-#if defined(__x86_64__)
-#define CPUACCEL_TRANSPOSE_KERNELS(row) row(x86_avx2, Isa::avx2) row(ref, Isa::ref)
-#elif defined(__aarch64__)
-#define CPUACCEL_TRANSPOSE_KERNELS(row) row(arm64_neon, Isa::neon) row(ref, Isa::ref)
-#else
-#define CPUACCEL_TRANSPOSE_KERNELS(row) row(ref, Isa::ref)
-#endif
-
-#define CPUACCEL_DECLARE(name, isa) TransposeFunction transpose_##name;
-CPUACCEL_TRANSPOSE_KERNELS(CPUACCEL_DECLARE)
-#undef CPUACCEL_DECLARE
+#define CPUACCEL_KERNEL(name) TransposeFunction transpose_##name;
+#include "kernels/transpose/kernels.inc"
+#undef CPUACCEL_KERNEL
 
 std::span<const KernelRow<TransposeFunction>> transpose_kernels();
 
