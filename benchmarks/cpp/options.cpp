@@ -16,7 +16,7 @@ const char* const kUsage =
     "  --threads N      threads of parallel_for and of the peaks (default: 1)\n"
     "  --rounds N       interleaved rounds, at most (default: 15)\n"
     "  --budget SECONDS after which no further round starts (default: 2)\n"
-    "  --max-isa NAME   highest rung to use, as in CPUACCEL_MAX_ISA\n"
+    "  --max-isa NAME   highest ISA to use, as in CPUACCEL_MAX_ISA\n"
     "  --csv FILE       write every figure to FILE\n"
     "  --quiet          print no tables\n"
     "  --list           print the families and end\n";

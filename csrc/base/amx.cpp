@@ -25,10 +25,10 @@ bool ask_for_tiles() {
 }  // namespace
 
 bool has_amx_tiles() {
-  static const bool given = cpu_has_amx() && ask_for_tiles();
+  static const bool given = this_cpu().has({Feature::amx_bf16}) && ask_for_tiles();
   return given;
 }
 
-bool amx_tiles_usable() { return has_amx_tiles() && has_amx_arithmetic(); }
+bool amx_tiles_usable() { return isa_usable(Isa::amx); }
 
 }  // namespace cpuaccel

@@ -7,57 +7,46 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "base/cpu.h"
 
 namespace cpuaccel {
 namespace {
 
-constexpr std::array<Rung, 6> kLadder{{
-    {Isa::ref, "ref"},
-    {Isa::neon, "neon"},
-    {Isa::dotprod, "dotprod"},
-    {Isa::i8mm, "i8mm"},
-    {Isa::sve, "sve"},
-    {Isa::sve256, "sve256"},
+constexpr Features kNeon{Feature::neon};
+constexpr Features kDotprod = kNeon | Features{Feature::dotprod, Feature::neon_fp16};
+constexpr Features kI8mm = kDotprod | Features{Feature::i8mm, Feature::bf16};
+constexpr Features kSve = kI8mm | Features{Feature::sve, Feature::sve_i8mm, Feature::sve_bf16};
+
+constexpr std::array<IsaRow, 8> kIsas{{
+    {Isa::ref, "ref", {}, Isa::ref},
+    {Isa::neon, "neon", kNeon, Isa::neon},
+    {Isa::dotprod, "dotprod", kDotprod, Isa::dotprod},
+    {Isa::i8mm, "i8mm", kI8mm, Isa::i8mm},
+    {Isa::sve, "sve", kSve, Isa::sve},
+    {Isa::sve256, "sve256", kSve | Features{Feature::sve_of_256_bits}, Isa::sve256},
+    {Isa::bf16, nullptr, kI8mm, Isa::i8mm},
+    {Isa::fp16, nullptr, kI8mm | Features{Feature::fphp}, Isa::i8mm},
 }};
 
-struct Feature {
-  const char* name;
-  int word;  // 0: AT_HWCAP, 1: AT_HWCAP2
+struct FeatureRow {
+  Feature feature;
+  const char* name;  // for diagnostics, as Linux writes it
+  int word;          // 0: AT_HWCAP, 1: AT_HWCAP2
   uint64_t bit;
 };
 
-constexpr std::array<Feature, 9> kFeatures{{
-    {"asimd", 0, HWCAP_ASIMD},
-    {"fphp", 0, HWCAP_FPHP},
-    {"asimdhp", 0, HWCAP_ASIMDHP},
-    {"asimddp", 0, HWCAP_ASIMDDP},
-    {"sve", 0, HWCAP_SVE},
-    {"bf16", 1, HWCAP2_BF16},
-    {"i8mm", 1, HWCAP2_I8MM},
-    {"svebf16", 1, HWCAP2_SVEBF16},
-    {"svei8mm", 1, HWCAP2_SVEI8MM},
+constexpr std::array<FeatureRow, 9> kFeatures{{
+    {Feature::neon, "asimd", 0, HWCAP_ASIMD},
+    {Feature::fphp, "fphp", 0, HWCAP_FPHP},
+    {Feature::neon_fp16, "asimdhp", 0, HWCAP_ASIMDHP},
+    {Feature::dotprod, "asimddp", 0, HWCAP_ASIMDDP},
+    {Feature::sve, "sve", 0, HWCAP_SVE},
+    {Feature::bf16, "bf16", 1, HWCAP2_BF16},
+    {Feature::i8mm, "i8mm", 1, HWCAP2_I8MM},
+    {Feature::sve_bf16, "svebf16", 1, HWCAP2_SVEBF16},
+    {Feature::sve_i8mm, "svei8mm", 1, HWCAP2_SVEI8MM},
 }};
-
-bool has(const Feature& feature) {
-  const uint64_t word = getauxval(feature.word == 0 ? AT_HWCAP : AT_HWCAP2);
-  return (word & feature.bit) != 0;
-}
-
-template <typename... Names>
-bool has_all(Names... names) {
-  const auto one = [](std::string_view name) {
-    for (const auto& feature : kFeatures) {
-      if (name == feature.name) {
-        return has(feature);
-      }
-    }
-    return false;
-  };
-  return (one(names) && ...);
-}
 
 // Length of this thread's SVE vectors.
 int sve_bytes() { return prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK; }
@@ -89,30 +78,17 @@ constexpr uint64_t kArm = 0x41;
 
 }  // namespace
 
-std::span<const Rung> ladder() { return kLadder; }
+std::span<const IsaRow> isa_rows() { return kIsas; }
 
-bool ask_cpu(Isa isa) {
-  switch (isa) {
-    case Isa::ref:
-      return true;
-    case Isa::neon:
-      return has_all("asimd");
-    case Isa::dotprod:
-      return has_all("asimd", "asimddp", "asimdhp");
-    case Isa::i8mm:
-      return ask_cpu(Isa::dotprod) && has_all("i8mm", "bf16");
-    case Isa::sve:
-      return ask_cpu(Isa::i8mm) && has_all("sve", "svei8mm", "svebf16");
-    case Isa::sve256:
-      return ask_cpu(Isa::sve) && sve_bytes() == 32;
-    case Isa::avx2:
-    case Isa::avx_vnni:
-    case Isa::avx512:
-    case Isa::avx512_vnni:
-    case Isa::avx512_vbmi:
-      break;
+Features ask_features() {
+  Features found;
+  for (const auto& row : kFeatures) {
+    const uint64_t word = getauxval(row.word == 0 ? AT_HWCAP : AT_HWCAP2);
+    if ((word & row.bit) != 0) {
+      found = found | Features{row.feature};
+    }
   }
-  return false;
+  return sve_bytes() == 32 ? found | Features{Feature::sve_of_256_bits} : found;
 }
 
 std::string ask_vendor() { return midr() >> 24 == kArm ? "ARM" : ""; }
@@ -129,19 +105,13 @@ std::string ask_core() {
   return {};
 }
 
-bool cpu_has_bf16() { return has_all("bf16"); }
-bool cpu_has_amx() { return false; }
-bool cpu_has_fp16() { return has_all("fphp", "asimdhp"); }
-
-Isa half_rung() { return Isa::i8mm; }
-
 bool bytes_multiply_exactly() { return true; }
 
 std::vector<std::string> cpu_features() {
   std::vector<std::string> names;
-  for (const auto& feature : kFeatures) {
-    if (has(feature)) {
-      names.emplace_back(feature.name);
+  for (const auto& row : kFeatures) {
+    if (this_cpu().has({row.feature})) {
+      names.emplace_back(row.name);
     }
   }
   return names;

@@ -8,13 +8,24 @@
 namespace cpuaccel {
 namespace {
 
-constexpr std::array<Rung, 6> kLadder{{
-    {Isa::ref, "ref"},
-    {Isa::avx2, "avx2"},
-    {Isa::avx_vnni, "avx_vnni"},
-    {Isa::avx512, "avx512"},
-    {Isa::avx512_vnni, "avx512_vnni"},
-    {Isa::avx512_vbmi, "avx512_vbmi"},
+// Every CPU with AVX2 has F16C.
+constexpr Features kAvx2{Feature::avx2, Feature::fma};
+constexpr Features kAvx512 =
+    kAvx2 | Features{Feature::avx512f, Feature::avx512bw, Feature::avx512vl, Feature::avx512dq};
+constexpr Features kAvx512Vnni = kAvx512 | Features{Feature::avx512_vnni};
+
+constexpr std::array<IsaRow, 9> kIsas{{
+    {Isa::ref, "ref", {}, Isa::ref},
+    {Isa::avx2, "avx2", kAvx2, Isa::avx2},
+    {Isa::avx_vnni, "avx_vnni", kAvx2 | Features{Feature::avx_vnni}, Isa::avx_vnni},
+    {Isa::avx512, "avx512", kAvx512, Isa::avx512},
+    {Isa::avx512_vnni, "avx512_vnni", kAvx512Vnni, Isa::avx512_vnni},
+    {Isa::avx512_vbmi, "avx512_vbmi", kAvx512Vnni | Features{Feature::avx512_vbmi},
+     Isa::avx512_vbmi},
+    {Isa::bf16, nullptr, kAvx512Vnni | Features{Feature::avx512_bf16}, Isa::avx512_vnni},
+    {Isa::fp16, nullptr, kAvx512Vnni | Features{Feature::avx512_fp16}, Isa::avx512_vnni},
+    {Isa::amx, nullptr, kAvx512Vnni | Features{Feature::avx512_bf16, Feature::amx_bf16},
+     Isa::avx512_vnni},
 }};
 
 struct Registers {
@@ -29,44 +40,50 @@ Registers leaf7(unsigned subleaf) {
 
 bool bit(unsigned word, int index) { return (word >> index & 1) != 0; }
 
-// AVX-VNNI needs the same operating system support as AVX2.
-bool cpu_has_avx_vnni() { return bit(leaf7(1).eax, 4) && __builtin_cpu_supports("avx2"); }
+struct FeatureRow {
+  Feature feature;
+  const char* name;  // for diagnostics; null: not listed
+  bool (*ask)();
+};
+
+// __builtin_cpu_supports takes a literal, hence the macro. It looks whether the operating system
+// saves the registers, which CPUID's bits alone do not tell.
+#define CPUACCEL_SUPPORTED(name) name, [] { return __builtin_cpu_supports(name) != 0; }
+constexpr std::array<FeatureRow, 13> kFeatures{{
+    {Feature::sse42, CPUACCEL_SUPPORTED("sse4.2")},
+    {Feature::avx2, CPUACCEL_SUPPORTED("avx2")},
+    {Feature::fma, CPUACCEL_SUPPORTED("fma")},
+    {Feature::avx512f, CPUACCEL_SUPPORTED("avx512f")},
+    {Feature::avx512bw, CPUACCEL_SUPPORTED("avx512bw")},
+    {Feature::avx512vl, CPUACCEL_SUPPORTED("avx512vl")},
+    {Feature::avx512dq, CPUACCEL_SUPPORTED("avx512dq")},
+    {Feature::avx512_vnni, CPUACCEL_SUPPORTED("avx512vnni")},
+    {Feature::avx512_vbmi, CPUACCEL_SUPPORTED("avx512vbmi")},
+    {Feature::avx512_bf16, CPUACCEL_SUPPORTED("avx512bf16")},
+    // AVX-VNNI needs the same operating system support as AVX2.
+    {Feature::avx_vnni, "avxvnni",
+     [] { return bit(leaf7(1).eax, 4) && __builtin_cpu_supports("avx2") != 0; }},
+    // has_amx_tiles() asks the operating system for AMX's registers, as oneDNN itself does.
+    {Feature::amx_bf16, nullptr, [] { return bit(leaf7(0).edx, 22); }},
+    // Only looked at together with AVX-512's bits.
+    {Feature::avx512_fp16, nullptr, [] { return bit(leaf7(0).edx, 23); }},
+}};
+#undef CPUACCEL_SUPPORTED
+
 }  // namespace
 
-std::span<const Rung> ladder() { return kLadder; }
+std::span<const IsaRow> isa_rows() { return kIsas; }
 
-bool cpu_has_bf16() { return bit(leaf7(1).eax, 5); }
-// oneDNN itself asks the operating system for AMX's registers.
-bool cpu_has_amx() { return bit(leaf7(0).edx, 22); }
-bool cpu_has_fp16() { return bit(leaf7(0).edx, 23); }
-
-bool ask_cpu(Isa isa) {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512dq");
-  switch (isa) {
-    case Isa::ref:
-      return true;
-    case Isa::avx2:
-      return avx2;
-    case Isa::avx_vnni:
-      return avx2 && cpu_has_avx_vnni();
-    case Isa::avx512:
-      return avx512;
-    case Isa::avx512_vnni:
-      return avx512 && __builtin_cpu_supports("avx512vnni");
-    case Isa::avx512_vbmi:
-      return avx512 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
-    case Isa::neon:
-    case Isa::dotprod:
-    case Isa::i8mm:
-    case Isa::sve:
-    case Isa::sve256:
-      break;
+Features ask_features() {
+  Features found;
+  for (const auto& row : kFeatures) {
+    if (row.ask()) {
+      found = found | Features{row.feature};
+    }
   }
-  return false;
+  return found;
 }
+
 // CPUID leaf 0: twelve letters in EBX, EDX, ECX.
 std::string ask_vendor() {
   std::array<unsigned, 3> letters{};
@@ -91,32 +108,16 @@ int ask_family() {
 
 std::string ask_core() { return {}; }
 
-Isa half_rung() { return Isa::avx512_vnni; }
-
 bool bytes_multiply_exactly() { return isa_usable(Isa::avx512_vnni) || isa_usable(Isa::avx_vnni); }
 
 std::vector<std::string> cpu_features() {
-  std::vector<std::string> features;
-  // __builtin_cpu_supports takes a literal, hence the macro.
-#define CPUACCEL_FEATURE(name)        \
-  if (__builtin_cpu_supports(name)) { \
-    features.emplace_back(name);      \
+  std::vector<std::string> names;
+  for (const auto& row : kFeatures) {
+    if (row.name != nullptr && this_cpu().has({row.feature})) {
+      names.emplace_back(row.name);
+    }
   }
-  CPUACCEL_FEATURE("sse4.2")
-  CPUACCEL_FEATURE("avx2")
-  CPUACCEL_FEATURE("fma")
-  CPUACCEL_FEATURE("avx512f")
-  CPUACCEL_FEATURE("avx512bw")
-  CPUACCEL_FEATURE("avx512vl")
-  CPUACCEL_FEATURE("avx512dq")
-  CPUACCEL_FEATURE("avx512vnni")
-  CPUACCEL_FEATURE("avx512vbmi")
-  CPUACCEL_FEATURE("avx512bf16")
-#undef CPUACCEL_FEATURE
-  if (cpu_has_avx_vnni()) {
-    features.emplace_back("avxvnni");
-  }
-  return features;
+  return names;
 }
 
 }  // namespace cpuaccel

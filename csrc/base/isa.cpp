@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 
+#include "base/amx.h"
 #include "base/cpu.h"
 
 namespace cpuaccel {
@@ -10,33 +11,55 @@ namespace {
 
 std::atomic<Isa> g_max_isa{kNewestIsa};
 
-// Queried once: in a virtual machine CPUID exits to the host, which takes tens of microseconds.
-bool cpu_has(Isa isa) {
-  static const auto answers = [] {
-    std::array<bool, kIsaCount> result{};
-    for (const auto& rung : ladder()) {
-      result[static_cast<size_t>(rung.isa)] = ask_cpu(rung.isa);
-    }
-    return result;
-  }();
-  return answers[static_cast<size_t>(isa)];
+struct IsaState {
+  bool there = false;
+  Isa named = Isa::ref;
+};
+
+using IsaStates = std::array<IsaState, kIsaCount>;
+
+// Out of line, so that isa_usable(), which precedes every kernel call, stays short.
+[[gnu::noinline]] IsaStates states_here() {
+  IsaStates states;
+  for (size_t isa = 0; isa < kIsaCount; ++isa) {  // also ISAs of the other architecture
+    states[isa].named = static_cast<Isa>(isa);
+  }
+  for (const auto& row : isa_rows()) {
+    states[static_cast<size_t>(row.isa)] = {this_cpu().has(row.needs), row.named};
+  }
+  return states;
+}
+
+const IsaState& state_of(Isa isa) {
+  static const IsaStates states = states_here();
+  return states[static_cast<size_t>(isa)];
+}
+
+bool there_and_allowed(Isa isa) {
+  const IsaState& state = state_of(isa);
+  return state.named <= max_isa() && state.there;
 }
 
 }  // namespace
 
+const Features& this_cpu() {
+  static const Features features = ask_features();
+  return features;
+}
+
 const char* isa_name(Isa isa) {
-  for (const auto& rung : ladder()) {
-    if (rung.isa == isa) {
-      return rung.name;
+  for (const auto& row : isa_rows()) {
+    if (row.isa == named_isa(isa)) {
+      return row.name;
     }
   }
   return "";
 }
 
 std::optional<Isa> parse_isa(std::string_view name) {
-  for (const auto& rung : ladder()) {
-    if (name == rung.name) {
-      return rung.isa;
+  for (const auto& row : isa_rows()) {
+    if (row.name != nullptr && name == row.name) {
+      return row.isa;
     }
   }
   return std::nullopt;
@@ -44,43 +67,40 @@ std::optional<Isa> parse_isa(std::string_view name) {
 
 std::string isa_names() {
   std::string names;
-  for (const auto& rung : ladder()) {
-    names += (names.empty() ? "" : ", ") + std::string(rung.name);
+  for (const auto& row : isa_rows()) {
+    if (row.name != nullptr) {
+      names += (names.empty() ? "" : ", ") + std::string(row.name);
+    }
   }
   return names;
 }
 
-bool isa_usable(Isa isa) { return isa <= max_isa() && cpu_has(isa); }
+Isa named_isa(Isa isa) { return state_of(isa).named; }
+
+bool cpu_has(Isa isa) { return state_of(isa).there; }
+
+bool isa_usable(Isa isa) { return there_and_allowed(isa) && (isa != Isa::amx || has_amx_tiles()); }
 
 Isa best_isa() {
-  const auto rungs = ladder();
-  for (auto rung = rungs.rbegin(); rung != rungs.rend(); ++rung) {
-    if (isa_usable(rung->isa)) {
-      return rung->isa;
+  const auto rows = isa_rows();
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    if (row->name != nullptr && isa_usable(row->isa)) {
+      return row->isa;
     }
   }
   return Isa::ref;
 }
 
-bool has_vnni() { return bytes_multiply_exactly(); }
-
-bool has_bf16_arithmetic() {
-  static const bool has = cpu_has_bf16();
-  return has && isa_usable(half_rung());
-}
-
 void set_max_isa(Isa isa) { g_max_isa.store(isa, std::memory_order_relaxed); }
 Isa max_isa() { return g_max_isa.load(std::memory_order_relaxed); }
 
-bool has_amx_arithmetic() {
-  static const bool has = cpu_has_amx();
-  return has && has_bf16_arithmetic();
-}
+bool has_vnni() { return bytes_multiply_exactly(); }
 
-bool has_fp16_arithmetic() {
-  static const bool has = cpu_has_fp16();
-  return has && isa_usable(half_rung());
-}
+bool has_bf16_arithmetic() { return isa_usable(Isa::bf16); }
+
+bool has_amx_arithmetic() { return there_and_allowed(Isa::amx); }
+
+bool has_fp16_arithmetic() { return isa_usable(Isa::fp16); }
 
 const std::string& cpu_vendor() {
   static const std::string vendor = ask_vendor();

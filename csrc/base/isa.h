@@ -9,8 +9,11 @@
 
 namespace cpuaccel {
 
-// The ISAs of x86 and of Arm, lowest first. A CPU that has one has all lower ones of its
-// architecture, and none of the other architecture.
+// The ISAs of x86 and of Arm. cpu_x86.cpp and cpu_arm64.cpp list the CPU features that each needs.
+// Keys of the tuning cache contain the values, so existing ones are not renumbered.
+//
+// ref to sve256 are the names that CPUACCEL_MAX_ISA takes, lowest first: a cap allows all ISAs of
+// the architecture up to it.
 //
 // x86: avx_vnni counts as lower than avx512, because a client core with it has no AVX-512.
 // avx512_vbmi counts as higher than avx512_vnni, because server cores with VBMI also have VNNI.
@@ -18,6 +21,11 @@ namespace cpuaccel {
 // as on Graviton3 and 4; sve256 is for code of that length only, as Graviton3 runs it. (Cores with
 // SVE but without dot product stay at neon.) The vector length is a property of the thread. It is
 // read once, so a program that changes it later must cap the ISA at sve.
+//
+// The others have no names, because they are not in that order: some CPUs had VBMI before BF16 and
+// others after it. named_isa() says which cap allows them. bf16: products of bfloat16 (AVX512-BF16,
+// Arm's BF16). fp16: arithmetic of float16 (AVX512-FP16, Arm's FP16). amx: tiles of bytes and of
+// bfloat16, many times as fast as AVX512-BF16.
 enum class Isa : int {
   ref = 0,
   avx2,
@@ -30,11 +38,18 @@ enum class Isa : int {
   i8mm,
   sve,
   sve256,
+  bf16,
+  fp16,
+  amx,
 };
-inline constexpr Isa kNewestIsa = Isa::sve256;
-inline constexpr size_t kIsaCount = static_cast<size_t>(kNewestIsa) + 1;
+inline constexpr Isa kNewestIsa = Isa::sve256;  // as a cap it allows every ISA
+inline constexpr size_t kIsaCount = static_cast<size_t>(Isa::amx) + 1;
 
-// Name as users write it in CPUACCEL_MAX_ISA.
+// The ISA with a name that a cap must allow for `isa` to be used: `isa` itself if it has a name.
+Isa named_isa(Isa isa);
+
+// The name of named_isa(isa) as users write it in CPUACCEL_MAX_ISA; empty for an ISA of the other
+// architecture.
 const char* isa_name(Isa isa);
 
 // The ISA of this architecture called `name`, or nullopt.
@@ -43,23 +58,26 @@ std::optional<Isa> parse_isa(std::string_view name);
 // "ref, neon, ...": the names of this architecture's ISAs.
 std::string isa_names();
 
-// True if kernels of this ISA may run: the CPU has it and max_isa() allows it.
+// True if the CPU has all features that the ISA needs.
+bool cpu_has(Isa isa);
+
+// True if kernels of this ISA may run: the CPU has it and max_isa() allows it. If so, the first
+// call for Isa::amx asks the operating system for tiles (has_amx_tiles()).
 bool isa_usable(Isa isa);
 
-// The highest usable ISA.
+// The highest usable ISA that has a name.
 Isa best_isa();
 
 // True if no library's products of bytes saturate here: with VNNI on x86, always on Arm.
 bool has_vnni();
 
-// True if the CPU has bfloat16 products (AVX512-BF16, Arm's BF16) and max_isa() allows them.
+// isa_usable(Isa::bf16) and isa_usable(Isa::fp16).
 bool has_bf16_arithmetic();
-
-// True if it also has bfloat16 matrix tiles (AMX): many times as fast as AVX512-BF16.
-bool has_amx_arithmetic();
-
-// True if the CPU has float16 arithmetic (AVX512-FP16, Arm's FP16) and max_isa() allows it.
 bool has_fp16_arithmetic();
+
+// True if the CPU has AMX and max_isa() allows it. Unlike isa_usable(Isa::amx) this does not ask
+// the operating system for tiles: oneDNN, whose products this is about, asks for them itself.
+bool has_amx_arithmetic();
 
 // Caps the ISAs in use; takes effect for weights packed and objects created afterwards.
 void set_max_isa(Isa isa);

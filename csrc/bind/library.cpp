@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/cpu.h"
 #include "base/isa.h"
 #include "base/plugin.h"
 #include "bind/include/cpuaccel.h"
@@ -62,7 +61,7 @@ void enable() {
     return;
   }
 #if defined(__x86_64__)
-  if (!ask_cpu(Isa::avx2)) {
+  if (!cpu_has(Isa::avx2)) {
     throw std::runtime_error("cpuaccel::enable: this CPU has no AVX2, which cpuaccel needs");
   }
 #endif

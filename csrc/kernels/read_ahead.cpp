@@ -9,7 +9,7 @@ namespace {
 // 16.9 with a prefetch per line; in int8 7.6, 7.8 and 8.4.
 bool is_zen4() {
   constexpr int kFamily = 0x19;  // Zen 3 as well, which has no AVX-512
-  return ask_vendor() == "AuthenticAMD" && ask_family() == kFamily && ask_cpu(Isa::avx512);
+  return ask_vendor() == "AuthenticAMD" && ask_family() == kFamily && cpu_has(Isa::avx512);
 }
 
 bool is_intel() { return ask_vendor() == "GenuineIntel"; }

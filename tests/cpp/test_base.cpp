@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/amx.h"
 #include "base/counters.h"
 #include "base/cpu.h"
 #include "base/fork.h"
@@ -26,15 +27,16 @@ constexpr bool kArm = false;
 #endif
 
 TEST(Isa, NamesRoundTripAndRefAlwaysRuns) {
-  for (const auto& rung : ladder()) {
-    EXPECT_EQ(parse_isa(isa_name(rung.isa)), rung.isa);
+  for (const auto& row : isa_rows()) {
+    EXPECT_EQ(parse_isa(isa_name(row.isa)), row.named);
+    EXPECT_EQ(row.isa == row.named, row.name != nullptr);
   }
   EXPECT_FALSE(parse_isa("avx3").has_value());
   EXPECT_EQ(isa_names().substr(0, 5), "ref, ");
   EXPECT_TRUE(isa_usable(Isa::ref));
 }
 
-TEST(Isa, TheOtherArchitecturesRungsAreNotHere) {
+TEST(Isa, TheOtherArchitecturesIsasAreNotHere) {
   for (const Isa isa :
        kArm ? std::array{Isa::avx2, Isa::avx512_vbmi} : std::array{Isa::neon, Isa::sve256}) {
     EXPECT_FALSE(isa_usable(isa));
@@ -56,6 +58,19 @@ TEST(Isa, TheCapHolds) {
   EXPECT_EQ(best_isa(), Isa::ref);
   EXPECT_EQ(has_vnni(), kArm);
   EXPECT_FALSE(has_bf16_arithmetic());
+  EXPECT_FALSE(has_fp16_arithmetic());
+  EXPECT_FALSE(has_amx_arithmetic());
+  EXPECT_FALSE(isa_usable(Isa::amx));
+  set_max_isa(before);
+}
+
+TEST(Isa, AnIsaWithoutNameIsAllowedWithItsNamedIsa) {
+  const Isa before = max_isa();
+  for (const auto& row : isa_rows()) {
+    set_max_isa(row.named);
+    EXPECT_EQ(isa_usable(row.isa) || (row.isa == Isa::amx && !has_amx_tiles()), cpu_has(row.isa));
+    EXPECT_TRUE(cpu_has(row.named) || !cpu_has(row.isa));
+  }
   set_max_isa(before);
 }
 

@@ -133,10 +133,7 @@ class Queries {
 
 }  // namespace
 
-std::span<const KernelRow<AttentionFunction>> attention_kernels() {
-  const std::span<const KernelRow<AttentionFunction>> rows = kRows;
-  return has_bf16_arithmetic() ? rows : rows.subspan(kAttentionBf16Rows);
-}
+std::span<const KernelRow<AttentionFunction>> attention_kernels() { return kRows; }
 
 void attention(const AttentionCall& call) {
   attention(call, first_usable(attention_kernels()).function);

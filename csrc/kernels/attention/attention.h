@@ -86,13 +86,7 @@ using AttentionFunction = const AttentionKernels&();
 #define CPUACCEL_KERNEL(name) AttentionFunction attention_##name;
 #include "kernels/attention/kernels.inc"
 #undef CPUACCEL_KERNEL
-#if defined(__x86_64__)
-inline constexpr size_t kAttentionBf16Rows = 1;  // the first: only if has_bf16_arithmetic()
-#else
-inline constexpr size_t kAttentionBf16Rows = 0;
-#endif
 
-// The rows whose instructions the CPU has. BF16 is not an Isa, so has_bf16_arithmetic() is checked.
 std::span<const KernelRow<AttentionFunction>> attention_kernels();
 
 // Uses the best usable rows of attention and gemm, and all of torch's threads.

@@ -119,15 +119,10 @@ GemmMatrix in_place(const GemmMatrix& b) {
 
 std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels() {
   const std::span rows(kRows);
-  return has_amx_tiles() ? rows : rows.subspan(kGemmBf16AmxRows);
+  return rows.front().isa == Isa::amx && !has_amx_tiles() ? rows.subspan(1) : rows;
 }
 
-std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels() {
-  const std::span rows(kRows);
-  return !has_bf16_arithmetic() ? rows.last(1)
-         : amx_tiles_usable()   ? rows
-                                : rows.subspan(kGemmBf16AmxRows);
-}
+std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels() { return kRows; }
 
 void gemm_bf16(const GemmCall& call) {
   gemm_bf16(call, first_usable(gemm_bf16_kernels()).function);

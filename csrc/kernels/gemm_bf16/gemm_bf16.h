@@ -56,17 +56,10 @@ using GemmBf16Function = const GemmBf16Kernels&();
 #define CPUACCEL_KERNEL(name) GemmBf16Function gemm_bf16_##name;
 #include "kernels/gemm_bf16/kernels.inc"
 #undef CPUACCEL_KERNEL
-#if defined(__x86_64__)
-inline constexpr size_t kGemmBf16AmxRows = 1;  // the first: only if amx_tiles_usable()
-#else
-inline constexpr size_t kGemmBf16AmxRows = 0;
-#endif
 
-// The rows whose instructions the CPU has. BF16 is not in the order of ISAs, because some CPUs had
-// VBMI before it and others after it.
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
 
-// The whole list, to read weights packed for a row that may not run now, but without the AMX row on
+// The rows whose panels weights may have here, also if they may not run now: without the AMX row on
 // a CPU that has no AMX. That row's panels are as wide as those of AVX-512, but hold other pairs
 // together.
 std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels();

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string_view>
 
-#include "base/amx.h"
 #include "base/kept_block.h"
 #include "base/parallel.h"
 #include "kernels/kernel_list.h"
@@ -155,19 +154,6 @@ const PeakRow<BytesPeak>& best_row(Rate rate) {
   });
 }
 
-// What the ISA alone does not tell.
-bool has_arithmetic(Rate rate) {
-  switch (rate) {
-    case Rate::bf16:
-      return has_bf16_arithmetic();
-    case Rate::bf16_tiles:
-    case Rate::int8_tiles:
-      return amx_tiles_usable();
-    default:
-      return true;
-  }
-}
-
 }  // namespace
 
 const char* rate_name(Rate rate) { return kRates[static_cast<size_t>(rate)].name; }
@@ -176,7 +162,7 @@ const char* rate_unit(Rate rate) { return kRates[static_cast<size_t>(rate)].unit
 
 double Peaks::operations(Rate rate, Isa isa) const {
   // The entries of a rate are adjacent, lowest ISA first.
-  const auto above = operations_.upper_bound({rate, isa});
+  const auto above = operations_.upper_bound({rate, named_isa(isa)});
   if (above == operations_.begin() || std::prev(above)->first.first != rate) {
     return 0.0;
   }
@@ -190,7 +176,7 @@ double Peaks::moving(double bytes_read, double bytes_written) const {
 }
 
 void Peaks::set_operations(Rate rate, Isa isa, double per_second) {
-  operations_[{rate, isa}] = per_second;
+  operations_[{rate, named_isa(isa)}] = per_second;
 }
 
 void Peaks::set_bytes(Rate rate, double per_second) { bytes_[rate] = per_second; }
@@ -198,7 +184,7 @@ void Peaks::set_bytes(Rate rate, double per_second) { bytes_[rate] = per_second;
 std::vector<PeakRun> operations_runs(int threads) {
   std::vector<PeakRun> runs;
   for (const auto& row : kOperationsRows) {
-    if (isa_usable(row.isa) && has_arithmetic(row.rate)) {
+    if (isa_usable(row.isa)) {
       runs.push_back(operations_run(row, threads));
     }
   }

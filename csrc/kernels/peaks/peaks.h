@@ -32,7 +32,8 @@ const char* rate_unit(Rate rate);
 // Measured rates: operations per second by ISA, and bytes per second for one footprint.
 class Peaks {
  public:
-  // Operations per second with `isa`, or with the best lower ISA that was measured; 0 if none was.
+  // Operations per second with named_isa(isa), or with the best lower ISA that was measured; 0 if
+  // none was.
   double operations(Rate rate, Isa isa) const;
 
   // Seconds that it takes to read and, at the same time, write these bytes.

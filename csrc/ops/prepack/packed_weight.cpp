@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/counters.h"
-#include "base/cpu.h"
 #include "base/isa.h"
 #include "base/plugin.h"
 #include "kernels/gemm/kernels.h"
@@ -39,13 +38,15 @@ struct PackedRow {
 
 // The first usable row of the kernel list with panels of this width, or else a row with such panels
 // that is not usable now; null: they are another CPU's. Rows that this CPU lacks are not queried,
-// because some have to ask the CPU for their width.
+// because some have to ask the CPU for their width. A row of BF16 counts as usable on any CPU with
+// AVX512-VNNI, because its panels can be read without BF16: callers check has_bf16_arithmetic().
 template <typename Rows>
 auto find_row(int64_t panel, const Rows& rows) {
   using Found = PackedRow<std::remove_pointer_t<decltype(rows.front().function)>>;
   for (const bool usable : {true, false}) {
     for (const auto& row : rows) {
-      if (isa_usable(row.isa) == usable && (usable || ask_cpu(row.isa)) &&
+      const Isa isa = named_isa(row.isa);
+      if (isa_usable(isa) == usable && (usable || cpu_has(isa)) &&
           panel_of(row.function) == panel) {
         return Found{row.function, usable};
       }
