@@ -293,7 +293,7 @@ def test_another_malloc_is_left_alone(tmp_path) -> None:
     )
     library = tmp_path / "libothermalloc.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    assert run_python(WHY, LD_PRELOAD=str(library)) == "False malloc is that of libothermalloc.so"
+    assert run_python(WHY, LD_PRELOAD=str(library)) == "False malloc comes from libothermalloc.so"
 
 
 CASES: dict[str, Callable[[], Tensor]] = {

@@ -97,7 +97,7 @@ void log_race(const std::string& problem, const Trials& trials, const Trial& tak
     text += name_of(trial) + (trial.is_same ? " " + in_microseconds(trial.seconds) : " differs");
     text += ", ";
   }
-  log_decision(text + "takes " + name_of(taken));
+  log_decision(text + "chosen: " + name_of(taken));
 }
 
 }  // namespace cpuaccel

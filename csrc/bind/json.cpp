@@ -49,7 +49,7 @@ class Reader {
 
   Json value(int level) {
     if (level > kLevels) {
-      fail("too many levels");
+      fail("nested too deeply");
     }
     if (take("{")) {
       return {object(level)};
@@ -122,7 +122,7 @@ class Reader {
       constexpr std::string_view kEscapes = "\"\\/bfnrt", kMeant = "\"\\/\b\f\n\r\t";
       const auto which = kEscapes.find(text_[at_]);
       if (which == std::string_view::npos) {
-        fail("an escape that is not read here");
+        fail("unsupported escape sequence");
       }
       found += kMeant[which];
     }

@@ -317,12 +317,13 @@ PYBIND11_MODULE(_C, module) {
   set_index_cache(-1);
   module.doc() = "Configuration and statistics of cpuaccel's native part.";
   module.def("install", &quant::switch_on, py::call_guard<py::gil_scoped_release>(),
-             "Puts our kernels over torch's.");
+             "Registers cpuaccel's kernels over torch's.");
   module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
-             "Gives torch's own kernels back.");
+             "Restores torch's own kernels.");
   module.def("is_installed", &plugin_on);
-  module.def("install_allocator", &memory::install_allocator,
-             "Puts our CPU allocator over torch's; returns why not, if it does not.");
+  module.def(
+      "install_allocator", &memory::install_allocator,
+      "Installs cpuaccel's CPU allocator; returns the reason if it cannot, else an empty string.");
   module.def("uninstall_allocator", &memory::uninstall_allocator);
   module.def("allocator_installed", &memory::allocator_installed);
   module.def("memory_stats", &memory_stats);
@@ -380,14 +381,14 @@ PYBIND11_MODULE(_C, module) {
              [](const std::string& op, const std::string& reason) { count_fallback(op, reason); });
   module.def("add_packed_weight_bytes", [](int64_t bytes) { packed_weight_bytes() += bytes; });
   module.def("gemm_panel", &ops::gemm_panel,
-             "Columns of a panel of packed weights, for the instructions now in use.");
+             "Columns of a panel of packed weights, for the ISA in use.");
   module.def("gemm_panels", &ops::gemm_panels,
-             "The same, and those that may be taken instead, best first.");
-  module.def("pairs_panels", &ops::pairs_panels, "As gemm_panels, of pairs.");
-  module.def("packs_pairs", &ops::packs_pairs, "Whether weights of bfloat16 are packed, in pairs.");
-  module.def("pairs_panel", &ops::pairs_panel, "As gemm_panel, of pairs.");
+             "The panel widths that kernels in use can read, best first.");
+  module.def("pairs_panels", &ops::pairs_panels, "The same for pairs of bfloat16.");
+  module.def("packs_pairs", &ops::packs_pairs, "Whether bfloat16 weights are packed in pairs.");
+  module.def("pairs_panel", &ops::pairs_panel, "Columns of a panel of pairs, for the ISA in use.");
   module.def("pairs_depth", &ops::pairs_depth, py::arg("in_features"),
-             "Pairs that weights of so many features take a column.");
+             "Pairs in one packed column of weights with this many input features.");
   module.def("cpu_vendor", &cpu_vendor);
   module.def("cpu_core", &cpu_core);
   module.def("set_log_sink", &set_python_log_sink, py::arg("sink").none(true));
@@ -401,7 +402,7 @@ PYBIND11_MODULE(_C, module) {
   bind_watched_numbers(module);
   bind_step_times(module);
   module.def("torch_engine", &torch_engine,
-             "The quantized engine of torch's that ours stands in for.");
+             "The quantized engine of torch that cpuaccel replaces.");
 }
 
 }  // namespace cpuaccel

@@ -60,7 +60,7 @@ IValue constant(const std::string& name) {
       return type;
     }
   }
-  TORCH_CHECK(false, kOp, ": torch.", name, " is not known without Python");
+  TORCH_CHECK(false, kOp, ": torch.", name, " is not supported without Python");
 }
 
 class Program {
@@ -123,13 +123,14 @@ class Program {
   // "aten.add.Tensor".
   static c10::OperatorHandle find(const std::string& name) {
     const auto first = name.find('.'), last = name.rfind('.');
-    TORCH_CHECK(first < last && last != std::string::npos, kOp, ": no name of an op: ", name);
+    TORCH_CHECK(first < last && last != std::string::npos, kOp,
+                ": expected the name of an op, but got ", name);
     const auto full = name.substr(0, first) + "::" + name.substr(first + 1, last - first - 1);
     const auto overload = name.substr(last + 1);
     const auto found = c10::Dispatcher::singleton().findSchema(
         {full, overload == "default" ? std::string() : overload});
-    TORCH_CHECK(found, kOp, ": cpuaccel is off or oneDNN refuses a part of the model, and ", full,
-                ", by which torch computes it, is not there without Python");
+    TORCH_CHECK(found, kOp, ": cpuaccel is off, or oneDNN rejected the plan, and the op ", full,
+                ", which the fallback to torch needs, is not available without Python");
     return *found;
   }
 
@@ -185,7 +186,7 @@ class Program {
         return list_of<std::optional<at::Tensor>>(
             list, [&](const auto& json) { return each(json).template toOptional<at::Tensor>(); });
       default:
-        TORCH_CHECK(false, kOp, ": a list of ", element.str(), " is not known without Python");
+        TORCH_CHECK(false, kOp, ": lists of ", element.str(), " are not supported without Python");
     }
   }
 

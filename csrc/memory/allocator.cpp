@@ -117,13 +117,13 @@ std::string install_allocator() {
     return {};
   }
   if (const auto name = other_malloc(); !name.empty()) {
-    return "malloc is that of " + name;
+    return "malloc comes from " + name;
   }
   if (c10::GetCPUAllocator() != torch_allocator()) {
-    return "another allocator than torch's is set";
+    return "an allocator other than torch's is set";
   }
   c10::SetCPUAllocator(&caching_allocator(), kPriority);
-  return allocator_installed() ? "" : "torch keeps an allocator of a higher priority";
+  return allocator_installed() ? "" : "torch has an allocator with a higher priority";
 }
 
 void uninstall_allocator() {

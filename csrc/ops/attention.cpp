@@ -75,26 +75,26 @@ const char* why_not(const Operands& of, double dropout_p) {
   const at::ScalarType type = query.scalar_type();
   if ((type != at::kFloat && type != at::kBFloat16) || key.scalar_type() != type ||
       value.scalar_type() != type) {
-    return "neither float32 nor bfloat16";
+    return "dtype is neither float32 nor bfloat16";
   }
   if (!is_plain(query) || !is_plain(key) || !is_plain(value) || dropout_p != 0.0 ||
       !same_heads(query, key) || !same_heads(query, value) || key.size(2) != value.size(2)) {
-    return "shapes that torch refuses, or heads shared by queries";
+    return "invalid shapes, grouped-query attention or dropout";
   }
   if (const char* reason = why_no_attention(query.size(2), attention_in_bf16(gemm_type(type)))) {
     return reason;
   }
   if (query.stride(3) != 1) {
-    return "queries whose elements lie apart";
+    return "last dimension of query is strided";
   }
   if (query.size(2) <= kernels::kAttentionFewQueries &&
       (key.stride(3) != 1 || value.stride(3) != 1)) {
-    return "fewer than 8 queries, keys or values whose elements lie apart";
+    return "last dimension of keys or values is strided, with fewer than 8 queries";
   }
   if (mask && (mask->layout() != at::kStrided || (mask->dim() != 2 && mask->dim() != 4) ||
                (mask->scalar_type() != at::kFloat && mask->scalar_type() != type) ||
                !broadcasts(*mask, query, key))) {
-    return "a mask of another type or shape";
+    return "unsupported mask dtype or shape";
   }
   return nullptr;
 }
@@ -195,7 +195,7 @@ const char* why_no_attention(int64_t queries, bool bf16) {
   const Measured* const cpu = measured_here();
   return cpu == nullptr ? "not measured on this CPU"
          : queries < (bf16 ? cpu->bf16_queries : cpu->f32_queries)
-             ? "few queries, of which torch's kernel is faster on this CPU"
+             ? "torch's kernel is faster with so few queries"
              : nullptr;
 }
 

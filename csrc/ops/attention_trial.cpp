@@ -117,12 +117,12 @@ std::string why_torch_attention(const AttentionProblem& problem) {
   const std::string name = name_of(problem, bf16);
   const int taken = dnnl_layer::rank_of(name, [&] {
     const auto trial = try_attention(problem);
-    log_decision("timed " + name + ": ours " + in_microseconds(trial.own) + ", torch's " +
+    log_decision("timed " + name + ": cpuaccel " + in_microseconds(trial.own) + ", torch " +
                  in_microseconds(trial.torchs));
     const double enough = are_few(problem) ? kEnoughOfFew : kEnough;
     return trial.torchs >= enough * trial.own ? kOwn : kTorchs;
   });
-  return taken == kOwn ? "" : "torch's kernel was faster here when both were timed";
+  return taken == kOwn ? "" : "torch's kernel was faster in tuning";
 }
 
 }  // namespace cpuaccel::ops

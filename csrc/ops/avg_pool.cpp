@@ -15,6 +15,7 @@
 #include "ops/own_call.h"
 #include "ops/pool_windows.h"
 #include "ops/quint8.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -24,16 +25,14 @@ using kernels::AvgpoolHalves;
 using kernels::AvgpoolRange;
 using Divisor = std::optional<int64_t>;
 
-constexpr const char* kForTorch = "arguments for torch to refuse";
-
 const char* refuses_images(const at::Tensor& x) {
   if (const char* why = refuses_quint8(x)) {
     return why;
   }
   if (x.dim() != 4 || !x.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return "input is not channels_last";
+    return reasons::kNotChannelsLast;
   }
-  return x.size(1) == 0 || x.size(2) == 0 || x.size(3) == 0 ? kForTorch : nullptr;
+  return x.size(1) == 0 || x.size(2) == 0 || x.size(3) == 0 ? reasons::kInvalidArguments : nullptr;
 }
 
 // The largest length(range) over the ranges.
@@ -53,7 +52,7 @@ const char* refuses_windows(const Ranges& rows, const Ranges& columns, Divisor d
   const int64_t largest =
       divisor ? std::abs(*divisor) : longest(rows, counted) * longest(columns, counted);
   return std::max(area, largest) < kernels::kAvgpoolLimit ? nullptr
-                                                          : "a window of 32768 pixels or more";
+                                                          : "a window of 32768 or more pixels";
 }
 
 void average(const at::Tensor& x, const Ranges& rows, const Ranges& columns, Divisor divisor,
@@ -89,7 +88,7 @@ at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_si
   if (our_engine()) {
     const char* why = refuses_images(self);
     if (why == nullptr && (output_size.size() != 2 || output_size[0] <= 0 || output_size[1] <= 0)) {
-      why = kForTorch;
+      why = reasons::kInvalidArguments;
     }
     if (why == nullptr) {
       const Ranges rows = adaptive_ranges(self.size(2), output_size[0]);
@@ -138,12 +137,12 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
     if (why == nullptr) {
       const auto vertical = window_of(kernel_size, stride, padding, 0);
       const auto horizontal = window_of(kernel_size, stride, padding, 1);
-      why = kForTorch;
+      why = reasons::kInvalidArguments;
       if (vertical && horizontal && divisor_override != 0) {
         const Ranges rows = window_ranges(self.size(2), *vertical, ceil_mode, count_include_pad);
         const Ranges columns =
             window_ranges(self.size(3), *horizontal, ceil_mode, count_include_pad);
-        why = rows.empty() || columns.empty() ? kForTorch
+        why = rows.empty() || columns.empty() ? reasons::kInvalidArguments
                                               : refuses_windows(rows, columns, divisor_override);
         if (why == nullptr) {
           CPUACCEL_OWN_CALL(avg_pool2d);

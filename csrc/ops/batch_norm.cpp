@@ -8,6 +8,7 @@
 #include "ops/lists.h"
 #include "ops/own_call.h"
 #include "ops/quint8.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -28,14 +29,14 @@ const char* refuses(const at::Tensor& x, const Norm& norm, PerTensor dst) {
     return why;
   }
   if (x.dim() != 4 || x.numel() == 0) {
-    return "input is not a batch of images";
+    return "input is not a batch of images, or empty";
   }
   for (const at::Tensor* values : {&norm.weight, &norm.bias, &norm.mean, &norm.var}) {
     if (!dense_floats(*values, x.size(1))) {
-      return "weight, bias, mean and var are not one dense float a channel";
+      return "weight, bias, mean or var is not a dense float32 value for each channel";
     }
   }
-  return valid_quint8(dst) ? nullptr : "arguments for torch to refuse";
+  return valid_quint8(dst) ? nullptr : reasons::kInvalidArguments;
 }
 
 // torch's operations in torch's order, in float and double, so the factors equal torch's. Returns

@@ -9,6 +9,7 @@
 #include "ops/elementwise.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -30,7 +31,7 @@ struct Operands {
 
 const char* refuses_operand(const at::Tensor& x) {
   if (!x.is_quantized()) {
-    return "an operand that is not quantized";
+    return reasons::kNotQuantized;
   }
   if (const char* why = refuses_quint8(x)) {
     return why;
@@ -73,7 +74,7 @@ const char* refuses_shapes(const at::Tensor& whole, const at::Tensor& other,
     operands.form = Form::rows;
     return nullptr;
   }
-  return "broadcast";
+  return "unsupported broadcast";
 }
 
 at::Tensor run(BinaryOp op, const Operands& operands, const BinaryQuantizers& q, double scale) {
@@ -136,7 +137,7 @@ at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point
       if (kernels::in_range(kOp, q)) {
         return run(kOp, operands, q, scale);
       }
-      why = "scales far apart";
+      why = "unsupported ratio of scales";
     }
     count_refusal(kName.text, why);
   }

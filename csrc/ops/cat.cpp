@@ -15,6 +15,7 @@
 #include "kernels/concat/concat.h"
 #include "ops/by_table.h"
 #include "ops/lists.h"
+#include "ops/reasons.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -47,20 +48,20 @@ Walk walk_of(const Tensors& inputs, int64_t dim) {
 
 const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t dim) {
   if (!x.is_quantized()) {
-    return "an input that is not quantized";
+    return reasons::kNotQuantized;
   }
   if (const char* why = refuses_table(x)) {
     return why;
   }
   if (x.numel() == 0) {
-    return "an empty input";
+    return "an input is empty";
   }
   if (x.scalar_type() != first.scalar_type() || x.dim() != first.dim()) {
-    return "inputs that don't go together";
+    return "inputs differ in dtype or shape";
   }
   for (int64_t d = 0; d < x.dim(); ++d) {
     if (d != dim && x.size(d) != first.size(d)) {
-      return "inputs that don't go together";
+      return "inputs differ in dtype or shape";
     }
   }
   return nullptr;
@@ -71,7 +72,7 @@ const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t 
 const char* refuses(const Tensors& inputs, int64_t dim, int64_t torch_dim,
                     std::optional<Walk>& walk) {
   if (inputs.empty() || inputs.front().dim() == 0 || dim < 0 || dim >= inputs.front().dim()) {
-    return "arguments for torch to refuse";
+    return reasons::kInvalidArguments;
   }
   for (const auto& x : inputs) {
     if (const char* why = refuses_input(x, inputs.front(), dim)) {

@@ -11,6 +11,7 @@
 #include "ops/images.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -25,13 +26,13 @@ const char* refuses(const at::Tensor& self, int64_t groups) {
   const bool possible =
       self.dim() == 4 && groups > 0 && self.numel() > 0 && self.size(1) % groups == 0;
   if (!possible) {
-    return "arguments for torch to refuse";
+    return reasons::kInvalidArguments;
   }
   // torch converts contiguous images to channels last, and its result back.
   if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return groups == 2 ? nullptr : "channels_last in other than two groups";
+    return groups == 2 ? nullptr : "input is channels_last and groups is not 2";
   }
-  return self.is_contiguous() ? nullptr : "strides that torch's kernel makes dense first";
+  return self.is_contiguous() ? nullptr : reasons::kNotDense;
 }
 
 // Channel c of group g becomes channel c * groups + g, as copies of whole planes.

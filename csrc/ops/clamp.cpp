@@ -11,6 +11,7 @@
 #include "ops/elementwise.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -62,11 +63,11 @@ const char* refuses(const at::Tensor& x) {
   if (const char* why = refuses_table(x)) {
     return why;
   }
-  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : "zero point out of range";
+  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
 }
 
 const char* refuses_numbers(const Number& low, const Number& high) {
-  return (low || high) && plain(low) && plain(high) ? nullptr : "limits that are no plain numbers";
+  return (low || high) && plain(low) && plain(high) ? nullptr : reasons::kNotReal;
 }
 
 void limit(const at::Tensor& src, at::Tensor& dst, Limits limits) {
@@ -111,7 +112,7 @@ template <OpName kName>
 at::Tensor& relu_in_place(at::Tensor& x) {
   if (our_engine()) {
     const char* why = refuses(x);
-    why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
+    why = why == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : why;
     if (why == nullptr) {
       limit_in_place(Op::relu, x, at_least_zero(x));
       return x;
@@ -125,7 +126,7 @@ at::Tensor& relu_in_place(at::Tensor& x) {
 template <OpName kName>
 at::Tensor relu6(at::Tensor x, bool inplace) {
   if (our_engine()) {
-    const char* why = inplace ? "inplace" : refuses(x);
+    const char* why = inplace ? reasons::kInPlace : refuses(x);
     if (why == nullptr) {
       return limited(Op::clamp, x, limits_of(x, 0.0, 6.0));
     }
@@ -151,7 +152,7 @@ template <OpName kName>
 at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Scalar& high) {
   if (our_engine()) {
     const char* why = refuses(x);
-    why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
+    why = why == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : why;
     why = why == nullptr ? refuses_numbers(low, high) : why;
     if (why == nullptr) {
       limit_in_place(Op::clamp, x, limits_of(x, low, high));

@@ -12,6 +12,7 @@
 #include "ops/lists.h"
 #include "ops/own_call.h"
 #include "ops/quint8.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -127,16 +128,16 @@ void run(Copy copy, const uint8_t* src, uint8_t* dst) {
 const char* refuses(const at::Tensor& self, at::MemoryFormat format) {
   const auto dtype = self.scalar_type();
   if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
-    return "not quint8 or qint8";
+    return reasons::kNot8Bit;
   }
   const auto scheme = at::get_qtensorimpl(self)->quantizer()->qscheme();
   if (scheme != at::kPerTensorAffine && scheme != at::kPerChannelAffine) {
-    return "arguments for torch to refuse";
+    return reasons::kInvalidArguments;
   }
   const bool possible = format == at::MemoryFormat::Contiguous ||
                         (format == at::MemoryFormat::ChannelsLast && self.dim() == 4) ||
                         (format == at::MemoryFormat::ChannelsLast3d && self.dim() == 5);
-  return possible ? nullptr : "arguments for torch to refuse";
+  return possible ? nullptr : reasons::kInvalidArguments;
 }
 
 template <OpName kName>

@@ -19,8 +19,8 @@ bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
 bool avx512() { return isa_usable(Isa::avx512); }
 
 const char* why_not_this_cpu() {
-  return !isa_usable(Isa::avx2)           ? "convolutions are torch's on a CPU without AVX2"
-         : cpu_vendor() != "AuthenticAMD" ? "convolutions are torch's on a CPU that is not AMD's"
+  return !isa_usable(Isa::avx2)           ? "torch runs convolutions on CPUs without AVX2"
+         : cpu_vendor() != "AuthenticAMD" ? "torch runs convolutions on CPUs other than AMD's"
                                           : "";
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/_empty_affine_quantized_native.h>
 
 #include "ops/quint8.h"
+#include "ops/reasons.h"
 
 namespace cpuaccel::ops {
 
@@ -16,16 +17,16 @@ inline bool in_range(at::ScalarType dtype, int64_t zero_point) {
 
 // The reason why an 8-bit kernel can't run with this zero point, or null.
 inline const char* refuses_zero_point(int64_t zero_point) {
-  return in_range(at::kQUInt8, zero_point) ? nullptr : "zero point outside of uint8";
+  return in_range(at::kQUInt8, zero_point) ? nullptr : reasons::kZeroPoint;
 }
 
 // The reason why a table of 256 entries can't serve for `x`, or null.
 inline const char* refuses_table(const at::Tensor& x) {
   if (x.scalar_type() != at::kQUInt8 && x.scalar_type() != at::kQInt8) {
-    return "not quint8 or qint8";
+    return reasons::kNot8Bit;
   }
   if (at::get_qtensorimpl(x)->quantizer()->qscheme() != at::kPerTensorAffine) {
-    return "quantized per channel";
+    return reasons::kPerChannel;
   }
   return nullptr;
 }

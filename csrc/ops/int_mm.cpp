@@ -18,6 +18,7 @@
 #include "ops/lists.h"
 #include "ops/overlap.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -30,18 +31,18 @@ bool is_matrix(const at::Tensor& x) {
 // torch raises the errors of invalid operands.
 const char* refuses(const at::Tensor& self, const at::Tensor& mat2) {
   if (!is_matrix(self) || !is_matrix(mat2)) {
-    return "not matrices of int8";
+    return "operands are not int8 matrices";
   }
   if (self.size(1) != mat2.size(0)) {
-    return "sizes that do not match";
+    return "sizes do not match";
   }
-  return self.numel() == 0 || mat2.numel() == 0 ? "empty" : nullptr;
+  return self.numel() == 0 || mat2.numel() == 0 ? reasons::kEmpty : nullptr;
 }
 
 const char* refuses_out(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
   if (out.scalar_type() != at::kInt || out.layout() != at::kStrided || !out.is_contiguous() ||
       out.sizes() != at::IntArrayRef{self.size(0), mat2.size(1)}) {
-    return "out that is no contiguous int32 of the result's shape";
+    return "out is not a contiguous int32 tensor of the result's shape";
   }
   return nullptr;
 }

@@ -21,6 +21,7 @@
 #include "ops/kept_weights.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/prepack/linear.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -37,16 +38,16 @@ at::Tensor run_torch(const at::Tensor& input, const at::Tensor& weight,
 
 const char* why_torch(const at::Tensor& input, const at::Tensor& weight) {
   if (!plugin_on()) {
-    return "cpuaccel is off";
+    return reasons::kOff;
   }
   const bool types = weight.scalar_type() == input.scalar_type() ||
                      (weight.scalar_type() == at::kFloat && input.scalar_type() == at::kBFloat16);
   if (!types || !is_gemm_type(weight.scalar_type())) {
-    return "an input of another type";
+    return "input and weight differ in dtype";
   }
   if (weight.dim() != 2 || weight.layout() != at::kStrided || !weight.device().is_cpu() ||
       weight.is_neg() || weight.numel() == 0 || !weight.is_non_overlapping_and_dense()) {
-    return "a weight of another size or layout";
+    return "weight is not a dense matrix";
   }
   return nullptr;
 }

@@ -11,6 +11,7 @@
 #include "ops/lists.h"
 #include "ops/own_call.h"
 #include "ops/quint8.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -41,10 +42,10 @@ const char* refuses(const at::Tensor& self, const Window& window, bool ceil_mode
     return why;
   }
   if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return "input is not channels_last";
+    return reasons::kNotChannelsLast;
   }
   if (torch_refuses(self, window)) {
-    return "arguments for torch to refuse";
+    return reasons::kInvalidArguments;
   }
   const auto result_size = [&](int64_t i) {
     return at::native::pooling_output_shape<int64_t>(self.size(i + 2), window.kernel[i],
@@ -65,7 +66,7 @@ const char* refuses(const at::Tensor& self, const Window& window, bool ceil_mode
            .PW = window.padding[1],
            .DH = window.dilation[0],
            .DW = window.dilation[1]};
-  return shape.OH <= 0 || shape.OW <= 0 ? "arguments for torch to refuse" : nullptr;
+  return shape.OH <= 0 || shape.OW <= 0 ? reasons::kInvalidArguments : nullptr;
 }
 
 template <OpName kName>

@@ -82,13 +82,13 @@ std::optional<std::string_view> following_name(std::string_view attr,
 
 const char* why_torch(const at::Tensor& X, const at::Tensor& W, bool known) {
   if (!known) {
-    return "a function that our kernels do not have";
+    return "unsupported post-op";
   }
   const bool types = X.scalar_type() == W.scalar_type() &&
                      (X.scalar_type() == at::kFloat || X.scalar_type() == at::kBFloat16);
   return types && X.layout() == at::kStrided && W.is_mkldnn() && W.dim() == 2
              ? nullptr
-             : "operands of another type or layout";
+             : "unsupported dtype or layout of an operand";
 }
 
 template <OpName kName>

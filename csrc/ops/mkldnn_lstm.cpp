@@ -66,7 +66,8 @@ Results lstm_layer(const Tensor& input, const Tensor& weight0, const Tensor& wei
   }
   auto [output, hy, cy, workspace] = by_torch([](const Tensor& x) { return wide(x); });
   refused(type, train) = true;
-  count_refusal(kName.text, "oneDNN has no LSTM of this type on this CPU: computed in float32");
+  count_refusal(kName.text,
+                "oneDNN has no LSTM of this dtype on this CPU, so it is computed in float32");
   return {rounded(output, type), rounded(hy, type), rounded(cy, type), workspace};
 }
 

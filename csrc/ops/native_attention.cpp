@@ -143,8 +143,8 @@ Results native_multi_head_attention(const at::Tensor& query, const at::Tensor& k
     const auto scores = as_scores(*mask, mask_type, query.size(0), num_head, query.size(1));
     if (scores.has_value() && !is_boolean(*scores)) {
       count_refusal(kName.text,
-                    "a float mask with numbers other than 0 and -inf, or with rows of"
-                    " -inf: by linear and scaled_dot_product_attention");
+                    "a float mask has values other than 0 and -inf, or rows of -inf,"
+                    " so linear and scaled_dot_product_attention compute it");
       return by_other_ops({query, key, value}, by, *scores, need_weights, average_attn_weights);
     }
   }

@@ -9,6 +9,7 @@
 #include "ops/elementwise.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -16,12 +17,12 @@ namespace {
 
 const char* refuses_quantize(const at::Tensor& x, int64_t zero_point, at::ScalarType dtype) {
   if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
-    return "not to quint8 or qint8";
+    return "dtype is not quint8 or qint8";
   }
   if (x.scalar_type() != at::kFloat || x.layout() != at::kStrided) {
-    return "not from strided float32";
+    return "input is not strided float32";
   }
-  return in_range(dtype, zero_point) ? nullptr : "zero point out of range";
+  return in_range(dtype, zero_point) ? nullptr : reasons::kZeroPoint;
 }
 
 at::Tensor run_quantize(const at::Tensor& x, double scale, int64_t zero_point,
@@ -64,7 +65,7 @@ template <OpName kName>
 at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
                                const at::Tensor& zero_point, at::ScalarType dtype) {
   if (our_engine()) {
-    const char* why = "a quantizer that is no float32 and int64";
+    const char* why = "scale is not one float32, or zero_point not one int64";
     if (one_number(scale, at::kFloat) && one_number(zero_point, at::kLong)) {
       const double to_scale = *scale.const_data_ptr<float>();
       const int64_t to_zero_point = *zero_point.const_data_ptr<int64_t>();
@@ -82,7 +83,7 @@ const char* refuses_dequantize(const at::Tensor& x) {
   if (const char* why = refuses_table(x)) {
     return why;
   }
-  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : "zero point out of range";
+  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
 }
 
 template <OpName kName>

@@ -9,16 +9,17 @@
 #include <cstdint>
 
 #include "ops/engine.h"
+#include "ops/reasons.h"
 
 namespace cpuaccel::ops {
 
 // The reason to leave ops on `x` to torch, or null: it is not quint8 with one scale and zero point.
 inline const char* refuses_quint8(const at::Tensor& x) {
   if (x.scalar_type() != at::kQUInt8) {
-    return "not quint8";
+    return reasons::kNotQuint8;
   }
   if (at::get_qtensorimpl(x)->quantizer()->qscheme() != at::kPerTensorAffine) {
-    return "quantized per channel";
+    return reasons::kPerChannel;
   }
   return nullptr;
 }

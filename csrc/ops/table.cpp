@@ -4,6 +4,7 @@
 
 #include "ops/by_table.h"
 #include "ops/lists.h"
+#include "ops/reasons.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -31,8 +32,7 @@ template <OpName kName, Op kOp, typename Source, typename... Arguments>
 at::Tensor by_table(Source x, Arguments... arguments) {
   if (our_engine()) {
     const char* why = refuses_table(x);
-    why =
-        why == nullptr && !(plain(arguments) && ...) ? "an argument that is no plain number" : why;
+    why = why == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : why;
     if (why == nullptr) {
       return run_table(kOp, x, table_of(kName.text, x, arguments...), x.suggest_memory_format());
     }
@@ -46,8 +46,7 @@ template <OpName kName, Op kOp, typename... Arguments>
 at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
   if (our_engine()) {
     const char* why = refuses_table(x);
-    why =
-        why == nullptr && !(plain(arguments) && ...) ? "an argument that is no plain number" : why;
+    why = why == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : why;
     if (why == nullptr) {
       return run_table(kOp, x, table_of(kName.text, x, arguments...), at::MemoryFormat::Contiguous);
     }
@@ -60,8 +59,8 @@ template <OpName kName, Op kOp>
 at::Tensor& by_table_in_place(at::Tensor& x, const at::Scalar& argument) {
   if (our_engine()) {
     const char* why = refuses_table(x);
-    why = why == nullptr && !x.is_non_overlapping_and_dense() ? "strided input" : why;
-    why = why == nullptr && !plain(argument) ? "an argument that is no plain number" : why;
+    why = why == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : why;
+    why = why == nullptr && !plain(argument) ? reasons::kNotReal : why;
     if (why == nullptr) {
       const auto& table = table_of(kName.text, x, argument);
       const OwnCall own_call(kOp);
@@ -78,7 +77,7 @@ template <OpName kName>
 at::Tensor leaky_relu(at::Tensor x, const at::Scalar& negative_slope, bool inplace,
                       double output_scale, int64_t output_zero_point) {
   if (inplace) {  // torch warns that it does not run in place
-    count_refusal(kName.text, "inplace");
+    count_refusal(kName.text, reasons::kInPlace);
     return call_torch(kName.text, x, negative_slope, inplace, output_scale, output_zero_point)
         .toTensor();
   }

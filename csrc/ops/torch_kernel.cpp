@@ -48,7 +48,7 @@ const TorchKernel& torch_kernel(std::string_view name) {
   const auto& kernels = kept_kernels();
   const auto found = kernels.find(name);
   TORCH_INTERNAL_ASSERT(found != kernels.end() && found->second.size() == 1,
-                        "not one torch kernel was kept for ", name);
+                        "expected one saved torch kernel of ", name);
   return found->second.begin()->second;
 }
 
@@ -56,14 +56,14 @@ const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key) {
   const auto& kernels = kept_kernels();
   const auto found = kernels.find(name);
   TORCH_INTERNAL_ASSERT(found != kernels.end() && found->second.contains(key),
-                        "no torch kernel was kept for ", name, " under ", toString(key));
+                        "no saved torch kernel of ", name, " under ", toString(key));
   return found->second.at(key);
 }
 
 void count_refusal(std::string_view name, std::string_view reason) {
   count_fallback(name, reason);
   if (log_enabled()) {
-    log_decision(std::string(name) + " -> torch: " + std::string(reason));
+    log_decision(std::string(name) + " runs on torch's kernel: " + std::string(reason));
   }
 }
 

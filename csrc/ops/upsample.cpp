@@ -14,6 +14,7 @@
 #include "ops/images.h"
 #include "ops/lists.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -30,11 +31,11 @@ const char* refuses(const at::Tensor& self, at::IntArrayRef output_size) {
     return why;
   }
   if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return "input is not channels_last";
+    return reasons::kNotChannelsLast;
   }
   const bool possible = output_size.size() == 2 && output_size[0] > 0 && output_size[1] > 0 &&
                         self.size(1) > 0 && self.size(2) > 0 && self.size(3) > 0;
-  return possible ? nullptr : "arguments for torch to refuse";
+  return possible ? nullptr : reasons::kInvalidArguments;
 }
 
 using NearestIndex = int64_t(float scale, int64_t index, int64_t size);

@@ -58,14 +58,14 @@ def test_sums_beyond_int32_wrap_as_torchs() -> None:
 
 A, B = matrix(3, 16, "dense", 1), matrix(16, 8, "dense", 2)
 LEFT_TO_TORCH = {
-    "uint8": (A.view(torch.uint8), B, None, "not matrices of int8"),
-    "vector": (A[0], B, None, "not matrices of int8"),
-    "sizes": (A, B[:5], None, "sizes that do not match"),
-    "no rows": (A[:0], B, None, "empty"),
-    "no terms": (A[:, :0], B[:0], None, "empty"),
-    "out of int64": (A, B, torch.empty(3, 8).long(), "out that is no contiguous int32"),
-    "out of columns": (A, B, torch.empty(8, 3).int().t(), "out that is no contiguous int32"),
-    "out of another size": (A, B, torch.empty(0).int(), "out that is no contiguous int32"),
+    "uint8": (A.view(torch.uint8), B, None, "operands are not int8 matrices"),
+    "vector": (A[0], B, None, "operands are not int8 matrices"),
+    "sizes": (A, B[:5], None, "sizes do not match"),
+    "no rows": (A[:0], B, None, "empty tensor"),
+    "no terms": (A[:, :0], B[:0], None, "empty tensor"),
+    "out of int64": (A, B, torch.empty(3, 8).long(), "out is not a contiguous int32"),
+    "out of columns": (A, B, torch.empty(8, 3).int().t(), "out is not a contiguous int32"),
+    "out of another size": (A, B, torch.empty(0).int(), "out is not a contiguous int32"),
 }
 
 

@@ -37,11 +37,11 @@ def test_the_gradient_of_an_index(index: Tensor) -> None:
 @pytest.mark.parametrize(
     ("indices", "values", "accumulate", "why"),
     [
-        ((torch.tensor([0, 1]),), torch.ones(2, 3), False, "without accumulate"),
-        ((torch.tensor([0, 1]), torch.tensor([0, 1])), torch.ones(2), True, "indices"),
-        ((torch.tensor([0, 1]),), torch.ones(3), True, "shape"),
-        ((torch.tensor([True, False, True, False]),), torch.ones(2, 3), True, "shape"),
-        ((torch.tensor(1),), torch.ones(3), True, "shape"),
+        ((torch.tensor([0, 1]),), torch.ones(2, 3), False, "accumulate=False"),
+        ((torch.tensor([0, 1]), torch.tensor([0, 1])), torch.ones(2), True, "unsupported indices"),
+        ((torch.tensor([0, 1]),), torch.ones(3), True, "unsupported shape"),
+        ((torch.tensor([True, False, True, False]),), torch.ones(2, 3), True, "unsupported shape"),
+        ((torch.tensor(1),), torch.ones(3), True, "unsupported shape"),
     ],
     ids=["no accumulate", "two indices", "values spread", "mask", "no dimension"],
 )

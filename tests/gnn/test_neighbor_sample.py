@@ -200,7 +200,7 @@ _REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "huge fan_out": ({"fan_out": [5, 2**31]}, ValueError, "fan_out .* below 2\\^31.* 2147483648"),
     "too few fan_out": ({"fan_out": [5]}, ValueError, "expected fan_out of 2 .* but got 1"),
     "hops": ({"hops": -1, "fan_out": []}, ValueError, "expected hops of at least 0, but got -1"),
-    "negative seed": ({"seeds": [torch.tensor([1, -1])]}, IndexError, "seeds .* -1 at place 1"),
+    "negative seed": ({"seeds": [torch.tensor([1, -1])]}, IndexError, "seeds .* -1 at position 1"),
     "seed beyond": ({"seeds": [torch.tensor([50])]}, IndexError, "below 50, but got 50"),
     "seeds of floats": ({"seeds": [torch.ones(2)]}, ValueError, "seeds .* int32 or int64"),
     "seeds in a table": ({"seeds": [torch.ones(2, 2).long()]}, ValueError, "one-dimensional"),

@@ -109,7 +109,7 @@ def test_strided_parameters_are_left_to_torch() -> None:
     norm = Norm(8, Values())
     norm.weight = torch.randn(16)[::2]
     outcome = both(lambda: norm.run(x, relu=False))
-    assert_left(outcome.counts, "weight, bias, mean and var are not one dense float a channel")
+    assert_left(outcome.counts, "weight, bias, mean or var is not a dense float32 value for each channel")
 
 
 def test_qint8_is_left_to_torch() -> None:

@@ -142,7 +142,7 @@ def test_what_is_left_to_torch() -> None:
     some = tensor((2, 3), "contiguous", (0.1, 3), 3)
     wide = torch.quantize_per_tensor(torch.randn(4), 0.1, 0, torch.qint32)
     for inputs, dim, reason in (
-        ([empty, some], 1, "an empty input"),
+        ([empty, some], 1, "an input is empty"),
         ([wide, wide], 0, "not quint8 or qint8"),
     ):
         outcome = both(lambda i=inputs, d=dim: Q.cat(i, d, None, None))

@@ -64,7 +64,7 @@ def test_more_groups_of_channels_last_are_left_to_torch() -> None:
     x = _image(1, 40, 4, 4)
     outcome = both(lambda: F.channel_shuffle(x, 8))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "channels_last in other than two groups")
+    assert_left(outcome.counts, "input is channels_last and groups is not 2")
 
 
 def test_no_images() -> None:

@@ -131,7 +131,7 @@ def test_a_quantizer_of_other_tensors() -> None:
     scale, zero_point = torch.tensor(0.1, dtype=torch.float64), torch.tensor(3)
     outcome = both(lambda: torch.quantize_per_tensor(x, scale, zero_point, torch.quint8))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "a quantizer that is no float32 and int64")
+    assert_left(outcome.counts, "scale is not one float32, or zero_point not one int64")
     for context in (running("auto"), off()):
         with context, pytest.raises(RuntimeError):
             torch.quantize_per_tensor(x, torch.ones(2), zero_point, torch.quint8)
@@ -148,7 +148,7 @@ def test_what_is_left_to_torch() -> None:
     x = torch.randn(4, 6)
     outcome = both(lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint32))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "not to quint8 or qint8")
+    assert_left(outcome.counts, "dtype is not quint8 or qint8")
     per_channel = torch.quantize_per_channel(
         x, torch.full((4,), 0.1), torch.zeros(4).int(), 0, torch.quint8
     )

@@ -210,7 +210,7 @@ def test_what_is_left_to_torch() -> None:
         torch.sigmoid(channels)
     assert_left(counts, "quantized per channel")
     outcome = both(lambda: Q.leaky_relu(every_value(0.1, 5), 0.1, True, 0.1, 5))
-    assert_left(outcome.counts, "inplace")
+    assert_left(outcome.counts, "inplace=True")
 
 
 @pytest.mark.parametrize(

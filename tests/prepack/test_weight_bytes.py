@@ -138,7 +138,7 @@ def _flipped(packed: Tensor, at: int) -> Tensor:
     return changed
 
 
-_HEADER = "damaged packed weight: its header is not as it was written"
+_HEADER = "damaged packed weight: the header does not match its checksum"
 _BAD = {
     "no bytes": (lambda p: p[:0], "truncated packed weight: expected at least 64 bytes, but got 0"),
     "half a header": (lambda p: p[:40], "expected at least 64 bytes, but got 40"),
@@ -161,8 +161,8 @@ _BAD = {
     ),
     "too large": (lambda p: _header(p, 24, "<q", 1 << 62), _HEADER),
     "negative": (lambda p: _header(p, 32, "<q", -1), _HEADER),
-    "a bit of the first panel": (lambda p: _flipped(p, 64), "are not those that were written"),
-    "a bit of the last": (lambda p: _flipped(p, p.numel() - 1), "are not those that were written"),
+    "a bit of the first panel": (lambda p: _flipped(p, 64), "do not match their checksum"),
+    "a bit of the last": (lambda p: _flipped(p, p.numel() - 1), "do not match their checksum"),
     "a bit of the sum": (lambda p: _flipped(p, 50), _HEADER),
     "another dtype": (lambda p: p.to(torch.int32), "expected bytes to be uint8"),
     "two dimensions": (lambda p: p.view(2, -1), "expected bytes to be uint8"),
@@ -195,7 +195,7 @@ def test_bytes_that_are_written_to_are_checked_again() -> None:
     packed = _packed(weight)
     _linear(x, packed, weight)
     packed[100] ^= 1
-    with pytest.raises(RuntimeError, match="are not those that were written"):
+    with pytest.raises(RuntimeError, match="do not match their checksum"):
         _linear(x, packed, weight)
     packed.copy_(_packed(2 * weight))
     assert torch.equal(_linear(x, packed, weight), _linear(x, _packed(2 * weight), weight))
@@ -208,7 +208,7 @@ def test_a_weight_of_other_sizes_than_the_call_says() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(RuntimeError, match="expected panel to be that of a kernel, but got 6"):
+    with pytest.raises(RuntimeError, match="expected panel to be the panel width of a kernel, but got 6"):
         _ops.weight_to_bytes(torch.randn(4, 4), 6)
     with pytest.raises(RuntimeError, match="expected weight to be a matrix"):
         _ops.weight_to_bytes(torch.randn(4, 4, 4), 16)

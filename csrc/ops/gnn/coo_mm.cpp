@@ -16,6 +16,7 @@
 #include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -29,23 +30,23 @@ const char* refusal(const at::Tensor& self, const at::Tensor& sparse, const at::
                     const at::Scalar& beta, const at::Scalar& alpha) {
   if (sparse.layout() != at::kSparse || !strided_on_cpu(dense) || !strided_on_cpu(self) ||
       dense.is_neg()) {
-    return "layout";
+    return reasons::kLayout;
   }
   const auto type = dense.scalar_type();
   if ((type != at::kFloat && type != at::kDouble) || sparse.scalar_type() != type ||
       self.scalar_type() != type) {
-    return "type";
+    return reasons::kDtype;
   }
   const std::array sizes{sparse.size(0), dense.size(-1)};
   if (sparse.sparse_dim() != 2 || sparse.dense_dim() != 0 || dense.dim() != 2 ||
       dense.size(0) != sparse.size(1) || !at::is_expandable_to(self.sizes(), sizes)) {
-    return "shape";
+    return reasons::kShape;
   }
   if (sparse._nnz() == 0 || dense.numel() == 0 || sparse.size(0) == 0) {
-    return "empty";
+    return reasons::kEmpty;
   }
   const bool plain = !beta.isSymbolic() && !alpha.isSymbolic() && beta.equal(0) && alpha.equal(1);
-  return plain ? nullptr : "something is added";
+  return plain ? nullptr : "beta is not 0, or alpha is not 1";
 }
 
 // Up to this number of rows times columns, and of entries times columns, products are summed
@@ -116,7 +117,8 @@ at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
   call.src = src.const_data_ptr();
   call.src_stride = call.K;
   call.dst = out.mutable_data_ptr();
-  TORCH_CHECK(kernels::spmm(call) == kernels::CsrFault::none, kName, ": sorted entries changed");
+  TORCH_CHECK(kernels::spmm(call) == kernels::CsrFault::none, kName,
+              ": the cached order of the sparse matrix was changed");
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/csr/cut.h"
 #include "kernels/scatter/scatter.h"
+#include "ops/reasons.h"
 
 namespace cpuaccel::ops {
 
@@ -24,7 +25,7 @@ GraphType graph_type(at::ScalarType type) {
 std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& why) {
   const bool csr = matrix.layout() == at::kSparseCsr;
   if ((!csr && matrix.layout() != at::kSparseCsc) || !matrix.device().is_cpu()) {
-    why = "layout";
+    why = reasons::kLayout;
     return std::nullopt;
   }
   const auto* impl = at::sparse_csr::get_sparse_csr_impl(matrix);
@@ -32,14 +33,14 @@ std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& why
   const at::Tensor& col = impl->plain_indices();
   const at::Tensor& values = impl->values();
   if (matrix.dim() != 2 || crow.dim() != 1 || col.dim() != 1 || values.dim() != 1) {
-    why = "batches or dense dimensions";
+    why = "sparse matrix has batch or dense dimensions";
     return std::nullopt;
   }
   const int64_t M = matrix.size(csr ? 0 : 1), N = matrix.size(csr ? 1 : 0);
   const auto type = crow.scalar_type();
   if ((type != at::kInt && type != at::kLong) || col.scalar_type() != type ||
       crow.numel() != M + 1 || col.numel() != values.numel() || values.is_neg()) {
-    why = "indices";
+    why = reasons::kIndices;
     return std::nullopt;
   }
   CsrOperand operand{{}, crow.contiguous(), col.contiguous(), values.contiguous()};
@@ -82,7 +83,7 @@ void check_compressed(const at::Tensor& matrix, const char* op) {
   const int64_t batches = crow.dim() - 1;  // number of batch dimensions
   const bool wide = crow.scalar_type() == at::kLong;
   TORCH_CHECK(batches >= 0 && col.dim() == batches + 1 && values.dim() > batches + (blocks ? 2 : 0),
-              op, ": indices and values of the sparse matrix do not go together");
+              op, ": sizes of the sparse matrix's indices and values do not match");
   const auto blocks_of = [&](bool rows) {
     const int64_t block = blocks ? values.size(batches + (rows ? 1 : 2)) : 1;
     return block > 0 ? matrix.size(batches + (rows ? 0 : 1)) / block : 0;
@@ -91,7 +92,7 @@ void check_compressed(const at::Tensor& matrix, const char* op) {
   TORCH_CHECK(crow.size(-1) == M + 1 && values.size(batches) == nnz &&
                   col.scalar_type() == crow.scalar_type() &&
                   crow.numel() / (M + 1) * nnz == col.numel(),
-              op, ": indices and values of the sparse matrix do not go together");
+              op, ": sizes of the sparse matrix's indices and values do not match");
   const auto* crow_data = static_cast<const std::byte*>(crow.const_data_ptr());
   const auto* col_data = static_cast<const std::byte*>(col.const_data_ptr());
   for (int64_t batch = 0; batch < crow.numel() / (M + 1); ++batch) {

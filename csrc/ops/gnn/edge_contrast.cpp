@@ -171,8 +171,7 @@ std::tuple<double, double> contrast(const kernels::Csr& csr, const Features<Numb
   double nodes = 0;
   std::vector<double> sizes(static_cast<size_t>(rows.K)), differences(sizes.size());
   for (const auto& block : found) {
-    TORCH_CHECK(block.good, kOp,
-                ": edges are none that sort_edges returned for these numbers of nodes");
+    check_edges_are_valid(kOp, block.good);
     nodes = std::isnan(block.nodes) || block.nodes > nodes ? block.nodes : nodes;
     for (size_t k = 0; k < block.sizes.size(); ++k) {
       sizes[k] += block.sizes[k];
@@ -198,10 +197,9 @@ std::tuple<double, double> edge_contrast(const at::Tensor& x, const at::Tensor& 
   check_dense(kOp, "y", y, x.scalar_type(), {y.size(0), x.size(1)});
   check_dense(kOp, "by_other", by_other, x.scalar_type(), {x.size(1)});
   check_dense(kOp, "by_own", by_own, x.scalar_type(), {x.size(1)});
-  TORCH_CHECK(most > 0, kOp, ": expected most of more than 0, but got ", most);
+  TORCH_CHECK(most > 0, kOp, ": expected most to be above 0, but got ", most);
   const auto graph = edges_in(kOp, edges, x.size(0), y.size(0));
-  TORCH_CHECK(kernels::csr_ascends(graph.csr), kOp,
-              ": edges are none that sort_edges returned for these numbers of nodes");
+  check_edges_are_valid(kOp, kernels::csr_ascends(graph.csr));
   const at::Tensor src = x.contiguous(), dst = y.contiguous(), other = by_other.contiguous(),
                    own = by_own.contiguous();
   const auto run = [&]<typename Number>(Number /*type*/) {

@@ -54,8 +54,7 @@ at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const Opti
   call.src = src.const_data_ptr();
   call.src_stride = call.K;
   call.dst = dst.mutable_data_ptr();
-  TORCH_CHECK(kernels::spmm(call) == kernels::CsrFault::none, kForward,
-              ": edges are none that sort_edges returned for these numbers of nodes");
+  check_edges_are_valid(kForward, kernels::spmm(call) == kernels::CsrFault::none);
   return dst;
 }
 

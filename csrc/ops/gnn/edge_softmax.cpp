@@ -34,8 +34,7 @@ EdgeSoftmaxCall call_of(const Edges& graph, const at::Tensor& x, EdgeSoftmaxStep
 }
 
 void run_checked(const char* op, const EdgeSoftmaxCall& call) {
-  TORCH_CHECK(kernels::edge_softmax(call), op,
-              ": edges are none that sort_edges returned for these numbers of nodes");
+  check_edges_are_valid(op, kernels::edge_softmax(call));
 }
 
 at::Tensor edge_softmax(const at::Tensor& scores, const at::Tensor& edges, int64_t num_src,

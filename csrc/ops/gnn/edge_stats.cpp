@@ -67,9 +67,8 @@ kernels::EdgeStats pointers(const std::array<at::Tensor, 6>& of) {
   return {at(0), at(1), at(2), at(3), at(4), at(5)};
 }
 
-void check_good(const char* op, kernels::CsrFault fault) {
-  TORCH_CHECK(fault == kernels::CsrFault::none, op,
-              ": edges are none that sort_edges returned for these numbers of nodes");
+void check_fault(const char* op, kernels::CsrFault fault) {
+  check_edges_are_valid(op, fault == kernels::CsrFault::none);
 }
 
 SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const OptionalTensor& shift,
@@ -91,7 +90,7 @@ SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const Option
   auto call = call_of(graph, src, shifts);
   call.stats = pointers(made);
   if (rows > 0 && x.size(1) > 0) {
-    check_good(kForward, kernels::edge_stats(call));
+    check_fault(kForward, kernels::edge_stats(call));
   }
   for (size_t i = 0; i < made.size(); ++i) {
     if (!wanted[i]) {
@@ -139,7 +138,7 @@ std::tuple<at::Tensor, at::Tensor> backward(
   call.grad_src = grad_x.mutable_data_ptr();
   call.grad_shift = shifts.defined() ? grad_shift.mutable_data_ptr() : nullptr;
   if (rows > 0 && x.size(1) > 0) {
-    check_good(kBackward, kernels::edge_stats_gradient(call));
+    check_fault(kBackward, kernels::edge_stats_gradient(call));
   }
   return {grad_x, grad_shift};
 }

@@ -31,9 +31,8 @@ constexpr const char* kDot = "cpuaccel::edge_dot";
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-void check_good(const char* op, kernels::CsrFault fault) {
-  TORCH_CHECK(fault == kernels::CsrFault::none, op,
-              ": edges are none that sort_edges returned for these numbers of nodes");
+void check_fault(const char* op, kernels::CsrFault fault) {
+  check_edges_are_valid(op, fault == kernels::CsrFault::none);
 }
 
 // The weights in the order of `by_nodes`, divided by the number of edges of their destination node
@@ -84,7 +83,7 @@ at::Tensor edge_sum(const at::Tensor& x, const at::Tensor& edges, const Optional
     call.reduce = kernels::SpmmReduce::mean;
   }
   call.values = values.defined() ? values.const_data_ptr() : nullptr;
-  check_good(kSum, kernels::spmm(call));
+  check_fault(kSum, kernels::spmm(call));
   return dst;
 }
 
@@ -107,7 +106,7 @@ at::Tensor edge_dot(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
   call.b = right.const_data_ptr();
   call.a_stride = call.b_stride = call.K;
   call.dst = dst.mutable_data_ptr();
-  check_good(kDot, kernels::sddmm(call));
+  check_fault(kDot, kernels::sddmm(call));
   return dst;
 }
 

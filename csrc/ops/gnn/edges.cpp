@@ -44,7 +44,8 @@ void check_edge_index(const char* op, const at::Tensor& edge_index, int64_t num_
       "CPU, but got ",
       edge_index.scalar_type(), " of shape ", edge_index.sizes());
   TORCH_CHECK(num_src >= 0 && num_dst >= 0, op,
-              ": expected numbers of nodes of 0 or more, but got ", num_src, " and ", num_dst);
+              ": expected num_src and num_dst to be at least 0, but got ", num_src, " and ",
+              num_dst);
 }
 
 void check_fault(const char* op, EdgeFault fault, const at::Tensor& ends, int64_t nodes) {
@@ -114,7 +115,7 @@ at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_
                       int64_t num_dst, std::optional<int64_t> loops) {
   check_edge_index(op, edge_index, num_src, num_dst);
   TORCH_CHECK(!loops || (*loops >= 0 && *loops <= num_src && *loops <= num_dst), op,
-              ": expected loops of no more nodes than there are, but got ", loops.value_or(0));
+              ": expected loops to be at most the numbers of nodes, but got ", loops.value_or(0));
   const auto make = [&] {
     return sorted(op, loops ? with_loops(edge_index, *loops) : edge_index, num_src, num_dst);
   };
@@ -180,6 +181,12 @@ void check_rows(const char* op, const char* name, const at::Tensor& x, at::Scala
               x.scalar_type(), " of shape ", x.sizes());
 }
 
+void check_edges_are_valid(const char* op, bool valid) {
+  TORCH_CHECK(valid, op,
+              ": expected edges to be a result of sort_edges for these numbers of nodes, but its "
+              "indices are out of range or not sorted");
+}
+
 Edges edges_in(const char* op, const at::Tensor& edges, int64_t num_src, int64_t num_dst) {
   if (edges.dim() == 2) {
     return edges_in(op, kept_edges(op, edges, num_src, num_dst, std::nullopt), num_src, num_dst);
@@ -188,7 +195,7 @@ Edges edges_in(const char* op, const at::Tensor& edges, int64_t num_src, int64_t
   TORCH_CHECK(strided_on_cpu(edges) && is_index_type(edges.scalar_type()) && edges.dim() == 1 &&
                   num_src >= 0 && num_dst >= 0 && edges.numel() > num_dst &&
                   num_dst + 1 + 2 * count == edges.numel(),
-              op, ": expected edges to be what sort_edges returned for ", num_dst,
+              op, ": expected edges to be a result of sort_edges for ", num_dst,
               " destination nodes, but got ", edges.scalar_type(), " of shape ", edges.sizes());
   Edges result;
   result.indices = edges.contiguous();
@@ -212,13 +219,12 @@ EdgesBySource by_source(const char* op, const Edges& edges) {
         at::Tensor indices =
             at::detail::empty_cpu({2 * csr.nnz + csr.N + 1}, edges.indices.scalar_type());
         const auto fault = kernels::csr_transpose(csr, columns_in(indices));
-        TORCH_CHECK(fault == kernels::CsrFault::none, op,
-                    ": edges are none that sort_edges returned for these numbers of nodes");
+        check_edges_are_valid(op, fault == kernels::CsrFault::none);
         return indices;
       },
       &edges.indices);
   TORCH_CHECK(result.indices.numel() == 2 * csr.nnz + csr.N + 1, op,
-              ": edges were sorted for another number of source nodes");
+              ": expected edges to be a result of sort_edges for ", csr.N, " source nodes");
   result.columns = columns_in(result.indices);
   result.csr = {
       csr.N, csr.M, csr.nnz, result.columns.ccol, result.columns.row, result.columns.wide};

@@ -56,6 +56,9 @@ at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::T
 // `edges` does not fit the numbers of nodes. The indices are not checked: kernels check them.
 Edges edges_in(const char* op, const at::Tensor& edges, int64_t num_src, int64_t num_dst);
 
+// Throws unless `valid`: a kernel that checked the indices found them in range and sorted.
+void check_edges_are_valid(const char* op, bool valid);
+
 // The same edges, sorted by source node.
 struct EdgesBySource {
   kernels::Csr csr;  // sources x destinations

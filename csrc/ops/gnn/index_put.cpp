@@ -11,6 +11,7 @@
 #include "ops/gnn/scatter_call.h"
 #include "ops/lists.h"
 #include "ops/override.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -21,17 +22,17 @@ const char* rows_refusal(const at::Tensor& self, const OptionalTensors& indices,
                          const at::Tensor& values, bool accumulate,
                          std::optional<at::Tensor>& index) {
   if (!accumulate) {
-    return "without accumulate";
+    return "accumulate=False";
   }
   index = index_of_rows(self, indices);
   if (!index) {
-    return "indices";
+    return reasons::kIndices;
   }
   // Values of other sizes would be broadcast, and boolean masks are indices too.
   if (!strided_on_cpu(*index) || !is_index_type(index->scalar_type()) || index->dim() == 0 ||
       values.dim() != index->dim() + self.dim() - 1 ||
       values.sizes().slice(0, static_cast<size_t>(index->dim())) != index->sizes()) {
-    return "shape";
+    return reasons::kShape;
   }
   return nullptr;
 }

@@ -26,7 +26,7 @@ constexpr std::array kRules{
 [[noreturn]] void refuse(const IndexRule& rule, int64_t value, int64_t low, int64_t size) {
   const auto text =
       c10::str(rule.op, ": expected ", rule.name, " to be at least ", low, " and below ", size,
-               ", the size of the dimension that it counts, but got ", value);
+               ", the size of the indexed dimension, but got ", value);
   TORCH_CHECK_INDEX(!rule.index_error, text);
   TORCH_CHECK(false, text);
 }
@@ -35,7 +35,7 @@ constexpr std::array kRules{
 
 const IndexRule& index_rule_of(const char* op, std::string_view name) {
   const auto* const found = std::ranges::find(kRules, name, &IndexRule::op);
-  TORCH_CHECK(found != kRules.end(), op, ": expected the name of an op that takes an index of rows",
+  TORCH_CHECK(found != kRules.end(), op, ": expected the name of an op that takes row indices",
               ", such as index_select or scatter_add, but got ", name);
   return *found;
 }

@@ -40,7 +40,7 @@ at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tenso
               "the CPU, but got ",
               src.scalar_type(), " of shape ", src.sizes(), " and ", dst.scalar_type(),
               " of shape ", dst.sizes());
-  TORCH_CHECK(rows >= 0, kOp, ": expected rows of 0 or more, but got ", rows);
+  TORCH_CHECK(rows >= 0, kOp, ": expected rows to be at least 0, but got ", rows);
   const int64_t count = src.numel();
   const at::Tensor edges =
       kept_pair(index_rule_of(kOp, read), src, index_rule_of(kOp, added), dst, x.size(0), rows);

@@ -157,7 +157,7 @@ void check_fault(const std::optional<SampleFault>& fault, const kernels::SampleC
                     " at edge ", place);
   TORCH_CHECK_INDEX(what != SampleFault::What::seed, kOp, ": expected seeds of node type ", type,
                     " to be nodes of at least 0 and below ", other, ", but got ", value,
-                    " at place ", place);
+                    " at position ", place);
   TORCH_CHECK_VALUE(false, kOp,
                     ": expected fewer than 2^63 seeds times nodes where samples are "
                     "disjoint, but got ",

@@ -47,7 +47,7 @@ at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tenso
 
 // Null for alpha = 1; cpuaccel's kernels take no other factor.
 const char* factor(const at::Scalar& alpha) {
-  return !alpha.isSymbolic() && alpha.equal(1) ? nullptr : "alpha";
+  return !alpha.isSymbolic() && alpha.equal(1) ? nullptr : "alpha is not 1";
 }
 
 template <OpName>

@@ -5,6 +5,7 @@
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -19,20 +20,20 @@ const char* full_refusal(ScatterArguments& arguments) {
     return why;
   }
   const int64_t N = arguments.self.size(0);
-  return arguments.numbers.within(0, N) ? nullptr : "index out of range";
+  return arguments.numbers.within(0, N) ? nullptr : reasons::kIndexRange;
 }
 
 // The reason why results cannot be written to `out` (which then gets a copy of self), or null.
 const char* result_refusal(const ScatterArguments& call, const at::Tensor& out) {
   if (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
       out.sizes() != call.self.sizes()) {
-    return "result";
+    return reasons::kOut;
   }
   const auto rows = rows_of(out);
   if (!rows || rows->stride < rows->columns) {
-    return "strides";
+    return reasons::kStrides;
   }
-  return apart(out, call.index) && apart(out, call.src) ? nullptr : "overlap";
+  return apart(out, call.index) && apart(out, call.src) ? nullptr : reasons::kOverlap;
 }
 
 bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& out,
@@ -71,27 +72,27 @@ const char* scatter_refusal(ScatterArguments& arguments) {
   const auto& [op, self, dim, index, src, numbers] = arguments;
   const bool scatters = arguments.scatters();
   if (!strided_on_cpu(self) || !strided_on_cpu(index) || !strided_on_cpu(src)) {
-    return "layout";
+    return reasons::kLayout;
   }
   if (!is_row_dimension(self, dim)) {
-    return "dimension";
+    return reasons::kDimension;
   }
   const auto type = self.scalar_type();
   if ((type != at::kFloat && type != at::kDouble && !is_half(type)) || src.scalar_type() != type ||
       !is_index_type(index.scalar_type())) {
-    return "type";
+    return reasons::kDtype;
   }
   if (src.dim() != self.dim() || !same_rows(src, self) ||
       index.dim() != (scatters ? self.dim() : 1) || (scatters && !same_rows(index, self)) ||
       (scatters ? index.size(0) > src.size(0) : index.size(0) != src.size(0))) {
-    return "shape";
+    return reasons::kShape;
   }
   if (index.numel() == 0 || self.numel() == 0) {
-    return "empty";
+    return reasons::kEmpty;
   }
   auto found = row_numbers(index);
   if (!found) {
-    return "an index for each number";
+    return reasons::kIndexPerElement;
   }
   arguments.numbers = *std::move(found);
   return nullptr;
@@ -108,7 +109,7 @@ bool scattered_into(ScatterArguments arguments, const at::Tensor& out, ScatterBo
   why = why != nullptr ? why : result_refusal(arguments, out);
   if (why == nullptr && !out.is_same(arguments.self)) {
     if (!apart(out, arguments.self)) {
-      why = "overlap";
+      why = reasons::kOverlap;
     } else {
       out.copy_(arguments.self);
     }

@@ -14,6 +14,7 @@
 #include "ops/gnn/scatter_call.h"
 #include "ops/lists.h"
 #include "ops/override.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -23,7 +24,7 @@ namespace {
 std::optional<Reduction> reduction_for(Op op, std::string_view reduce) {
   const auto reduction = reduction_of(reduce);
   if (!reduction || (op == Op::index_reduce && reduce == "sum")) {
-    count_refusal(op_name(op), "reduction");
+    count_refusal(op_name(op), reasons::kReduction);
     return std::nullopt;
   }
   return reduction;

@@ -177,7 +177,7 @@ class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
                                                            : Op::index_reduce_backward;
     auto found = ours ? by_kernels(op, grad, saved) : by_formula(grad, saved);
     if (!ours) {
-      count_refusal(op_name(op), "differentiated or transformed");
+      count_refusal(op_name(op), "double backward, torch.func or unsupported gradient tensor");
     }
     for (size_t i = 0; i < 2; ++i) {
       if (context->needs_input_grad(i)) {

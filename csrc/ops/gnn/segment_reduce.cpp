@@ -32,6 +32,7 @@
 #include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -74,7 +75,7 @@ const char* from_offsets(const Index* from, int64_t count, Segments& to) {
                 "segment_reduce: expected offsets to be at least 0 and at most ", to.E,
                 ", the number of rows, but got ", offset);
   }
-  return std::ranges::is_sorted(to.offsets) ? nullptr : "offsets";
+  return std::ranges::is_sorted(to.offsets) ? nullptr : "offsets do not ascend";
 }
 
 template <typename Index>
@@ -87,34 +88,34 @@ const char* from_lengths(const Index* from, int64_t count, bool unsafe, Segments
     TORCH_CHECK(fits || !unsafe, "segment_reduce: expected lengths to be at least 0 and to sum to ",
                 "at most ", to.E, ", the number of rows");
     if (!fits) {
-      return "lengths";
+      return "lengths do not sum to the number of rows";
     }
     to.offsets.push_back(begin + from[n]);
   }
-  return unsafe || to.cover_all() ? nullptr : "lengths";
+  return unsafe || to.cover_all() ? nullptr : "lengths do not sum to the number of rows";
 }
 
 // The reason for a fallback to torch; or null, with `to` set.
 const char* refusal(const at::Tensor& data, const OptionalTensor& lengths,
                     const OptionalTensor& offsets, int64_t axis, bool unsafe, Segments& to) {
   if (!strided_on_cpu(data)) {
-    return "layout";
+    return reasons::kLayout;
   }
   if (!is_row_dimension(data, axis)) {
-    return "dimension";
+    return reasons::kDimension;
   }
   if (data.scalar_type() != at::kFloat && data.scalar_type() != at::kDouble) {
-    return "type";
+    return reasons::kDtype;
   }
   if (data.numel() == 0) {
-    return "empty";
+    return reasons::kEmpty;
   }
   if (!given(lengths) && !given(offsets)) {
-    return "segments";
+    return "unsupported lengths or offsets";
   }
   const at::Tensor& from = given(offsets) ? *offsets : *lengths;
   if (!is_list(from)) {
-    return "segments";
+    return "unsupported lengths or offsets";
   }
   const auto list = from.contiguous();
   const int64_t count = list.numel();
@@ -169,13 +170,13 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
                           const OptionalScalar& initial) {
   Segments segments;
   const auto kind = segment_reduction(reduce);
-  const char* why = !kind            ? "reduction"
-                    : given(indices) ? "indices"
+  const char* why = !kind            ? reasons::kReduction
+                    : given(indices) ? reasons::kIndices
                     : initial && (initial->isComplex() || initial->isSymbolic())
-                        ? "initial"
+                        ? "initial is complex or symbolic"
                         : refusal(data, lengths, offsets, axis, unsafe, segments);
   if (why == nullptr && segments.count() == 0) {
-    why = "empty";
+    why = reasons::kEmpty;
   }
   if (why == nullptr) {
     return run(data, *kind, segments, initial);
@@ -260,16 +261,17 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
                                    int64_t axis, const OptionalScalar& initial) {
   Segments segments;
   const auto kind = segment_reduction(reduce);
-  const char* why = kind ? refusal(data, lengths, offsets, axis, false, segments) : "reduction";
+  const char* why =
+      kind ? refusal(data, lengths, offsets, axis, false, segments) : reasons::kReduction;
   if (why == nullptr && !segments.cover_all()) {
-    why = "rows of no segment";
+    why = "segments do not cover all rows";
   }
   if (why == nullptr &&
       (grad.sizes() != output.sizes() || grad.dim() != data.dim() || !same_rows(grad, data) ||
        grad.size(0) != segments.count() || grad.scalar_type() != data.scalar_type() ||
        output.scalar_type() != data.scalar_type() || !strided_on_cpu(grad) ||
        !strided_on_cpu(output))) {
-    why = "gradient";
+    why = reasons::kGradient;
   }
   if (why != nullptr) {
     count_refusal(op_name(Op::segment_reduce_backward), why);

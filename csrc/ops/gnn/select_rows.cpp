@@ -15,6 +15,7 @@
 #include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -43,26 +44,26 @@ bool fits(const Call& call) {
 const char* refusal(Call& call) {
   const auto& [op, self, dim, index, numbers] = call;
   if (!strided_on_cpu(self) || !strided_on_cpu(index)) {
-    return "layout";
+    return reasons::kLayout;
   }
   if (!is_row_dimension(self, dim)) {
-    return "dimension";
+    return reasons::kDimension;
   }
   if (!is_index_type(index.scalar_type())) {
-    return "type";
+    return reasons::kDtype;
   }
   if (!fits(call)) {
-    return "shape";
+    return reasons::kShape;
   }
   if (index.numel() == 0 || self.numel() == 0) {
-    return "empty";
+    return reasons::kEmpty;
   }
   if (!rows_of(self)) {
-    return "strides";
+    return reasons::kStrides;
   }
   auto found = op == Op::index ? std::optional(all_numbers(index)) : row_numbers(index);
   if (!found) {
-    return "an index for each number";
+    return reasons::kIndexPerElement;
   }
   call.numbers = *std::move(found);
   const int64_t N = self.size(0);
@@ -72,7 +73,7 @@ const char* refusal(Call& call) {
   // torch's gather reads int32 as int64: its error would name another index, if it raised one.
   TORCH_CHECK(op != Op::gather || numbers.wide,
               "gather: an index is out of bounds for dimension 0 with size ", N);
-  return "index out of range";
+  return reasons::kIndexRange;
 }
 
 at::DimVector sizes_of(const Call& call) {
@@ -112,9 +113,9 @@ bool select_into(Call call, const at::Tensor& out) {
   const char* why = refusal(call);
   if (why == nullptr && (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
                          out.sizes() != at::IntArrayRef(sizes_of(call)) || !out.is_contiguous())) {
-    why = "result";
+    why = reasons::kOut;
   } else if (why == nullptr && (!apart(out, call.self) || !apart(out, call.index))) {
-    why = "overlap";
+    why = reasons::kOverlap;
   }
   if (why != nullptr) {
     count_refusal(op_name(call.op), why);

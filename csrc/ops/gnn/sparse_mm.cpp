@@ -17,6 +17,7 @@
 #include "ops/overlap.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -34,13 +35,13 @@ std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor&
   }
   const auto type = dense.scalar_type();
   if (!strided_on_cpu(dense) || dense.is_neg()) {
-    why = "layout";
+    why = reasons::kLayout;
   } else if (!is_graph_type(type) || operand->values.scalar_type() != type) {
-    why = "type";
+    why = reasons::kDtype;
   } else if (dense.dim() != 2 || dense.size(0) != sparse.size(1)) {
-    why = "shape";
+    why = reasons::kShape;
   } else if (operand->csr.nnz == 0 || dense.numel() == 0 || sparse.size(0) == 0) {
-    why = "empty";
+    why = reasons::kEmpty;
   } else {
     return operand;
   }
@@ -88,12 +89,12 @@ struct Sum {
   const char* refusal(at::IntArrayRef sizes, at::ScalarType type) const {
     const auto plain = [](const at::Scalar& x) { return !x.isSymbolic() && !x.isComplex(); };
     if (!plain(beta) || !plain(alpha) || alpha.equal(0)) {
-      return "beta or alpha";
+      return "unsupported beta or alpha";
     }
     return strided_on_cpu(self) && self.scalar_type() == type &&
                    at::is_expandable_to(self.sizes(), sizes)
                ? nullptr
-               : "what is added";
+               : "unsupported addend";
   }
   bool is_product() const { return beta.equal(0) && alpha.equal(1); }
   void add_to(at::Tensor& product) const {
@@ -125,7 +126,7 @@ void resize_half(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType ty
 const char* out_refusal(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
   return strided_on_cpu(out) && out.sizes() == sizes && out.scalar_type() == type && !out.is_neg()
              ? nullptr
-             : "result";
+             : reasons::kOut;
 }
 
 // Counts a fallback, and checks the indices that torch's kernels trust.
@@ -216,7 +217,7 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
 template <OpName kOp>
 at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec,
                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
-  const char* why = "shape";
+  const char* why = reasons::kShape;
   const auto operand =
       vec.dim() == 1 && mat.dim() == 2 ? operand_of(mat, vec.unsqueeze(1), why) : std::nullopt;
   if (operand) {

@@ -18,6 +18,7 @@
 #include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -52,7 +53,7 @@ bool dense_of(const at::Tensor& x, at::ScalarType type, int64_t rows) {
 std::optional<CsrOperand> operand_of(const at::Tensor& self, const at::Tensor& other,
                                      const char*& why) {
   if (self.layout() != at::kSparseCsr) {
-    why = "layout";
+    why = reasons::kLayout;
     return std::nullopt;
   }
   auto operand = csr_operand(self, why);
@@ -61,11 +62,11 @@ std::optional<CsrOperand> operand_of(const at::Tensor& self, const at::Tensor& o
   }
   const auto type = operand->values.scalar_type();
   if (!is_graph_type(type)) {
-    why = "type";
+    why = reasons::kDtype;
   } else if (!dense_of(other, type, operand->csr.N)) {
-    why = "the dense matrix";
+    why = "unsupported dense matrix";
   } else if (operand->csr.nnz == 0 || other.size(1) == 0) {
-    why = "empty";
+    why = reasons::kEmpty;
   } else {
     return operand;
   }
@@ -74,7 +75,7 @@ std::optional<CsrOperand> operand_of(const at::Tensor& self, const at::Tensor& o
 
 template <OpName kName>
 Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view reduce) {
-  const char* why = "reduction";
+  const char* why = reasons::kReduction;
   const auto kind = reduction(reduce);
   const auto operand = kind ? operand_of(self, other, why) : std::nullopt;
   if (!operand) {
@@ -173,12 +174,12 @@ void of_sum(const CsrOperand& operand, const at::Tensor& grad, const at::Tensor&
 template <OpName kName>
 Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tensor& weight,
               std::string_view reduce, const at::Tensor& arg_out, std::array<bool, 2> mask) {
-  const char* why = "reduction";
+  const char* why = reasons::kReduction;
   const auto kind = reduction(reduce);
   auto operand = kind ? operand_of(self, weight, why) : std::nullopt;
   if (operand && (!dense_of(grad_out, weight.scalar_type(), operand->csr.M) ||
                   grad_out.size(1) != weight.size(1))) {
-    why = "the gradient";
+    why = reasons::kGradient;
     operand.reset();
   }
   if (!operand) {

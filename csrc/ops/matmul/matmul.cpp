@@ -47,7 +47,7 @@ const char* run(Provider provider, const MatmulCall& call) {
     case Provider::count_:
       break;
   }
-  return "torch's kernel was asked for";
+  return "torch's kernel is selected";
 }
 
 // The provider that the table chose; is_taken unless torch computes the product.

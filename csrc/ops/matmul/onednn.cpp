@@ -47,10 +47,10 @@ bool unit(const std::array<int64_t, 3>& strides) { return strides[1] == 1 || str
 
 const char* run_onednn_matmul(const MatmulCall& call) {
   if (call.src_type != call.weights_type) {
-    return "oneDNN takes operands of one type";
+    return "operands differ in dtype";
   }
   if (call.src_type != at::kFloat && !isa_usable(Isa::avx512)) {
-    return "oneDNN computes this type with AVX-512 only";
+    return "oneDNN needs AVX-512 for this dtype";
   }
   dl::MatmulProblem p;
   p.src_type = p.weights_type = to_dnnl(call.src_type);
@@ -70,7 +70,7 @@ const char* run_onednn_matmul(const MatmulCall& call) {
   if (expanded(p.src_strides, p.batch, p.M, p.K) ||
       expanded(p.weights_strides, p.batch, p.K, p.N) || !unit(p.src_strides) ||
       !unit(p.weights_strides) || !unit(p.dst_strides)) {
-    return "strides that oneDNN has no kernel for";
+    return "oneDNN has no kernel for these strides";
   }
   std::shared_ptr<const dl::Primitive> primitive;
   try {

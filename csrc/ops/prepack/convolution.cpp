@@ -45,7 +45,7 @@ const char* why_torch(const std::vector<PackedView>& views, bool usual) {
   if (const char* why = views.front().why_refused()) {
     return why;
   }
-  return usual ? nullptr : "an input or a bias of another size, type or layout";
+  return usual ? nullptr : "unsupported shape, dtype or layout of input or bias";
 }
 
 at::Tensor packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {

@@ -106,13 +106,13 @@ const char* why_no_packed_product(const at::Tensor& input, const PackedView& vie
   }
   if (input.layout() != at::kStrided || !input.device().is_cpu() || input.is_neg() ||
       input.dim() == 0 || input.size(-1) != shape.in_features) {
-    return "an input of another size or layout";
+    return "unsupported shape or layout of input";
   }
   if (!mixed && input.scalar_type() != view.type()) {
-    return "an input of another type";
+    return "input and packed weight differ in dtype";
   }
   if (bias && bias->defined() && !usual_bias(*bias, shape, input.scalar_type(), mixed)) {
-    return "a bias of another size or type";
+    return "unsupported shape or dtype of bias";
   }
   return nullptr;
 }

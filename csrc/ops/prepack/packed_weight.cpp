@@ -16,6 +16,7 @@
 #include "kernels/gemm/kernels.h"
 #include "kernels/round_up.h"
 #include "ops/gemm_type.h"
+#include "ops/reasons.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -57,13 +58,14 @@ auto find_row(int64_t panel, const Rows& rows) {
 
 void check_panel(const char* op, int64_t panel) {
   TORCH_CHECK(panel > 0 && panel <= kernels::kGemmMaxNr && panel % 4 == 0, op,
-              ": expected panel to be that of a kernel, but got ", panel);
+              ": expected panel to be the panel width of a kernel, but got ", panel);
 }
 
 // Pairs of another CPU cannot be read: the width does not tell how many values are interleaved.
 PackedRow<kernels::GemmBf16Function> find_pairs_row(const char* op, int64_t panel) {
   const auto found = find_row(panel, kernels::all_gemm_bf16_kernels());
-  TORCH_CHECK(found.row != nullptr, op, ": expected panel to be that of a kernel, but got ", panel);
+  TORCH_CHECK(found.row != nullptr, op,
+              ": expected panel to be the panel width of a kernel, but got ", panel);
   return found;
 }
 
@@ -94,7 +96,7 @@ void check_packed(const char* op, const at::Tensor& packed) {
   TORCH_CHECK(packed.device().is_cpu() && packed.layout() == at::kStrided &&
                   (is_gemm_type(packed.scalar_type()) || packed.scalar_type() == at::kInt) &&
                   packed.dim() == 1 && packed.is_contiguous(),
-              op, ": expected packed to be what pack_linear returned");
+              op, ": expected packed to be a result of pack_linear");
 }
 
 void check_shape(const char* op, const at::Tensor& packed, const PackedShape& shape,
@@ -202,9 +204,9 @@ PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedSha
 
 const char* PackedView::why_refused() const {
   if (!plugin_on()) {
-    return "cpuaccel is off";
+    return reasons::kOff;
   }
-  return usable_ ? nullptr : "packed for instructions that may not be used now";
+  return usable_ ? nullptr : "packed for an ISA that is not in use";
 }
 
 kernels::GemmCall PackedView::product(int64_t M, const kernels::GemmMatrix& src, void* dst,

@@ -21,6 +21,7 @@
 #include "ops/kept_weights.h"
 #include "ops/prepack/linear.h"
 #include "ops/prepack/weight_bytes.h"
+#include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -31,14 +32,14 @@ constexpr auto kOp = "cpuaccel::saved_linear";
 
 const char* why_torch(const at::Tensor& input, const WeightHeader& header) {
   if (!plugin_on()) {
-    return "cpuaccel is off";
+    return reasons::kOff;
   }
   const auto type = type_of(header);
   if (type != input.scalar_type() &&
       !(type == at::kFloat && input.scalar_type() == at::kBFloat16)) {
-    return "an input of another type";
+    return "input and packed weight differ in dtype";
   }
-  return header.out_features == 0 || header.in_features == 0 ? "an empty weight" : nullptr;
+  return header.out_features == 0 || header.in_features == 0 ? "weight is empty" : nullptr;
 }
 
 at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,

@@ -70,7 +70,8 @@ at::Tensor weight_to_bytes(const at::Tensor& weight, int64_t panel) {
   header.panel = panel > 0 && panel <= kernels::kGemmMaxNr ? static_cast<uint32_t>(panel) : 0;
   header.out_features = weight.size(0);
   header.in_features = weight.size(1);
-  TORCH_CHECK(possible(header), kTo, ": expected panel to be that of a kernel, but got ", panel);
+  TORCH_CHECK(possible(header), kTo, ": expected panel to be the panel width of a kernel, but got ",
+              panel);
   header.payload = payload_of(header);
   at::Tensor bytes =
       at::detail::empty_cpu({static_cast<int64_t>(sizeof(header) + header.payload)}, at::kByte);
@@ -97,12 +98,12 @@ WeightHeader read_weight_header(const char* op, const at::Tensor& bytes) {
               bytes.numel());
   std::memcpy(&header, bytes.const_data_ptr(), sizeof(header));
   TORCH_CHECK(header.magic == WeightHeader::kMagic, op,
-              ": no packed weight: expected its bytes to begin with \"cpuaccW\"");
+              ": not a packed weight: expected bytes to begin with \"cpuaccW\"");
   TORCH_CHECK(header.version == WeightHeader::kVersion, op, ": packed weight of format version ",
               header.version, ", but this cpuaccel reads version ", WeightHeader::kVersion);
   TORCH_CHECK(header.own_checksum == sum_of(header) && possible(header) &&
                   header.payload == payload_of(header),
-              op, ": damaged packed weight: its header is not as it was written");
+              op, ": damaged packed weight: the header does not match its checksum");
   TORCH_CHECK(static_cast<uint64_t>(bytes.numel()) == sizeof(header) + header.payload, op,
               ": truncated packed weight: expected ", sizeof(header) + header.payload,
               " bytes, but got ", bytes.numel());
@@ -127,7 +128,7 @@ void check_panels(const char* op, const at::Tensor& bytes, const WeightHeader& h
   const auto* panels = static_cast<const std::byte*>(bytes.const_data_ptr()) + sizeof(header);
   TORCH_CHECK(kernels::checksum(panels, static_cast<int64_t>(header.payload)) == header.checksum,
               op, ": damaged packed weight: its ", header.payload,
-              " bytes are not those that were written");
+              " bytes do not match their checksum");
 }
 
 KeptPacked open_weight(const char* op, const at::Tensor& bytes, const WeightHeader& header) {
@@ -136,7 +137,7 @@ KeptPacked open_weight(const char* op, const at::Tensor& bytes, const WeightHead
   if (!pairs && serves_here(panels_of(bytes, header), header)) {
     return {{}, header.panel};
   }
-  count_refusal("saved_linear", "packed for another CPU: packed again, once");
+  count_refusal("saved_linear", "packed for another CPU, packed again once");
   return pack_to_keep(unpacked(bytes, header), pairs);
 }
 
