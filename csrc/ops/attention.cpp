@@ -16,8 +16,8 @@
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
 #include "ops/gemm_type.h"
-#include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/torch_kernel.h"
 
@@ -188,6 +188,7 @@ constexpr std::array kOverrides{
     Override{"aten::_scaled_dot_product_flash_attention_for_cpu", c10::DispatchKey::CPU,
              as_cpp_function<&attention>},
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 
@@ -207,7 +208,5 @@ bool attention_is_always_own() {
 bool attention_in_bf16(kernels::GemmType query) {
   return has_bf16_arithmetic() && (query == kernels::GemmType::bf16 || fastmath_on());
 }
-
-std::span<const Override> attention_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

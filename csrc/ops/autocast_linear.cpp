@@ -14,9 +14,9 @@
 #include <optional>
 
 #include "base/counters.h"
-#include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/run.h"
+#include "ops/override.h"
 #include "ops/tensor_cache.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
@@ -116,9 +116,8 @@ at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& weight, co
 constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::linear", c10::DispatchKey::AutocastCPU, autocast_linear),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> autocast_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

@@ -11,7 +11,7 @@
 
 #include "kernels/avgpool/avgpool.h"
 #include "ops/images.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/pool_windows.h"
 #include "ops/quint8.h"
@@ -199,9 +199,8 @@ constexpr std::array kOverrides{
     ROW("aten::mean.dim", mean_dim),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> avg_pool_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

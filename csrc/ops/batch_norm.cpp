@@ -5,7 +5,7 @@
 
 #include "base/scratch.h"
 #include "kernels/channel_affine/channel_affine.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
@@ -115,9 +115,8 @@ constexpr std::array kOverrides{
     ROW("quantized::batch_norm2d_relu", true),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> batch_norm_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

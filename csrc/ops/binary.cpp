@@ -7,7 +7,7 @@
 #include <array>
 
 #include "ops/elementwise.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -153,9 +153,8 @@ constexpr std::array kOverrides{
     ROW("_quantized::add", binary, BinaryOp::add, false),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> binary_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

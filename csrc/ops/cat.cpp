@@ -14,7 +14,7 @@
 
 #include "kernels/concat/concat.h"
 #include "ops/by_table.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/reasons.h"
 
 namespace cpuaccel::ops {
@@ -248,9 +248,8 @@ constexpr std::array kOverrides{
     ROW("quantized::cat_relu", quantized_cat),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> cat_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "kernels/interleave/interleave.h"
 #include "ops/images.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -83,9 +83,8 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
 constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::channel_shuffle", c10::DispatchKey::QuantizedCPU, channel_shuffle),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> channel_shuffle_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

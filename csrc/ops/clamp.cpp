@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "ops/elementwise.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -175,9 +175,8 @@ constexpr std::array kOverrides{
     ROW("quantized::relu6", relu6),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> clamp_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

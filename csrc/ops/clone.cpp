@@ -9,7 +9,7 @@
 
 #include "base/parallel.h"
 #include "kernels/transpose/transpose.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
@@ -169,9 +169,8 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
 constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::clone", c10::DispatchKey::QuantizedCPU, clone),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> clone_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

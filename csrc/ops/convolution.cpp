@@ -15,8 +15,8 @@
 #include "base/counters.h"
 #include "base/isa.h"
 #include "ops/conv_shape.h"
-#include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
+#include "ops/override.h"
 #include "ops/own_convolution.h"
 
 namespace cpuaccel::ops {
@@ -120,9 +120,8 @@ constexpr std::array kOverrides{
     ROW("aten::_convolution", _convolution),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> convolution_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

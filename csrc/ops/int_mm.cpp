@@ -15,8 +15,8 @@
 
 #include "base/isa.h"
 #include "kernels/qconv/qconv.h"
-#include "ops/lists.h"
 #include "ops/overlap.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -184,9 +184,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::_int_mm", c10::DispatchKey::CPU, int_mm),
     CPUACCEL_OVERRIDE("aten::_int_mm.out", c10::DispatchKey::CPU, int_mm_out),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> int_mm_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

@@ -8,7 +8,7 @@
 
 #include "kernels/maxpool/maxpool.h"
 #include "ops/images.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
@@ -90,9 +90,8 @@ at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
 constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::quantized_max_pool2d", c10::DispatchKey::QuantizedCPU, max_pool2d),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> max_pool_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

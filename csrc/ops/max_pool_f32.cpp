@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/maxpool_f32/maxpool_f32.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 
 namespace cpuaccel::ops {
@@ -98,9 +98,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::max_pool2d_with_indices", c10::DispatchKey::CPU,
                       max_pool2d_with_indices),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> max_pool_f32_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

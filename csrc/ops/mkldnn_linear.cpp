@@ -16,8 +16,8 @@
 #include "base/fork.h"
 #include "ops/following.h"
 #include "ops/gemm_type.h"
-#include "ops/lists.h"
 #include "ops/matmul/fastmath.h"
+#include "ops/override.h"
 #include "ops/prepack/linear.h"
 #include "ops/torch_kernel.h"
 
@@ -116,17 +116,10 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
 
 constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("mkldnn::_linear_pointwise", c10::DispatchKey::MkldnnCPU, linear_pointwise)};
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 #endif
 
 }  // namespace
-
-std::span<const Override> mkldnn_linear_overrides() {
-#if defined(__aarch64__)
-  return kOverrides;
-#else
-  return {};
-#endif
-}
 
 }  // namespace cpuaccel::ops

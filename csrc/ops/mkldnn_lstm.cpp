@@ -12,7 +12,6 @@
 #include <optional>
 #include <tuple>
 
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/torch_kernel.h"
 
@@ -102,9 +101,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer", kKey, lstm_layer),
     CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer_backward", kKey, lstm_layer_backward),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> mkldnn_lstm_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

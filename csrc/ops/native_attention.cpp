@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -159,9 +159,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::_native_multi_head_attention", c10::DispatchKey::CPU,
                       native_multi_head_attention),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> mha_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

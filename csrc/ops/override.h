@@ -1,10 +1,17 @@
-// One row of an override list: a torch op, its dispatch key, and the cpuaccel function that
-// replaces its kernel.
+// Override lists: the torch ops that cpuaccel overrides, each with its dispatch key and the
+// cpuaccel function that replaces torch's kernel. The file of an op defines its list and registers
+// it:
+//
+//   constexpr std::array kOverrides{
+//       CPUACCEL_OVERRIDE("aten::silu", c10::DispatchKey::CPU, silu),
+//   };
+//   CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 #pragma once
 
 #include <torch/library.h>
 
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 namespace cpuaccel::ops {
@@ -38,5 +45,14 @@ torch::CppFunction as_cpp_function() {
   ::cpuaccel::ops::Override {                                                               \
     name, key, ::cpuaccel::ops::as_cpp_function<&function<name __VA_OPT__(, ) __VA_ARGS__>> \
   }
+
+// Adds a list to op_overrides() (overrides.h) when the library is loaded; switch_on() registers the
+// lists with torch's dispatcher.
+struct RegisterOverrides {
+  explicit RegisterOverrides(std::span<const Override> list);
+};
+
+#define CPUACCEL_REGISTER_OVERRIDES(list) \
+  const ::cpuaccel::ops::RegisterOverrides register_overrides(list)
 
 }  // namespace cpuaccel::ops

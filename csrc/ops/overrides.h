@@ -1,5 +1,5 @@
-// All torch ops that cpuaccel overrides, except for those of packed layers: one list per source
-// file.
+// All torch ops that cpuaccel overrides, except for those of packed layers: one list for each
+// source file.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace cpuaccel::ops {
 
-// The override lists of csrc/ops.
+// The lists that the files of csrc/ops registered.
 std::span<const std::span<const Override>> op_overrides();
 
 }  // namespace cpuaccel::ops

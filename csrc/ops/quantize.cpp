@@ -7,7 +7,7 @@
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/quantize/quantize.h"
 #include "ops/elementwise.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -118,9 +118,8 @@ constexpr std::array kOverrides{
                       quantize_by_tensors),
     CPUACCEL_OVERRIDE("aten::dequantize.self", c10::DispatchKey::QuantizedCPU, dequantize),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> quantize_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

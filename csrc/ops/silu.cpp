@@ -6,7 +6,7 @@
 #include <array>
 
 #include "kernels/silu_f32/silu_f32.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 
 namespace cpuaccel::ops {
@@ -56,9 +56,8 @@ constexpr std::array kOverrides{
     ROW("aten::silu_", silu_in_place),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> silu_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

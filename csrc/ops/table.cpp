@@ -3,7 +3,7 @@
 #include <array>
 
 #include "ops/by_table.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/reasons.h"
 
 namespace cpuaccel::ops {
@@ -103,9 +103,8 @@ constexpr std::array kOverrides{
     ROW("quantized::celu", by_table_contiguous, Op::elu, double, int64_t, Number),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> table_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

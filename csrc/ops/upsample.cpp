@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "kernels/bilinear/bilinear.h"
 #include "ops/images.h"
-#include "ops/lists.h"
+#include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -162,9 +162,8 @@ constexpr std::array kOverrides{
     ROW("aten::upsample_bilinear2d", upsample_bilinear2d),
 };
 #undef ROW
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> upsample_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

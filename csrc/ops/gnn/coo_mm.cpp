@@ -13,7 +13,6 @@
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/gnn/rows.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
@@ -134,9 +133,8 @@ at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
 }
 
 constexpr std::array kOverrides{CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm)};
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> coo_mm_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

@@ -9,7 +9,6 @@
 #include "kernels/scatter/scatter.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/scatter_call.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -66,9 +65,8 @@ at::Tensor& index_put(at::Tensor& self, const OptionalTensors& indices, const at
 constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::_index_put_impl_", c10::DispatchKey::CPU, index_put),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> index_put_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

@@ -9,7 +9,6 @@
 
 #include "kernels/scatter/scatter.h"
 #include "ops/gnn/scatter_call.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/torch_kernel.h"
 
@@ -96,9 +95,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::index_add_", kKey, index_add_in_place),
     CPUACCEL_OVERRIDE("aten::index_add.out", kKey, index_add_out),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> scatter_add_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

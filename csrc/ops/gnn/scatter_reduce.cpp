@@ -12,7 +12,6 @@
 #include "kernels/scatter/reduce.h"
 #include "ops/gnn/reduction.h"
 #include "ops/gnn/scatter_call.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -120,9 +119,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::index_reduce_", kKey, index_reduce_in_place),
     CPUACCEL_OVERRIDE("aten::index_reduce.out", kKey, index_reduce_out),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> scatter_reduce_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

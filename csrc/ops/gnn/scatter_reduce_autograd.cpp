@@ -26,7 +26,6 @@
 #include "ops/gnn/rows.h"
 #include "ops/gnn/scatter_call.h"
 #include "ops/gnn/ties.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/torch_kernel.h"
@@ -245,9 +244,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::index_reduce", kKey, reduce, Op::index_reduce),
     CPUACCEL_OVERRIDE("aten::index_reduce_", kKey, reduce_in_place, Op::index_reduce),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> scatter_gradient_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

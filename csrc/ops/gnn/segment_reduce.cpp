@@ -29,7 +29,6 @@
 #include "ops/gnn/segment_check.h"
 #include "ops/gnn/segment_gradient.h"
 #include "ops/gnn/ties.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
@@ -307,9 +306,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::segment_reduce", kKey, segment_reduce),
     CPUACCEL_OVERRIDE("aten::_segment_reduce_backward", kKey, segment_reduce_backward),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> segment_reduce_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

@@ -12,7 +12,6 @@
 
 #include "kernels/gather/gather.h"
 #include "ops/gnn/rows.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
@@ -176,9 +175,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::gather.out", kKey, gather_out),
     CPUACCEL_OVERRIDE("aten::index.Tensor", kKey, index),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> select_rows_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

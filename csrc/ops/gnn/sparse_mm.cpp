@@ -13,7 +13,6 @@
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/transposed.h"
-#include "ops/lists.h"
 #include "ops/overlap.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
@@ -248,9 +247,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::addmm.out", kKey, addmm_out),
     CPUACCEL_OVERRIDE("aten::addmv.out", kKey, addmv_out),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> sparse_mm_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

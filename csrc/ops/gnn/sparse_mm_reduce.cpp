@@ -15,7 +15,6 @@
 #include "kernels/spmm/spmm.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/transposed.h"
-#include "ops/lists.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
 #include "ops/reasons.h"
@@ -218,9 +217,8 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl", kKey, forward),
     CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl_backward", kKey, backward),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> sparse_mm_reduce_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops

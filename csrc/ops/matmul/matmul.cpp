@@ -14,7 +14,6 @@
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 #include "ops/gemm_type.h"
-#include "ops/lists.h"
 #include "ops/matmul/addend.h"
 #include "ops/matmul/call.h"
 #include "ops/matmul/fastmath.h"
@@ -331,9 +330,8 @@ constexpr std::array kOverrides{
     row<&sum_out<Op::baddbmm>>("aten::baddbmm.out"),
     row<&sum_in_place<Op::baddbmm>>("aten::baddbmm_"),
 };
+CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
-
-std::span<const Override> matmul_overrides() { return kOverrides; }
 
 }  // namespace cpuaccel::ops
