@@ -13,28 +13,33 @@ namespace cpuaccel {
 
 // The counted ops, by their names in stats(); relu forms count under the op that they are fused
 // with.
+// clang-format off
 #define CPUACCEL_COUNTED_OPS(op)                                                                   \
-  op(linear) op(linear_dynamic) op(linear_leaky_relu) op(linear_tanh) op(conv2d) op(conv3d) op(    \
-      conv_transpose2d) op(conv_transpose3d) op(conv2d_add) op(conv_dynamic) op(quantize)          \
-      op(dequantize) op(requantize) op(add) op(mul) op(cat) op(clamp) op(relu) op(hardswish) op(   \
-          hardsigmoid) op(sigmoid) op(tanh) op(leaky_relu) op(elu) op(silu) op(gelu) op(table)     \
-          op(mean) op(adaptive_avg_pool2d) op(avg_pool2d) op(max_pool2d) op(                       \
-              upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle) op(batch_norm2d)     \
-              op(clone) op(fp32_convolution) op(fused) op(mm) op(addmm) op(bmm) op(baddbmm) op(    \
-                  packed_linear) op(packed_lstm) op(packed_convolution) op(sparse_mm)              \
-                  op(sparse_mm_reduce) op(sparse_mm_reduce_backward) op(scatter_add) op(index_add) \
-                      op(gather) op(index_select) op(index) op(scatter_reduce)                     \
-                          op(scatter_reduce_backward) op(index_reduce) op(index_reduce_backward)   \
-                              op(segment_reduce) op(segment_reduce_backward) op(attention)         \
-                                  op(index_put) op(edge_sum) op(edge_dot) op(edge_extreme)         \
-                                      op(edge_extreme_backward) op(edge_sum_heads)                 \
-                                          op(edge_sum_heads_backward) op(edge_dot_heads)           \
-                                              op(edge_softmax) op(edge_softmax_backward)           \
-                                                  op(gat_alpha) op(gat_alpha_backward)             \
-                                                      op(gatv2_scores) op(gatv2_scores_backward)   \
-                                                          op(edge_stats) op(edge_stats_backward)   \
-                                                              op(sort_edges) op(neighbor_sample)   \
-                                                                  op(graph_region) op(int_mm)
+  /* quantized layers */                                                                           \
+  op(linear) op(linear_dynamic) op(linear_leaky_relu) op(linear_tanh)                              \
+  op(conv2d) op(conv3d) op(conv_transpose2d) op(conv_transpose3d)                                  \
+  op(conv2d_add) op(conv_dynamic)                                                                  \
+  /* quantized tensors */                                                                          \
+  op(quantize) op(dequantize) op(requantize) op(add) op(mul) op(cat) op(clamp) op(relu)            \
+  op(hardswish) op(hardsigmoid) op(sigmoid) op(tanh) op(leaky_relu) op(elu) op(silu) op(gelu)      \
+  op(table) op(mean) op(adaptive_avg_pool2d) op(avg_pool2d) op(max_pool2d)                         \
+  op(upsample_nearest2d) op(upsample_bilinear2d) op(channel_shuffle) op(batch_norm2d) op(clone)    \
+  /* float layers and products */                                                                  \
+  op(fp32_convolution) op(fused) op(mm) op(addmm) op(bmm) op(baddbmm)                              \
+  op(packed_linear) op(packed_lstm) op(packed_convolution)                                         \
+  /* graphs, and attention */                                                                      \
+  op(sparse_mm) op(sparse_mm_reduce) op(sparse_mm_reduce_backward)                                 \
+  op(scatter_add) op(index_add) op(gather) op(index_select) op(index)                              \
+  op(scatter_reduce) op(scatter_reduce_backward) op(index_reduce) op(index_reduce_backward)        \
+  op(segment_reduce) op(segment_reduce_backward) op(attention) op(index_put)                       \
+  op(edge_sum) op(edge_dot) op(edge_extreme) op(edge_extreme_backward)                             \
+  op(edge_sum_heads) op(edge_sum_heads_backward) op(edge_dot_heads)                                \
+  op(edge_softmax) op(edge_softmax_backward) op(gat_alpha) op(gat_alpha_backward)                  \
+  op(gatv2_scores) op(gatv2_scores_backward) op(edge_stats) op(edge_stats_backward)                \
+  op(sort_edges) op(neighbor_sample)                                                               \
+  /* others */                                                                                     \
+  op(graph_region) op(int_mm)
+// clang-format on
 
 enum class Op : int {
 #define CPUACCEL_OP(name) name,
