@@ -374,7 +374,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("fastmath_on", &ops::fastmath_on);
   module.def("has_bf16_arithmetic", &has_bf16_arithmetic);
   module.def("has_fp16_arithmetic", &has_fp16_arithmetic);
-  module.def("why_no_packed_convolutions", &ops::why_no_own_convolutions);
+  module.def("why_no_packed_convolutions", &ops::convolution_fallback_reason);
   module.def("rounds_while_packing", &ops::rounds_while_packing);
   module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));
   module.def("count_fallback",

@@ -70,7 +70,7 @@ bool same_heads(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // The reason for a fallback to torch, or null.
-const char* why_not(const Operands& of, double dropout_p) {
+const char* fallback_reason(const Operands& of, double dropout_p) {
   const auto& [query, key, value, mask] = of;
   const at::ScalarType type = query.scalar_type();
   if ((type != at::kFloat && type != at::kBFloat16) || key.scalar_type() != type ||
@@ -81,7 +81,8 @@ const char* why_not(const Operands& of, double dropout_p) {
       !same_heads(query, key) || !same_heads(query, value) || key.size(2) != value.size(2)) {
     return "invalid shapes, grouped-query attention or dropout";
   }
-  if (const char* reason = why_no_attention(query.size(2), attention_in_bf16(gemm_type(type)))) {
+  if (const char* reason =
+          attention_fallback_reason(query.size(2), attention_in_bf16(gemm_type(type)))) {
     return reason;
   }
   if (query.stride(3) != 1) {
@@ -176,7 +177,7 @@ Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tenso
                  double dropout_p, bool is_causal, const Mask& attn_mask,
                  std::optional<double> scale) {
   const Operands operands{query, key, value, attn_mask};
-  if (const char* reason = why_not(operands, dropout_p)) {
+  if (const char* reason = fallback_reason(operands, dropout_p)) {
     count_refusal(op_name(Op::attention), reason);
     return torch_attention(operands, dropout_p, is_causal, scale);
   }
@@ -192,7 +193,7 @@ CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 
-const char* why_no_attention(int64_t queries, bool bf16) {
+const char* attention_fallback_reason(int64_t queries, bool bf16) {
   const Measured* const cpu = measured_here();
   return cpu == nullptr ? "not measured on this CPU"
          : queries < (bf16 ? cpu->bf16_queries : cpu->f32_queries)

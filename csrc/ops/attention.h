@@ -26,7 +26,7 @@ AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, b
 
 // The reason to leave attention with this many queries to torch where nothing is timed, as in eager
 // mode. `bf16`: products are in bf16, else in f32. Null: cpuaccel's kernel runs.
-const char* why_no_attention(int64_t queries, bool bf16);
+const char* attention_fallback_reason(int64_t queries, bool bf16);
 // Whether cpuaccel's kernel is faster than torch's for all sizes on this CPU. Plans time both on
 // other CPUs.
 bool attention_is_always_own();

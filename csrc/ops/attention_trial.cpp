@@ -111,7 +111,7 @@ std::string why_torch_attention(const AttentionProblem& problem) {
   }
   const bool bf16 = attention_in_bf16(type_of(problem));
   if (!dnnl_layer::timing()) {
-    const char* const reason = why_no_attention(problem.L, bf16);
+    const char* const reason = attention_fallback_reason(problem.L, bf16);
     return reason != nullptr ? reason : "";
   }
   const std::string name = name_of(problem, bf16);

@@ -23,7 +23,7 @@ AttentionTrial try_attention(const AttentionProblem& problem);
 
 // The reason for a plan to leave attention of these sizes to torch; empty: cpuaccel's kernel runs.
 // Unless attention_is_always_own(), both kernels are timed once, and the tuning cache
-// (dnnl/ranks.h) keeps the result. If timing is off, why_no_attention() decides.
+// (dnnl/ranks.h) keeps the result. If timing is off, attention_fallback_reason() decides.
 std::string why_torch_attention(const AttentionProblem& problem);
 
 }  // namespace cpuaccel::ops

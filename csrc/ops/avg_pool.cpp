@@ -25,9 +25,9 @@ using kernels::AvgpoolHalves;
 using kernels::AvgpoolRange;
 using Divisor = std::optional<int64_t>;
 
-const char* refuses_images(const at::Tensor& x) {
-  if (const char* why = refuses_quint8(x)) {
-    return why;
+const char* images_fallback_reason(const at::Tensor& x) {
+  if (const char* reason = quint8_fallback_reason(x)) {
+    return reason;
   }
   if (x.dim() != 4 || !x.is_contiguous(at::MemoryFormat::ChannelsLast)) {
     return reasons::kNotChannelsLast;
@@ -45,7 +45,7 @@ int64_t longest(const Ranges& ranges, const Length& length) {
   return result;
 }
 
-const char* refuses_windows(const Ranges& rows, const Ranges& columns, Divisor divisor) {
+const char* windows_fallback_reason(const Ranges& rows, const Ranges& columns, Divisor divisor) {
   const auto inside = [](const AvgpoolRange& range) { return range.end - range.begin; };
   const auto counted = [](const AvgpoolRange& range) { return range.extent; };
   const int64_t area = longest(rows, inside) * longest(columns, inside);
@@ -86,20 +86,21 @@ at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& colum
 template <OpName kName>
 at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
   if (our_engine()) {
-    const char* why = refuses_images(self);
-    if (why == nullptr && (output_size.size() != 2 || output_size[0] <= 0 || output_size[1] <= 0)) {
-      why = reasons::kInvalidArguments;
+    const char* reason = images_fallback_reason(self);
+    if (reason == nullptr &&
+        (output_size.size() != 2 || output_size[0] <= 0 || output_size[1] <= 0)) {
+      reason = reasons::kInvalidArguments;
     }
-    if (why == nullptr) {
+    if (reason == nullptr) {
       const Ranges rows = adaptive_ranges(self.size(2), output_size[0]);
       const Ranges columns = adaptive_ranges(self.size(3), output_size[1]);
-      why = refuses_windows(rows, columns, std::nullopt);
-      if (why == nullptr) {
+      reason = windows_fallback_reason(rows, columns, std::nullopt);
+      if (reason == nullptr) {
         CPUACCEL_OWN_CALL(adaptive_avg_pool2d);
         return averages(self, rows, columns, std::nullopt, AvgpoolHalves::even_byte);
       }
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, self, output_size).toTensor();
 }
@@ -133,24 +134,25 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
                       at::IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                       std::optional<int64_t> divisor_override) {
   if (our_engine()) {
-    const char* why = refuses_images(self);
-    if (why == nullptr) {
+    const char* reason = images_fallback_reason(self);
+    if (reason == nullptr) {
       const auto vertical = window_of(kernel_size, stride, padding, 0);
       const auto horizontal = window_of(kernel_size, stride, padding, 1);
-      why = reasons::kInvalidArguments;
+      reason = reasons::kInvalidArguments;
       if (vertical && horizontal && divisor_override != 0) {
         const Ranges rows = window_ranges(self.size(2), *vertical, ceil_mode, count_include_pad);
         const Ranges columns =
             window_ranges(self.size(3), *horizontal, ceil_mode, count_include_pad);
-        why = rows.empty() || columns.empty() ? reasons::kInvalidArguments
-                                              : refuses_windows(rows, columns, divisor_override);
-        if (why == nullptr) {
+        reason = rows.empty() || columns.empty()
+                     ? reasons::kInvalidArguments
+                     : windows_fallback_reason(rows, columns, divisor_override);
+        if (reason == nullptr) {
           CPUACCEL_OWN_CALL(avg_pool2d);
           return averages(self, rows, columns, divisor_override, AvgpoolHalves::even_steps);
         }
       }
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
                     divisor_override)
@@ -170,15 +172,15 @@ template <OpName kName>
 at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                     std::optional<at::ScalarType> dtype) {
   if (our_engine()) {
-    const char* why = refuses_images(self);
-    if (why == nullptr && (!both_spatial(dim) || dtype.has_value())) {
-      why = "not the mean over height and width";
+    const char* reason = images_fallback_reason(self);
+    if (reason == nullptr && (!both_spatial(dim) || dtype.has_value())) {
+      reason = "not the mean over height and width";
     }
-    if (why == nullptr) {
+    if (reason == nullptr) {
       const Ranges rows{{0, self.size(2), self.size(2)}};
       const Ranges columns{{0, self.size(3), self.size(3)}};
-      why = refuses_windows(rows, columns, std::nullopt);
-      if (why == nullptr) {
+      reason = windows_fallback_reason(rows, columns, std::nullopt);
+      if (reason == nullptr) {
         CPUACCEL_OWN_CALL(mean);
         const std::array<int64_t, 4> sizes{self.size(0), self.size(1), 1, 1};
         const auto result = empty_quantized_as(self, at::IntArrayRef(sizes.data(), keepdim ? 4 : 2),
@@ -187,7 +189,7 @@ at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool ke
         return result;
       }
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return at::native::mean_quantized_cpu(self, dim, keepdim, dtype);
 }

@@ -24,9 +24,9 @@ bool dense_floats(const at::Tensor& x, int64_t count) {
          x.numel() == count && x.is_contiguous();
 }
 
-const char* refuses(const at::Tensor& x, const Norm& norm, PerTensor dst) {
-  if (const char* why = refuses_quint8(x)) {
-    return why;
+const char* fallback_reason(const at::Tensor& x, const Norm& norm, PerTensor dst) {
+  if (const char* reason = quint8_fallback_reason(x)) {
+    return reason;
   }
   if (x.dim() != 4 || x.numel() == 0) {
     return "input is not a batch of images, or empty";
@@ -93,17 +93,17 @@ at::Tensor batch_norm2d(at::Tensor qx, std::optional<at::Tensor> weight,
   if (our_engine()) {
     const Norm norm{weight ? *weight : at::Tensor(), bias ? *bias : at::Tensor(), mean, var, eps};
     const PerTensor dst{output_scale, output_zero_point};
-    const char* why = refuses(qx, norm, dst);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(qx, norm, dst);
+    if (reason == nullptr) {
       const at::Tensor x = qx.contiguous(at::MemoryFormat::ChannelsLast);
       const Factors factors = factors_of(x.size(1));
       if (fold(norm, x.size(1), per_tensor(x).scale, output_scale, factors.factor,
                factors.offset)) {
         return run(x, factors, dst, kRelu);
       }
-      why = "a channel's factor or offset is too large";
+      reason = "a channel's factor or offset is too large";
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, qx, weight, bias, mean, var, eps, output_scale, output_zero_point)
       .toTensor();

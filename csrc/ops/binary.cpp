@@ -29,14 +29,14 @@ struct Operands {
   at::MemoryFormat format;
 };
 
-const char* refuses_operand(const at::Tensor& x) {
+const char* operand_fallback_reason(const at::Tensor& x) {
   if (!x.is_quantized()) {
     return reasons::kNotQuantized;
   }
-  if (const char* why = refuses_quint8(x)) {
-    return why;
+  if (const char* reason = quint8_fallback_reason(x)) {
+    return reason;
   }
-  return refuses_zero_point(per_tensor(x).zero_point);
+  return zero_point_fallback_reason(per_tensor(x).zero_point);
 }
 
 // Whether `other` is (N, C, 1, 1) or (1, C, 1, 1), or the same with three dimensions, and `whole`
@@ -60,8 +60,8 @@ bool channels_last(at::MemoryFormat format) {
 
 // Null, with `operands` filled in, if there is a kernel for these shapes. The result has torch's
 // memory format; operands with other strides are copied.
-const char* refuses_shapes(const at::Tensor& whole, const at::Tensor& other,
-                           at::MemoryFormat format, Operands& operands) {
+const char* shapes_fallback_reason(const at::Tensor& whole, const at::Tensor& other,
+                                   at::MemoryFormat format, Operands& operands) {
   operands = {&whole, &other, Form::same, format};
   if (whole.sizes() == other.sizes()) {
     return nullptr;
@@ -113,19 +113,19 @@ template <OpName kName, BinaryOp kOp, bool kRelu>
 at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point) {
   if (our_engine()) {
     Operands operands{};
-    const char* why = refuses_operand(qa);
-    why = why == nullptr ? refuses_operand(qb) : why;
-    why = why == nullptr ? refuses_zero_point(zero_point) : why;
-    if (why == nullptr) {
+    const char* reason = operand_fallback_reason(qa);
+    reason = reason == nullptr ? operand_fallback_reason(qb) : reason;
+    reason = reason == nullptr ? zero_point_fallback_reason(zero_point) : reason;
+    if (reason == nullptr) {
       const auto format = qa.suggest_memory_format();
-      why = refuses_shapes(qa, qb, format, operands);
+      reason = shapes_fallback_reason(qa, qb, format, operands);
       // torch's product has the larger of the two shapes, its sum that of the first operand. The
       // memory format is that of the first operand.
-      if (why != nullptr && kOp == BinaryOp::mul && qa.dim() == qb.dim()) {
-        why = refuses_shapes(qb, qa, format, operands) == nullptr ? nullptr : why;
+      if (reason != nullptr && kOp == BinaryOp::mul && qa.dim() == qb.dim()) {
+        reason = shapes_fallback_reason(qb, qa, format, operands) == nullptr ? nullptr : reason;
       }
     }
-    if (why == nullptr) {
+    if (reason == nullptr) {
       const auto a = per_tensor(*operands.whole), b = per_tensor(*operands.other);
       const BinaryQuantizers q{.scale_a = static_cast<float>(a.scale),
                                .scale_b = static_cast<float>(b.scale),
@@ -137,9 +137,9 @@ at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point
       if (kernels::in_range(kOp, q)) {
         return run(kOp, operands, q, scale);
       }
-      why = "unsupported ratio of scales";
+      reason = "unsupported ratio of scales";
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, qa, qb, scale, zero_point).toTensor();
 }

@@ -46,12 +46,12 @@ Walk walk_of(const Tensors& inputs, int64_t dim) {
   return {false, same ? format : at::MemoryFormat::Contiguous};
 }
 
-const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t dim) {
+const char* input_fallback_reason(const at::Tensor& x, const at::Tensor& first, int64_t dim) {
   if (!x.is_quantized()) {
     return reasons::kNotQuantized;
   }
-  if (const char* why = refuses_table(x)) {
-    return why;
+  if (const char* reason = table_fallback_reason(x)) {
+    return reason;
   }
   if (x.numel() == 0) {
     return "an input is empty";
@@ -69,14 +69,14 @@ const char* refuses_input(const at::Tensor& x, const at::Tensor& first, int64_t 
 
 // Null, with `walk` filled in, if all inputs can be walked. `torch_dim` is `dim` as torch's own
 // test for channels_last images gets it: quantized::cat has not wrapped it by then.
-const char* refuses(const Tensors& inputs, int64_t dim, int64_t torch_dim,
-                    std::optional<Walk>& walk) {
+const char* fallback_reason(const Tensors& inputs, int64_t dim, int64_t torch_dim,
+                            std::optional<Walk>& walk) {
   if (inputs.empty() || inputs.front().dim() == 0 || dim < 0 || dim >= inputs.front().dim()) {
     return reasons::kInvalidArguments;
   }
   for (const auto& x : inputs) {
-    if (const char* why = refuses_input(x, inputs.front(), dim)) {
-      return why;
+    if (const char* reason = input_fallback_reason(x, inputs.front(), dim)) {
+      return reason;
     }
   }
   walk = walk_of(inputs, torch_dim);
@@ -200,8 +200,8 @@ at::Tensor quantized_cat(const c10::List<at::Tensor>& qx, int64_t dim, std::opti
     }
     std::optional<Walk> walk;
     const int64_t along = wrapped(inputs, dim);
-    const char* why = refuses(inputs, along, dim, walk);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(inputs, along, dim, walk);
+    if (reason == nullptr) {
       auto to = per_tensor(inputs.front());
       to = {scale.value_or(to.scale), zero_point.value_or(to.zero_point)};
       const auto ask = [&](const at::Tensor& values, int64_t axis) {
@@ -211,7 +211,7 @@ at::Tensor quantized_cat(const c10::List<at::Tensor>& qx, int64_t dim, std::opti
       };
       return run(kName.text, inputs, along, *walk, to, ask);
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, qx, dim, scale, zero_point).toTensor();
 }
@@ -225,8 +225,8 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   if (our_engine()) {
     std::optional<Walk> walk;
     const int64_t along = wrapped(inputs, dim);
-    const char* why = refuses(inputs, along, along, walk);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(inputs, along, along, walk);
+    if (reason == nullptr) {
       // Some versions of torch refuse quantizers that differ, so the first input is concatenated
       // too.
       const auto& first = inputs.front();
@@ -236,7 +236,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
       };
       return run(kName.text, inputs, along, *walk, per_tensor(first), ask);
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, c10::List<at::Tensor>(at::TensorList(inputs)), dim).toTensor();
 }

@@ -19,9 +19,9 @@ namespace {
 
 constexpr int64_t kGrainBytes = 131072;  // a few microseconds, the cost of waking a thread
 
-const char* refuses(const at::Tensor& self, int64_t groups) {
-  if (const char* why = refuses_quint8(self)) {
-    return why;
+const char* fallback_reason(const at::Tensor& self, int64_t groups) {
+  if (const char* reason = quint8_fallback_reason(self)) {
+    return reason;
   }
   const bool possible =
       self.dim() == 4 && groups > 0 && self.numel() > 0 && self.size(1) % groups == 0;
@@ -65,8 +65,8 @@ at::Tensor shuffled_pixels(const at::Tensor& self) {
 template <OpName kName>
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   if (our_engine()) {
-    const char* why = refuses(self, groups);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(self, groups);
+    if (reason == nullptr) {
       CPUACCEL_OWN_CALL(channel_shuffle);
       if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
         return shuffled_pixels(self);
@@ -75,7 +75,7 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
       shuffle(self, result, groups);
       return result;
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return at::native::channel_shuffle_quantized_cpu(self, groups);
 }

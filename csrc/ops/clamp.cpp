@@ -59,14 +59,14 @@ bool plain(const Number& value) {
   return !value || (!value->isSymbolic() && (value->isFloatingPoint() || value->isIntegral(true)));
 }
 
-const char* refuses(const at::Tensor& x) {
-  if (const char* why = refuses_table(x)) {
-    return why;
+const char* fallback_reason(const at::Tensor& x) {
+  if (const char* reason = table_fallback_reason(x)) {
+    return reason;
   }
   return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
 }
 
-const char* refuses_numbers(const Number& low, const Number& high) {
+const char* numbers_fallback_reason(const Number& low, const Number& high) {
   return (low || high) && plain(low) && plain(high) ? nullptr : reasons::kNotReal;
 }
 
@@ -99,11 +99,11 @@ void limit_in_place(Op op, at::Tensor& x, Limits limits) {
 template <OpName kName>
 at::Tensor relu(const at::Tensor& x) {
   if (our_engine()) {
-    const char* why = refuses(x);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(x);
+    if (reason == nullptr) {
       return limited(Op::relu, x, at_least_zero(x));
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x).toTensor();
 }
@@ -111,13 +111,13 @@ at::Tensor relu(const at::Tensor& x) {
 template <OpName kName>
 at::Tensor& relu_in_place(at::Tensor& x) {
   if (our_engine()) {
-    const char* why = refuses(x);
-    why = why == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : why;
-    if (why == nullptr) {
+    const char* reason = fallback_reason(x);
+    reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
+    if (reason == nullptr) {
       limit_in_place(Op::relu, x, at_least_zero(x));
       return x;
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   call_torch(kName.text, x);
   return x;
@@ -126,11 +126,11 @@ at::Tensor& relu_in_place(at::Tensor& x) {
 template <OpName kName>
 at::Tensor relu6(at::Tensor x, bool inplace) {
   if (our_engine()) {
-    const char* why = inplace ? reasons::kInPlace : refuses(x);
-    if (why == nullptr) {
+    const char* reason = inplace ? reasons::kInPlace : fallback_reason(x);
+    if (reason == nullptr) {
       return limited(Op::clamp, x, limits_of(x, 0.0, 6.0));
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x, inplace).toTensor();
 }
@@ -138,12 +138,12 @@ at::Tensor relu6(at::Tensor x, bool inplace) {
 template <OpName kName, typename Low>
 at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
   if (our_engine()) {
-    const char* why = refuses(x);
-    why = why == nullptr ? refuses_numbers(low, high) : why;
-    if (why == nullptr) {
+    const char* reason = fallback_reason(x);
+    reason = reason == nullptr ? numbers_fallback_reason(low, high) : reason;
+    if (reason == nullptr) {
       return limited(Op::clamp, x, limits_of(x, low, high));
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x, low, high).toTensor();
 }
@@ -151,14 +151,14 @@ at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
 template <OpName kName>
 at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Scalar& high) {
   if (our_engine()) {
-    const char* why = refuses(x);
-    why = why == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : why;
-    why = why == nullptr ? refuses_numbers(low, high) : why;
-    if (why == nullptr) {
+    const char* reason = fallback_reason(x);
+    reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
+    reason = reason == nullptr ? numbers_fallback_reason(low, high) : reason;
+    if (reason == nullptr) {
       limit_in_place(Op::clamp, x, limits_of(x, low, high));
       return x;
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   call_torch(kName.text, x, low, high);
   return x;

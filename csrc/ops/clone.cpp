@@ -125,7 +125,7 @@ void run(Copy copy, const uint8_t* src, uint8_t* dst) {
            [&](const uint8_t* from, uint8_t* to) { kernels::transpose_bytes(shape, from, to); });
 }
 
-const char* refuses(const at::Tensor& self, at::MemoryFormat format) {
+const char* fallback_reason(const at::Tensor& self, at::MemoryFormat format) {
   const auto dtype = self.scalar_type();
   if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
     return reasons::kNot8Bit;
@@ -147,8 +147,8 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
     if (format == at::MemoryFormat::Preserve) {
       format = self.suggest_memory_format();
     }
-    const char* why = refuses(self, format);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(self, format);
+    if (reason == nullptr) {
       auto result = empty_quantized_as(self, self.sizes(), format);
       if (self.numel() == 0) {
         return result;
@@ -161,7 +161,7 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
       // Other strides are not counted as a fallback: torch copies them as it always does.
       return call_torch(kName.text, self, memory_format).toTensor();
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, self, memory_format).toTensor();
 }

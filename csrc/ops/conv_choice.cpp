@@ -18,7 +18,7 @@ bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
 
 bool avx512() { return isa_usable(Isa::avx512); }
 
-const char* why_not_this_cpu() {
+const char* cpu_fallback_reason() {
   return !isa_usable(Isa::avx2)           ? "torch runs convolutions on CPUs without AVX2"
          : cpu_vendor() != "AuthenticAMD" ? "torch runs convolutions on CPUs other than AMD's"
                                           : "";
@@ -40,7 +40,7 @@ double multiply_adds(const Conv2dShape& s) {
 constexpr std::array kChoices{
     ConvChoice{
         .name = "a CPU without AVX2, or not AMD's",
-        .applies = [](const Conv2dShape&, ImageLayout) { return why_not_this_cpu()[0] != '\0'; },
+        .applies = [](const Conv2dShape&, ImageLayout) { return cpu_fallback_reason()[0] != '\0'; },
         .kernel = ConvKernel::torch},
     // 0.2 to 0.8
     ConvChoice{.name = "AVX-512, depthwise, of more than 25 taps",
@@ -196,7 +196,9 @@ const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout, bool
   return kChoices.back();
 }
 
-const char* why_no_own_convolutions() { return own_convolutions_only() ? "" : why_not_this_cpu(); }
+const char* convolution_fallback_reason() {
+  return own_convolutions_only() ? "" : cpu_fallback_reason();
+}
 
 bool own_convolutions_only() { return own_only.load(std::memory_order_relaxed); }
 

@@ -25,7 +25,7 @@ const ConvChoice& conv_choice(const kernels::Conv2dShape& shape, kernels::ImageL
                               bool volume = false);
 
 // The reason why no convolution runs on cpuaccel's kernels on this CPU, or "".
-const char* why_no_own_convolutions();
+const char* convolution_fallback_reason();
 
 // For measurements and tests: skips the rows that choose torch, because it was faster or because
 // nothing was measured.

@@ -15,13 +15,13 @@ inline bool in_range(at::ScalarType dtype, int64_t zero_point) {
                               : zero_point >= -128 && zero_point <= 127;
 }
 
-// The reason why an 8-bit kernel can't run with this zero point, or null.
-inline const char* refuses_zero_point(int64_t zero_point) {
+// The reason for a fallback with this zero point, or null.
+inline const char* zero_point_fallback_reason(int64_t zero_point) {
   return in_range(at::kQUInt8, zero_point) ? nullptr : reasons::kZeroPoint;
 }
 
-// The reason why a table of 256 entries can't serve for `x`, or null.
-inline const char* refuses_table(const at::Tensor& x) {
+// The reason why ops on `x` cannot use a table of 256 entries, or null.
+inline const char* table_fallback_reason(const at::Tensor& x) {
   if (x.scalar_type() != at::kQUInt8 && x.scalar_type() != at::kQInt8) {
     return reasons::kNot8Bit;
   }

@@ -6,7 +6,7 @@
 
 namespace cpuaccel::ops {
 
-// On x86 CPUs: engine "x86". On Arm, where torch refuses that: "onednn", whose linear layers take
+// On x86 CPUs: engine "x86". On Arm, where torch rejects that: "onednn", whose linear layers take
 // qint8 as well as quint8, and tensors of one dimension. cpuaccel takes qint8 in its convolutions
 // too.
 struct TorchEngine {

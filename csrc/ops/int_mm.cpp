@@ -29,7 +29,7 @@ bool is_matrix(const at::Tensor& x) {
 }
 
 // torch raises the errors of invalid operands.
-const char* refuses(const at::Tensor& self, const at::Tensor& mat2) {
+const char* fallback_reason(const at::Tensor& self, const at::Tensor& mat2) {
   if (!is_matrix(self) || !is_matrix(mat2)) {
     return "operands are not int8 matrices";
   }
@@ -39,7 +39,8 @@ const char* refuses(const at::Tensor& self, const at::Tensor& mat2) {
   return self.numel() == 0 || mat2.numel() == 0 ? reasons::kEmpty : nullptr;
 }
 
-const char* refuses_out(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
+const char* out_fallback_reason(const at::Tensor& self, const at::Tensor& mat2,
+                                const at::Tensor& out) {
   if (out.scalar_type() != at::kInt || out.layout() != at::kStrided || !out.is_contiguous() ||
       out.sizes() != at::IntArrayRef{self.size(0), mat2.size(1)}) {
     return "out is not a contiguous int32 tensor of the result's shape";
@@ -133,8 +134,8 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
   call.dst = {.data = out.data_ptr<int32_t>(),
               .type = kernels::QgemmDstType::s32,
               .row_stride = out.size(1)};
-  const char* why = kernels::qgemm(call);
-  TORCH_INTERNAL_ASSERT(why == nullptr, "qgemm computes all sums modulo 2^32, but: ", why);
+  const char* reason = kernels::qgemm(call);
+  TORCH_INTERNAL_ASSERT(reason == nullptr, "qgemm computes all sums modulo 2^32, but: ", reason);
 }
 
 template <OpName kName>
@@ -146,13 +147,13 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
     }
     return at::cpu::_int_mm(*with_plain_strides(self), *with_plain_strides(mat2));
   }
-  const char* why = refuses(self, mat2);
-  if (why == nullptr) {
+  const char* reason = fallback_reason(self, mat2);
+  if (reason == nullptr) {
     const at::Tensor out = at::detail::empty_cpu({self.size(0), mat2.size(1)}, at::kInt);
     multiply(self, mat2, out);
     return out;
   }
-  count_refusal(kName.text, why);
+  count_refusal(kName.text, reason);
   return call_torch(kName.text, self, mat2).toTensor();
 }
 
@@ -169,13 +170,13 @@ at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Ten
     at::cpu::_int_mm_outf(*with_plain_strides(self), *with_plain_strides(mat2), out);
     return out;
   }
-  const char* why = refuses(self, mat2);
-  why = why == nullptr ? refuses_out(self, mat2, out) : why;
-  if (why == nullptr) {
+  const char* reason = fallback_reason(self, mat2);
+  reason = reason == nullptr ? out_fallback_reason(self, mat2, out) : reason;
+  if (reason == nullptr) {
     multiply(self, mat2, out);
     return out;
   }
-  count_refusal(kName.text, why);
+  count_refusal(kName.text, reason);
   call_torch(kName.text, self, mat2, out);
   return out;
 }

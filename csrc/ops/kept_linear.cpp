@@ -36,7 +36,7 @@ at::Tensor run_torch(const at::Tensor& input, const at::Tensor& weight,
   return following == nullptr ? result : following->by_torch(result);
 }
 
-const char* why_torch(const at::Tensor& input, const at::Tensor& weight) {
+const char* fallback_reason(const at::Tensor& input, const at::Tensor& weight) {
   if (!plugin_on()) {
     return reasons::kOff;
   }
@@ -60,17 +60,17 @@ bool in_pairs(const at::Tensor& input, const at::Tensor& weight) {
 at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, const std::string& function) {
   const FollowingFunction* following = find_following(kOp, function);
-  const char* why = why_torch(input, weight);
-  if (why == nullptr) {
+  const char* reason = fallback_reason(input, weight);
+  if (reason == nullptr) {
     const auto kept = KeptWeights::instance().get(weight, in_pairs(input, weight));
     const PackedShape shape{kept.panel, weight.size(0), weight.size(1)};
     const PackedView view(kOp, kept.values, shape);
-    why = why_no_packed_product(input, view, shape, bias, true);
-    if (why == nullptr) {
+    reason = packed_product_fallback_reason(input, view, shape, bias, true);
+    if (reason == nullptr) {
       return packed_product(input, kept.values, view, shape, bias, after_of(following));
     }
   }
-  count_refusal("kept_linear", why);
+  count_refusal("kept_linear", reason);
   return run_torch(input, weight, bias, following);
 }
 

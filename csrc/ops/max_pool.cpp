@@ -22,7 +22,7 @@ struct Window {
 };
 
 // Whether torch's kernel raises an error for these arguments.
-bool torch_refuses(const at::Tensor& self, const Window& window) {
+bool torch_rejects(const at::Tensor& self, const Window& window) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
   const auto between = [](at::IntArrayRef values, int64_t lowest) {
     return values.size() == 2 && std::all_of(values.begin(), values.end(), [&](int64_t value) {
@@ -36,15 +36,15 @@ bool torch_refuses(const at::Tensor& self, const Window& window) {
 }
 
 // Null, with `shape` filled in, if cpuaccel's kernel takes the call.
-const char* refuses(const at::Tensor& self, const Window& window, bool ceil_mode,
-                    kernels::MaxpoolShape& shape) {
-  if (const char* why = refuses_quint8(self)) {
-    return why;
+const char* fallback_reason(const at::Tensor& self, const Window& window, bool ceil_mode,
+                            kernels::MaxpoolShape& shape) {
+  if (const char* reason = quint8_fallback_reason(self)) {
+    return reason;
   }
   if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
     return reasons::kNotChannelsLast;
   }
-  if (torch_refuses(self, window)) {
+  if (torch_rejects(self, window)) {
     return reasons::kInvalidArguments;
   }
   const auto result_size = [&](int64_t i) {
@@ -75,14 +75,14 @@ at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
   if (our_engine()) {
     const Window window{kernel_size, stride.empty() ? kernel_size : stride, padding, dilation};
     kernels::MaxpoolShape shape;
-    const char* why = refuses(self, window, ceil_mode, shape);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(self, window, ceil_mode, shape);
+    if (reason == nullptr) {
       CPUACCEL_OWN_CALL(max_pool2d);
       const auto images = empty_images_as(self, shape.OH, shape.OW);
       kernels::maxpool_u8(shape, bytes(self), mutable_bytes(images));
       return with_torch_strides(images, self);
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, self, kernel_size, stride, padding, dilation, ceil_mode).toTensor();
 }

@@ -80,7 +80,7 @@ std::optional<std::string_view> following_name(std::string_view attr,
   return attr == "relu" || attr == "hardswish" ? std::optional(attr) : std::nullopt;
 }
 
-const char* why_torch(const at::Tensor& X, const at::Tensor& W, bool known) {
+const char* fallback_reason(const at::Tensor& X, const at::Tensor& W, bool known) {
   if (!known) {
     return "unsupported post-op";
   }
@@ -96,19 +96,19 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
                             std::string_view attr, Scalars scalars,
                             std::optional<std::string_view> algorithm) {
   const auto name = following_name(attr, algorithm);
-  const char* why = why_torch(X, W, name.has_value());
-  if (why == nullptr) {
+  const char* reason = fallback_reason(X, W, name.has_value());
+  if (reason == nullptr) {
     const bool pairs = packs_pairs() && (X.scalar_type() == at::kBFloat16 || fastmath_on());
     const auto kept = FrozenWeights::instance().get(W, pairs);
     const PackedShape shape{kept.panel, W.size(0), W.size(1)};
     const PackedView view(kName.text, kept.values, shape);
-    why = why_no_packed_product(X, view, shape, B, true);
-    if (why == nullptr) {
+    reason = packed_product_fallback_reason(X, view, shape, B, true);
+    if (reason == nullptr) {
       return packed_product(X, kept.values, view, shape, B,
                             after_of(find_following(kName.text, *name)));
     }
   }
-  count_refusal(kName.text, why);
+  count_refusal(kName.text, reason);
   return call_torch_under(c10::DispatchKey::MkldnnCPU, kName.text, X, W, B, attr, scalars,
                           algorithm)
       .toTensor();

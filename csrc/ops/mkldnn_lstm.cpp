@@ -24,9 +24,9 @@ using Gradients = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Ten
 
 bool is_half(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
-// Whether oneDNN has refused a type before, in inference or in training. A backward uses the same
+// Whether oneDNN has rejected a type before, in inference or in training. A backward uses the same
 // type as its forward, because the workspace that it reads has that type.
-std::atomic<bool>& refused(at::ScalarType type, bool train) {
+std::atomic<bool>& rejected(at::ScalarType type, bool train) {
   static std::array<std::atomic<bool>, 4> flags{};
   return flags[(type == at::kHalf ? 2U : 0U) + (train ? 1U : 0U)];
 }
@@ -57,14 +57,14 @@ Results lstm_layer(const Tensor& input, const Tensor& weight0, const Tensor& wei
   if (!is_half(type) || weight0.layout() != at::kStrided) {
     return by_torch(as_it_is);
   }
-  if (!refused(type, train)) {
+  if (!rejected(type, train)) {
     try {
       return by_torch(as_it_is);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): f32 raises what is left
     }
   }
   auto [output, hy, cy, workspace] = by_torch([](const Tensor& x) { return wide(x); });
-  refused(type, train) = true;
+  rejected(type, train) = true;
   count_refusal(kName.text,
                 "oneDNN has no LSTM of this dtype on this CPU, so it is computed in float32");
   return {rounded(output, type), rounded(hy, type), rounded(cy, type), workspace};
@@ -87,7 +87,7 @@ Gradients lstm_layer_backward(const Tensor& input, const Tensor& weight1, const 
         num_layers, has_biases, train, bidirectional, batch_sizes, batch_first, workspace);
   };
   const auto type = input.scalar_type();
-  if (!is_half(type) || !refused(type, train)) {
+  if (!is_half(type) || !rejected(type, train)) {
     return by_torch([](const auto& x) { return x; });
   }
   auto gradients = by_torch([](const auto& x) { return wide(x); });

@@ -15,7 +15,8 @@
 namespace cpuaccel::ops {
 namespace {
 
-const char* refuses_quantize(const at::Tensor& x, int64_t zero_point, at::ScalarType dtype) {
+const char* quantize_fallback_reason(const at::Tensor& x, int64_t zero_point,
+                                     at::ScalarType dtype) {
   if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
     return "dtype is not quint8 or qint8";
   }
@@ -46,11 +47,11 @@ at::Tensor run_quantize(const at::Tensor& x, double scale, int64_t zero_point,
 template <OpName kName>
 at::Tensor quantize(const at::Tensor& x, double scale, int64_t zero_point, at::ScalarType dtype) {
   if (our_engine()) {
-    const char* why = refuses_quantize(x, zero_point, dtype);
-    if (why == nullptr) {
+    const char* reason = quantize_fallback_reason(x, zero_point, dtype);
+    if (reason == nullptr) {
       return run_quantize(x, scale, zero_point, dtype);
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x, scale, zero_point, dtype).toTensor();
 }
@@ -65,23 +66,23 @@ template <OpName kName>
 at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
                                const at::Tensor& zero_point, at::ScalarType dtype) {
   if (our_engine()) {
-    const char* why = "scale is not one float32, or zero_point not one int64";
+    const char* reason = "scale is not one float32, or zero_point not one int64";
     if (one_number(scale, at::kFloat) && one_number(zero_point, at::kLong)) {
       const double to_scale = *scale.const_data_ptr<float>();
       const int64_t to_zero_point = *zero_point.const_data_ptr<int64_t>();
-      why = refuses_quantize(x, to_zero_point, dtype);
-      if (why == nullptr) {
+      reason = quantize_fallback_reason(x, to_zero_point, dtype);
+      if (reason == nullptr) {
         return run_quantize(x, to_scale, to_zero_point, dtype);
       }
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x, scale, zero_point, dtype).toTensor();
 }
 
-const char* refuses_dequantize(const at::Tensor& x) {
-  if (const char* why = refuses_table(x)) {
-    return why;
+const char* dequantize_fallback_reason(const at::Tensor& x) {
+  if (const char* reason = table_fallback_reason(x)) {
+    return reason;
   }
   return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
 }
@@ -89,8 +90,8 @@ const char* refuses_dequantize(const at::Tensor& x) {
 template <OpName kName>
 at::Tensor dequantize(const at::Tensor& x) {
   if (our_engine()) {
-    const char* why = refuses_dequantize(x);
-    if (why == nullptr) {
+    const char* reason = dequantize_fallback_reason(x);
+    if (reason == nullptr) {
       CPUACCEL_OWN_CALL(dequantize);
       const auto format = x.suggest_memory_format();
       const auto dense = x.expect_contiguous(format);
@@ -107,7 +108,7 @@ at::Tensor dequantize(const at::Tensor& x) {
       }
       return result;
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x).toTensor();
 }

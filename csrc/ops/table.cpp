@@ -31,12 +31,12 @@ at::Tensor run_table(Op op, const at::Tensor& x, const OpTable& table, at::Memor
 template <OpName kName, Op kOp, typename Source, typename... Arguments>
 at::Tensor by_table(Source x, Arguments... arguments) {
   if (our_engine()) {
-    const char* why = refuses_table(x);
-    why = why == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : why;
-    if (why == nullptr) {
+    const char* reason = table_fallback_reason(x);
+    reason = reason == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : reason;
+    if (reason == nullptr) {
       return run_table(kOp, x, table_of(kName.text, x, arguments...), x.suggest_memory_format());
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x, arguments...).toTensor();
 }
@@ -45,12 +45,12 @@ at::Tensor by_table(Source x, Arguments... arguments) {
 template <OpName kName, Op kOp, typename... Arguments>
 at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
   if (our_engine()) {
-    const char* why = refuses_table(x);
-    why = why == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : why;
-    if (why == nullptr) {
+    const char* reason = table_fallback_reason(x);
+    reason = reason == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : reason;
+    if (reason == nullptr) {
       return run_table(kOp, x, table_of(kName.text, x, arguments...), at::MemoryFormat::Contiguous);
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, x, arguments...).toTensor();
 }
@@ -58,16 +58,16 @@ at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
 template <OpName kName, Op kOp>
 at::Tensor& by_table_in_place(at::Tensor& x, const at::Scalar& argument) {
   if (our_engine()) {
-    const char* why = refuses_table(x);
-    why = why == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : why;
-    why = why == nullptr && !plain(argument) ? reasons::kNotReal : why;
-    if (why == nullptr) {
+    const char* reason = table_fallback_reason(x);
+    reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
+    reason = reason == nullptr && !plain(argument) ? reasons::kNotReal : reason;
+    if (reason == nullptr) {
       const auto& table = table_of(kName.text, x, argument);
       const OwnCall own_call(kOp);
       kernels::table_u8(bytes(x), mutable_bytes(x), x.numel(), table.entries.data());
       return x;
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   call_torch(kName.text, x, argument);
   return x;

@@ -26,9 +26,9 @@ using Taps = c10::SmallVector<kernels::BilinearTap, 64>;
 
 constexpr int64_t kGrainBytes = 65536;  // a few microseconds, the cost of waking a thread
 
-const char* refuses(const at::Tensor& self, at::IntArrayRef output_size) {
-  if (const char* why = refuses_quint8(self)) {
-    return why;
+const char* fallback_reason(const at::Tensor& self, at::IntArrayRef output_size) {
+  if (const char* reason = quint8_fallback_reason(self)) {
+    return reason;
   }
   if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
     return reasons::kNotChannelsLast;
@@ -92,8 +92,8 @@ template <OpName kName, NearestIndex* kIndex>
 at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_size, Scale scales_h,
                               Scale scales_w) {
   if (our_engine()) {
-    const char* why = refuses(self, output_size);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(self, output_size);
+    if (reason == nullptr) {
       CPUACCEL_OWN_CALL(upsample_nearest2d);
       const int64_t height = output_size[0], width = output_size[1];
       const auto images = empty_images_as(self, height, width);
@@ -106,7 +106,7 @@ at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_siz
       }
       return with_torch_strides(images, self);
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, self, output_size, scales_h, scales_w).toTensor();
 }
@@ -130,8 +130,8 @@ template <OpName kName>
 at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_size,
                                bool align_corners, Scale scales_h, Scale scales_w) {
   if (our_engine()) {
-    const char* why = refuses(self, output_size);
-    if (why == nullptr) {
+    const char* reason = fallback_reason(self, output_size);
+    if (reason == nullptr) {
       CPUACCEL_OWN_CALL(upsample_bilinear2d);
       const int64_t height = output_size[0], width = output_size[1];
       const Taps rows = bilinear_taps(self.size(2), height, align_corners, scales_h);
@@ -148,7 +148,7 @@ at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_si
                            bytes(self), mutable_bytes(images));
       return with_torch_strides(images, self);
     }
-    count_refusal(kName.text, why);
+    count_refusal(kName.text, reason);
   }
   return call_torch(kName.text, self, output_size, align_corners, scales_h, scales_w).toTensor();
 }

@@ -25,8 +25,9 @@ constexpr const char* kName = "sparse_mm";
 constexpr auto kKey = c10::DispatchKey::SparseCPU;
 
 // The reason for a fallback to torch, or null.
-const char* refusal(const at::Tensor& self, const at::Tensor& sparse, const at::Tensor& dense,
-                    const at::Scalar& beta, const at::Scalar& alpha) {
+const char* fallback_reason(const at::Tensor& self, const at::Tensor& sparse,
+                            const at::Tensor& dense, const at::Scalar& beta,
+                            const at::Scalar& alpha) {
   if (sparse.layout() != at::kSparse || !strided_on_cpu(dense) || !strided_on_cpu(self) ||
       dense.is_neg()) {
     return reasons::kLayout;
@@ -124,11 +125,11 @@ at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
 template <OpName kOp>
 at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                  const at::Scalar& beta, const at::Scalar& alpha) {
-  const char* why = refusal(self, mat1, mat2, beta, alpha);
-  if (why == nullptr) {
+  const char* reason = fallback_reason(self, mat1, mat2, beta, alpha);
+  if (reason == nullptr) {
     return product(mat1, mat2);
   }
-  count_refusal(kName, why);
+  count_refusal(kName, reason);
   return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
 }
 

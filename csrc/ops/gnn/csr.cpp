@@ -22,10 +22,10 @@ GraphType graph_type(at::ScalarType type) {
                                  : GraphType::f16;
 }
 
-std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& why) {
+std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& reason) {
   const bool csr = matrix.layout() == at::kSparseCsr;
   if ((!csr && matrix.layout() != at::kSparseCsc) || !matrix.device().is_cpu()) {
-    why = reasons::kLayout;
+    reason = reasons::kLayout;
     return std::nullopt;
   }
   const auto* impl = at::sparse_csr::get_sparse_csr_impl(matrix);
@@ -33,14 +33,14 @@ std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& why
   const at::Tensor& col = impl->plain_indices();
   const at::Tensor& values = impl->values();
   if (matrix.dim() != 2 || crow.dim() != 1 || col.dim() != 1 || values.dim() != 1) {
-    why = "sparse matrix has batch or dense dimensions";
+    reason = "sparse matrix has batch or dense dimensions";
     return std::nullopt;
   }
   const int64_t M = matrix.size(csr ? 0 : 1), N = matrix.size(csr ? 1 : 0);
   const auto type = crow.scalar_type();
   if ((type != at::kInt && type != at::kLong) || col.scalar_type() != type ||
       crow.numel() != M + 1 || col.numel() != values.numel() || values.is_neg()) {
-    why = reasons::kIndices;
+    reason = reasons::kIndices;
     return std::nullopt;
   }
   CsrOperand operand{{}, crow.contiguous(), col.contiguous(), values.contiguous()};

@@ -17,9 +17,9 @@ struct CsrOperand {
 };
 
 // The operand of a 2-d CSR matrix, or of a 2-d CSC matrix: then `csr` is its transpose. nullopt,
-// and the reason in `why`, if cpuaccel's kernels do not take the matrix. The values of the indices
-// are not checked: kernels check them.
-std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& why);
+// and `reason` set, if cpuaccel's kernels do not support the matrix. The values of the
+// indices are not checked: kernels check them.
+std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& reason);
 
 bool is_graph_type(at::ScalarType type);
 kernels::GraphType graph_type(at::ScalarType type);  // for a type that is_graph_type()

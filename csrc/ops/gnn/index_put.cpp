@@ -17,9 +17,9 @@ namespace cpuaccel::ops {
 namespace {
 
 // Null, with `index` set, or the reason for a fallback.
-const char* rows_refusal(const at::Tensor& self, const OptionalTensors& indices,
-                         const at::Tensor& values, bool accumulate,
-                         std::optional<at::Tensor>& index) {
+const char* fallback_reason(const at::Tensor& self, const OptionalTensors& indices,
+                            const at::Tensor& values, bool accumulate,
+                            std::optional<at::Tensor>& index) {
   if (!accumulate) {
     return "accumulate=False";
   }
@@ -39,8 +39,8 @@ const char* rows_refusal(const at::Tensor& self, const OptionalTensors& indices,
 bool put(at::Tensor& self, const OptionalTensors& indices, const at::Tensor& values,
          bool accumulate) {
   std::optional<at::Tensor> index;
-  if (const char* why = rows_refusal(self, indices, values, accumulate, index)) {
-    count_refusal(op_name(Op::index_put), why);
+  if (const char* reason = fallback_reason(self, indices, values, accumulate, index)) {
+    count_refusal(op_name(Op::index_put), reason);
     return false;
   }
   const int64_t N = self.size(0);

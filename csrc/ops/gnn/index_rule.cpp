@@ -23,7 +23,8 @@ constexpr std::array kRules{
     IndexRule{"scatter_reduce", "index", false, false},
 };
 
-[[noreturn]] void refuse(const IndexRule& rule, int64_t value, int64_t low, int64_t size) {
+[[noreturn]] void throw_out_of_range(const IndexRule& rule, int64_t value, int64_t low,
+                                     int64_t size) {
   const auto text =
       c10::str(rule.op, ": expected ", rule.name, " to be at least ", low, " and below ", size,
                ", the size of the indexed dimension, but got ", value);
@@ -51,7 +52,7 @@ at::Tensor from_start(const IndexRule& rule, const at::Tensor& index, int64_t si
     const auto* const bad = std::find_if(begin, begin + numbers.numel(), [&](int64_t number) {
       return number < low || number >= size;
     });
-    refuse(rule, *bad, low, size);
+    throw_out_of_range(rule, *bad, low, size);
   }
   return at::where(numbers < 0, numbers + size, numbers);
 }

@@ -14,17 +14,17 @@ namespace {
 // bf16 and f16 are summed in float and rounded once, as torch does from 16 columns on.
 bool is_half(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
-// The same as scatter_refusal(), but also reads all indices.
-const char* full_refusal(ScatterArguments& arguments) {
-  if (const char* why = scatter_refusal(arguments)) {
-    return why;
+// The same as scatter_fallback_reason(), but also reads all indices.
+const char* fallback_reason(ScatterArguments& arguments) {
+  if (const char* reason = scatter_fallback_reason(arguments)) {
+    return reason;
   }
   const int64_t N = arguments.self.size(0);
   return arguments.numbers.within(0, N) ? nullptr : reasons::kIndexRange;
 }
 
 // The reason why results cannot be written to `out` (which then gets a copy of self), or null.
-const char* result_refusal(const ScatterArguments& call, const at::Tensor& out) {
+const char* out_fallback_reason(const ScatterArguments& call, const at::Tensor& out) {
   if (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
       out.sizes() != call.self.sizes()) {
     return reasons::kOut;
@@ -36,10 +36,10 @@ const char* result_refusal(const ScatterArguments& call, const at::Tensor& out) 
   return apart(out, call.index) && apart(out, call.src) ? nullptr : reasons::kOverlap;
 }
 
-bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& out,
+bool ran(const char* reason, const ScatterArguments& arguments, const at::Tensor& out,
          ScatterBody body) {
-  if (why != nullptr) {
-    count_refusal(op_name(arguments.op), why);
+  if (reason != nullptr) {
+    count_refusal(op_name(arguments.op), reason);
     return false;
   }
   const OwnCall own_call(arguments.op);
@@ -68,7 +68,7 @@ bool ran(const char* why, const ScatterArguments& arguments, const at::Tensor& o
 
 }  // namespace
 
-const char* scatter_refusal(ScatterArguments& arguments) {
+const char* scatter_fallback_reason(ScatterArguments& arguments) {
   const auto& [op, self, dim, index, src, numbers] = arguments;
   const bool scatters = arguments.scatters();
   if (!strided_on_cpu(self) || !strided_on_cpu(index) || !strided_on_cpu(src)) {
@@ -99,31 +99,31 @@ const char* scatter_refusal(ScatterArguments& arguments) {
 }
 
 bool scattered_in_place(ScatterArguments arguments, ScatterBody body) {
-  const char* why = full_refusal(arguments);
-  return ran(why != nullptr ? why : result_refusal(arguments, arguments.self), arguments,
+  const char* reason = fallback_reason(arguments);
+  return ran(reason != nullptr ? reason : out_fallback_reason(arguments, arguments.self), arguments,
              arguments.self, body);
 }
 
 bool scattered_into(ScatterArguments arguments, const at::Tensor& out, ScatterBody body) {
-  const char* why = full_refusal(arguments);
-  why = why != nullptr ? why : result_refusal(arguments, out);
-  if (why == nullptr && !out.is_same(arguments.self)) {
+  const char* reason = fallback_reason(arguments);
+  reason = reason != nullptr ? reason : out_fallback_reason(arguments, out);
+  if (reason == nullptr && !out.is_same(arguments.self)) {
     if (!apart(out, arguments.self)) {
-      why = reasons::kOverlap;
+      reason = reasons::kOverlap;
     } else {
       out.copy_(arguments.self);
     }
   }
-  return ran(why, arguments, out, body);
+  return ran(reason, arguments, out, body);
 }
 
 bool scattered_into_new(ScatterArguments arguments, at::Tensor& out, ScatterBody body) {
-  const char* why = full_refusal(arguments);
-  if (why == nullptr) {
+  const char* reason = fallback_reason(arguments);
+  if (reason == nullptr) {
     out = at::detail::empty_cpu(arguments.self.sizes(), arguments.self.scalar_type());
     out.copy_(arguments.self);
   }
-  return ran(why, arguments, out, body);
+  return ran(reason, arguments, out, body);
 }
 
 }  // namespace cpuaccel::ops

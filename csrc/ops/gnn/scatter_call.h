@@ -19,14 +19,14 @@ struct ScatterArguments {
   int64_t dim;
   const at::Tensor& index;
   const at::Tensor& src;
-  RowNumbers numbers;  // row indices; scatter_refusal() sets them
+  RowNumbers numbers;  // row indices; scatter_fallback_reason() sets them
 
   // Whether the index has self's dimensions, as in scatter_add and scatter_reduce; else it has one.
   bool scatters() const { return op == Op::scatter_add || op == Op::scatter_reduce; }
 };
 
 // The reason for a fallback to torch, or null. Does not read the index values.
-const char* scatter_refusal(ScatterArguments& arguments);
+const char* scatter_fallback_reason(ScatterArguments& arguments);
 
 // Computes the call. Its dst already holds a copy of self.
 using ScatterBody = c10::function_ref<void(const kernels::ScatterCall&)>;

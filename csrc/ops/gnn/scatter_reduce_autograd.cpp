@@ -61,8 +61,8 @@ struct Call {
     }
     const auto type = src.scalar_type();
     ScatterArguments arguments{op, self, dim, index, src, {}};
-    return (type == at::kFloat || type == at::kDouble) && scatter_refusal(arguments) == nullptr &&
-           index.size(0) == src.size(0);
+    return (type == at::kFloat || type == at::kDouble) &&
+           scatter_fallback_reason(arguments) == nullptr && index.size(0) == src.size(0);
   }
 };
 
@@ -88,7 +88,7 @@ variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
 
 variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
   const OwnCall own_call(op);
-  const auto numbers = *row_numbers(saved.index);  // scatter_refusal() accepted this index
+  const auto numbers = *row_numbers(saved.index);  // scatter_fallback_reason() accepted this index
   const auto result = saved.result.contiguous(), src = with_rows(saved.src);
   const auto self_is_result = saved.self.eq(result).to(grad.scalar_type()).contiguous();
   const auto ties = saved.wants_self ? self_is_result.clone() : self_is_result;

@@ -31,8 +31,8 @@ void check_lengths(std::span<const int64_t> lengths, int64_t size, bool unsafe) 
     fits = fits && length >= 0 && length <= left;
     left -= fits ? length : 0;
   }
-  const bool torch_refuses = !unsafe && (negative || sum != static_cast<uint64_t>(size));
-  TORCH_CHECK(fits || torch_refuses,
+  const bool torch_rejects = !unsafe && (negative || sum != static_cast<uint64_t>(size));
+  TORCH_CHECK(fits || torch_rejects,
               "segment_reduce: expected lengths to be at least 0 and to sum to at most ", size,
               ", the size of data along axis");
 }

@@ -9,7 +9,7 @@ namespace cpuaccel::ops {
 
 // Throws if torch's kernels would read or write outside of `data` with these arguments. Lengths and
 // offsets may have several dimensions: the last one runs along `axis` of data, those before it are
-// data's. Arguments that torch itself refuses pass.
+// data's. Arguments that torch itself rejects pass.
 void check_segments(const at::Tensor& data, const std::optional<at::Tensor>& lengths,
                     const std::optional<at::Tensor>& offsets, int64_t axis, bool unsafe);
 

@@ -95,8 +95,9 @@ const char* from_lengths(const Index* from, int64_t count, bool unsafe, Segments
 }
 
 // The reason for a fallback to torch; or null, with `to` set.
-const char* refusal(const at::Tensor& data, const OptionalTensor& lengths,
-                    const OptionalTensor& offsets, int64_t axis, bool unsafe, Segments& to) {
+const char* fallback_reason(const at::Tensor& data, const OptionalTensor& lengths,
+                            const OptionalTensor& offsets, int64_t axis, bool unsafe,
+                            Segments& to) {
   if (!strided_on_cpu(data)) {
     return reasons::kLayout;
   }
@@ -169,18 +170,18 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
                           const OptionalScalar& initial) {
   Segments segments;
   const auto kind = segment_reduction(reduce);
-  const char* why = !kind            ? reasons::kReduction
-                    : given(indices) ? reasons::kIndices
-                    : initial && (initial->isComplex() || initial->isSymbolic())
-                        ? "initial is complex or symbolic"
-                        : refusal(data, lengths, offsets, axis, unsafe, segments);
-  if (why == nullptr && segments.count() == 0) {
-    why = reasons::kEmpty;
+  const char* reason = !kind            ? reasons::kReduction
+                       : given(indices) ? reasons::kIndices
+                       : initial && (initial->isComplex() || initial->isSymbolic())
+                           ? "initial is complex or symbolic"
+                           : fallback_reason(data, lengths, offsets, axis, unsafe, segments);
+  if (reason == nullptr && segments.count() == 0) {
+    reason = reasons::kEmpty;
   }
-  if (why == nullptr) {
+  if (reason == nullptr) {
     return run(data, *kind, segments, initial);
   }
-  count_refusal(op_name(Op::segment_reduce), why);
+  count_refusal(op_name(Op::segment_reduce), reason);
   check_segments(data, lengths, offsets, axis, unsafe);
   return at::cpu::segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial);
 }
@@ -260,20 +261,20 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
                                    int64_t axis, const OptionalScalar& initial) {
   Segments segments;
   const auto kind = segment_reduction(reduce);
-  const char* why =
-      kind ? refusal(data, lengths, offsets, axis, false, segments) : reasons::kReduction;
-  if (why == nullptr && !segments.cover_all()) {
-    why = "segments do not cover all rows";
+  const char* reason =
+      kind ? fallback_reason(data, lengths, offsets, axis, false, segments) : reasons::kReduction;
+  if (reason == nullptr && !segments.cover_all()) {
+    reason = "segments do not cover all rows";
   }
-  if (why == nullptr &&
+  if (reason == nullptr &&
       (grad.sizes() != output.sizes() || grad.dim() != data.dim() || !same_rows(grad, data) ||
        grad.size(0) != segments.count() || grad.scalar_type() != data.scalar_type() ||
        output.scalar_type() != data.scalar_type() || !strided_on_cpu(grad) ||
        !strided_on_cpu(output))) {
-    why = reasons::kGradient;
+    reason = reasons::kGradient;
   }
-  if (why != nullptr) {
-    count_refusal(op_name(Op::segment_reduce_backward), why);
+  if (reason != nullptr) {
+    count_refusal(op_name(Op::segment_reduce_backward), reason);
     check_segments(data, lengths, offsets, axis, true);
     check_segment_results(grad, output, data, lengths, offsets);
     return at::cpu::_segment_reduce_backward(grad, output, data, reduce, lengths, offsets, axis,

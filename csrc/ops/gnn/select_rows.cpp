@@ -25,7 +25,7 @@ struct Call {
   const at::Tensor& self;
   int64_t dim;
   const at::Tensor& index;
-  RowNumbers numbers;  // row indices; refusal() sets them
+  RowNumbers numbers;  // row indices; fallback_reason() sets them
 };
 
 bool fits(const Call& call) {
@@ -40,7 +40,7 @@ bool fits(const Call& call) {
 }
 
 // The reason for a fallback to torch, or null.
-const char* refusal(Call& call) {
+const char* fallback_reason(Call& call) {
   const auto& [op, self, dim, index, numbers] = call;
   if (!strided_on_cpu(self) || !strided_on_cpu(index)) {
     return reasons::kLayout;
@@ -99,8 +99,8 @@ void copy_rows(const Call& call, const at::Tensor& out) {
 }
 
 std::optional<at::Tensor> selected(Call call) {
-  if (const char* why = refusal(call)) {
-    count_refusal(op_name(call.op), why);
+  if (const char* reason = fallback_reason(call)) {
+    count_refusal(op_name(call.op), reason);
     return std::nullopt;
   }
   at::Tensor out = at::detail::empty_cpu(sizes_of(call), call.self.scalar_type());
@@ -109,15 +109,16 @@ std::optional<at::Tensor> selected(Call call) {
 }
 
 bool select_into(Call call, const at::Tensor& out) {
-  const char* why = refusal(call);
-  if (why == nullptr && (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
-                         out.sizes() != at::IntArrayRef(sizes_of(call)) || !out.is_contiguous())) {
-    why = reasons::kOut;
-  } else if (why == nullptr && (!apart(out, call.self) || !apart(out, call.index))) {
-    why = reasons::kOverlap;
+  const char* reason = fallback_reason(call);
+  if (reason == nullptr &&
+      (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
+       out.sizes() != at::IntArrayRef(sizes_of(call)) || !out.is_contiguous())) {
+    reason = reasons::kOut;
+  } else if (reason == nullptr && (!apart(out, call.self) || !apart(out, call.index))) {
+    reason = reasons::kOverlap;
   }
-  if (why != nullptr) {
-    count_refusal(op_name(call.op), why);
+  if (reason != nullptr) {
+    count_refusal(op_name(call.op), reason);
     return false;
   }
   copy_rows(call, out);
@@ -161,7 +162,7 @@ at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
       return std::move(*out);
     }
   } else {
-    count_refusal(op_name(Op::index), "indices");
+    count_refusal(op_name(Op::index), reasons::kIndices);
   }
   return at::cpu::index(self, indices);
 }

@@ -25,22 +25,22 @@ namespace {
 constexpr const char* kName = "sparse_mm";
 constexpr auto kKey = c10::DispatchKey::SparseCsrCPU;
 
-// nullopt, with the reason in `why`, if torch has to run the call.
+// nullopt, with `reason` set, if torch has to run the call.
 std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor& dense,
-                                     const char*& why) {
-  auto operand = csr_operand(sparse, why);
+                                     const char*& reason) {
+  auto operand = csr_operand(sparse, reason);
   if (!operand) {
     return std::nullopt;
   }
   const auto type = dense.scalar_type();
   if (!strided_on_cpu(dense) || dense.is_neg()) {
-    why = reasons::kLayout;
+    reason = reasons::kLayout;
   } else if (!is_graph_type(type) || operand->values.scalar_type() != type) {
-    why = reasons::kDtype;
+    reason = reasons::kDtype;
   } else if (dense.dim() != 2 || dense.size(0) != sparse.size(1)) {
-    why = reasons::kShape;
+    reason = reasons::kShape;
   } else if (operand->csr.nnz == 0 || dense.numel() == 0 || sparse.size(0) == 0) {
-    why = reasons::kEmpty;
+    reason = reasons::kEmpty;
   } else {
     return operand;
   }
@@ -85,7 +85,7 @@ struct Sum {
   const at::Scalar& alpha;
 
   // The reason for a fallback to torch, or null.
-  const char* refusal(at::IntArrayRef sizes, at::ScalarType type) const {
+  const char* fallback_reason(at::IntArrayRef sizes, at::ScalarType type) const {
     const auto plain = [](const at::Scalar& x) { return !x.isSymbolic() && !x.isComplex(); };
     if (!plain(beta) || !plain(alpha) || alpha.equal(0)) {
       return "unsupported beta or alpha";
@@ -113,7 +113,7 @@ bool takes_result(const at::Tensor& out, at::IntArrayRef sizes, const at::Tensor
          apart(out, operand.values) && apart(out, operand.crow) && apart(out, operand.col);
 }
 
-// torch refuses an `out` without elements here, unlike elsewhere. For 16-bit types torch has no
+// torch rejects an `out` without elements here, unlike elsewhere. For 16-bit types torch has no
 // kernel, so no error has to be preserved.
 void resize_half(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
   if ((type == at::kBFloat16 || type == at::kHalf) && out.numel() == 0 && strided_on_cpu(out) &&
@@ -122,7 +122,7 @@ void resize_half(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType ty
   }
 }
 
-const char* out_refusal(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
+const char* out_fallback_reason(const at::Tensor& out, at::IntArrayRef sizes, at::ScalarType type) {
   return strided_on_cpu(out) && out.sizes() == sizes && out.scalar_type() == type && !out.is_neg()
              ? nullptr
              : reasons::kOut;
@@ -130,56 +130,56 @@ const char* out_refusal(const at::Tensor& out, at::IntArrayRef sizes, at::Scalar
 
 // Counts a fallback, and checks the indices that torch's kernels trust.
 template <typename... Tensors>
-void leave(const char* why, const Tensors&... tensors) {
-  count_refusal(kName, why);
+void fall_back(const char* reason, const Tensors&... tensors) {
+  count_refusal(kName, reason);
   (check_compressed(tensors, kName), ...);
 }
 
 template <OpName kOp>
 at::Tensor mm(const at::Tensor& self, const at::Tensor& mat2) {
-  const char* why = "";
-  if (const auto operand = operand_of(self, mat2, why)) {
+  const char* reason = "";
+  if (const auto operand = operand_of(self, mat2, reason)) {
     return product(*operand, self, mat2);
   }
-  leave(why, self, mat2);
+  fall_back(reason, self, mat2);
   return call_torch_under(kKey, kOp.text, self, mat2).toTensor();
 }
 
 template <OpName kOp>
 at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                  const at::Scalar& beta, const at::Scalar& alpha) {
-  const char* why = "";
-  if (const auto operand = operand_of(mat1, mat2, why)) {
+  const char* reason = "";
+  if (const auto operand = operand_of(mat1, mat2, reason)) {
     const Sum sum{self, beta, alpha};
     const std::array sizes{mat1.size(0), mat2.size(1)};
-    why = sum.refusal(sizes, mat2.scalar_type());
-    if (why == nullptr) {
+    reason = sum.fallback_reason(sizes, mat2.scalar_type());
+    if (reason == nullptr) {
       auto result = product(*operand, mat1, mat2);
       sum.add_to(result);
       return result;
     }
   }
-  leave(why, self, mat1, mat2);
+  fall_back(reason, self, mat1, mat2);
   return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
 }
 
 template <OpName kOp>
 at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
-  const char* why = "";
-  if (const auto operand = operand_of(self, mat2, why)) {
+  const char* reason = "";
+  if (const auto operand = operand_of(self, mat2, reason)) {
     const std::array sizes{self.size(0), mat2.size(1)};
     resize_half(out, sizes, mat2.scalar_type());
-    why = out_refusal(out, sizes, mat2.scalar_type());
-    if (why == nullptr && takes_result(out, sizes, mat2, *operand)) {
+    reason = out_fallback_reason(out, sizes, mat2.scalar_type());
+    if (reason == nullptr && takes_result(out, sizes, mat2, *operand)) {
       run(*operand, self, mat2, out);
       return out;
     }
-    if (why == nullptr) {
+    if (reason == nullptr) {
       out.copy_(product(*operand, self, mat2));
       return out;
     }
   }
-  leave(why, self, mat2);
+  fall_back(reason, self, mat2);
   call_torch_under(kKey, kOp.text, self, *apart_from(mat2, out), out);
   return out;
 }
@@ -187,27 +187,27 @@ at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& o
 template <OpName kOp>
 at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
-  const char* why = "";
-  if (const auto operand = operand_of(mat1, mat2, why)) {
+  const char* reason = "";
+  if (const auto operand = operand_of(mat1, mat2, reason)) {
     const Sum sum{self, beta, alpha};
     const std::array sizes{mat1.size(0), mat2.size(1)};
-    why = sum.refusal(sizes, mat2.scalar_type());
-    if (why == nullptr) {
+    reason = sum.fallback_reason(sizes, mat2.scalar_type());
+    if (reason == nullptr) {
       resize_half(out, sizes, mat2.scalar_type());
     }
-    why = why == nullptr ? out_refusal(out, sizes, mat2.scalar_type()) : why;
-    if (why == nullptr && sum.is_product() && takes_result(out, sizes, mat2, *operand)) {
+    reason = reason == nullptr ? out_fallback_reason(out, sizes, mat2.scalar_type()) : reason;
+    if (reason == nullptr && sum.is_product() && takes_result(out, sizes, mat2, *operand)) {
       run(*operand, mat1, mat2, out);
       return out;
     }
-    if (why == nullptr) {
+    if (reason == nullptr) {
       auto result = product(*operand, mat1, mat2);
       sum.add_to(result);
       out.copy_(result);
       return out;
     }
   }
-  leave(why, self, mat1, mat2);
+  fall_back(reason, self, mat1, mat2);
   call_torch_under(kKey, kOp.text, self, mat1, *apart_from(mat2, out), beta, alpha, out);
   return out;
 }
@@ -216,26 +216,26 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
 template <OpName kOp>
 at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec,
                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
-  const char* why = reasons::kShape;
+  const char* reason = reasons::kShape;
   const auto operand =
-      vec.dim() == 1 && mat.dim() == 2 ? operand_of(mat, vec.unsqueeze(1), why) : std::nullopt;
+      vec.dim() == 1 && mat.dim() == 2 ? operand_of(mat, vec.unsqueeze(1), reason) : std::nullopt;
   if (operand) {
     const Sum sum{self, beta, alpha};
     const std::array sizes{mat.size(0)};
-    why = sum.refusal(sizes, vec.scalar_type());
-    why = why == nullptr ? out_refusal(out, sizes, vec.scalar_type()) : why;
-    if (why == nullptr && sum.is_product() && takes_result(out, sizes, vec, *operand)) {
+    reason = sum.fallback_reason(sizes, vec.scalar_type());
+    reason = reason == nullptr ? out_fallback_reason(out, sizes, vec.scalar_type()) : reason;
+    if (reason == nullptr && sum.is_product() && takes_result(out, sizes, vec, *operand)) {
       run(*operand, mat, vec.unsqueeze(1), out);
       return out;
     }
-    if (why == nullptr) {
+    if (reason == nullptr) {
       auto result = product(*operand, mat, vec.unsqueeze(1)).squeeze(1);
       sum.add_to(result);
       out.copy_(result);
       return out;
     }
   }
-  leave(why, mat);
+  fall_back(reason, mat);
   call_torch_under(kKey, kOp.text, self, mat, *apart_from(vec, out), beta, alpha, out);
   return out;
 }

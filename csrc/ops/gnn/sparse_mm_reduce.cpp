@@ -48,24 +48,24 @@ bool dense_of(const at::Tensor& x, at::ScalarType type, int64_t rows) {
          x.scalar_type() == type && x.size(0) == rows;
 }
 
-// nullopt, with the reason in `why`, if torch has to run the call.
+// nullopt, with `reason` set, if torch has to run the call.
 std::optional<CsrOperand> operand_of(const at::Tensor& self, const at::Tensor& other,
-                                     const char*& why) {
+                                     const char*& reason) {
   if (self.layout() != at::kSparseCsr) {
-    why = reasons::kLayout;
+    reason = reasons::kLayout;
     return std::nullopt;
   }
-  auto operand = csr_operand(self, why);
+  auto operand = csr_operand(self, reason);
   if (!operand) {
     return std::nullopt;
   }
   const auto type = operand->values.scalar_type();
   if (!is_graph_type(type)) {
-    why = reasons::kDtype;
+    reason = reasons::kDtype;
   } else if (!dense_of(other, type, operand->csr.N)) {
-    why = "unsupported dense matrix";
+    reason = "unsupported dense matrix";
   } else if (operand->csr.nnz == 0 || other.size(1) == 0) {
-    why = reasons::kEmpty;
+    reason = reasons::kEmpty;
   } else {
     return operand;
   }
@@ -74,11 +74,11 @@ std::optional<CsrOperand> operand_of(const at::Tensor& self, const at::Tensor& o
 
 template <OpName kName>
 Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view reduce) {
-  const char* why = reasons::kReduction;
+  const char* reason = reasons::kReduction;
   const auto kind = reduction(reduce);
-  const auto operand = kind ? operand_of(self, other, why) : std::nullopt;
+  const auto operand = kind ? operand_of(self, other, reason) : std::nullopt;
   if (!operand) {
-    count_refusal(kForward, why);
+    count_refusal(kForward, reason);
     check_compressed(self, kForward);
     torch::jit::Stack stack;
     torch::jit::push(stack, self, other, std::string(reduce));
@@ -173,16 +173,16 @@ void of_sum(const CsrOperand& operand, const at::Tensor& grad, const at::Tensor&
 template <OpName kName>
 Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tensor& weight,
               std::string_view reduce, const at::Tensor& arg_out, std::array<bool, 2> mask) {
-  const char* why = reasons::kReduction;
+  const char* reason = reasons::kReduction;
   const auto kind = reduction(reduce);
-  auto operand = kind ? operand_of(self, weight, why) : std::nullopt;
+  auto operand = kind ? operand_of(self, weight, reason) : std::nullopt;
   if (operand && (!dense_of(grad_out, weight.scalar_type(), operand->csr.M) ||
                   grad_out.size(1) != weight.size(1))) {
-    why = reasons::kGradient;
+    reason = reasons::kGradient;
     operand.reset();
   }
   if (!operand) {
-    count_refusal(kBackward, why);
+    count_refusal(kBackward, reason);
     check_compressed(self, kBackward);
     torch::jit::Stack stack;
     torch::jit::push(stack, self, grad_out, weight, std::string(reduce), arg_out,

@@ -10,12 +10,12 @@ namespace cpuaccel::ops {
 // What is added to a product, and how.
 struct Addend {
   enum class Kind {
-    none,    // beta is 0: self is not read
-    bias,    // one value a column, added by the kernel
-    full,    // any other form
-    refused  // left to torch: another type, or sizes that do not broadcast
+    none,        // beta is 0: self is not read
+    bias,        // one value a column, added by the kernel
+    full,        // any other form
+    unsupported  // fallback to torch: another type, or sizes that do not broadcast
   };
-  Kind kind = Kind::refused;
+  Kind kind = Kind::unsupported;
   float beta = 0.0f;
   float alpha = 1.0f;
 };

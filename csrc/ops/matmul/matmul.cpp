@@ -124,8 +124,8 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
 }
 
 bool ran(Op op, const Taken& taken) {
-  if (const char* why = run(taken.provider, taken.call)) {
-    count_refusal(op_name(op), why);
+  if (const char* reason = run(taken.provider, taken.call)) {
+    count_refusal(op_name(op), reason);
     return false;
   }
   calls().add(op, taken.provider);
@@ -236,7 +236,7 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& 
   }
   if (auto taken = take(kOp, src, weights)) {
     const Addend addend = addend_of(taken.call, self, beta, alpha);
-    if (addend.kind != Addend::Kind::refused) {
+    if (addend.kind != Addend::Kind::unsupported) {
       auto out = make_dst(taken.call);
       add_to(taken.call, addend, self);
       if (ran(kOp, taken)) {
@@ -262,7 +262,7 @@ bool sum_into(const at::Tensor& self, const at::Tensor& src, const at::Tensor& w
   if (addend.kind == Addend::Kind::bias && out.is_same(self)) {
     addend.kind = Addend::Kind::full;
   }
-  if (addend.kind == Addend::Kind::refused ||
+  if (addend.kind == Addend::Kind::unsupported ||
       (!out.is_same(self) && at::get_overlap_status(out, self) != at::MemOverlapStatus::No)) {
     return false;
   }

@@ -18,7 +18,7 @@ dl::FloatType to_dnnl(at::ScalarType type) {
                                  : dl::FloatType::f16;
 }
 
-// oneDNN refuses strides that step over fewer elements than there are; strides of sizes 1 are free
+// oneDNN rejects strides that step over fewer elements than there are; strides of sizes 1 are free
 // to choose.
 std::array<int64_t, 3> strides_of(const std::array<int64_t, 3>& strides, int64_t rows,
                                   int64_t columns) {

@@ -41,9 +41,9 @@ kernels::ImageLayout layout_of(const at::Tensor& input, bool weight_last) {
   return last ? kernels::ImageLayout::channels_last : kernels::ImageLayout::channels_first;
 }
 
-const char* why_torch(const std::vector<PackedView>& views, bool usual) {
-  if (const char* why = views.front().why_refused()) {
-    return why;
+const char* fallback_reason(const std::vector<PackedView>& views, bool usual) {
+  if (const char* reason = views.front().fallback_reason()) {
+    return reason;
   }
   return usual ? nullptr : "unsupported shape, dtype or layout of input or bias";
 }
@@ -61,8 +61,8 @@ at::Tensor packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
               ": expected packed to have a tensor for each of ", groups, " groups, but got ",
               packed.size());
   const auto shape = conv_shape(input, weight, bias, {stride, padding, dilation, groups});
-  if (const char* why = why_torch(views, shape.has_value())) {
-    count_refusal("packed_convolution", why);
+  if (const char* reason = fallback_reason(views, shape.has_value())) {
+    count_refusal("packed_convolution", reason);
     return convolution_by_torch(input, packed, panel, weight, bias, stride, padding, dilation,
                                 groups, channels_last);
   }

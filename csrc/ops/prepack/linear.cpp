@@ -89,8 +89,9 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
   const PackedView view(kOp, packed, shape);
   TORCH_CHECK(!dtype || input.scalar_type() == *dtype, kOp, ": expected input to be of dtype ",
               dtype.value_or(at::kFloat), ", but got ", input.scalar_type());
-  if (const char* why = why_no_packed_product(input, view, shape, bias, dtype.has_value())) {
-    count_refusal("packed_linear", why);
+  if (const char* reason =
+          packed_product_fallback_reason(input, view, shape, bias, dtype.has_value())) {
+    count_refusal("packed_linear", reason);
     return run_torch(input, packed, shape, bias, dtype);
   }
   return packed_product(input, packed, view, shape, bias, {});
@@ -98,11 +99,11 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
 
 }  // namespace
 
-const char* why_no_packed_product(const at::Tensor& input, const PackedView& view,
-                                  const PackedShape& shape, const std::optional<at::Tensor>& bias,
-                                  bool mixed) {
-  if (const char* why = view.why_refused()) {
-    return why;
+const char* packed_product_fallback_reason(const at::Tensor& input, const PackedView& view,
+                                           const PackedShape& shape,
+                                           const std::optional<at::Tensor>& bias, bool mixed) {
+  if (const char* reason = view.fallback_reason()) {
+    return reason;
   }
   if (input.layout() != at::kStrided || !input.device().is_cpu() || input.is_neg() ||
       input.dim() == 0 || input.size(-1) != shape.in_features) {

@@ -11,9 +11,9 @@
 namespace cpuaccel::ops {
 
 // The reason why packed_product cannot compute with these, or null. `mixed`: types may differ.
-const char* why_no_packed_product(const at::Tensor& input, const PackedView& view,
-                                  const PackedShape& shape, const std::optional<at::Tensor>& bias,
-                                  bool mixed);
+const char* packed_product_fallback_reason(const at::Tensor& input, const PackedView& view,
+                                           const PackedShape& shape,
+                                           const std::optional<at::Tensor>& bias, bool mixed);
 
 // result[..., n] = after(bias[n] + sum over k of input[..., k] * weight[n, k]), of input's type.
 // `view` is made from `packed` and `shape`.

@@ -88,8 +88,8 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   TORCH_CHECK(packed_ih.scalar_type() == at::kFloat && packed_hh.scalar_type() == at::kFloat, kOp,
               ": expected packed weights of float32");
   // Both weights have the same panel width, so one check is enough.
-  if (const char* why = ih.why_refused()) {
-    count_refusal("packed_lstm", why);
+  if (const char* reason = ih.fallback_reason()) {
+    count_refusal("packed_lstm", reason);
     return run_torch(input, unpack_linear(packed_ih, panel, 4 * H, I),
                      unpack_linear(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h0, c0, reverse);
   }

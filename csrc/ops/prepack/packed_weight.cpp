@@ -202,7 +202,7 @@ PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedSha
   }
 }
 
-const char* PackedView::why_refused() const {
+const char* PackedView::fallback_reason() const {
   if (!plugin_on()) {
     return reasons::kOff;
   }

@@ -73,7 +73,7 @@ class PackedView {
   at::ScalarType type() const { return type_; }
 
   // The reason why gemm cannot compute with it now, or null.
-  const char* why_refused() const;
+  const char* fallback_reason() const;
 
   // dst = src times the weights. src and dst have M rows, and dst is dense. For pairs, pass the
   // call to gemm_bf16(call, pairs).

@@ -30,7 +30,7 @@ namespace {
 
 constexpr auto kOp = "cpuaccel::saved_linear";
 
-const char* why_torch(const at::Tensor& input, const WeightHeader& header) {
+const char* fallback_reason(const at::Tensor& input, const WeightHeader& header) {
   if (!plugin_on()) {
     return reasons::kOff;
   }
@@ -60,19 +60,19 @@ at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_
   TORCH_CHECK(header.out_features == out_features && header.in_features == in_features, kOp,
               ": expected bytes of a weight of ", out_features, " x ", in_features, ", but got ",
               header.out_features, " x ", header.in_features);
-  const char* why = why_torch(input, header);
-  if (why == nullptr) {
+  const char* reason = fallback_reason(input, header);
+  if (reason == nullptr) {
     const auto kept = KeptWeights::instance().get(bytes, WeightForm::bytes,
                                                   [&] { return open_weight(kOp, bytes, header); });
     const at::Tensor values = kept.values.defined() ? kept.values : panels_of(bytes, header);
     const PackedShape shape{kept.panel, out_features, in_features};
     const PackedView view(kOp, values, shape);
-    why = why_no_packed_product(input, view, shape, bias, true);
-    if (why == nullptr) {
+    reason = packed_product_fallback_reason(input, view, shape, bias, true);
+    if (reason == nullptr) {
       return packed_product(input, values, view, shape, bias, after_of(following));
     }
   }
-  count_refusal("saved_linear", why);
+  count_refusal("saved_linear", reason);
   return run_torch(input, bytes, bias, following);
 }
 
