@@ -41,7 +41,7 @@
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/primitive_cache.h"
 #include "dnnl/ranks.h"
-#include "ops/attention_trial.h"
+#include "ops/attention_tuning.h"
 #include "ops/region/region_cache.h"
 #include "plan/compiled.h"
 #include "plan/own.h"
@@ -354,8 +354,8 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "try_attention",
       [](int64_t N, int64_t H, int64_t L, int64_t S, int64_t E, bool bf16, bool mask, bool causal) {
-        const auto trial = ops::try_attention({N, H, L, S, E, bf16, mask, causal});
-        return std::make_pair(trial.own, trial.torchs);
+        const auto times = ops::try_attention({N, H, L, S, E, bf16, mask, causal});
+        return std::make_pair(times.cpuaccel, times.torch);
       },
       py::arg("N"), py::arg("H"), py::arg("L"), py::arg("S"), py::arg("E"), py::arg("bf16"),
       py::arg("mask"), py::arg("causal"), py::call_guard<py::gil_scoped_release>());

@@ -125,8 +125,8 @@ kernels::AttentionDst dst_of(const at::Tensor& x) {
 
 }  // namespace
 
-AttentionResult own_attention(const AttentionOperands& of, bool is_causal,
-                              std::optional<double> scale) {
+AttentionResult cpuaccel_attention(const AttentionOperands& of, bool is_causal,
+                                   std::optional<double> scale) {
   const auto& [query, key, value, mask] = of;
   // Both have the strides of torch's results: dst those of the query, logsumexp is N x L x H in
   // memory.
@@ -182,7 +182,7 @@ Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tenso
     return torch_attention(operands, dropout_p, is_causal, scale);
   }
   CPUACCEL_OWN_CALL(attention);
-  return own_attention(operands, is_causal, scale);
+  return cpuaccel_attention(operands, is_causal, scale);
 }
 
 constexpr std::array kOverrides{
@@ -201,7 +201,7 @@ const char* attention_fallback_reason(int64_t queries, bool bf16) {
              : nullptr;
 }
 
-bool attention_is_always_own() {
+bool attention_is_always_faster() {
   const Measured* const cpu = measured_here();
   return cpu != nullptr && cpu->bf16_queries <= 1 && cpu->f32_queries <= 1;
 }

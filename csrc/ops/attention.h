@@ -17,10 +17,10 @@ struct AttentionOperands {
 // The result, and the logsumexp.
 using AttentionResult = std::tuple<at::Tensor, at::Tensor>;
 
-// own_attention runs cpuaccel's kernel (family attention), on operands that it takes.
+// cpuaccel_attention runs cpuaccel's kernel (family attention), on operands that it takes.
 // torch_attention runs torch's kernel.
-AttentionResult own_attention(const AttentionOperands& of, bool is_causal,
-                              std::optional<double> scale);
+AttentionResult cpuaccel_attention(const AttentionOperands& of, bool is_causal,
+                                   std::optional<double> scale);
 AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, bool is_causal,
                                 std::optional<double> scale);
 
@@ -29,7 +29,7 @@ AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, b
 const char* attention_fallback_reason(int64_t queries, bool bf16);
 // Whether cpuaccel's kernel is faster than torch's for all sizes on this CPU. Plans time both on
 // other CPUs.
-bool attention_is_always_own();
+bool attention_is_always_faster();
 
 // Whether products are computed in bf16 now, for queries of this type.
 bool attention_in_bf16(kernels::GemmType query);

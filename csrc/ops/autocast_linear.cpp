@@ -77,7 +77,7 @@ std::optional<at::Tensor> rounding_linear(const at::Tensor& input, const at::Ten
   auto out = at::detail::empty_cpu(sizes, at::kBFloat16);
   call.dst_strides = {call.M * call.N, call.N, 1};
   call.dst = out.mutable_data_ptr();
-  if (run_own_matmul(call) != nullptr) {
+  if (run_cpuaccel_matmul(call) != nullptr) {
     return std::nullopt;
   }
   calls().add(biased ? Op::addmm : Op::mm, Provider::own);

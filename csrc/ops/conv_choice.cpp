@@ -11,7 +11,7 @@ namespace {
 using kernels::Conv2dShape;
 using kernels::ImageLayout;
 
-std::atomic<bool> own_only{false};
+std::atomic<bool> cpuaccel_only{false};
 
 bool depthwise(const Conv2dShape& s) { return s.groups == s.C && s.groups > 1; }
 bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
@@ -185,10 +185,10 @@ constexpr std::array kChoices{
 }  // namespace
 
 const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout, bool volume) {
-  const bool own = own_convolutions_only();
+  const bool skips_torch = cpuaccel_convolutions_only();
   for (const auto& choice : kChoices) {
     const bool left_out =
-        (own && choice.kernel == ConvKernel::torch) || (volume && choice.images_only);
+        (skips_torch && choice.kernel == ConvKernel::torch) || (volume && choice.images_only);
     if (!left_out && choice.applies(shape, layout)) {
       return choice;
     }
@@ -197,11 +197,11 @@ const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout, bool
 }
 
 const char* convolution_fallback_reason() {
-  return own_convolutions_only() ? "" : cpu_fallback_reason();
+  return cpuaccel_convolutions_only() ? "" : cpu_fallback_reason();
 }
 
-bool own_convolutions_only() { return own_only.load(std::memory_order_relaxed); }
+bool cpuaccel_convolutions_only() { return cpuaccel_only.load(std::memory_order_relaxed); }
 
-void set_own_convolutions_only(bool only) { own_only.store(only, std::memory_order_relaxed); }
+void set_own_convolutions_only(bool only) { cpuaccel_only.store(only, std::memory_order_relaxed); }
 
 }  // namespace cpuaccel::ops

@@ -15,9 +15,9 @@
 #include "base/counters.h"
 #include "base/isa.h"
 #include "ops/conv_shape.h"
+#include "ops/cpuaccel_convolution.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
-#include "ops/own_convolution.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -97,8 +97,8 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
   }
   if (!transposed) {
     const ConvArguments arguments{stride, padding, dilation, groups};
-    auto result = weight.dim() == 5 ? own_convolution_3d(input, weight, bias, arguments)
-                                    : own_convolution(input, weight, bias, arguments);
+    auto result = weight.dim() == 5 ? cpuaccel_convolution_3d(input, weight, bias, arguments)
+                                    : cpuaccel_convolution(input, weight, bias, arguments);
     if (result) {
       return std::move(*result);
     }

@@ -38,7 +38,8 @@ bool pair_of(at::IntArrayRef values, int64_t lowest) {
 
 // Whether cpuaccel's kernel takes the call; sets `shape`. Invalid arguments give false: torch
 // raises the error.
-bool ours(const at::Tensor& self, const Window& window, bool ceil_mode, MaxpoolF32Shape& shape) {
+bool supported(const at::Tensor& self, const Window& window, bool ceil_mode,
+               MaxpoolF32Shape& shape) {
   if (!contiguous_floats(self) || !pair_of(window.kernel, 1) || !pair_of(window.stride, 1) ||
       !pair_of(window.padding, 0) || !pair_of(window.dilation, 1)) {
     return false;
@@ -79,7 +80,7 @@ std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(
     at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   MaxpoolF32Shape shape;
   const Window window{kernel_size, stride.empty() ? kernel_size : stride, padding, dilation};
-  if (!ours(self, window, ceil_mode, shape)) {
+  if (!supported(self, window, ceil_mode, shape)) {
     return at::cpu::max_pool2d_with_indices(self, kernel_size, stride, padding, dilation,
                                             ceil_mode);
   }

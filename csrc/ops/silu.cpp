@@ -12,7 +12,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-bool ours(const at::Tensor& x) {
+bool supported(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat && x.layout() == at::kStrided && x.numel() > 0 &&
          x.is_non_overlapping_and_dense();
 }
@@ -30,7 +30,7 @@ at::Tensor empty_result(const at::Tensor& x) {
 
 template <OpName kName>
 at::Tensor silu(const at::Tensor& x) {
-  if (!ours(x)) {
+  if (!supported(x)) {
     return at::cpu::silu(x);
   }
   CPUACCEL_OWN_CALL(silu);
@@ -41,7 +41,7 @@ at::Tensor silu(const at::Tensor& x) {
 
 template <OpName kName>
 at::Tensor& silu_in_place(at::Tensor& x) {
-  if (!ours(x)) {
+  if (!supported(x)) {
     return at::cpu::silu_(x);
   }
   CPUACCEL_OWN_CALL(silu);

@@ -100,9 +100,10 @@ void edge_sum(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   const at::Tensor &x = arguments[0].toTensor(), &edges = arguments[1].toTensor();
   const auto weight = arguments[2].toOptional<at::Tensor>();
   const at::Tensor constant = weight.value_or(at::Tensor());
-  const bool ours = learns(x) && !learns(constant) && arguments[3].isInt() &&
-                    plain({&x, &edges, &constant}) && !has_tangent(x) && !has_tangent(constant);
-  if (!ours) {
+  const bool by_kernel = learns(x) && !learns(constant) && arguments[3].isInt() &&
+                         plain({&x, &edges, &constant}) && !has_tangent(x) &&
+                         !has_tangent(constant);
+  if (!by_kernel) {
     return go_on(op, keys, stack);
   }
   at::Tensor result = EdgeSum::apply(x, edges, weight, arguments[3].toInt(), arguments[4].toBool(),

@@ -72,7 +72,7 @@ class Arguments {
                 "numbers, `hops` for each colptr");
     for (const int64_t number : fan_out) {
       TORCH_CHECK_VALUE(number >= -1 && number <= std::numeric_limits<int32_t>::max(), kOp,
-                        ": expected fan_out to be -1 (all neighbours) or a number of neighbours "
+                        ": expected fan_out to be -1 (all neighbors) or a number of neighbors "
                         "below 2^31, but got ",
                         number);
     }

@@ -52,7 +52,7 @@ struct Call {
   bool in_no_graph() const { return !learns() && !has_tangent(self) && !has_tangent(src); }
 
   // Whether cpuaccel computes the gradients. All tensors then have memory.
-  bool ours() const {
+  bool gradients_supported() const {
     const auto reduction = reduction_of(reduce);
     if (!learns() || !reduction || !reduction->takes_one() || !plain({&self, &index, &src}) ||
         self.is_inference() || src.is_inference() || index.is_inference() || has_tangent(self) ||
@@ -169,13 +169,13 @@ class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
                       context->saved_data["include_self"].toBool(),
                       context->needs_input_grad(0),
                       context->needs_input_grad(1)};
-    const bool ours = !c10::GradMode::is_enabled() &&
-                      grad.scalar_type() == saved.src.scalar_type() &&
-                      plain({&grad, &saved.self, &saved.index, &saved.src, &saved.result});
+    const bool by_kernel = !c10::GradMode::is_enabled() &&
+                           grad.scalar_type() == saved.src.scalar_type() &&
+                           plain({&grad, &saved.self, &saved.index, &saved.src, &saved.result});
     const Op op = context->saved_data["scatters"].toBool() ? Op::scatter_reduce_backward
                                                            : Op::index_reduce_backward;
-    auto found = ours ? by_kernels(op, grad, saved) : by_formula(grad, saved);
-    if (!ours) {
+    auto found = by_kernel ? by_kernels(op, grad, saved) : by_formula(grad, saved);
+    if (!by_kernel) {
       count_refusal(op_name(op), "double backward, torch.func or unsupported gradient tensor");
     }
     for (size_t i = 0; i < 2; ++i) {
@@ -209,8 +209,8 @@ at::Tensor reduce(c10::DispatchKeySet keys, const at::Tensor& self, int64_t dim,
                                      : at::_ops::index_reduce::redispatch(
                                            rest, self, dim, index, src, reduce, include_self);
   }
-  return call.ours() ? LargestOfRows::apply(self, src, index, &call, false)
-                     : by_torch(kName.text, keys, call);
+  return call.gradients_supported() ? LargestOfRows::apply(self, src, index, &call, false)
+                                    : by_torch(kName.text, keys, call);
 }
 
 template <OpName kName, Op kOp>
@@ -228,7 +228,7 @@ at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t 
   }
   // Views and leaves that require gradients are left to torch, which has checks for them.
   const bool simple = !self.is_view() && !(self.is_leaf() && self.requires_grad());
-  if (simple && call.ours() && apart(self, src)) {
+  if (simple && call.gradients_supported() && apart(self, src)) {
     LargestOfRows::apply(self, src, index, &call, true);
   } else {
     by_torch(kName.text, keys, call);

@@ -34,7 +34,7 @@ namespace {
 const char* run(Provider provider, const MatmulCall& call) {
   switch (provider) {
     case Provider::own:
-      return run_own_matmul(call);
+      return run_cpuaccel_matmul(call);
     case Provider::onednn:
 #ifdef CPUACCEL_HAS_ONEDNN
       return run_onednn_matmul(call);

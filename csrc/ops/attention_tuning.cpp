@@ -1,4 +1,4 @@
-#include "ops/attention_trial.h"
+#include "ops/attention_tuning.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
@@ -28,7 +28,7 @@ constexpr double kEnoughOfFew = 0.8;
 constexpr int kRounds = 7;
 constexpr double kSeconds = 0.05;  // approximate time of all rounds
 constexpr uint64_t kSeed = 1;
-constexpr int kOwn = 0, kTorchs = 1;
+constexpr int kCpuaccel = 0, kTorch = 1;
 constexpr size_t kMostCopies = 64;
 
 // Few queries and more keys: a decoder step, whose keys are cached.
@@ -53,7 +53,7 @@ kernels::GemmType type_of(const AttentionProblem& problem) {
 
 }  // namespace
 
-AttentionTrial try_attention(const AttentionProblem& p) {
+AttentionTimes try_attention(const AttentionProblem& p) {
   const at::NoGradGuard no_grad;
   auto generator = at::detail::createCPUGenerator(kSeed);  // torch's default generator is not used
   const auto type = p.bf16 ? at::kBFloat16 : at::kFloat;
@@ -88,25 +88,25 @@ AttentionTrial try_attention(const AttentionProblem& p) {
     spent += all;
     return all / static_cast<double>(keys_and_values.size());
   };
-  const auto own = [&] {
-    return seconds([&](const auto& each) { own_attention(each, p.causal, std::nullopt); });
+  const auto time_cpuaccel = [&] {
+    return seconds([&](const auto& each) { cpuaccel_attention(each, p.causal, std::nullopt); });
   };
-  const auto torchs = [&] {
+  const auto time_torch = [&] {
     return seconds([&](const auto& each) { torch_attention(each, 0.0, p.causal, std::nullopt); });
   };
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  AttentionTrial best{kNever, kNever};
-  own();
-  torchs();
+  AttentionTimes best{kNever, kNever};
+  time_cpuaccel();
+  time_torch();
   for (int round = 0; round == 0 || (round < kRounds && spent < kSeconds); ++round) {
-    const double ours = own(), theirs = torchs();
-    best = {std::min(best.own, ours), std::min(best.torchs, theirs)};
+    const double cpuaccel = time_cpuaccel(), torch = time_torch();
+    best = {std::min(best.cpuaccel, cpuaccel), std::min(best.torch, torch)};
   }
   return best;
 }
 
 std::string why_torch_attention(const AttentionProblem& problem) {
-  if (attention_is_always_own()) {
+  if (attention_is_always_faster()) {
     return {};
   }
   const bool bf16 = attention_in_bf16(type_of(problem));
@@ -115,14 +115,14 @@ std::string why_torch_attention(const AttentionProblem& problem) {
     return reason != nullptr ? reason : "";
   }
   const std::string name = name_of(problem, bf16);
-  const int taken = dnnl_layer::rank_of(name, [&] {
-    const auto trial = try_attention(problem);
-    log_decision("timed " + name + ": cpuaccel " + in_microseconds(trial.own) + ", torch " +
-                 in_microseconds(trial.torchs));
+  const int chosen = dnnl_layer::rank_of(name, [&] {
+    const auto times = try_attention(problem);
+    log_decision("timed " + name + ": cpuaccel " + in_microseconds(times.cpuaccel) + ", torch " +
+                 in_microseconds(times.torch));
     const double enough = are_few(problem) ? kEnoughOfFew : kEnough;
-    return trial.torchs >= enough * trial.own ? kOwn : kTorchs;
+    return times.torch >= enough * times.cpuaccel ? kCpuaccel : kTorch;
   });
-  return taken == kOwn ? "" : "torch's kernel was faster in tuning";
+  return chosen == kCpuaccel ? "" : "torch's kernel was faster in tuning";
 }
 
 }  // namespace cpuaccel::ops

@@ -1,4 +1,4 @@
-#include "ops/own_convolution.h"
+#include "ops/cpuaccel_convolution.h"
 
 #include "kernels/conv_f32/conv_f32.h"
 #include "kernels/dwconv_f32/dwconv_f32.h"
@@ -64,14 +64,14 @@ std::optional<Chosen> choose(const at::Tensor& input, const at::Tensor& weight, 
 
 }  // namespace
 
-bool takes_own_convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
-                           const ConvArguments& arguments, bool volume) {
+bool runs_cpuaccel_convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
+                               const ConvArguments& arguments, bool volume) {
   return choose(input, weight, bias, arguments, volume).has_value();
 }
 
-std::optional<at::Tensor> own_convolution(const at::Tensor& input, const at::Tensor& weight,
-                                          const Bias& bias, const ConvArguments& arguments,
-                                          bool volume) {
+std::optional<at::Tensor> cpuaccel_convolution(const at::Tensor& input, const at::Tensor& weight,
+                                               const Bias& bias, const ConvArguments& arguments,
+                                               bool volume) {
   const auto chosen = choose(input, weight, bias, arguments, volume);
   if (!chosen) {
     return std::nullopt;

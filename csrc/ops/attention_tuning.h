@@ -13,16 +13,16 @@ struct AttentionProblem {
 };
 
 // Seconds of the fastest of several runs of each kernel.
-struct AttentionTrial {
-  double own = 0, torchs = 0;
+struct AttentionTimes {
+  double cpuaccel = 0, torch = 0;
 };
 
 // Runs both kernels on random operands, for some dozens of milliseconds. Heads lie side by side, as
 // linear layers leave them. For few queries, keys and values lie as in a decoder's cache.
-AttentionTrial try_attention(const AttentionProblem& problem);
+AttentionTimes try_attention(const AttentionProblem& problem);
 
 // The reason for a plan to leave attention of these sizes to torch; empty: cpuaccel's kernel runs.
-// Unless attention_is_always_own(), both kernels are timed once, and the tuning cache
+// Unless attention_is_always_faster(), both kernels are timed once, and the tuning cache
 // (dnnl/ranks.h) keeps the result. If timing is off, attention_fallback_reason() decides.
 std::string why_torch_attention(const AttentionProblem& problem);
 

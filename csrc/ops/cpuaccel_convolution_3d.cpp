@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/conv_choice.h"
-#include "ops/own_convolution.h"
+#include "ops/cpuaccel_convolution.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -24,7 +24,7 @@ bool worth_copies(const at::Tensor& input, const at::Tensor& weight, int64_t dep
   const at::IntArrayRef image = input.sizes(), kernel = weight.sizes();
   const auto planes = static_cast<double>(depths * image[0]);
   const auto area = static_cast<double>(image[3] * image[4]);
-  return own_convolutions_only() ||
+  return cpuaccel_convolutions_only() ||
          (kernel[2] * kernel[3] * kernel[4] > 1 &&
           static_cast<double>(weight.numel()) * planes * area >= kFewMultiplyAdds);
 }
@@ -77,11 +77,11 @@ void gather(const at::Tensor& input, const Depths& depths, int64_t first,
 
 }  // namespace
 
-std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::Tensor& weight,
-                                             const std::optional<at::Tensor>& bias,
-                                             const ConvArguments& arguments) {
+std::optional<at::Tensor> cpuaccel_convolution_3d(const at::Tensor& input, const at::Tensor& weight,
+                                                  const std::optional<at::Tensor>& bias,
+                                                  const ConvArguments& arguments) {
   // The cheap checks come first: most calls are too small.
-  if (!own_convolutions_only() && weight.numel() * input.numel() < kTiny) {
+  if (!cpuaccel_convolutions_only() && weight.numel() * input.numel() < kTiny) {
     return std::nullopt;
   }
   const auto depths = depths_of(input, weight, arguments);
@@ -99,7 +99,8 @@ std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::
   const int64_t together = std::min(depths->count(), most);
   // Checked with one expanded float, before memory for the images is allocated.
   const at::Tensor like = at::detail::empty_cpu({1, 1, 1, 1}, at::kFloat);
-  if (!takes_own_convolution(like.expand({together, seen, IH, IW}), weights, bias, plane, true)) {
+  if (!runs_cpuaccel_convolution(like.expand({together, seen, IH, IW}), weights, bias, plane,
+                                 true)) {
     return std::nullopt;
   }
   const at::Tensor images =
@@ -111,7 +112,7 @@ std::optional<at::Tensor> own_convolution_3d(const at::Tensor& input, const at::
       const at::Tensor some = images.narrow(0, 0, count);
       gather(input[n], *depths, first, some);
       const auto part =
-          own_convolution(some.view({count, seen, IH, IW}), weights, bias, plane, true);
+          cpuaccel_convolution(some.view({count, seen, IH, IW}), weights, bias, plane, true);
       if (!part) {
         return std::nullopt;
       }

@@ -31,7 +31,7 @@ void transpose(kernels::GemmMatrix& matrix) { std::swap(matrix.row_stride, matri
 
 }  // namespace
 
-const char* run_own_matmul(const MatmulCall& call) {
+const char* run_cpuaccel_matmul(const MatmulCall& call) {
   const auto type = gemm_type(call.type);
   kernels::GemmCall gemm;
   gemm.M = call.M;
