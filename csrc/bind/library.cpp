@@ -11,7 +11,7 @@
 #include "bind/include/cpuaccel.h"
 #include "bind/settings.h"
 #include "memory/machine.h"
-#include "ops/kept_weights.h"
+#include "ops/packed_weight_cache.h"
 #include "ops/tensor_cache.h"
 #include "quant/switch.h"
 
@@ -22,7 +22,7 @@ namespace {
 void set_cache_capacities() {
   const int64_t bytes = memory::machine_memory().limit / 4;
   ops::weight_cache().set_capacity(bytes);
-  ops::KeptWeights::instance().set_capacity(bytes);
+  ops::PackedWeightCache::instance().set_capacity(bytes);
   ops::index_cache().set_capacity(bytes);
 }
 

@@ -30,9 +30,9 @@
 #include "memory/machine.h"
 #include "ops/conv_choice.h"
 #include "ops/engine.h"
-#include "ops/kept_weights.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
+#include "ops/packed_weight_cache.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/tensor_cache.h"
 #include "quant/providers.h"
@@ -208,7 +208,7 @@ void set_capacity(Cache& cache, int64_t mebibytes) {
 }
 void set_weight_cache(int64_t mebibytes) {
   set_capacity(ops::weight_cache(), mebibytes);
-  set_capacity(ops::KeptWeights::instance(), mebibytes);
+  set_capacity(ops::PackedWeightCache::instance(), mebibytes);
 }
 void set_index_cache(int64_t mebibytes) { set_capacity(ops::index_cache(), mebibytes); }
 
@@ -226,7 +226,7 @@ py::dict all_stats() {
   result["graph_cache"] = cache_stats({});
 #endif
   result["weight_cache"] = cache_stats(ops::weight_cache().stats());
-  result["kept_weights"] = cache_stats(ops::KeptWeights::instance().stats());
+  result["kept_weights"] = cache_stats(ops::PackedWeightCache::instance().stats());
   result["index_cache"] = cache_stats(ops::index_cache().stats());
   result["memory"] = memory;
   return result;
@@ -235,7 +235,7 @@ py::dict all_stats() {
 void reset_all_stats() {
   reset_counters();
   ops::weight_cache().reset_stats();
-  ops::KeptWeights::instance().reset_stats();
+  ops::PackedWeightCache::instance().reset_stats();
   ops::index_cache().reset_stats();
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::PrimitiveCache::instance().reset_stats();
@@ -245,7 +245,7 @@ void reset_all_stats() {
 
 void clear_all_caches() {
   ops::weight_cache().clear();  // before the memory that it gives back
-  ops::KeptWeights::instance().clear();
+  ops::PackedWeightCache::instance().clear();
   ops::index_cache().clear();
   memory::block_pool().empty();
 #ifdef CPUACCEL_HAS_ONEDNN

@@ -36,7 +36,7 @@ bool recorded(const at::Tensor& x) {
 
 // Training keeps torch's cast, because the gradient flows through it. Casts within torch.func
 // transforms are of no use after them.
-bool keeps_cast(const at::Tensor& weight) {
+bool caches_cast(const at::Tensor& weight) {
   return weight.scalar_type() == at::kFloat && dense_cpu(weight) && !recorded(weight) &&
          !in_a_transform() && at::autocast::is_autocast_cache_enabled();
 }
@@ -105,11 +105,11 @@ at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& weight, co
       return std::move(*result);
     }
   }
-  if (!keeps_cast(weight)) {
+  if (!caches_cast(weight)) {
     return call_torch(kName.text, input, weight, bias).toTensor();
   }
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
-  return at::linear(at::autocast::cached_cast(type, input, at::kCPU), kept_cast(weight, type),
+  return at::linear(at::autocast::cached_cast(type, input, at::kCPU), cached_cast_of(weight, type),
                     at::autocast::cached_cast(type, bias, at::kCPU));
 }
 

@@ -4,8 +4,8 @@
 //
 // weight: out_features x in_features. Result and bias have input's type. That may be bfloat16 for a
 // float32 weight, which is rounded when it is packed. f is "" (nothing) or a post-op of
-// following.cpp. The weight is packed once (kept_weights.h). Other types, sizes and layouts fall
-// back to torch's ops.
+// following.cpp. The weight is packed once (packed_weight_cache.h). Other types, sizes and layouts
+// fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,8 +18,8 @@
 #include "base/plugin.h"
 #include "ops/following.h"
 #include "ops/gemm_type.h"
-#include "ops/kept_weights.h"
 #include "ops/matmul/fastmath.h"
+#include "ops/packed_weight_cache.h"
 #include "ops/prepack/linear.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -62,12 +62,12 @@ at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
   const FollowingFunction* following = find_following(kOp, function);
   const char* reason = fallback_reason(input, weight);
   if (reason == nullptr) {
-    const auto kept = KeptWeights::instance().get(weight, in_pairs(input, weight));
-    const PackedShape shape{kept.panel, weight.size(0), weight.size(1)};
-    const PackedView view(kOp, kept.values, shape);
+    const auto cached = PackedWeightCache::instance().get(weight, in_pairs(input, weight));
+    const PackedShape shape{cached.panel, weight.size(0), weight.size(1)};
+    const PackedView view(kOp, cached.values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {
-      return packed_product(input, kept.values, view, shape, bias, after_of(following));
+      return packed_product(input, cached.values, view, shape, bias, after_of(following));
     }
   }
   count_refusal("kept_linear", reason);

@@ -38,7 +38,7 @@ class FrozenWeights {
     return weights;
   }
 
-  KeptPacked get(const at::Tensor& opaque, bool pairs) {
+  CachedPackedWeight get(const at::Tensor& opaque, bool pairs) {
     const std::scoped_lock lock(mutex_);
     auto found = entries_.find(opaque.unsafeGetTensorImpl());
     if (found == entries_.end() || found->second.opaque.expired()) {
@@ -48,9 +48,9 @@ class FrozenWeights {
                            Entry{WeakTensor(opaque.getIntrusivePtr()), {}})
                   .first;
     }
-    KeptPacked& packed = found->second.packed[pairs ? 1 : 0];
-    if (packed.panel != kept_panel(pairs)) {  // packed for another ISA, or not yet
-      packed = pack_to_keep(opaque, pairs);
+    CachedPackedWeight& packed = found->second.packed[pairs ? 1 : 0];
+    if (packed.panel != panel_in_use(pairs)) {  // packed for another ISA, or not yet
+      packed = pack_for_cache(opaque, pairs);
     }
     return packed;
   }
@@ -58,7 +58,7 @@ class FrozenWeights {
  private:
   struct Entry {
     WeakTensor opaque;
-    std::array<KeptPacked, 2> packed;  // in panels, in pairs
+    std::array<CachedPackedWeight, 2> packed;  // in panels, in pairs
   };
 
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);
@@ -99,12 +99,12 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
   const char* reason = fallback_reason(X, W, name.has_value());
   if (reason == nullptr) {
     const bool pairs = packs_pairs() && (X.scalar_type() == at::kBFloat16 || fastmath_on());
-    const auto kept = FrozenWeights::instance().get(W, pairs);
-    const PackedShape shape{kept.panel, W.size(0), W.size(1)};
-    const PackedView view(kName.text, kept.values, shape);
+    const auto cached = FrozenWeights::instance().get(W, pairs);
+    const PackedShape shape{cached.panel, W.size(0), W.size(1)};
+    const PackedView view(kName.text, cached.values, shape);
     reason = packed_product_fallback_reason(X, view, shape, B, true);
     if (reason == nullptr) {
-      return packed_product(X, kept.values, view, shape, B,
+      return packed_product(X, cached.values, view, shape, B,
                             after_of(find_following(kName.text, *name)));
     }
   }

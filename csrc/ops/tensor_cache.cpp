@@ -36,7 +36,7 @@ TensorCache& new_cache() { return *std::make_unique<TensorCache>().release(); }
 
 }  // namespace
 
-bool keepable(const at::Tensor& source) {
+bool cacheable(const at::Tensor& source) {
   return !source.is_inference() && source.is_non_overlapping_and_dense() && source.numel() > 0;
 }
 
@@ -78,7 +78,7 @@ TensorCache::Key TensorCache::key_of(Sources sources, int64_t form, const at::Te
 
 at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
                             const at::Tensor* own) {
-  if (!std::ranges::all_of(sources, [](const auto* each) { return keepable(*each); })) {
+  if (!std::ranges::all_of(sources, [](const auto* each) { return cacheable(*each); })) {
     return made_by(make);
   }
   const Key key = key_of(sources, form, own);
@@ -86,14 +86,14 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
   for (const at::Tensor* source : sources) {
     states.push_back({version_of(*source), 0});
   }
-  std::optional<std::pair<std::vector<State>, at::Tensor>> kept;
+  std::optional<std::pair<std::vector<State>, at::Tensor>> cached;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = index_.find(key);
     if (found != index_.end() &&
         std::ranges::equal(found->second->states, states, {}, &State::version, &State::version)) {
       order_.splice(order_.begin(), order_, found->second);
-      kept.emplace(found->second->states, found->second->made);
+      cached.emplace(found->second->states, found->second->made);
     }
   }
   // Taken before `make` reads the sources: a write in between makes the next call miss, not this
@@ -101,10 +101,10 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
   for (size_t i = 0; i < sources.size(); ++i) {
     states[i].checksum = checksum_of(*sources[i]);
   }
-  if (kept && kept->first == states) {
+  if (cached && cached->first == states) {
     const std::scoped_lock lock(mutex_);
     ++stats_.hits;
-    return kept->second;
+    return cached->second;
   }
   at::Tensor made = made_by(make);
   Order dropped;  // destroyed after the lock is released
@@ -170,7 +170,7 @@ void TensorCache::clear() {
   stats_.bytes = 0;
 }
 
-at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type) {
+at::Tensor cached_cast_of(const at::Tensor& weight, at::ScalarType type) {
   const std::array sources{&weight};
   return weight_cache().get(sources, static_cast<int64_t>(type), [&] { return weight.to(type); });
 }

@@ -76,7 +76,7 @@ class TensorCache {
 
 // Whether a result made from `source` may be cached: its bytes are one piece of memory, and writes
 // to it are counted.
-bool keepable(const at::Tensor& source);
+bool cacheable(const at::Tensor& source);
 
 TensorCache& weight_cache();  // weights cast to another type, or packed
 
@@ -87,6 +87,6 @@ inline constexpr int64_t kPairsForm = int64_t{2} << 16;
 TensorCache& index_cache();  // sorted edges and transposed graphs
 
 // `weight` cast to another type, from the weight cache.
-at::Tensor kept_cast(const at::Tensor& weight, at::ScalarType type);
+at::Tensor cached_cast_of(const at::Tensor& weight, at::ScalarType type);
 
 }  // namespace cpuaccel::ops

@@ -15,7 +15,7 @@ namespace {
 using KernelMap = std::map<std::string, std::map<c10::DispatchKey, TorchKernel>, std::less<>>;
 
 // Never destroyed: ops run while the process exits.
-KernelMap& kept_kernels() {
+KernelMap& saved_kernels() {
   static auto& instance = *std::make_unique<KernelMap>().release();
   return instance;
 }
@@ -41,11 +41,11 @@ void TorchKernel::call(torch::jit::Stack& stack, c10::DispatchKeySet keys) const
 }
 
 void keep_torch_kernel(const char* name, c10::DispatchKey key) {
-  kept_kernels()[name].try_emplace(key, name, key);
+  saved_kernels()[name].try_emplace(key, name, key);
 }
 
 const TorchKernel& torch_kernel(std::string_view name) {
-  const auto& kernels = kept_kernels();
+  const auto& kernels = saved_kernels();
   const auto found = kernels.find(name);
   TORCH_INTERNAL_ASSERT(found != kernels.end() && found->second.size() == 1,
                         "expected one saved torch kernel of ", name);
@@ -53,7 +53,7 @@ const TorchKernel& torch_kernel(std::string_view name) {
 }
 
 const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key) {
-  const auto& kernels = kept_kernels();
+  const auto& kernels = saved_kernels();
   const auto found = kernels.find(name);
   TORCH_INTERNAL_ASSERT(found != kernels.end() && found->second.contains(key),
                         "no saved torch kernel of ", name, " under ", toString(key));

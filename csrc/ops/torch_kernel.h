@@ -24,10 +24,10 @@ class TorchKernel {
   c10::SafeKernelFunction kernel_;
 };
 
-// Keeps torch's kernel of an op before cpuaccel overrides it. Once per op; not thread-safe.
+// Saves torch's kernel of an op before cpuaccel overrides it. Once per op; not thread-safe.
 void keep_torch_kernel(const char* name, c10::DispatchKey key);
 
-// The kernel kept for an op that is overridden under one key, or under this key. Throws if there is
+// The saved kernel of an op that is overridden under one key, or under this key. Throws if there is
 // none.
 const TorchKernel& torch_kernel(std::string_view name);
 const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key);

@@ -103,7 +103,7 @@ at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
   static constexpr IndexRule kColumns{kName, "column indices of the sparse matrix"};
   static constexpr IndexRule kRows{kName, "row indices of the sparse matrix"};
   const at::Tensor sorted =
-      kept_pair(kColumns, indices.select(0, 1), kRows, indices.select(0, 0), N, M);
+      cached_sorted_pair(kColumns, indices.select(0, 1), kRows, indices.select(0, 0), N, M);
   const at::Tensor values =
       weight_in_order(kName, sparse._values(), sorted, M, !sparse.requires_grad());
   const auto edges = edges_in(kName, sorted, N, M);

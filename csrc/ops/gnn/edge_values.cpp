@@ -12,7 +12,7 @@ namespace {
 at::Tensor edge_values(const at::Tensor& values, const at::Tensor& edge_index, int64_t num_src,
                        int64_t num_dst, bool back) {
   constexpr const char* kOp = "cpuaccel::edge_values";
-  const at::Tensor edges = kept_edges(kOp, edge_index, num_src, num_dst, std::nullopt);
+  const at::Tensor edges = cached_sorted_edges(kOp, edge_index, num_src, num_dst, std::nullopt);
   const int64_t count = edge_index.size(1);
   TORCH_CHECK(values.dim() > 0 && values.size(0) == count, kOp, ": expected values of ", count,
               " edges, but got shape ", values.sizes());

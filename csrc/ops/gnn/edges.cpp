@@ -74,12 +74,13 @@ at::Tensor sort_edges(const at::Tensor& edge_index, int64_t num_src, int64_t num
   return sorted_edges("cpuaccel::sort_edges", edge_index, num_src, num_dst);
 }
 
-at::Tensor kept_edges_op(const at::Tensor& edge_index, int64_t num_src, int64_t num_dst,
-                         std::optional<int64_t> loops) {
-  return kept_edges("cpuaccel::kept_edges", edge_index, num_src, num_dst, loops);
+at::Tensor cached_sorted_edges_op(const at::Tensor& edge_index, int64_t num_src, int64_t num_dst,
+                                  std::optional<int64_t> loops) {
+  return cached_sorted_edges("cpuaccel::kept_edges", edge_index, num_src, num_dst, loops);
 }
 
-at::Tensor kept_weight(const at::Tensor& weight, const at::Tensor& edges, int64_t num_dst) {
+at::Tensor cached_weight_in_order(const at::Tensor& weight, const at::Tensor& edges,
+                                  int64_t num_dst) {
   return weight_in_order("cpuaccel::kept_weight", weight, edges, num_dst, true);
 }
 
@@ -111,8 +112,8 @@ at::Tensor sort_by_destination(const char* op, const at::Tensor& src, const at::
   return indices;
 }
 
-at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
-                      int64_t num_dst, std::optional<int64_t> loops) {
+at::Tensor cached_sorted_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
+                               int64_t num_dst, std::optional<int64_t> loops) {
   check_edge_index(op, edge_index, num_src, num_dst);
   TORCH_CHECK(!loops || (*loops >= 0 && *loops <= num_src && *loops <= num_dst), op,
               ": expected loops to be at most the numbers of nodes, but got ", loops.value_or(0));
@@ -135,8 +136,9 @@ at::Tensor sorted_edges(const char* op, const at::Tensor& edge_index, int64_t nu
   return sorted(op, edge_index, num_src, num_dst);
 }
 
-at::Tensor kept_pair(const IndexRule& src_rule, const at::Tensor& src, const IndexRule& dst_rule,
-                     const at::Tensor& dst, int64_t num_src, int64_t num_dst) {
+at::Tensor cached_sorted_pair(const IndexRule& src_rule, const at::Tensor& src,
+                              const IndexRule& dst_rule, const at::Tensor& dst, int64_t num_src,
+                              int64_t num_dst) {
   const auto make = [&] {
     return sort_by_destination(src_rule.op, from_start(src_rule, src, num_src),
                                from_start(dst_rule, dst, num_dst), num_src, num_dst);
@@ -154,13 +156,13 @@ at::Tensor kept_pair(const IndexRule& src_rule, const at::Tensor& src, const Ind
 }
 
 at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::Tensor& edges,
-                           int64_t num_dst, bool keeps) {
+                           int64_t num_dst, bool caches) {
   const int64_t count = edges_count(edges, num_dst);
   TORCH_CHECK(weight.dim() > 0 && weight.size(0) == count && edges.dim() == 1, op,
               ": expected a weight for each of ", count, " edges, but got ", weight.sizes());
   const auto make = [&] { return weight.index_select(0, edge_order(edges, num_dst)); };
   const std::array sources{&weight};
-  return keeps ? index_cache().get(sources, -1, make, &edges) : make();
+  return caches ? index_cache().get(sources, -1, make, &edges) : make();
 }
 
 void check_dense(const char* op, const char* name, const at::Tensor& x, at::ScalarType type,
@@ -189,7 +191,8 @@ void check_edges_are_valid(const char* op, bool valid) {
 
 Edges edges_in(const char* op, const at::Tensor& edges, int64_t num_src, int64_t num_dst) {
   if (edges.dim() == 2) {
-    return edges_in(op, kept_edges(op, edges, num_src, num_dst, std::nullopt), num_src, num_dst);
+    return edges_in(op, cached_sorted_edges(op, edges, num_src, num_dst, std::nullopt), num_src,
+                    num_dst);
   }
   const int64_t count = edges_count(edges, num_dst);
   TORCH_CHECK(strided_on_cpu(edges) && is_index_type(edges.scalar_type()) && edges.dim() == 1 &&
@@ -239,8 +242,8 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
   library.impl("sort_edges", sort_edges);
-  library.impl("kept_edges", kept_edges_op);
-  library.impl("kept_weight", kept_weight);
+  library.impl("kept_edges", cached_sorted_edges_op);
+  library.impl("kept_weight", cached_weight_in_order);
 }
 
 }  // namespace cpuaccel::ops

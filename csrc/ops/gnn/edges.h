@@ -41,16 +41,17 @@ at::Tensor sort_by_destination(const char* op, const at::Tensor& src, const at::
                                int64_t num_src, int64_t num_dst);
 
 // The result of cpuaccel::kept_edges. Nobody may write to it.
-at::Tensor kept_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
-                      int64_t num_dst, std::optional<int64_t> loops);
+at::Tensor cached_sorted_edges(const char* op, const at::Tensor& edge_index, int64_t num_src,
+                               int64_t num_dst, std::optional<int64_t> loops);
 
 // The same for ends in two tensors, each with the index rule of the op that it belongs to.
-at::Tensor kept_pair(const IndexRule& src_rule, const at::Tensor& src, const IndexRule& dst_rule,
-                     const at::Tensor& dst, int64_t num_src, int64_t num_dst);
+at::Tensor cached_sorted_pair(const IndexRule& src_rule, const at::Tensor& src,
+                              const IndexRule& dst_rule, const at::Tensor& dst, int64_t num_src,
+                              int64_t num_dst);
 
-// The edge weights in the order of such a tensor, from the index cache if `keeps`.
+// The edge weights in the order of such a tensor, from the index cache if `caches`.
 at::Tensor weight_in_order(const char* op, const at::Tensor& weight, const at::Tensor& edges,
-                           int64_t num_dst, bool keeps);
+                           int64_t num_dst, bool caches);
 
 // Views of sorted edges, or of the cached sorted edges of a 2-d edge_index. Throws if the size of
 // `edges` does not fit the numbers of nodes. The indices are not checked: kernels check them.

@@ -39,8 +39,8 @@ struct Attention {
             bool loops, const OptionalTensor& mask)
       : num_src(x.size(0)), num_dst(dst.size(0)), heads(x.size(1)) {
     const int64_t nodes = std::min(num_src, num_dst);
-    edges =
-        kept_edges(op, edge_index, num_src, num_dst, loops ? std::optional(nodes) : std::nullopt);
+    edges = cached_sorted_edges(op, edge_index, num_src, num_dst,
+                                loops ? std::optional(nodes) : std::nullopt);
     count = edges_count(edges, num_dst);
     most = edge_index.size(1) + (loops ? nodes : 0);
     if (mask && mask->defined()) {

@@ -27,8 +27,8 @@ at::Tensor gcn_sum(const at::Tensor& x, const at::Tensor& edge_index, const Opti
       edge_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::SymInt,
                          bool, bool)>("cpuaccel::edge_sum");
   const int64_t nodes = x.size(0);
-  const auto edges =
-      kept_edges(kOp, edge_index, nodes, nodes, loops ? std::optional(nodes) : std::nullopt);
+  const auto edges = cached_sorted_edges(kOp, edge_index, nodes, nodes,
+                                         loops ? std::optional(nodes) : std::nullopt);
   const auto values =
       gcn_weight.call(edge_index, weight, edges, nodes, loops, fill, x.scalar_type());
   return edge_sum.call(x, edges, values, nodes, transposed, mean);

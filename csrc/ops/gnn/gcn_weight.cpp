@@ -30,16 +30,16 @@ at::Tensor gcn_weight(const at::Tensor& edge_index, const OptionalTensor& weight
   const auto options = edge_index.options().dtype(dtype);
   at::Tensor w = weight ? *weight : at::ones({src.numel()}, options);
   if (loops) {
-    const at::Tensor kept = src.ne(dst).nonzero().flatten();
+    const at::Tensor not_loops = src.ne(dst).nonzero().flatten();
     at::Tensor of_loops = at::full({nodes}, fill, options);
     if (weight) {
       const at::Tensor own = src.eq(dst).nonzero().flatten();
       of_loops.index_put_({src.index_select(0, own)}, w.index_select(0, own));
     }
     const at::Tensor each = at::arange(nodes, src.options());
-    src = at::cat({src.index_select(0, kept), each});
-    dst = at::cat({dst.index_select(0, kept), each});
-    w = at::cat({w.index_select(0, kept), of_loops});
+    src = at::cat({src.index_select(0, not_loops), each});
+    dst = at::cat({dst.index_select(0, not_loops), each});
+    w = at::cat({w.index_select(0, not_loops), of_loops});
   }
   at::Tensor root = at::zeros({nodes}, options).scatter_add_(0, dst, w).pow_(-0.5);
   root.masked_fill_(root.eq(std::numeric_limits<double>::infinity()), 0);

@@ -42,8 +42,8 @@ at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tenso
               " of shape ", dst.sizes());
   TORCH_CHECK(rows >= 0, kOp, ": expected rows to be at least 0, but got ", rows);
   const int64_t count = src.numel();
-  const at::Tensor edges =
-      kept_pair(index_rule_of(kOp, read), src, index_rule_of(kOp, added), dst, x.size(0), rows);
+  const at::Tensor edges = cached_sorted_pair(index_rule_of(kOp, read), src,
+                                              index_rule_of(kOp, added), dst, x.size(0), rows);
   OptionalTensor in_order;
   if (weight && weight->defined()) {
     TORCH_CHECK(weight->dim() == 1 || weight->dim() == 2, kOp,

@@ -109,13 +109,13 @@ class Arguments {
     const int64_t nodes = nodes_[static_cast<size_t>(dst_type)];
     TORCH_CHECK_VALUE(colptr.numel() - 1 == nodes, kOp, ": expected colptr of ", nodes,
                       " + 1 numbers, for ", nodes, " nodes, but got ", colptr.numel());
-    const at::Tensor& pointers = held_.emplace_back(colptr.contiguous());
+    const at::Tensor& pointers = copies_.emplace_back(colptr.contiguous());
     kernels::SampleEdges edges;
     edges.src_type = src_type;
     edges.dst_type = dst_type;
     edges.edges = row.numel();
     edges.colptr = pointers.const_data_ptr();
-    edges.row = held_.emplace_back(row.contiguous()).const_data_ptr();
+    edges.row = copies_.emplace_back(row.contiguous()).const_data_ptr();
     edges.wide = row.scalar_type() == at::kLong;
     edges.fan_out = fan_out;
     edges_.push_back(edges);
@@ -130,13 +130,13 @@ class Arguments {
       TORCH_CHECK_VALUE(!given[static_cast<size_t>(seed_type[i])], kOp,
                         ": expected seed_type to have each type once, but got ", seed_type);
       given[static_cast<size_t>(seed_type[i])] = true;
-      const at::Tensor& nodes = held_.emplace_back(seeds[i].to(at::kLong).contiguous());
+      const at::Tensor& nodes = copies_.emplace_back(seeds[i].to(at::kLong).contiguous());
       seeds_.push_back(
           {seed_type[i], {nodes.const_data_ptr<int64_t>(), static_cast<size_t>(nodes.numel())}});
     }
   }
 
-  Tensors held_;
+  Tensors copies_;
   std::span<const int64_t> nodes_;
   std::vector<kernels::SampleEdges> edges_;
   std::vector<kernels::SampleSeeds> seeds_;

@@ -35,9 +35,9 @@ RowNumbers all_numbers(const at::Tensor& index) {
   RowNumbers numbers;
   const bool dense = index.is_contiguous();
   if (!dense) {
-    numbers.kept = index.contiguous();
+    numbers.copy = index.contiguous();
   }
-  numbers.data = (dense ? index : numbers.kept).const_data_ptr();
+  numbers.data = (dense ? index : numbers.copy).const_data_ptr();
   numbers.count = index.numel();
   numbers.wide = index.scalar_type() == at::kLong;
   return numbers;

@@ -32,7 +32,7 @@ struct RowNumbers {
   const void* data = nullptr;
   int64_t count = 0;
   bool wide = true;  // int64, else int32
-  at::Tensor kept;   // owns a copy if they are not side by side in the index tensor
+  at::Tensor copy;   // used if they are not side by side in the index tensor
 
   bool within(int64_t low, int64_t high) const;  // whether each is in [low, high)
 };

@@ -90,11 +90,11 @@ Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view r
   const std::array sizes{operand->csr.M, src.size(1)};
   at::Tensor out = at::detail::empty_cpu(sizes, src.scalar_type());
   // As in torch, only if a backward may need it.
-  const bool keeps_arg = takes_one(*kind) && c10::GradMode::is_enabled() &&
+  const bool needs_arg = takes_one(*kind) && c10::GradMode::is_enabled() &&
                          (self.requires_grad() || other.requires_grad());
   constexpr std::array<int64_t, 1> kNone{0};
   at::Tensor arg = at::detail::empty_cpu(
-      keeps_arg ? at::IntArrayRef(sizes) : at::IntArrayRef(kNone), operand->col.scalar_type());
+      needs_arg ? at::IntArrayRef(sizes) : at::IntArrayRef(kNone), operand->col.scalar_type());
   kernels::SpmmCall call;
   call.csr = operand->csr;
   call.K = src.size(1);
@@ -104,7 +104,7 @@ Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view r
   call.src = src.const_data_ptr();
   call.src_stride = call.K;
   call.dst = out.mutable_data_ptr();
-  call.arg = keeps_arg ? arg.mutable_data_ptr() : nullptr;
+  call.arg = needs_arg ? arg.mutable_data_ptr() : nullptr;
   check_fault(kernels::spmm(call), *operand, kForward);
   return {std::move(out), std::move(arg)};
 }

@@ -53,7 +53,7 @@ at::Tensor weight_to_bfloat16(const at::Tensor& weight) {
   if (c10::GradMode::is_enabled()) {
     return to_bfloat16(weight);
   }
-  return kept_cast(weight, at::kBFloat16);
+  return cached_cast_of(weight, at::kBFloat16);
 }
 
 }  // namespace cpuaccel::ops

@@ -65,14 +65,14 @@ bool has_weight(Op op) { return op == Op::mm || op == Op::addmm; }
 // Whether the packed weights of eager calls are cached: on Arm, where torch packs them again in
 // every call. For few rows, weights are read in place. While gradients are recorded, weights change
 // with every training step.
-bool keeps_packed(Op op, const MatmulCall& call, const at::Tensor& weights) {
-  return keeps_eager_weights() && has_weight(op) && keepable(weights) &&
+bool caches_packed(Op op, const MatmulCall& call, const at::Tensor& weights) {
+  return caches_eager_weights() && has_weight(op) && cacheable(weights) &&
          call.M > kernels::kGemmBf16Few && call.N > kernels::kGemmBf16Few &&
          call.src_type == call.weights_type && call.weights_type != at::kHalf &&
          !c10::GradMode::is_enabled();
 }
 
-void keep_packed(Taken& taken, const at::Tensor& weights) {
+void use_cached_packed(Taken& taken, const at::Tensor& weights) {
   MatmulCall& call = taken.call;
   const std::array sources{&weights};
   if (packs_pairs() && (call.weights_type == at::kBFloat16 || call.rounds)) {
@@ -116,8 +116,8 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
   Taken taken;
   if (set_sizes(taken.call, src, weights, op == Op::bmm || op == Op::baddbmm)) {
     choose(taken, op, src, weights);
-    if (taken && taken.provider == Provider::own && keeps_packed(op, taken.call, weights)) {
-      keep_packed(taken, weights);
+    if (taken && taken.provider == Provider::own && caches_packed(op, taken.call, weights)) {
+      use_cached_packed(taken, weights);
     }
   }
   return taken;

@@ -48,7 +48,7 @@ at::Tensor run_torch(const at::Tensor& input, const at::Tensor& packed, const Pa
 }
 
 // Packed f32 weights, rounded and packed in pairs; cached as long as `packed` lives.
-at::Tensor kept_pairs(const at::Tensor& packed, const PackedShape& shape) {
+at::Tensor cached_pairs(const at::Tensor& packed, const PackedShape& shape) {
   return weight_cache().get(
       {}, kPairsForm + pairs_panel(),
       [&] {
@@ -70,7 +70,7 @@ void run(const kernels::GemmCall& call, const PackedView& view, const at::Tensor
                          ? call.packed->type() == kernels::GemmType::f32
                          : call.a.type == kernels::GemmType::f32 && fastmath_on();
   if (asked && packs_pairs()) {
-    const at::Tensor rounded = kept_pairs(packed, shape);
+    const at::Tensor rounded = cached_pairs(packed, shape);
     const PackedView rounded_view(kOp, rounded,
                                   {pairs_panel(), shape.out_features, shape.in_features});
     kernels::gemm_bf16(call, *rounded_view.pairs());

@@ -160,7 +160,7 @@ std::vector<int64_t> pairs_panels() { return usable_panels(kernels::gemm_bf16_ke
 
 bool packs_pairs() { return kOnArm && has_bf16_arithmetic(); }
 
-bool keeps_eager_weights() { return kOnArm; }
+bool caches_eager_weights() { return kOnArm; }
 
 int64_t pairs_panel() { return panel_of(best_pairs_row()); }
 
@@ -170,13 +170,13 @@ at::Tensor pack_panels(const at::Tensor& matrix) { return pack_panels(matrix, ge
 
 at::Tensor pack_pairs(const at::Tensor& matrix) { return pack_pairs(matrix, best_pairs_row()); }
 
-int64_t kept_panel(bool pairs) { return pairs ? pairs_panel() : gemm_panel(); }
+int64_t panel_in_use(bool pairs) { return pairs ? pairs_panel() : gemm_panel(); }
 
-KeptPacked pack_to_keep(const at::Tensor& weight, bool pairs) {
+CachedPackedWeight pack_for_cache(const at::Tensor& weight, bool pairs) {
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
   const at::Tensor matrix = (weight.is_mkldnn() ? weight.to_dense() : weight).t();
-  return {pairs ? pack_pairs(matrix) : pack_panels(matrix), kept_panel(pairs)};
+  return {pairs ? pack_pairs(matrix) : pack_panels(matrix), panel_in_use(pairs)};
 }
 
 PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedShape& shape)

@@ -38,7 +38,7 @@ std::vector<int64_t> pairs_panels();
 bool packs_pairs();
 
 // Whether eager calls of cpuaccel's kernels cache packed weights: on Arm, for the same reason.
-bool keeps_eager_weights();
+bool caches_eager_weights();
 
 // Columns of a panel of pairs, and the pairs per column for that many features.
 int64_t pairs_panel();
@@ -51,12 +51,12 @@ at::Tensor pack_pairs(const at::Tensor& matrix);
 
 // A weight (out_features x in_features) packed for the ISA in use, in panels of its type or in
 // pairs. It is made to be cached: it is valid outside of inference mode too.
-struct KeptPacked {
+struct CachedPackedWeight {
   at::Tensor values;
   int64_t panel = 0;
 };
-int64_t kept_panel(bool pairs);
-KeptPacked pack_to_keep(const at::Tensor& weight, bool pairs);
+int64_t panel_in_use(bool pairs);
+CachedPackedWeight pack_for_cache(const at::Tensor& weight, bool pairs);
 
 // `packed` as gemm takes it. The tensor must outlive the view. Throws if it does not fit `shape`.
 class PackedView {

@@ -3,9 +3,9 @@
 //   result[..., n] = f(bias[n] + sum over k of input[..., k] * weight[n, k])
 //
 // bytes: the weight, out_features x in_features, in the format of weight_bytes.h. The first use
-// checks them, and repacks them if another CPU packed them (kept_weights.h, which also looks for
-// changes). Result and bias have input's type, which may be bfloat16 for a float32 weight. f is ""
-// (nothing) or a post-op of following.cpp. Other types and sizes fall back to torch's ops.
+// checks them, and repacks them if another CPU packed them (packed_weight_cache.h, which also looks
+// for changes). Result and bias have input's type, which may be bfloat16 for a float32 weight. f is
+// "" (nothing) or a post-op of following.cpp. Other types and sizes fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,7 +18,7 @@
 #include "base/plugin.h"
 #include "ops/following.h"
 #include "ops/gemm_type.h"
-#include "ops/kept_weights.h"
+#include "ops/packed_weight_cache.h"
 #include "ops/prepack/linear.h"
 #include "ops/prepack/weight_bytes.h"
 #include "ops/reasons.h"
@@ -62,10 +62,10 @@ at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_
               header.out_features, " x ", header.in_features);
   const char* reason = fallback_reason(input, header);
   if (reason == nullptr) {
-    const auto kept = KeptWeights::instance().get(bytes, WeightForm::bytes,
-                                                  [&] { return open_weight(kOp, bytes, header); });
-    const at::Tensor values = kept.values.defined() ? kept.values : panels_of(bytes, header);
-    const PackedShape shape{kept.panel, out_features, in_features};
+    const auto cached = PackedWeightCache::instance().get(
+        bytes, WeightForm::bytes, [&] { return open_weight(kOp, bytes, header); });
+    const at::Tensor values = cached.values.defined() ? cached.values : panels_of(bytes, header);
+    const PackedShape shape{cached.panel, out_features, in_features};
     const PackedView view(kOp, values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {

@@ -131,14 +131,15 @@ void check_panels(const char* op, const at::Tensor& bytes, const WeightHeader& h
               " bytes do not match their checksum");
 }
 
-KeptPacked open_weight(const char* op, const at::Tensor& bytes, const WeightHeader& header) {
+CachedPackedWeight open_weight(const char* op, const at::Tensor& bytes,
+                               const WeightHeader& header) {
   check_panels(op, bytes, header);
   const bool pairs = packs_pairs() && type_of(header) == at::kBFloat16;
   if (!pairs && serves_here(panels_of(bytes, header), header)) {
     return {{}, header.panel};
   }
   count_refusal("saved_linear", "packed for another CPU, packed again once");
-  return pack_to_keep(unpacked(bytes, header), pairs);
+  return pack_for_cache(unpacked(bytes, header), pairs);
 }
 
 at::Tensor weight_from_bytes(const at::Tensor& bytes) {

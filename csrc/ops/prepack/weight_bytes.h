@@ -51,7 +51,7 @@ void check_panels(const char* op, const at::Tensor& bytes, const WeightHeader& h
 
 // The weight repacked for this CPU, to be cached; undefined values if the panels can be used as
 // they are. The panels are checked first.
-KeptPacked open_weight(const char* op, const at::Tensor& bytes, const WeightHeader& header);
+CachedPackedWeight open_weight(const char* op, const at::Tensor& bytes, const WeightHeader& header);
 
 // The plain weight, bit for bit. The panels are checked first.
 at::Tensor weight_from_bytes(const at::Tensor& bytes);

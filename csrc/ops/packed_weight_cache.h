@@ -23,18 +23,18 @@ enum class WeightForm { panels, pairs, bytes };
 // A weight is packed at its first use, and again after a change. Each call looks for changes, as it
 // does for the weights of graph regions (WatchedTensors). The next miss drops entries whose weight
 // is gone. Above the capacity the least recently used entry goes first.
-class KeptWeights {
+class PackedWeightCache {
  public:
-  static KeptWeights& instance();
+  static PackedWeightCache& instance();
 
   // `weight` (out_features x in_features, dense) as packed_linear takes it: in panels of its type,
   // or in pairs of bfloat16.
-  KeptPacked get(const at::Tensor& weight, bool pairs);
+  CachedPackedWeight get(const at::Tensor& weight, bool pairs);
 
   // Returns make(), or its cached result for the same `weight`, form and ISA. The result must not
   // alias the memory of `weight`.
-  using Make = std::function<KeptPacked()>;
-  KeptPacked get(const at::Tensor& weight, WeightForm form, const Make& make);
+  using Make = std::function<CachedPackedWeight()>;
+  CachedPackedWeight get(const at::Tensor& weight, WeightForm form, const Make& make);
 
   void set_capacity(int64_t bytes);
   void clear();
@@ -42,7 +42,7 @@ class KeptWeights {
   void reset_stats();
 
  private:
-  KeptWeights();
+  PackedWeightCache();
 
   struct Entry {
     Entry(const at::Tensor& weight, WeightForm made_in, int64_t made_for)
@@ -52,7 +52,7 @@ class KeptWeights {
     const void* data;
     WeightForm form;
     int64_t panel;  // for the ISA that it was packed for
-    KeptPacked packed;
+    CachedPackedWeight packed;
   };
   using Entries = std::list<std::shared_ptr<Entry>>;  // front: most recently used
 

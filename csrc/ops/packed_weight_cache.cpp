@@ -1,4 +1,4 @@
-#include "ops/kept_weights.h"
+#include "ops/packed_weight_cache.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,28 +9,29 @@
 namespace cpuaccel::ops {
 namespace {
 
-int64_t bytes_of(const KeptPacked& packed) {
+int64_t bytes_of(const CachedPackedWeight& packed) {
   return packed.values.defined() ? static_cast<int64_t>(packed.values.nbytes()) : 0;
 }
 
 }  // namespace
 
-KeptWeights& KeptWeights::instance() {
-  static auto& cache = *std::unique_ptr<KeptWeights>(new KeptWeights).release();
+PackedWeightCache& PackedWeightCache::instance() {
+  static auto& cache = *std::unique_ptr<PackedWeightCache>(new PackedWeightCache).release();
   return cache;
 }
 
-KeptWeights::KeptWeights() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
+PackedWeightCache::PackedWeightCache() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
 }
 
-KeptPacked KeptWeights::get(const at::Tensor& weight, bool pairs) {
+CachedPackedWeight PackedWeightCache::get(const at::Tensor& weight, bool pairs) {
   return get(weight, pairs ? WeightForm::pairs : WeightForm::panels,
-             [&] { return pack_to_keep(weight, pairs); });
+             [&] { return pack_for_cache(weight, pairs); });
 }
 
-KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Make& make) {
-  const int64_t panel = kept_panel(form == WeightForm::pairs);
+CachedPackedWeight PackedWeightCache::get(const at::Tensor& weight, WeightForm form,
+                                          const Make& make) {
+  const int64_t panel = panel_in_use(form == WeightForm::pairs);
   std::shared_ptr<Entry> entry;
   {
     const std::scoped_lock lock(mutex_);
@@ -49,7 +50,7 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Mak
   // Watched before it is read for packing: the next call notices a write in between.
   entry = std::make_shared<Entry>(weight, form, panel);
   entry->packed = make();
-  const KeptPacked packed = entry->packed;
+  const CachedPackedWeight packed = entry->packed;
   if (bytes_of(packed) <= stats_.capacity) {
     order_.push_front(std::move(entry));
     index_.emplace(order_.front()->data, order_.begin());
@@ -59,8 +60,8 @@ KeptPacked KeptWeights::get(const at::Tensor& weight, WeightForm form, const Mak
   return packed;
 }
 
-std::shared_ptr<KeptWeights::Entry> KeptWeights::find(const at::Tensor& weight, WeightForm form,
-                                                      int64_t panel) {
+std::shared_ptr<PackedWeightCache::Entry> PackedWeightCache::find(const at::Tensor& weight,
+                                                                  WeightForm form, int64_t panel) {
   const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
@@ -72,14 +73,14 @@ std::shared_ptr<KeptWeights::Entry> KeptWeights::find(const at::Tensor& weight, 
   return nullptr;
 }
 
-void KeptWeights::drop(Entries::iterator entry) {
+void PackedWeightCache::drop(Entries::iterator entry) {
   const auto [begin, end] = index_.equal_range((*entry)->data);
   index_.erase(std::find_if(begin, end, [&](const auto& each) { return each.second == entry; }));
   stats_.bytes -= bytes_of((*entry)->packed);
   order_.erase(entry);
 }
 
-void KeptWeights::drop_expired() {
+void PackedWeightCache::drop_expired() {
   for (auto entry = order_.begin(); entry != order_.end();) {
     const auto next = std::next(entry);
     if ((*entry)->watched.expired()) {
@@ -89,7 +90,7 @@ void KeptWeights::drop_expired() {
   }
 }
 
-void KeptWeights::drop_changed(const at::Tensor& weight, const Entry* changed) {
+void PackedWeightCache::drop_changed(const at::Tensor& weight, const Entry* changed) {
   std::vector<Entries::iterator> outdated;
   const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
   for (auto each = begin; each != end; ++each) {
@@ -104,34 +105,34 @@ void KeptWeights::drop_changed(const at::Tensor& weight, const Entry* changed) {
   }
 }
 
-void KeptWeights::shrink_to(int64_t bytes) {
+void PackedWeightCache::shrink_to(int64_t bytes) {
   while (stats_.bytes > bytes) {
     drop(std::prev(order_.end()));
     ++stats_.evictions;
   }
 }
 
-void KeptWeights::set_capacity(int64_t bytes) {
+void PackedWeightCache::set_capacity(int64_t bytes) {
   const std::scoped_lock lock(mutex_);
   stats_.capacity = bytes;
   shrink_to(bytes);
 }
 
-void KeptWeights::clear() {
+void PackedWeightCache::clear() {
   const std::scoped_lock lock(mutex_);
   order_.clear();
   index_.clear();
   stats_.bytes = 0;
 }
 
-CacheStats KeptWeights::stats() {
+CacheStats PackedWeightCache::stats() {
   const std::scoped_lock lock(mutex_);
   auto result = stats_;
   result.size = static_cast<int64_t>(order_.size());
   return result;
 }
 
-void KeptWeights::reset_stats() {
+void PackedWeightCache::reset_stats() {
   const std::scoped_lock lock(mutex_);
   stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0;
 }
