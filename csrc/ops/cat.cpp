@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "kernels/concat/concat.h"
-#include "ops/by_table.h"
+#include "ops/lookup_table.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
 
@@ -50,7 +50,7 @@ const char* input_fallback_reason(const at::Tensor& x, const at::Tensor& first, 
   if (!x.is_quantized()) {
     return reasons::kNotQuantized;
   }
-  if (const char* reason = table_fallback_reason(x)) {
+  if (const char* reason = lookup_table_fallback_reason(x)) {
     return reason;
   }
   if (x.numel() == 0) {
@@ -130,18 +130,18 @@ using Ask = c10::function_ref<at::Tensor(const at::Tensor& values, int64_t dim)>
 std::array<uint8_t, 256> requantization(const char* name, const at::Tensor& x, const Walk& walk,
                                         const PerTensor& to, Ask ask) {
   const auto from = per_tensor(x);
-  TableKey key{name, from.scale, from.zero_point, x.scalar_type()};
+  LookupTableKey key{name, from.scale, from.zero_point, x.scalar_type()};
   key.add(to.scale);
   key.add(to.zero_point);
   key.add(walk.channels);
   const auto make = [&] {
     const auto values = every_value(x);
     const auto result = walk.channels ? ask(values.view({1, 256, 1, 1}), 1) : ask(values, 0);
-    OpTable table;
+    LookupTable table;
     std::memcpy(table.entries.data(), bytes(result) + result.numel() - 256, 256);
     return table;
   };
-  return cached_table(key, make).entries;
+  return cached_lookup_table(key, make).entries;
 }
 
 bool is_identity(const std::array<uint8_t, 256>& table) {

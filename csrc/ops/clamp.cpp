@@ -60,7 +60,7 @@ bool plain(const Number& value) {
 }
 
 const char* fallback_reason(const at::Tensor& x) {
-  if (const char* reason = table_fallback_reason(x)) {
+  if (const char* reason = lookup_table_fallback_reason(x)) {
     return reason;
   }
   return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;

@@ -21,7 +21,7 @@ inline const char* zero_point_fallback_reason(int64_t zero_point) {
 }
 
 // The reason why ops on `x` cannot use a table of 256 entries, or null.
-inline const char* table_fallback_reason(const at::Tensor& x) {
+inline const char* lookup_table_fallback_reason(const at::Tensor& x) {
   if (x.scalar_type() != at::kQUInt8 && x.scalar_type() != at::kQInt8) {
     return reasons::kNot8Bit;
   }

@@ -4,7 +4,7 @@
 //
 // weight: out_features x in_features. Result and bias have input's type. That may be bfloat16 for a
 // float32 weight, which is rounded when it is packed. f is "" (nothing) or a post-op of
-// following.cpp. The weight is packed once (packed_weight_cache.h). Other types, sizes and layouts
+// post_op.cpp. The weight is packed once (packed_weight_cache.h). Other types, sizes and layouts
 // fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -16,10 +16,10 @@
 #include <string>
 
 #include "base/plugin.h"
-#include "ops/following.h"
 #include "ops/gemm_type.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/packed_weight_cache.h"
+#include "ops/post_op.h"
 #include "ops/prepack/linear.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -31,9 +31,9 @@ namespace {
 constexpr auto kOp = "cpuaccel::kept_linear";
 
 at::Tensor run_torch(const at::Tensor& input, const at::Tensor& weight,
-                     const std::optional<at::Tensor>& bias, const FollowingFunction* following) {
+                     const std::optional<at::Tensor>& bias, const PostOp* post_op) {
   const at::Tensor result = at::linear(input, weight.to(input.scalar_type()), bias);
-  return following == nullptr ? result : following->by_torch(result);
+  return post_op == nullptr ? result : post_op->by_torch(result);
 }
 
 const char* fallback_reason(const at::Tensor& input, const at::Tensor& weight) {
@@ -59,7 +59,7 @@ bool in_pairs(const at::Tensor& input, const at::Tensor& weight) {
 
 at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, const std::string& function) {
-  const FollowingFunction* following = find_following(kOp, function);
+  const PostOp* post_op = find_post_op(kOp, function);
   const char* reason = fallback_reason(input, weight);
   if (reason == nullptr) {
     const auto cached = PackedWeightCache::instance().get(weight, in_pairs(input, weight));
@@ -67,11 +67,11 @@ at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
     const PackedView view(kOp, cached.values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {
-      return packed_product(input, cached.values, view, shape, bias, after_of(following));
+      return packed_product(input, cached.values, view, shape, bias, gemm_after(post_op));
     }
   }
   count_refusal("kept_linear", reason);
-  return run_torch(input, weight, bias, following);
+  return run_torch(input, weight, bias, post_op);
 }
 
 // No gradient: compiled graphs contain their own. Calls with tangents run torch's linear.
@@ -79,7 +79,7 @@ at::Tensor autograd(const at::Tensor& input, const at::Tensor& weight,
                     const std::optional<at::Tensor>& bias, const std::string& function) {
   if (is_transformed({&input, &weight, pointer_to(bias)})) {
     count_refusal("kept_linear", kTransformed);
-    return run_torch(input, weight, bias, find_following(kOp, function));
+    return run_torch(input, weight, bias, find_post_op(kOp, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
                                const std::optional<at::Tensor>&, const std::string&);

@@ -14,10 +14,10 @@
 #include <unordered_map>
 
 #include "base/fork.h"
-#include "ops/following.h"
 #include "ops/gemm_type.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
+#include "ops/post_op.h"
 #include "ops/prepack/linear.h"
 #include "ops/torch_kernel.h"
 
@@ -66,8 +66,8 @@ class FrozenWeights {
 };
 
 // Maps Inductor's names of post-ops to cpuaccel's; nullopt for others.
-std::optional<std::string_view> following_name(std::string_view attr,
-                                               std::optional<std::string_view> algorithm) {
+std::optional<std::string_view> post_op_name(std::string_view attr,
+                                             std::optional<std::string_view> algorithm) {
   if (attr == "none") {
     return "";
   }
@@ -95,7 +95,7 @@ template <OpName kName>
 at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const OptionalTensor& B,
                             std::string_view attr, Scalars scalars,
                             std::optional<std::string_view> algorithm) {
-  const auto name = following_name(attr, algorithm);
+  const auto name = post_op_name(attr, algorithm);
   const char* reason = fallback_reason(X, W, name.has_value());
   if (reason == nullptr) {
     const bool pairs = packs_pairs() && (X.scalar_type() == at::kBFloat16 || fastmath_on());
@@ -105,7 +105,7 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
     reason = packed_product_fallback_reason(X, view, shape, B, true);
     if (reason == nullptr) {
       return packed_product(X, cached.values, view, shape, B,
-                            after_of(find_following(kName.text, *name)));
+                            gemm_after(find_post_op(kName.text, *name)));
     }
   }
   count_refusal(kName.text, reason);

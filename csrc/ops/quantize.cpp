@@ -81,7 +81,7 @@ at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
 }
 
 const char* dequantize_fallback_reason(const at::Tensor& x) {
-  if (const char* reason = table_fallback_reason(x)) {
+  if (const char* reason = lookup_table_fallback_reason(x)) {
     return reason;
   }
   return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;

@@ -5,7 +5,7 @@
 // bytes: the weight, out_features x in_features, in the format of weight_bytes.h. The first use
 // checks them, and repacks them if another CPU packed them (packed_weight_cache.h, which also looks
 // for changes). Result and bias have input's type, which may be bfloat16 for a float32 weight. f is
-// "" (nothing) or a post-op of following.cpp. Other types and sizes fall back to torch's ops.
+// "" (nothing) or a post-op of post_op.cpp. Other types and sizes fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -16,9 +16,9 @@
 #include <string>
 
 #include "base/plugin.h"
-#include "ops/following.h"
 #include "ops/gemm_type.h"
 #include "ops/packed_weight_cache.h"
+#include "ops/post_op.h"
 #include "ops/prepack/linear.h"
 #include "ops/prepack/weight_bytes.h"
 #include "ops/reasons.h"
@@ -43,19 +43,19 @@ const char* fallback_reason(const at::Tensor& input, const WeightHeader& header)
 }
 
 at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,
-                     const std::optional<at::Tensor>& bias, const FollowingFunction* following) {
+                     const std::optional<at::Tensor>& bias, const PostOp* post_op) {
   // Through the dispatcher: within a transform, results of ops have memory only inside of kernels.
   static const auto unpack = c10::Dispatcher::singleton()
                                  .findSchemaOrThrow("cpuaccel::weight_from_bytes", "")
                                  .typed<at::Tensor(const at::Tensor&)>();
   const at::Tensor result = at::linear(input, unpack.call(bytes).to(input.scalar_type()), bias);
-  return following == nullptr ? result : following->by_torch(result);
+  return post_op == nullptr ? result : post_op->by_torch(result);
 }
 
 at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
                         int64_t in_features, const std::optional<at::Tensor>& bias,
                         const std::string& function) {
-  const FollowingFunction* following = find_following(kOp, function);
+  const PostOp* post_op = find_post_op(kOp, function);
   const auto header = read_weight_header(kOp, bytes);
   TORCH_CHECK(header.out_features == out_features && header.in_features == in_features, kOp,
               ": expected bytes of a weight of ", out_features, " x ", in_features, ", but got ",
@@ -69,11 +69,11 @@ at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_
     const PackedView view(kOp, values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {
-      return packed_product(input, values, view, shape, bias, after_of(following));
+      return packed_product(input, values, view, shape, bias, gemm_after(post_op));
     }
   }
   count_refusal("saved_linear", reason);
-  return run_torch(input, bytes, bias, following);
+  return run_torch(input, bytes, bias, post_op);
 }
 
 // The weight has no derivative. Calls with tangents of input or bias run torch's linear.
@@ -82,7 +82,7 @@ at::Tensor autograd(const at::Tensor& input, const at::Tensor& bytes, int64_t ou
                     const std::string& function) {
   if (is_transformed({&input, pointer_to(bias)})) {
     count_refusal("saved_linear", kTransformed);
-    return run_torch(input, bytes, bias, find_following(kOp, function));
+    return run_torch(input, bytes, bias, find_post_op(kOp, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t,
                                const std::optional<at::Tensor>&, const std::string&);

@@ -10,16 +10,16 @@
 
 namespace cpuaccel::ops {
 
-struct FollowingFunction {
+struct PostOp {
   std::string_view name;
   kernels::FloatFunction function;
   at::Tensor (*by_torch)(const at::Tensor& x);
 };
 
 // Null for "". Throws, in the name of `op`, if there is no such post-op.
-const FollowingFunction* find_following(const char* op, std::string_view name);
+const PostOp* find_post_op(const char* op, std::string_view name);
 
 // The post-op as gemm applies it to its output; null: none.
-kernels::GemmAfter after_of(const FollowingFunction* following);
+kernels::GemmAfter gemm_after(const PostOp* post_op);
 
 }  // namespace cpuaccel::ops

@@ -13,14 +13,14 @@
 
 namespace cpuaccel::ops {
 
-struct OpTable {
+struct LookupTable {
   alignas(64) std::array<uint8_t, 256> entries{};
   double scale = 0.0;  // of the result
   int64_t zero_point = 0;
 };
 
 // What a table depends on.
-struct TableKey {
+struct LookupTableKey {
   static constexpr size_t kWords = 8;
 
   const void* op = nullptr;
@@ -30,7 +30,7 @@ struct TableKey {
   std::array<uint64_t, kWords> words{};  // the other arguments
   size_t used = 0;
 
-  bool operator==(const TableKey&) const = default;
+  bool operator==(const LookupTableKey&) const = default;
 
   void add(double value) { words.at(used++) = std::bit_cast<uint64_t>(value); }
   void add(int64_t value) { words.at(used++) = static_cast<uint64_t>(value); }
@@ -48,6 +48,7 @@ struct TableKey {
 
 // The calling thread's table for `key`, made by `make` if it is not cached; valid until the
 // thread's next call. A thread caches at most 256 tables, some 100 KiB.
-const OpTable& cached_table(const TableKey& key, c10::function_ref<OpTable()> make);
+const LookupTable& cached_lookup_table(const LookupTableKey& key,
+                                       c10::function_ref<LookupTable()> make);
 
 }  // namespace cpuaccel::ops

@@ -1,4 +1,4 @@
-#include "ops/table_cache.h"
+#include "ops/lookup_table_cache.h"
 
 #include <algorithm>
 #include <memory>
@@ -11,8 +11,8 @@ constexpr size_t kSets = 64;
 constexpr size_t kWays = 4;
 
 struct Entry {
-  TableKey key;
-  OpTable table;
+  LookupTableKey key;
+  LookupTable table;
 };
 
 struct Set {
@@ -20,7 +20,7 @@ struct Set {
   size_t oldest = 0;
 };
 
-size_t set_of(const TableKey& key) {
+size_t set_of(const LookupTableKey& key) {
   uint64_t hash = std::bit_cast<uint64_t>(key.scale) ^ static_cast<uint64_t>(key.zero_point);
   hash ^= reinterpret_cast<uintptr_t>(key.op);
   for (size_t i = 0; i < key.used; ++i) {
@@ -32,7 +32,8 @@ static_assert(kSets == size_t{1} << (64 - 58));
 
 }  // namespace
 
-const OpTable& cached_table(const TableKey& key, c10::function_ref<OpTable()> make) {
+const LookupTable& cached_lookup_table(const LookupTableKey& key,
+                                       c10::function_ref<LookupTable()> make) {
   thread_local std::unique_ptr<std::array<Set, kSets>> sets;
   if (!sets) {
     sets = std::make_unique<std::array<Set, kSets>>();
@@ -42,7 +43,7 @@ const OpTable& cached_table(const TableKey& key, c10::function_ref<OpTable()> ma
   if (found != set.entries.end()) {
     return found->table;
   }
-  const OpTable table = make();
+  const LookupTable table = make();
   auto& entry = set.entries[set.oldest];
   set.oldest = (set.oldest + 1) % kWays;
   entry.key = key;

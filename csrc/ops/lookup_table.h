@@ -7,9 +7,9 @@
 
 #include "kernels/table/table.h"
 #include "ops/elementwise.h"
+#include "ops/lookup_table_cache.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
-#include "ops/table_cache.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -23,14 +23,15 @@ inline at::Tensor every_value(const at::Tensor& x) {
 }
 
 template <typename... Arguments>
-const OpTable& table_of(const char* name, const at::Tensor& x, const Arguments&... arguments) {
+const LookupTable& lookup_table_of(const char* name, const at::Tensor& x,
+                                   const Arguments&... arguments) {
   const auto q = per_tensor(x);
-  TableKey key{name, q.scale, q.zero_point, x.scalar_type()};
+  LookupTableKey key{name, q.scale, q.zero_point, x.scalar_type()};
   (key.add(arguments), ...);
-  return cached_table(key, [&] {
+  return cached_lookup_table(key, [&] {
     const at::Tensor result = call_torch(name, every_value(x), arguments...).toTensor();
     const auto to = per_tensor(result);
-    OpTable table;
+    LookupTable table;
     std::memcpy(table.entries.data(), bytes(result), table.entries.size());
     table.scale = to.scale;
     table.zero_point = to.zero_point;

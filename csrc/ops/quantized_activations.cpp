@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "ops/by_table.h"
+#include "ops/lookup_table.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
 
@@ -19,7 +19,7 @@ bool plain(const at::Scalar& value) {
 }
 
 // Strided operands are copied first: the result is dense, and torch's copy keeps runs together.
-at::Tensor run_table(Op op, const at::Tensor& x, const OpTable& table, at::MemoryFormat format) {
+at::Tensor look_up(Op op, const at::Tensor& x, const LookupTable& table, at::MemoryFormat format) {
   const OwnCall own_call(op);
   const auto src = x.expect_contiguous(format);
   auto result = empty_quantized(x.sizes(), x.scalar_type(), table.scale, table.zero_point, format);
@@ -29,12 +29,13 @@ at::Tensor run_table(Op op, const at::Tensor& x, const OpTable& table, at::Memor
 
 // torch gives the results of these ops the suggested memory format of their operand.
 template <OpName kName, Op kOp, typename Source, typename... Arguments>
-at::Tensor by_table(Source x, Arguments... arguments) {
+at::Tensor look_up_op(Source x, Arguments... arguments) {
   if (our_engine()) {
-    const char* reason = table_fallback_reason(x);
+    const char* reason = lookup_table_fallback_reason(x);
     reason = reason == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
-      return run_table(kOp, x, table_of(kName.text, x, arguments...), x.suggest_memory_format());
+      return look_up(kOp, x, lookup_table_of(kName.text, x, arguments...),
+                     x.suggest_memory_format());
     }
     count_refusal(kName.text, reason);
   }
@@ -43,12 +44,13 @@ at::Tensor by_table(Source x, Arguments... arguments) {
 
 // torch gives the results of these ops the contiguous format, whatever their operand has.
 template <OpName kName, Op kOp, typename... Arguments>
-at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
+at::Tensor look_up_contiguous_op(const at::Tensor& x, Arguments... arguments) {
   if (our_engine()) {
-    const char* reason = table_fallback_reason(x);
+    const char* reason = lookup_table_fallback_reason(x);
     reason = reason == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
-      return run_table(kOp, x, table_of(kName.text, x, arguments...), at::MemoryFormat::Contiguous);
+      return look_up(kOp, x, lookup_table_of(kName.text, x, arguments...),
+                     at::MemoryFormat::Contiguous);
     }
     count_refusal(kName.text, reason);
   }
@@ -56,13 +58,13 @@ at::Tensor by_table_contiguous(const at::Tensor& x, Arguments... arguments) {
 }
 
 template <OpName kName, Op kOp>
-at::Tensor& by_table_in_place(at::Tensor& x, const at::Scalar& argument) {
+at::Tensor& look_up_in_place_op(at::Tensor& x, const at::Scalar& argument) {
   if (our_engine()) {
-    const char* reason = table_fallback_reason(x);
+    const char* reason = lookup_table_fallback_reason(x);
     reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
     reason = reason == nullptr && !plain(argument) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
-      const auto& table = table_of(kName.text, x, argument);
+      const auto& table = lookup_table_of(kName.text, x, argument);
       const OwnCall own_call(kOp);
       kernels::table_u8(bytes(x), mutable_bytes(x), x.numel(), table.entries.data());
       return x;
@@ -81,8 +83,8 @@ at::Tensor leaky_relu(at::Tensor x, const at::Scalar& negative_slope, bool inpla
     return call_torch(kName.text, x, negative_slope, inplace, output_scale, output_zero_point)
         .toTensor();
   }
-  return by_table<kName, Op::leaky_relu, const at::Tensor&, const at::Scalar&, bool, double,
-                  int64_t>(x, negative_slope, inplace, output_scale, output_zero_point);
+  return look_up_op<kName, Op::leaky_relu, const at::Tensor&, const at::Scalar&, bool, double,
+                    int64_t>(x, negative_slope, inplace, output_scale, output_zero_point);
 }
 
 using Source = const at::Tensor&;
@@ -90,17 +92,17 @@ using Number = const at::Scalar&;
 
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
 constexpr std::array kOverrides{
-    ROW("aten::sigmoid", by_table, Op::sigmoid, Source),
-    ROW("aten::tanh", by_table, Op::tanh, Source),
-    ROW("aten::hardsigmoid", by_table, Op::hardsigmoid, Source),
-    ROW("aten::gelu", by_table, Op::gelu, Source, std::string_view),
-    ROW("aten::leaky_relu", by_table, Op::leaky_relu, Source, Number),
-    ROW("aten::leaky_relu_", by_table_in_place, Op::leaky_relu),
-    ROW("quantized::sigmoid", by_table, Op::sigmoid, at::Tensor, double, int64_t),
-    ROW("quantized::hardswish", by_table, Op::hardswish, Source, double, int64_t),
+    ROW("aten::sigmoid", look_up_op, Op::sigmoid, Source),
+    ROW("aten::tanh", look_up_op, Op::tanh, Source),
+    ROW("aten::hardsigmoid", look_up_op, Op::hardsigmoid, Source),
+    ROW("aten::gelu", look_up_op, Op::gelu, Source, std::string_view),
+    ROW("aten::leaky_relu", look_up_op, Op::leaky_relu, Source, Number),
+    ROW("aten::leaky_relu_", look_up_in_place_op, Op::leaky_relu),
+    ROW("quantized::sigmoid", look_up_op, Op::sigmoid, at::Tensor, double, int64_t),
+    ROW("quantized::hardswish", look_up_op, Op::hardswish, Source, double, int64_t),
     ROW("quantized::leaky_relu", leaky_relu),
-    ROW("quantized::elu", by_table_contiguous, Op::elu, double, int64_t, Number, Number, Number),
-    ROW("quantized::celu", by_table_contiguous, Op::elu, double, int64_t, Number),
+    ROW("quantized::elu", look_up_contiguous_op, Op::elu, double, int64_t, Number, Number, Number),
+    ROW("quantized::celu", look_up_contiguous_op, Op::elu, double, int64_t, Number),
 };
 #undef ROW
 CPUACCEL_REGISTER_OVERRIDES(kOverrides);
