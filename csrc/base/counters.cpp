@@ -18,7 +18,7 @@ struct FallbackCounts {
 };
 
 // A count that a thread has looked up before.
-struct Remembered {
+struct CachedCount {
   std::string_view op, reason;  // views of the maps' keys
   std::atomic<int64_t>* count = nullptr;
 };
@@ -87,17 +87,17 @@ CallCounters& prepacks() {
 
 void count_fallback(std::string_view op, std::string_view reason) {
   // A model repeats the same few fallbacks, so these take no lock and no lookup.
-  constexpr size_t kPlaces = 16;
-  thread_local std::array<Remembered, kPlaces> remembered;
-  auto& place = remembered[(op.size() * 7 + reason.size()) % kPlaces];
-  if (place.count == nullptr || place.op != op || place.reason != reason) {
+  constexpr size_t kSlots = 16;
+  thread_local std::array<CachedCount, kSlots> cached;
+  auto& slot = cached[(op.size() * 7 + reason.size()) % kSlots];
+  if (slot.count == nullptr || slot.op != op || slot.reason != reason) {
     auto& state = fallback_counts();
     const std::scoped_lock lock(state.mutex);
     const auto of_op = state.counts.try_emplace(std::string(op)).first;
     const auto found = of_op->second.try_emplace(std::string(reason), 0).first;
-    place = {of_op->first, found->first, &found->second};
+    slot = {of_op->first, found->first, &found->second};
   }
-  place.count->fetch_add(1, std::memory_order_relaxed);
+  slot.count->fetch_add(1, std::memory_order_relaxed);
 }
 
 std::map<std::string, int64_t> fallbacks() {

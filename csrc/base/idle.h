@@ -12,20 +12,20 @@ template <class T>
 class Idle {
  public:
   Idle() = default;
-  ~Idle() { const std::unique_ptr<T> last(kept_.exchange(nullptr)); }
+  ~Idle() { const std::unique_ptr<T> last(cached_.exchange(nullptr)); }
   Idle(const Idle&) = delete;
   Idle& operator=(const Idle&) = delete;
 
   // Null if there is none.
   std::unique_ptr<T> take() {
-    return std::unique_ptr<T>(kept_.exchange(nullptr, std::memory_order_acquire));
+    return std::unique_ptr<T>(cached_.exchange(nullptr, std::memory_order_acquire));
   }
   void give(std::unique_ptr<T> object) {
-    const std::unique_ptr<T> other(kept_.exchange(object.release(), std::memory_order_acq_rel));
+    const std::unique_ptr<T> other(cached_.exchange(object.release(), std::memory_order_acq_rel));
   }
 
  private:
-  std::atomic<T*> kept_{nullptr};
+  std::atomic<T*> cached_{nullptr};
 };
 
 }  // namespace cpuaccel

@@ -33,15 +33,15 @@ AlignedBlock aligned_block(size_t bytes) {
 
 void* scratch(ScratchSlot slot, size_t bytes) {
   thread_local std::array<Slot, static_cast<size_t>(ScratchSlot::count_)> slots;
-  auto& kept = slots[static_cast<size_t>(slot)];
-  const bool oversized = kept.bytes > kKeptScratchBytes && bytes <= kKeptScratchBytes;
-  if (kept.bytes < bytes || oversized) {
-    kept.block.reset();
-    kept.bytes = 0;
-    kept.block = aligned_block(bytes);
-    kept.bytes = bytes;
+  auto& cached = slots[static_cast<size_t>(slot)];
+  const bool oversized = cached.bytes > kKeptScratchBytes && bytes <= kKeptScratchBytes;
+  if (cached.bytes < bytes || oversized) {
+    cached.block.reset();
+    cached.bytes = 0;
+    cached.block = aligned_block(bytes);
+    cached.bytes = bytes;
   }
-  return kept.block.get();
+  return cached.block.get();
 }
 
 }  // namespace cpuaccel

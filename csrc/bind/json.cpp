@@ -16,7 +16,7 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
-  Json whole() {
+  Json document() {
     Json found = value(0);
     skip();
     if (at_ != text_.size()) {
@@ -134,12 +134,12 @@ class Reader {
     const auto end = std::min(text_.find_first_not_of("+-.0123456789eE", at_), text_.size());
     const std::string_view word = text_.substr(at_, end - at_);
     const char* last = word.data() + word.size();
-    int64_t whole = 0;
+    int64_t integer = 0;
     double real = 0;
     Json found;
-    if (const auto [stop, error] = std::from_chars(word.data(), last, whole);
+    if (const auto [stop, error] = std::from_chars(word.data(), last, integer);
         error == std::errc() && stop == last) {
-      found.value = whole;
+      found.value = integer;
     } else if (const auto [stop_real, error_real] = std::from_chars(word.data(), last, real);
                error_real == std::errc() && stop_real == last && !word.empty()) {
       found.value = real;
@@ -156,6 +156,6 @@ class Reader {
 
 }  // namespace
 
-Json parse_json(std::string_view text) { return Reader(text).whole(); }
+Json parse_json(std::string_view text) { return Reader(text).document(); }
 
 }  // namespace cpuaccel

@@ -300,13 +300,13 @@ void set_python_log_sink(const std::optional<py::function>& sink) {
     set_log_sink({});
     return;
   }
-  const std::shared_ptr<py::function> held(new py::function(*sink), [](py::function* function) {
+  const std::shared_ptr<py::function> callback(new py::function(*sink), [](py::function* function) {
     const py::gil_scoped_acquire lock;
     std::unique_ptr<py::function>(function).reset();
   });
-  set_log_sink([held](const std::string& message) {
+  set_log_sink([callback](const std::string& message) {
     const py::gil_scoped_acquire lock;
-    (*held)(message);
+    (*callback)(message);
   });
 }
 

@@ -144,9 +144,9 @@ class Program {
     if (const auto* list = json.get_if<JsonList>()) {
       return values(*list, *type.expectRef<c10::ListType>().getElementType());
     }
-    if (const auto* whole = json.get_if<int64_t>()) {
+    if (const auto* integer = json.get_if<int64_t>()) {
       const bool real = type.kind() == c10::TypeKind::FloatType;
-      return real ? IValue(static_cast<double>(*whole)) : IValue(*whole);
+      return real ? IValue(static_cast<double>(*integer)) : IValue(*integer);
     }
     if (const auto* real = json.get_if<double>()) {
       return *real;

@@ -24,7 +24,7 @@ c10::Allocator* torch_allocator() { return c10::GetDefaultCPUAllocator(); }
 class CachingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes >= kLeastCached && !fills()) {
+    if (bytes >= kSmallestCached && !fills()) {
       if (void* data = pool_.allocate(bytes)) {
         c10::profiledCPUMemoryReporter().New(data, bytes);
         return {data, data, &release, c10::Device(c10::kCPU)};
@@ -50,7 +50,7 @@ class CachingAllocator final : public c10::Allocator {
   void age_sometimes() const {
     constexpr unsigned kTensors = 256;
     static thread_local unsigned tensors = 0;
-    if (pool_.keeps_any() && ++tensors % kTensors == 0) {
+    if (pool_.has_cached() && ++tensors % kTensors == 0) {
       pool_.age();
     }
   }

@@ -9,7 +9,7 @@
 namespace cpuaccel::memory {
 
 // Smaller tensors use torch's own allocator: the C library reuses their memory itself.
-inline constexpr size_t kLeastCached = size_t{1} << 19;
+inline constexpr size_t kSmallestCached = size_t{1} << 19;
 
 // Installs this allocator over torch's. Returns an empty string, or the reason why it is not
 // installed: a malloc other than the C library's is loaded (jemalloc, tcmalloc, a sanitizer's), or

@@ -12,25 +12,25 @@ namespace {
 
 // Sizes are rounded up to 32nds of a power of two, so that a block serves similar sizes. Small
 // blocks have an extra page for contents().
-constexpr size_t kLeastStep = size_t{16} << 10, kSmallBlock = size_t{2} << 20;
+constexpr size_t kSmallestStep = size_t{16} << 10, kSmallBlock = size_t{2} << 20;
 size_t rounded(size_t bytes) {
-  const size_t step = std::max(kLeastStep, std::bit_floor(bytes) / 32);
+  const size_t step = std::max(kSmallestStep, std::bit_floor(bytes) / 32);
   const size_t whole = (bytes + step - 1) / step * step;
   return whole <= kSmallBlock ? whole + PageRuns::kGrain : whole;
 }
 
-constexpr size_t kLine = 64, kPlaces = 16;
-static_assert(kLine * kPlaces <= PageRuns::kGrain);
+constexpr size_t kLine = 64, kOffsets = 16;
+static_assert(kLine * kOffsets <= PageRuns::kGrain);
 
 // Offset of a small block's contents: some cache lines, depending on its page. Operands that all
 // begin at a page boundary map to the same L1 sets row by row: a product of 256x256 doubles took 9%
 // longer.
-size_t place_in_page(const void* data) {
-  return reinterpret_cast<uintptr_t>(data) / PageRuns::kGrain % kPlaces * kLine;
+size_t contents_offset(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) / PageRuns::kGrain % kOffsets * kLine;
 }
 
 std::byte* contents(std::byte* block, size_t bytes) {
-  return bytes <= kSmallBlock ? block + place_in_page(block) : block;
+  return bytes <= kSmallBlock ? block + contents_offset(block) : block;
 }
 
 size_t offset_in_page(const void* data) {
@@ -48,7 +48,7 @@ size_t largest_rest(size_t bytes) { return bytes / 16; }
 constexpr double kSlack = 1.1;
 
 // There is pressure if less than this fraction (1 / 16) of the memory is left.
-constexpr int64_t kLeastAvailable = 16;
+constexpr int64_t kAvailableShare = 16;
 constexpr auto kAskAgain = std::chrono::milliseconds(100);  // reading /proc takes about 50 us
 
 // Other code (numpy, malloc) cannot use memory that is cached here, nor ask for it back if the
@@ -88,13 +88,13 @@ void* BlockPool::allocate(size_t bytes) {
     return nullptr;
   }
   const std::scoped_lock lock(mutex_);
-  if (void* data = take_kept(size, bytes)) {
+  if (void* data = take_cached(size, bytes)) {
     return data;
   }
   ++stats_.misses;
   const auto wanted = static_cast<int64_t>(size);
   const auto most = static_cast<int64_t>(kSlack * static_cast<double>(most_wanted_));
-  if (kept() > 0) {
+  if (cached() > 0) {
     if (under_pressure(size, clock_())) {
       give_all_back();
     } else {
@@ -111,59 +111,60 @@ void* BlockPool::allocate(size_t bytes) {
   if (block == nullptr) {
     return nullptr;
   }
-  const int64_t again = std::min(wanted, idle_given_);
-  idle_given_ -= again;
-  regretted_ += again;
+  const int64_t again = std::min(wanted, idle_returned_);
+  idle_returned_ -= again;
+  idle_remapped_ += again;
   stats_.reserved += wanted;
   return use({block, size}, bytes);
 }
 
-void* BlockPool::take_kept(size_t bytes, size_t wanted) {
+void* BlockPool::take_cached(size_t bytes, size_t wanted) {
   const auto found = by_size_.lower_bound(bytes);
   if (found == by_size_.end()) {
     return nullptr;
   }
-  Kept block = *found->second;
-  forget(found->second);
+  Block block = *found->second;
+  drop(found->second);
   if (const size_t rest = block.bytes - bytes; rest > largest_rest(bytes)) {
-    keep({block.data + bytes, rest});
+    cache({block.data + bytes, rest});
     block.bytes = bytes;
   }
   ++stats_.hits;
   return use(block, wanted);
 }
 
-void BlockPool::keep(Kept block) {
+void BlockPool::cache(Block block) {
   // Adjacent pages form one block, whether they were mapped together or not.
   const auto after = by_address_.lower_bound(block.data);
   if (after != by_address_.end() && after->first == block.data + block.bytes) {
     block.bytes += after->second->bytes;
-    forget(after->second);
+    drop(after->second);
   }
   const auto next = by_address_.lower_bound(block.data);
   if (next != by_address_.begin()) {
-    const Kept before = *std::prev(next)->second;
+    const Block before = *std::prev(next)->second;
     if (before.data + before.bytes == block.data) {
       block = {before.data, before.bytes + block.bytes};
-      forget(std::prev(next)->second);
+      drop(std::prev(next)->second);
     }
   }
   // The block that was freed last is reused first, because it is still in the cache.
-  const auto place = order_.insert(order_.end(), block);
-  by_size_.emplace_hint(by_size_.lower_bound(block.bytes), block.bytes, place);
-  by_address_.emplace(block.data, place);
-  keeps_any_.store(true, std::memory_order_relaxed);
+  const auto position = cached_blocks_.insert(cached_blocks_.end(), block);
+  by_size_.emplace_hint(by_size_.lower_bound(block.bytes), block.bytes, position);
+  by_address_.emplace(block.data, position);
+  has_cached_.store(true, std::memory_order_relaxed);
 }
 
-void BlockPool::forget(Order::iterator place) {
-  const auto [first, last] = by_size_.equal_range(place->bytes);
-  by_size_.erase(std::find_if(first, last, [&](const auto& row) { return row.second == place; }));
-  by_address_.erase(place->data);
-  order_.erase(place);
-  keeps_any_.store(!order_.empty(), std::memory_order_relaxed);
+void BlockPool::drop(Blocks::iterator position) {
+  const auto [first, last] = by_size_.equal_range(position->bytes);
+  by_size_.erase(
+      std::find_if(first, last, [&](const auto& row) { return row.second == position; }));
+  by_address_.erase(position->data);
+  cached_blocks_.erase(position);
+  has_cached_.store(!cached_blocks_.empty(), std::memory_order_relaxed);
 }
 
-void* BlockPool::use(Kept block, size_t wanted) {
+void* BlockPool::use(Block block, size_t wanted) {
   void* data = contents(block.data, wanted);
   used_.emplace(data, Used{block.bytes, wanted});
   wanted_ += static_cast<int64_t>(wanted);
@@ -171,13 +172,13 @@ void* BlockPool::use(Kept block, size_t wanted) {
   stats_.allocated += static_cast<int64_t>(block.bytes);
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-  note_least_kept();
+  note_least_cached();
   return data;
 }
 
 bool BlockPool::may_own(const void* data) {
   const size_t offset = offset_in_page(data);
-  return offset == 0 || offset == place_in_page(data);
+  return offset == 0 || offset == contents_offset(data);
 }
 
 bool BlockPool::owns(void* data) const {
@@ -195,13 +196,13 @@ void BlockPool::release(void* data) {
   used_.erase(found);
   stats_.allocated -= static_cast<int64_t>(bytes);
   wanted_ -= static_cast<int64_t>(wanted);
-  keep({block_of(data), bytes});
+  cache({block_of(data), bytes});
   trim(bytes);
 }
 
 void BlockPool::age() {
   const std::scoped_lock lock(mutex_);
-  if (kept() > 0) {
+  if (cached() > 0) {
     trim(0);
   }
 }
@@ -214,7 +215,7 @@ void BlockPool::trim(size_t released) {
   }
   give_idle_back(now);
   shrink_to(capacity_);
-  if (const int64_t allowed = address_allowance(released, now); kept() > allowed) {
+  if (const int64_t allowed = address_allowance(released, now); cached() > allowed) {
     shrink_to(allowed);
     pages_.unmap_free();
   }
@@ -229,23 +230,23 @@ int64_t BlockPool::address_allowance(size_t released, Time now) {
   if (space_.limit == AddressSpace::kUnlimited) {
     return AddressSpace::kUnlimited;
   }
-  return (space_.available + kept()) / kAddressShare;
+  return (space_.available + cached()) / kAddressShare;
 }
 
 void BlockPool::give_idle_back(Time now) {
   if (now - window_began_ < window_) {
     return;
   }
-  if (regretted_ > idle_given_) {
+  if (idle_remapped_ > idle_returned_) {
     window_ = std::min(2 * window_, std::chrono::seconds(kLongestWindow));
-    idle_given_ = 0;
+    idle_returned_ = 0;
   }
-  regretted_ = 0;
-  const int64_t before = kept();
-  shrink_to(before - least_kept_);
-  idle_given_ = idle_given_ / 2 + before - kept();
+  idle_remapped_ = 0;
+  const int64_t before = cached();
+  shrink_to(before - least_cached_);
+  idle_returned_ = idle_returned_ / 2 + before - cached();
   window_began_ = now;
-  least_kept_ = kept();
+  least_cached_ = cached();
 }
 
 void BlockPool::drop_fragments(int64_t limit) {
@@ -256,20 +257,20 @@ void BlockPool::drop_fragments(int64_t limit) {
 }
 
 void BlockPool::shrink_to(int64_t bytes) {
-  while (!order_.empty() && kept() > bytes) {
-    const Kept block = order_.front();
-    forget(order_.begin());
+  while (!cached_blocks_.empty() && cached() > bytes) {
+    const Block block = cached_blocks_.front();
+    drop(cached_blocks_.begin());
     // Joined blocks may be much larger than the excess.
-    const auto excess = static_cast<size_t>(kept() - std::max<int64_t>(bytes, 0));
+    const auto excess = static_cast<size_t>(cached() - std::max<int64_t>(bytes, 0));
     const size_t part = std::min(block.bytes, (excess + kHugePage - 1) / kHugePage * kHugePage);
     pages_.give_back(block.data + block.bytes - part, part);
     stats_.reserved -= static_cast<int64_t>(part);
     ++stats_.trims;
     if (part < block.bytes) {
-      keep({block.data, block.bytes - part});
+      cache({block.data, block.bytes - part});
     }
   }
-  note_least_kept();
+  note_least_cached();
 }
 
 void BlockPool::give_all_back() {
@@ -282,12 +283,12 @@ bool BlockPool::under_pressure(size_t bytes, Time now) {
     asked_ = now;
     answer_ = machine_();
   }
-  return answer_.available - static_cast<int64_t>(bytes) < answer_.limit / kLeastAvailable;
+  return answer_.available - static_cast<int64_t>(bytes) < answer_.limit / kAvailableShare;
 }
 
 int64_t BlockPool::empty() {
   const std::scoped_lock lock(mutex_);
-  const int64_t before = kept();
+  const int64_t before = cached();
   give_all_back();
   return before;
 }

@@ -68,7 +68,7 @@ class BlockPool {
   // Returns every cached block to the system. Returns their bytes.
   int64_t empty();
   // Whether any block is cached, read without a lock.
-  bool keeps_any() const { return keeps_any_.load(std::memory_order_relaxed); }
+  bool has_cached() const { return has_cached_.load(std::memory_order_relaxed); }
   // Bytes that may be cached; negative: half of the memory limit.
   void set_capacity(int64_t bytes);
 
@@ -76,7 +76,7 @@ class BlockPool {
   void reset_peaks();
 
  private:
-  struct Kept {
+  struct Block {
     std::byte* data;
     size_t bytes;
   };
@@ -84,21 +84,21 @@ class BlockPool {
     size_t bytes;
     size_t wanted;
   };
-  using Order = std::list<Kept>;  // longest cached first
+  using Blocks = std::list<Block>;  // longest cached first
 
   // Takes the smallest cached block of at least `bytes`; what remains of it is cached again.
-  void* take_kept(size_t bytes, size_t wanted);
+  void* take_cached(size_t bytes, size_t wanted);
   // Caches a block, joined with adjacent cached blocks.
-  void keep(Kept block);
-  void forget(Order::iterator place);
+  void cache(Block block);
+  void drop(Blocks::iterator position);
   // Registers a block as used and returns where its contents begin.
-  void* use(Kept block, size_t wanted);
+  void* use(Block block, size_t wanted);
   // Unmaps the longest cached blocks, or parts of them, until at most `bytes` are cached.
   void shrink_to(int64_t bytes);
   // Unmaps all cached blocks, and drops free parts of huge pages that blocks in use share.
   void give_all_back();
-  int64_t kept() const { return stats_.reserved - stats_.allocated; }
-  void note_least_kept() { least_kept_ = std::min(least_kept_, kept()); }
+  int64_t cached() const { return stats_.reserved - stats_.allocated; }
+  void note_least_cached() { least_cached_ = std::min(least_cached_, cached()); }
   bool under_pressure(size_t bytes, Time now);
   // Reduces the cache to its limits, after a block of `released` bytes was freed or memory became
   // idle.
@@ -118,10 +118,10 @@ class BlockPool {
   int64_t wanted_ = 0;       // requested bytes of blocks in use
   int64_t most_wanted_ = 0;  // its peak, never reset
   PoolStats stats_;
-  Order order_;
-  std::atomic<bool> keeps_any_{false};  // whether order_ is not empty
-  std::multimap<size_t, Order::iterator> by_size_;
-  std::map<std::byte*, Order::iterator> by_address_;
+  Blocks cached_blocks_;
+  std::atomic<bool> has_cached_{false};  // whether cached_blocks_ is not empty
+  std::multimap<size_t, Blocks::iterator> by_size_;
+  std::map<std::byte*, Blocks::iterator> by_address_;
   std::unordered_map<void*, Used> used_;
   Time asked_{};
   MachineMemory answer_;
@@ -129,9 +129,9 @@ class BlockPool {
   AddressSpace space_{.limit = 0, .available = 0};  // read on first use
   Time window_began_{};
   std::chrono::seconds window_;
-  int64_t least_kept_ = 0;  // minimum in the window: memory that no allocation needed
-  int64_t idle_given_ = 0;  // bytes returned as idle and not mapped again
-  int64_t regretted_ = 0;   // bytes returned as idle and mapped again
+  int64_t least_cached_ = 0;   // minimum in the window: memory that no allocation needed
+  int64_t idle_returned_ = 0;  // bytes returned as idle and not mapped again
+  int64_t idle_remapped_ = 0;  // bytes returned as idle and mapped again
 };
 
 }  // namespace cpuaccel::memory
