@@ -55,19 +55,12 @@ Limits at_least_zero(const at::Tensor& x) {
   return limits;
 }
 
-bool plain(const Number& value) {
-  return !value || (!value->isSymbolic() && (value->isFloatingPoint() || value->isIntegral(true)));
-}
-
-const char* fallback_reason(const at::Tensor& x) {
-  if (const char* reason = lookup_table_fallback_reason(x)) {
-    return reason;
-  }
-  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
-}
+bool is_absent_or_real_number(const Number& value) { return !value || is_real_number(*value); }
 
 const char* numbers_fallback_reason(const Number& low, const Number& high) {
-  return (low || high) && plain(low) && plain(high) ? nullptr : reasons::kNotReal;
+  return (low || high) && is_absent_or_real_number(low) && is_absent_or_real_number(high)
+             ? nullptr
+             : reasons::kNotReal;
 }
 
 void limit(const at::Tensor& src, at::Tensor& dst, Limits limits) {
@@ -99,7 +92,7 @@ void limit_in_place(Op op, at::Tensor& x, Limits limits) {
 template <OpName kName>
 at::Tensor relu(const at::Tensor& x) {
   if (our_engine()) {
-    const char* reason = fallback_reason(x);
+    const char* reason = eight_bit_fallback_reason(x);
     if (reason == nullptr) {
       return limited(Op::relu, x, at_least_zero(x));
     }
@@ -111,7 +104,7 @@ at::Tensor relu(const at::Tensor& x) {
 template <OpName kName>
 at::Tensor& relu_in_place(at::Tensor& x) {
   if (our_engine()) {
-    const char* reason = fallback_reason(x);
+    const char* reason = eight_bit_fallback_reason(x);
     reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
     if (reason == nullptr) {
       limit_in_place(Op::relu, x, at_least_zero(x));
@@ -126,7 +119,7 @@ at::Tensor& relu_in_place(at::Tensor& x) {
 template <OpName kName>
 at::Tensor relu6(at::Tensor x, bool inplace) {
   if (our_engine()) {
-    const char* reason = inplace ? reasons::kInPlace : fallback_reason(x);
+    const char* reason = inplace ? reasons::kInPlace : eight_bit_fallback_reason(x);
     if (reason == nullptr) {
       return limited(Op::clamp, x, limits_of(x, 0.0, 6.0));
     }
@@ -138,7 +131,7 @@ at::Tensor relu6(at::Tensor x, bool inplace) {
 template <OpName kName, typename Low>
 at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
   if (our_engine()) {
-    const char* reason = fallback_reason(x);
+    const char* reason = eight_bit_fallback_reason(x);
     reason = reason == nullptr ? numbers_fallback_reason(low, high) : reason;
     if (reason == nullptr) {
       return limited(Op::clamp, x, limits_of(x, low, high));
@@ -151,7 +144,7 @@ at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
 template <OpName kName>
 at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Scalar& high) {
   if (our_engine()) {
-    const char* reason = fallback_reason(x);
+    const char* reason = eight_bit_fallback_reason(x);
     reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
     reason = reason == nullptr ? numbers_fallback_reason(low, high) : reason;
     if (reason == nullptr) {

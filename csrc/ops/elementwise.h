@@ -31,6 +31,20 @@ inline const char* lookup_table_fallback_reason(const at::Tensor& x) {
   return nullptr;
 }
 
+// The reason for a fallback with `x`, or null if it is quint8 or qint8 with one quantizer, whose
+// zero point is a value of the dtype.
+inline const char* eight_bit_fallback_reason(const at::Tensor& x) {
+  if (const char* reason = lookup_table_fallback_reason(x)) {
+    return reason;
+  }
+  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
+}
+
+// Whether `value` is neither complex nor symbolic.
+inline bool is_real_number(const at::Scalar& value) {
+  return !value.isSymbolic() && (value.isFloatingPoint() || value.isIntegral(true));
+}
+
 inline at::Tensor empty_quantized(at::IntArrayRef sizes, at::ScalarType dtype, double scale,
                                   int64_t zero_point, at::MemoryFormat format) {
   return at::native::empty_affine_quantized(sizes, dtype, at::kStrided, at::kCPU, false, scale,

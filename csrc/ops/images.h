@@ -2,8 +2,19 @@
 #pragma once
 
 #include "ops/quint8.h"
+#include "ops/reasons.h"
 
 namespace cpuaccel::ops {
+
+// The reason for a fallback with images `x`, or null if they are quint8 and channels last.
+inline const char* images_fallback_reason(const at::Tensor& x) {
+  if (const char* reason = quint8_fallback_reason(x)) {
+    return reason;
+  }
+  return x.dim() == 4 && x.is_contiguous(at::MemoryFormat::ChannelsLast)
+             ? nullptr
+             : reasons::kNotChannelsLast;
+}
 
 // Images of one pixel, or of one channel, are in both layouts. torch gives the results of such
 // images the strides that the input's strides suggest, and cpuaccel does too. But where the two

@@ -8,7 +8,6 @@
 // fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <torch/library.h>
 
@@ -22,6 +21,7 @@
 #include "ops/post_op.h"
 #include "ops/prepack/linear.h"
 #include "ops/reasons.h"
+#include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -83,7 +83,7 @@ at::Tensor autograd(const at::Tensor& input, const at::Tensor& weight,
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
                                const std::optional<at::Tensor>&, const std::string&);
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kOp, "").typed<Signature>();
+  static const auto op = registered_op<Signature>(kOp);
   const at::AutoDispatchBelowADInplaceOrView below;
   return op.call(input, weight, bias, function);
 }

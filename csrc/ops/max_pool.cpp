@@ -38,11 +38,8 @@ bool torch_rejects(const at::Tensor& self, const Window& window) {
 // Null, with `shape` filled in, if cpuaccel's kernel takes the call.
 const char* fallback_reason(const at::Tensor& self, const Window& window, bool ceil_mode,
                             kernels::MaxpoolShape& shape) {
-  if (const char* reason = quint8_fallback_reason(self)) {
+  if (const char* reason = images_fallback_reason(self)) {
     return reason;
-  }
-  if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return reasons::kNotChannelsLast;
   }
   if (torch_rejects(self, window)) {
     return reasons::kInvalidArguments;

@@ -80,17 +80,10 @@ at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
   return call_torch(kName.text, x, scale, zero_point, dtype).toTensor();
 }
 
-const char* dequantize_fallback_reason(const at::Tensor& x) {
-  if (const char* reason = lookup_table_fallback_reason(x)) {
-    return reason;
-  }
-  return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
-}
-
 template <OpName kName>
 at::Tensor dequantize(const at::Tensor& x) {
   if (our_engine()) {
-    const char* reason = dequantize_fallback_reason(x);
+    const char* reason = eight_bit_fallback_reason(x);
     if (reason == nullptr) {
       CPUACCEL_OWN_CALL(dequantize);
       const auto format = x.suggest_memory_format();

@@ -10,13 +10,11 @@ namespace cpuaccel::ops {
 namespace {
 
 template <typename T>
-bool plain(const T& /*argument*/) {
+bool can_be_key(const T& /*argument*/) {
   return true;
 }
 // A symbolic or complex number cannot be part of a key.
-bool plain(const at::Scalar& value) {
-  return !value.isSymbolic() && (value.isFloatingPoint() || value.isIntegral(true));
-}
+bool can_be_key(const at::Scalar& value) { return is_real_number(value); }
 
 // Strided operands are copied first: the result is dense, and torch's copy keeps runs together.
 at::Tensor look_up(Op op, const at::Tensor& x, const LookupTable& table, at::MemoryFormat format) {
@@ -32,7 +30,7 @@ template <OpName kName, Op kOp, typename Source, typename... Arguments>
 at::Tensor look_up_op(Source x, Arguments... arguments) {
   if (our_engine()) {
     const char* reason = lookup_table_fallback_reason(x);
-    reason = reason == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : reason;
+    reason = reason == nullptr && !(can_be_key(arguments) && ...) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
       return look_up(kOp, x, lookup_table_of(kName.text, x, arguments...),
                      x.suggest_memory_format());
@@ -47,7 +45,7 @@ template <OpName kName, Op kOp, typename... Arguments>
 at::Tensor look_up_contiguous_op(const at::Tensor& x, Arguments... arguments) {
   if (our_engine()) {
     const char* reason = lookup_table_fallback_reason(x);
-    reason = reason == nullptr && !(plain(arguments) && ...) ? reasons::kNotReal : reason;
+    reason = reason == nullptr && !(can_be_key(arguments) && ...) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
       return look_up(kOp, x, lookup_table_of(kName.text, x, arguments...),
                      at::MemoryFormat::Contiguous);
@@ -62,7 +60,7 @@ at::Tensor& look_up_in_place_op(at::Tensor& x, const at::Scalar& argument) {
   if (our_engine()) {
     const char* reason = lookup_table_fallback_reason(x);
     reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
-    reason = reason == nullptr && !plain(argument) ? reasons::kNotReal : reason;
+    reason = reason == nullptr && !can_be_key(argument) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
       const auto& table = lookup_table_of(kName.text, x, argument);
       const OwnCall own_call(kOp);

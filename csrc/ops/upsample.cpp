@@ -27,11 +27,8 @@ using Taps = c10::SmallVector<kernels::BilinearTap, 64>;
 constexpr int64_t kGrainBytes = 65536;  // a few microseconds, the cost of waking a thread
 
 const char* fallback_reason(const at::Tensor& self, at::IntArrayRef output_size) {
-  if (const char* reason = quint8_fallback_reason(self)) {
+  if (const char* reason = images_fallback_reason(self)) {
     return reason;
-  }
-  if (self.dim() != 4 || !self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return reasons::kNotChannelsLast;
   }
   const bool possible = output_size.size() == 2 && output_size[0] > 0 && output_size[1] > 0 &&
                         self.size(1) > 0 && self.size(2) > 0 && self.size(3) > 0;

@@ -16,8 +16,8 @@
 #include <optional>
 #include <utility>
 
-#include "ops/gnn/edge_calls.h"
 #include "ops/gnn/plain.h"
+#include "ops/registered_op.h"
 #include "ops/transforms.h"
 
 namespace cpuaccel::ops {
@@ -89,8 +89,8 @@ class EdgeSum : public torch::autograd::Function<EdgeSum> {
   static at::Tensor call(const at::Tensor& x, const at::Tensor& edges, const OptionalTensor& weight,
                          int64_t rows, bool transposed, bool mean) {
     static const auto op =
-        edge_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::SymInt,
-                           bool, bool)>("cpuaccel::edge_sum");
+        registered_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                                 c10::SymInt, bool, bool)>("cpuaccel::edge_sum");
     return op.call(x, edges, weight, rows, transposed, mean);
   }
 };

@@ -17,8 +17,8 @@
 #include <optional>
 #include <tuple>
 
-#include "ops/gnn/edge_calls.h"
 #include "ops/gnn/edges.h"
+#include "ops/registered_op.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -63,10 +63,11 @@ struct Attention {
   }
 
   Tensor sum(const Tensor& x, const Tensor& alpha) const {
-    static const auto by_one = edge_op<Tensor(const Tensor&, const Tensor&, const OptionalTensor&,
-                                              c10::SymInt, bool, bool)>("cpuaccel::edge_sum");
+    static const auto by_one =
+        registered_op<Tensor(const Tensor&, const Tensor&, const OptionalTensor&, c10::SymInt, bool,
+                             bool)>("cpuaccel::edge_sum");
     static const auto by_heads =
-        edge_op<Tensor(const Tensor&, const Tensor&, const Tensor&, c10::SymInt, bool)>(
+        registered_op<Tensor(const Tensor&, const Tensor&, const Tensor&, c10::SymInt, bool)>(
             "cpuaccel::edge_sum_heads");
     const Tensor factors = weights(alpha), flat = x.flatten(1);
     const Tensor total = heads == 1
@@ -78,7 +79,7 @@ struct Attention {
   // The derivatives of sum with respect to x and alpha.
   Two sum_backward(const Tensor& grad, const Tensor& x, const Tensor& alpha) const {
     static const auto backward =
-        edge_op<Two(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool)>(
+        registered_op<Two(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool)>(
             "cpuaccel::edge_sum_heads_backward");
     const auto [of_x, of_weights] =
         backward.call(grad.flatten(1), x.flatten(1), edges, weights(alpha), false);
@@ -100,7 +101,8 @@ Two gat_sum(const Tensor& x, const Tensor& score_src, const Tensor& score_dst,
   check_rows(kOp, "score_dst", score_dst, x.scalar_type());
   const Attention call(kOp, x, score_dst, edge_index, loops, kept);
   static const auto gat_alpha =
-      edge_op<Tensor(const Tensor&, const Tensor&, const Tensor&, double)>("cpuaccel::gat_alpha");
+      registered_op<Tensor(const Tensor&, const Tensor&, const Tensor&, double)>(
+          "cpuaccel::gat_alpha");
   const Tensor alpha = gat_alpha.call(score_src, score_dst, call.edges, slope);
   return {call.sum(x, alpha), call.filled_up(alpha)};
 }
@@ -114,8 +116,8 @@ Three gat_sum_backward(const Tensor& grad, const Tensor& x, const Tensor& score_
   const Attention call(kOp, x, score_dst, edge_index, loops, kept);
   check_dense(kOp, "alpha", alpha, x.scalar_type(), {call.most, call.heads});
   static const auto backward =
-      edge_op<Two(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                  double)>("cpuaccel::gat_alpha_backward");
+      registered_op<Two(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                        double)>("cpuaccel::gat_alpha_backward");
   const Tensor weights = call.used(alpha);
   const auto [of_x, of_alpha] = call.sum_backward(grad, x, weights);
   const auto [of_src, of_dst] =
@@ -130,10 +132,10 @@ Two gatv2_sum(const Tensor& x_src, const Tensor& x_dst, const Tensor& att, const
   check_features(kOp, "x_dst", x_dst, x_src);
   const Attention call(kOp, x_src, x_dst, edge_index, loops, kept);
   static const auto score =
-      edge_op<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double)>(
+      registered_op<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double)>(
           "cpuaccel::gatv2_scores");
   static const auto softmax =
-      edge_op<Tensor(const Tensor&, const Tensor&, c10::SymInt, c10::SymInt)>(
+      registered_op<Tensor(const Tensor&, const Tensor&, c10::SymInt, c10::SymInt)>(
           "cpuaccel::edge_softmax");
   const Tensor scores = score.call(x_src.flatten(1), x_dst.flatten(1), att, call.edges, slope);
   const Tensor alpha = softmax.call(scores, call.edges, call.num_src, call.num_dst);
@@ -150,11 +152,11 @@ Three gatv2_sum_backward(const Tensor& grad, const Tensor& x_src, const Tensor& 
   const Attention call(kOp, x_src, x_dst, edge_index, loops, kept);
   check_dense(kOp, "alpha", alpha, x_src.scalar_type(), {call.most, call.heads});
   static const auto of_softmax =
-      edge_op<Tensor(const Tensor&, const Tensor&, const Tensor&, c10::SymInt, c10::SymInt)>(
+      registered_op<Tensor(const Tensor&, const Tensor&, const Tensor&, c10::SymInt, c10::SymInt)>(
           "cpuaccel::edge_softmax_backward");
   static const auto of_scores =
-      edge_op<Three(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                    double)>("cpuaccel::gatv2_scores_backward");
+      registered_op<Three(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                          double)>("cpuaccel::gatv2_scores_backward");
   const Tensor weights = call.used(alpha);
   const auto [of_x, of_alpha] = call.sum_backward(grad, x_src, weights);
   const Tensor scores = of_softmax.call(of_alpha, weights, call.edges, call.num_src, call.num_dst);

@@ -8,8 +8,8 @@
 
 #include <optional>
 
-#include "ops/gnn/edge_calls.h"
 #include "ops/gnn/edges.h"
+#include "ops/registered_op.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -21,11 +21,11 @@ at::Tensor gcn_sum(const at::Tensor& x, const at::Tensor& edge_index, const Opti
   constexpr const char* kOp = "cpuaccel::gcn_sum";
   check_rows(kOp, "x", x, x.scalar_type());
   static const auto gcn_weight =
-      edge_op<at::Tensor(const at::Tensor&, const OptionalTensor&, const at::Tensor&, int64_t, bool,
-                         double, at::ScalarType)>("cpuaccel::kept_gcn_weight");
+      registered_op<at::Tensor(const at::Tensor&, const OptionalTensor&, const at::Tensor&, int64_t,
+                               bool, double, at::ScalarType)>("cpuaccel::kept_gcn_weight");
   static const auto edge_sum =
-      edge_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::SymInt,
-                         bool, bool)>("cpuaccel::edge_sum");
+      registered_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                               c10::SymInt, bool, bool)>("cpuaccel::edge_sum");
   const int64_t nodes = x.size(0);
   const auto edges = cached_sorted_edges(kOp, edge_index, nodes, nodes,
                                          loops ? std::optional(nodes) : std::nullopt);

@@ -17,10 +17,10 @@
 #include <optional>
 #include <string_view>
 
-#include "ops/gnn/edge_calls.h"
 #include "ops/gnn/edges.h"
 #include "ops/gnn/index_rule.h"
 #include "ops/gnn/rows.h"
+#include "ops/registered_op.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -54,14 +54,14 @@ at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tenso
     in_order = weight_in_order(kOp, *weight, edges, rows, false);
   }
   static const auto edge_sum_heads =
-      edge_op<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt,
-                         bool)>("cpuaccel::edge_sum_heads");
+      registered_op<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt,
+                               bool)>("cpuaccel::edge_sum_heads");
   if (in_order && in_order->dim() == 2) {
     return edge_sum_heads.call(x, edges, *in_order, rows, false);
   }
   static const auto edge_sum =
-      edge_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, c10::SymInt,
-                         bool, bool)>("cpuaccel::edge_sum");
+      registered_op<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                               c10::SymInt, bool, bool)>("cpuaccel::edge_sum");
   return edge_sum.call(x, edges, in_order, rows, false, false);
 }
 

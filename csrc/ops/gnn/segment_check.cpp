@@ -10,8 +10,6 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
-
 void check_offsets(std::span<const int64_t> offsets, int64_t size) {
   const auto bad =
       std::ranges::find_if(offsets, [&](int64_t offset) { return offset < 0 || offset > size; });

@@ -7,6 +7,10 @@
 
 namespace cpuaccel::ops {
 
+inline bool given(const std::optional<at::Tensor>& tensor) {
+  return tensor.has_value() && tensor->defined();
+}
+
 // Throws if torch's kernels would read or write outside of `data` with these arguments. Lengths and
 // offsets may have several dimensions: the last one runs along `axis` of data, those before it are
 // data's. Arguments that torch itself rejects pass.

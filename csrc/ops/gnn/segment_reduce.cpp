@@ -49,8 +49,6 @@ std::optional<SegmentReduce> segment_reduction(std::string_view name) {
                                : std::optional(static_cast<SegmentReduce>(found - kNames.begin()));
 }
 
-bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
-
 bool is_list(const at::Tensor& list) {
   return strided_on_cpu(list) && list.dim() == 1 && list.numel() > 0 &&
          is_index_type(list.scalar_type());

@@ -7,7 +7,6 @@
 // the unpacked weight, which raises the error if there is one.
 #include "ops/prepack/convolution.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
@@ -19,6 +18,7 @@
 #include "ops/conv_shape.h"
 #include "ops/own_call.h"
 #include "ops/prepack/packed_weight.h"
+#include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -89,9 +89,7 @@ at::Tensor unpack_convolution(at::TensorList packed, int64_t panel, at::IntArray
   const auto shape = group_shape(panel, weight, packed.size());
   // Through the dispatcher: in a traced backward the tensors have no values.
   using Signature = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("cpuaccel::unpack_linear", "")
-                             .typed<Signature>();
+  static const auto op = registered_op<Signature>("cpuaccel::unpack_linear");
   std::vector<at::Tensor> parts;
   parts.reserve(packed.size());
   for (const at::Tensor& part : packed) {

@@ -1,7 +1,6 @@
 // Gradients of packed_convolution. torch computes those of the input and of the bias on the weight,
 // which is unpacked for the time of the backward. Packed weights have no gradient. Under torch.func
 // and forward-mode derivatives, torch's convolution runs on the unpacked weight.
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/convolution_backward.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -12,6 +11,7 @@
 
 #include "ops/conv_shape.h"
 #include "ops/prepack/convolution.h"
+#include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -20,9 +20,7 @@ namespace {
 
 at::Tensor dispatch(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
   using Signature = at::Tensor(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS);
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("cpuaccel::packed_convolution", "")
-                             .typed<Signature>();
+  static const auto op = registered_op<Signature>("cpuaccel::packed_convolution");
   return op.call(input, packed, panel, weight, bias, stride, padding, dilation, groups,
                  channels_last);
 }

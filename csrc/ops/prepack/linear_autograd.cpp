@@ -5,7 +5,6 @@
 // torch.func and forward-mode derivatives, torch's linear runs on the unpacked weight.
 
 #include <ATen/autocast_mode.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <c10/core/GradMode.h>
@@ -14,6 +13,7 @@
 
 #include <optional>
 
+#include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -28,18 +28,14 @@ at::Tensor dispatch_linear(const at::Tensor& input, const at::Tensor& packed, in
                            OptionalType dtype) {
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t, int64_t,
                                const OptionalTensor&, OptionalType);
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("cpuaccel::packed_linear", "")
-                             .typed<Signature>();
+  static const auto op = registered_op<Signature>("cpuaccel::packed_linear");
   return op.call(input, packed, panel, out_features, in_features, bias, dtype);
 }
 
 at::Tensor dispatch_unpack(const at::Tensor& packed, int64_t panel, int64_t out_features,
                            int64_t in_features) {
   using Signature = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("cpuaccel::unpack_linear", "")
-                             .typed<Signature>();
+  static const auto op = registered_op<Signature>("cpuaccel::unpack_linear");
   return op.call(packed, panel, out_features, in_features);
 }
 

@@ -9,7 +9,6 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/lstm.h>
 #include <c10/core/GradMode.h>
@@ -25,6 +24,7 @@
 #include "kernels/lstm_cell/lstm_cell.h"
 #include "ops/own_call.h"
 #include "ops/prepack/packed_weight.h"
+#include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -135,15 +135,13 @@ Results autograd(const at::Tensor& input, const at::Tensor& packed_ih, const at:
     using Signature = Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t,
                               const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
                               const at::Tensor&, bool);
-    static const auto op =
-        c10::Dispatcher::singleton().findSchemaOrThrow(kOp, "").typed<Signature>();
+    static const auto op = registered_op<Signature>(kOp);
     const at::AutoDispatchBelowADInplaceOrView below;
     return op.call(input, packed_ih, packed_hh, panel, bias_ih, bias_hh, h, c, reverse);
   }
   count_refusal("packed_lstm", learns ? "gradients" : kTransformed);
   using Unpack = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
-  static const auto unpack =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cpuaccel::unpack_linear", "").typed<Unpack>();
+  static const auto unpack = registered_op<Unpack>("cpuaccel::unpack_linear");
   const int64_t H = h.size(-1);
   return run_torch(input, unpack.call(packed_ih, panel, 4 * H, input.size(-1)),
                    unpack.call(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h, c, reverse);

@@ -8,7 +8,6 @@
 // "" (nothing) or a post-op of post_op.cpp. Other types and sizes fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <torch/library.h>
 
@@ -22,6 +21,7 @@
 #include "ops/prepack/linear.h"
 #include "ops/prepack/weight_bytes.h"
 #include "ops/reasons.h"
+#include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -45,9 +45,8 @@ const char* fallback_reason(const at::Tensor& input, const WeightHeader& header)
 at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,
                      const std::optional<at::Tensor>& bias, const PostOp* post_op) {
   // Through the dispatcher: within a transform, results of ops have memory only inside of kernels.
-  static const auto unpack = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("cpuaccel::weight_from_bytes", "")
-                                 .typed<at::Tensor(const at::Tensor&)>();
+  static const auto unpack =
+      registered_op<at::Tensor(const at::Tensor&)>("cpuaccel::weight_from_bytes");
   const at::Tensor result = at::linear(input, unpack.call(bytes).to(input.scalar_type()), bias);
   return post_op == nullptr ? result : post_op->by_torch(result);
 }
@@ -86,7 +85,7 @@ at::Tensor autograd(const at::Tensor& input, const at::Tensor& bytes, int64_t ou
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t,
                                const std::optional<at::Tensor>&, const std::string&);
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kOp, "").typed<Signature>();
+  static const auto op = registered_op<Signature>(kOp);
   const at::AutoDispatchBelowADInplaceOrView below;
   return op.call(input, bytes, out_features, in_features, bias, function);
 }

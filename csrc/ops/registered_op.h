@@ -1,4 +1,4 @@
-// Calls cpuaccel's ops on sorted edges from other ops.
+// Calls of cpuaccel's ops through torch's dispatcher, from other ops.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,7 @@ namespace cpuaccel::ops {
 
 // The op `name`, such as "cpuaccel::edge_sum". The lookup is slow: store the handle in a static.
 template <typename Signature>
-c10::TypedOperatorHandle<Signature> edge_op(const char* name) {
+c10::TypedOperatorHandle<Signature> registered_op(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
