@@ -54,7 +54,7 @@ def test_every_op_of_cpuaccel_has_a_row() -> None:
     assert not missing, f"tests/calls/ops.py has no row for {', '.join(missing)}"
 
 
-_LEFT_TO_TORCH = {
+_FALLBACKS = {
     "int_mm": "cpuaccel's kernel is for Arm",
     "lstm": "torch's oneDNN runs it in the types that it has",
     "index_add_scaled": "alpha",
@@ -66,7 +66,7 @@ _BY_CPU = ("attention", "conv", "max_pool2d", "prepacked")
 
 @pytest.mark.parametrize(
     "row",
-    [r for r in ROWS if r.name not in _LEFT_TO_TORCH and not r.name.startswith(_BY_CPU)],
+    [r for r in ROWS if r.name not in _FALLBACKS and not r.name.startswith(_BY_CPU)],
     ids=str,
 )
 def test_samples_run_on_cpuaccel(row: Row) -> None:

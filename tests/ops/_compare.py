@@ -62,7 +62,7 @@ def both(op: Callable[[], Tensor], isa: str = "auto") -> Outcome:
     return Outcome(ours, theirs, counts)
 
 
-def assert_ours(counts: Counts, op: str) -> None:
+def assert_on_cpuaccel(counts: Counts, op: str) -> None:
     """Asserts one call of the op on a cpuaccel kernel, which may make its input dense first."""
     ran = {name: count for name, count in counts.calls.items() if name != "clone.cpuaccel"}
     if op == "clone":
@@ -71,7 +71,7 @@ def assert_ours(counts: Counts, op: str) -> None:
     assert not counts.fallbacks
 
 
-def assert_left(counts: Counts, reason: str) -> None:
+def assert_fallback(counts: Counts, reason: str) -> None:
     """Asserts a fallback to torch with that reason."""
     assert not counts.calls
     assert [name.rpartition(": ")[2] for name in counts.fallbacks] == [reason], counts.fallbacks

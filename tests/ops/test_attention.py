@@ -158,7 +158,9 @@ def test_what_is_not_finite_stays_in_its_row(special: float) -> None:
         ("dtype is neither float32 nor bfloat16", (1, 2, 16, 16, 8), torch.float64),
     ],
 )
-def test_the_rest_is_torchs(reason: str, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_unsupported_dtypes_fall_back(
+    reason: str, sizes: tuple[int, ...], dtype: torch.dtype
+) -> None:
     q, k, v = _operands(sizes, dtype, "contiguous")
     with counted() as counts:
         ours = _FLASH(q, k, v)[0]
@@ -174,7 +176,7 @@ def test_few_queries_of_wide_heads(dtype: torch.dtype, queries: int) -> None:
         _check(*_operands((2, 3, queries, 40, width), dtype, "heads of a linear layer"))
 
 
-def test_few_queries_of_keys_that_lie_apart_are_torchs() -> None:
+def test_few_queries_with_strided_keys_fall_back() -> None:
     if not _amd():
         pytest.skip(_TORCHS)
     q, k, v = _operands((1, 2, 1, 16, 8), torch.float32, "contiguous")
@@ -187,7 +189,7 @@ def test_few_queries_of_keys_that_lie_apart_are_torchs() -> None:
     assert counts.fallbacks == {f"attention: {reason}": 1}
 
 
-def test_few_queries_are_torchs_beside_tiles() -> None:
+def test_few_queries_fall_back_with_amx() -> None:
     if _amd() or not _measured():
         pytest.skip("cpu_vendor() is AuthenticAMD or torch.cpu._init_amx() gives no tiles here")
     for queries, dtype in ((7, torch.bfloat16), (15, torch.float32)):

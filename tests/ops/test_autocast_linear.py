@@ -86,9 +86,9 @@ def test_wrong_sizes_are_torch_s_error() -> None:
     assert str(ours.value) == str(theirs.value)
 
 
-def test_nothing_is_kept_where_operands_are_rounded_on_the_way() -> None:
+def test_nothing_is_cached_where_packing_rounds_operands() -> None:
     if not _native.load().rounds_while_packing():
-        pytest.skip("this CPU has no AVX512-BF16, or has AMX: there the cast is kept")
+        pytest.skip("this CPU has no AVX512-BF16, or has AMX: there the cast is cached")
     layer, x = nn.Linear(64, 32), torch.randn(20, 64)
     _run(layer, x)
     layer.weight.data.fill_(1.0)
@@ -101,7 +101,7 @@ def test_nothing_is_kept_where_operands_are_rounded_on_the_way() -> None:
 
 def test_long_rows_from_memory_times_few_outputs_are_cast() -> None:
     if not _native.load().rounds_while_packing():
-        pytest.skip("this CPU has no AVX512-BF16, or has AMX: there the cast is kept")
+        pytest.skip("this CPU has no AVX512-BF16, or has AMX: there the cast is cached")
     layer, x = nn.Linear(700, 16), torch.randn(1500, 700)
     with cpuaccel.enabled(False):
         theirs = _run(layer, x)
@@ -192,7 +192,7 @@ def test_other_types_and_float16() -> None:
 
 
 @pytest.mark.usefixtures("keeping")
-def test_a_transform_s_cast_is_not_kept() -> None:
+def test_a_transform_s_cast_is_not_cached() -> None:
     layer, x = nn.Linear(24, 16).requires_grad_(False), torch.randn(3, 24)
     expected = _run(layer, x)
     cpuaccel.clear_caches()

@@ -25,9 +25,9 @@ from torch import Tensor
 from ops._compare import (
     LAYOUTS,
     Outcome,
-    assert_left,
+    assert_fallback,
     assert_like,
-    assert_ours,
+    assert_on_cpuaccel,
     assert_same,
     both,
     images,
@@ -88,7 +88,7 @@ sizes = st.tuples(st.integers(1, 6), st.integers(1, 6))
 def test_adaptive(isa: str, x: Tensor, size: tuple[int, int]) -> None:
     outcome = both(lambda: F.adaptive_avg_pool2d(x, size), isa)
     _assert_exact(outcome, x, *_adaptive(x, size))
-    assert_ours(outcome.counts, "adaptive_avg_pool2d")
+    assert_on_cpuaccel(outcome.counts, "adaptive_avg_pool2d")
 
 
 @isas
@@ -97,7 +97,7 @@ def test_mean(isa: str, x: Tensor, keepdim: bool, dim: list[int]) -> None:
     outcome = both(lambda: x.mean(dim, keepdim), isa)
     sums = _centred(x).sum((2, 3), keepdim)
     _assert_exact(outcome, x, sums, torch.tensor(float(x.size(2) * x.size(3))))
-    assert_ours(outcome.counts, "mean")
+    assert_on_cpuaccel(outcome.counts, "mean")
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def test_windows(isa: str, x: Tensor, window: Window) -> None:
     outcome = both(lambda: window.pool(x), isa)
     sums = window.pool(_centred(x), divisor=1)
     _assert_exact(outcome, x, sums, window.divisors(x.shape), even_steps=True)
-    assert_ours(outcome.counts, "avg_pool2d")
+    assert_on_cpuaccel(outcome.counts, "avg_pool2d")
 
 
 @given(x=images(LAYOUTS), window=windows())
@@ -218,7 +218,7 @@ def test_saturation() -> None:
     assert_same(outcome.ours, outcome.theirs)
 
 
-LEFT = {
+FALLBACKS = {
     "contiguous": (lambda x: F.avg_pool2d(x.contiguous(), 2), "input is not channels_last"),
     "unbatched": (lambda x: F.avg_pool2d(x[0].contiguous(), 2), "input is not channels_last"),
     "adaptive": (
@@ -235,9 +235,9 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
-def test_what_is_left_to_torch(name: str) -> None:
-    op, reason = LEFT[name]
+@pytest.mark.parametrize("name", FALLBACKS)
+def test_unsupported_calls_fall_back(name: str) -> None:
+    op, reason = FALLBACKS[name]
     x = _image(1, 8, 6, 6)
     with counted() as counts, engine("x86"):
         ours = op(x)
@@ -245,18 +245,18 @@ def test_what_is_left_to_torch(name: str) -> None:
     assert_same(ours, both(lambda: op(x)).theirs)
 
 
-def test_a_large_image_is_left_to_torch() -> None:
+def test_a_large_image_falls_back() -> None:
     x = _image(1, 8, 200, 200)
     outcome = both(lambda: F.adaptive_avg_pool2d(x, 1))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "a window of 32768 or more pixels")
+    assert_fallback(outcome.counts, "a window of 32768 or more pixels")
 
 
-def test_qint8_is_left_to_torch() -> None:
+def test_qint8_falls_back() -> None:
     x = torch.quantize_per_tensor(torch.randn(1, 8, 6, 6), 0.1, 0, torch.qint8)
     outcome = both(lambda: F.adaptive_avg_pool2d(x, 1))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "not quint8")
+    assert_fallback(outcome.counts, "not quint8")
 
 
 def test_no_images() -> None:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ops._compare import (
     LAYOUTS,
-    assert_left,
-    assert_ours,
+    assert_fallback,
+    assert_on_cpuaccel,
     assert_same,
     both,
     images,
@@ -66,7 +66,7 @@ def test_channels_last_runs_here(isa: str, x: Tensor, source: Values, relu: bool
     norm = Norm(x.size(1), source)
     outcome = both(lambda: norm.run(x, relu), isa)
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "batch_norm2d")
+    assert_on_cpuaccel(outcome.counts, "batch_norm2d")
     assert_quantum(outcome.ours, requantize(norm.real(x, relu), norm.scale, norm.zero_point))
 
 
@@ -95,30 +95,32 @@ def test_threads_agree() -> None:
     assert_same(both(lambda: norm.run(x, relu=True)).ours, one)
 
 
-def test_a_variance_of_zero_is_left_to_torch() -> None:
+def test_a_variance_of_zero_falls_back() -> None:
     x = _image(1, 8, 4, 4)
     norm = Norm(8, Values())
     norm.var[3] = -EPS
     outcome = both(lambda: norm.run(x, relu=False))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "a channel's factor or offset is too large")
+    assert_fallback(outcome.counts, "a channel's factor or offset is too large")
 
 
-def test_strided_parameters_are_left_to_torch() -> None:
+def test_strided_parameters_fall_back() -> None:
     x = _image(1, 8, 4, 4)
     norm = Norm(8, Values())
     norm.weight = torch.randn(16)[::2]
     outcome = both(lambda: norm.run(x, relu=False))
-    assert_left(outcome.counts, "weight, bias, mean or var is not a dense float32 value for each channel")
+    assert_fallback(
+        outcome.counts, "weight, bias, mean or var is not a dense float32 value for each channel"
+    )
 
 
-def test_qint8_is_left_to_torch() -> None:
+def test_qint8_falls_back() -> None:
     x = torch.quantize_per_tensor(torch.randn(1, 8, 4, 4), 0.1, 0, torch.qint8)
     x = x.contiguous(memory_format=torch.channels_last)
     norm = Norm(8, Values())
     outcome = both(lambda: norm.run(x, relu=True))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "not quint8")
+    assert_fallback(outcome.counts, "not quint8")
 
 
 def test_no_images() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quant._engine import needs_plugin, off, running
 from torch import Tensor
 
-from ops._compare import assert_left, assert_like, assert_ours, assert_same, both, isas
+from ops._compare import assert_fallback, assert_like, assert_on_cpuaccel, assert_same, both, isas
 from ops._quantizers import (
     assert_rounded,
     drawn_quantizers,
@@ -55,7 +55,7 @@ def test_every_pair(name: str, isa: str) -> None:
         a, b = every_pair(first, second)
         outcome = both(lambda a=a, b=b, s=scale, z=zero_point: OPS[name](a, b, s, z), isa)
         assert_same(outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, name.removesuffix("_relu"))
+        assert_on_cpuaccel(outcome.counts, name.removesuffix("_relu"))
         assert_rounded(outcome.ours, real_of(name, a, b), slack_of(name, a, b, scale))
 
 
@@ -85,7 +85,7 @@ def test_same_shape(
     outcome = both(lambda: OPS[name](a, b, scale, zero_point))
     assert_close(name, a, b, outcome.ours, outcome.theirs)
     if a.numel():
-        assert_ours(outcome.counts, name.removesuffix("_relu"))
+        assert_on_cpuaccel(outcome.counts, name.removesuffix("_relu"))
 
 
 @each
@@ -104,7 +104,7 @@ def test_one_value_for_each_channel(
     outcome = both(lambda: OPS[name](a, b, scale, zero_point))
     assert_close(name, a, b, outcome.ours, outcome.theirs)
     if c > 1 and h * w > 1 and not first:
-        assert_ours(outcome.counts, name.removesuffix("_relu"))
+        assert_on_cpuaccel(outcome.counts, name.removesuffix("_relu"))
 
 
 @each
@@ -125,7 +125,7 @@ def test_squeeze_and_excite(name: str, shape: tuple[int, ...]) -> None:
         outcome = both(lambda a=a, b=b: OPS[name](a, b, 0.05, 20))
         assert outcome.ours.is_contiguous(memory_format=torch.channels_last)
         assert_close(name, a, b, outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, name.removesuffix("_relu"))
+        assert_on_cpuaccel(outcome.counts, name.removesuffix("_relu"))
 
 
 @each
@@ -136,7 +136,7 @@ def test_one_value_for_all(name: str, shape: tuple[int, ...], layout: str) -> No
     one = make(torch.full(shape, 77, dtype=torch.uint8), 0.02, 20)
     outcome = both(lambda: OPS[name](x, one, 0.05, 20))
     assert_close(name, x, one, outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, name.removesuffix("_relu"))
+    assert_on_cpuaccel(outcome.counts, name.removesuffix("_relu"))
     if name.startswith("mul"):  # a sum has the shape of its first operand
         outcome = both(lambda: OPS[name](one, x, 0.05, 20))
         assert_close(name, one, x, outcome.ours, outcome.theirs)
@@ -146,7 +146,7 @@ def test_private_add() -> None:
     a, b = every_pair((0.03, 5), (0.07, 200))
     outcome = both(lambda: torch.ops._quantized.add(a, b, 0.09, 50))
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "add")
+    assert_on_cpuaccel(outcome.counts, "add")
 
 
 def test_large() -> None:
@@ -155,7 +155,7 @@ def test_large() -> None:
     for name, op in OPS.items():
         outcome = both(lambda op=op: op(a, b, 0.07, 3))
         assert_close(name, a, b, outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, name.removesuffix("_relu"))
+        assert_on_cpuaccel(outcome.counts, name.removesuffix("_relu"))
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_large() -> None:
         (every_value(0.1, 3), every_value(0.1, 3), 0.0, "unsupported ratio of scales"),
     ],
 )
-def test_what_is_left_to_torch(a: Tensor, b: Tensor, scale: float, reason: str) -> None:
+def test_unsupported_calls_fall_back(a: Tensor, b: Tensor, scale: float, reason: str) -> None:
     outcome = both(lambda: Q.add(a, b, scale, 3))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, reason)
+    assert_fallback(outcome.counts, reason)
 
 
 @pytest.mark.parametrize(

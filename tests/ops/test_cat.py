@@ -137,7 +137,7 @@ def test_scales_that_torch_takes_for_the_same() -> None:
     assert not torch.equal(outcome.ours.int_repr()[256:], inputs[1].int_repr())
 
 
-def test_what_is_left_to_torch() -> None:
+def test_unsupported_calls_fall_back() -> None:
     empty = tensor((2, 0), "contiguous", (0.1, 3), 3)
     some = tensor((2, 3), "contiguous", (0.1, 3), 3)
     wide = torch.quantize_per_tensor(torch.randn(4), 0.1, 0, torch.qint32)

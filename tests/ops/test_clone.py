@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ops._compare import (
     LAYOUTS,
-    assert_left,
-    assert_ours,
+    assert_fallback,
+    assert_on_cpuaccel,
     assert_same,
     both,
     images,
@@ -59,7 +59,7 @@ def test_a_shuffle_of_channels(isa: str, channels: int, layout: str, batch: int)
     halves = x.view(batch, 2, channels // 2, 14, 13).transpose(1, 2)
     outcome = both(halves.contiguous, isa)
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "clone")
+    assert_on_cpuaccel(outcome.counts, "clone")
 
 
 def test_a_copy_is_a_copy() -> None:
@@ -84,14 +84,14 @@ def test_both_bytes(dtype: torch.dtype) -> None:
     x = torch.quantize_per_tensor(torch.randn(2, 40, 8, 8), 0.1, 1, dtype)
     outcome = both(lambda: x.contiguous(memory_format=torch.channels_last))
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "clone")
+    assert_on_cpuaccel(outcome.counts, "clone")
 
 
 def test_three_spatial_dimensions() -> None:
     x = _image(2, 40, 3, 4, 5)
     outcome = both(lambda: x.contiguous(memory_format=torch.channels_last_3d))
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "clone")
+    assert_on_cpuaccel(outcome.counts, "clone")
 
 
 def test_no_elements() -> None:
@@ -112,7 +112,7 @@ def test_a_quantiser_for_each_channel(axis: int) -> None:
     values = torch.randn(20, 20, 3, 3)
     x = torch.quantize_per_channel(values, scales, zero_points, axis, torch.qint8)
     outcome = both(lambda: x.contiguous(memory_format=torch.channels_last))
-    assert_ours(outcome.counts, "clone")
+    assert_on_cpuaccel(outcome.counts, "clone")
     for ours, theirs in ((outcome.ours, outcome.theirs), (outcome.ours, x)):
         assert torch.equal(ours.dequantize(), theirs.dequantize())
         assert ours.qscheme() == theirs.qscheme()
@@ -120,11 +120,11 @@ def test_a_quantiser_for_each_channel(axis: int) -> None:
     assert outcome.ours.stride() == outcome.theirs.stride()
 
 
-def test_qint32_is_left_to_torch() -> None:
+def test_qint32_falls_back() -> None:
     x = torch.quantize_per_tensor(torch.randn(4, 3), 0.1, 0, torch.qint32)
     outcome = both(lambda: x.clone())
     assert torch.equal(outcome.ours.int_repr(), outcome.theirs.int_repr())
-    assert_left(outcome.counts, "not quint8 or qint8")
+    assert_fallback(outcome.counts, "not quint8 or qint8")
 
 
 @pytest.mark.parametrize(

@@ -322,7 +322,7 @@ def test_torch_says_what_is_wrong(call: Callable[[], Tensor]) -> None:
     ],
     ids=["double", "3d, channels last", "transposed", "no images"],
 )
-def test_what_is_left_to_torch_has_its_bits(call: Callable[[], Tensor]) -> None:
+def test_fallbacks_have_torchs_bits(call: Callable[[], Tensor]) -> None:
     torch.manual_seed(5)
     with ours(), counted() as counts:
         result = call()

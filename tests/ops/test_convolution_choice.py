@@ -42,7 +42,7 @@ def amd() -> None:
         ((384, 13, 13), 256, 3),
     ],
 )
-def test_large_images_are_torchs_with_avx2(
+def test_large_images_run_on_torch_with_avx2(
     image: tuple[int, ...], channels: int, taps: int
 ) -> None:
     assert not _runs_on_cpuaccel("avx2", image, channels, taps)
@@ -61,7 +61,7 @@ def test_what_cpuaccel_runs_faster_with_avx2(
 @pytest.mark.parametrize(
     ("image", "channels", "taps"), [((1, 4, 4, 4), 2, 3), ((8, 4, 9, 9), 8, 1)]
 )
-def test_small_volumes_and_those_of_one_tap_are_torchs(
+def test_small_volumes_and_those_of_one_tap_run_on_torch(
     image: tuple[int, ...], channels: int, taps: int
 ) -> None:
     assert not _runs_on_cpuaccel("avx2", image, channels, taps)
@@ -82,14 +82,16 @@ def test_planes_of_volumes_are_not_chosen_as_images_are() -> None:
         ((32, 56, 56), 32, True),
     ],
 )
-def test_much_work_is_torchs_with_avx512(image: tuple[int, ...], channels: int, ours: bool) -> None:
+def test_much_work_runs_on_torch_with_avx512(
+    image: tuple[int, ...], channels: int, ours: bool
+) -> None:
     if not load().isa().startswith("avx512"):
         pytest.skip("measured with AVX-512")
     assert _runs_on_cpuaccel("auto", image, channels, 3) == ours
 
 
 @pytest.mark.parametrize(("side", "ours"), [(56, True), (112, False)])
-def test_large_depthwise_images_that_are_channels_last_are_torchs(side: int, ours: bool) -> None:
+def test_large_depthwise_images_that_are_channels_last_run_on_torch(side: int, ours: bool) -> None:
     if not load().isa().startswith("avx512"):
         pytest.skip("measured with AVX-512")
     x = torch.ones(1, 32, side, side).to(memory_format=torch.channels_last)

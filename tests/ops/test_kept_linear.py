@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept() -> Iterator[None]:
+def _empty_cache() -> Iterator[None]:
     _native.load()
     cpuaccel.clear_caches()
     cpuaccel.reset_stats()
@@ -40,9 +40,9 @@ def _nothing_kept() -> Iterator[None]:
     cpuaccel.clear_caches()
 
 
-def _kept() -> dict[str, int]:
-    kept: dict[str, int] = cpuaccel.stats()["kept_weights"]
-    return kept
+def _cache_stats() -> dict[str, int]:
+    stats: dict[str, int] = cpuaccel.stats()["kept_weights"]
+    return stats
 
 
 @pytest.mark.parametrize("shape", [(7, 33), (1, 33), (2, 5, 33), (33,), (0, 33)], ids=str)
@@ -59,7 +59,7 @@ def test_it_is_linear_and_the_function(
         torch.testing.assert_close(
             found, FUNCTIONS[name](exact).to(dtype), atol=tolerance, rtol=tolerance
         )
-    assert (_kept()["misses"], _kept()["hits"]) == (1, 1)
+    assert (_cache_stats()["misses"], _cache_stats()["hits"]) == (1, 1)
 
 
 def test_a_float32_weight_is_rounded_for_bfloat16() -> None:
@@ -106,7 +106,7 @@ def test_parts_of_a_tensor_do_not_push_each_other_out() -> None:
     for _ in range(3):
         for part in whole.split(32):
             torch.testing.assert_close(_op(input, part, None, ""), F.linear(input, part))
-    assert (_kept()["misses"], _kept()["stale"], _kept()["size"]) == (3, 0, 3)
+    assert (_cache_stats()["misses"], _cache_stats()["stale"], _cache_stats()["size"]) == (3, 0, 3)
 
 
 def test_what_is_gone_is_dropped_and_counted_out() -> None:
@@ -114,8 +114,8 @@ def test_what_is_gone_is_dropped_and_counted_out() -> None:
     for _ in range(10):
         _op(input, torch.randn(32, 16), None, "")
         gc.collect()
-    assert _kept()["size"] <= 2
-    assert _kept()["bytes"] <= 2 * 32 * 16 * 4
+    assert _cache_stats()["size"] <= 2
+    assert _cache_stats()["bytes"] <= 2 * 32 * 16 * 4
 
 
 def test_the_capacity_holds() -> None:
@@ -125,13 +125,13 @@ def test_the_capacity_holds() -> None:
         weights = [torch.randn(512, 256) for _ in range(4)]  # half a MiB each
         for weight in weights:
             _op(torch.randn(1, 256), weight, None, "")
-        assert _kept()["bytes"] <= 1 << 20
-        assert _kept()["evictions"] >= 2
+        assert _cache_stats()["bytes"] <= 1 << 20
+        assert _cache_stats()["evictions"] >= 2
     finally:
         cpuaccel.config.set("weight_cache_mib", before)
 
 
-def test_what_is_unusual_is_torchs_and_counted() -> None:
+def test_unsupported_calls_fall_back_and_are_counted() -> None:
     input, weight = torch.randn(3, 16), torch.randn(24, 32)[:, ::2]
     torch.testing.assert_close(_op(input, weight, None, "relu"), F.relu(F.linear(input, weight)))
     double = _op(input.double(), weight.double(), None, "")
@@ -140,14 +140,14 @@ def test_what_is_unusual_is_torchs_and_counted() -> None:
     assert reasons
 
 
-def test_off_it_is_torchs() -> None:
+def test_torch_runs_when_cpuaccel_is_off() -> None:
     input, weight = torch.randn(3, 16), torch.randn(24, 16)
     cpuaccel.disable()
     try:
         assert torch.equal(_op(input, weight, None, ""), F.linear(input, weight))
     finally:
         cpuaccel.enable()
-    assert _kept()["misses"] == 0
+    assert _cache_stats()["misses"] == 0
 
 
 def test_an_unknown_function_is_an_error() -> None:

@@ -26,7 +26,7 @@ def _provider(rows: int, weights: Tensor) -> str:
 
 
 @pytest.mark.parametrize("rows", [5, 8, 16])
-def test_few_rows_times_weights_that_lie_by_rows_are_torchs(rows: int) -> None:
+def test_few_rows_times_row_major_weights_run_on_torch(rows: int) -> None:
     weights = torch.ones(768, 768)
     assert _provider(rows, weights) == "intree"
     assert _provider(rows, weights.t()) == "cpuaccel"
@@ -44,12 +44,12 @@ def test_few_columns_are_ours(columns: int, turned: bool) -> None:
     assert _provider(30, weights) == "cpuaccel"
 
 
-def test_one_column_of_many_rows_is_torchs() -> None:
+def test_one_column_of_many_rows_runs_on_torch() -> None:
     assert _provider(5000, torch.ones(64, 1)) == "intree"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_batches_of_tiny_matrices_are_torchs(dtype: torch.dtype) -> None:
+def test_batches_of_tiny_matrices_run_on_torch(dtype: torch.dtype) -> None:
     operand = torch.ones(100, 3, 3, dtype=dtype)
     with torch.no_grad(), counted() as counts:
         torch.bmm(operand, operand)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ops._compare import (
     Outcome,
-    assert_left,
+    assert_fallback,
     assert_like,
-    assert_ours,
+    assert_on_cpuaccel,
     assert_same,
     both,
     images,
@@ -85,7 +85,7 @@ def test_channels_last_runs_here(isa: str, x: Tensor, window: Window) -> None:
     if outcome is None:
         return
     assert_like(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "max_pool2d")
+    assert_on_cpuaccel(outcome.counts, "max_pool2d")
     if not torch_misplaces(x, outcome.theirs):
         assert_same(outcome.ours, outcome.theirs)
     # The integers are ordered like the real values, and padding is less than all of them.
@@ -105,7 +105,7 @@ def test_sizes_of_real_networks(shape: tuple[int, ...]) -> None:
     x = _image(*shape)
     outcome = both(lambda: F.max_pool2d(x, 3, 2, 1))
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "max_pool2d")
+    assert_on_cpuaccel(outcome.counts, "max_pool2d")
 
 
 def test_threads_agree() -> None:
@@ -126,7 +126,7 @@ def test_every_way_to_it() -> None:
     for way in ways:
         outcome = both(way)
         assert_same(outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, "max_pool2d")
+        assert_on_cpuaccel(outcome.counts, "max_pool2d")
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_every_way_to_it() -> None:
     ],
     ids=["contiguous", "unbatched", "qint8"],
 )
-def test_what_is_left_to_torch(x: Tensor, reason: str) -> None:
+def test_unsupported_calls_fall_back(x: Tensor, reason: str) -> None:
     outcome = both(lambda: F.max_pool2d(x, 2))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, reason)
+    assert_fallback(outcome.counts, reason)
 
 
 def test_one_dimension() -> None:

@@ -125,7 +125,7 @@ _ROWS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("op", _ROWS)
-def test_ops_on_rows_refuse_as_torch_does(op: str) -> None:
+def test_ops_on_rows_raise_as_torch_does(op: str) -> None:
     x = torch.randn(4, 4)
     ours, theirs = same_ending(lambda: _ROWS[op](x.clone(), torch.tensor([3, 2, 1, 0])))
     assert theirs.error is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quant._engine import counted, needs_plugin, off, running
 from torch import Tensor
 
-from ops._compare import assert_left, assert_ours, assert_same, both, isas
+from ops._compare import assert_fallback, assert_on_cpuaccel, assert_same, both, isas
 from ops._quantizers import (
     DTYPES,
     drawn_quantizers,
@@ -43,7 +43,7 @@ def test_many_numbers(dtype: torch.dtype, isa: str) -> None:
     for scale, zero_point in quantizers(30, 1, dtype):
         outcome = both(lambda s=scale, z=zero_point: torch.quantize_per_tensor(x, s, z, dtype), isa)
         assert_same(outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, "quantize")
+        assert_on_cpuaccel(outcome.counts, "quantize")
         # The definition in float64, from the float32 product.
         inverse = 1 / torch.tensor(scale, dtype=torch.float32)
         expected = (torch.round((x * inverse).double()) + zero_point).clamp(*limits(dtype))
@@ -65,7 +65,7 @@ def test_ties_limits_and_no_numbers(dtype: torch.dtype, isa: str, count: int) ->
                     isa,
                 )
                 assert torch.equal(outcome.ours.int_repr(), outcome.theirs.int_repr())
-                assert_ours(outcome.counts, "quantize")
+                assert_on_cpuaccel(outcome.counts, "quantize")
 
 
 @given(shape=shapes, layout=layouts, dtype=dtypes, seed=st.integers(0, 99), data=st.data())
@@ -76,7 +76,7 @@ def test_quantize_every_shape_and_layout(
     x = floats(shape, layout, seed)
     outcome = both(lambda: torch.quantize_per_tensor(x, scale, zero_point, dtype))
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "quantize")
+    assert_on_cpuaccel(outcome.counts, "quantize")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -86,7 +86,7 @@ def test_dequantize_every_value(dtype: torch.dtype, isa: str) -> None:
         x = every_value(*quantizer, dtype)
         outcome = both(lambda x=x: x.dequantize(), isa)
         assert torch.equal(outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, "dequantize")
+        assert_on_cpuaccel(outcome.counts, "dequantize")
         scale = float(torch.tensor(quantizer[0], dtype=torch.float32))
         exact = (x.int_repr().double() - quantizer[1]) * scale
         assert torch.equal(outcome.ours, exact.float())
@@ -101,7 +101,7 @@ def test_dequantize_every_shape_and_layout(
     assert outcome.ours.stride() == outcome.theirs.stride()
     assert outcome.ours.dtype == torch.float32
     assert torch.equal(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "dequantize")
+    assert_on_cpuaccel(outcome.counts, "dequantize")
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 56, 56), (2, 3, 4, 5, 6)])
@@ -110,11 +110,11 @@ def test_channels_last_both_ways(shape: tuple[int, ...]) -> None:
     outcome = both(lambda: torch.quantize_per_tensor(x, 0.1, 7, torch.quint8))
     assert_same(outcome.ours, outcome.theirs)
     assert not outcome.ours.is_contiguous()
-    assert_ours(outcome.counts, "quantize")
+    assert_on_cpuaccel(outcome.counts, "quantize")
     back = both(outcome.ours.dequantize)
     assert back.ours.stride() == back.theirs.stride() == x.stride()
     assert torch.equal(back.ours, back.theirs)
-    assert_ours(back.counts, "dequantize")
+    assert_on_cpuaccel(back.counts, "dequantize")
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
@@ -123,7 +123,7 @@ def test_a_quantizer_of_tensors(shape: tuple[int, ...]) -> None:
     scale, zero_point = torch.full(shape, 0.1), torch.full(shape, 3)
     outcome = both(lambda: torch.quantize_per_tensor(x, scale, zero_point, torch.quint8))
     assert_same(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "quantize")
+    assert_on_cpuaccel(outcome.counts, "quantize")
 
 
 def test_a_quantizer_of_other_tensors() -> None:
@@ -131,7 +131,7 @@ def test_a_quantizer_of_other_tensors() -> None:
     scale, zero_point = torch.tensor(0.1, dtype=torch.float64), torch.tensor(3)
     outcome = both(lambda: torch.quantize_per_tensor(x, scale, zero_point, torch.quint8))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "scale is not one float32, or zero_point not one int64")
+    assert_fallback(outcome.counts, "scale is not one float32, or zero_point not one int64")
     for context in (running("auto"), off()):
         with context, pytest.raises(RuntimeError):
             torch.quantize_per_tensor(x, torch.ones(2), zero_point, torch.quint8)
@@ -144,17 +144,17 @@ def test_a_list() -> None:
     assert torch.equal(ours[1], q.dequantize())
 
 
-def test_what_is_left_to_torch() -> None:
+def test_unsupported_calls_fall_back() -> None:
     x = torch.randn(4, 6)
     outcome = both(lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint32))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "dtype is not quint8 or qint8")
+    assert_fallback(outcome.counts, "dtype is not quint8 or qint8")
     per_channel = torch.quantize_per_channel(
         x, torch.full((4,), 0.1), torch.zeros(4).int(), 0, torch.quint8
     )
     outcome = both(per_channel.dequantize)
     assert torch.equal(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "quantized per channel")
+    assert_fallback(outcome.counts, "quantized per channel")
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_a_source_that_needs_a_gradient() -> None:
     with off():
         theirs = torch.quantize_per_tensor(x, 0.1, 3, torch.quint8)
     assert_same(ours, theirs)
-    assert_ours(counts, "quantize")
+    assert_on_cpuaccel(counts, "quantize")
     assert ours.requires_grad == theirs.requires_grad

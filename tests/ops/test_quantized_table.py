@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quant._engine import counted, needs_plugin
 from torch import Tensor
 
-from ops._compare import assert_ours, capped, isas
+from ops._compare import assert_on_cpuaccel, capped, isas
 from ops._quantizers import every_value, layouts, shapes, tensor
 
 pytestmark = needs_plugin
@@ -31,7 +31,7 @@ def test_every_value(isa: str) -> None:
         y = quantized_table(every_value(0.1, 3), table, 0.25, 7)
     assert torch.equal(y.int_repr(), table)
     assert (y.q_scale(), y.q_zero_point(), y.dtype) == (0.25, 7, torch.quint8)
-    assert_ours(counts, "table")
+    assert_on_cpuaccel(counts, "table")
 
 
 @given(shape=shapes, layout=layouts, seed=st.integers(0, 99))
@@ -72,14 +72,14 @@ def test_the_memory_format_is_kept() -> None:
         (every_value(0.1, 3), some_table(1), 0.5, 256, "zero_point to be between 0 and 255.*256"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_arguments_raise(
     qx: Tensor, table: Tensor, scale: float, zero_point: int, message: str
 ) -> None:
     with pytest.raises(RuntimeError, match=message):
         quantized_table(qx, table, scale, zero_point)
 
 
-def test_per_channel_is_refused() -> None:
+def test_per_channel_raises() -> None:
     x = torch.quantize_per_channel(
         torch.randn(4, 5), torch.full((4,), 0.1), torch.zeros(4).int(), 0, torch.quint8
     )

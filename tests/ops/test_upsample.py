@@ -22,9 +22,9 @@ from torch import Tensor
 from ops._compare import (
     LAYOUTS,
     Outcome,
-    assert_left,
+    assert_fallback,
     assert_like,
-    assert_ours,
+    assert_on_cpuaccel,
     assert_same,
     both,
     images,
@@ -54,7 +54,7 @@ def _image(*shape: int, layout: str = "channels_last") -> Tensor:
 def test_nearest(isa: str, mode: str, x: Tensor, size: tuple[int, int]) -> None:
     outcome = both(lambda: F.interpolate(x, size, mode=mode), isa)
     assert_like(outcome.ours, outcome.theirs)
-    assert_ours(outcome.counts, "upsample_nearest2d")
+    assert_on_cpuaccel(outcome.counts, "upsample_nearest2d")
     definition = F.interpolate(x.int_repr(), size, mode=mode)
     assert torch.equal(outcome.ours.int_repr(), definition)
     if not torch_misplaces(x, outcome.theirs):
@@ -114,7 +114,7 @@ def test_bilinear(isa: str, x: Tensor, size: tuple[int, int], align_corners: boo
     outcome = both(
         lambda: F.interpolate(x, size, mode="bilinear", align_corners=align_corners), isa
     )
-    assert_ours(outcome.counts, "upsample_bilinear2d")
+    assert_on_cpuaccel(outcome.counts, "upsample_bilinear2d")
     _assert_bilinear(outcome, x, _bilinear(x, size, align_corners))
 
 
@@ -183,15 +183,15 @@ def test_threads_agree(way: Callable[[Tensor], Tensor]) -> None:
 
 
 @ways
-def test_what_is_left_to_torch(way: Callable[[Tensor], Tensor]) -> None:
+def test_unsupported_calls_fall_back(way: Callable[[Tensor], Tensor]) -> None:
     contiguous = _image(1, 8, 4, 4, layout="contiguous")
     outcome = both(lambda: way(contiguous))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "input is not channels_last")
+    assert_fallback(outcome.counts, "input is not channels_last")
     signed = torch.quantize_per_tensor(torch.randn(1, 8, 4, 4), 0.1, 0, torch.qint8)
     outcome = both(lambda: way(signed))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "not quint8")
+    assert_fallback(outcome.counts, "not quint8")
 
 
 @ways

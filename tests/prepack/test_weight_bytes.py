@@ -208,7 +208,9 @@ def test_a_weight_of_other_sizes_than_the_call_says() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(RuntimeError, match="expected panel to be the panel width of a kernel, but got 6"):
+    with pytest.raises(
+        RuntimeError, match="expected panel to be the panel width of a kernel, but got 6"
+    ):
         _ops.weight_to_bytes(torch.randn(4, 4), 6)
     with pytest.raises(RuntimeError, match="expected weight to be a matrix"):
         _ops.weight_to_bytes(torch.randn(4, 4, 4), 16)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from quant._engine import counted, engine, needs_plugin, off, running
 from torch import Tensor
 
-from ops._compare import assert_left, assert_like, assert_ours, assert_same, both, isas
+from ops._compare import assert_fallback, assert_like, assert_on_cpuaccel, assert_same, both, isas
 from ops._quantizers import (
     DTYPES,
     assert_rounded,
@@ -89,7 +89,7 @@ def test_every_value_is_torchs(name: str, isa: str, dtype: torch.dtype) -> None:
         x = every_value(*source, dtype)
         outcome = both(lambda x=x, result=result: activation.call(x, *result), isa)
         assert_same(outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, activation.counted)
+        assert_on_cpuaccel(outcome.counts, activation.counted)
 
 
 @each
@@ -123,7 +123,7 @@ def test_every_shape_and_layout(name: str, data: st.DataObject) -> None:
     # torch's scalar formula computes the last elements of a tensor, and rounds differently.
     distance = (outcome.ours.int_repr().int() - outcome.theirs.int_repr().int()).abs()
     assert not distance.numel() or int(distance.max()) <= 1
-    assert_ours(outcome.counts, activation.counted)
+    assert_on_cpuaccel(outcome.counts, activation.counted)
 
 
 @each
@@ -136,7 +136,7 @@ def test_channels_last(name: str, shape: tuple[int, ...]) -> None:
     assert outcome.ours.is_contiguous() != activation.keeps_format
     table = both(lambda: activation.call(every_value(0.05, 100), 0.02, 30)).theirs.int_repr()
     assert torch.equal(outcome.ours.int_repr(), table[x.int_repr().long()])
-    assert_ours(outcome.counts, activation.counted)
+    assert_on_cpuaccel(outcome.counts, activation.counted)
 
 
 def test_leaky_relu_in_place() -> None:
@@ -149,7 +149,7 @@ def test_leaky_relu_in_place() -> None:
             assert F.leaky_relu_(ours, 0.1) is ours
         with off():
             F.leaky_relu_(theirs, 0.1)
-        assert_ours(counts, "leaky_relu")
+        assert_on_cpuaccel(counts, "leaky_relu")
         distance = (ours.int_repr().int() - theirs.int_repr().int()).abs()
         assert int(distance.max()) <= 1
 
@@ -165,7 +165,7 @@ def test_arguments_have_tables_of_their_own() -> None:
         assert torch.equal(one, other)
 
 
-def test_more_tables_than_are_kept() -> None:
+def test_more_tables_than_are_cached() -> None:
     cases = quantizers(700, 5)
     with running("auto"):
         first = [torch.sigmoid(every_value(*q)).int_repr() for q in cases]
@@ -198,19 +198,19 @@ def test_threads() -> None:
     assert not failures
 
 
-def test_what_is_left_to_torch() -> None:
+def test_unsupported_calls_fall_back() -> None:
     channels = torch.quantize_per_channel(
         torch.randn(4, 5), torch.full((4,), 0.1), torch.zeros(4).int(), 0, torch.quint8
     )
     wide = torch.quantize_per_tensor(torch.randn(9), 0.1, 0, torch.qint32)
     outcome = both(lambda: torch.sigmoid(wide))
     assert_same(outcome.ours, outcome.theirs)
-    assert_left(outcome.counts, "not quint8 or qint8")
+    assert_fallback(outcome.counts, "not quint8 or qint8")
     with running("auto"), counted() as counts, pytest.raises(RuntimeError):
         torch.sigmoid(channels)
-    assert_left(counts, "quantized per channel")
+    assert_fallback(counts, "quantized per channel")
     outcome = both(lambda: Q.leaky_relu(every_value(0.1, 5), 0.1, True, 0.1, 5))
-    assert_left(outcome.counts, "inplace=True")
+    assert_fallback(outcome.counts, "inplace=True")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_empty_and_zero_dimensional() -> None:
     for x in (tensor((0, 3), "contiguous", (0.1, 3), 1), every_value(0.1, 3)[7]):
         outcome = both(lambda x=x: torch.sigmoid(x))
         assert_same(outcome.ours, outcome.theirs)
-        assert_ours(outcome.counts, "sigmoid")
+        assert_on_cpuaccel(outcome.counts, "sigmoid")
 
 
 def test_another_engine_is_left_alone() -> None:
