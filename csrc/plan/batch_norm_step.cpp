@@ -101,17 +101,18 @@ bool is_own_batch_norm(const Building& building, const Partition& partition) {
                      [&](Id id) { return is_of_channels(building, id, norm.inputs[1]); });
 }
 
-bool add_batch_norm(Building& building, const Partition& partition) {
-  if (!is_own_batch_norm(building, partition)) {
-    return false;
+WhyNot make_batch_norm(StepRequest& request) {
+  auto& building = request.building;
+  if (!is_own_batch_norm(building, request.partition())) {
+    return "not a batch norm of f32 or bf16 with constants of f32";
   }
-  const auto& operations = partition.operations;
+  const auto& operations = request.partition().operations;
   const auto& norm = operations[0];
   const Id src = norm.inputs[0], dst = operations.back().outputs[0];
   const auto& desc = building.desc(src);
   const auto stride = pixel_stride(desc);
   if (!stride || desc.sizes[1] != building.desc(norm.inputs[1]).sizes[0]) {
-    return false;
+    return "the channels of a pixel are not contiguous";
   }
   const auto type = building.type(src);
   const int64_t channels = desc.sizes[1];
@@ -126,7 +127,7 @@ bool add_batch_norm(Building& building, const Partition& partition) {
     step->over = src;
   }
   building.add(std::move(step));
-  return true;
+  return kAdded;
 }
 
 }  // namespace cpuaccel::plan

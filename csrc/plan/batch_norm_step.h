@@ -2,15 +2,15 @@
 // each channel is multiplied by a factor, and an offset is added.
 #pragma once
 
-#include "plan/build.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
 
-// Adds the step of `partition` if it is such a batch norm and the channels of each pixel of its src
-// are contiguous. Gaps between pixels are allowed. Otherwise adds nothing and returns false.
-bool add_batch_norm(Building& building, const Partition& partition);
+// The maker of these steps (step_makers.h). The channels of each pixel of src have to be contiguous;
+// gaps between pixels are allowed.
+WhyNot make_batch_norm(StepRequest& request);
 
-// Whether add_batch_norm() takes `partition`, apart from the layout of its src, which need not be
+// Whether make_batch_norm() takes `partition`, apart from the layout of its src, which need not be
 // known yet.
 bool is_own_batch_norm(const Building& building, const Partition& partition);
 

@@ -33,14 +33,22 @@ class FewRowsStep : public Step {
 
 }  // namespace
 
-bool add_few_rows(Building& building, const Layer& layer, const RowsCall& rows) {
-  if (building.fast_math() || rows.call.M > most_rows(rows.call.b.type)) {
-    return false;
+WhyNot make_few_rows(StepRequest& request) {
+  const auto& rows = request.rows();
+  if (!rows) {
+    return kNotRows;
   }
-  auto step = std::make_unique<FewRowsStep>(rows);
-  rows.connect(*step, {layer.src, layer.weights}, layer.dst);
-  building.add(std::move(step));
-  return true;
+  if (request.building.fast_math()) {
+    return "fast math packs weights in bfloat16";
+  }
+  if (rows->call.M > most_rows(rows->call.b.type)) {
+    return "too many rows";
+  }
+  const auto& layer = *request.layer();
+  auto step = std::make_unique<FewRowsStep>(*rows);
+  rows->connect(*step, {layer.src, layer.weights}, layer.dst);
+  request.building.add(std::move(step));
+  return kAdded;
 }
 
 }  // namespace cpuaccel::plan

@@ -2,14 +2,11 @@
 // place, without a oneDNN primitive and without packed weights.
 #pragma once
 
-#include "plan/build.h"
-#include "plan/layer.h"
-#include "plan/rows_call.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
 
-// Adds the step of `layer`, whose product is `rows`. Returns false, and adds nothing, for more rows
-// and with fast math.
-bool add_few_rows(Building& building, const Layer& layer, const RowsCall& rows);
+// The maker of these steps (step_makers.h).
+WhyNot make_few_rows(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -42,16 +42,24 @@ FunctionStep::Function scaled(const Sizes& sizes) {
 
 }  // namespace
 
-bool add_gate(Building& building, const Layer& layer, Id gates) {
-  const auto found = image_of(building, layer);
-  if (!found) {
-    return false;
+WhyNot make_gate(StepRequest& request) {
+  if (!request.layer()) {
+    return kNotLayer;
   }
+  auto& building = request.building;
+  const auto& layer = *request.layer();
+  const auto& operations = request.partition().operations;
+  const auto found = operations.size() > 1 ? image_of(building, layer) : std::nullopt;
+  if (!found) {
+    return "not a 1x1 convolution of one pixel that scales the channels of an image";
+  }
+  // The result of the layer without that post-op.
+  const Id gates = operations[operations.size() - 2].outputs[0];
   Layer gate = layer;
   gate.post_ops.pop_back();
   gate.dst = gates;
   if (!add_layer(building, gate)) {
-    return false;
+    return kSlowInOnednn;
   }
   const auto desc = dense(building.desc(*found).sizes, Order::channels_last);
   const Id image = lying_as(building, *found, desc);
@@ -65,7 +73,7 @@ bool add_gate(Building& building, const Layer& layer, Id gates) {
       bf16 ? scaled<uint16_t>(desc.sizes) : scaled<float>(desc.sizes));
   step->over = over;
   building.add(std::move(step));
-  return true;
+  return kAdded;
 }
 
 }  // namespace cpuaccel::plan

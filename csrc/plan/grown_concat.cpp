@@ -96,10 +96,10 @@ bool GrownConcats::is_read_by_norms(const Building& building, Id id) const {
                      });
 }
 
-bool GrownConcats::add(Building& building, size_t partition) {
+WhyNot GrownConcats::add(Building& building, size_t partition) {
   const auto found = grown_.find(partition);
   if (found == grown_.end()) {
-    return false;
+    return "not in a chain of concatenations of channels";
   }
   const auto& [operation, before, most] = found->second;
   const Id dst = operation->outputs[0];
@@ -109,12 +109,15 @@ bool GrownConcats::add(Building& building, size_t partition) {
   for (const Id id : operation->inputs) {
     const auto& each = building.desc(id).sizes;
     if (!are_side_by_side(each, sizes) || count_of(each) == 0 || building.type(id) != type) {
-      return false;
+      return "inputs of different sizes or dtypes, or empty ones";
     }
     channels += each[1];
   }
-  if (channels > most || !is_read_by_norms(building, dst)) {
-    return false;
+  if (channels > most) {
+    return "more channels than the chain had when it was traced";
+  }
+  if (!is_read_by_norms(building, dst)) {
+    return "read by other operations than cpuaccel's batch norms";
   }
   sizes[1] = most;
   const auto whole = dense(sizes, Order::channels_last);
@@ -123,7 +126,7 @@ bool GrownConcats::add(Building& building, size_t partition) {
   const Id memory = goes_on ? known->second : building.new_value(type);
   sizes[1] = channels;
   if (!building.alias(dst, memory, {sizes, whole.strides}, 0)) {
-    return false;  // an output of the region has memory of its own
+    return "an output of the region, which has memory of its own";
   }
   memory_.emplace(dst, memory);
   std::span<const Id> fresh = operation->inputs;
@@ -144,7 +147,11 @@ bool GrownConcats::add(Building& building, size_t partition) {
   sizes[1] = copied;
   step->moved_bytes = static_cast<double>(count_of(sizes)) * static_cast<double>(bytes_of(type));
   building.add(std::move(step));
-  return true;
+  return kAdded;
+}
+
+WhyNot make_grown_concat(StepRequest& request) {
+  return request.concats.add(request.building, request.number);
 }
 
 }  // namespace cpuaccel::plan

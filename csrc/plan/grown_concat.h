@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/build.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
 
@@ -15,10 +15,10 @@ class GrownConcats {
  public:
   explicit GrownConcats(const Program& program);
 
-  // Adds the step of the partition with that number. Returns false, and adds nothing, if it is not
-  // in such a chain, if anything but cpuaccel's batch norms reads its result, or if it has more
-  // channels than the longest one had when the region was traced.
-  bool add(Building& building, size_t partition);
+  // Adds the step of the partition with that number. Declines if it is not in such a chain, if
+  // anything but cpuaccel's batch norms reads its result, or if it has more channels than the
+  // longest one had when the region was traced.
+  WhyNot add(Building& building, size_t partition);
 
  private:
   // One concatenation of a chain.
@@ -34,5 +34,8 @@ class GrownConcats {
   std::unordered_map<size_t, Grown> grown_;  // by partition
   std::unordered_map<Id, Id> memory_;        // by the result of one: that of its chain
 };
+
+// The maker of these steps (step_makers.h).
+WhyNot make_grown_concat(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -1,6 +1,8 @@
 #include "plan/layer_norm_step.h"
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "kernels/layer_norm/layer_norm.h"
 #include "plan/gemm_type.h"
@@ -63,44 +65,55 @@ class LayerNormStep : public Step {
   bool fits_team() const override { return true; }
 };
 
-}  // namespace
+// A layer norm, the operations fused with it, and which intermediate results are written as well.
+struct FusedNorm {
+  const Operation* sum = nullptr;
+  const Operation* norm = nullptr;
+  const Operation* quantize = nullptr;
+  bool writes_sum = false, writes_norm = true;
 
-bool is_own_layer_norm(const Building& building, const Partition& partition) {
+  // All of its operations.
+  Partition partition() const {
+    Partition all;
+    for (const Operation* const operation : {sum, norm, quantize}) {
+      if (operation != nullptr) {
+        all.operations.push_back(*operation);
+      }
+    }
+    return all;
+  }
+};
+
+// Whether `partition` is a single layer norm that cpuaccel's kernel supports.
+bool is_supported(const Building& building, const Partition& partition) {
   return is_norm(partition) &&
          takes(building, partition.operations[0], building.desc(partition.operations[0].inputs[0]));
 }
 
-bool is_sum_before_norm(const Building& building, const Partition& partition,
-                        const Partition& next) {
-  const auto& sum = partition.operations[0];
-  if (partition.operations.size() != 1 || sum.kind != Kind::Add || !is_norm(next) ||
-      next.operations[0].inputs[0] != sum.outputs[0]) {
-    return false;
-  }
-  const Id a = sum.inputs[0], b = sum.inputs[1];
-  const DataType type = building.type(sum.outputs[0]);
-  return building.type(a) == type && building.type(b) == type &&
-         same_places(building.desc(a), building.desc(b)) &&
-         takes(building, next.operations[0], building.desc(a));
-}
-
+// Whether `operation` quantizes the f32 result of `norm`, which cpuaccel's kernel can do in the
+// same call.
 bool quantizes(const Building& building, const Operation& operation, const Operation& norm) {
   return !operation.kind && operation.name == "quantize" && operation.inputs.size() == 1 &&
          operation.inputs[0] == norm.outputs[0] && building.type(norm.outputs[0]) == DataType::f32;
 }
 
-Partition NormWithin::partition() const {
-  Partition all;
-  for (const Operation* const operation : {sum, norm, quantize}) {
-    if (operation != nullptr) {
-      all.operations.push_back(*operation);
+// Fuses the operation that quantizes the norm's result, and returns its partition; nullopt if there
+// is none.
+std::optional<size_t> fuse_quantize(const StepRequest& request, FusedNorm& fused) {
+  const auto& all = request.program.partitions;
+  for (size_t i = request.number + 1; i < all.size(); ++i) {
+    const auto& operation = all[i].operations[0];
+    if (quantizes(request.building, operation, *fused.norm)) {
+      fused.quantize = &operation;
+      fused.writes_norm = request.program.is_read_outside(fused.norm->outputs[0], i);
+      return i;
     }
   }
-  return all;
+  return std::nullopt;
 }
 
-void add_layer_norm(Building& building, const NormWithin& within) {
-  const auto& [sum, norm, quantize, keeps_sum, keeps_norm] = within;
+void add_layer_norm(Building& building, const FusedNorm& fused) {
+  const auto& [sum, norm, quantize, writes_sum, writes_norm] = fused;
   auto step = std::make_unique<LayerNormStep>();
   const Id src = sum != nullptr ? sum->inputs[0] : norm->inputs[0];
   const auto desc = dense(building.desc(src).sizes, Order::contiguous);
@@ -121,8 +134,8 @@ void add_layer_norm(Building& building, const NormWithin& within) {
     step->output_descs.push_back(desc);
     return true;
   };
-  step->writes_norm = keeps_norm && write(norm->outputs[0]);
-  step->writes_sum = keeps_sum && write(sum->outputs[0]);
+  step->writes_norm = writes_norm && write(norm->outputs[0]);
+  step->writes_sum = writes_sum && write(sum->outputs[0]);
   if (quantize != nullptr) {
     step->writes_bytes = write(quantize->outputs[0]);
     const auto q = value_quantizer(*quantize, "to");
@@ -130,6 +143,44 @@ void add_layer_norm(Building& building, const NormWithin& within) {
     call.zero_point = q.zero_point;
   }
   building.add(std::move(step));
+}
+
+}  // namespace
+
+bool is_sum_before_norm(const Building& building, const Program& program, size_t number) {
+  if (number + 1 >= program.partitions.size()) {
+    return false;
+  }
+  const auto &partition = program.partitions[number], &next = program.partitions[number + 1];
+  const auto& sum = partition.operations[0];
+  if (partition.operations.size() != 1 || sum.kind != Kind::Add || !is_norm(next) ||
+      next.operations[0].inputs[0] != sum.outputs[0]) {
+    return false;
+  }
+  const Id a = sum.inputs[0], b = sum.inputs[1];
+  const DataType type = building.type(sum.outputs[0]);
+  return building.type(a) == type && building.type(b) == type &&
+         same_places(building.desc(a), building.desc(b)) &&
+         takes(building, next.operations[0], building.desc(a));
+}
+
+WhyNot make_layer_norm(StepRequest& request) {
+  const auto& program = request.program;
+  const size_t number = request.number;
+  const bool after_sum = number > 0 && is_sum_before_norm(request.building, program, number - 1);
+  if (!after_sum && !is_supported(request.building, request.partition())) {
+    return "not a layer norm of contiguous rows of f32 or bf16";
+  }
+  FusedNorm fused;
+  fused.norm = &request.first();
+  if (after_sum) {
+    fused.sum = &program.partitions[number - 1].operations[0];
+    fused.writes_sum = program.is_read_outside(fused.sum->outputs[0], number);
+  }
+  request.fused = fuse_quantize(request, fused);
+  add_layer_norm(request.building, fused);
+  request.computed = fused.partition();
+  return kAdded;
 }
 
 }  // namespace cpuaccel::plan

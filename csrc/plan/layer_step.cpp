@@ -254,4 +254,11 @@ bool add_layer(Building& building, const Layer& layer) {
   return true;
 }
 
+WhyNot make_layer(StepRequest& request) {
+  if (!request.layer()) {
+    return kNotLayer;
+  }
+  return add_layer(request.building, *request.layer()) ? kAdded : kSlowInOnednn;
+}
+
 }  // namespace cpuaccel::plan

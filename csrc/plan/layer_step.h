@@ -5,11 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "plan/build.h"
-#include "plan/layer.h"
 #include "plan/layer_desc.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
+
+// The maker of these steps (step_makers.h).
+WhyNot make_layer(StepRequest& request);
 
 // Adds the steps that compute layer.dst. Returns false if oneDNN has no fast primitive for it. The
 // caller then removes the steps added so far, which copy the source.

@@ -29,6 +29,14 @@ AddOwn find_own(std::string_view name) {
   return found == kinds.end() ? nullptr : found->second;
 }
 
+WhyNot make_registered(StepRequest& request) {
+  if (request.first().kind) {
+    return "an op of oneDNN Graph";
+  }
+  find_own(request.first().name)(request.building, request.program, request.first());
+  return kAdded;
+}
+
 std::vector<std::string_view> own_kind_names() {
   std::vector<std::string_view> names;
   for (const auto& [name, add] : own_kinds()) {

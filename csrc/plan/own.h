@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/build.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
 
@@ -16,6 +16,9 @@ using AddOwn = void (*)(Building& building, const Program& program, const Operat
 struct RegisterOwn {
   RegisterOwn(std::string_view name, AddOwn add);
 };
+
+// The maker of the steps of registered kinds (step_makers.h).
+WhyNot make_registered(StepRequest& request);
 
 // Null if there is no such kind.
 AddOwn find_own(std::string_view name);

@@ -78,25 +78,37 @@ int tried(Building& building, const Layer& layer, const RowsCall& rows, const st
   const auto onednn = primitives_of(building, layer);
   return onednn && own_is_faster(problem, *onednn, rows, bf16) ? 1 : 0;
 } catch (const dnnl::error&) {
-  return 0;  // add_layer() comes next and reports the error
+  return 0;  // make_layer() comes next and reports the error
 }
 
 }  // namespace
 
-bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows) {
+WhyNot make_packed_rows(StepRequest& request) {
+  if (!request.rows()) {
+    return kNotRows;
+  }
+  auto& building = request.building;
+  const auto& layer = *request.layer();
+  const auto& rows = *request.rows();
   const auto& call = rows.call;
   const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
-  if (!is_tried(call, bf16) || !dnnl_layer::timing()) {
-    return false;
+  if (!is_tried(call, bf16)) {
+    return "too many rows, weights or products for tuning";
+  }
+  if (!dnnl_layer::timing()) {
+    return "tuning is off";
   }
   const void* const data = building.constant(layer.weights);
-  if (data == nullptr || !PackedMatrix::takes(call, bf16)) {
-    return false;
+  if (data == nullptr) {
+    return "the weights have no data";
+  }
+  if (!PackedMatrix::takes(call, bf16)) {
+    return "no kernel with packed weights on this CPU";
   }
   const auto text =
       problem_of(rows, bf16, rows.addend && building.may_be_over(layer.dst, *rows.addend));
   if (dnnl_layer::rank_of(text, [&] { return tried(building, layer, rows, text, bf16); }) == 0) {
-    return false;
+    return "oneDNN was as fast";
   }
   const auto type = bf16 ? DataType::bf16 : DataType::f32;
   auto weights = building.packed().kept<PackedMatrix>(layer.dst, type, [&] {
@@ -110,7 +122,7 @@ bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& row
     step->arithmetic = DataType::bf16;
   }
   building.add(std::move(step));
-  return true;
+  return kAdded;
 }
 
 }  // namespace cpuaccel::plan

@@ -5,13 +5,11 @@
 // from L3 or memory. cpuaccel's tiles prefetch that panel while they multiply.
 #pragma once
 
-#include "plan/build.h"
-#include "plan/layer.h"
-#include "plan/rows_call.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
 
-// Adds the step of `layer`, whose product is `rows`, and returns whether there is one.
-bool add_packed_rows(Building& building, const Layer& layer, const RowsCall& rows);
+// The maker of these steps (step_makers.h).
+WhyNot make_packed_rows(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -118,7 +118,10 @@ TensorDesc lies(const LogicalTensor& tensor) {
 
 }  // namespace
 
-void add_partition(Building& building, const Program& program, const Partition& partition) {
+WhyNot make_partition(StepRequest& request) {
+  auto& building = request.building;
+  const auto& program = request.program;
+  const auto& partition = request.partition();
   for (const auto& operation : partition.operations) {
     if (is_primitive_only(operation.name)) {
       throw std::runtime_error("oneDNN Graph has no " + operation.name + " but behind a layer");
@@ -167,6 +170,7 @@ void add_partition(Building& building, const Program& program, const Partition& 
   step->outputs = std::move(outputs);
   step->output_descs = std::move(descs);
   building.add(std::move(step));
+  return kAdded;
 }
 
 }  // namespace cpuaccel::plan

@@ -1,11 +1,12 @@
 // A plan step that runs a partition by oneDNN Graph.
 #pragma once
 
-#include "plan/build.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
 
-// Adds it. Throws dnnl::error or std::runtime_error if oneDNN Graph does not support it.
-void add_partition(Building& building, const Program& program, const Partition& partition);
+// The maker of these steps (step_makers.h), which never declines. Throws dnnl::error or
+// std::runtime_error if oneDNN Graph does not support the partition.
+WhyNot make_partition(StepRequest& request);
 
 }  // namespace cpuaccel::plan

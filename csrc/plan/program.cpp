@@ -201,6 +201,18 @@ std::vector<Id> Program::all_constants() const {
   return result;
 }
 
+bool Program::is_read_outside(Id id, size_t partition) const {
+  const auto reads_it = [&](const Operation& operation) { return reads(operation, id); };
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    const auto& operations = partitions[i].operations;
+    if (i != partition && std::any_of(operations.begin(), operations.end(), reads_it)) {
+      return true;
+    }
+  }
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [&](const Output& output) { return output.id == id; });
+}
+
 Program parse_program(std::string_view text) {
   Parser parser;
   for (const auto line : split(text, '\n')) {

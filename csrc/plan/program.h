@@ -92,6 +92,8 @@ struct Program {
   const Value& value(Id id) const { return values.at(id); }
   // The constants that a call passes, then those that preparations compute.
   std::vector<Id> all_constants() const;
+  // Whether a value is an output, or partitions other than the one with this number read it.
+  bool is_read_outside(Id id, size_t partition) const;
 };
 
 // Throws std::invalid_argument, which names the line, if `text` is no valid region: an unknown

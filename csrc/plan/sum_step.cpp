@@ -62,28 +62,44 @@ std::optional<Sizes> sizes_of_sum(const Building& building, const std::vector<Id
   return sizes;
 }
 
-}  // namespace
-
-bool is_sums(const Partition& partition) {
+bool are_additions(const Partition& partition) {
   return std::all_of(
       partition.operations.begin(), partition.operations.end(),
       [](const auto& operation) { return operation.kind == dnnl::graph::op::kind::Add; });
 }
 
-bool add_sum(Building& building, const Partition& partition) {
+// Whether nothing else reads the partition's results before its last one.
+bool is_read_at_end_only(const StepRequest& request) {
+  const auto& operations = request.partition().operations;
+  return std::none_of(operations.begin(), operations.end() - 1, [&](const auto& operation) {
+    return request.program.is_read_outside(operation.outputs[0], request.number);
+  });
+}
+
+}  // namespace
+
+WhyNot make_sum(StepRequest& request) {
+  auto& building = request.building;
+  const auto& partition = request.partition();
+  if (!are_additions(partition)) {
+    return "other operations than additions";
+  }
+  if (!is_read_at_end_only(request)) {
+    return "a sum on the way is read by other operations";
+  }
   const auto terms = terms_of(partition);
   if (!terms) {
-    return false;
+    return "not a chain of additions of one value each";
   }
   const Id dst = partition.operations.back().outputs[0];
   const auto type = gemm_type(building.type(dst));
   const auto is_of_type = [&](Id id) { return building.type(id) == building.type(dst); };
   if (!type || !std::all_of(terms->begin(), terms->end(), is_of_type)) {
-    return false;
+    return "not all f32 or all bf16";
   }
   const auto sizes = sizes_of_sum(building, *terms);
   if (!sizes) {
-    return false;
+    return "operands that are small, not contiguous, or broadcast along inner dimensions";
   }
   std::vector<int64_t> counts;
   std::optional<Id> over;
@@ -105,7 +121,7 @@ bool add_sum(Building& building, const Partition& partition) {
                                      });
   step->over = over;
   building.add(std::move(step));
-  return true;
+  return kAdded;
 }
 
 }  // namespace cpuaccel::plan

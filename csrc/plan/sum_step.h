@@ -2,15 +2,12 @@
 // takes a fourth of the time that oneDNN Graph takes for them.
 #pragma once
 
-#include "plan/build.h"
+#include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
 
-// Whether all operations are additions.
-bool is_sums(const Partition& partition);
-
-// Adds the step of such a partition, and returns whether there is one. Nothing outside of the
-// partition may read its results, except the last one.
-bool add_sum(Building& building, const Partition& partition);
+// The maker of these steps (step_makers.h). All operations of the partition have to be additions,
+// and nothing outside of it may read its results, except the last one.
+WhyNot make_sum(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "plan/arena.h"
+#include "plan/builder.h"
+#include "plan/names.h"
+
+namespace cpuaccel::plan {
+
+std::span<const Output> CompiledProgram::Builder::fresh_outputs() const {
+  if (written_ > program_.outputs.size()) {
+    throw std::runtime_error("more results in the place of inputs than there are");
+  }
+  return {program_.outputs.data(), program_.outputs.size() - written_};
+}
+
+CompiledProgram::Builder::Root CompiledProgram::Builder::root_of(Id id) const {
+  Root root{id, 0};
+  for (auto found = aliases_.find(id); found != aliases_.end(); found = aliases_.find(root.id)) {
+    root = {found->second.id, root.bytes + found->second.bytes};
+  }
+  return root;
+}
+
+void CompiledProgram::Builder::bring_in_order(const Output& output) {
+  const auto lies = descs_.at(output.id);
+  const auto wanted = dense(lies.sizes, output.order);
+  if (same_places(lies, wanted)) {
+    descs_.at(output.id) = wanted;
+    return;
+  }
+  const Id elsewhere = new_value(type(output.id));
+  descs_.emplace(elsewhere, lies);
+  for (auto& [id, root] : aliases_) {
+    root.id = root.id == output.id ? elsewhere : root.id;
+  }
+  for (auto& step : steps_) {
+    std::replace(step->inputs.begin(), step->inputs.end(), output.id, elsewhere);
+    std::replace(step->outputs.begin(), step->outputs.end(), output.id, elsewhere);
+  }
+  add_copy(*this, elsewhere, output.id, wanted);
+  const auto writes = [&](const auto& step) {
+    return std::count(step->outputs.begin(), step->outputs.end(), elsewhere) > 0;
+  };
+  const auto writer = std::find_if(steps_.begin(), steps_.end(), writes);
+  std::rotate(writer + 1, steps_.end() - 1, steps_.end());
+}
+
+std::unordered_map<Id, size_t> CompiledProgram::Builder::place_values(size_t& arena_bytes) const {
+  std::unordered_map<Id, size_t> last_read;
+  for (size_t step = 0; step < steps_.size(); ++step) {
+    for (const Id id : steps_[step]->inputs) {
+      last_read.insert_or_assign(root_of(id).id, step);
+    }
+    for (const Id id : steps_[step]->outputs) {
+      if (aliases_.contains(id)) {
+        last_read.insert_or_assign(root_of(id).id, step);  // the last write counts, too
+      }
+    }
+  }
+  std::vector<Id> ids;
+  std::vector<Lifetime> lifetimes;
+  std::unordered_map<Id, int64_t> number;
+  for (size_t step = 0; step < steps_.size(); ++step) {
+    const auto& outputs = steps_[step]->outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Id id = outputs[i];
+      if (places_.contains(id) || aliases_.contains(id)) {
+        continue;
+      }
+      const auto last = last_read.find(id);
+      const size_t bytes = span_of(steps_[step]->output_descs[i]) * bytes_of(type(id));
+      Lifetime lifetime{bytes, step, last == last_read.end() ? step : last->second};
+      if (i == 0 && steps_[step]->over) {
+        lifetime.over = number.at(*steps_[step]->over);
+      }
+      number.emplace(id, static_cast<int64_t>(ids.size()));
+      lifetimes.push_back(lifetime);
+      ids.push_back(id);
+    }
+  }
+  const auto arena = plan_arena(lifetimes);
+  arena_bytes = arena.bytes;
+  std::unordered_map<Id, size_t> offsets;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    offsets.emplace(ids[i], arena.offsets[i]);
+  }
+  return offsets;
+}
+
+void CompiledProgram::Builder::finish(CompiledProgram& result) {
+  for (const auto& output : fresh_outputs()) {
+    bring_in_order(output);
+  }
+  const auto offsets = place_values(result.arena_bytes_);
+  auto slot = [&](Id id) {
+    const auto root = root_of(id);
+    const auto found = places_.find(root.id);
+    auto where = found != places_.end() ? found->second : Slot{Place::arena, offsets.at(root.id)};
+    where.offset = root.bytes;
+    return where;
+  };
+  result.reads_constant_.resize(constants_.size());
+  result.keeps_constant_.resize(constants_.size());
+  for (const Id id : kept_) {
+    result.keeps_constant_[places_.at(id).at] = true;
+  }
+  for (auto& step : steps_) {
+    step->prepare();
+    PlacedStep placed{std::move(step), {}, {}};
+    for (const Id id : placed.step->inputs) {
+      placed.inputs.push_back(slot(id));
+      if (placed.inputs.back().place == Place::constant) {
+        const size_t number = placed.inputs.back().at;
+        result.reads_constant_[number] = true;
+        result.keeps_constant_[number] =
+            result.keeps_constant_[number] || !placed.step->keeps_nothing();
+      }
+    }
+    for (const Id id : placed.step->outputs) {
+      placed.outputs.push_back(slot(id));
+    }
+    result.steps_.push_back(std::move(placed));
+  }
+  for (const auto& output : fresh_outputs()) {
+    result.outputs_.push_back(descs_.at(output.id));
+  }
+}
+
+}  // namespace cpuaccel::plan

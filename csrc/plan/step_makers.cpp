@@ -1,0 +1,48 @@
+#include "plan/step_makers.h"
+
+#include "plan/batch_norm_step.h"
+#include "plan/few_rows_step.h"
+#include "plan/gate_step.h"
+#include "plan/grown_concat.h"
+#include "plan/layer_norm_step.h"
+#include "plan/layer_step.h"
+#include "plan/own.h"
+#include "plan/packed_rows_step.h"
+#include "plan/partition_step.h"
+#include "plan/sum_step.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+constexpr StepMaker kStepMakers[] = {
+    {"layer norm", make_layer_norm},
+    {"registered kind", make_registered},
+    {"concat chain", make_grown_concat},
+    {"batch norm", make_batch_norm},
+    {"sum", make_sum},
+    {"gate", make_gate},
+    {"few rows", make_few_rows},
+    {"packed rows", make_packed_rows},
+    {"layer", make_layer},
+    {"partition", make_partition},  // oneDNN Graph itself; it never declines
+};
+
+}  // namespace
+
+std::span<const StepMaker> step_makers() { return kStepMakers; }
+
+const std::optional<Layer>& StepRequest::layer() {
+  if (!layer_) {
+    layer_ = as_layer(partition());
+  }
+  return *layer_;
+}
+
+const std::optional<RowsCall>& StepRequest::rows() {
+  if (!rows_) {
+    rows_ = layer() ? as_rows(building, *layer()) : std::nullopt;
+  }
+  return *rows_;
+}
+
+}  // namespace cpuaccel::plan
