@@ -10,7 +10,7 @@
 
 #include "kernels/column_affine/column_affine.h"
 #include "plan/gemm_type.h"
-#include "plan/pixel_rows.h"
+#include "plan/pixel_stride.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -55,7 +55,7 @@ bool is_of_channels(const Building& building, Id id, Id channels) {
   return building.is_constant(id) && building.type(id) == DataType::f32 &&
          building.desc(id).sizes.size() == 1 &&
          building.desc(id).sizes == building.desc(channels).sizes &&
-         same_places(building.desc(id), dense(building.desc(id).sizes, Order::contiguous));
+         same_layout(building.desc(id), dense(building.desc(id).sizes, MemoryFormat::contiguous));
 }
 
 // The elements of a constant, one for each channel; ones if steps are only tried.
@@ -86,7 +86,7 @@ ColumnAffine affine_of(const Building& building, const Operation& norm, bool rel
 
 }  // namespace
 
-bool is_own_batch_norm(const Building& building, const Partition& partition) {
+bool is_batch_norm_step(const Building& building, const Partition& partition) {
   const auto& operations = partition.operations;
   const auto& norm = operations[0];
   const bool relu = operations.size() == 2 && operations[1].kind == Kind::ReLU;
@@ -103,7 +103,7 @@ bool is_own_batch_norm(const Building& building, const Partition& partition) {
 
 WhyNot make_batch_norm(StepRequest& request) {
   auto& building = request.building;
-  if (!is_own_batch_norm(building, request.partition())) {
+  if (!is_batch_norm_step(building, request.partition())) {
     return "not a batch norm of f32 or bf16 with constants of f32";
   }
   const auto& operations = request.partition().operations;
@@ -116,15 +116,15 @@ WhyNot make_batch_norm(StepRequest& request) {
   }
   const auto type = building.type(src);
   const int64_t channels = desc.sizes[1];
-  const auto result = dense(desc.sizes, Order::channels_last);
+  const auto result = dense(desc.sizes, MemoryFormat::channels_last);
   auto step = std::make_unique<BatchNormStep>(
       affine_of(building, norm, operations.size() > 1, type == DataType::bf16), type,
       count_of(desc.sizes) / channels, *stride, channels);
   step->inputs = {src};
   step->outputs = {dst};
   step->output_descs = {result};
-  if (same_places(desc, result) && building.may_be_over(dst, src)) {
-    step->over = src;
+  if (same_layout(desc, result) && building.may_overwrite(dst, src)) {
+    step->overwritten = src;
   }
   building.add(std::move(step));
   return kAdded;

@@ -6,12 +6,12 @@
 
 namespace cpuaccel::plan {
 
-// The maker of these steps (step_makers.h). The channels of each pixel of src have to be contiguous;
-// gaps between pixels are allowed.
+// The maker of these steps (step_makers.h). The channels of each pixel of src have to be
+// contiguous; gaps between pixels are allowed.
 WhyNot make_batch_norm(StepRequest& request);
 
 // Whether make_batch_norm() takes `partition`, apart from the layout of its src, which need not be
 // known yet.
-bool is_own_batch_norm(const Building& building, const Partition& partition);
+bool is_batch_norm_step(const Building& building, const Partition& partition);
 
 }  // namespace cpuaccel::plan

@@ -4,7 +4,7 @@
 
 #include "kernels/pixels/pixels.h"
 #include "plan/engine.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/names.h"
 #include "plan/primitive_step.h"
 #include "plan/strided_copy.h"
@@ -17,7 +17,7 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc) {
   if (desc.sizes.empty()) {
     return {{1}, as, {1}};
   }
-  const auto usual = with_usual_ones(desc);
+  const auto usual = with_canonical_strides(desc);
   return {usual.sizes, as, usual.strides};
 }
 
@@ -36,23 +36,23 @@ std::optional<kernels::PixelsCall> as_pixels(const TensorDesc& from, const Tenso
   const int64_t C = from.sizes[1];
   const int64_t pixels = count_of(from.sizes) / (from.sizes[0] * C);
   if (C < 2 || C > kernels::kPixelsMostChannels ||
-      !same_places(from, dense(from.sizes, Order::contiguous)) ||
-      !same_places(to, dense(from.sizes, Order::channels_last))) {
+      !same_layout(from, dense(from.sizes, MemoryFormat::contiguous)) ||
+      !same_layout(to, dense(from.sizes, MemoryFormat::channels_last))) {
     return std::nullopt;
   }
   return kernels::PixelsCall{nullptr, nullptr, C, pixels, pixels, width};
 }
 
 // Copies with a cpuaccel kernel, if one is faster than oneDNN's reorder.
-bool add_own_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
-  const auto& lies = building.desc(from);
+bool add_kernel_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
+  const auto& layout = building.desc(from);
   const auto width = static_cast<int64_t>(bytes_of(building.type(from)));
   if (building.type(from) != building.type(to)) {
     return false;
   }
-  if (const auto call = as_pixels(lies, desc, width)) {
+  if (const auto call = as_pixels(layout, desc, width)) {
     const int64_t images = desc.sizes[0], bytes = call->C * call->pixels * width;
-    add_function(
+    add_kernel_step(
         building, {from}, to, desc,
         [call = *call, images, bytes](std::span<void* const> in, std::span<void* const> out) {
           for (int64_t image = 0; image < images; ++image) {
@@ -64,11 +64,11 @@ bool add_own_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
         });
     return true;
   }
-  const StridedCopy copy(lies, desc, width);
+  const StridedCopy copy(layout, desc, width);
   if (copy.run_bytes() < kLeastRun) {
     return false;
   }
-  add_function(
+  add_kernel_step(
       building, {from}, to, desc,
       [copy](std::span<void* const> in, std::span<void* const> out) { copy.run(in[0], out[0]); });
   return true;
@@ -77,7 +77,7 @@ bool add_own_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
 }  // namespace
 
 void add_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
-  if (add_own_copy(building, from, to, desc)) {
+  if (add_kernel_copy(building, from, to, desc)) {
     return;
   }
   const auto src = memory_desc(building.type(from), building.desc(from));
@@ -95,8 +95,8 @@ void add_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
   building.add(std::move(step));
 }
 
-Id lying_as(Building& building, Id id, const TensorDesc& desc) {
-  if (same_places(building.desc(id), desc)) {
+Id with_layout(Building& building, Id id, const TensorDesc& desc) {
+  if (same_layout(building.desc(id), desc)) {
     return id;
   }
   const Id copy = building.new_value(building.type(id));

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "plan/packed_weights.h"
-#include "plan/program.h"
+#include "plan/region.h"
 #include "plan/step.h"
 #include "plan/tensor_desc.h"
 
@@ -23,7 +23,7 @@ class Building {
   // whether the constant changed. Null if steps are only tried.
   virtual const void* constant(Id id) const = 0;
   // Whether `to` may overwrite `from`: no later partition needs `from`, and both are in the arena.
-  virtual bool may_be_over(Id to, Id from) const = 0;
+  virtual bool may_overwrite(Id to, Id from) const = 0;
   // Whether `to` shares the memory of `from`, an input that a call mutates.
   virtual bool is_in_place(Id to, Id from) const = 0;
   virtual PackedWeights& packed() = 0;
@@ -47,6 +47,6 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc);
 void add_copy(Building& building, Id from, Id to, const TensorDesc& desc);
 
 // The value itself if it has the layout `desc`, else a new value: a copy with that layout.
-Id lying_as(Building& building, Id id, const TensorDesc& desc);
+Id with_layout(Building& building, Id id, const TensorDesc& desc);
 
 }  // namespace cpuaccel::plan

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/packed_weights.h"
-#include "plan/program.h"
+#include "plan/region.h"
 #include "plan/step.h"
 #include "plan/step_teams.h"
 
@@ -24,25 +24,25 @@ class StepWatch {
 };
 
 // Safe to run from several threads at once.
-class CompiledProgram {
+class Plan {
  public:
-  // `inputs` are in the region's order, `constants` in the order of Program::all_constants().
+  // `inputs` are in the region's order, `constants` in the order of Region::all_constants().
   // `constant_data` is read here. `fast_math`: f32 layers multiply in bfloat16. `written`: runs
   // mutate the first `written` inputs. They are the memory of the last `written` outputs, in order.
   // Each of these outputs is its input with a slice written to it (may_be_in_place()). Throws
   // dnnl::error or std::runtime_error where oneDNN cannot do it.
-  CompiledProgram(const Program& program, std::span<const TensorDesc> inputs,
-                  std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
-                  PackedWeights& packed, bool fast_math = false, size_t written = 0);
+  Plan(const Region& region, std::span<const TensorDesc> inputs,
+       std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
+       PackedWeights& packed, bool fast_math = false, size_t written = 0);
 
   // In the region's order, without those that are mutated inputs.
   const std::vector<TensorDesc>& outputs() const { return outputs_; }
   // By the constant's number: whether runs read the constant itself. Of packed weights they read a
   // copy.
   const std::vector<bool>& reads_constant() const { return reads_constant_; }
-  // By the constant's number: whether the plan holds something made of the constant, so that runs
+  // By the constant's number: whether the plan has something made of the constant, so that runs
   // depend on its content at that time.
-  const std::vector<bool>& keeps_constant() const { return keeps_constant_; }
+  const std::vector<bool>& depends_on_constant() const { return depends_on_constant_; }
   // Size of the arena that `run` needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
@@ -65,17 +65,17 @@ class CompiledProgram {
     std::vector<Slot> inputs, outputs;
   };
   class Builder;
-  friend std::vector<std::string> why_not_compiled(const Program& program);
+  friend std::vector<std::string> why_not_compiled(const Region& region);
 
   std::vector<PlacedStep> steps_;
   mutable StepTeams teams_{0};
   std::vector<TensorDesc> outputs_;
-  std::vector<bool> reads_constant_, keeps_constant_;
+  std::vector<bool> reads_constant_, depends_on_constant_;
   size_t arena_bytes_ = 0;
 };
 
-// For each partition of `program` the reason why it has no step for the traced sizes; empty if it
+// For each partition of `region` the reason why it has no step for the traced sizes; empty if it
 // has one.
-std::vector<std::string> why_not_compiled(const Program& program);
+std::vector<std::string> why_not_compiled(const Region& region);
 
 }  // namespace cpuaccel::plan

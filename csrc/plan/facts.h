@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "plan/program.h"
+#include "plan/region.h"
 #include "plan/tensor_desc.h"
 
 namespace cpuaccel::plan {

@@ -24,7 +24,7 @@ class FewRowsStep : public Step {
   std::string kernel() const override {
     return std::string("cpuaccel gemm:") + kernels::first_usable(kernels::gemm_kernels()).name;
   }
-  bool keeps_nothing() const override { return true; }
+  bool reads_in_place() const override { return true; }
   bool fits_team() const override { return true; }
 
  private:

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "kernels/row_scale/row_scale.h"
-#include "plan/function_step.h"
 #include "plan/gemm_type.h"
+#include "plan/kernel_step.h"
 #include "plan/layer_step.h"
-#include "plan/pixel_rows.h"
+#include "plan/pixel_stride.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -29,7 +29,7 @@ std::optional<Id> image_of(const Building& building, const Layer& layer) {
 }
 
 template <typename T>
-FunctionStep::Function scaled(const Sizes& sizes) {
+KernelStep::Function scaled(const Sizes& sizes) {
   const int64_t N = sizes[0], C = sizes[1], pixels = count_of(sizes) / (N * C);
   return [=](std::span<void* const> in, std::span<void* const> out) {
     for (int64_t n = 0; n < N; ++n) {
@@ -61,17 +61,17 @@ WhyNot make_gate(StepRequest& request) {
   if (!add_layer(building, gate)) {
     return kSlowInOnednn;
   }
-  const auto desc = dense(building.desc(*found).sizes, Order::channels_last);
-  const Id image = lying_as(building, *found, desc);
-  std::optional<Id> over;
-  if (image == *found && building.may_be_over(layer.dst, image)) {
-    over = image;
+  const auto desc = dense(building.desc(*found).sizes, MemoryFormat::channels_last);
+  const Id image = with_layout(building, *found, desc);
+  std::optional<Id> overwritten;
+  if (image == *found && building.may_overwrite(layer.dst, image)) {
+    overwritten = image;
   }
   const bool bf16 = building.type(image) == DataType::bf16;
-  auto step = std::make_unique<FunctionStep>(
-      std::vector<Id>{image, gates}, layer.dst, desc,
-      bf16 ? scaled<uint16_t>(desc.sizes) : scaled<float>(desc.sizes));
-  step->over = over;
+  auto step =
+      std::make_unique<KernelStep>(std::vector<Id>{image, gates}, layer.dst, desc,
+                                   bf16 ? scaled<uint16_t>(desc.sizes) : scaled<float>(desc.sizes));
+  step->overwritten = overwritten;
   building.add(std::move(step));
   return kAdded;
 }

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "kernels/gemm/types.h"
-#include "plan/program.h"
+#include "plan/region.h"
 
 namespace cpuaccel::plan {
 

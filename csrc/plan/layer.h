@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/program.h"
+#include "plan/region.h"
 
 namespace cpuaccel::plan {
 

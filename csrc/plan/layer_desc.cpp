@@ -36,8 +36,8 @@ std::vector<Argument> inputs_of(const LayerDesc& layer) {
 }
 
 std::unique_ptr<Step> step_of(const std::vector<LayerDesc>& layer,
-                              const std::vector<Argument>& more, const std::vector<Argument>& held,
-                              std::optional<kernels::FloatFunction> behind) {
+                              const std::vector<Argument>& more, const std::vector<Argument>& bound,
+                              std::optional<kernels::FloatFunction> eltwise) {
   std::vector<std::unique_ptr<PrimitiveStep>> slices;
   for (const auto& slice : layer) {
     auto inputs = inputs_of(slice);
@@ -45,8 +45,8 @@ std::unique_ptr<Step> step_of(const std::vector<LayerDesc>& layer,
     std::vector<Argument> out{
         argument(slice, DNNL_ARG_DST, slice.desc.query_md(dnnl::query::dst_md))};
     slices.push_back(
-        std::make_unique<PrimitiveStep>(slice.desc, std::move(inputs), std::move(out), held));
-    slices.back()->behind = behind;
+        std::make_unique<PrimitiveStep>(slice.desc, std::move(inputs), std::move(out), bound));
+    slices.back()->eltwise = eltwise;
   }
   if (slices.size() == 1) {
     return std::move(slices.front());

@@ -41,15 +41,15 @@ std::optional<Form> form_of(const Building& building, const Layer& layer, Id src
       continue;
     }
     const Id id = *post_op.operand;
-    const auto& lies = building.desc(id);
-    if (post_op.algorithm == dnnl::algorithm::binary_add && !form.over && !is_read(id) &&
-        id != layer.weights && lies == form.shaped.result &&
-        building.type(id) == building.type(layer.dst) && building.may_be_over(layer.dst, id)) {
-      form.over = id;
+    const auto& layout = building.desc(id);
+    if (post_op.algorithm == dnnl::algorithm::binary_add && !form.overwritten && !is_read(id) &&
+        id != layer.weights && layout == form.shaped.result &&
+        building.type(id) == building.type(layer.dst) && building.may_overwrite(layer.dst, id)) {
+      form.overwritten = id;
       append(post_op, [](dnnl::post_ops& to) { to.append_sum(1.0f); });
       continue;
     }
-    const auto operand = form.shaped.operand(lies);
+    const auto operand = form.shaped.operand(layout);
     if (!operand) {
       return std::nullopt;
     }
@@ -58,7 +58,7 @@ std::optional<Form> form_of(const Building& building, const Layer& layer, Id src
         operand->first);
     append(post_op, [&](dnnl::post_ops& to) { to.append_binary(post_op.algorithm, desc); });
   }
-  if (form.over && is_read(*form.over)) {
+  if (form.overwritten && is_read(*form.overwritten)) {
     return std::nullopt;  // another post-op reads it after it is overwritten
   }
   if (layer.bias) {
@@ -79,25 +79,25 @@ std::vector<Form> slices_of(const Building& building, const Layer& layer, const 
   return slices;
 }
 
-LayerDesc Form::desc(LayerWay way, const memory::desc& weights) const {
-  return {shaped.make(weights, post_ops.attr(way), way.implementation), first};
+LayerDesc Form::desc(LayerVariant variant, const memory::desc& weights) const {
+  return {shaped.make(weights, post_ops.attr(variant), variant.implementation), first};
 }
 
-std::vector<LayerDesc> descs_of(const std::vector<Form>& slices, LayerWay way,
+std::vector<LayerDesc> descs_of(const std::vector<Form>& slices, LayerVariant variant,
                                 const memory::desc& weights) {
   std::optional<dnnl_layer::OneThread> one;
   if (slices.size() > 1) {
     one.emplace();
   }
-  std::vector<LayerDesc> descs{slices.front().desc(way, weights)};
+  std::vector<LayerDesc> descs{slices.front().desc(variant, weights)};
   const std::string name = descs.front().desc.impl_info_str();
   const auto packed = descs.front().desc.query_md(dnnl::query::weights_md);
   for (auto slice = slices.begin() + 1; slice != slices.end(); ++slice) {
-    way.implementation = 0;
-    descs.push_back(slice->desc(way, packed));
+    variant.implementation = 0;
+    descs.push_back(slice->desc(variant, packed));
     while (name != descs.back().desc.impl_info_str()) {
-      ++way.implementation;
-      descs.back() = slice->desc(way, packed);
+      ++variant.implementation;
+      descs.back() = slice->desc(variant, packed);
     }
   }
   return descs;

@@ -9,7 +9,7 @@
 
 #include "plan/layer_desc.h"
 #include "plan/layer_shape.h"
-#include "plan/layer_trial.h"
+#include "plan/layer_tuning.h"
 
 namespace cpuaccel::plan {
 
@@ -17,10 +17,10 @@ namespace cpuaccel::plan {
 struct PostOps {
   dnnl::post_ops all, but_last;
 
-  dnnl::primitive_attr attr(LayerWay way) const {
+  dnnl::primitive_attr attr(LayerVariant variant) const {
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    attr.set_post_ops(way.function_behind ? but_last : all);
+    attr.set_post_ops(variant.eltwise_after ? but_last : all);
     return attr;
   }
 };
@@ -28,12 +28,12 @@ struct PostOps {
 struct Form {
   Shaped shaped;
   PostOps post_ops;
-  std::map<int, Id> ids = {};        // inputs, by argument
-  std::map<int, size_t> first = {};  // bytes before the slice, by argument; also for dst
-  std::optional<Id> over = {};       // the input that dst overwrites
+  std::map<int, Id> ids = {};          // inputs, by argument
+  std::map<int, size_t> first = {};    // bytes before the slice, by argument; also for dst
+  std::optional<Id> overwritten = {};  // the input that dst overwrites
 
-  // The primitive of `way`. Throws dnnl::error if there is none.
-  LayerDesc desc(LayerWay way, const dnnl::memory::desc& weights) const;
+  // The primitive of `variant`. Throws dnnl::error if there is none.
+  LayerDesc desc(LayerVariant variant, const dnnl::memory::desc& weights) const;
 };
 
 // The form of `layer` with the input `src`; nullopt if a post-op's operand cannot be passed to
@@ -46,7 +46,7 @@ std::vector<Form> slices_of(const Building& building, const Layer& layer, const 
 // The primitives of `slices`. Each is made for one thread; if there is one form only, it is made
 // for all threads. All have the same implementation, and the weights' layout of the first one.
 // Throws dnnl::error if there are none.
-std::vector<LayerDesc> descs_of(const std::vector<Form>& slices, LayerWay way,
+std::vector<LayerDesc> descs_of(const std::vector<Form>& slices, LayerVariant variant,
                                 const dnnl::memory::desc& weights);
 
 }  // namespace cpuaccel::plan

@@ -21,7 +21,7 @@ bool is_norm(const Partition& partition) {
 bool takes(const Building& building, const Operation& norm, const TensorDesc& src) {
   if (attribute(norm.attributes, "keep_stats", true) || src.sizes.empty() ||
       attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) != -1 ||
-      !same_places(src, dense(src.sizes, Order::contiguous))) {
+      !same_layout(src, dense(src.sizes, MemoryFormat::contiguous))) {
     return false;
   }
   const DataType type = building.type(norm.inputs[0]);
@@ -100,12 +100,12 @@ bool quantizes(const Building& building, const Operation& operation, const Opera
 // Fuses the operation that quantizes the norm's result, and returns its partition; nullopt if there
 // is none.
 std::optional<size_t> fuse_quantize(const StepRequest& request, FusedNorm& fused) {
-  const auto& all = request.program.partitions;
+  const auto& all = request.region.partitions;
   for (size_t i = request.number + 1; i < all.size(); ++i) {
     const auto& operation = all[i].operations[0];
     if (quantizes(request.building, operation, *fused.norm)) {
       fused.quantize = &operation;
-      fused.writes_norm = request.program.is_read_outside(fused.norm->outputs[0], i);
+      fused.writes_norm = request.region.is_read_outside(fused.norm->outputs[0], i);
       return i;
     }
   }
@@ -116,7 +116,7 @@ void add_layer_norm(Building& building, const FusedNorm& fused) {
   const auto& [sum, norm, quantize, writes_sum, writes_norm] = fused;
   auto step = std::make_unique<LayerNormStep>();
   const Id src = sum != nullptr ? sum->inputs[0] : norm->inputs[0];
-  const auto desc = dense(building.desc(src).sizes, Order::contiguous);
+  const auto desc = dense(building.desc(src).sizes, MemoryFormat::contiguous);
   step->inputs = {src};
   if (sum != nullptr) {
     step->add = true;
@@ -147,11 +147,11 @@ void add_layer_norm(Building& building, const FusedNorm& fused) {
 
 }  // namespace
 
-bool is_sum_before_norm(const Building& building, const Program& program, size_t number) {
-  if (number + 1 >= program.partitions.size()) {
+bool is_sum_before_norm(const Building& building, const Region& region, size_t number) {
+  if (number + 1 >= region.partitions.size()) {
     return false;
   }
-  const auto &partition = program.partitions[number], &next = program.partitions[number + 1];
+  const auto &partition = region.partitions[number], &next = region.partitions[number + 1];
   const auto& sum = partition.operations[0];
   if (partition.operations.size() != 1 || sum.kind != Kind::Add || !is_norm(next) ||
       next.operations[0].inputs[0] != sum.outputs[0]) {
@@ -160,22 +160,22 @@ bool is_sum_before_norm(const Building& building, const Program& program, size_t
   const Id a = sum.inputs[0], b = sum.inputs[1];
   const DataType type = building.type(sum.outputs[0]);
   return building.type(a) == type && building.type(b) == type &&
-         same_places(building.desc(a), building.desc(b)) &&
+         same_layout(building.desc(a), building.desc(b)) &&
          takes(building, next.operations[0], building.desc(a));
 }
 
 WhyNot make_layer_norm(StepRequest& request) {
-  const auto& program = request.program;
+  const auto& region = request.region;
   const size_t number = request.number;
-  const bool after_sum = number > 0 && is_sum_before_norm(request.building, program, number - 1);
+  const bool after_sum = number > 0 && is_sum_before_norm(request.building, region, number - 1);
   if (!after_sum && !is_supported(request.building, request.partition())) {
     return "not a layer norm of contiguous rows of f32 or bf16";
   }
   FusedNorm fused;
   fused.norm = &request.first();
   if (after_sum) {
-    fused.sum = &program.partitions[number - 1].operations[0];
-    fused.writes_sum = program.is_read_outside(fused.sum->outputs[0], number);
+    fused.sum = &region.partitions[number - 1].operations[0];
+    fused.writes_sum = region.is_read_outside(fused.sum->outputs[0], number);
   }
   request.fused = fuse_quantize(request, fused);
   add_layer_norm(request.building, fused);

@@ -7,7 +7,7 @@
 
 #include "dnnl/implementations.h"
 #include "plan/engine.h"
-#include "plan/wide_groups.h"
+#include "plan/merged_groups.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -34,8 +34,8 @@ void swap_last_two(TensorDesc& desc) {
 std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, Id& src) {
   const auto& op = *layer.operation;
   Shaped shaped;
-  shaped.src = dense(building.desc(src).sizes, Order::channels_last);
-  src = lying_as(building, src, shaped.src);
+  shaped.src = dense(building.desc(src).sizes, MemoryFormat::channels_last);
+  src = with_layout(building, src, shaped.src);
   auto& [strides, begin, end, holes] = shaped.window;
   strides = attribute(op.attributes, "strides", Sizes{});
   begin = attribute(op.attributes, "pads_begin", Sizes{});
@@ -49,9 +49,9 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
     dst.push_back((shaped.src.sizes[2 + i] + begin[i] + end[i] - extent) / strides[i] + 1);
     holes[i] -= 1;
   }
-  shaped.dst = shaped.result = dense(dst, Order::channels_last);
+  shaped.dst = shaped.result = dense(dst, MemoryFormat::channels_last);
   if (groups > 1) {
-    shaped.weights = by_group(shaped.weights, groups);
+    shaped.weights = split_groups(shaped.weights, groups);
   }
   shaped.operand = [dims = dst.size()](const TensorDesc& desc) {
     return Placed{expanded(desc, dims)};
@@ -74,8 +74,8 @@ std::optional<Shaped> shape_convolution(Building& building, const Layer& layer, 
   };
   shaped.make = shaped.remake(shaped.src, shaped.window, shaped.dst);
   if (groups > 1 && building.type(src) == DataType::bf16) {
-    shaped.groups_at_once = groups_at_once(building, layer, shaped);
-    shaped.weights = in_wide_groups(shaped.weights, shaped.groups_at_once);
+    shaped.merged_groups = groups_to_merge(building, layer, shaped);
+    shaped.weights = merge_groups(shaped.weights, shaped.merged_groups);
   }
   return shaped;
 }
@@ -109,7 +109,7 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
   }
   dst[dims - 2] = src.sizes[dims - 2];
   dst[dims - 1] = weights.sizes[dims - 1];
-  shaped.dst = shaped.result = dense(dst, Order::contiguous);
+  shaped.dst = shaped.result = dense(dst, MemoryFormat::contiguous);
   const auto is_whole_or_row = [&](const TensorDesc& desc) {
     return desc.sizes == dst || is_row(desc);
   };
@@ -121,8 +121,8 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
   const bool shares_matrix = shaped.weights.sizes.size() == 2 && dims > 2;
   if (shares_matrix && !attribute(op.attributes, "transpose_a", false) &&
       !flattened(shaped.src, 1) && each_operand(is_whole_or_row)) {
-    shaped.src = dense(shaped.src.sizes, Order::contiguous);
-    src_id = lying_as(building, src_id, shaped.src);
+    shaped.src = dense(shaped.src.sizes, MemoryFormat::contiguous);
+    src_id = with_layout(building, src_id, shaped.src);
   }
   const bool one_matrix =
       shares_matrix && flattened(shaped.src, 1).has_value() && each_operand(is_whole_or_row);

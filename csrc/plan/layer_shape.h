@@ -34,8 +34,8 @@ struct Shaped {
   std::function<std::optional<Placed>(const TensorDesc&)> operand;
   MakeDesc make;
   TensorDesc result;  // dst as the region has it
-  // How many groups of the layer's weights are merged into one (plan/wide_groups.h).
-  int64_t groups_at_once = 1;
+  // How many groups of the layer's weights are merged into one (plan/merged_groups.h).
+  int64_t merged_groups = 1;
   // For convolutions: the taps, and what makes a MakeDesc for another src, window and dst.
   Window window = {};
   std::function<MakeDesc(const TensorDesc& src, const Window& window, const TensorDesc& dst)>

@@ -26,14 +26,14 @@ TensorDesc in_one_row(const TensorDesc& image) {
   Sizes sizes(image.sizes.size(), 1);
   sizes[kChannels] = image.sizes[kChannels];
   sizes.back() = count_of(image.sizes) / image.sizes[kChannels];
-  return dense(sizes, Order::channels_last);
+  return dense(sizes, MemoryFormat::channels_last);
 }
 
 // [first, end) of a dimension of `whole`; all dimensions outside of it have size 1.
 Placed part_of(const TensorDesc& whole, size_t dim, int64_t first, int64_t end) {
   Placed part{whole, first * whole.strides[dim]};
   part.desc.sizes[dim] = end - first;
-  part.desc = dense(part.desc.sizes, Order::channels_last);
+  part.desc = dense(part.desc.sizes, MemoryFormat::channels_last);
   return part;
 }
 
@@ -41,7 +41,7 @@ Placed part_of(const TensorDesc& whole, size_t dim, int64_t first, int64_t end) 
 // is the same for all pixels is not sliced; nullopt for others.
 std::optional<Placed> operand_of(const TensorDesc& operand, const TensorDesc& result,
                                  const Placed& slice, size_t dim) {
-  if (operand.sizes == result.sizes && same_places(operand, result)) {
+  if (operand.sizes == result.sizes && same_layout(operand, result)) {
     return slice;
   }
   const auto is_one = [](int64_t size) { return size == 1; };

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "dnnl/ranks.h"
+#include "plan/dry_run.h"
 #include "plan/gemm_type.h"
 #include "plan/layer_form.h"
-#include "plan/rehearsal.h"
-#include "plan/wide_groups.h"
+#include "plan/merged_groups.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -27,13 +27,12 @@ bool multiplies_in_bf16(const Building& building, const Layer& layer) {
 }
 
 // The last post-op, if cpuaccel's kernel may apply it after the primitive.
-std::optional<kernels::FloatFunction> function_at_end(const Building& building,
-                                                      const Layer& layer) {
+std::optional<kernels::FloatFunction> eltwise_at_end(const Building& building, const Layer& layer) {
   if (layer.post_ops.empty() || !gemm_type(building.type(layer.dst))) {
     return std::nullopt;
   }
-  const auto found = function_of(layer.post_ops.back());
-  return found && is_slow_in_layers(*found) ? found : std::nullopt;
+  const auto found = eltwise_of(layer.post_ops.back());
+  return found && is_slow_in_onednn(*found) ? found : std::nullopt;
 }
 
 std::string text_of(const memory::desc& desc) {
@@ -47,10 +46,10 @@ std::string text_of(const memory::desc& desc) {
   return text;
 }
 
-// The key of the tuning cache: everything that decides which way is the fastest.
+// The key of the tuning cache: everything that decides which variant is the fastest.
 std::string problem_of(const Building& building, const Layer& layer, const Form& whole,
                        const std::vector<Form>& slices, DataType weights_type) {
-  const auto& [shaped, post_ops, ids, first, over] = whole;
+  const auto& [shaped, post_ops, ids, first, overwritten] = whole;
   std::string text = "float " + layer.operation->name;
   for (const std::string_view name : {"strides", "pads_begin", "pads_end", "dilations"}) {
     for (const int64_t number : attribute(layer.operation->attributes, name, Sizes{})) {
@@ -81,7 +80,7 @@ std::string problem_of(const Building& building, const Layer& layer, const Form&
 }
 
 // With more weights tuning would take long and gain little, because they are read from memory.
-constexpr int64_t kMostTriedWeights = int64_t{1} << 24;
+constexpr int64_t kMostTunedWeights = int64_t{1} << 24;
 
 // The layout of a layer's weights before packing.
 memory::desc plain_weights(const Building& building, const Layer& layer, const Shaped& shaped) {
@@ -97,12 +96,12 @@ memory::desc weights_of(const Building& building, const Layer& layer, const Shap
              : plain;
 }
 
-// The primitives of a way. They use weights that are already packed for other sizes if the same
+// The primitives of a variant. They use weights that are already packed for other sizes if the same
 // implementation runs on them. Throws dnnl::error if there are none.
 std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
-                                         const std::vector<Form>& forms, LayerWay way,
+                                         const std::vector<Form>& forms, LayerVariant variant,
                                          const memory::desc& weights) {
-  auto best = descs_of(forms, way, weights);
+  auto best = descs_of(forms, variant, weights);
   const auto wanted = best.front().desc.query_md(dnnl::query::weights_md);
   const std::string name = best.front().desc.impl_info_str();
   const auto plain = plain_weights(building, layer, forms.front().shaped);
@@ -114,8 +113,8 @@ std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
       continue;
     }
     try {
-      way.implementation = 0;
-      auto other = descs_of(forms, way, layout);
+      variant.implementation = 0;
+      auto other = descs_of(forms, variant, layout);
       if (name == other.front().desc.impl_info_str()) {
         return other;
       }
@@ -126,39 +125,40 @@ std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
   return best;
 }
 
-// The way to run a layer: oneDNN's choice if tuning can gain nothing. Other implementations of
+// The variant to run a layer: oneDNN's choice if tuning can gain nothing. Other implementations of
 // matrix products are not faster.
-LayerWay way_of(const Building& building, const Layer& layer, const Form& whole,
-                const std::vector<Form>& slices, DataType weights_type) {
-  const auto function = function_at_end(building, layer);
-  if ((layer.kind == Layer::Kind::matmul && !function) || !building.is_constant(layer.weights) ||
+LayerVariant variant_of(const Building& building, const Layer& layer, const Form& whole,
+                        const std::vector<Form>& slices, DataType weights_type) {
+  const auto eltwise = eltwise_at_end(building, layer);
+  if ((layer.kind == Layer::Kind::matmul && !eltwise) || !building.is_constant(layer.weights) ||
       building.constant(layer.weights) == nullptr ||
-      count_of(whole.shaped.weights.sizes) > kMostTriedWeights) {
+      count_of(whole.shaped.weights.sizes) > kMostTunedWeights) {
     return {};
   }
   const auto weights = weights_of(building, layer, whole.shaped, weights_type);
-  return fastest_way(problem_of(building, layer, whole, slices, weights_type), function,
-                     !slices.empty(), [&](LayerWay way) {
-                       return descs_of(way.sliced ? slices : std::vector{whole}, way, weights);
-                     });
+  return fastest_variant(problem_of(building, layer, whole, slices, weights_type), eltwise,
+                         !slices.empty(), [&](LayerVariant variant) {
+                           return descs_of(variant.sliced ? slices : std::vector{whole}, variant,
+                                           weights);
+                         });
 }
 
 struct Prepared {
   Form whole;
-  LayerWay way;
+  LayerVariant variant;
   std::vector<LayerDesc> descs;
   DataType weights_type;
 };
 
-// The layer's primitives by the fastest way. Adds steps that convert the type or layout of its
+// The layer's primitives by the fastest variant. Adds steps that convert the type or layout of its
 // source.
 std::optional<Prepared> prepare(Building& building, const Layer& layer) {
   Id src = layer.src;
   const bool fast = multiplies_in_bf16(building, layer);
   if (fast) {
-    const TensorDesc lies = building.desc(src);
+    const TensorDesc layout = building.desc(src);
     src = building.new_value(DataType::bf16);
-    add_copy(building, layer.src, src, lies);
+    add_copy(building, layer.src, src, layout);
   }
   auto shaped = shape_layer(building, layer, src);
   if (!shaped) {
@@ -170,44 +170,45 @@ std::optional<Prepared> prepare(Building& building, const Layer& layer) {
   }
   const auto slices = slices_of(building, layer, *whole);
   const auto weights_type = fast ? DataType::bf16 : building.type(layer.weights);
-  auto way = way_of(building, layer, *whole, slices, weights_type);
+  auto variant = variant_of(building, layer, *whole, slices, weights_type);
   const auto described = [&] {
-    return on_packed_weights(building, layer, way.sliced ? slices : std::vector{*whole}, way,
-                             weights_of(building, layer, whole->shaped, weights_type));
+    return on_packed_weights(building, layer, variant.sliced ? slices : std::vector{*whole},
+                             variant, weights_of(building, layer, whole->shaped, weights_type));
   };
   std::vector<LayerDesc> descs;
   try {
     descs = described();
   } catch (const dnnl::error&) {
-    if (way.implementation == 0 && !way.sliced) {
+    if (variant.implementation == 0 && !variant.sliced) {
       throw;
     }
-    way.implementation = 0;  // a cache file may name one that does not exist
-    way.sliced = false;
+    variant.implementation = 0;  // a cache file may name one that does not exist
+    variant.sliced = false;
     descs = described();
   }
   if (is_slow(descs.front().desc)) {
     return std::nullopt;
   }
-  return Prepared{std::move(*whole), way, std::move(descs), weights_type};
+  return Prepared{std::move(*whole), variant, std::move(descs), weights_type};
 }
 
-std::optional<kernels::FloatFunction> behind(const Building& building, const Layer& layer,
-                                             LayerWay way) {
-  return way.function_behind ? function_at_end(building, layer) : std::nullopt;
+std::optional<kernels::FloatFunction> eltwise_after(const Building& building, const Layer& layer,
+                                                    LayerVariant variant) {
+  return variant.eltwise_after ? eltwise_at_end(building, layer) : std::nullopt;
 }
 
 }  // namespace
 
 std::optional<LayerPrimitives> primitives_of(Building& building, const Layer& layer) {
-  Rehearsal rehearsal(building);
-  auto prepared = prepare(rehearsal, layer);
+  DryRun dry_run(building);
+  auto prepared = prepare(dry_run, layer);
   if (!prepared) {
     return std::nullopt;
   }
-  const auto& [whole, way, descs, weights_type] = *prepared;
+  const auto& [whole, variant, descs, weights_type] = *prepared;
   const auto weights = weights_of(building, layer, whole.shaped, weights_type);
-  return LayerPrimitives{descs, behind(building, layer, way), whole.desc({}, weights).desc};
+  return LayerPrimitives{descs, eltwise_after(building, layer, variant),
+                         whole.desc({}, weights).desc};
 }
 
 bool add_layer(Building& building, const Layer& layer) {
@@ -215,10 +216,10 @@ bool add_layer(Building& building, const Layer& layer) {
   if (!prepared) {
     return false;
   }
-  const auto& [whole, way, descs, weights_type] = *prepared;
+  const auto& [whole, variant, descs, weights_type] = *prepared;
   const auto weights = descs.front().desc.query_md(dnnl::query::weights_md);
   const auto plain = plain_weights(building, layer, whole.shaped);
-  std::vector<Argument> held;  // memory that the step owns
+  std::vector<Argument> bound;  // memory that the step owns
   std::vector<Argument> more;
   std::vector<Id> ids;
   for (const auto& input : inputs_of(descs.front())) {
@@ -227,26 +228,26 @@ bool add_layer(Building& building, const Layer& layer) {
   if (const void* data =
           building.is_constant(layer.weights) ? building.constant(layer.weights) : nullptr) {
     std::vector<std::byte> wide;
-    if (const int64_t at_once = whole.shaped.groups_at_once; at_once > 1) {
-      const auto groups = at_once * whole.shaped.weights.sizes[0];
-      wide = in_wide_groups(data, by_group(building.desc(layer.weights), groups),
-                            building.type(layer.weights), at_once);
+    if (const int64_t merged = whole.shaped.merged_groups; merged > 1) {
+      const auto groups = merged * whole.shaped.weights.sizes[0];
+      wide = merge_groups(data, split_groups(building.desc(layer.weights), groups),
+                          building.type(layer.weights), merged);
       data = wide.data();
     }
-    held.push_back(
+    bound.push_back(
         {DNNL_ARG_WEIGHTS, weights, building.packed().get(layer.weights, data, plain, weights)});
   } else {
     more.push_back({DNNL_ARG_WEIGHTS, weights});
     ids.push_back(layer.weights);
   }
-  if (whole.over) {
-    ids.push_back(*whole.over);
+  if (whole.overwritten) {
+    ids.push_back(*whole.overwritten);
   }
-  auto step = step_of(descs, more, held, behind(building, layer, way));
+  auto step = step_of(descs, more, bound, eltwise_after(building, layer, variant));
   step->inputs = std::move(ids);
   step->outputs = {layer.dst};
   step->output_descs = {whole.shaped.result};
-  step->over = whole.over;
+  step->overwritten = whole.overwritten;
   if (multiplies_in_bf16(building, layer)) {
     step->arithmetic = DataType::bf16;
   }

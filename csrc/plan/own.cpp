@@ -2,29 +2,31 @@
 
 #include <map>
 
-#include "plan/moves.h"
 #include "plan/slice_scatter.h"
+#include "plan/view_ops.h"
 
 namespace cpuaccel::plan {
 namespace {
 
 // Only static initializers write it.
-std::map<std::string_view, AddOwn>& own_kinds() {
-  static std::map<std::string_view, AddOwn> kinds{
-      {"permute", add_move},
-      {"slice", add_move},
+std::map<std::string_view, AddSteps>& registered_kinds() {
+  static std::map<std::string_view, AddSteps> kinds{
+      {"permute", add_view_op},
+      {"slice", add_view_op},
       {"slice_scatter", add_slice_scatter},
-      {"view", add_move},
+      {"view", add_view_op},
   };
   return kinds;
 }
 
 }  // namespace
 
-RegisterOwn::RegisterOwn(std::string_view name, AddOwn add) { own_kinds().emplace(name, add); }
+RegisterStep::RegisterStep(std::string_view name, AddSteps add) {
+  registered_kinds().emplace(name, add);
+}
 
-AddOwn find_own(std::string_view name) {
-  const auto& kinds = own_kinds();
+AddSteps find_registered(std::string_view name) {
+  const auto& kinds = registered_kinds();
   const auto found = kinds.find(name);
   return found == kinds.end() ? nullptr : found->second;
 }
@@ -33,13 +35,13 @@ WhyNot make_registered(StepRequest& request) {
   if (request.first().kind) {
     return "an op of oneDNN Graph";
   }
-  find_own(request.first().name)(request.building, request.program, request.first());
+  find_registered(request.first().name)(request.building, request.region, request.first());
   return kAdded;
 }
 
 std::vector<std::string_view> own_kind_names() {
   std::vector<std::string_view> names;
-  for (const auto& [name, add] : own_kinds()) {
+  for (const auto& [name, add] : registered_kinds()) {
     names.push_back(name);
   }
   return names;

@@ -10,18 +10,18 @@
 namespace cpuaccel::plan {
 
 // Adds the steps that compute the outputs of `operation`. Throws std::runtime_error if it cannot.
-using AddOwn = void (*)(Building& building, const Program& program, const Operation& operation);
+using AddSteps = void (*)(Building& building, const Region& region, const Operation& operation);
 
 // For static initializers: registers a kind that an upper layer implements.
-struct RegisterOwn {
-  RegisterOwn(std::string_view name, AddOwn add);
+struct RegisterStep {
+  RegisterStep(std::string_view name, AddSteps add);
 };
 
 // The maker of the steps of registered kinds (step_makers.h).
 WhyNot make_registered(StepRequest& request);
 
 // Null if there is no such kind.
-AddOwn find_own(std::string_view name);
+AddSteps find_registered(std::string_view name);
 // The names of all of them, sorted.
 std::vector<std::string_view> own_kind_names();
 

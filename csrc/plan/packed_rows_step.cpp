@@ -8,7 +8,7 @@
 #include "base/isa.h"
 #include "dnnl/ranks.h"
 #include "plan/packed_matrix.h"
-#include "plan/packed_rows_trial.h"
+#include "plan/packed_rows_tuning.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -26,7 +26,7 @@ int64_t most_rows(bool bf16) {
 constexpr int64_t kMostWeights = int64_t{1} << 24, kMostNumbers = int64_t{1} << 26,
                   kMostProducts = int64_t{1} << 34;
 
-bool is_tried(const kernels::GemmCall& call, bool bf16) {
+bool is_tuned(const kernels::GemmCall& call, bool bf16) {
   // M is bounded first, and weights before products, so nothing overflows int64.
   return call.M <= most_rows(bf16) && call.N <= kMostWeights && call.K <= kMostWeights &&
          call.N * call.K <= kMostWeights && call.M * (call.N + call.K) <= kMostNumbers &&
@@ -68,7 +68,7 @@ std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
   if (rows.addend) {
     text += " sum" + std::to_string(static_cast<int>(call.c.type)) + (over ? " over" : "");
   }
-  text += rows.function ? " function" + std::to_string(static_cast<int>(*rows.function)) : "";
+  text += rows.eltwise ? " function" + std::to_string(static_cast<int>(*rows.eltwise)) : "";
   return text + " " + dnnl_layer::conditions();
 }
 
@@ -76,7 +76,7 @@ std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
 int tried(Building& building, const Layer& layer, const RowsCall& rows, const std::string& problem,
           bool bf16) try {
   const auto onednn = primitives_of(building, layer);
-  return onednn && own_is_faster(problem, *onednn, rows, bf16) ? 1 : 0;
+  return onednn && cpuaccel_is_faster(problem, *onednn, rows, bf16) ? 1 : 0;
 } catch (const dnnl::error&) {
   return 0;  // make_layer() comes next and reports the error
 }
@@ -92,7 +92,7 @@ WhyNot make_packed_rows(StepRequest& request) {
   const auto& rows = *request.rows();
   const auto& call = rows.call;
   const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
-  if (!is_tried(call, bf16)) {
+  if (!is_tuned(call, bf16)) {
     return "too many rows, weights or products for tuning";
   }
   if (!dnnl_layer::timing()) {
@@ -106,12 +106,12 @@ WhyNot make_packed_rows(StepRequest& request) {
     return "no kernel with packed weights on this CPU";
   }
   const auto text =
-      problem_of(rows, bf16, rows.addend && building.may_be_over(layer.dst, *rows.addend));
+      problem_of(rows, bf16, rows.addend && building.may_overwrite(layer.dst, *rows.addend));
   if (dnnl_layer::rank_of(text, [&] { return tried(building, layer, rows, text, bf16); }) == 0) {
     return "oneDNN was as fast";
   }
   const auto type = bf16 ? DataType::bf16 : DataType::f32;
-  auto weights = building.packed().kept<PackedMatrix>(layer.dst, type, [&] {
+  auto weights = building.packed().cached<PackedMatrix>(layer.dst, type, [&] {
     auto b = call.b;
     b.data = data;
     return std::make_shared<PackedMatrix>(b, call.K, call.N, bf16);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/scratch.h"
-#include "plan/program.h"
+#include "plan/region.h"
 
 namespace cpuaccel::plan {
 
@@ -26,9 +26,9 @@ class PackedWeights {
   // What `make` makes of weights for the op that writes `id` and multiplies in `type`. It is made
   // once, and lives as long as this cache.
   template <class T>
-  std::shared_ptr<T> kept(Id id, DataType type, const std::function<std::shared_ptr<T>()>& make) {
+  std::shared_ptr<T> cached(Id id, DataType type, const std::function<std::shared_ptr<T>()>& make) {
     const std::scoped_lock lock(mutex_);
-    auto& made = kept_[{id, type}];
+    auto& made = cached_[{id, type}];
     if (!made) {
       auto fresh = make();
       if constexpr (requires { fresh->bytes(); }) {  // other types pack at their first run
@@ -51,7 +51,7 @@ class PackedWeights {
   };
   std::mutex& mutex_;
   std::map<Id, std::vector<Packed>> packed_;
-  std::map<std::pair<Id, DataType>, std::shared_ptr<void>> kept_;
+  std::map<std::pair<Id, DataType>, std::shared_ptr<void>> cached_;
   size_t bytes_ = 0;
 };
 

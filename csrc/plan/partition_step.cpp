@@ -8,10 +8,10 @@
 
 #include "base/idle.h"
 #include "plan/engine.h"
+#include "plan/global_pooling.h"
 #include "plan/layer.h"
 #include "plan/names.h"
 #include "plan/partitions.h"
-#include "plan/whole_images.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -61,28 +61,29 @@ class PartitionStep : public Step {
 // Gives all operands that are not broadcast one layout. oneDNN reads two operands of different
 // layouts element by element, at 0.1 GB/s. Examples are the residuals of images or words, and the
 // output of attention.
-void bring_in_one_order(Building& building, std::vector<Id>& operands) {
+void give_one_layout(Building& building, std::vector<Id>& operands) {
   const auto count = [&](Id id) { return count_of(building.desc(id).sizes); };
   const Sizes sizes = building.desc(*std::ranges::max_element(operands, {}, count)).sizes;
   const auto is_whole = [&](Id id) { return building.desc(id).sizes == sizes; };
   const auto first = std::ranges::find_if(operands, is_whole);
   if (std::ranges::all_of(operands, [&](Id id) {
-        return !is_whole(id) || same_places(building.desc(id), building.desc(*first));
+        return !is_whole(id) || same_layout(building.desc(id), building.desc(*first));
       })) {
     return;
   }
-  const auto in_order = std::ranges::find_if(
-      operands, [&](Id id) { return is_whole(id) && order_of(building.desc(id)).has_value(); });
-  const TensorDesc desc =
-      in_order != operands.end() ? building.desc(*in_order) : dense(sizes, Order::contiguous);
+  const auto in_format = std::ranges::find_if(operands, [&](Id id) {
+    return is_whole(id) && memory_format_of(building.desc(id)).has_value();
+  });
+  const TensorDesc desc = in_format != operands.end() ? building.desc(*in_format)
+                                                      : dense(sizes, MemoryFormat::contiguous);
   for (Id& id : operands) {
-    id = is_whole(id) ? lying_as(building, id, desc) : id;
+    id = is_whole(id) ? with_layout(building, id, desc) : id;
   }
 }
 
 // The logical tensor of an input port, with the layout of the value that is read for it.
 LogicalTensor read(const Building& building, const LogicalTensor& port, Id id) {
-  const auto desc = with_usual_ones(building.desc(id));
+  const auto desc = with_canonical_strides(building.desc(id));
   const auto property = building.is_constant(id) ? LogicalTensor::property_type::constant
                                                  : LogicalTensor::property_type::undef;
   if (desc.sizes.empty()) {
@@ -93,23 +94,23 @@ LogicalTensor read(const Building& building, const LogicalTensor& port, Id id) {
 
 // The values of a partition with global average pooling, with the sizes of this call, on which its
 // attributes depend.
-Program as_it_comes(const Building& building, const Program& program, const Partition& partition) {
-  Program now;
+Region with_call_sizes(const Building& building, const Region& region, const Partition& partition) {
+  Region now;
   for (const auto& operation : partition.operations) {
     for (const Id id : operation.inputs) {
       if (!now.values.contains(id)) {
-        now.values[id] = {program.value(id).type, building.desc(id).sizes};
+        now.values[id] = {region.value(id).type, building.desc(id).sizes};
       }
     }
     for (const Id id : operation.outputs) {
-      now.values[id] = program.value(id);
+      now.values[id] = region.value(id);
       now.values[id].sizes[0] = now.value(operation.inputs[0]).sizes[0];
     }
   }
   return now;
 }
 
-TensorDesc lies(const LogicalTensor& tensor) {
+TensorDesc layout_of(const LogicalTensor& tensor) {
   if (tensor.get_layout_type() != Layout::strided) {
     throw std::runtime_error("oneDNN Graph wants to write a layout of its own");
   }
@@ -120,16 +121,17 @@ TensorDesc lies(const LogicalTensor& tensor) {
 
 WhyNot make_partition(StepRequest& request) {
   auto& building = request.building;
-  const auto& program = request.program;
+  const auto& region = request.region;
   const auto& partition = request.partition();
   for (const auto& operation : partition.operations) {
     if (is_primitive_only(operation.name)) {
       throw std::runtime_error("oneDNN Graph has no " + operation.name + " but behind a layer");
     }
   }
-  const bool of_images = std::ranges::any_of(partition.operations, is_of_whole_images);
-  const auto whole = of_images ? as_one(as_it_comes(building, program, partition), partition)
-                               : as_one(program, partition);
+  const bool has_global_pooling = std::ranges::any_of(partition.operations, is_global_pooling);
+  const auto whole = has_global_pooling
+                         ? as_one(with_call_sizes(building, region, partition), partition)
+                         : as_one(region, partition);
   const auto ports = whole.get_input_ports();
   std::vector<LogicalTensor> in, out;
   std::vector<Id> inputs;
@@ -137,13 +139,13 @@ WhyNot make_partition(StepRequest& request) {
     inputs.push_back(static_cast<Id>(port.get_id()));
   }
   if (!inputs.empty() && is_binary(partition.operations[0])) {
-    bring_in_one_order(building, inputs);
+    give_one_layout(building, inputs);
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     in.push_back(read(building, ports[i], inputs[i]));
   }
   for (const auto& port : whole.get_output_ports()) {
-    const auto& value = program.value(static_cast<Id>(port.get_id()));
+    const auto& value = region.value(static_cast<Id>(port.get_id()));
     out.emplace_back(port.get_id(), value.type, static_cast<int32_t>(value.sizes.size()),
                      Layout::any);
   }
@@ -153,16 +155,16 @@ WhyNot make_partition(StepRequest& request) {
   for (auto& tensor : out) {
     tensor = compiled.query_logical_tensor(tensor.get_id());
     outputs.push_back(static_cast<Id>(tensor.get_id()));
-    descs.push_back(lies(tensor));
+    descs.push_back(layout_of(tensor));
   }
   const auto pairs = compiled.get_inplace_ports();
   auto step = std::make_unique<PartitionStep>(std::move(compiled), std::move(in), std::move(out));
   for (const auto& [from, to] : pairs) {
     const Id id = static_cast<Id>(from);
-    if (static_cast<Id>(to) == outputs[0] && building.may_be_over(outputs[0], id) &&
-        same_places(building.desc(id), descs[0]) &&
+    if (static_cast<Id>(to) == outputs[0] && building.may_overwrite(outputs[0], id) &&
+        same_layout(building.desc(id), descs[0]) &&
         building.type(id) == building.type(outputs[0])) {
-      step->over = id;
+      step->overwritten = id;
       break;
     }
   }

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include "plan/global_pooling.h"
 #include "plan/names.h"
-#include "plan/whole_images.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -17,11 +17,11 @@ using Property = LogicalTensor::property_type;
 
 // `kind` is the operation's, or Wildcard in its place, which has no attributes.
 dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operation& operation,
-                        const Program& program, const std::unordered_set<Id>& constants) {
+                        const Region& region, const std::unordered_set<Id>& constants) {
   auto describe = [&](const std::vector<Id>& ids) {
     std::vector<LogicalTensor> result;
     for (const Id id : ids) {
-      const auto& value = program.value(id);
+      const auto& value = region.value(id);
       result.emplace_back(static_cast<size_t>(id), value.type, value.sizes,
                           LogicalTensor::layout_type::strided,
                           constants.contains(id) ? Property::constant : Property::undef);
@@ -33,8 +33,8 @@ dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operati
   if (kind == dnnl::graph::op::kind::Wildcard) {
     return op;
   }
-  const auto attributes = is_of_whole_images(operation)
-                              ? with_window(operation, program.value(operation.inputs[0]).sizes)
+  const auto attributes = is_global_pooling(operation)
+                              ? with_window(operation, region.value(operation.inputs[0]).sizes)
                               : operation.attributes;
   for (const auto& [name, value] : attributes) {
     std::visit([&, key = *attribute_of(name)](const auto& held) { op.set_attr(key, held); }, value);
@@ -48,10 +48,10 @@ bool is_convolution(const Operation& operation) {
 
 // `shown`, if it is given, is the only convolution that the library sees.
 std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* const> operations,
-                                                  const Program& program,
+                                                  const Region& region,
                                                   const Operation* shown = nullptr) {
   const auto constants = [&] {
-    const auto ids = program.all_constants();
+    const auto ids = region.all_constants();
     return std::unordered_set<Id>(ids.begin(), ids.end());
   }();
   dnnl::graph::graph graph(dnnl::engine::kind::cpu);
@@ -59,7 +59,7 @@ std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* con
   ops.reserve(operations.size());
   for (const auto* operation : operations) {
     auto make = [&](dnnl::graph::op::kind kind) {
-      return make_op(ops.size(), kind, *operation, program, constants);
+      return make_op(ops.size(), kind, *operation, region, constants);
     };
     const bool hidden = shown != nullptr && operation != shown && is_convolution(*operation);
     ops.push_back(make(hidden ? dnnl::graph::op::kind::Wildcard : operation->kind.value()));
@@ -86,49 +86,49 @@ std::vector<const Operation*> pointers(std::span<const Partition> partitions) {
 }
 
 // Indices into the operations that were given, sorted.
-std::vector<size_t> places_of(const dnnl::graph::partition& partition) {
-  auto places = partition.get_ops();
-  std::sort(places.begin(), places.end());
-  return places;
+std::vector<size_t> indices_of(const dnnl::graph::partition& partition) {
+  auto indices = partition.get_ops();
+  std::sort(indices.begin(), indices.end());
+  return indices;
 }
 
 int64_t convolutions_of(std::span<const Operation* const> operations,
-                        std::span<const size_t> places) {
-  return std::count_if(places.begin(), places.end(),
-                       [&](size_t place) { return is_convolution(*operations[place]); });
+                        std::span<const size_t> indices) {
+  return std::count_if(indices.begin(), indices.end(),
+                       [&](size_t index) { return is_convolution(*operations[index]); });
 }
 
 // With AMX the library takes whole blocks of ResNets as one partition, in which it chooses the code
 // of each convolution without timing it. This cuts out each convolution with its post-ops, as if it
 // were alone.
 void cut_apart(std::span<const Operation* const> all, std::vector<size_t> left,
-               const Program& program, std::vector<FoundPartition>& result) {
+               const Region& region, std::vector<FoundPartition>& result) {
   // Cuts out the partition of `shown`; all partitions if it is null.
   const auto cut = [&](const Operation* shown) {
     std::vector<const Operation*> operations;
-    for (const size_t place : left) {
-      operations.push_back(all[place]);
+    for (const size_t index : left) {
+      operations.push_back(all[index]);
     }
     std::vector<size_t> taken;
-    for (const auto& partition : partitions_of(operations, program, shown)) {
-      auto places = places_of(partition);
-      for (size_t& place : places) {
-        place = left[place];
+    for (const auto& partition : partitions_of(operations, region, shown)) {
+      auto indices = indices_of(partition);
+      for (size_t& index : indices) {
+        index = left[index];
       }
-      const bool has_it = std::any_of(places.begin(), places.end(),
-                                      [&](size_t place) { return all[place] == shown; });
+      const bool has_it = std::any_of(indices.begin(), indices.end(),
+                                      [&](size_t index) { return all[index] == shown; });
       if (has_it || shown == nullptr) {
-        taken.insert(taken.end(), places.begin(), places.end());
-        result.push_back({partition.is_supported(), std::move(places)});
+        taken.insert(taken.end(), indices.begin(), indices.end());
+        result.push_back({partition.is_supported(), std::move(indices)});
       }
     }
-    std::erase_if(left, [&](size_t place) {
-      return std::find(taken.begin(), taken.end(), place) != taken.end();
+    std::erase_if(left, [&](size_t index) {
+      return std::find(taken.begin(), taken.end(), index) != taken.end();
     });
   };
-  for (const size_t place : std::vector<size_t>(left)) {
-    if (is_convolution(*all[place])) {
-      cut(all[place]);
+  for (const size_t index : std::vector<size_t>(left)) {
+    if (is_convolution(*all[index])) {
+      cut(all[index]);
     }
   }
   if (!left.empty()) {
@@ -138,22 +138,22 @@ void cut_apart(std::span<const Operation* const> all, std::vector<size_t> left,
 
 }  // namespace
 
-std::vector<FoundPartition> find_partitions(const Program& program) {
-  const auto operations = pointers(program.partitions);
+std::vector<FoundPartition> find_partitions(const Region& region) {
+  const auto operations = pointers(region.partitions);
   std::vector<FoundPartition> result;
-  for (const auto& partition : partitions_of(operations, program)) {
-    auto places = places_of(partition);
-    if (partition.is_supported() && convolutions_of(operations, places) > 1) {
-      cut_apart(operations, std::move(places), program, result);
+  for (const auto& partition : partitions_of(operations, region)) {
+    auto indices = indices_of(partition);
+    if (partition.is_supported() && convolutions_of(operations, indices) > 1) {
+      cut_apart(operations, std::move(indices), region, result);
     } else {
-      result.push_back({partition.is_supported(), std::move(places)});
+      result.push_back({partition.is_supported(), std::move(indices)});
     }
   }
   return result;
 }
 
-dnnl::graph::partition as_one(const Program& program, const Partition& partition) {
-  auto found = partitions_of(pointers({&partition, 1}), program);
+dnnl::graph::partition as_one(const Region& region, const Partition& partition) {
+  auto found = partitions_of(pointers({&partition, 1}), region);
   if (found.size() != 1 || !found[0].is_supported()) {
     throw std::runtime_error("oneDNN Graph does not run these operations as one partition");
   }

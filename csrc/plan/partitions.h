@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/program.h"
+#include "plan/region.h"
 
 namespace cpuaccel::plan {
 
@@ -13,12 +13,12 @@ struct FoundPartition {
   std::vector<size_t> operations;  // indices of operations of the region, sorted
 };
 
-// How the library would partition all operations of `program`, whatever partitions that has now.
+// How the library would partition all operations of `region`, whatever partitions that has now.
 // Operations that it does not run are in partitions that are not supported.
-std::vector<FoundPartition> find_partitions(const Program& program);
+std::vector<FoundPartition> find_partitions(const Region& region);
 
 // The operations of `partition` as one partition of the library. Throws std::runtime_error if the
 // library does not take them as one.
-dnnl::graph::partition as_one(const Program& program, const Partition& partition);
+dnnl::graph::partition as_one(const Region& region, const Partition& partition);
 
 }  // namespace cpuaccel::plan

@@ -8,16 +8,16 @@
 namespace cpuaccel::plan {
 
 struct PrimitiveStep::Context {
-  std::vector<dnnl::memory> memories;  // inputs, outputs, held, scratchpad
+  std::vector<dnnl::memory> memories;  // inputs, outputs, bound, scratchpad
   std::vector<dnnl_exec_arg_t> arguments;
 };
 
 PrimitiveStep::PrimitiveStep(dnnl::primitive_desc_base desc, std::vector<Argument> in,
-                             std::vector<Argument> out, std::vector<Argument> held)
+                             std::vector<Argument> out, std::vector<Argument> bound)
     : desc_(std::move(desc)),
       inputs_(std::move(in)),
       outputs_(std::move(out)),
-      held_(std::move(held)),
+      bound_(std::move(bound)),
       scratchpad_(desc_.query_md(dnnl::query::scratchpad_md)) {}
 
 PrimitiveStep::~PrimitiveStep() = default;
@@ -30,8 +30,8 @@ void PrimitiveStep::prepare() {
 }
 
 std::unique_ptr<PrimitiveStep::Context> PrimitiveStep::acquire() const {
-  if (auto kept = idle_.take()) {
-    return kept;
+  if (auto idle = idle_.take()) {
+    return idle;
   }
   auto context = std::make_unique<Context>();
   auto add = [&](int argument, const dnnl::memory::desc& desc, void* data) {
@@ -43,15 +43,15 @@ std::unique_ptr<PrimitiveStep::Context> PrimitiveStep::acquire() const {
       add(each.argument, each.desc, DNNL_MEMORY_NONE);
     }
   }
-  for (const auto& each : held_) {
-    add(each.argument, each.desc, const_cast<std::byte*>(each.held.get()));
+  for (const auto& each : bound_) {
+    add(each.argument, each.desc, const_cast<std::byte*>(each.memory.get()));
   }
   add(DNNL_ARG_SCRATCHPAD, scratchpad_, DNNL_MEMORY_NONE);
   return context;
 }
 
 std::string PrimitiveStep::kernel() const {
-  return std::string("onednn ") + desc_.impl_info_str() + (behind ? "+function" : "");
+  return std::string("onednn ") + desc_.impl_info_str() + (eltwise ? "+eltwise" : "");
 }
 
 void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) const {
@@ -71,12 +71,12 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
                                                  context->arguments.data()),
                           "could not execute a oneDNN primitive");
   idle_.give(std::move(context));
-  if (behind) {
+  if (eltwise) {
     // A type has the same enum value in both of oneDNN's interfaces.
     const auto& dst = outputs_.front();
     const auto type = static_cast<DataType>(static_cast<int>(dst.desc.get_data_type()));
-    apply_function(*behind, type, static_cast<std::byte*>(out.front()) + dst.first,
-                   count_of(dst.desc.get_dims()));
+    apply_eltwise(*eltwise, type, static_cast<std::byte*>(out.front()) + dst.first,
+                  count_of(dst.desc.get_dims()));
   }
 }
 

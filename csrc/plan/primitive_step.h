@@ -6,29 +6,29 @@
 #include <vector>
 
 #include "base/idle.h"
-#include "plan/float_function.h"
+#include "plan/eltwise.h"
 #include "plan/step.h"
 
 namespace cpuaccel::plan {
 
 class PrimitiveStep : public Step {
  public:
-  // `in` and `out` describe what `run` gets, in order; arguments in `held` have their memory
+  // `in` and `out` describe what `run` gets, in order; arguments in `bound` have their memory
   // already. Step::inputs may have one more than `in`: the input that is overwritten.
   struct Argument {
     int argument;
     dnnl::memory::desc desc;
-    std::shared_ptr<const std::byte[]> held = {};
+    std::shared_ptr<const std::byte[]> bound = {};
     size_t first = 0;  // bytes before `desc` in the memory that `run` gets
   };
   PrimitiveStep(dnnl::primitive_desc_base desc, std::vector<Argument> in, std::vector<Argument> out,
-                std::vector<Argument> held);
+                std::vector<Argument> bound);
   ~PrimitiveStep() override;
   PrimitiveStep(const PrimitiveStep&) = delete;
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
 
   // A function that is applied in place to the first of `out`, which has no gaps.
-  std::optional<kernels::FloatFunction> behind;
+  std::optional<kernels::FloatFunction> eltwise;
 
   void prepare() override;
   void run(std::span<void* const> in, std::span<void* const> out) const override;
@@ -41,7 +41,7 @@ class PrimitiveStep : public Step {
 
   dnnl::primitive_desc_base desc_;
   dnnl::primitive primitive_;
-  std::vector<Argument> inputs_, outputs_, held_;
+  std::vector<Argument> inputs_, outputs_, bound_;
   dnnl::memory::desc scratchpad_;
   mutable Idle<Context> idle_;
 };

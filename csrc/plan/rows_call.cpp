@@ -15,13 +15,14 @@ struct Rows {
   GemmType type;
   int64_t rows, columns;
 };
-std::optional<Rows> dense_rows(const Building& building, Id id, Order order = Order::contiguous) {
+std::optional<Rows> dense_rows(const Building& building, Id id,
+                               MemoryFormat order = MemoryFormat::contiguous) {
   const auto& desc = building.desc(id);
   const auto type = gemm_type(building.type(id));
-  if (!type || desc.sizes.empty() || !same_places(desc, dense(desc.sizes, order))) {
+  if (!type || desc.sizes.empty() || !same_layout(desc, dense(desc.sizes, order))) {
     return std::nullopt;
   }
-  const bool pixels = order == Order::channels_last && desc.sizes.size() > 2;
+  const bool pixels = order == MemoryFormat::channels_last && desc.sizes.size() > 2;
   const int64_t columns = pixels ? desc.sizes[1] : desc.sizes.back();
   if (columns == 0) {
     return std::nullopt;
@@ -32,7 +33,7 @@ std::optional<Rows> dense_rows(const Building& building, Id id, Order order = Or
 // Adds the post-ops to `rows`: an addition, a function, or a function of a sum. Returns false if
 // there is anything else.
 bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& post_ops,
-           Order order) {
+           MemoryFormat order) {
   auto next = post_ops.begin();
   if (next != post_ops.end() && next->operand) {
     if (next->algorithm != dnnl::algorithm::binary_add ||
@@ -49,8 +50,8 @@ bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& 
     ++next;
   }
   if (next != post_ops.end()) {
-    rows.function = function_of(*next);
-    if (!rows.function) {
+    rows.eltwise = eltwise_of(*next);
+    if (!rows.eltwise) {
       return false;
     }
     ++next;
@@ -91,7 +92,7 @@ kernels::GemmCall RowsCall::on(std::span<void* const> in, size_t next, void* to)
   now.c.data = addend ? in[next] : nullptr;
   now.dst.data = to;
   if (function) {
-    now.after = {kernels::function_f32_of, &*function};
+    now.after = {kernels::function_f32_of, &*eltwise};
   }
   return now;
 }
@@ -113,7 +114,7 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
     return std::nullopt;
   }
   const bool pixels = layer.kind == Layer::Kind::convolution;
-  const Order order = pixels ? Order::channels_last : Order::contiguous;
+  const MemoryFormat order = pixels ? MemoryFormat::channels_last : MemoryFormat::contiguous;
   const auto src = dense_rows(building, layer.src, order);
   const auto& weights = building.desc(layer.weights);
   const auto weights_type = gemm_type(building.type(layer.weights));

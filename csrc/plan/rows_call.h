@@ -6,7 +6,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "plan/build.h"
-#include "plan/float_function.h"
+#include "plan/eltwise.h"
 #include "plan/layer.h"
 
 namespace cpuaccel::plan {
@@ -14,7 +14,7 @@ namespace cpuaccel::plan {
 struct RowsCall {
   kernels::GemmCall call;  // without pointers
   std::optional<Id> bias, addend;
-  std::optional<kernels::FloatFunction> function;
+  std::optional<kernels::FloatFunction> eltwise;
   TensorDesc src, dst;
   bool is_of_pixels = false;  // a convolution
 

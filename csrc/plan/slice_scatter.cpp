@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/names.h"
 #include "plan/strided_copy.h"
 
 namespace cpuaccel::plan {
 
-void add_slice_scatter(Building& building, const Program&, const Operation& operation) {
+void add_slice_scatter(Building& building, const Region&, const Operation& operation) {
   const Id whole = operation.inputs[0], part = operation.inputs[1], to = operation.outputs[0];
   const auto desc = building.desc(whole), slice = building.desc(part);
   const auto axis = attribute(operation.attributes, "axis", int64_t{0});
@@ -28,18 +28,18 @@ void add_slice_scatter(Building& building, const Program&, const Operation& oper
   const auto width = static_cast<int64_t>(bytes_of(building.type(whole)));
   const StridedCopy of_whole(desc, desc, width), of_part(slice, {sizes, desc.strides}, width);
   const int64_t offset = min * desc.strides[static_cast<size_t>(axis)] * width;
-  add_function(building, {whole, part}, to, desc,
-               [=](std::span<void* const> in, std::span<void* const> out) {
-                 if (in[0] != out[0]) {
-                   of_whole.run(in[0], out[0]);
-                 }
-                 of_part.run(in[1], static_cast<std::byte*>(out[0]) + offset);
-               });
+  add_kernel_step(building, {whole, part}, to, desc,
+                  [=](std::span<void* const> in, std::span<void* const> out) {
+                    if (in[0] != out[0]) {
+                      of_whole.run(in[0], out[0]);
+                    }
+                    of_part.run(in[1], static_cast<std::byte*>(out[0]) + offset);
+                  });
 }
 
-bool may_be_in_place(const Program& program, Id dst, Id whole) {
+bool may_be_in_place(const Region& region, Id dst, Id whole) {
   bool is_made = false;
-  for (const auto& partition : program.partitions) {
+  for (const auto& partition : region.partitions) {
     for (const auto& operation : partition.operations) {
       const auto reads = std::count(operation.inputs.begin(), operation.inputs.end(), whole);
       if (reads == 1 && operation.name == "slice_scatter" && operation.inputs[0] == whole &&
@@ -50,7 +50,7 @@ bool may_be_in_place(const Program& program, Id dst, Id whole) {
       }
     }
   }
-  return is_made && std::none_of(program.outputs.begin(), program.outputs.end(),
+  return is_made && std::none_of(region.outputs.begin(), region.outputs.end(),
                                  [&](const Output& output) { return output.id == whole; });
 }
 

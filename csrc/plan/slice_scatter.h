@@ -10,10 +10,10 @@ namespace cpuaccel::plan {
 //
 // DST has the elements of WHOLE, except those from min to max, without max, of dimension axis,
 // which are PART's. All have one dtype. If DST is WHOLE's own memory, only the slice is written.
-void add_slice_scatter(Building& building, const Program& program, const Operation& operation);
+void add_slice_scatter(Building& building, const Region& region, const Operation& operation);
 
 // Whether `dst` may be written in the memory of `whole`: it is `whole` with a slice written to it,
 // and nothing else in the region reads `whole`.
-bool may_be_in_place(const Program& program, Id dst, Id whole);
+bool may_be_in_place(const Region& region, Id dst, Id whole);
 
 }  // namespace cpuaccel::plan

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/facts.h"
-#include "plan/program.h"
+#include "plan/region.h"
 #include "plan/tensor_desc.h"
 
 namespace cpuaccel::plan {
@@ -22,7 +22,7 @@ class Step {
   std::vector<Id> inputs, outputs;
   std::vector<TensorDesc> output_descs;
   // The input that the first output overwrites: both get the same memory.
-  std::optional<Id> over;
+  std::optional<Id> overwritten;
   StepFacts facts;
   // How many bytes it reads, and as many writes, if that is less than all of its values.
   std::optional<double> moved_bytes;
@@ -37,7 +37,7 @@ class Step {
   virtual void run(std::span<void* const> in, std::span<void* const> out) const = 0;
 
   // Whether runs read every input in place, so nothing is made of constants before.
-  virtual bool keeps_nothing() const { return false; }
+  virtual bool reads_in_place() const { return false; }
 
   // Whether only parallel_for splits up its work, as a team's threads need (base/team.h). Known
   // after a run.

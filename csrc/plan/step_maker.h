@@ -11,7 +11,7 @@
 
 namespace cpuaccel::plan {
 
-class GrownConcats;
+class ConcatChains;
 
 // What a maker returns: kAdded, or a literal that says why it adds no steps.
 using WhyNot = std::string_view;
@@ -23,20 +23,20 @@ inline constexpr WhyNot kSlowInOnednn = "oneDNN has only a reference implementat
 
 class StepRequest {
  public:
-  StepRequest(Building& to, const Program& of, size_t partition_number, GrownConcats& chains)
-      : building(to), program(of), number(partition_number), concats(chains) {}
+  StepRequest(Building& to, const Region& of, size_t partition_number, ConcatChains& chains)
+      : building(to), region(of), number(partition_number), concats(chains) {}
 
   Building& building;  // gets the steps
-  const Program& program;
+  const Region& region;
   const size_t number;  // of the partition
-  GrownConcats& concats;
+  ConcatChains& concats;
 
   // Set by a maker whose steps compute other partitions, too: all operations that they compute, and
   // the number of a later partition that gets no steps of its own.
   std::optional<Partition> computed = {};
   std::optional<size_t> fused = {};
 
-  const Partition& partition() const { return program.partitions[number]; }
+  const Partition& partition() const { return region.partitions[number]; }
   const Operation& first() const { return partition().operations.front(); }
   // The partition as a layer, and the layer as a product of rows. Several makers ask for them.
   const std::optional<Layer>& layer();

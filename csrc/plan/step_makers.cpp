@@ -1,9 +1,9 @@
 #include "plan/step_makers.h"
 
 #include "plan/batch_norm_step.h"
+#include "plan/concat_chain.h"
 #include "plan/few_rows_step.h"
 #include "plan/gate_step.h"
-#include "plan/grown_concat.h"
 #include "plan/layer_norm_step.h"
 #include "plan/layer_step.h"
 #include "plan/own.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr StepMaker kStepMakers[] = {
     {"layer norm", make_layer_norm},
     {"registered kind", make_registered},
-    {"concat chain", make_grown_concat},
+    {"concat chain", make_concat_chain},
     {"batch norm", make_batch_norm},
     {"sum", make_sum},
     {"gate", make_gate},

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/add_repeated/add_repeated.h"
-#include "plan/function_step.h"
 #include "plan/gemm_type.h"
+#include "plan/kernel_step.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -55,7 +55,7 @@ std::optional<Sizes> sizes_of_sum(const Building& building, const std::vector<Id
     const auto count = static_cast<size_t>(desc.sizes.end() - from);
     if (desc.sizes.size() > sizes.size() || count_of(desc.sizes) < kLeastRun ||
         !std::equal(from, desc.sizes.end(), sizes.end() - static_cast<ptrdiff_t>(count)) ||
-        !same_places(desc, dense(desc.sizes, Order::contiguous))) {
+        !same_layout(desc, dense(desc.sizes, MemoryFormat::contiguous))) {
       return std::nullopt;
     }
   }
@@ -72,7 +72,7 @@ bool are_additions(const Partition& partition) {
 bool is_read_at_end_only(const StepRequest& request) {
   const auto& operations = request.partition().operations;
   return std::none_of(operations.begin(), operations.end() - 1, [&](const auto& operation) {
-    return request.program.is_read_outside(operation.outputs[0], request.number);
+    return request.region.is_read_outside(operation.outputs[0], request.number);
   });
 }
 
@@ -102,24 +102,24 @@ WhyNot make_sum(StepRequest& request) {
     return "operands that are small, not contiguous, or broadcast along inner dimensions";
   }
   std::vector<int64_t> counts;
-  std::optional<Id> over;
+  std::optional<Id> overwritten;
   for (const Id id : *terms) {
     counts.push_back(count_of(building.desc(id).sizes));
-    if (counts.back() == count_of(*sizes) && building.may_be_over(dst, id)) {
-      over = id;
+    if (counts.back() == count_of(*sizes) && building.may_overwrite(dst, id)) {
+      overwritten = id;
     }
   }
   auto step =
-      std::make_unique<FunctionStep>(*terms, dst, dense(*sizes, Order::contiguous),
-                                     [counts, type = *type, count = count_of(*sizes)](
-                                         std::span<void* const> in, std::span<void* const> out) {
-                                       std::vector<RepeatedOperand> operands(in.size());
-                                       for (size_t i = 0; i < in.size(); ++i) {
-                                         operands[i] = {in[i], counts[i]};
-                                       }
-                                       kernels::add_repeated({operands, out[0], count, type});
-                                     });
-  step->over = over;
+      std::make_unique<KernelStep>(*terms, dst, dense(*sizes, MemoryFormat::contiguous),
+                                   [counts, type = *type, count = count_of(*sizes)](
+                                       std::span<void* const> in, std::span<void* const> out) {
+                                     std::vector<RepeatedOperand> operands(in.size());
+                                     for (size_t i = 0; i < in.size(); ++i) {
+                                       operands[i] = {in[i], counts[i]};
+                                     }
+                                     kernels::add_repeated({operands, out[0], count, type});
+                                   });
+  step->overwritten = overwritten;
   building.add(std::move(step));
   return kAdded;
 }

@@ -32,14 +32,14 @@ int64_t count_of(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-TensorDesc dense(Sizes sizes, Order order) {
+TensorDesc dense(Sizes sizes, MemoryFormat order) {
   Sizes strides(sizes.size());
   int64_t step = 1;
   auto place = [&](size_t dim) {
     strides[dim] = step;
     step *= std::max<int64_t>(sizes[dim], 1);
   };
-  const bool last = order == Order::channels_last && sizes.size() > 2;
+  const bool last = order == MemoryFormat::channels_last && sizes.size() > 2;
   if (last) {
     place(1);
   }
@@ -51,7 +51,7 @@ TensorDesc dense(Sizes sizes, Order order) {
   return {std::move(sizes), std::move(strides)};
 }
 
-bool same_places(const TensorDesc& a, const TensorDesc& b) {
+bool same_layout(const TensorDesc& a, const TensorDesc& b) {
   if (a.sizes != b.sizes) {
     return false;
   }
@@ -63,22 +63,22 @@ bool same_places(const TensorDesc& a, const TensorDesc& b) {
   return true;
 }
 
-std::optional<Order> order_of(const TensorDesc& desc) {
-  for (const auto order : {Order::contiguous, Order::channels_last}) {
-    if (same_places(dense(desc.sizes, order), desc)) {
+std::optional<MemoryFormat> memory_format_of(const TensorDesc& desc) {
+  for (const auto order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    if (same_layout(dense(desc.sizes, order), desc)) {
       return order;
     }
   }
   return std::nullopt;
 }
 
-TensorDesc with_usual_ones(const TensorDesc& desc) {
-  for (const auto order : {Order::contiguous, Order::channels_last}) {
+TensorDesc with_canonical_strides(const TensorDesc& desc) {
+  for (const auto order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
     if (auto usual = dense(desc.sizes, order); usual == desc) {
       return desc;
     }
   }
-  if (const auto order = order_of(desc)) {
+  if (const auto order = memory_format_of(desc)) {
     return dense(desc.sizes, *order);
   }
   auto result = desc;

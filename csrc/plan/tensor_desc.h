@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/program.h"
+#include "plan/region.h"
 
 namespace cpuaccel::plan {
 
@@ -16,19 +16,19 @@ struct TensorDesc {
 };
 
 // A layout without gaps. channels_last of fewer than three dimensions is contiguous.
-TensorDesc dense(Sizes sizes, Order order);
+TensorDesc dense(Sizes sizes, MemoryFormat order);
 
 // Whether elements have the same offsets in both layouts: strides of dimensions of size 1 do not
 // matter.
-bool same_places(const TensorDesc& a, const TensorDesc& b);
+bool same_layout(const TensorDesc& a, const TensorDesc& b);
 
 // The order in which elements lie without gaps, contiguous if both orders are the same; nullopt if
 // neither is.
-std::optional<Order> order_of(const TensorDesc& desc);
+std::optional<MemoryFormat> memory_format_of(const TensorDesc& desc);
 
 // The same layout, but dimensions of size 1 have the strides that they have in a tensor without
 // gaps. With other strides oneDNN 3.2 reads elements from wrong places.
-TensorDesc with_usual_ones(const TensorDesc& desc);
+TensorDesc with_canonical_strides(const TensorDesc& desc);
 
 // Merges the dimensions before the last `from_end` into one; nullopt if no one stride fits them.
 std::optional<TensorDesc> flattened(const TensorDesc& desc, size_t from_end);

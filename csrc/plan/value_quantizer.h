@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "plan/program.h"
+#include "plan/region.h"
 
 namespace cpuaccel::plan {
 

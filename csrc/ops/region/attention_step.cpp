@@ -14,9 +14,9 @@
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
 #include "ops/own_call.h"
-#include "plan/function_step.h"
+#include "plan/attention_layout.h"
 #include "plan/gemm_type.h"
-#include "plan/heads.h"
+#include "plan/kernel_step.h"
 #include "plan/own.h"
 
 namespace cpuaccel::ops {
@@ -54,7 +54,7 @@ Id without_gaps(Building& building, Id query) {
     return query;
   }
   const Id copy = building.new_value(building.type(query));
-  add_copy(building, query, copy, dense(desc.sizes, plan::Order::contiguous));
+  add_copy(building, query, copy, dense(desc.sizes, plan::MemoryFormat::contiguous));
   return copy;
 }
 
@@ -63,7 +63,7 @@ bool multiplies(const Sizes& query, const Sizes& key, const Sizes& value) {
          query[1] == key[1] && query[3] == key[3];
 }
 
-void add_attention(Building& building, const plan::Program&, const Operation& operation) {
+void add_attention(Building& building, const plan::Region&, const Operation& operation) {
   auto inputs = operation.inputs;
   const auto sizes = [&](size_t i) { return building.desc(inputs[i]).sizes; };
   if (!multiplies(sizes(0), sizes(1), sizes(2))) {
@@ -86,21 +86,21 @@ void add_attention(Building& building, const plan::Program&, const Operation& op
   call.dst = {nullptr, call.query.type, dst.strides[0], dst.strides[1], dst.strides[2]};
   call.scale = plan::attribute(operation.attributes, "scale", 1.0f);
   call.causal = plan::attribute(operation.attributes, "causal", false);
-  add_function(building, inputs, operation.outputs[0], dst,
-               [call](std::span<void* const> in, std::span<void* const> out) {
-                 CPUACCEL_OWN_CALL(attention);
-                 auto now = call;
-                 now.query.data = in[0];
-                 now.key.data = in[1];
-                 now.value.data = in[2];
-                 now.mask.data = in.size() > 3 ? in[3] : nullptr;
-                 now.dst.data = out[0];
-                 now.bf16 = attention_in_bf16(now.query.type);
-                 kernels::attention(now);
-               });
+  add_kernel_step(building, inputs, operation.outputs[0], dst,
+                  [call](std::span<void* const> in, std::span<void* const> out) {
+                    CPUACCEL_OWN_CALL(attention);
+                    auto now = call;
+                    now.query.data = in[0];
+                    now.key.data = in[1];
+                    now.value.data = in[2];
+                    now.mask.data = in.size() > 3 ? in[3] : nullptr;
+                    now.dst.data = out[0];
+                    now.bf16 = attention_in_bf16(now.query.type);
+                    kernels::attention(now);
+                  });
 }
 
-const plan::RegisterOwn kAttention{"attention", add_attention};
+const plan::RegisterStep kAttention{"attention", add_attention};
 
 }  // namespace
 }  // namespace cpuaccel::ops

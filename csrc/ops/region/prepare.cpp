@@ -21,8 +21,7 @@ using Tensors = std::unordered_map<Id, at::Tensor>;
 //   (w x + b - mean) gamma / sqrt(var + eps) + beta
 // in f32, each rounded once to its type. Not for transposed convolutions, whose output channels are
 // second.
-void fold_batch_norm(const plan::Program& program, const Preparation& preparation,
-                     Tensors& tensors) {
+void fold_batch_norm(const plan::Region& region, const Preparation& preparation, Tensors& tensors) {
   const auto& in = preparation.inputs;
   auto get = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat); };
   const size_t norm = in.size() - 4;
@@ -35,22 +34,22 @@ void fold_batch_norm(const plan::Program& program, const Preparation& preparatio
   sizes[0] = weight.size(0);
   const auto& out = preparation.outputs;
   auto put = [&](size_t i, const at::Tensor& made) {
-    tensors.insert_or_assign(out[i], made.to(scalar_type(program.value(out[i]).type)));
+    tensors.insert_or_assign(out[i], made.to(scalar_type(region.value(out[i]).type)));
   };
   put(0, weight * scale.view(sizes));
   put(1, (bias - mean) * scale + beta);
 }
 
-void cast(const plan::Program& program, const Preparation& preparation, Tensors& tensors) {
+void cast(const plan::Region& region, const Preparation& preparation, Tensors& tensors) {
   const Id to = preparation.outputs[0];
   tensors.insert_or_assign(
-      to, tensors.at(preparation.inputs[0]).to(scalar_type(program.value(to).type)));
+      to, tensors.at(preparation.inputs[0]).to(scalar_type(region.value(to).type)));
 }
 
 // gamma, beta, mean, var -> factor, offset of a batch norm between quantizers:
 //   factor = gamma / sqrt(var + eps) * src_scale / dst_scale
 //   offset = (beta - mean gamma / sqrt(var + eps)) / dst_scale
-void fold_channel_affine(const plan::Program& /*program*/, const Preparation& preparation,
+void fold_channel_affine(const plan::Region& /*region*/, const Preparation& preparation,
                          Tensors& tensors) {
   const auto& in = preparation.inputs;
   const auto get = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat); };
@@ -65,7 +64,7 @@ void fold_channel_affine(const plan::Program& /*program*/, const Preparation& pr
 }
 
 // q, scales, zero_points -> (q - zero_points) * scales, for each index along `axis`.
-void dequantize(const plan::Program& program, const Preparation& preparation, Tensors& tensors) {
+void dequantize(const plan::Region& region, const Preparation& preparation, Tensors& tensors) {
   const auto& in = preparation.inputs;
   const at::Tensor& q = tensors.at(in[0]);
   at::DimVector sizes(static_cast<size_t>(q.dim()), 1);
@@ -74,12 +73,12 @@ void dequantize(const plan::Program& program, const Preparation& preparation, Te
   const auto along = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat).view(sizes); };
   const Id to = preparation.outputs[0];
   tensors.insert_or_assign(
-      to, ((q.to(at::kFloat) - along(2)) * along(1)).to(scalar_type(program.value(to).type)));
+      to, ((q.to(at::kFloat) - along(2)) * along(1)).to(scalar_type(region.value(to).type)));
 }
 
 struct Row {
   std::string_view name;
-  void (*run)(const plan::Program&, const Preparation&, Tensors&);
+  void (*run)(const plan::Region&, const Preparation&, Tensors&);
 };
 
 constexpr std::array kPreparations{
@@ -108,21 +107,21 @@ at::ScalarType scalar_type(plan::DataType type) {
   }
 }
 
-std::vector<at::Tensor> prepare_constants(const plan::Program& program,
+std::vector<at::Tensor> prepare_constants(const plan::Region& region,
                                           const std::vector<at::Tensor>& given) {
   Tensors tensors;
   for (size_t i = 0; i < given.size(); ++i) {
-    tensors.emplace(program.constants[i], given[i]);
+    tensors.emplace(region.constants[i], given[i]);
   }
-  for (const auto& preparation : program.preparations) {
+  for (const auto& preparation : region.preparations) {
     const auto row = std::find_if(kPreparations.begin(), kPreparations.end(),
                                   [&](const Row& each) { return each.name == preparation.name; });
     TORCH_CHECK(row != kPreparations.end(), "graph: prepare ", preparation.name,
                 ": there is no such preparation");
-    row->run(program, preparation, tensors);
+    row->run(region, preparation, tensors);
   }
   std::vector<at::Tensor> result;
-  for (const Id id : program.all_constants()) {
+  for (const Id id : region.all_constants()) {
     const auto& tensor = tensors.at(id);
     result.push_back(tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous());
   }

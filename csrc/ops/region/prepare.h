@@ -6,15 +6,15 @@
 
 #include <vector>
 
-#include "plan/program.h"
+#include "plan/region.h"
 
 namespace cpuaccel::ops {
 
 at::ScalarType scalar_type(plan::DataType type);
 
-// The tensors of program.all_constants(), dense; `given` are program.constants. Throws c10::Error
+// The tensors of region.all_constants(), dense; `given` are region.constants. Throws c10::Error
 // for an unknown preparation.
-std::vector<at::Tensor> prepare_constants(const plan::Program& program,
+std::vector<at::Tensor> prepare_constants(const plan::Region& region,
                                           const std::vector<at::Tensor>& given);
 
 }  // namespace cpuaccel::ops

@@ -1,7 +1,7 @@
 // cpuaccel::graph_region: runs a region of a compiled model as a plan of oneDNN Graph partitions
 // and cpuaccel kernels.
 //
-//   results = what `program` (csrc/plan/program.h) computes of inputs and constants
+//   results = what `program` (csrc/plan/region.h) computes of inputs and constants
 //
 // cpuaccel::graph_region_ is the same on the inputs `written` followed by `inputs`, except that the
 // last results, one for each of `written`, are written to these tensors in place, as to a decoder's
@@ -112,7 +112,7 @@ const char* why_not_in_place(size_t written, const Tensors& inputs, const Tensor
   return nullptr;
 }
 
-Tensors run(const ReadyProgram& ready, const Tensors& inputs, const Tensors& constants,
+Tensors run(const CachedPlan& ready, const Tensors& inputs, const Tensors& constants,
             size_t written) {
   const auto& compiled = ready.compiled();
   Tensors results;

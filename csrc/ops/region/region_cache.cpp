@@ -38,24 +38,24 @@ std::vector<plan::TensorDesc> descs_of(const std::vector<int64_t>& inputs) {
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
-// For each constant of the call: whether steps or preparations made something from it.
-std::vector<bool> kept(const plan::Program& program, const plan::CompiledProgram& compiled) {
+// For each constant of the call: whether the plan depends on its content at compile time.
+std::vector<bool> depends_on_constants(const plan::Region& region, const plan::Plan& made) {
   std::unordered_set<plan::Id> prepared;
-  for (const auto& preparation : program.preparations) {
+  for (const auto& preparation : region.preparations) {
     prepared.insert(preparation.inputs.begin(), preparation.inputs.end());
   }
-  auto result = compiled.keeps_constant();
-  result.resize(program.constants.size());
+  auto result = made.depends_on_constant();
+  result.resize(region.constants.size());
   for (size_t i = 0; i < result.size(); ++i) {
-    result[i] = result[i] || prepared.contains(program.constants[i]);
+    result[i] = result[i] || prepared.contains(region.constants[i]);
   }
   return result;
 }
 
-void check_counts(const plan::Program& program, size_t inputs, size_t constants) {
-  if (inputs != program.inputs.size() || constants != program.constants.size()) {
-    throw std::invalid_argument("graph: expected " + std::to_string(program.inputs.size()) +
-                                " inputs and " + std::to_string(program.constants.size()) +
+void check_counts(const plan::Region& region, size_t inputs, size_t constants) {
+  if (inputs != region.inputs.size() || constants != region.constants.size()) {
+    throw std::invalid_argument("graph: expected " + std::to_string(region.inputs.size()) +
+                                " inputs and " + std::to_string(region.constants.size()) +
                                 " constants, got " + std::to_string(inputs) + " and " +
                                 std::to_string(constants));
   }
@@ -69,10 +69,10 @@ bool shares_memory(const at::Tensor& tensor, const std::vector<at::Tensor>& othe
 
 }  // namespace
 
-std::vector<void*> ReadyProgram::constant_data(const std::vector<at::Tensor>& given) const {
+std::vector<void*> CachedPlan::constant_data(const std::vector<at::Tensor>& given) const {
   std::vector<void*> data;
   data.reserve(prepared_.size());
-  const auto& read = compiled_->reads_constant();
+  const auto& read = plan_->reads_constant();
   for (size_t i = 0; i < prepared_.size(); ++i) {
     data.push_back(!read[i]                 ? nullptr
                    : i < given.size()       ? const_cast<void*>(given[i].const_data_ptr())
@@ -94,10 +94,10 @@ RegionCache::RegionCache() : mutex_(fork_safe_mutex(ForkLevel::params, this)) {
   });
 }
 
-std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
-                                                     const std::vector<at::Tensor>& inputs,
-                                                     const std::vector<at::Tensor>& constants,
-                                                     size_t written) {
+std::shared_ptr<const CachedPlan> RegionCache::get(std::string_view text,
+                                                   const std::vector<at::Tensor>& inputs,
+                                                   const std::vector<at::Tensor>& constants,
+                                                   size_t written) {
   Shape shape{{}, written, at::get_num_threads(), fastmath_on() && has_bf16_arithmetic()};
   shape.inputs.reserve(inputs.size() * kUsualNumbers);
   for (const auto& input : inputs) {
@@ -106,11 +106,11 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
     shape.inputs.insert(shape.inputs.end(), input.strides().begin(), input.strides().end());
   }
   std::shared_ptr<Weights> weights;
-  std::shared_ptr<const ReadyProgram> ready;
+  std::shared_ptr<const CachedPlan> ready;
   {
     const std::scoped_lock lock(mutex_);
     const auto& region = region_of(text);
-    check_counts(region.program, inputs.size(), constants.size());
+    check_counts(region.parsed, inputs.size(), constants.size());
     weights = find_weights(region, constants);
     ready = find(weights.get(), shape);
   }
@@ -128,8 +128,8 @@ std::shared_ptr<const ReadyProgram> RegionCache::get(std::string_view text,
   return make(text, std::move(shape), constants);
 }
 
-std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Shape shape,
-                                                      const std::vector<at::Tensor>& constants) {
+std::shared_ptr<const CachedPlan> RegionCache::make(std::string_view text, Shape shape,
+                                                    const std::vector<at::Tensor>& constants) {
   const DeferredLogs deferred;  // destroyed after the lock
   const std::scoped_lock lock(mutex_);
   auto& region = region_of(text);
@@ -151,7 +151,7 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
     drop_outdated(region, constants);
     weights = region.weights.emplace_front(std::make_shared<Weights>(constants));
   }
-  std::shared_ptr<const ReadyProgram> ready;
+  std::shared_ptr<const CachedPlan> ready;
   std::string why_not;
   try {
     ready = compile(region, *weights, shape, constants);
@@ -163,9 +163,9 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
   } catch (const std::runtime_error& error) {
     why_not = error.what();
   }
-  const auto* const compiled_on = weights.get();
+  const auto* const made_on = weights.get();
   order_.push_front({std::move(weights), std::move(shape), ready, why_not});
-  shrink(compiled_on);
+  shrink(made_on);
   shrink_to(capacity_);
   drop_unused_regions();
   if (!ready) {
@@ -174,26 +174,26 @@ std::shared_ptr<const ReadyProgram> RegionCache::make(std::string_view text, Sha
   return ready;
 }
 
-RegionCache::Region& RegionCache::region_of(std::string_view text) {
+RegionCache::CachedRegion& RegionCache::region_of(std::string_view text) {
   std::string key(first_line(text));
   auto found = regions_.find(key);
   if (found == regions_.end()) {
-    auto region = std::make_unique<Region>();
-    region->program = plan::parse_program(text);  // if this throws, nothing is cached
+    auto region = std::make_unique<CachedRegion>();
+    region->parsed = plan::parse_program(text);  // if this throws, nothing is cached
     found = regions_.emplace(std::move(key), std::move(region)).first;
   }
   return *found->second;
 }
 
 std::shared_ptr<RegionCache::Weights> RegionCache::find_weights(
-    const Region& region, const std::vector<at::Tensor>& constants) {
+    const CachedRegion& region, const std::vector<at::Tensor>& constants) {
   const auto found =
       std::find_if(region.weights.begin(), region.weights.end(),
                    [&](const auto& weights) { return weights->watched.are(constants); });
   return found == region.weights.end() ? nullptr : *found;
 }
 
-std::shared_ptr<const ReadyProgram> RegionCache::find(const Weights* weights, const Shape& shape) {
+std::shared_ptr<const CachedPlan> RegionCache::find(const Weights* weights, const Shape& shape) {
   const auto found = std::find_if(order_.begin(), order_.end(), [&](const Entry& entry) {
     return entry.weights.get() == weights && entry.shape == shape;
   });
@@ -201,40 +201,39 @@ std::shared_ptr<const ReadyProgram> RegionCache::find(const Weights* weights, co
     return nullptr;
   }
   order_.splice(order_.begin(), order_, found);
-  if (!found->ready) {
+  if (!found->plan) {
     throw std::runtime_error(found->why_not);
   }
-  return found->ready;
+  return found->plan;
 }
 
-std::shared_ptr<const ReadyProgram> RegionCache::compile(
-    const Region& region, Weights& weights, const Shape& shape,
+std::shared_ptr<const CachedPlan> RegionCache::compile(
+    const CachedRegion& region, Weights& weights, const Shape& shape,
     const std::vector<at::Tensor>& constants) const {
   // Cached tensors outlive the modes of this call.
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
-  auto ready = std::make_shared<ReadyProgram>();
-  for (const auto& output : region.program.outputs) {
-    ready->output_types_.push_back(scalar_type(region.program.value(output.id).type));
+  auto ready = std::make_shared<CachedPlan>();
+  for (const auto& output : region.parsed.outputs) {
+    ready->output_types_.push_back(scalar_type(region.parsed.value(output.id).type));
   }
   ready->packed_ = weights.packed;
-  ready->prepared_ = prepare_constants(region.program, constants);
+  ready->prepared_ = prepare_constants(region.parsed, constants);
   std::vector<plan::TensorDesc> descs;
   std::vector<const void*> data;
   for (const auto& constant : ready->prepared_) {
     descs.push_back(describe(constant));
     data.push_back(constant.const_data_ptr());
   }
-  ready->compiled_ =
-      std::make_unique<plan::CompiledProgram>(region.program, descs_of(shape.inputs), descs, data,
+  ready->plan_ = std::make_unique<plan::Plan>(region.parsed, descs_of(shape.inputs), descs, data,
                                               *ready->packed_, shape.fast_math, shape.written);
-  const auto is_kept = kept(region.program, *ready->compiled_);
-  for (size_t i = 0; i < is_kept.size(); ++i) {
-    if (is_kept[i] && !private_.contains(constants[i].storage().unsafeGetStorageImpl())) {
+  const auto depends = depends_on_constants(region.parsed, *ready->plan_);
+  for (size_t i = 0; i < depends.size(); ++i) {
+    if (depends[i] && !private_.contains(constants[i].storage().unsafeGetStorageImpl())) {
       weights.watched.look_at(i);
     }
   }
-  const auto& read = ready->compiled_->reads_constant();
+  const auto& read = ready->plan_->reads_constant();
   for (size_t i = 0; i < read.size(); ++i) {
     auto& prepared = ready->prepared_[i];
     // The cache must not keep the user's weights alive.
@@ -260,7 +259,7 @@ void RegionCache::drop(const std::shared_ptr<Weights>& weights) {
   }
 }
 
-void RegionCache::drop_outdated(Region& region, const std::vector<at::Tensor>& constants) {
+void RegionCache::drop_outdated(CachedRegion& region, const std::vector<at::Tensor>& constants) {
   const auto same = region.weights;
   for (const auto& weights : same) {
     if (weights->watched.were(constants)) {
@@ -291,9 +290,9 @@ void RegionCache::shrink_to(size_t capacity) {
 }
 
 void RegionCache::shrink(const Weights* weights) {
-  size_t kept = 0;
+  size_t plans = 0;
   for (auto at = order_.begin(); at != order_.end();) {
-    if (at->weights.get() == weights && ++kept > kMostShapes) {
+    if (at->weights.get() == weights && ++plans > kMostShapes) {
       at = order_.erase(at);
       ++evictions_;
     } else {
@@ -345,14 +344,14 @@ CacheStats RegionCache::stats() {
           evictions_};
 }
 
-std::vector<std::pair<std::string, std::shared_ptr<const ReadyProgram>>> RegionCache::timed() {
+std::vector<std::pair<std::string, std::shared_ptr<const CachedPlan>>> RegionCache::timed() {
   const std::scoped_lock lock(mutex_);
-  std::vector<std::pair<std::string, std::shared_ptr<const ReadyProgram>>> found;
+  std::vector<std::pair<std::string, std::shared_ptr<const CachedPlan>>> found;
   for (const auto& [text, region] : regions_) {
     for (const auto& entry : order_) {
       const bool is_its = std::count(region->weights.begin(), region->weights.end(), entry.weights);
-      if (is_its && entry.ready && !entry.ready->times().runs().empty()) {
-        found.emplace_back(text, entry.ready);
+      if (is_its && entry.plan && !entry.plan->times().runs().empty()) {
+        found.emplace_back(text, entry.plan);
       }
     }
   }
@@ -362,8 +361,8 @@ std::vector<std::pair<std::string, std::shared_ptr<const ReadyProgram>>> RegionC
 void RegionCache::clear_times() {
   const std::scoped_lock lock(mutex_);
   for (const auto& entry : order_) {
-    if (entry.ready) {
-      entry.ready->times().clear();
+    if (entry.plan) {
+      entry.plan->times().clear();
     }
   }
 }

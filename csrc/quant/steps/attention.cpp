@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "kernels/qattention/qattention.h"
-#include "plan/function_step.h"
-#include "plan/heads.h"
+#include "plan/attention_layout.h"
+#include "plan/kernel_step.h"
 #include "plan/own.h"
 #include "quant/steps/values.h"
 
@@ -25,7 +25,7 @@ using kernels::HeadMatrix;
 using plan::Building;
 using plan::Id;
 using plan::Operation;
-using plan::Program;
+using plan::Region;
 using plan::Sizes;
 
 enum : size_t { kQuery, kKeys, kValues, kMask };
@@ -95,7 +95,7 @@ kernels::QattentionCall call_of(const Building& building, const Operation& opera
   return call;
 }
 
-void add_attention(Building& building, const Program& /*program*/, const Operation& operation) {
+void add_attention(Building& building, const Region& /*region*/, const Operation& operation) {
   const auto& in = operation.inputs;
   const auto sizes = [&](size_t i) { return building.desc(in.at(i)).sizes; };
   if (!goes_together(sizes(kQuery), sizes(kKeys), sizes(kValues))) {
@@ -104,24 +104,24 @@ void add_attention(Building& building, const Program& /*program*/, const Operati
   const auto dst = plan::laid_out_as(building.desc(in[kQuery]), sizes(kQuery));
   const auto call = call_of(building, operation, dst);
   const bool to_f32 = building.type(operation.outputs[0]) == plan::DataType::f32;
-  add_function(building, in, operation.outputs[0], dst,
-               [call, to_f32](std::span<void* const> from, std::span<void* const> out) {
-                 auto now = call;
-                 now.query.data = u8(from[kQuery]);
-                 now.key.data = u8(from[kKeys]);
-                 now.value.data = u8(from[kValues]);
-                 now.mask.data =
-                     from.size() > kMask ? static_cast<const float*>(from[kMask]) : nullptr;
-                 if (to_f32) {
-                   now.dst_f32.data = static_cast<float*>(out[0]);
-                 } else {
-                   now.dst_u8.data = u8(out[0]);
-                 }
-                 kernels::qattention(now);
-               });
+  add_kernel_step(building, in, operation.outputs[0], dst,
+                  [call, to_f32](std::span<void* const> from, std::span<void* const> out) {
+                    auto now = call;
+                    now.query.data = u8(from[kQuery]);
+                    now.key.data = u8(from[kKeys]);
+                    now.value.data = u8(from[kValues]);
+                    now.mask.data =
+                        from.size() > kMask ? static_cast<const float*>(from[kMask]) : nullptr;
+                    if (to_f32) {
+                      now.dst_f32.data = static_cast<float*>(out[0]);
+                    } else {
+                      now.dst_u8.data = u8(out[0]);
+                    }
+                    kernels::qattention(now);
+                  });
 }
 
-const plan::RegisterOwn kAttention("q_attention", add_attention);
+const plan::RegisterStep kAttention("q_attention", add_attention);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/channel_affine/channel_affine.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/own.h"
 #include "quant/steps/values.h"
 
@@ -15,9 +15,9 @@ namespace {
 
 using plan::Building;
 using plan::Id;
+using plan::MemoryFormat;
 using plan::Operation;
-using plan::Order;
-using plan::Program;
+using plan::Region;
 
 void check_fits(const Building& building, const Operation& operation, int64_t channels) {
   const auto* factor = static_cast<const float*>(building.constant(operation.inputs[1]));
@@ -29,30 +29,30 @@ void check_fits(const Building& building, const Operation& operation, int64_t ch
   }
 }
 
-void add_batch_norm(Building& building, const Program&, const Operation& operation) {
+void add_batch_norm(Building& building, const Region&, const Operation& operation) {
   const auto src = value_quantizer(operation, "src"), dst = value_quantizer(operation, "dst");
   const bool relu = plan::attribute(operation.attributes, "relu", false);
-  const Id from = in_order(building, operation.inputs[0], Order::channels_last);
+  const Id from = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
   const auto desc = building.desc(from);
   if (desc.sizes.size() < 2) {
     throw std::runtime_error("other than images");
   }
   const int64_t C = desc.sizes[1], P = count_of(desc.sizes) / C;
   check_fits(building, operation, C);
-  add_function(building, std::vector{from, operation.inputs[1], operation.inputs[2]},
-               operation.outputs[0], desc,
-               [=](std::span<void* const> in, std::span<void* const> out) {
-                 const kernels::ChannelAffine affine{.C = C,
-                                                     .factor = static_cast<const float*>(in[1]),
-                                                     .offset = static_cast<const float*>(in[2]),
-                                                     .src_zero_point = src.zero_point,
-                                                     .dst_zero_point = dst.zero_point,
-                                                     .lowest = relu ? dst.zero_point : 0};
-                 kernels::channel_affine_u8(affine, u8(in[0]), u8(out[0]), P);
-               });
+  add_kernel_step(building, std::vector{from, operation.inputs[1], operation.inputs[2]},
+                  operation.outputs[0], desc,
+                  [=](std::span<void* const> in, std::span<void* const> out) {
+                    const kernels::ChannelAffine affine{.C = C,
+                                                        .factor = static_cast<const float*>(in[1]),
+                                                        .offset = static_cast<const float*>(in[2]),
+                                                        .src_zero_point = src.zero_point,
+                                                        .dst_zero_point = dst.zero_point,
+                                                        .lowest = relu ? dst.zero_point : 0};
+                    kernels::channel_affine_u8(affine, u8(in[0]), u8(out[0]), P);
+                  });
 }
 
-const plan::RegisterOwn kBatchNorm("q_batch_norm", add_batch_norm);
+const plan::RegisterStep kBatchNorm("q_batch_norm", add_batch_norm);
 
 }  // namespace
 }  // namespace cpuaccel::quant

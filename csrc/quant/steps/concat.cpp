@@ -10,7 +10,7 @@
 
 #include "kernels/concat/concat.h"
 #include "kernels/table/table.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/own.h"
 #include "quant/steps/values.h"
 
@@ -20,16 +20,16 @@ namespace {
 using plan::attribute;
 using plan::Building;
 using plan::Id;
+using plan::MemoryFormat;
 using plan::Operation;
-using plan::Order;
-using plan::Program;
+using plan::Region;
 using List = std::vector<int64_t>;
 
 // Dimensions from the slowest to the fastest.
-std::vector<size_t> memory_order(size_t rank, Order order) {
+std::vector<size_t> memory_order(size_t rank, MemoryFormat order) {
   std::vector<size_t> dims(rank);
   std::iota(dims.begin(), dims.end(), size_t{0});
-  if (order == Order::channels_last && rank > 2) {
+  if (order == MemoryFormat::channels_last && rank > 2) {
     std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
   }
   return dims;
@@ -41,7 +41,7 @@ struct Lines {
 };
 
 // The parts as matrices whose rows are concatenated.
-Lines lines_of(const std::vector<plan::Sizes>& parts, size_t axis, Order order) {
+Lines lines_of(const std::vector<plan::Sizes>& parts, size_t axis, MemoryFormat order) {
   Lines result;
   const auto dims = memory_order(parts[0].size(), order);
   const auto place = std::find(dims.begin(), dims.end(), axis);
@@ -58,16 +58,16 @@ Lines lines_of(const std::vector<plan::Sizes>& parts, size_t axis, Order order) 
   return result;
 }
 
-void add_concat(Building& building, const Program&, const Operation& operation) {
+void add_concat(Building& building, const Region&, const Operation& operation) {
   const auto& attributes = operation.attributes;
   const auto axis = static_cast<size_t>(attribute(attributes, "axis", int64_t{0}));
   const auto entries = attribute(attributes, "tables", List());
   const auto table_of = attribute(attributes, "table_of", List());
-  const auto order = order_to_have(building.desc(operation.inputs[0]));
+  const auto order = format_to_have(building.desc(operation.inputs[0]));
   std::vector<Id> inputs;
   std::vector<plan::Sizes> parts;
   for (const Id id : operation.inputs) {
-    inputs.push_back(in_order(building, id, order));
+    inputs.push_back(in_format(building, id, order));
     parts.push_back(building.desc(id).sizes);
   }
   auto sizes = parts[0];
@@ -77,21 +77,21 @@ void add_concat(Building& building, const Program&, const Operation& operation) 
   }
   const auto lines = lines_of(parts, axis, order);
   std::vector<uint8_t> tables(entries.begin(), entries.end());
-  add_function(building, inputs, operation.outputs[0], plan::dense(sizes, order),
-               [lines, table_of, tables = std::move(tables)](std::span<void* const> in,
-                                                             std::span<void* const> out) {
-                 std::vector<kernels::ConcatPart> sources;
-                 for (size_t i = 0; i < in.size(); ++i) {
-                   const auto* table = table_of[i] < 0
-                                           ? nullptr
-                                           : tables.data() + table_of[i] * kernels::kTableEntries;
-                   sources.push_back({u8(in[i]), lines.columns[i], lines.columns[i], table});
-                 }
-                 kernels::concat_u8(sources, u8(out[0]), lines.rows);
-               });
+  add_kernel_step(building, inputs, operation.outputs[0], plan::dense(sizes, order),
+                  [lines, table_of, tables = std::move(tables)](std::span<void* const> in,
+                                                                std::span<void* const> out) {
+                    std::vector<kernels::ConcatPart> sources;
+                    for (size_t i = 0; i < in.size(); ++i) {
+                      const auto* table =
+                          table_of[i] < 0 ? nullptr
+                                          : tables.data() + table_of[i] * kernels::kTableEntries;
+                      sources.push_back({u8(in[i]), lines.columns[i], lines.columns[i], table});
+                    }
+                    kernels::concat_u8(sources, u8(out[0]), lines.rows);
+                  });
 }
 
-const plan::RegisterOwn kConcat("q_concat", add_concat);
+const plan::RegisterStep kConcat("q_concat", add_concat);
 
 }  // namespace
 }  // namespace cpuaccel::quant

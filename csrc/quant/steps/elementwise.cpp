@@ -13,7 +13,7 @@
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/table/table.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/own.h"
 #include "quant/steps/values.h"
 
@@ -23,9 +23,9 @@ namespace {
 using plan::attribute;
 using plan::Building;
 using plan::Id;
+using plan::MemoryFormat;
 using plan::Operation;
-using plan::Order;
-using plan::Program;
+using plan::Region;
 using Pointers = std::span<void* const>;
 
 // Adds a step that computes each dst element from the src element at the same offset. `function`
@@ -34,10 +34,10 @@ template <class Function>
 void add_each(Building& building, const Operation& operation, Function function) {
   const Id from = without_gaps(building, operation.inputs[0]);
   const auto desc = building.desc(from);
-  add_function(building, {from}, operation.outputs[0], desc,
-               [function, count = count_of(desc.sizes)](Pointers in, Pointers out) {
-                 function(in[0], out[0], count);
-               });
+  add_kernel_step(building, {from}, operation.outputs[0], desc,
+                  [function, count = count_of(desc.sizes)](Pointers in, Pointers out) {
+                    function(in[0], out[0], count);
+                  });
 }
 
 // Whether `b` has one element per image and channel of `a`.
@@ -52,35 +52,35 @@ void add_scaled_quantize(Building& building, const Operation& operation) {
   if (!is_for_channels(sizes, building.desc(operation.inputs[1]).sizes)) {
     throw std::runtime_error("factors of other sizes than one for each image and channel");
   }
-  const Id src = in_order(building, operation.inputs[0], Order::channels_last);
-  const Id factors = in_order(building, operation.inputs[1], Order::channels_last);
+  const Id src = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
+  const Id factors = in_format(building, operation.inputs[1], MemoryFormat::channels_last);
   const kernels::QuantizeRows rows{sizes[0], count_of(sizes) / (sizes[0] * sizes[1]), sizes[1]};
-  add_function(building, {src, factors}, operation.outputs[0], building.desc(src),
-               [=](Pointers in, Pointers out) {
-                 kernels::quantize_scaled_u8(static_cast<const float*>(in[0]),
-                                             static_cast<const float*>(in[1]), u8(out[0]), rows,
-                                             q.scale, q.zero_point);
-               });
+  add_kernel_step(building, {src, factors}, operation.outputs[0], building.desc(src),
+                  [=](Pointers in, Pointers out) {
+                    kernels::quantize_scaled_u8(static_cast<const float*>(in[0]),
+                                                static_cast<const float*>(in[1]), u8(out[0]), rows,
+                                                q.scale, q.zero_point);
+                  });
 }
 
-void add_quantize(Building& building, const Program&, const Operation& operation) {
+void add_quantize(Building& building, const Region&, const Operation& operation) {
   if (operation.inputs.size() > 1) {
     add_scaled_quantize(building, operation);
     return;
   }
   const auto q = value_quantizer(operation, "to");
   const auto& desc = building.desc(operation.inputs[0]);
-  const auto last = plan::dense(desc.sizes, Order::channels_last);
-  if (desc.sizes.size() > 3 && !plan::same_places(desc, last) &&
-      plan::same_places(desc, plan::dense(desc.sizes, Order::contiguous))) {
+  const auto last = plan::dense(desc.sizes, MemoryFormat::channels_last);
+  if (desc.sizes.size() > 3 && !plan::same_layout(desc, last) &&
+      plan::same_layout(desc, plan::dense(desc.sizes, MemoryFormat::contiguous))) {
     const auto& sizes = desc.sizes;
     const kernels::QuantizePlanes planes{sizes[0], sizes[1],
                                          count_of(sizes) / (sizes[0] * sizes[1])};
-    add_function(building, {operation.inputs[0]}, operation.outputs[0], last,
-                 [=](Pointers in, Pointers out) {
-                   kernels::quantize_planes_u8(static_cast<const float*>(in[0]), u8(out[0]), planes,
-                                               q.scale, q.zero_point);
-                 });
+    add_kernel_step(building, {operation.inputs[0]}, operation.outputs[0], last,
+                    [=](Pointers in, Pointers out) {
+                      kernels::quantize_planes_u8(static_cast<const float*>(in[0]), u8(out[0]),
+                                                  planes, q.scale, q.zero_point);
+                    });
     return;
   }
   add_each(building, operation, [q](const void* src, void* dst, int64_t count) {
@@ -88,14 +88,14 @@ void add_quantize(Building& building, const Program&, const Operation& operation
   });
 }
 
-void add_dequantize(Building& building, const Program&, const Operation& operation) {
+void add_dequantize(Building& building, const Region&, const Operation& operation) {
   const auto q = value_quantizer(operation, "from");
   add_each(building, operation, [q](void* src, void* dst, int64_t count) {
     kernels::dequantize_u8(u8(src), static_cast<float*>(dst), count, q.scale, q.zero_point);
   });
 }
 
-void add_table(Building& building, const Program&, const Operation& operation) {
+void add_table(Building& building, const Region&, const Operation& operation) {
   const auto entries = attribute(operation.attributes, "table", std::vector<int64_t>());
   const std::vector<uint8_t> table(entries.begin(), entries.end());
   if (table.size() != kernels::kTableEntries) {
@@ -106,7 +106,7 @@ void add_table(Building& building, const Program&, const Operation& operation) {
   });
 }
 
-void add_binary(Building& building, const Program&, const Operation& operation) {
+void add_binary(Building& building, const Region&, const Operation& operation) {
   const auto a = value_quantizer(operation, "a"), b = value_quantizer(operation, "b"),
              to = value_quantizer(operation, "to");
   const kernels::BinaryQuantizers q{
@@ -127,32 +127,32 @@ void add_binary(Building& building, const Program&, const Operation& operation) 
   if (sizes_a == sizes_b) {
     const Id left = without_gaps(building, operation.inputs[0]);
     const auto desc = building.desc(left);
-    const Id right = in_order(building, operation.inputs[1], order_to_have(desc));
+    const Id right = in_format(building, operation.inputs[1], format_to_have(desc));
     const int64_t count = count_of(sizes_a);
-    add_function(building, {left, right}, operation.outputs[0], desc,
-                 [=](Pointers in, Pointers out) {
-                   kernels::binary_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), count, q);
-                 });
+    add_kernel_step(building, {left, right}, operation.outputs[0], desc,
+                    [=](Pointers in, Pointers out) {
+                      kernels::binary_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), count, q);
+                    });
     return;
   }
   if (!is_for_channels(sizes_a, sizes_b)) {
     throw std::runtime_error("operands of other sizes");
   }
-  const Id left = in_order(building, operation.inputs[0], Order::channels_last);
-  const Id right = in_order(building, operation.inputs[1], Order::channels_last);
+  const Id left = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
+  const Id right = in_format(building, operation.inputs[1], MemoryFormat::channels_last);
   const kernels::BinaryRows rows{sizes_a[0], count_of(sizes_a) / (sizes_a[0] * sizes_a[1]),
                                  sizes_a[1]};
-  add_function(building, {left, right}, operation.outputs[0], building.desc(left),
-               [=](Pointers in, Pointers out) {
-                 kernels::binary_rows_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), rows, q);
-               });
+  add_kernel_step(building, {left, right}, operation.outputs[0], building.desc(left),
+                  [=](Pointers in, Pointers out) {
+                    kernels::binary_rows_u8(op, u8(in[0]), u8(in[1]), u8(out[0]), rows, q);
+                  });
 }
 
-const plan::RegisterOwn kQuantize("quantize", add_quantize);
-const plan::RegisterOwn kDequantize("dequantize", add_dequantize);
-const plan::RegisterOwn kTable("q_table", add_table);
-const plan::RegisterOwn kAdd("q_add", add_binary);
-const plan::RegisterOwn kMul("q_mul", add_binary);
+const plan::RegisterStep kQuantize("quantize", add_quantize);
+const plan::RegisterStep kDequantize("dequantize", add_dequantize);
+const plan::RegisterStep kTable("q_table", add_table);
+const plan::RegisterStep kAdd("q_add", add_binary);
+const plan::RegisterStep kMul("q_mul", add_binary);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -38,9 +38,9 @@ namespace {
 using plan::attribute;
 using plan::Building;
 using plan::Id;
+using plan::MemoryFormat;
 using plan::Operation;
-using plan::Order;
-using plan::Program;
+using plan::Region;
 using plan::Sizes;
 using plan::TensorDesc;
 
@@ -174,7 +174,7 @@ class LayerStep : public plan::Step {
       after.other = after.binary != Binary::none ? u8(in[1]) : nullptr;
       now.epilogue = float_sum ? nullptr : &after;
     }
-    if (sum && !over) {
+    if (sum && !overwritten) {
       std::memcpy(now.dst, in[1], static_cast<size_t>(count_of(output_descs[0].sizes)));
     }
     if (!layer->run_slices("graph_region", op(), now, N)) {
@@ -203,7 +203,7 @@ TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
     Sizes dst = src;
     dst.back() = shape.OC;
     step.N = count_of(src) / shape.IC;
-    return plan::dense(dst, Order::contiguous);
+    return plan::dense(dst, MemoryFormat::contiguous);
   }
   const size_t dims = src.size() - 2;
   if (src[1] != shape.IC) {
@@ -219,7 +219,7 @@ TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
   if (std::any_of(dst.begin(), dst.end(), [](int64_t size) { return size <= 0; })) {
     throw std::runtime_error("an empty result");
   }
-  return plan::dense(dst, Order::channels_last);
+  return plan::dense(dst, MemoryFormat::channels_last);
 }
 
 void set_epilogue(LayerStep& step, const Operation& operation) {
@@ -253,7 +253,7 @@ void set_epilogue(LayerStep& step, const Operation& operation) {
   }
 }
 
-PostOp function_of(const Operation& operation) {
+PostOp eltwise_of(const Operation& operation) {
   constexpr std::array<std::pair<std::string_view, PostOp>, 6> kFunctions{{
       {"", PostOp::none},
       {"relu", PostOp::relu},
@@ -277,7 +277,7 @@ bool sums_in_onednn(const Layer& layer) { return onednn_has_vnni() && layer.symm
 
 void set_quantizers(LayerStep& step, const Operation& operation) {
   auto& call = step.call;
-  call.post = function_of(operation);
+  call.post = eltwise_of(operation);
   step.sum = attribute(operation.attributes, "sum", false);
   if (step.sum) {
     call.post = call.post == PostOp::relu ? PostOp::sum_relu : PostOp::sum;
@@ -299,18 +299,18 @@ void set_quantizers(LayerStep& step, const Operation& operation) {
   }
 }
 
-void add_layer(Building& building, const Program& /*program*/, const Operation& operation) {
+void add_layer(Building& building, const Region& /*region*/, const Operation& operation) {
   const auto operands = operands_of(operation);
   const bool is_conv = operation.name == "q_conv";
   const Id dst = operation.outputs[0];
-  const auto order = is_conv ? Order::channels_last : Order::contiguous;
-  const Id src = in_order(building, operands.src, order);
+  const auto order = is_conv ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  const Id src = in_format(building, operands.src, order);
   auto step = std::make_unique<LayerStep>();
   const auto make = [&] { return make_layer(building, operation); };
   // A dry run has no weights and caches nothing.
   step->layer = building.constant(operands.weights) == nullptr
                     ? make()
-                    : building.packed().kept<Layer>(dst, plan::DataType::s8, make);
+                    : building.packed().cached<Layer>(dst, plan::DataType::s8, make);
   step->call.timed = true;
   step->dynamic = operation.name == "q_linear_dynamic";
   step->reduce_range = attribute(operation.attributes, "reduce_range", false);
@@ -323,7 +323,7 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
     if (building.desc(*operands.other).sizes != desc.sizes) {
       throw std::runtime_error("an addend of other sizes than the result");
     }
-    const Id other = in_order(building, *operands.other, order);
+    const Id other = in_format(building, *operands.other, order);
     step->inputs.push_back(other);
     if (step->sum &&
         !(sums_in_onednn(*step->layer) && step->layer->results_fit_int32(step->call))) {
@@ -331,8 +331,8 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
       step->sum = false;
       step->call.post = PostOp::none;
       step->call.f32_dst = true;
-    } else if (step->sum && other != src && building.may_be_over(dst, other)) {
-      step->over = other;
+    } else if (step->sum && other != src && building.may_overwrite(dst, other)) {
+      step->overwritten = other;
     }
   }
   step->outputs = {dst};
@@ -344,9 +344,9 @@ void add_layer(Building& building, const Program& /*program*/, const Operation& 
   building.add(std::move(step));
 }
 
-const plan::RegisterOwn kConv("q_conv", add_layer);
-const plan::RegisterOwn kLinear("q_linear", add_layer);
-const plan::RegisterOwn kLinearDynamic("q_linear_dynamic", add_layer);
+const plan::RegisterStep kConv("q_conv", add_layer);
+const plan::RegisterStep kLinear("q_linear", add_layer);
+const plan::RegisterStep kLinearDynamic("q_linear_dynamic", add_layer);
 
 }  // namespace
 }  // namespace cpuaccel::quant

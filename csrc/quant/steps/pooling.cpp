@@ -12,7 +12,7 @@
 #include "kernels/avgpool/avgpool.h"
 #include "kernels/maxpool/maxpool.h"
 #include "ops/pool_windows.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/own.h"
 #include "quant/steps/values.h"
 
@@ -22,9 +22,9 @@ namespace {
 using plan::attribute;
 using plan::Building;
 using plan::Id;
+using plan::MemoryFormat;
 using plan::Operation;
-using plan::Order;
-using plan::Program;
+using plan::Region;
 using List = std::vector<int64_t>;
 using Pointers = std::span<void* const>;
 
@@ -34,8 +34,8 @@ void check_images(const plan::Sizes& sizes) {
   }
 }
 
-void add_max_pool(Building& building, const Program&, const Operation& operation) {
-  const Id from = in_order(building, operation.inputs[0], Order::channels_last);
+void add_max_pool(Building& building, const Region&, const Operation& operation) {
+  const Id from = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
   const auto sizes = building.desc(from).sizes;
   check_images(sizes);
   const auto get = [&](const char* name, int64_t otherwise) {
@@ -65,8 +65,9 @@ void add_max_pool(Building& building, const Program&, const Operation& operation
   if (shape.OH <= 0 || shape.OW <= 0) {
     throw std::runtime_error("an empty result");
   }
-  const auto desc = plan::dense({shape.N, shape.C, shape.OH, shape.OW}, Order::channels_last);
-  add_function(
+  const auto desc =
+      plan::dense({shape.N, shape.C, shape.OH, shape.OW}, MemoryFormat::channels_last);
+  add_kernel_step(
       building, std::vector{from}, operation.outputs[0], desc,
       [shape](Pointers in, Pointers out) { kernels::maxpool_u8(shape, u8(in[0]), u8(out[0])); });
 }
@@ -79,8 +80,8 @@ int64_t longest(const ops::Ranges& ranges) {
   return result;
 }
 
-void add_avg_pool(Building& building, const Program&, const Operation& operation) {
-  const Id from = in_order(building, operation.inputs[0], Order::channels_last);
+void add_avg_pool(Building& building, const Region&, const Operation& operation) {
+  const Id from = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
   const auto sizes = building.desc(from).sizes;
   check_images(sizes);
   const auto& attributes = operation.attributes;
@@ -112,18 +113,18 @@ void add_avg_pool(Building& building, const Program&, const Operation& operation
       .halves =
           adaptive.empty() ? kernels::AvgpoolHalves::even_steps : kernels::AvgpoolHalves::even_byte,
   };
-  const auto desc = plan::dense({call.N, call.C, call.OH, call.OW}, Order::channels_last);
-  add_function(building, std::vector{from}, operation.outputs[0], desc,
-               [call, rows, columns](Pointers in, Pointers out) {
-                 auto now = call;
-                 now.rows = rows.data();
-                 now.columns = columns.data();
-                 kernels::avgpool_u8(now, u8(in[0]), u8(out[0]));
-               });
+  const auto desc = plan::dense({call.N, call.C, call.OH, call.OW}, MemoryFormat::channels_last);
+  add_kernel_step(building, std::vector{from}, operation.outputs[0], desc,
+                  [call, rows, columns](Pointers in, Pointers out) {
+                    auto now = call;
+                    now.rows = rows.data();
+                    now.columns = columns.data();
+                    kernels::avgpool_u8(now, u8(in[0]), u8(out[0]));
+                  });
 }
 
-const plan::RegisterOwn kMaxPool("q_max_pool", add_max_pool);
-const plan::RegisterOwn kAvgPool("q_avg_pool", add_avg_pool);
+const plan::RegisterStep kMaxPool("q_max_pool", add_max_pool);
+const plan::RegisterStep kAvgPool("q_avg_pool", add_avg_pool);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -10,7 +10,7 @@
 
 #include "kernels/interleave/interleave.h"
 #include "kernels/table/table.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/own.h"
 #include "quant/steps/values.h"
 
@@ -21,9 +21,9 @@ using kernels::InterleaveSource;
 using plan::attribute;
 using plan::Building;
 using plan::Id;
+using plan::MemoryFormat;
 using plan::Operation;
-using plan::Order;
-using plan::Program;
+using plan::Region;
 
 struct Shuffle {
   int64_t groups, start, columns;  // of each group: `columns` channels from `start` on
@@ -41,7 +41,7 @@ std::vector<InterleaveSource> sources(const Shuffle& shuffle, std::span<void* co
   return result;
 }
 
-void add_shuffle(Building& building, const Program&, const Operation& operation) {
+void add_shuffle(Building& building, const Region&, const Operation& operation) {
   const auto& attributes = operation.attributes;
   const auto groups = attribute(attributes, "groups", int64_t{1});
   const auto min = attribute(attributes, "min", int64_t{0});
@@ -49,7 +49,7 @@ void add_shuffle(Building& building, const Program&, const Operation& operation)
   const auto entries = attribute(attributes, "table", std::vector<int64_t>());
   std::vector<Id> inputs;
   for (const Id id : operation.inputs) {
-    inputs.push_back(in_order(building, id, Order::channels_last));
+    inputs.push_back(in_format(building, id, MemoryFormat::channels_last));
   }
   const auto sizes = building.desc(inputs[0]).sizes;
   const auto count = static_cast<int64_t>(inputs.size());
@@ -64,15 +64,16 @@ void add_shuffle(Building& building, const Program&, const Operation& operation)
   const Shuffle shuffle{groups, min / groups, (max - min) / groups, sizes[1], C / groups};
   const int64_t rows = sizes[0] * sizes[2] * sizes[3];
   std::vector<uint8_t> table(entries.begin(), entries.end());
-  add_function(building, inputs, operation.outputs[0],
-               plan::dense({sizes[0], max - min, sizes[2], sizes[3]}, Order::channels_last),
-               [=](std::span<void* const> in, std::span<void* const> out) {
-                 kernels::shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
-                                     table.empty() ? nullptr : table.data());
-               });
+  add_kernel_step(
+      building, inputs, operation.outputs[0],
+      plan::dense({sizes[0], max - min, sizes[2], sizes[3]}, MemoryFormat::channels_last),
+      [=](std::span<void* const> in, std::span<void* const> out) {
+        kernels::shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
+                            table.empty() ? nullptr : table.data());
+      });
 }
 
-const plan::RegisterOwn kShuffle("q_shuffle", add_shuffle);
+const plan::RegisterStep kShuffle("q_shuffle", add_shuffle);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -4,16 +4,16 @@
 #include <numeric>
 
 #include "kernels/transpose/transpose.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 
 namespace cpuaccel::quant {
 
 using plan::Building;
 using plan::Id;
-using plan::Order;
+using plan::MemoryFormat;
 
-Order order_to_have(const plan::TensorDesc& desc) {
-  return plan::order_of(desc).value_or(Order::contiguous);
+MemoryFormat format_to_have(const plan::TensorDesc& desc) {
+  return plan::memory_format_of(desc).value_or(MemoryFormat::contiguous);
 }
 
 namespace {
@@ -22,10 +22,10 @@ namespace {
 // byte by byte. Returns false for any other copy.
 bool add_transpose(Building& building, Id from, Id to, const plan::TensorDesc& desc,
                    const plan::TensorDesc& wanted) {
-  const auto planes = plan::dense(desc.sizes, Order::contiguous);
-  const auto last = plan::dense(desc.sizes, Order::channels_last);
-  const bool to_last = plan::same_places(desc, planes) && wanted == last;
-  const bool from_last = plan::same_places(desc, last) && wanted == planes;
+  const auto planes = plan::dense(desc.sizes, MemoryFormat::contiguous);
+  const auto last = plan::dense(desc.sizes, MemoryFormat::channels_last);
+  const bool to_last = plan::same_layout(desc, planes) && wanted == last;
+  const bool from_last = plan::same_layout(desc, last) && wanted == planes;
   if (building.type(from) != plan::DataType::u8 || desc.sizes.size() < 3 ||
       !(to_last || from_last)) {
     return false;
@@ -33,7 +33,7 @@ bool add_transpose(Building& building, Id from, Id to, const plan::TensorDesc& d
   const int64_t N = desc.sizes[0], C = desc.sizes[1], pixels = count_of(desc.sizes) / (N * C);
   const int64_t M = to_last ? C : pixels, K = to_last ? pixels : C;
   const kernels::Transpose shape{N, C * pixels, C * pixels, M, K, K, M};
-  plan::add_function(building, {from}, to, wanted, [shape](auto in, auto out) {
+  plan::add_kernel_step(building, {from}, to, wanted, [shape](auto in, auto out) {
     kernels::transpose_bytes(shape, u8(in[0]), u8(out[0]));
   });
   return true;
@@ -41,10 +41,10 @@ bool add_transpose(Building& building, Id from, Id to, const plan::TensorDesc& d
 
 }  // namespace
 
-Id in_order(Building& building, Id id, Order order) {
+Id in_format(Building& building, Id id, MemoryFormat order) {
   const auto desc = building.desc(id);
   const auto wanted = plan::dense(desc.sizes, order);
-  if (plan::same_places(desc, wanted)) {
+  if (plan::same_layout(desc, wanted)) {
     return id;
   }
   const Id copy = building.new_value(building.type(id));
@@ -55,7 +55,7 @@ Id in_order(Building& building, Id id, Order order) {
 }
 
 Id without_gaps(Building& building, Id id) {
-  return in_order(building, id, order_to_have(building.desc(id)));
+  return in_format(building, id, format_to_have(building.desc(id)));
 }
 
 }  // namespace cpuaccel::quant

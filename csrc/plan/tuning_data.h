@@ -13,24 +13,24 @@
 
 namespace cpuaccel::plan {
 
-using TrialBlock = std::shared_ptr<std::byte[]>;
+using TuningBlock = std::shared_ptr<std::byte[]>;
 
 // Memory as `desc` says, with values from -1 to 1 that depend only on their number.
-TrialBlock random_block(const dnnl::memory::desc& desc);
+TuningBlock random_block(const dnnl::memory::desc& desc);
 
-// What all ways of running a layer read, and where they write. Only the weights have a layout of
-// their own for each way.
-class TrialData {
+// What all variants of a layer read, and where they write. Only the weights have a layout of
+// their own for each variant.
+class TuningData {
  public:
-  explicit TrialData(const dnnl::primitive_desc_base& desc);
+  explicit TuningData(const dnnl::primitive_desc_base& desc);
 
-  // A way, ready to run, with its own weights and perhaps a cpuaccel function on its output.
+  // A variant, ready to run, with its own weights and perhaps a cpuaccel function on its output.
   std::unique_ptr<Step> step(const std::vector<LayerDesc>& layer,
-                             std::optional<kernels::FloatFunction> behind);
+                             std::optional<kernels::FloatFunction> eltwise);
 
   // The seconds of one run, whose results are in results() afterwards. dst has the same content
-  // before each run, because some ways add to it. `run` gets the source, the bias and the post-op
-  // operands, if there are any, and dst.
+  // before each run, because some variants add to it. `run` gets the source, the bias and the
+  // post-op operands, if there are any, and dst.
   using Run = std::function<void(std::span<void* const> in, std::span<void* const> out)>;
   double run(const Run& run);
   double run(const Step& step);
@@ -42,8 +42,8 @@ class TrialData {
  private:
   dnnl::memory::desc dst_;
   std::vector<float> floats_of_dst_, weights_;
-  TrialBlock results_;
-  std::vector<TrialBlock> blocks_;  // inputs of steps, in order
+  TuningBlock results_;
+  std::vector<TuningBlock> blocks_;  // inputs of steps, in order
 };
 
 }  // namespace cpuaccel::plan

@@ -13,13 +13,13 @@
 
 #include "plan/build.h"
 #include "plan/compiled.h"
-#include "plan/grown_concat.h"
+#include "plan/concat_chain.h"
 
 namespace cpuaccel::plan {
 
-class CompiledProgram::Builder : public Building {
+class Plan::Builder : public Building {
  public:
-  Builder(const Program& program, std::span<const TensorDesc> inputs,
+  Builder(const Region& region, std::span<const TensorDesc> inputs,
           std::span<const TensorDesc> constants, std::span<const void* const> constant_data,
           PackedWeights& packed, bool fast_math, size_t written);
 
@@ -34,13 +34,13 @@ class CompiledProgram::Builder : public Building {
   void pretend(size_t partition);
 
   // Moves the steps to `result`, with the places of everything that they read and write.
-  void finish(CompiledProgram& result);
+  void finish(Plan& result);
 
   DataType type(Id id) const override;
   const TensorDesc& desc(Id id) const override { return descs_.at(id); }
   bool is_constant(Id id) const override { return constants_.contains(id); }
   const void* constant(Id id) const override;
-  bool may_be_over(Id to, Id from) const override;
+  bool may_overwrite(Id to, Id from) const override;
   bool is_in_place(Id to, Id from) const override;
   PackedWeights& packed() override { return packed_; }
   bool fast_math() const override { return fast_math_; }
@@ -60,33 +60,33 @@ class CompiledProgram::Builder : public Building {
   // Sets the facts of the steps from `first` on, which compute a partition. The last step writes
   // its result. A step before it writes the result of an operation on the way, or copies a source
   // to another layout.
-  void say_facts(size_t first, const Partition& partition);
+  void set_facts(size_t first, const Partition& partition);
 
   // The outputs that have memory of their own.
   std::span<const Output> fresh_outputs() const;
   Root root_of(Id id) const;
   // If the output's layout is not the one asked for, its steps write a temporary value instead,
   // which is copied to the output right after the step that writes it.
-  void bring_in_order(const Output& output);
+  void give_format(const Output& output);
   // The offsets in the arena of the values between steps.
   std::unordered_map<Id, size_t> place_values(size_t& arena_bytes) const;
 
-  const Program& program_;
+  const Region& region_;
   PackedWeights& packed_;
   bool fast_math_;
   size_t written_;
-  GrownConcats grown_concats_;
-  std::unordered_map<Id, Slot> places_;
+  ConcatChains concat_chains_;
+  std::unordered_map<Id, Slot> slots_;
   std::unordered_map<Id, TensorDesc> descs_;
   std::unordered_map<Id, const void*> constants_;
-  mutable std::unordered_set<Id> kept_;            // constants of which the plan holds something
+  mutable std::unordered_set<Id> used_constants_;  // read by constant()
   std::unordered_map<Id, size_t> last_partition_;  // the last that reads a value
   std::unordered_map<Id, Root> aliases_;
   std::unordered_set<Id> has_aliases_;
   std::unordered_map<Id, DataType> new_types_;
   std::vector<std::unique_ptr<Step>> steps_;
   size_t current_ = 0;
-  std::unordered_set<size_t> within_others_;  // partitions fused into an earlier step
+  std::unordered_set<size_t> fused_;  // partitions fused into an earlier step
   Id next_ = 0;
 };
 

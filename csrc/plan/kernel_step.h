@@ -12,11 +12,11 @@
 
 namespace cpuaccel::plan {
 
-class FunctionStep : public Step {
+class KernelStep : public Step {
  public:
   using Function = std::function<void(std::span<void* const> in, std::span<void* const> out)>;
 
-  FunctionStep(std::vector<Id> from, Id to, TensorDesc desc, Function function)
+  KernelStep(std::vector<Id> from, Id to, TensorDesc desc, Function function)
       : function_(std::move(function)) {
     inputs = std::move(from);
     outputs = {to};
@@ -34,10 +34,10 @@ class FunctionStep : public Step {
 };
 
 // Adds a step that computes `to`, with the layout `desc`, from `from`.
-inline void add_function(Building& building, std::vector<Id> from, Id to, TensorDesc desc,
-                         FunctionStep::Function function) {
+inline void add_kernel_step(Building& building, std::vector<Id> from, Id to, TensorDesc desc,
+                            KernelStep::Function function) {
   building.add(
-      std::make_unique<FunctionStep>(std::move(from), to, std::move(desc), std::move(function)));
+      std::make_unique<KernelStep>(std::move(from), to, std::move(desc), std::move(function)));
 }
 
 }  // namespace cpuaccel::plan

@@ -75,14 +75,14 @@ struct Partition {
   std::vector<Operation> operations;
 };
 
-enum class Order { contiguous, channels_last };
+enum class MemoryFormat { contiguous, channels_last };
 
 struct Output {
   Id id;
-  Order order;
+  MemoryFormat format;
 };
 
-struct Program {
+struct Region {
   std::unordered_map<Id, Value> values;
   std::vector<Id> inputs, constants;
   std::vector<Output> outputs;
@@ -98,6 +98,6 @@ struct Program {
 
 // Throws std::invalid_argument, which names the line, if `text` is no valid region: an unknown
 // word, a value that nothing computes, or a value that is computed twice.
-Program parse_program(std::string_view text);
+Region parse_program(std::string_view text);
 
 }  // namespace cpuaccel::plan

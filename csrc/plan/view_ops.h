@@ -17,6 +17,6 @@ namespace cpuaccel::plan {
 
 // Adds the steps of `operation`. Throws std::runtime_error if the sizes of a view have another
 // number of elements than its input, or if its input can have no view.
-void add_move(Building& building, const Program& program, const Operation& operation);
+void add_view_op(Building& building, const Region& region, const Operation& operation);
 
 }  // namespace cpuaccel::plan

@@ -1,4 +1,4 @@
-#include "plan/whole_images.h"
+#include "plan/global_pooling.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ constexpr int64_t kFirstOfImage = 2;
 
 }  // namespace
 
-bool is_of_whole_images(const Operation& operation) {
+bool is_global_pooling(const Operation& operation) {
   if (operation.kind != dnnl::graph::op::kind::AvgPool) {
     return false;
   }

@@ -15,17 +15,17 @@
 namespace cpuaccel::plan {
 
 // The layout of weights [groups * OC, IC, ...] as [groups, OC, IC, ...].
-TensorDesc by_group(TensorDesc weights, int64_t groups);
+TensorDesc split_groups(TensorDesc weights, int64_t groups);
 
 // How many groups of `layer` to merge into one; 1 for none. `shaped` has its weights as [groups,
 // OC, IC, ...]. The number is cached (dnnl/ranks.h), or found now by timing if there is AMX.
-int64_t groups_at_once(const Building& building, const Layer& layer, const Shaped& shaped);
+int64_t groups_to_merge(const Building& building, const Layer& layer, const Shaped& shaped);
 
-// The dense layout of weights [groups, OC, IC, ...] after each `at_once` groups are merged.
-TensorDesc in_wide_groups(const TensorDesc& weights, int64_t at_once);
+// The dense layout of weights [groups, OC, IC, ...] after each `merged` groups are merged.
+TensorDesc merge_groups(const TensorDesc& weights, int64_t merged);
 
 // The weights at `data`, with the layout `weights` and elements of `type`, in merged groups.
-std::vector<std::byte> in_wide_groups(const void* data, const TensorDesc& weights, DataType type,
-                                      int64_t at_once);
+std::vector<std::byte> merge_groups(const void* data, const TensorDesc& weights, DataType type,
+                                    int64_t merged);
 
 }  // namespace cpuaccel::plan

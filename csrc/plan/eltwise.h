@@ -9,13 +9,13 @@
 namespace cpuaccel::plan {
 
 // The function that computes `post_op`; nullopt if cpuaccel has no kernel for it.
-std::optional<kernels::FloatFunction> function_of(const PostOp& post_op);
+std::optional<kernels::FloatFunction> eltwise_of(const PostOp& post_op);
 
 // Whether oneDNN computes `function` in a layer so slowly that cpuaccel's kernel, which reads and
 // writes the results once more, may be faster. This holds for functions with exponentials.
-bool is_slow_in_layers(kernels::FloatFunction function);
+bool is_slow_in_onednn(kernels::FloatFunction function);
 
 // values[i] = function(values[i]) for `count` values of f32 or bf16, on all threads.
-void apply_function(kernels::FloatFunction function, DataType type, void* values, int64_t count);
+void apply_eltwise(kernels::FloatFunction function, DataType type, void* values, int64_t count);
 
 }  // namespace cpuaccel::plan

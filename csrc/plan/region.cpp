@@ -1,4 +1,4 @@
-#include "plan/program.h"
+#include "plan/region.h"
 
 #include <algorithm>
 #include <charconv>
@@ -94,35 +94,35 @@ class Parser {
     } else if (first == "input" || first == "constant") {
       for (size_t i = 1; i < words.size(); ++i) {
         const Id id = made(words[i]);
-        (first == "input" ? program_.inputs : program_.constants).push_back(id);
+        (first == "input" ? region_.inputs : region_.constants).push_back(id);
       }
     } else if (first == "output" && words.size() == 3) {
       if (words[2] != "contiguous" && words[2] != "channels_last") {
         fail("contiguous or channels_last", words[2]);
       }
-      program_.outputs.push_back({number<Id>(words[1]), words[2] == "contiguous"
-                                                            ? Order::contiguous
-                                                            : Order::channels_last});
+      region_.outputs.push_back({number<Id>(words[1]), words[2] == "contiguous"
+                                                           ? MemoryFormat::contiguous
+                                                           : MemoryFormat::channels_last});
     } else if (first == "partition") {
-      program_.partitions.emplace_back();
+      region_.partitions.emplace_back();
     } else if (first == "op") {
       operation(words);
     } else if (first == "prepare" && words.size() > 2) {
       Preparation preparation{std::string(words[1]), {}, {}, {}};
       wiring(words, preparation, false);
-      program_.preparations.push_back(std::move(preparation));
+      region_.preparations.push_back(std::move(preparation));
     } else if (first != "graph" || words.size() < 2 || words[1] != "1") {
       fail("a line of a graph of version 1", first);
     }
   }
 
-  Program finish() {
-    for (const auto& output : program_.outputs) {
+  Region finish() {
+    for (const auto& output : region_.outputs) {
       if (!made_.contains(output.id)) {
         fail("graph: expected", "an output that is made", std::to_string(output.id));
       }
     }
-    return std::move(program_);
+    return std::move(region_);
   }
 
  private:
@@ -131,28 +131,28 @@ class Parser {
     if (words[3] != "-") {
       value.sizes = numbers<int64_t>(words[3], 'x');
     }
-    program_.values.emplace(number<Id>(words[1]), std::move(value));
+    region_.values.emplace(number<Id>(words[1]), std::move(value));
   }
 
   Id made(std::string_view word) {
     const Id id = number<Id>(word);
-    if (!program_.values.contains(id) || !made_.insert(id).second) {
+    if (!region_.values.contains(id) || !made_.insert(id).second) {
       fail("a value that is made once", word);
     }
     return id;
   }
 
   void operation(const Words& words) {
-    if (program_.partitions.empty() || words.size() < 2) {
+    if (region_.partitions.empty() || words.size() < 2) {
       fail("an op in a partition", words[0]);
     }
     const auto kind = kind_of(words[1]);
-    if (!kind && find_own(words[1]) == nullptr) {
+    if (!kind && find_registered(words[1]) == nullptr) {
       fail("a kind of op", words[1]);
     }
     Operation operation{kind, std::string(words[1]), {}, {}, {}};
     wiring(words, operation, kind.has_value());
-    program_.partitions.back().operations.push_back(std::move(operation));
+    region_.partitions.back().operations.push_back(std::move(operation));
   }
 
   // Parses "in ID... out ID... ATTRIBUTE=TYPE:VALUE..." from the third word on. For ops of the
@@ -187,13 +187,13 @@ class Parser {
     }
   }
 
-  Program program_;
+  Region region_;
   std::unordered_set<Id> made_;
 };
 
 }  // namespace
 
-std::vector<Id> Program::all_constants() const {
+std::vector<Id> Region::all_constants() const {
   auto result = constants;
   for (const auto& preparation : preparations) {
     result.insert(result.end(), preparation.outputs.begin(), preparation.outputs.end());
@@ -201,7 +201,7 @@ std::vector<Id> Program::all_constants() const {
   return result;
 }
 
-bool Program::is_read_outside(Id id, size_t partition) const {
+bool Region::is_read_outside(Id id, size_t partition) const {
   const auto reads_it = [&](const Operation& operation) { return reads(operation, id); };
   for (size_t i = 0; i < partitions.size(); ++i) {
     const auto& operations = partitions[i].operations;
@@ -213,7 +213,7 @@ bool Program::is_read_outside(Id id, size_t partition) const {
                      [&](const Output& output) { return output.id == id; });
 }
 
-Program parse_program(std::string_view text) {
+Region parse_program(std::string_view text) {
   Parser parser;
   for (const auto line : split(text, '\n')) {
     const auto words = split(line, ' ');

@@ -1,4 +1,4 @@
-#include "plan/heads.h"
+#include "plan/attention_layout.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,7 +9,7 @@
 namespace cpuaccel::plan {
 
 TensorDesc laid_out_as(const TensorDesc& query, Sizes sizes) {
-  auto result = dense(std::move(sizes), Order::contiguous);
+  auto result = dense(std::move(sizes), MemoryFormat::contiguous);
   const size_t outer = result.sizes.size() - 1;
   std::vector<size_t> order(outer);
   std::iota(order.begin(), order.end(), size_t{0});

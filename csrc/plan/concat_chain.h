@@ -11,9 +11,9 @@
 
 namespace cpuaccel::plan {
 
-class GrownConcats {
+class ConcatChains {
  public:
-  explicit GrownConcats(const Program& program);
+  explicit ConcatChains(const Region& region);
 
   // Adds the step of the partition with that number. Declines if it is not in such a chain, if
   // anything but cpuaccel's batch norms reads its result, or if it has more channels than the
@@ -22,7 +22,7 @@ class GrownConcats {
 
  private:
   // One concatenation of a chain.
-  struct Grown {
+  struct Link {
     const Operation* operation;
     const Operation* before;  // the one whose channels this one begins with; null for the first
     int64_t channels;         // of the last one of the chain
@@ -30,12 +30,12 @@ class GrownConcats {
 
   bool is_read_by_norms(const Building& building, Id id) const;
 
-  const Program& program_;
-  std::unordered_map<size_t, Grown> grown_;  // by partition
-  std::unordered_map<Id, Id> memory_;        // by the result of one: that of its chain
+  const Region& region_;
+  std::unordered_map<size_t, Link> links_;  // by partition
+  std::unordered_map<Id, Id> memory_;       // by the result of one: that of its chain
 };
 
 // The maker of these steps (step_makers.h).
-WhyNot make_grown_concat(StepRequest& request);
+WhyNot make_concat_chain(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -3,19 +3,19 @@
 #include <utility>
 
 #include "plan/arena.h"
-#include "plan/builder.h"
 #include "plan/names.h"
+#include "plan/plan_builder.h"
 
 namespace cpuaccel::plan {
 
-std::span<const Output> CompiledProgram::Builder::fresh_outputs() const {
-  if (written_ > program_.outputs.size()) {
+std::span<const Output> Plan::Builder::fresh_outputs() const {
+  if (written_ > region_.outputs.size()) {
     throw std::runtime_error("more results in the place of inputs than there are");
   }
-  return {program_.outputs.data(), program_.outputs.size() - written_};
+  return {region_.outputs.data(), region_.outputs.size() - written_};
 }
 
-CompiledProgram::Builder::Root CompiledProgram::Builder::root_of(Id id) const {
+Plan::Builder::Root Plan::Builder::root_of(Id id) const {
   Root root{id, 0};
   for (auto found = aliases_.find(id); found != aliases_.end(); found = aliases_.find(root.id)) {
     root = {found->second.id, root.bytes + found->second.bytes};
@@ -23,15 +23,15 @@ CompiledProgram::Builder::Root CompiledProgram::Builder::root_of(Id id) const {
   return root;
 }
 
-void CompiledProgram::Builder::bring_in_order(const Output& output) {
-  const auto lies = descs_.at(output.id);
-  const auto wanted = dense(lies.sizes, output.order);
-  if (same_places(lies, wanted)) {
+void Plan::Builder::give_format(const Output& output) {
+  const auto layout = descs_.at(output.id);
+  const auto wanted = dense(layout.sizes, output.format);
+  if (same_layout(layout, wanted)) {
     descs_.at(output.id) = wanted;
     return;
   }
   const Id elsewhere = new_value(type(output.id));
-  descs_.emplace(elsewhere, lies);
+  descs_.emplace(elsewhere, layout);
   for (auto& [id, root] : aliases_) {
     root.id = root.id == output.id ? elsewhere : root.id;
   }
@@ -47,7 +47,7 @@ void CompiledProgram::Builder::bring_in_order(const Output& output) {
   std::rotate(writer + 1, steps_.end() - 1, steps_.end());
 }
 
-std::unordered_map<Id, size_t> CompiledProgram::Builder::place_values(size_t& arena_bytes) const {
+std::unordered_map<Id, size_t> Plan::Builder::place_values(size_t& arena_bytes) const {
   std::unordered_map<Id, size_t> last_read;
   for (size_t step = 0; step < steps_.size(); ++step) {
     for (const Id id : steps_[step]->inputs) {
@@ -66,14 +66,14 @@ std::unordered_map<Id, size_t> CompiledProgram::Builder::place_values(size_t& ar
     const auto& outputs = steps_[step]->outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Id id = outputs[i];
-      if (places_.contains(id) || aliases_.contains(id)) {
+      if (slots_.contains(id) || aliases_.contains(id)) {
         continue;
       }
       const auto last = last_read.find(id);
       const size_t bytes = span_of(steps_[step]->output_descs[i]) * bytes_of(type(id));
       Lifetime lifetime{bytes, step, last == last_read.end() ? step : last->second};
-      if (i == 0 && steps_[step]->over) {
-        lifetime.over = number.at(*steps_[step]->over);
+      if (i == 0 && steps_[step]->overwritten) {
+        lifetime.over = number.at(*steps_[step]->overwritten);
       }
       number.emplace(id, static_cast<int64_t>(ids.size()));
       lifetimes.push_back(lifetime);
@@ -89,22 +89,22 @@ std::unordered_map<Id, size_t> CompiledProgram::Builder::place_values(size_t& ar
   return offsets;
 }
 
-void CompiledProgram::Builder::finish(CompiledProgram& result) {
+void Plan::Builder::finish(Plan& result) {
   for (const auto& output : fresh_outputs()) {
-    bring_in_order(output);
+    give_format(output);
   }
   const auto offsets = place_values(result.arena_bytes_);
   auto slot = [&](Id id) {
     const auto root = root_of(id);
-    const auto found = places_.find(root.id);
-    auto where = found != places_.end() ? found->second : Slot{Place::arena, offsets.at(root.id)};
+    const auto found = slots_.find(root.id);
+    auto where = found != slots_.end() ? found->second : Slot{Place::arena, offsets.at(root.id)};
     where.offset = root.bytes;
     return where;
   };
   result.reads_constant_.resize(constants_.size());
-  result.keeps_constant_.resize(constants_.size());
-  for (const Id id : kept_) {
-    result.keeps_constant_[places_.at(id).at] = true;
+  result.depends_on_constant_.resize(constants_.size());
+  for (const Id id : used_constants_) {
+    result.depends_on_constant_[slots_.at(id).at] = true;
   }
   for (auto& step : steps_) {
     step->prepare();
@@ -114,8 +114,8 @@ void CompiledProgram::Builder::finish(CompiledProgram& result) {
       if (placed.inputs.back().place == Place::constant) {
         const size_t number = placed.inputs.back().at;
         result.reads_constant_[number] = true;
-        result.keeps_constant_[number] =
-            result.keeps_constant_[number] || !placed.step->keeps_nothing();
+        result.depends_on_constant_[number] =
+            result.depends_on_constant_[number] || !placed.step->reads_in_place();
       }
     }
     for (const Id id : placed.step->outputs) {

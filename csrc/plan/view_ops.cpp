@@ -1,4 +1,4 @@
-#include "plan/moves.h"
+#include "plan/view_ops.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 namespace cpuaccel::plan {
 namespace {
 
-struct Seen {
+struct View {
   TensorDesc desc;
   int64_t offset = 0;
 };
@@ -67,8 +67,8 @@ std::optional<TensorDesc> viewed(const TensorDesc& from, const Sizes& sizes) {
   return dim == 0 ? std::optional(result) : std::nullopt;
 }
 
-Seen permuted(const TensorDesc& from, const Sizes& order) {
-  Seen result;
+View permuted(const TensorDesc& from, const Sizes& order) {
+  View result;
   for (const int64_t dim : order) {
     result.desc.sizes.push_back(from.sizes[static_cast<size_t>(dim)]);
     result.desc.strides.push_back(from.strides[static_cast<size_t>(dim)]);
@@ -76,31 +76,32 @@ Seen permuted(const TensorDesc& from, const Sizes& order) {
   return result;
 }
 
-Seen sliced(const TensorDesc& from, size_t axis, int64_t begin, int64_t end) {
-  Seen result{from, begin * from.strides[axis]};
+View sliced(const TensorDesc& from, size_t axis, int64_t begin, int64_t end) {
+  View result{from, begin * from.strides[axis]};
   result.desc.sizes[axis] = std::min(end, from.sizes[axis]) - begin;
   return result;
 }
 
 }  // namespace
 
-void add_move(Building& building, const Program& program, const Operation& operation) {
+void add_view_op(Building& building, const Region& region, const Operation& operation) {
   Id from = operation.inputs[0];
   const Id to = operation.outputs[0];
   const auto& attributes = operation.attributes;
-  Seen seen;
+  View seen;
   if (operation.name == "view") {
-    const auto sizes = sizes_now(program.value(to).sizes, building.desc(from).sizes,
+    const auto sizes = sizes_now(region.value(to).sizes, building.desc(from).sizes,
                                  attribute(attributes, "dims", Sizes{}),
                                  attribute(attributes, "axis", int64_t{-1}));
     auto found = viewed(building.desc(from), sizes);
     if (!found) {
       // No view is possible. The copy is made so that the result is channels_last where it can be.
-      found = dense(sizes, sizes.size() > 3 ? Order::channels_last : Order::contiguous);
+      found =
+          dense(sizes, sizes.size() > 3 ? MemoryFormat::channels_last : MemoryFormat::contiguous);
       auto before = viewed(*found, building.desc(from).sizes);
       if (!before) {
-        found = dense(sizes, Order::contiguous);
-        before = dense(building.desc(from).sizes, Order::contiguous);
+        found = dense(sizes, MemoryFormat::contiguous);
+        before = dense(building.desc(from).sizes, MemoryFormat::contiguous);
       }
       const Id whole = building.new_value(building.type(from));
       add_copy(building, from, whole, *before);
@@ -121,7 +122,7 @@ void add_move(Building& building, const Program& program, const Operation& opera
   if (!building.alias(other, from, seen.desc, seen.offset)) {
     throw std::runtime_error("a view of what has no memory");
   }
-  add_copy(building, other, to, dense(seen.desc.sizes, Order::contiguous));
+  add_copy(building, other, to, dense(seen.desc.sizes, MemoryFormat::contiguous));
 }
 
 }  // namespace cpuaccel::plan

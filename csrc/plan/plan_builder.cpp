@@ -1,4 +1,4 @@
-#include "plan/builder.h"
+#include "plan/plan_builder.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -13,41 +13,41 @@
 
 namespace cpuaccel::plan {
 
-CompiledProgram::Builder::Builder(const Program& program, std::span<const TensorDesc> inputs,
-                                  std::span<const TensorDesc> constants,
-                                  std::span<const void* const> constant_data, PackedWeights& packed,
-                                  bool fast_math, size_t written)
-    : program_(program),
+Plan::Builder::Builder(const Region& region, std::span<const TensorDesc> inputs,
+                       std::span<const TensorDesc> constants,
+                       std::span<const void* const> constant_data, PackedWeights& packed,
+                       bool fast_math, size_t written)
+    : region_(region),
       packed_(packed),
       fast_math_(fast_math),
       written_(written),
-      grown_concats_(program) {
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    places_.emplace(program.inputs[i], Slot{Place::input, i});
-    descs_.emplace(program.inputs[i], inputs[i]);
+      concat_chains_(region) {
+  for (size_t i = 0; i < region.inputs.size(); ++i) {
+    slots_.emplace(region.inputs[i], Slot{Place::input, i});
+    descs_.emplace(region.inputs[i], inputs[i]);
   }
-  const auto ids = program.all_constants();
+  const auto ids = region.all_constants();
   for (size_t i = 0; i < ids.size(); ++i) {
-    places_.emplace(ids[i], Slot{Place::constant, i});
+    slots_.emplace(ids[i], Slot{Place::constant, i});
     descs_.emplace(ids[i], constants[i]);
     constants_.emplace(ids[i], constant_data[i]);
   }
   const auto fresh = fresh_outputs();
   for (size_t i = 0; i < fresh.size(); ++i) {
-    places_.emplace(fresh[i].id, Slot{Place::output, i});
+    slots_.emplace(fresh[i].id, Slot{Place::output, i});
   }
   for (size_t i = 0; i < written; ++i) {
-    const Id id = program.outputs[fresh.size() + i].id;
-    if (i >= inputs.size() || !may_be_in_place(program, id, program.inputs[i]) ||
-        !places_.emplace(id, Slot{Place::input, i}).second) {
+    const Id id = region.outputs[fresh.size() + i].id;
+    if (i >= inputs.size() || !may_be_in_place(region, id, region.inputs[i]) ||
+        !slots_.emplace(id, Slot{Place::input, i}).second) {
       throw std::runtime_error("a result that cannot be written to an input");
     }
   }
-  for (const auto& [id, value] : program.values) {
+  for (const auto& [id, value] : region.values) {
     next_ = std::max(next_, id + 1);
   }
-  for (size_t i = 0; i < program.partitions.size(); ++i) {
-    for (const auto& operation : program.partitions[i].operations) {
+  for (size_t i = 0; i < region.partitions.size(); ++i) {
+    for (const auto& operation : region.partitions[i].operations) {
       for (const Id id : operation.inputs) {
         last_partition_.insert_or_assign(id, i);
       }
@@ -55,24 +55,24 @@ CompiledProgram::Builder::Builder(const Program& program, std::span<const Tensor
   }
 }
 
-void CompiledProgram::Builder::add_next() {
-  if (within_others_.contains(current_) || is_sum_before_norm(*this, program_, current_)) {
+void Plan::Builder::add_next() {
+  if (fused_.contains(current_) || is_sum_before_norm(*this, region_, current_)) {
     ++current_;
     return;
   }
   const size_t before = steps_.size();
-  StepRequest request(*this, program_, current_, grown_concats_);
+  StepRequest request(*this, region_, current_, concat_chains_);
   make_steps(request);
   if (request.fused) {
-    within_others_.insert(*request.fused);
+    fused_.insert(*request.fused);
   }
   if (steps_.size() > before) {
-    say_facts(before, request.computed ? *request.computed : request.partition());
+    set_facts(before, request.computed ? *request.computed : request.partition());
   }
   ++current_;
 }
 
-void CompiledProgram::Builder::make_steps(StepRequest& request) {
+void Plan::Builder::make_steps(StepRequest& request) {
   const size_t before = steps_.size();
   std::string declined;
   for (const auto& maker : step_makers()) {
@@ -91,7 +91,7 @@ void CompiledProgram::Builder::make_steps(StepRequest& request) {
   }
 }
 
-void CompiledProgram::Builder::say_facts(size_t first, const Partition& partition) {
+void Plan::Builder::set_facts(size_t first, const Partition& partition) {
   auto begin = partition.operations.begin();
   const auto end = partition.operations.end();
   const auto say = [&](Step& step, auto behind) {
@@ -109,49 +109,49 @@ void CompiledProgram::Builder::say_facts(size_t first, const Partition& partitio
   say(*steps_.back(), end);
 }
 
-bool CompiledProgram::Builder::has_traced_sizes(size_t partition) const {
+bool Plan::Builder::has_traced_sizes(size_t partition) const {
   const auto as_traced = [&](Id id) {
     const auto found = descs_.find(id);
-    return found == descs_.end() || found->second.sizes == program_.value(id).sizes;
+    return found == descs_.end() || found->second.sizes == region_.value(id).sizes;
   };
-  const auto& operations = program_.partitions[partition].operations;
+  const auto& operations = region_.partitions[partition].operations;
   return std::all_of(operations.begin(), operations.end(), [&](const Operation& operation) {
     return std::all_of(operation.outputs.begin(), operation.outputs.end(), as_traced);
   });
 }
 
-void CompiledProgram::Builder::pretend(size_t partition) {
-  for (const auto& operation : program_.partitions[partition].operations) {
+void Plan::Builder::pretend(size_t partition) {
+  for (const auto& operation : region_.partitions[partition].operations) {
     for (const Id id : operation.outputs) {
-      descs_.insert_or_assign(id, dense(program_.value(id).sizes, Order::channels_last));
+      descs_.insert_or_assign(id, dense(region_.value(id).sizes, MemoryFormat::channels_last));
     }
   }
 }
 
-DataType CompiledProgram::Builder::type(Id id) const {
+DataType Plan::Builder::type(Id id) const {
   const auto found = new_types_.find(id);
-  return found != new_types_.end() ? found->second : program_.value(id).type;
+  return found != new_types_.end() ? found->second : region_.value(id).type;
 }
 
-const void* CompiledProgram::Builder::constant(Id id) const {
-  kept_.insert(id);
+const void* Plan::Builder::constant(Id id) const {
+  used_constants_.insert(id);
   return constants_.at(id);
 }
 
-bool CompiledProgram::Builder::may_be_over(Id to, Id from) const {
+bool Plan::Builder::may_overwrite(Id to, Id from) const {
   const auto last = last_partition_.find(from);
-  return !places_.contains(to) && !places_.contains(from) && !has_aliases_.contains(from) &&
+  return !slots_.contains(to) && !slots_.contains(from) && !has_aliases_.contains(from) &&
          !aliases_.contains(from) && last != last_partition_.end() && last->second == current_;
 }
 
-bool CompiledProgram::Builder::is_in_place(Id to, Id from) const {
-  const auto here = places_.find(to), there = places_.find(from);
-  return here != places_.end() && there != places_.end() &&
+bool Plan::Builder::is_in_place(Id to, Id from) const {
+  const auto here = slots_.find(to), there = slots_.find(from);
+  return here != slots_.end() && there != slots_.end() &&
          here->second.place == there->second.place && here->second.at == there->second.at;
 }
 
-bool CompiledProgram::Builder::alias(Id to, Id from, const TensorDesc& desc, int64_t offset) {
-  if (places_.contains(to)) {
+bool Plan::Builder::alias(Id to, Id from, const TensorDesc& desc, int64_t offset) {
+  if (slots_.contains(to)) {
     return false;
   }
   const size_t bytes = static_cast<size_t>(offset) * bytes_of(type(from));
@@ -161,12 +161,12 @@ bool CompiledProgram::Builder::alias(Id to, Id from, const TensorDesc& desc, int
   return true;
 }
 
-Id CompiledProgram::Builder::new_value(DataType type) {
+Id Plan::Builder::new_value(DataType type) {
   new_types_.emplace(next_, type);
   return next_++;
 }
 
-void CompiledProgram::Builder::add(std::unique_ptr<Step> step) {
+void Plan::Builder::add(std::unique_ptr<Step> step) {
   for (size_t i = 0; i < step->outputs.size(); ++i) {
     descs_.insert_or_assign(step->outputs[i], step->output_descs[i]);
   }

@@ -8,9 +8,9 @@
 
 namespace cpuaccel::plan {
 
-class Rehearsal : public Building {
+class DryRun : public Building {
  public:
-  explicit Rehearsal(Building& building) : building_(building) {}
+  explicit DryRun(Building& building) : building_(building) {}
 
   DataType type(Id id) const override { return building_.type(id); }
   const TensorDesc& desc(Id id) const override {
@@ -19,7 +19,7 @@ class Rehearsal : public Building {
   }
   bool is_constant(Id id) const override { return building_.is_constant(id); }
   const void* constant(Id id) const override { return building_.constant(id); }
-  bool may_be_over(Id to, Id from) const override { return building_.may_be_over(to, from); }
+  bool may_overwrite(Id to, Id from) const override { return building_.may_overwrite(to, from); }
   bool is_in_place(Id to, Id from) const override { return building_.is_in_place(to, from); }
   PackedWeights& packed() override { return building_.packed(); }
   bool fast_math() const override { return building_.fast_math(); }

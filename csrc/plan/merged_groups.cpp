@@ -1,4 +1,4 @@
-#include "plan/wide_groups.h"
+#include "plan/merged_groups.h"
 
 #include <functional>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "dnnl/ranks.h"
 #include "plan/names.h"
 #include "plan/strided_copy.h"
-#include "plan/trial_data.h"
+#include "plan/tuning_data.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -24,61 +24,61 @@ constexpr double kSeconds = 0.01;  // of all rounds, roughly
 // How many groups to merge: none (1), or so many that tiles are at least half full.
 std::vector<int64_t> candidates(int64_t groups, int64_t channels) {
   std::vector<int64_t> found{1};
-  for (int64_t at_once = 2; at_once <= groups; ++at_once) {
-    const int64_t wide = at_once * channels;
-    if (groups % at_once == 0 && 2 * wide >= kTileChannels && wide <= kMostChannels) {
-      found.push_back(at_once);
+  for (int64_t merged = 2; merged <= groups; ++merged) {
+    const int64_t wide = merged * channels;
+    if (groups % merged == 0 && 2 * wide >= kTileChannels && wide <= kMostChannels) {
+      found.push_back(merged);
     }
   }
   return found;
 }
 
-struct Trial {
-  int64_t at_once;
+struct Timing {
+  int64_t merged;
   std::string name;
   double seconds = 0;
   bool is_same = true;
 };
 
 struct Candidate {
-  Trial trial;
-  TrialData data;
+  Timing trial;
+  TuningData data;
   std::unique_ptr<Step> step;
 };
 
-dnnl::primitive_desc_base desc_of(const Shaped& shaped, int64_t at_once) {
+dnnl::primitive_desc_base desc_of(const Shaped& shaped, int64_t merged) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto plain = memory_desc(DataType::bf16, in_wide_groups(shaped.weights, at_once));
+  const auto plain = memory_desc(DataType::bf16, merge_groups(shaped.weights, merged));
   return shaped.make({plain.get_dims(), plain.get_data_type(), memory::format_tag::any}, attr, 0);
 }
 
 int64_t fastest(const std::string& problem, const Shaped& shaped) {
   std::vector<Candidate> found;
-  for (const int64_t at_once : candidates(shaped.weights.sizes[0], shaped.weights.sizes[2])) {
+  for (const int64_t merged : candidates(shaped.weights.sizes[0], shaped.weights.sizes[2])) {
     try {
-      const auto desc = desc_of(shaped, at_once);
-      TrialData data(desc);
+      const auto desc = desc_of(shaped, merged);
+      TuningData data(desc);
       auto step = data.step({{desc}}, std::nullopt);
-      found.push_back({{at_once, std::to_string(at_once) + " at once by " + desc.impl_info_str()},
+      found.push_back({{merged, std::to_string(merged) + " merged by " + desc.impl_info_str()},
                        std::move(data),
                        std::move(step)});
     } catch (const dnnl::error&) {
       continue;
     }
   }
-  if (found.empty() || found.front().trial.at_once != 1) {
+  if (found.empty() || found.front().trial.merged != 1) {
     return 1;
   }
   race(found, &Candidate::trial, kSeconds,
        [](Candidate& candidate) { return candidate.data.run(*candidate.step); });
-  std::vector<Trial> trials;
+  std::vector<Timing> trials;
   for (auto& candidate : found) {
     trials.push_back(std::move(candidate.trial));
   }
   const auto& best = winner_of(trials);
-  log_race(problem, trials, best, std::mem_fn(&Trial::name));
-  return best.at_once;
+  log_race(problem, trials, best, std::mem_fn(&Timing::name));
+  return best.merged;
 }
 
 std::string problem_of(const Shaped& shaped, bool bias) {
@@ -96,7 +96,7 @@ std::string problem_of(const Shaped& shaped, bool bias) {
 
 }  // namespace
 
-int64_t groups_at_once(const Building& building, const Layer& layer, const Shaped& shaped) {
+int64_t groups_to_merge(const Building& building, const Layer& layer, const Shaped& shaped) {
   const int64_t groups = shaped.weights.sizes[0], channels = shaped.weights.sizes[2];
   if (channels == 1 || channels >= kTileChannels || !dnnl_layer::timing() ||
       !building.is_constant(layer.weights) || building.constant(layer.weights) == nullptr) {
@@ -108,7 +108,7 @@ int64_t groups_at_once(const Building& building, const Layer& layer, const Shape
   return found > 0 && groups % found == 0 ? found : 1;  // even if a cache file says so
 }
 
-TensorDesc by_group(TensorDesc weights, int64_t groups) {
+TensorDesc split_groups(TensorDesc weights, int64_t groups) {
   auto& [sizes, strides] = weights;
   sizes[0] /= groups;
   sizes.insert(sizes.begin(), groups);
@@ -116,29 +116,29 @@ TensorDesc by_group(TensorDesc weights, int64_t groups) {
   return weights;
 }
 
-TensorDesc in_wide_groups(const TensorDesc& weights, int64_t at_once) {
-  if (at_once == 1) {
+TensorDesc merge_groups(const TensorDesc& weights, int64_t merged) {
+  if (merged == 1) {
     return weights;
   }
   Sizes sizes = weights.sizes;
-  sizes[0] /= at_once;
-  sizes[1] *= at_once;
-  sizes[2] *= at_once;
-  return dense(sizes, Order::contiguous);
+  sizes[0] /= merged;
+  sizes[1] *= merged;
+  sizes[2] *= merged;
+  return dense(sizes, MemoryFormat::contiguous);
 }
 
-std::vector<std::byte> in_wide_groups(const void* data, const TensorDesc& weights, DataType type,
-                                      int64_t at_once) {
-  const auto wide = in_wide_groups(weights, at_once);
+std::vector<std::byte> merge_groups(const void* data, const TensorDesc& weights, DataType type,
+                                    int64_t merged) {
+  const auto wide = merge_groups(weights, merged);
   const auto size = static_cast<int64_t>(bytes_of(type));
   std::vector<std::byte> result(static_cast<size_t>(count_of(wide.sizes) * size));
   // From every wide group the group at one place in it.
   TensorDesc from = weights, to = wide;
   from.sizes[0] = wide.sizes[0];
-  from.strides[0] *= at_once;
+  from.strides[0] *= merged;
   to.sizes = from.sizes;
   const StridedCopy copy(from, to, size);
-  for (int64_t place = 0; place < at_once; ++place) {
+  for (int64_t place = 0; place < merged; ++place) {
     const int64_t OC = weights.sizes[1], IC = weights.sizes[2];
     const int64_t first = place * (OC * wide.strides[1] + IC * wide.strides[2]);
     copy.run(static_cast<const std::byte*>(data) + place * weights.strides[0] * size,

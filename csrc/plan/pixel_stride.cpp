@@ -1,4 +1,4 @@
-#include "plan/pixel_rows.h"
+#include "plan/pixel_stride.h"
 
 #include <algorithm>
 

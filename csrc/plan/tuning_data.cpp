@@ -1,4 +1,4 @@
-#include "plan/trial_data.h"
+#include "plan/tuning_data.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ void reorder(const memory::desc& from, void* src, const memory::desc& to, void* 
 }
 
 memory::desc floats_of(const memory::desc& desc) {
-  return memory_desc(DataType::f32, dense(desc.get_dims(), Order::contiguous));
+  return memory_desc(DataType::f32, dense(desc.get_dims(), MemoryFormat::contiguous));
 }
 
 std::vector<float> room_for_floats(const memory::desc& desc) {
@@ -41,24 +41,24 @@ std::vector<float> random_floats(const memory::desc& desc) {
   return floats;
 }
 
-TrialBlock block_of(const memory::desc& desc) {
+TuningBlock block_of(const memory::desc& desc) {
   return aligned_block(std::max<size_t>(desc.get_size(), 1));
 }
 
 // `block`, with the layout `desc`, filled with `floats` in order.
-TrialBlock filled(TrialBlock block, const memory::desc& desc, std::vector<float>& floats) {
+TuningBlock filled(TuningBlock block, const memory::desc& desc, std::vector<float>& floats) {
   reorder(floats_of(desc), floats.data(), desc, block.get());
   return block;
 }
 
 }  // namespace
 
-TrialBlock random_block(const memory::desc& desc) {
+TuningBlock random_block(const memory::desc& desc) {
   auto floats = random_floats(desc);
   return filled(block_of(desc), desc, floats);
 }
 
-TrialData::TrialData(const dnnl::primitive_desc_base& desc)
+TuningData::TuningData(const dnnl::primitive_desc_base& desc)
     : dst_(desc.query_md(dnnl::query::dst_md)),
       floats_of_dst_(random_floats(dst_)),
       weights_(random_floats(desc.query_md(dnnl::query::weights_md))),
@@ -68,17 +68,17 @@ TrialData::TrialData(const dnnl::primitive_desc_base& desc)
   }
 }
 
-std::unique_ptr<Step> TrialData::step(const std::vector<LayerDesc>& layer,
-                                      std::optional<kernels::FloatFunction> behind) {
+std::unique_ptr<Step> TuningData::step(const std::vector<LayerDesc>& layer,
+                                       std::optional<kernels::FloatFunction> eltwise) {
   const auto weights = layer.front().desc.query_md(dnnl::query::weights_md);
   // The same kind of memory as a plan's packed weights.
   auto packed = filled(kept_block(weights.get_size()), weights, weights_);
-  auto step = step_of(layer, {}, {{DNNL_ARG_WEIGHTS, weights, std::move(packed)}}, behind);
+  auto step = step_of(layer, {}, {{DNNL_ARG_WEIGHTS, weights, std::move(packed)}}, eltwise);
   step->prepare();
   return step;
 }
 
-double TrialData::run(const Run& run) {
+double TuningData::run(const Run& run) {
   reorder(floats_of(dst_), floats_of_dst_.data(), dst_, results_.get());
   std::vector<void*> in, out{results_.get()};
   for (const auto& block : blocks_) {
@@ -87,17 +87,17 @@ double TrialData::run(const Run& run) {
   return seconds_of([&] { run(in, out); });
 }
 
-double TrialData::run(const Step& step) {
+double TuningData::run(const Step& step) {
   return run([&](std::span<void* const> in, std::span<void* const> out) { step.run(in, out); });
 }
 
-std::vector<float> TrialData::results() const {
+std::vector<float> TuningData::results() const {
   auto floats = room_for_floats(dst_);
   reorder(dst_, results_.get(), floats_of(dst_), floats.data());
   return floats;
 }
 
-bool TrialData::are_near(const std::vector<float>& expected) const {
+bool TuningData::are_near(const std::vector<float>& expected) const {
   const float tolerance = dst_.get_data_type() == memory::data_type::bf16 ? 0.03f : 1e-3f;
   const auto found = results();
   float largest = 0, apart = 0;

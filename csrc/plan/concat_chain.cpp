@@ -1,4 +1,4 @@
-#include "plan/grown_concat.h"
+#include "plan/concat_chain.h"
 
 #include <algorithm>
 #include <memory>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "plan/batch_norm_step.h"
-#include "plan/function_step.h"
+#include "plan/kernel_step.h"
 #include "plan/names.h"
 #include "plan/strided_copy.h"
 
@@ -14,11 +14,11 @@ namespace cpuaccel::plan {
 namespace {
 
 // The operation of `partition` if it is a single concatenation of channels, else null.
-const Operation* concat_of(const Program& program, const Partition& partition) {
+const Operation* concat_of(const Region& region, const Partition& partition) {
   const auto& operation = partition.operations[0];
   if (partition.operations.size() != 1 || operation.kind != dnnl::graph::op::kind::Concat ||
       attribute(operation.attributes, "axis", int64_t{0}) != 1 ||
-      program.value(operation.outputs[0]).sizes.size() < 3) {
+      region.value(operation.outputs[0]).sizes.size() < 3) {
     return nullptr;
   }
   return &operation;
@@ -39,8 +39,8 @@ bool are_side_by_side(Sizes a, const Sizes& b) {
 }
 
 // Copies the inputs side by side into `whole`, from channel `channels` on.
-FunctionStep::Function copies(const Building& building, std::span<const Id> inputs,
-                              const TensorDesc& whole, int64_t channels) {
+KernelStep::Function copies(const Building& building, std::span<const Id> inputs,
+                            const TensorDesc& whole, int64_t channels) {
   std::vector<std::pair<StridedCopy, int64_t>> parts;  // and their offsets in bytes
   for (const Id id : inputs) {
     const auto& from = building.desc(id);
@@ -57,13 +57,13 @@ FunctionStep::Function copies(const Building& building, std::span<const Id> inpu
 
 }  // namespace
 
-GrownConcats::GrownConcats(const Program& program) : program_(program) {
+ConcatChains::ConcatChains(const Region& region) : region_(region) {
   // Several chains may grow in turns, as in branches of a model.
   std::vector<std::vector<size_t>> rows;
   const auto concat = [&](size_t partition) {
-    return concat_of(program, program.partitions[partition]);
+    return concat_of(region, region.partitions[partition]);
   };
-  for (size_t i = 0; i < program.partitions.size(); ++i) {
+  for (size_t i = 0; i < region.partitions.size(); ++i) {
     if (concat(i) == nullptr) {
       continue;
     }
@@ -77,28 +77,27 @@ GrownConcats::GrownConcats(const Program& program) : program_(program) {
     }
   }
   for (const auto& row : rows) {
-    const auto channels = program.value(concat(row.back())->outputs[0]).sizes[1];
+    const auto channels = region.value(concat(row.back())->outputs[0]).sizes[1];
     for (size_t i = 0; row.size() > 1 && i < row.size(); ++i) {
-      grown_.emplace(row[i],
-                     Grown{concat(row[i]), i == 0 ? nullptr : concat(row[i - 1]), channels});
+      links_.emplace(row[i], Link{concat(row[i]), i == 0 ? nullptr : concat(row[i - 1]), channels});
     }
   }
 }
 
 // cpuaccel's batch norms allow other channels between the pixels of their input.
-bool GrownConcats::is_read_by_norms(const Building& building, Id id) const {
+bool ConcatChains::is_read_by_norms(const Building& building, Id id) const {
   const auto is_read = [&](const Operation& operation) { return reads(operation, id); };
-  return std::all_of(program_.partitions.begin(), program_.partitions.end(),
+  return std::all_of(region_.partitions.begin(), region_.partitions.end(),
                      [&](const Partition& partition) {
                        const auto& operations = partition.operations;
                        return std::none_of(operations.begin(), operations.end(), is_read) ||
-                              is_own_batch_norm(building, partition);
+                              is_batch_norm_step(building, partition);
                      });
 }
 
-WhyNot GrownConcats::add(Building& building, size_t partition) {
-  const auto found = grown_.find(partition);
-  if (found == grown_.end()) {
+WhyNot ConcatChains::add(Building& building, size_t partition) {
+  const auto found = links_.find(partition);
+  if (found == links_.end()) {
     return "not in a chain of concatenations of channels";
   }
   const auto& [operation, before, most] = found->second;
@@ -120,7 +119,7 @@ WhyNot GrownConcats::add(Building& building, size_t partition) {
     return "read by other operations than cpuaccel's batch norms";
   }
   sizes[1] = most;
-  const auto whole = dense(sizes, Order::channels_last);
+  const auto whole = dense(sizes, MemoryFormat::channels_last);
   const auto known = before != nullptr ? memory_.find(before->outputs[0]) : memory_.end();
   const bool goes_on = known != memory_.end();
   const Id memory = goes_on ? known->second : building.new_value(type);
@@ -141,16 +140,16 @@ WhyNot GrownConcats::add(Building& building, size_t partition) {
   if (goes_on) {
     inputs.push_back(memory);
   }
-  auto step = std::make_unique<FunctionStep>(std::move(inputs), goes_on ? dst : memory,
-                                             goes_on ? building.desc(dst) : whole,
-                                             copies(building, fresh, whole, channels - copied));
+  auto step = std::make_unique<KernelStep>(std::move(inputs), goes_on ? dst : memory,
+                                           goes_on ? building.desc(dst) : whole,
+                                           copies(building, fresh, whole, channels - copied));
   sizes[1] = copied;
   step->moved_bytes = static_cast<double>(count_of(sizes)) * static_cast<double>(bytes_of(type));
   building.add(std::move(step));
   return kAdded;
 }
 
-WhyNot make_grown_concat(StepRequest& request) {
+WhyNot make_concat_chain(StepRequest& request) {
   return request.concats.add(request.building, request.number);
 }
 

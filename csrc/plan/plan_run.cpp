@@ -8,9 +8,8 @@
 
 namespace cpuaccel::plan {
 
-void CompiledProgram::run(std::span<void* const> inputs, std::span<void* const> constants,
-                          std::span<void* const> outputs, std::byte* arena,
-                          StepWatch* watch) const {
+void Plan::run(std::span<void* const> inputs, std::span<void* const> constants,
+               std::span<void* const> outputs, std::byte* arena, StepWatch* watch) const {
   auto pointer = [&](const Slot& slot) -> void* {
     switch (slot.place) {
       case Place::input:

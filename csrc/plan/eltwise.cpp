@@ -1,4 +1,4 @@
-#include "plan/float_function.h"
+#include "plan/eltwise.h"
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,7 @@ constexpr int64_t kGrain = 32768;
 
 }  // namespace
 
-std::optional<FloatFunction> function_of(const PostOp& post_op) {
+std::optional<FloatFunction> eltwise_of(const PostOp& post_op) {
   const auto found = std::find_if(kFunctions.begin(), kFunctions.end(), [&](const auto& row) {
     return !post_op.operand && row.algorithm == post_op.algorithm && row.alpha == post_op.alpha &&
            row.beta == post_op.beta;
@@ -38,12 +38,12 @@ std::optional<FloatFunction> function_of(const PostOp& post_op) {
   return found == kFunctions.end() ? std::nullopt : std::optional(found->function);
 }
 
-bool is_slow_in_layers(FloatFunction function) {
+bool is_slow_in_onednn(FloatFunction function) {
   return function == FloatFunction::silu || function == FloatFunction::gelu ||
          function == FloatFunction::gelu_tanh;
 }
 
-void apply_function(FloatFunction function, DataType type, void* values, int64_t count) {
+void apply_eltwise(FloatFunction function, DataType type, void* values, int64_t count) {
   if (type == DataType::bf16) {
     return kernels::function_bf16(function, static_cast<uint16_t*>(values), count);
   }

@@ -1,0 +1,143 @@
+#include "plan/layer_tuning.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/race.h"
+#include "dnnl/ranks.h"
+#include "plan/tuning_data.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+using dnnl_layer::kSlicedRank;
+
+constexpr int kImplementations = 3;
+constexpr double kSeconds = 0.05;  // of all rounds, roughly
+
+int rank_of(LayerVariant variant) {
+  return 2 * variant.implementation + (variant.eltwise_after ? 1 : 0) +
+         (variant.sliced ? kSlicedRank : 0);
+}
+LayerVariant variant_of(int rank) {
+  return {rank % kSlicedRank / 2, rank % 2 != 0, rank >= kSlicedRank};
+}
+
+// The result of timing one variant.
+struct Timing {
+  LayerVariant variant;
+  std::string name;
+  double seconds = 0;
+  bool is_same = true;  // up to rounding, its results are those of the first one
+};
+
+struct Candidate {
+  Timing trial;
+  std::vector<LayerDesc> descs;
+  std::unique_ptr<Step> step = nullptr;
+};
+
+std::string name_of(LayerVariant variant, const dnnl::primitive_desc_base& desc) {
+  return std::string(desc.impl_info_str()) +
+         (variant.eltwise_after ? " and cpuaccel post-op" : "") +
+         (variant.sliced ? " in slices" : "");
+}
+
+// Adds the variants that differ from `variant` in the implementation only, oneDNN's own choice
+// first.
+void add_candidates(std::vector<Candidate>& found, LayerVariant variant,
+                    const DescsOfVariant& descs_of) try {
+  for (; variant.implementation < kImplementations; ++variant.implementation) {
+    auto descs = descs_of(variant);
+    if (std::any_of(descs.begin(), descs.end(),
+                    [](const LayerDesc& each) { return is_slow(each.desc); })) {
+      return;  // implementations after a reference are no candidates
+    }
+    std::string name = name_of(variant, descs.front().desc);
+    found.push_back({{variant, std::move(name)}, std::move(descs)});
+  }
+} catch (const dnnl::error&) {
+  // There are no more.
+}
+
+// All variants, oneDNN's own choice first.
+std::vector<Candidate> candidates_of(std::optional<kernels::FloatFunction> eltwise,
+                                     bool may_be_sliced, const DescsOfVariant& descs_of) {
+  std::vector<Candidate> found;
+  for (const bool sliced : {false, true}) {
+    for (const bool after : {false, true}) {
+      if ((!sliced || may_be_sliced) && (!after || eltwise)) {
+        add_candidates(found, {0, after, sliced}, descs_of);
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<Timing> time_variants(std::optional<kernels::FloatFunction> eltwise, bool may_be_sliced,
+                                  const DescsOfVariant& descs_of) {
+  auto candidates = candidates_of(eltwise, may_be_sliced, descs_of);
+  if (candidates.size() < 2) {
+    return {};
+  }
+  TuningData data(candidates.front().descs.front().desc);
+  std::vector<float> expected;
+  for (auto& candidate : candidates) {
+    const bool after = candidate.trial.variant.eltwise_after;
+    candidate.step = data.step(candidate.descs, after ? eltwise : std::nullopt);
+    data.run(*candidate.step);
+    if (expected.empty()) {
+      expected = data.results();
+    }
+    candidate.trial.is_same = data.are_near(expected);
+  }
+  race(candidates, &Candidate::trial, kSeconds,
+       [&](const Candidate& candidate) { return data.run(*candidate.step); });
+  std::vector<Timing> trials;
+  for (auto& candidate : candidates) {
+    trials.push_back(std::move(candidate.trial));
+  }
+  // Sliced variants first: the first one is taken unless another clearly wins.
+  std::stable_partition(trials.begin(), trials.end(),
+                        [](const Timing& trial) { return trial.variant.sliced && trial.is_same; });
+  return trials;
+}
+
+}  // namespace
+
+bool is_slow(const dnnl::primitive_desc_base& desc) {
+  const std::string name = desc.impl_info_str();
+  return name.starts_with("ref") || name.starts_with("gemm:ref");
+}
+
+LayerVariant fastest_variant(const std::string& problem,
+                             std::optional<kernels::FloatFunction> eltwise, bool may_be_sliced,
+                             const DescsOfVariant& descs_of) {
+  if (!dnnl_layer::timing()) {
+    return {};
+  }
+  const auto timed = [&] {
+    const auto trials = time_variants(eltwise, may_be_sliced, descs_of);
+    if (trials.empty()) {
+      return 0;
+    }
+    const auto& best = winner_of(trials);
+    log_race(problem, trials, best, std::mem_fn(&Timing::name));
+    return rank_of(best.variant);
+  };
+  // For other sizes oneDNN has other implementations, which were not compared.
+  const auto on_first = [](int alike) {
+    auto variant = variant_of(alike);
+    variant.implementation = 0;
+    return rank_of(variant);
+  };
+  auto variant = variant_of(dnnl_layer::rank_of(problem, timed, on_first));
+  variant.eltwise_after = variant.eltwise_after && eltwise;  // even if a cache file says so
+  variant.sliced = variant.sliced && may_be_sliced;
+  return variant;
+}
+
+}  // namespace cpuaccel::plan
