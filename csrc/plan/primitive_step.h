@@ -18,7 +18,7 @@ class PrimitiveStep : public Step {
   struct Argument {
     int argument;
     dnnl::memory::desc desc;
-    std::shared_ptr<const std::byte[]> bound = {};
+    std::shared_ptr<const std::byte[]> memory = {};
     size_t first = 0;  // bytes before `desc` in the memory that `run` gets
   };
   PrimitiveStep(dnnl::primitive_desc_base desc, std::vector<Argument> in, std::vector<Argument> out,

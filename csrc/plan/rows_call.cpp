@@ -91,7 +91,7 @@ kernels::GemmCall RowsCall::on(std::span<void* const> in, size_t next, void* to)
   now.bias.data = bias ? in[next++] : nullptr;
   now.c.data = addend ? in[next] : nullptr;
   now.dst.data = to;
-  if (function) {
+  if (eltwise) {
     now.after = {kernels::function_f32_of, &*eltwise};
   }
   return now;
