@@ -30,13 +30,13 @@ TensorDesc laid_out_as(const TensorDesc& query, Sizes sizes) {
 Sizes broadcast_strides(const TensorDesc& mask, const Sizes& scores) {
   const auto& [sizes, strides] = mask;
   if (sizes.size() > scores.size()) {
-    throw std::runtime_error("attention: a mask of more dimensions than scores");
+    throw std::runtime_error("attention: the mask has more dimensions than the scores");
   }
   Sizes result(scores.size());
   const size_t first = scores.size() - sizes.size();
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] != scores[first + i] && sizes[i] != 1) {
-      throw std::runtime_error("attention: a mask of other sizes than scores");
+      throw std::runtime_error("attention: the mask does not broadcast to the scores");
     }
     result[first + i] = sizes[i] == 1 ? 0 : strides[i];
   }

@@ -70,7 +70,7 @@ double of_attention(const Operands& o) {
 }
 
 // The same for keys whose positions are their last dimension.
-double of_quantised_attention(const Operands& o) {
+double of_quantized_attention(const Operands& o) {
   return 2.0 * count(o.src) * static_cast<double>(o.second.back());
 }
 
@@ -83,7 +83,7 @@ constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 8> kLayers{{
     {"q_linear", of_product},
     {"q_linear_dynamic", of_product},
     {"attention", of_attention},
-    {"q_attention", of_quantised_attention},
+    {"q_attention", of_quantized_attention},
 }};
 
 }  // namespace

@@ -130,7 +130,8 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
         return dims == 3 && (desc.sizes == dst || expanded(desc, dims).sizes[0] == 1);
       })) {
     // oneDNN 3.2 reads other operands from wrong places, also in oneDNN Graph.
-    throw std::runtime_error("a product of a batch with one matrix, and an operand for a part");
+    throw std::runtime_error(
+        "batched product with one matrix: oneDNN misreads a post-op operand with these sizes");
   }
   if (one_matrix) {
     shaped.src = *flattened(shaped.src, 1);

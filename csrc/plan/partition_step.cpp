@@ -112,7 +112,7 @@ Region with_call_sizes(const Building& building, const Region& region, const Par
 
 TensorDesc layout_of(const LogicalTensor& tensor) {
   if (tensor.get_layout_type() != Layout::strided) {
-    throw std::runtime_error("oneDNN Graph wants to write a layout of its own");
+    throw std::runtime_error("oneDNN Graph chose an opaque layout for a result, expected strides");
   }
   return {tensor.get_dims(), tensor.get_strides()};
 }
@@ -125,7 +125,8 @@ WhyNot make_partition(StepRequest& request) {
   const auto& partition = request.partition();
   for (const auto& operation : partition.operations) {
     if (is_primitive_only(operation.name)) {
-      throw std::runtime_error("oneDNN Graph has no " + operation.name + " but behind a layer");
+      throw std::runtime_error("oneDNN Graph has " + operation.name +
+                               " only as a post-op of a convolution or a product");
     }
   }
   const bool has_global_pooling = std::ranges::any_of(partition.operations, is_global_pooling);

@@ -36,7 +36,7 @@ std::vector<std::string> why_not_compiled(const Region& region) {
     try {
       builder.add_next();
       if (!builder.has_traced_sizes(i)) {
-        why = "results of other sizes than torch's";
+        why = "its results would have other sizes than torch's";
         builder.pretend(i);
       }
     } catch (const std::exception& error) {

@@ -40,7 +40,9 @@ Plan::Builder::Builder(const Region& region, std::span<const TensorDesc> inputs,
     const Id id = region.outputs[fresh.size() + i].id;
     if (i >= inputs.size() || !may_be_in_place(region, id, region.inputs[i]) ||
         !slots_.emplace(id, Slot{Place::input, i}).second) {
-      throw std::runtime_error("a result that cannot be written to an input");
+      throw std::runtime_error("graph: output " + std::to_string(id) +
+                               " cannot be written in place: expected an input with a slice "
+                               "replaced, which no other op reads");
     }
   }
   for (const auto& [id, value] : region.values) {

@@ -10,7 +10,9 @@ namespace cpuaccel::plan {
 
 std::span<const Output> Plan::Builder::fresh_outputs() const {
   if (written_ > region_.outputs.size()) {
-    throw std::runtime_error("more results in the place of inputs than there are");
+    throw std::runtime_error("graph: written: expected at most " +
+                             std::to_string(region_.outputs.size()) +
+                             " inputs, one for each output, got " + std::to_string(written_));
   }
   return {region_.outputs.data(), region_.outputs.size() - written_};
 }

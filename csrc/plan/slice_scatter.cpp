@@ -18,12 +18,13 @@ void add_slice_scatter(Building& building, const Region&, const Operation& opera
   auto sizes = desc.sizes;
   if (axis < 0 || static_cast<size_t>(axis) >= sizes.size() || min < 0 ||
       min >= sizes[static_cast<size_t>(axis)]) {
-    throw std::runtime_error("slice_scatter: a place that is not there");
+    throw std::runtime_error("slice_scatter: the slice begins outside of the tensor");
   }
   auto& size = sizes[static_cast<size_t>(axis)];
   size = std::min(attribute(operation.attributes, "max", int64_t{0}), size) - min;
   if (sizes != slice.sizes || building.type(whole) != building.type(part)) {
-    throw std::runtime_error("slice_scatter: a slice of other sizes, or of another type");
+    throw std::runtime_error(
+        "slice_scatter: the slice and the range that it replaces differ in sizes or dtype");
   }
   const auto width = static_cast<int64_t>(bytes_of(building.type(whole)));
   const StridedCopy of_whole(desc, desc, width), of_part(slice, {sizes, desc.strides}, width);

@@ -29,7 +29,7 @@ Sizes sizes_now(const Sizes& traced, const Sizes& from, const Sizes& dims, int64
     size = numbers / std::max(count_of(result), int64_t{1});
   }
   if (count_of(result) != numbers) {
-    throw std::runtime_error("a view to sizes of another number of elements");
+    throw std::runtime_error("view: the new sizes have another number of elements than the input");
   }
   return result;
 }
@@ -120,7 +120,7 @@ void add_view_op(Building& building, const Region& region, const Operation& oper
   }
   const Id other = building.new_value(building.type(from));
   if (!building.alias(other, from, seen.desc, seen.offset)) {
-    throw std::runtime_error("a view of what has no memory");
+    throw std::runtime_error(operation.name + ": the input has no memory that a view could share");
   }
   add_copy(building, other, to, dense(seen.desc.sizes, MemoryFormat::contiguous));
 }

@@ -82,8 +82,16 @@ op quantize in 1 out 2 to_scale=f:{scale} to_zero_point=i:{zero_point}
 """
 
 
-@pytest.mark.parametrize(("scale", "zero_point"), [(0.0, 0), (-1.0, 0), (0.1, -1), (0.1, 256)])
-def test_a_quantiser_that_there_is_not_is_refused(scale: float, zero_point: int) -> None:
+@pytest.mark.parametrize(
+    ("scale", "zero_point", "reason"),
+    [
+        (0.0, 0, "to_scale: expected a number above 0, got 0.000000"),
+        (-1.0, 0, "to_scale: expected a number above 0, got -1.000000"),
+        (0.1, -1, "to_zero_point: expected 0 to 255, got -1"),
+        (0.1, 256, "to_zero_point: expected 0 to 255, got 256"),
+    ],
+)
+def test_a_quantizer_that_uint8_does_not_have(scale: float, zero_point: int, reason: str) -> None:
     reasons = _native.load().why_not_compiled(PROGRAM.format(scale=scale, zero_point=zero_point))
-    assert set(reasons) == {"a quantiser that uint8 does not have"}
+    assert set(reasons) == {f"quantize: {reason}"}
     assert not any(_native.load().why_not_compiled(PROGRAM.format(scale=0.1, zero_point=9)))

@@ -67,7 +67,7 @@ void add_attention(Building& building, const plan::Region&, const Operation& ope
   auto inputs = operation.inputs;
   const auto sizes = [&](size_t i) { return building.desc(inputs[i]).sizes; };
   if (!multiplies(sizes(0), sizes(1), sizes(2))) {
-    throw std::runtime_error("attention: sizes that do not go together");
+    throw std::runtime_error("attention: the sizes of query, key and value do not match");
   }
   inputs[0] = without_gaps(building, inputs[0]);
   const auto dst = plan::laid_out_as(building.desc(inputs[0]), sizes(0));

@@ -116,8 +116,9 @@ std::vector<at::Tensor> prepare_constants(const plan::Region& region,
   for (const auto& preparation : region.preparations) {
     const auto row = std::find_if(kPreparations.begin(), kPreparations.end(),
                                   [&](const Row& each) { return each.name == preparation.name; });
-    TORCH_CHECK(row != kPreparations.end(), "graph: prepare ", preparation.name,
-                ": there is no such preparation");
+    TORCH_CHECK(row != kPreparations.end(),
+                "graph: prepare: expected batch_norm, cast, channel_affine or dequantize, got ",
+                preparation.name);
     row->run(region, preparation, tensors);
   }
   std::vector<at::Tensor> result;

@@ -142,7 +142,7 @@ std::shared_ptr<const CachedPlan> RegionCache::make(std::string_view text, Shape
     return tensor.is_non_overlapping_and_dense();
   };
   if (!weights && !std::all_of(constants.begin(), constants.end(), is_dense)) {
-    throw std::runtime_error("weights that are not dense");
+    throw std::runtime_error("weights with gaps or overlapping elements");
   }
   ++misses_;
   // If the same layers were timed for other sizes, a call with new sizes does not wait for timing.

@@ -43,7 +43,7 @@ HeadMatrix<T> matrix(const Sizes& strides) {
           strides[rank - 1]};
 }
 
-bool goes_together(const Sizes& query, const Sizes& keys, const Sizes& values) {
+bool sizes_match(const Sizes& query, const Sizes& keys, const Sizes& values) {
   const size_t rank = query.size();
   if ((rank != 3 && rank != 4) || keys.size() != rank || values.size() != rank) {
     return false;
@@ -70,7 +70,7 @@ kernels::QattentionCall call_of(const Building& building, const Operation& opera
   call.E = dst.sizes[rank - 1];
   call.S = desc(kKeys).sizes[rank - 1];
   if (!kernels::qattention_fits(call.S, call.E)) {
-    throw std::runtime_error("sums could leave int32");
+    throw std::runtime_error("q_attention: sums could leave int32");
   }
   call.query = matrix<const uint8_t>(desc(kQuery).strides);
   call.key = matrix<const uint8_t>(desc(kKeys).strides);
@@ -98,8 +98,8 @@ kernels::QattentionCall call_of(const Building& building, const Operation& opera
 void add_attention(Building& building, const Region& /*region*/, const Operation& operation) {
   const auto& in = operation.inputs;
   const auto sizes = [&](size_t i) { return building.desc(in.at(i)).sizes; };
-  if (!goes_together(sizes(kQuery), sizes(kKeys), sizes(kValues))) {
-    throw std::runtime_error("attention: sizes that do not go together");
+  if (!sizes_match(sizes(kQuery), sizes(kKeys), sizes(kValues))) {
+    throw std::runtime_error("q_attention: the sizes of query, key and value do not match");
   }
   const auto dst = plan::laid_out_as(building.desc(in[kQuery]), sizes(kQuery));
   const auto call = call_of(building, operation, dst);

@@ -35,7 +35,7 @@ void add_batch_norm(Building& building, const Region&, const Operation& operatio
   const Id from = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
   const auto desc = building.desc(from);
   if (desc.sizes.size() < 2) {
-    throw std::runtime_error("other than images");
+    throw std::runtime_error("q_batch_norm: the input has fewer than 2 dimensions");
   }
   const int64_t C = desc.sizes[1], P = count_of(desc.sizes) / C;
   check_fits(building, operation, C);

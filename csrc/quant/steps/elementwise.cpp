@@ -50,7 +50,7 @@ void add_scaled_quantize(Building& building, const Operation& operation) {
   const auto q = value_quantizer(operation, "to");
   const auto sizes = building.desc(operation.inputs[0]).sizes;
   if (!is_for_channels(sizes, building.desc(operation.inputs[1]).sizes)) {
-    throw std::runtime_error("factors of other sizes than one for each image and channel");
+    throw std::runtime_error("quantize: the factors are not one for each image and channel");
   }
   const Id src = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
   const Id factors = in_format(building, operation.inputs[1], MemoryFormat::channels_last);
@@ -99,7 +99,8 @@ void add_table(Building& building, const Region&, const Operation& operation) {
   const auto entries = attribute(operation.attributes, "table", std::vector<int64_t>());
   const std::vector<uint8_t> table(entries.begin(), entries.end());
   if (table.size() != kernels::kTableEntries) {
-    throw std::runtime_error("a table of other than 256 entries");
+    throw std::runtime_error("q_table: table: expected 256 entries, got " +
+                             std::to_string(table.size()));
   }
   add_each(building, operation, [table](void* src, void* dst, int64_t count) {
     kernels::table_u8(u8(src), u8(dst), count, table.data());
@@ -120,7 +121,7 @@ void add_binary(Building& building, const Region&, const Operation& operation) {
   };
   const auto op = operation.name == "q_add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
   if (!kernels::in_range(op, q)) {
-    throw std::runtime_error("results could leave int32");
+    throw std::runtime_error(operation.name + ": results could leave int32");
   }
   const auto sizes_a = building.desc(operation.inputs[0]).sizes;
   const auto sizes_b = building.desc(operation.inputs[1]).sizes;
@@ -136,7 +137,7 @@ void add_binary(Building& building, const Region&, const Operation& operation) {
     return;
   }
   if (!is_for_channels(sizes_a, sizes_b)) {
-    throw std::runtime_error("operands of other sizes");
+    throw std::runtime_error(operation.name + ": the sizes of the operands do not match");
   }
   const Id left = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
   const Id right = in_format(building, operation.inputs[1], MemoryFormat::channels_last);

@@ -178,7 +178,7 @@ class LayerStep : public plan::Step {
       std::memcpy(now.dst, in[1], static_cast<size_t>(count_of(output_descs[0].sizes)));
     }
     if (!layer->run_slices("graph_region", op(), now, N)) {
-      throw std::runtime_error("no provider runs a quantised layer");
+      throw std::runtime_error("no provider runs this quantized layer");
     }
     if (float_sum) {
       const int64_t count = count_of(output_descs[0].sizes);
@@ -198,7 +198,7 @@ TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
   const auto& shape = step.layer->shape();
   if (!is_conv) {
     if (src.empty() || src.back() != shape.IC) {
-      throw std::runtime_error("a source of other sizes than the weights");
+      throw std::runtime_error("quantized layer: the source has other channels than the weights");
     }
     Sizes dst = src;
     dst.back() = shape.OC;
@@ -207,7 +207,7 @@ TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
   }
   const size_t dims = src.size() - 2;
   if (src[1] != shape.IC) {
-    throw std::runtime_error("a source of other sizes than the weights");
+    throw std::runtime_error("quantized layer: the source has other channels than the weights");
   }
   const size_t first = dims == 1 ? 1 : 0;
   std::copy(src.begin() + 2, src.end(), step.call.src_dims.begin() + first);
@@ -217,7 +217,7 @@ TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
   dst.insert(dst.end(), step.call.dst_dims.begin() + first,
              step.call.dst_dims.begin() + first + static_cast<ptrdiff_t>(dims));
   if (std::any_of(dst.begin(), dst.end(), [](int64_t size) { return size <= 0; })) {
-    throw std::runtime_error("an empty result");
+    throw std::runtime_error("q_conv: the result would be empty");
   }
   return plan::dense(dst, MemoryFormat::channels_last);
 }
@@ -249,7 +249,7 @@ void set_epilogue(LayerStep& step, const Operation& operation) {
                                .relu = attribute(operation.attributes, "binary_relu", false)};
   const auto op = binary == "add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
   if (!kernels::in_range(op, step.epilogue->quantizers)) {
-    throw std::runtime_error("results could leave int32");
+    throw std::runtime_error(operation.name + ": results could leave int32");
   }
 }
 
@@ -268,7 +268,9 @@ PostOp eltwise_of(const Operation& operation) {
       return post;
     }
   }
-  throw std::runtime_error("no function of a layer is called " + name);
+  throw std::runtime_error(operation.name +
+                           ": function: expected relu, hardswish, silu, gelu or gelu_tanh, got '" +
+                           name + "'");
 }
 
 // cpuaccel's kernels and FBGEMM do not fuse an addition before rounding. oneDNN does, but is exact
@@ -321,7 +323,8 @@ void add_layer(Building& building, const Region& /*region*/, const Operation& op
   step->inputs = {src};
   if (operands.other) {
     if (building.desc(*operands.other).sizes != desc.sizes) {
-      throw std::runtime_error("an addend of other sizes than the result");
+      throw std::runtime_error(operation.name +
+                               ": the second operand has other sizes than the result");
     }
     const Id other = in_format(building, *operands.other, order);
     step->inputs.push_back(other);

@@ -30,7 +30,7 @@ using Pointers = std::span<void* const>;
 
 void check_images(const plan::Sizes& sizes) {
   if (sizes.size() != 4) {
-    throw std::runtime_error("other than images");
+    throw std::runtime_error("quantized pooling: the input does not have 4 dimensions");
   }
 }
 
@@ -63,7 +63,7 @@ void add_max_pool(Building& building, const Region&, const Operation& operation)
                                     .DH = dilations[0],
                                     .DW = dilations[1]};
   if (shape.OH <= 0 || shape.OW <= 0) {
-    throw std::runtime_error("an empty result");
+    throw std::runtime_error("q_max_pool: the result would be empty");
   }
   const auto desc =
       plan::dense({shape.N, shape.C, shape.OH, shape.OW}, MemoryFormat::channels_last);
@@ -100,7 +100,7 @@ void add_avg_pool(Building& building, const Region&, const Operation& operation)
   const auto rows = ranges(0), columns = ranges(1);
   if (rows.empty() || columns.empty() ||
       longest(rows) * longest(columns) >= kernels::kAvgpoolLimit) {
-    throw std::runtime_error("windows of no pixels, or of 32768 and more");
+    throw std::runtime_error("q_avg_pool: a window has no pixels, or more than 32767");
   }
   kernels::AvgpoolCall call{
       .N = sizes[0],

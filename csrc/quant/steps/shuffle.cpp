@@ -58,7 +58,7 @@ void add_shuffle(Building& building, const Region&, const Operation& operation) 
                     min % groups == 0 && max % groups == 0 && min < max && max <= C;
   for (const Id id : inputs) {
     if (!fits || building.desc(id).sizes != sizes) {
-      throw std::runtime_error("a shuffle of channels that are cut otherwise");
+      throw std::runtime_error("q_shuffle: the channels do not divide into the groups");
     }
   }
   const Shuffle shuffle{groups, min / groups, (max - min) / groups, sizes[1], C / groups};
