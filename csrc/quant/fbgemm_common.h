@@ -1,4 +1,4 @@
-// Helpers that the FBGEMM convolution and linear kernels share: accumulator buffer, loop over
+// What FBGEMM's convolution and linear kernels share: base class, accumulator buffer, loop over
 // tasks.
 #pragma once
 
@@ -7,6 +7,8 @@
 #include <ATen/native/quantized/cpu/fbgemm_utils.h>
 
 #include <memory>
+#include <tuple>
+#include <utility>
 
 #include "base/scratch.h"
 #include "quant/fbgemm_kernel.h"
@@ -15,12 +17,61 @@
 
 namespace cpuaccel::quant {
 
-constexpr const char* kFbgemmPostOp = "FBGEMM fuses no other post-op than relu";
+using fbgemm::QuantizationGranularity;
 
-// Null if FBGEMM can run the call, else the reason.
-inline const char* fbgemm_refuses_call(const QuantCall& call) {
-  return call.post == PostOp::none || call.post == PostOp::relu ? nullptr : kFbgemmPostOp;
-}
+// Base class. `Packed` is torch's class of packed weights. `Derived` has a member function template
+// run_as<relu, granularity>(call), the options that FBGEMM's output stages take at compile time.
+template <typename Derived, typename Packed>
+class FbgemmKernel : public Kernel {
+ public:
+  FbgemmKernel(const LayerWeight& layer, c10::intrusive_ptr<Packed> packed)
+      : layer_(layer), packed_(std::move(packed)) {
+    packed_weight_bytes() += weight_bytes();
+  }
+  ~FbgemmKernel() override { packed_weight_bytes() -= weight_bytes(); }
+
+  Provider provider() const override { return Provider::fbgemm; }
+
+  const char* refuses(const QuantCall& call) override {
+    return call.post == PostOp::none || call.post == PostOp::relu
+               ? nullptr
+               : "FBGEMM fuses no other post-op than relu";
+  }
+
+  uint8_t largest_source() const override { return largest_source_; }
+
+  const char* run(const QuantCall& call) override {
+    auto& derived = static_cast<Derived&>(*this);
+    if (const char* why = derived.refuses(call)) {
+      return why;
+    }
+    const bool relu = call.post == PostOp::relu;
+    if (layer_.per_channel) {
+      relu ? derived.template run_as<true, QuantizationGranularity::OUT_CHANNEL>(call)
+           : derived.template run_as<false, QuantizationGranularity::OUT_CHANNEL>(call);
+    } else {
+      relu ? derived.template run_as<true, QuantizationGranularity::TENSOR>(call)
+           : derived.template run_as<false, QuantizationGranularity::TENSOR>(call);
+    }
+    return nullptr;
+  }
+
+  at::Tensor unpack() override { return std::get<0>(packed_->unpack()).int_repr().contiguous(); }
+
+  int64_t bytes() override { return weight_bytes(); }
+
+ protected:
+  const LayerWeight& layer_;
+  FoldedCache folded_;
+  const c10::intrusive_ptr<Packed> packed_;
+  uint8_t largest_source_ = 255;
+
+ private:
+  int64_t weight_bytes() const {
+    return layer_.int8_bytes() +
+           layer_.shape.OC * static_cast<int64_t>(2 * sizeof(int32_t) + sizeof(float));
+  }
+};
 
 // `count` int32 accumulators for FBGEMM. torch's own engine allocates them at every call; here each
 // thread keeps them, up to a bound.

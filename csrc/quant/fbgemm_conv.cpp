@@ -4,8 +4,6 @@
 namespace cpuaccel::quant {
 namespace {
 
-using fbgemm::QuantizationGranularity;
-
 template <int kSpatial>
 std::array<int, kSpatial> narrow(const std::array<int64_t, 3>& values) {
   std::array<int, kSpatial> result{};
@@ -23,50 +21,37 @@ c10::List<int64_t> list_of(const std::array<int64_t, 3>& values, int count) {
   return list;
 }
 
+bool transposed(const LayerShape& shape) { return shape.kind == LayerKind::conv_transpose; }
+
 template <int kSpatial>
-class FbgemmConv final : public Kernel {
+c10::intrusive_ptr<PackedConvWeight<kSpatial>> pack(const LayerWeight& layer,
+                                                    const at::Tensor& int8_values) {
+  const auto& shape = layer.shape;
+  return c10::dynamic_intrusive_pointer_cast<PackedConvWeight<kSpatial>>(
+      PackedConvWeight<kSpatial>::prepack(
+          layer.requantized(int8_values), std::nullopt, list_of(shape.stride, kSpatial),
+          list_of(shape.padding, kSpatial), list_of(shape.output_padding, kSpatial),
+          list_of(shape.dilation, kSpatial), shape.groups, transposed(shape)));
+}
+
+template <int kSpatial>
+class FbgemmConv final : public FbgemmKernel<FbgemmConv<kSpatial>, PackedConvWeight<kSpatial>> {
+  using Base = FbgemmKernel<FbgemmConv<kSpatial>, PackedConvWeight<kSpatial>>;
+  friend Base;
+  using Base::folded_;
+  using Base::largest_source_;
+  using Base::layer_;
+  using Base::packed_;
+
  public:
-  FbgemmConv(const LayerWeight& layer, const at::Tensor& int8_values) : layer_(layer) {
-    const auto& shape = layer.shape;
-    packed_ = c10::dynamic_intrusive_pointer_cast<PackedConvWeight<kSpatial>>(
-        PackedConvWeight<kSpatial>::prepack(
-            layer.requantized(int8_values), std::nullopt, list_of(shape.stride, kSpatial),
-            list_of(shape.padding, kSpatial), list_of(shape.output_padding, kSpatial),
-            list_of(shape.dilation, kSpatial), shape.groups, transposed()));
+  FbgemmConv(const LayerWeight& layer, const at::Tensor& int8_values)
+      : Base(layer, pack<kSpatial>(layer, int8_values)) {
     const bool vnni = fbgemm_has_vnni() && !packed_->w->getPackedWForDepthwise();
     largest_source_ = vnni ? 255 : largest_exact_source(layer, int8_values);
-    packed_weight_bytes() += bytes();
   }
-  ~FbgemmConv() override { packed_weight_bytes() -= bytes(); }
-
-  Provider provider() const override { return Provider::fbgemm; }
 
   const char* refuses(const QuantCall& call) override {
-    return call.f32_dst ? "FBGEMM's convolutions have no float result" : fbgemm_refuses_call(call);
-  }
-
-  uint8_t largest_source() const override { return largest_source_; }
-
-  const char* run(const QuantCall& call) override {
-    if (const char* why = refuses(call)) {
-      return why;
-    }
-    const bool relu = call.post == PostOp::relu;
-    if (layer_.per_channel) {
-      relu ? run_as<true, QuantizationGranularity::OUT_CHANNEL>(call)
-           : run_as<false, QuantizationGranularity::OUT_CHANNEL>(call);
-    } else {
-      relu ? run_as<true, QuantizationGranularity::TENSOR>(call)
-           : run_as<false, QuantizationGranularity::TENSOR>(call);
-    }
-    return nullptr;
-  }
-
-  at::Tensor unpack() override { return std::get<0>(packed_->unpack()).int_repr().contiguous(); }
-
-  int64_t bytes() override {
-    return layer_.int8_bytes() +
-           layer_.shape.OC * static_cast<int64_t>(2 * sizeof(int32_t) + sizeof(float));
+    return call.f32_dst ? "FBGEMM's convolutions have no float result" : Base::refuses(call);
   }
 
   std::string implementation() override {
@@ -83,8 +68,6 @@ class FbgemmConv final : public Kernel {
   }
 
  private:
-  bool transposed() const { return layer_.shape.kind == LayerKind::conv_transpose; }
-
   fbgemm::conv_param_t<kSpatial> parameters(const QuantCall& call) const {
     const auto& shape = layer_.shape;
     const auto padding = narrow<kSpatial>(shape.padding);
@@ -95,7 +78,8 @@ class FbgemmConv final : public Kernel {
         static_cast<int>(call.N), static_cast<int>(shape.IC), static_cast<int>(shape.OC),
         narrow<kSpatial>(call.src_dims), static_cast<int>(shape.groups),
         narrow<kSpatial>(shape.kernel), narrow<kSpatial>(shape.stride), padding_both,
-        narrow<kSpatial>(shape.dilation), narrow<kSpatial>(shape.output_padding), transposed());
+        narrow<kSpatial>(shape.dilation), narrow<kSpatial>(shape.output_padding),
+        transposed(shape));
   }
 
   template <bool kRelu, QuantizationGranularity kGranularity>
@@ -116,11 +100,6 @@ class FbgemmConv final : public Kernel {
                                                               buffer.data(), output, task, tasks);
     });
   }
-
-  const LayerWeight& layer_;
-  FoldedCache folded_;
-  c10::intrusive_ptr<PackedConvWeight<kSpatial>> packed_;
-  uint8_t largest_source_ = 255;
 };
 
 }  // namespace

@@ -4,45 +4,15 @@
 namespace cpuaccel::quant {
 namespace {
 
-using fbgemm::QuantizationGranularity;
+class FbgemmLinear final : public FbgemmKernel<FbgemmLinear, PackedLinearWeight> {
+  friend FbgemmKernel;
 
-class FbgemmLinear final : public Kernel {
  public:
   FbgemmLinear(const LayerWeight& layer, const at::Tensor& int8_values)
-      : layer_(layer),
-        packed_(c10::dynamic_intrusive_pointer_cast<PackedLinearWeight>(
-            PackedLinearWeight::prepack(layer.requantized(int8_values), std::nullopt))) {
+      : FbgemmKernel(
+            layer, c10::dynamic_intrusive_pointer_cast<PackedLinearWeight>(
+                       PackedLinearWeight::prepack(layer.requantized(int8_values), std::nullopt))) {
     largest_source_ = fbgemm_has_vnni() ? 255 : largest_exact_source(layer, int8_values);
-    packed_weight_bytes() += bytes();
-  }
-  ~FbgemmLinear() override { packed_weight_bytes() -= bytes(); }
-
-  Provider provider() const override { return Provider::fbgemm; }
-
-  const char* refuses(const QuantCall& call) override { return fbgemm_refuses_call(call); }
-
-  uint8_t largest_source() const override { return largest_source_; }
-
-  const char* run(const QuantCall& call) override {
-    if (const char* why = refuses(call)) {
-      return why;
-    }
-    const bool relu = call.post == PostOp::relu;
-    if (layer_.per_channel) {
-      relu ? run_as<true, QuantizationGranularity::OUT_CHANNEL>(call)
-           : run_as<false, QuantizationGranularity::OUT_CHANNEL>(call);
-    } else {
-      relu ? run_as<true, QuantizationGranularity::TENSOR>(call)
-           : run_as<false, QuantizationGranularity::TENSOR>(call);
-    }
-    return nullptr;
-  }
-
-  at::Tensor unpack() override { return std::get<0>(packed_->unpack()).int_repr().contiguous(); }
-
-  int64_t bytes() override {
-    return layer_.int8_bytes() +
-           layer_.shape.OC * static_cast<int64_t>(2 * sizeof(int32_t) + sizeof(float));
   }
 
   std::string implementation() override { return "fbgemm:packed_gemm"; }
@@ -106,11 +76,6 @@ class FbgemmLinear final : public Kernel {
     fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<float*>(call.dst), accumulators, N,
                          output, task, tasks);
   }
-
-  const LayerWeight& layer_;
-  FoldedCache folded_;
-  c10::intrusive_ptr<PackedLinearWeight> packed_;
-  uint8_t largest_source_ = 255;
 };
 
 }  // namespace
