@@ -277,15 +277,7 @@ class OnednnKernel final : public Kernel {
     if (plain_.defined()) {
       return plain_;
     }
-    const auto& shape = layer_.shape;
-    at::DimVector sizes;
-    if (shape.kind == LayerKind::conv_transpose) {
-      sizes = {shape.IC, shape.OC / shape.groups};
-    } else {
-      sizes = {shape.OC, shape.IC / shape.groups};
-    }
-    sizes.append(shape.kernel.begin(), shape.kernel.begin() + shape.spatial);
-    const at::Tensor plain = at::empty(sizes, at::kChar);
+    const at::Tensor plain = at::empty(layer_.shape.weight_sizes(), at::kChar);
     packed_.back()->unpack(packed_problem_, plain.data_ptr<int8_t>());
     return plain;
   }

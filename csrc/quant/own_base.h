@@ -1,8 +1,10 @@
-// OwnBase: base class of quantized layers that run on cpuaccel's kernels, whichever family it is.
+// OwnBase and PackedOwnBase: base classes of quantized layers that run on cpuaccel's kernels,
+// whichever family it is.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/conv_dst.h"
@@ -24,7 +26,7 @@ class OwnBase : public Kernel {
   bool fuses_epilogue(const QuantCall& /*call*/) override { return true; }
 
  protected:
-  // The fields that ConvDst and QgemmDst have in common, except their type.
+  // The fields that ConvDst and QgemmDst have in common.
   struct Result {
     std::shared_ptr<const Folded> folded;
     const float* bias = nullptr;
@@ -34,7 +36,10 @@ class OwnBase : public Kernel {
     uint8_t min = 0;
 
     template <typename Dst>
-    void fill(Dst& dst) const {
+    void fill(const QuantCall& call, Dst& dst) const {
+      using Type = decltype(dst.type);
+      dst.data = call.dst;
+      dst.type = call.f32_dst ? Type::f32 : call.s8 ? Type::s8 : Type::u8;
       dst.scales = folded->dst_scales.data();
       dst.bias = bias;
       dst.function = function;
@@ -45,8 +50,6 @@ class OwnBase : public Kernel {
   };
   // Returns nullopt if results of accumulators up to `magnitude` could leave int32.
   std::optional<Result> result_of(const QuantCall& call, int64_t magnitude);
-  static constexpr auto kResultsLeaveInt32 = "results could leave int32";
-
   // Added to zero points of s8 values, which kernel families treat as u8 minus 128.
   static int32_t shift(const QuantCall& call) { return call.s8 ? 128 : 0; }
   // A callback that applies a call's epilogue to a part of its dst.
@@ -57,6 +60,33 @@ class OwnBase : public Kernel {
  private:
   const std::vector<float> no_bias_;
   FoldedCache folded_;
+};
+
+// Owns the weights that one family has packed.
+template <typename Weights>
+class PackedOwnBase : public OwnBase {
+ public:
+  PackedOwnBase(const LayerWeight& layer, Weights packed)
+      : OwnBase(layer), packed_(std::move(packed)) {
+    packed_weight_bytes() += packed_.bytes;
+  }
+  ~PackedOwnBase() override { packed_weight_bytes() -= packed_.bytes; }
+
+  const char* run(const QuantCall& call) final {
+    if (const char* why = refuses(call)) {
+      return why;
+    }
+    const auto result = result_of(call, packed_.magnitude);
+    return result ? run_family(call, *result) : "results could leave int32";
+  }
+
+  int64_t bytes() final { return packed_.bytes; }
+
+ protected:
+  // Runs the family's kernel. Returns null, or does nothing and returns the reason.
+  virtual const char* run_family(const QuantCall& call, const Result& result) = 0;
+
+  const Weights packed_;
 };
 
 }  // namespace cpuaccel::quant

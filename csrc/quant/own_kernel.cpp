@@ -72,26 +72,30 @@ struct Qconv {
 };
 
 template <typename Family>
-class OwnKernel final : public OwnBase {
+class OwnKernel final : public PackedOwnBase<typename Family::Weights> {
+  using Base = PackedOwnBase<typename Family::Weights>;
+  using Base::layer_;
+  using Base::packed_;
+
  public:
   OwnKernel(const LayerWeight& layer, const at::Tensor& int8_values)
-      : OwnBase(layer),
-        packed_(Family::pack(
-            layer.shape,
-            without_zero_points(layer, int8_values, 1).template const_data_ptr<int8_t>())) {
-    packed_weight_bytes() += packed_.bytes;
+      : Base(layer,
+             Family::pack(
+                 layer.shape,
+                 without_zero_points(layer, int8_values, 1).template const_data_ptr<int8_t>())) {}
+
+  at::Tensor unpack() override {
+    const at::Tensor values = at::empty(layer_.shape.weight_sizes(), at::kChar);
+    Family::unpack(packed_, values.data_ptr<int8_t>());
+    return without_zero_points(layer_, values, -1);
   }
 
-  ~OwnKernel() override { packed_weight_bytes() -= packed_.bytes; }
+  std::string implementation() override {
+    return std::string(Family::kFamily) + ":" + Family::name();
+  }
 
-  const char* run(const QuantCall& call) override {
-    if (const char* why = refuses(call)) {
-      return why;
-    }
-    const auto result = result_of(call, packed_.magnitude);
-    if (!result) {
-      return kResultsLeaveInt32;
-    }
+ protected:
+  const char* run_family(const QuantCall& call, const typename Base::Result& result) override {
     typename Family::Call c;
     c.weights = &packed_;
     c.N = call.N;
@@ -100,30 +104,11 @@ class OwnKernel final : public OwnBase {
     c.OH = call.dst_dims[0];
     c.OW = call.dst_dims[1];
     c.src = call.src_f32 != nullptr ? quantized_src(call) : call.s8 ? flipped_src(call) : call.src;
-    c.src_zero_point = call.src_zero_point + shift(call);
-    c.dst.data = call.dst;
-    c.dst.type = call.f32_dst ? kernels::DstType::f32
-                 : call.s8    ? kernels::DstType::s8
-                              : kernels::DstType::u8;
-    result->fill(c.dst);
-    c.epilogue = epilogue(call);
+    c.src_zero_point = call.src_zero_point + Base::shift(call);
+    result.fill(call, c.dst);
+    c.epilogue = Base::epilogue(call);
     Family::run(c);
     return nullptr;
-  }
-
-  at::Tensor unpack() override {
-    const auto& s = layer_.shape;
-    at::DimVector sizes{s.OC, s.IC / s.groups};
-    sizes.append(s.kernel.begin(), s.kernel.begin() + s.spatial);
-    const at::Tensor values = at::empty(sizes, at::kChar);
-    Family::unpack(packed_, values.data_ptr<int8_t>());
-    return without_zero_points(layer_, values, -1);
-  }
-
-  int64_t bytes() override { return packed_.bytes; }
-
-  std::string implementation() override {
-    return std::string(Family::kFamily) + ":" + Family::name();
   }
 
  private:
@@ -145,8 +130,6 @@ class OwnKernel final : public OwnBase {
   static uint8_t* byte_src(int64_t count) {
     return static_cast<uint8_t*>(scratch(ScratchSlot::quantized_src, static_cast<size_t>(count)));
   }
-
-  const typename Family::Weights packed_;
 };
 
 // Whether weights minus their zero points still fit int8.

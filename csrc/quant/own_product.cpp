@@ -22,53 +22,34 @@ kernels::QgemmWeights pack(const LayerShape& shape, const at::Tensor& values) {
                               .n_stride = shape.IC});
 }
 
-class OwnProduct final : public OwnBase {
+class OwnProduct final : public PackedOwnBase<kernels::QgemmWeights> {
  public:
   OwnProduct(const LayerWeight& layer, const at::Tensor& int8_values)
-      : OwnBase(layer), packed_(pack(layer.shape, without_zero_points(layer, int8_values, 1))) {
-    packed_weight_bytes() += packed_.bytes;
-  }
-
-  ~OwnProduct() override { packed_weight_bytes() -= packed_.bytes; }
-
-  const char* run(const QuantCall& call) override {
-    if (const char* why = refuses(call)) {
-      return why;
-    }
-    const auto result = result_of(call, packed_.magnitude);
-    if (!result) {
-      return kResultsLeaveInt32;
-    }
-    const auto& dims = call.dst_dims;
-    kernels::QgemmCall product;
-    product.weights = &packed_;
-    product.M = call.N * dims[0] * dims[1] * dims[2];
-    product.src = source(call);
-    product.dst.data = call.dst;
-    product.dst.type = call.f32_dst ? kernels::QgemmDstType::f32
-                       : call.s8    ? kernels::QgemmDstType::s8
-                                    : kernels::QgemmDstType::u8;
-    product.dst.row_stride = packed_.N;
-    result->fill(product.dst);
-    product.epilogue = epilogue(call);
-    return kernels::qgemm(product);
-  }
+      : PackedOwnBase(layer, pack(layer.shape, without_zero_points(layer, int8_values, 1))) {}
 
   at::Tensor unpack() override {
-    const auto& s = layer_.shape;
-    at::DimVector sizes{s.OC, s.IC};
-    sizes.append(s.kernel.begin(), s.kernel.begin() + s.spatial);
-    const at::Tensor values = at::empty(sizes, at::kChar);
-    kernels::qgemm_unpack(packed_, values.data_ptr<int8_t>(), 1, s.IC);
+    const auto& shape = layer_.shape;
+    const at::Tensor values = at::empty(shape.weight_sizes(), at::kChar);
+    kernels::qgemm_unpack(packed_, values.data_ptr<int8_t>(), 1, shape.IC);
     return without_zero_points(layer_, values, -1);
   }
-
-  int64_t bytes() override { return packed_.bytes; }
 
   std::string implementation() override {
     const auto rows = kernels::qgemm_kernels();
     const auto row = std::ranges::find(rows, packed_.row, [](const auto& r) { return r.function; });
     return std::string("qgemm:") + row->name;
+  }
+
+ protected:
+  const char* run_family(const QuantCall& call, const Result& result) override {
+    kernels::QgemmCall product;
+    product.weights = &packed_;
+    product.M = call.N * volume(call.dst_dims);
+    product.src = source(call);
+    result.fill(call, product.dst);
+    product.dst.row_stride = packed_.N;
+    product.epilogue = epilogue(call);
+    return kernels::qgemm(product);
   }
 
  private:
@@ -86,8 +67,6 @@ class OwnProduct final : public OwnBase {
     }
     return src;
   }
-
-  const kernels::QgemmWeights packed_;
 };
 
 }  // namespace

@@ -64,53 +64,17 @@ int64_t source_of(const LayerShape& s, size_t dim, int64_t dst, int64_t tap, int
   return src < 0 || src >= src_size ? -1 : src;
 }
 
-class RowsKernel final : public OwnBase {
+class RowsKernel final : public PackedOwnBase<kernels::QconvWeights> {
  public:
   RowsKernel(const LayerWeight& layer, const std::vector<int8_t>& rows)
-      : OwnBase(layer),
-        packed_(kernels::qconv_pack(rows_shape(layer.shape), rows.data(), kernels::qconv_form())) {
-    packed_weight_bytes() += packed_.bytes;
-  }
-
-  ~RowsKernel() override { packed_weight_bytes() -= packed_.bytes; }
+      : PackedOwnBase(layer, kernels::qconv_pack(rows_shape(layer.shape), rows.data(),
+                                                 kernels::qconv_form())) {}
 
   bool fuses_epilogue(const QuantCall& /*call*/) override { return false; }
 
-  const char* run(const QuantCall& call) override {
-    if (const char* why = refuses(call)) {
-      return why;
-    }
-    const auto result = result_of(call, packed_.magnitude);
-    if (!result) {
-      return kResultsLeaveInt32;
-    }
-    constexpr int64_t kBytesAtOnce = 1 << 20, kLeastRows = 64;
-    const int64_t pixels = call.N * volume(call.dst_dims), width = packed_.shape.IC;
-    const int64_t most = std::max(kLeastRows, kBytesAtOnce / width);
-    auto* rows = static_cast<uint8_t*>(
-        scratch(ScratchSlot::quantized_src, static_cast<size_t>(std::min(most, pixels) * width)));
-    kernels::QconvCall product;
-    product.weights = &packed_;
-    product.src = rows;
-    product.src_zero_point = call.src_zero_point;
-    product.dst.type = call.f32_dst ? kernels::DstType::f32 : kernels::DstType::u8;
-    result->fill(product.dst);
-    for (int64_t first = 0; first < pixels; first += most) {
-      product.N = std::min(most, pixels - first);
-      fill(call, first, product.N, rows);
-      product.dst.data =
-          static_cast<std::byte*>(call.dst) + first * packed_.shape.OC * product.dst.element_size();
-      kernels::qconv(product);
-    }
-    return nullptr;
-  }
-
   at::Tensor unpack() override {
     const auto& s = layer_.shape;
-    const bool transposed = s.kind == LayerKind::conv_transpose;
-    at::DimVector sizes{transposed ? s.IC : s.OC, (transposed ? s.OC : s.IC) / s.groups};
-    sizes.append(s.kernel.begin(), s.kernel.begin() + s.spatial);
-    const at::Tensor values = at::empty(sizes, at::kChar);
+    const at::Tensor values = at::empty(s.weight_sizes(), at::kChar);
     std::vector<int8_t> rows(static_cast<size_t>(values.numel()));
     kernels::qconv_unpack(packed_, rows.data());
     auto* to = values.data_ptr<int8_t>();
@@ -120,11 +84,31 @@ class RowsKernel final : public OwnBase {
     return values;
   }
 
-  int64_t bytes() override { return packed_.bytes; }
-
   std::string implementation() override {
     return std::string("qconv:") + kernels::first_usable(kernels::qconv_kernels()).name +
            " of copied rows";
+  }
+
+ protected:
+  const char* run_family(const QuantCall& call, const Result& result) override {
+    constexpr int64_t kBytesAtOnce = 1 << 20, kLeastRows = 64;
+    const int64_t pixels = call.N * volume(call.dst_dims), width = packed_.shape.IC;
+    const int64_t most = std::max(kLeastRows, kBytesAtOnce / width);
+    auto* rows = static_cast<uint8_t*>(
+        scratch(ScratchSlot::quantized_src, static_cast<size_t>(std::min(most, pixels) * width)));
+    kernels::QconvCall product;
+    product.weights = &packed_;
+    product.src = rows;
+    product.src_zero_point = call.src_zero_point;
+    result.fill(call, product.dst);
+    for (int64_t first = 0; first < pixels; first += most) {
+      product.N = std::min(most, pixels - first);
+      fill(call, first, product.N, rows);
+      product.dst.data =
+          static_cast<std::byte*>(call.dst) + first * packed_.shape.OC * product.dst.element_size();
+      kernels::qconv(product);
+    }
+    return nullptr;
   }
 
  private:
@@ -174,8 +158,6 @@ class RowsKernel final : public OwnBase {
       }
     }
   }
-
-  const kernels::QconvWeights packed_;
 };
 
 }  // namespace

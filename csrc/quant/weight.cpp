@@ -108,6 +108,13 @@ std::array<int64_t, 3> LayerShape::dst_dims(const std::array<int64_t, 3>& src) c
   return dst;
 }
 
+at::DimVector LayerShape::weight_sizes() const {
+  const bool transposed = kind == LayerKind::conv_transpose;
+  at::DimVector sizes{transposed ? IC : OC, (transposed ? OC : IC) / groups};
+  sizes.append(kernel.begin(), kernel.begin() + spatial);
+  return sizes;
+}
+
 std::string LayerShape::to_string() const {
   if (kind == LayerKind::linear) {
     return "linear " + std::to_string(IC) + "->" + std::to_string(OC);

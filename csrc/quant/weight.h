@@ -2,6 +2,7 @@
 // prepack op gets them.
 #pragma once
 
+#include <ATen/core/DimVector.h>
 #include <ATen/core/Tensor.h>
 
 #include <array>
@@ -27,6 +28,9 @@ struct LayerShape {
   bool depthwise() const { return groups > 1 && groups == IC && groups == OC; }
   // Spatial size of the result for a source of this size.
   std::array<int64_t, 3> dst_dims(const std::array<int64_t, 3>& src) const;
+  // Sizes of the weight in torch's layout: OC x IC/groups x kernel, or IC x OC/groups x kernel if
+  // transposed.
+  at::DimVector weight_sizes() const;
   // For explain() and logs: "conv2d 64->64 k3x3 s1x1 p1x1 d1x1 g1".
   std::string to_string() const;
 };
