@@ -9,8 +9,8 @@
 #include "kernels/table/table.h"
 #include "ops/own_call.h"
 #include "ops/pixels.h"
+#include "ops/quantized_checks.h"
 #include "ops/quint8.h"
-#include "quant/activations.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -50,9 +50,9 @@ void check_table(const char* op, const at::Tensor& table) {
 
 at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double scale,
                            int64_t zero_point) {
-  quant::check_quint8(kOp, "qx", qx);
+  check_quint8(kOp, "qx", qx);
   check_table(kOp, table);
-  quant::check_output_quantizer(kOp, scale, zero_point, "");
+  check_output_quantizer(kOp, scale, zero_point, "");
   CPUACCEL_OWN_CALL(table);
   const auto* entries = table.const_data_ptr<uint8_t>();
   const auto format = qx.suggest_memory_format();

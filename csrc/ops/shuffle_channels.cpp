@@ -19,9 +19,9 @@
 #include "kernels/interleave/interleave.h"
 #include "ops/own_call.h"
 #include "ops/pixels.h"
+#include "ops/quantized_checks.h"
 #include "ops/quantized_table.h"
 #include "ops/quint8.h"
-#include "quant/activations.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -94,11 +94,11 @@ at::Tensor shuffle_channels(at::TensorList qxs, int64_t groups, int64_t chunks, 
               ": expected groups and chunks of at least 1 and chunk below chunks, but got ", groups,
               ", ", chunks, " and ", chunk);
   for (const auto& qx : qxs) {
-    quant::check_quint8(kOp, "qxs", qx);
+    check_quint8(kOp, "qxs", qx);
   }
   if (table) {
     check_table(kOp, *table);
-    quant::check_output_quantizer(kOp, scale, zero_point, "");
+    check_output_quantizer(kOp, scale, zero_point, "");
   }
   const Shuffle shuffle{groups, chunks, chunk};
   const auto direct = plan(qxs, shuffle);

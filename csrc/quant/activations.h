@@ -1,5 +1,5 @@
-// Argument checks that quantized linear and convolution layers share: activations, output scale and
-// zero point, sizes.
+// What quantized linear and convolution layers need to know about their activations: the quantizer
+// of a float src, and how many images or rows one call can take.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,17 +7,6 @@
 #include <cstdint>
 
 namespace cpuaccel::quant {
-
-// Throws unless scale is positive and finite and zero_point is in the range of `dtype`: [0, 255]
-// for quint8, [-128, 127] for qint8. `prefix` goes before "scale" and "zero_point" in the error
-// message.
-void check_output_quantizer(const char* op, double scale, int64_t zero_point,
-                            const char* prefix = "output_", at::ScalarType dtype = at::kQUInt8);
-
-// Throws unless the tensor is a per-tensor quantized quint8 tensor on the CPU.
-void check_quint8(const char* op, const char* name, const at::Tensor& tensor);
-// The same, but also accepts qint8 if torch's engine does.
-void check_activation(const char* op, const char* name, const at::Tensor& tensor);
 
 // Scale and zero point for the range of a float src, as torch's dynamic ops choose them.
 struct SourceQuantizer {

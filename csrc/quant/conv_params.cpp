@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/quantized_checks.h"
 #include "ops/quint8.h"
 #include "quant/activations.h"
 #include "quant/float_path.h"
@@ -47,7 +48,7 @@ const char* ConvParams<kSpatial>::op_title() const {
 template <int kSpatial>
 void ConvParams<kSpatial>::check_input(const at::Tensor& input) const {
   const auto& shape = layer_->shape();
-  check_activation(op_title(), "activation", input);
+  ops::check_activation(op_title(), "activation", input);
   TORCH_CHECK(input.dim() == kSpatial + 2, op_title(), "(): Expected activation tensor to have ",
               kSpatial + 2, " dimensions, got ", input.dim());
   TORCH_CHECK(input.size(1) == shape.IC, op_title(), ": Given groups=", shape.groups,
@@ -75,7 +76,7 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
                                      const Following* following) {
   check_input(input);
   const auto dtype = input.scalar_type();
-  check_output_quantizer(op_title(), output_scale, output_zero_point, "output_", dtype);
+  ops::check_output_quantizer(op_title(), output_scale, output_zero_point, "output_", dtype);
   const auto& shape = layer_->shape();
   QuantCall call;
   at::DimVector sizes{input.size(0), shape.OC};
@@ -195,7 +196,7 @@ at::Tensor ConvParams<kSpatial>::apply_add(const at::Tensor& input, const at::Te
                                            double output_scale, int64_t output_zero_point,
                                            bool relu) {
   TORCH_CHECK(!transpose(), op_title(), ": conv2d_add does not support transposed convolution");
-  check_activation(op_title(), "accum", accum);
+  ops::check_activation(op_title(), "accum", accum);
   return run(Op::conv2d_add, input, &accum, output_scale, output_zero_point,
              relu ? PostOp::sum_relu : PostOp::sum);
 }

@@ -20,8 +20,8 @@
 
 #include "base/plugin.h"
 #include "ops/override.h"
+#include "ops/quantized_checks.h"
 #include "ops/quantized_table.h"
-#include "quant/activations.h"
 #include "quant/conv_params.h"
 #include "quant/following.h"
 #include "quant/linear_params.h"
@@ -46,9 +46,9 @@ template <typename Kind>
 at::Tensor run_followed(const char* op, const at::Tensor& qx,
                         const intrusive_ptr<typename Kind::Base>& packed, double own_scale,
                         int64_t own_zero_point, bool relu, const Following& following) {
-  check_quint8(op, "qx", qx);
-  check_output_quantizer(op, own_scale, own_zero_point, "own_");
-  check_output_quantizer(op, following.scale, following.zero_point, "");
+  ops::check_quint8(op, "qx", qx);
+  ops::check_output_quantizer(op, own_scale, own_zero_point, "own_");
+  ops::check_output_quantizer(op, following.scale, following.zero_point, "");
   TORCH_CHECK(packed, op, ": expected packed to be packed weights, but got None");
   auto* ours = plugin_on() ? dynamic_cast<typename Kind::Ours*>(packed.get()) : nullptr;
   if (ours != nullptr) {
@@ -89,13 +89,13 @@ at::Tensor layer_binary(at::Tensor qx, const intrusive_ptr<typename Kind::Base>&
                         std::optional<at::Tensor> table, double table_scale,
                         int64_t table_zero_point, at::Tensor other, double scale,
                         int64_t zero_point, bool then_relu) {
-  check_quint8(kName.text, "other", other);
+  ops::check_quint8(kName.text, "other", other);
   Following following;
   following.own_scale = own_scale;
   following.own_zero_point = own_zero_point;
   if (table) {
     ops::check_table(kName.text, *table);
-    check_output_quantizer(kName.text, table_scale, table_zero_point, "table_");
+    ops::check_output_quantizer(kName.text, table_scale, table_zero_point, "table_");
     following.table = std::move(*table);
     following.own_scale = table_scale;
     following.own_zero_point = table_zero_point;

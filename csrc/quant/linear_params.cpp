@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/engine.h"
+#include "ops/quantized_checks.h"
 #include "ops/quint8.h"
 #include "quant/activations.h"
 #include "quant/float_path.h"
@@ -42,7 +43,7 @@ c10::intrusive_ptr<LinearParams> LinearParams::create(const at::Tensor& weight,
 }
 
 void LinearParams::check_static_input(const at::Tensor& input) const {
-  check_activation(kOp, "input", input);
+  ops::check_activation(kOp, "input", input);
   check_sizes(kOp, input, ops::kOurEngine.least_linear_dims);
 }
 
@@ -69,7 +70,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
                                     const Following* following) {
   check_static_input(input);
   const auto dtype = input.scalar_type();
-  check_output_quantizer(kOp, output_scale, output_zero_point, "output_", dtype);
+  ops::check_output_quantizer(kOp, output_scale, output_zero_point, "output_", dtype);
   const auto sizes = output_sizes(input, layer_->shape().OC);
   const auto epilogue = following != nullptr
                             ? following->epilogue(sizes, at::MemoryFormat::Contiguous)
@@ -127,7 +128,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
 at::Tensor& LinearParams::run_static_out(const at::Tensor& input, double output_scale,
                                          int64_t output_zero_point, PostOp post,
                                          at::Tensor& output) {
-  check_activation(kOp, "output", output);
+  ops::check_activation(kOp, "output", output);
   TORCH_CHECK(output.q_scale() == output_scale && output.q_zero_point() == output_zero_point, kOp,
               ": expected output to have scale ", output_scale, " and zero point ",
               output_zero_point, ", but got ", output.q_scale(), " and ", output.q_zero_point());

@@ -1,0 +1,43 @@
+"""The layers of csrc: a folder includes headers of itself and of folders below it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+CSRC = Path(__file__).parent.parent / "csrc"
+
+LAYERS = ("base", "kernels", "memory", "dnnl", "plan", "ops", "quant", "bind")
+"""The folders of csrc from the lowest to the highest, as docs/architecture.md draws them."""
+
+BESIDE = (("kernels", "memory"), ("kernels", "dnnl"), ("memory", "dnnl"))
+"""Folders of one layer: neither includes the other."""
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"(\w+)/([^"]+)"', re.MULTILINE)
+_SOURCES = {".h", ".cpp", ".inc"}
+
+
+def _includes(folder: str) -> list[tuple[str, str]]:
+    """Return (the include in words, the folder of the header) for each include in `folder`."""
+    return [
+        (f"{path.relative_to(CSRC)} includes {target}/{header}", target)
+        for path in sorted((CSRC / folder).rglob("*"))
+        if path.suffix in _SOURCES
+        for target, header in _INCLUDE.findall(path.read_text())
+        if (CSRC / target / header).exists()
+    ]
+
+
+def test_every_folder_has_a_layer() -> None:
+    assert sorted(each.name for each in CSRC.iterdir() if each.is_dir()) == sorted(LAYERS)
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_a_folder_includes_only_folders_below_it(folder: str) -> None:
+    includes = _includes(folder)
+    assert includes
+    beside = {each for pair in BESIDE if folder in pair for each in pair} - {folder}
+    allowed = set(LAYERS[: LAYERS.index(folder) + 1]) - beside
+    assert [line for line, target in includes if target not in allowed] == []
