@@ -6,8 +6,8 @@ namespace cpuaccel {
 
 bool plugin_on();
 
-// Only called by csrc/quant/switch.cpp, which registers cpuaccel's kernels over torch's and removes
-// them.
+// Only called by csrc/bind/registration.cpp, which registers cpuaccel's kernels over torch's and
+// removes them.
 void set_plugin_on(bool on);
 
 }  // namespace cpuaccel

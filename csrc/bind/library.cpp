@@ -9,11 +9,11 @@
 #include "base/isa.h"
 #include "base/plugin.h"
 #include "bind/include/cpuaccel.h"
+#include "bind/registration.h"
 #include "bind/settings.h"
 #include "memory/machine.h"
 #include "ops/packed_weight_cache.h"
 #include "ops/tensor_cache.h"
-#include "quant/switch.h"
 
 namespace cpuaccel {
 namespace {
@@ -68,10 +68,10 @@ void enable() {
   cap_isa();
   set_deterministic(is_on("CPUACCEL_DETERMINISTIC", false));
   set_cache_capacities();
-  quant::switch_on();
+  register_overrides();
 }
 
-void disable() { quant::switch_off(); }
+void disable() { unregister_overrides(); }
 
 bool is_enabled() { return plugin_on(); }
 

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/plugin.h"
 #include "base/team.h"
+#include "bind/registration.h"
 #include "bind/same_objects.h"
 #include "bind/settings.h"
 #include "bind/step_times.h"
@@ -36,7 +37,6 @@
 #include "ops/prepack/packed_weight.h"
 #include "ops/tensor_cache.h"
 #include "quant/providers.h"
-#include "quant/switch.h"
 
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/primitive_cache.h"
@@ -316,9 +316,9 @@ PYBIND11_MODULE(_C, module) {
   set_weight_cache(-1);
   set_index_cache(-1);
   module.doc() = "Configuration and statistics of cpuaccel's native part.";
-  module.def("install", &quant::switch_on, py::call_guard<py::gil_scoped_release>(),
+  module.def("install", &register_overrides, py::call_guard<py::gil_scoped_release>(),
              "Registers cpuaccel's kernels over torch's.");
-  module.def("uninstall", &quant::switch_off, py::call_guard<py::gil_scoped_release>(),
+  module.def("uninstall", &unregister_overrides, py::call_guard<py::gil_scoped_release>(),
              "Restores torch's own kernels.");
   module.def("is_installed", &plugin_on);
   module.def(
@@ -334,8 +334,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_memory_cache", &set_memory_cache, py::arg("mebibytes"));
   module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));
   module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));
-  module.def("overridden_ops", &quant::overridden_ops);
-  module.def("overridden_kernels", &quant::overridden_kernels);
+  module.def("overridden_ops", &overridden_ops);
+  module.def("overridden_kernels", &overridden_kernels);
   module.def("set_deterministic", &set_deterministic, py::arg("on"));
   module.def("set_teams", &set_teams, py::arg("on"));
   module.def("teams_opened", &teams_opened);

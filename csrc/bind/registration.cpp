@@ -1,4 +1,4 @@
-#include "quant/switch.h"
+#include "bind/registration.h"
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -16,10 +16,9 @@
 #include "ops/overrides.h"
 #include "ops/torch_kernel.h"
 #include "quant/overrides.h"
-#include "quant/providers.h"
 #include "quant/serialization.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel {
 namespace {
 
 void at_parallel_for(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& body) {
@@ -30,16 +29,16 @@ int at_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); 
 
 using Libraries = std::vector<std::unique_ptr<torch::Library>>;
 
-struct SwitchState {
+struct Registration {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
   bool torch_kernels_kept = false;
   Libraries libraries;
-  Libraries kept;  // stay registered while the plugin is off
+  Libraries permanent;  // stay registered while the plugin is off
 };
 
 // Never destroyed, because ops may run while the process exits.
-SwitchState& state() {
-  static auto& instance = *std::make_unique<SwitchState>().release();
+Registration& state() {
+  static auto& instance = *std::make_unique<Registration>().release();
   return instance;
 }
 
@@ -52,8 +51,8 @@ class QuietWarnings final : public c10::WarningHandler {
 std::vector<std::span<const ops::Override>> all_overrides() {
   const auto of_ops = ops::op_overrides();
   std::vector<std::span<const ops::Override>> lists(of_ops.begin(), of_ops.end());
-  lists.push_back(prepack_overrides());
-  lists.push_back(casting_overrides());
+  lists.push_back(quant::prepack_overrides());
+  lists.push_back(quant::casting_overrides());
   return lists;
 }
 
@@ -61,8 +60,8 @@ std::vector<std::span<const ops::Override>> all_overrides() {
 // objects to torch's classes without a check, and cpuaccel's objects may still be around. If that
 // is the engine that cpuaccel stands in for, the overrides stay and pass torch's objects on to
 // torch.
-bool stays(std::span<const ops::Override> list) {
-  return ops::kOurEngine.casts_objects && list.data() == casting_overrides().data();
+bool is_permanent(std::span<const ops::Override> list) {
+  return ops::kOurEngine.casts_objects && list.data() == quant::casting_overrides().data();
 }
 
 void register_override(Libraries& libraries, const ops::Override& row) {
@@ -93,7 +92,7 @@ std::vector<std::string> overridden_ops() {
   return names;
 }
 
-void switch_on() {
+void register_overrides() {
   auto& s = state();
   const std::scoped_lock lock(s.mutex);
   if (plugin_on()) {
@@ -112,27 +111,27 @@ void switch_on() {
   QuietWarnings quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   for (const auto& list : overrides) {
-    auto& libraries = stays(list) ? s.kept : s.libraries;
-    if (&libraries == &s.kept && !s.kept.empty()) {
+    auto& libraries = is_permanent(list) ? s.permanent : s.libraries;
+    if (&libraries == &s.permanent && !s.permanent.empty()) {
       continue;
     }
     for (const auto& row : list) {
       register_override(libraries, row);
     }
   }
-  replace_setstate();
+  quant::replace_setstate();
   set_plugin_on(true);
 }
 
-void switch_off() {
+void unregister_overrides() {
   auto& s = state();
   const std::scoped_lock lock(s.mutex);
   if (!plugin_on()) {
     return;
   }
   set_plugin_on(false);
-  restore_setstate();
+  quant::restore_setstate();
   s.libraries.clear();
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel
