@@ -241,50 +241,96 @@ class FusedBinary(FollowedLayer):
         """Whether a ReLU comes last."""
 
 
-class Conv2d(FusedLayer):
-    """A convolution, transposed or not, behind which nothing is fused."""
+def _layer_forward(plain: Any, with_relu: Any) -> Any:
+    """Return the `forward` of a layer that calls one of two ops of torch."""
 
-    kind = "conv2d"
-
-    def __init__(self, packed: Any, relu: bool, **result: Any) -> None:
-        super().__init__(packed, relu, **result)
-        self.op = "quantized::conv2d_relu.new" if relu else "quantized::conv2d.new"
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Tensor:
         if not is_scripting():
             call = self._bound_call(x)
             if call is not None:
                 fast: Tensor = call(x)
                 return fast
-        packed, scale, zero_point = self._packed_params, self.scale, self.zero_point
         if self.relu:
-            relu: Tensor = torch.ops.quantized.conv2d_relu(x, packed, scale, zero_point)
+            relu: Tensor = with_relu(x, self._packed_params, self.scale, self.zero_point)
             return relu
-        result: Tensor = torch.ops.quantized.conv2d(x, packed, scale, zero_point)
+        result: Tensor = plain(x, self._packed_params, self.scale, self.zero_point)
         return result
+
+    return forward
+
+
+def _table_forward(op: Any) -> Any:
+    """Return the `forward` of a `FusedTable` that calls `op`."""
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x)
+                return fast
+        result: Tensor = op(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.scale,
+            self.zero_point,
+        )
+        return result
+
+    return forward
+
+
+def _binary_forward(op: Any) -> Any:
+    """Return the `forward` of a `FusedBinary` that calls `op`."""
+
+    def forward(self: Any, x: Tensor, other: Tensor) -> Tensor:
+        if not is_scripting():
+            call = self._bound_call(x)
+            if call is not None:
+                fast: Tensor = call(x, other)
+                return fast
+        result: Tensor = op(
+            x,
+            self._packed_params,
+            self.own_scale,
+            self.own_zero_point,
+            self.relu,
+            self.table,
+            self.table_scale,
+            self.table_zero_point,
+            other,
+            self.scale,
+            self.zero_point,
+            self.then_relu,
+        )
+        return result
+
+    return forward
+
+
+class Conv2d(FusedLayer):
+    """A convolution, transposed or not, behind which nothing is fused."""
+
+    kind = "conv2d"
+    forward = _layer_forward(torch.ops.quantized.conv2d, torch.ops.quantized.conv2d_relu)
+
+    def __init__(self, packed: Any, relu: bool, **result: Any) -> None:
+        super().__init__(packed, relu, **result)
+        self.op = "quantized::conv2d_relu.new" if relu else "quantized::conv2d.new"
 
 
 class Linear(FusedLayer):
     """A linear layer behind which nothing is fused."""
 
     kind = "linear"
+    forward = _layer_forward(torch.ops.quantized.linear, torch.ops.quantized.linear_relu)
 
     def __init__(self, packed: Any, relu: bool, **result: Any) -> None:
         super().__init__(packed, relu, **result)
         self.op = "quantized::linear_relu" if relu else "quantized::linear"
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not is_scripting():
-            call = self._bound_call(x)
-            if call is not None:
-                fast: Tensor = call(x)
-                return fast
-        packed, scale, zero_point = self._packed_params, self.scale, self.zero_point
-        if self.relu:
-            relu: Tensor = torch.ops.quantized.linear_relu(x, packed, scale, zero_point)
-            return relu
-        result: Tensor = torch.ops.quantized.linear(x, packed, scale, zero_point)
-        return result
 
 
 class Conv2dTable(FusedTable):
@@ -292,24 +338,7 @@ class Conv2dTable(FusedTable):
 
     kind = "conv2d"
     op = "cpuaccel::conv2d_table"
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not is_scripting():
-            call = self._bound_call(x)
-            if call is not None:
-                fast: Tensor = call(x)
-                return fast
-        result: Tensor = torch.ops.cpuaccel.conv2d_table(
-            x,
-            self._packed_params,
-            self.own_scale,
-            self.own_zero_point,
-            self.relu,
-            self.table,
-            self.scale,
-            self.zero_point,
-        )
-        return result
+    forward = _table_forward(torch.ops.cpuaccel.conv2d_table)
 
 
 class LinearTable(FusedTable):
@@ -317,24 +346,7 @@ class LinearTable(FusedTable):
 
     kind = "linear"
     op = "cpuaccel::linear_table"
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not is_scripting():
-            call = self._bound_call(x)
-            if call is not None:
-                fast: Tensor = call(x)
-                return fast
-        result: Tensor = torch.ops.cpuaccel.linear_table(
-            x,
-            self._packed_params,
-            self.own_scale,
-            self.own_zero_point,
-            self.relu,
-            self.table,
-            self.scale,
-            self.zero_point,
-        )
-        return result
+    forward = _table_forward(torch.ops.cpuaccel.linear_table)
 
 
 class Conv2dAdd(FusedBinary):
@@ -342,28 +354,7 @@ class Conv2dAdd(FusedBinary):
 
     kind = "conv2d"
     op = "cpuaccel::conv2d_add"
-
-    def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        if not is_scripting():
-            call = self._bound_call(x)
-            if call is not None:
-                fast: Tensor = call(x, other)
-                return fast
-        result: Tensor = torch.ops.cpuaccel.conv2d_add(
-            x,
-            self._packed_params,
-            self.own_scale,
-            self.own_zero_point,
-            self.relu,
-            self.table,
-            self.table_scale,
-            self.table_zero_point,
-            other,
-            self.scale,
-            self.zero_point,
-            self.then_relu,
-        )
-        return result
+    forward = _binary_forward(torch.ops.cpuaccel.conv2d_add)
 
 
 class Conv2dMul(FusedBinary):
@@ -371,28 +362,7 @@ class Conv2dMul(FusedBinary):
 
     kind = "conv2d"
     op = "cpuaccel::conv2d_mul"
-
-    def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        if not is_scripting():
-            call = self._bound_call(x)
-            if call is not None:
-                fast: Tensor = call(x, other)
-                return fast
-        result: Tensor = torch.ops.cpuaccel.conv2d_mul(
-            x,
-            self._packed_params,
-            self.own_scale,
-            self.own_zero_point,
-            self.relu,
-            self.table,
-            self.table_scale,
-            self.table_zero_point,
-            other,
-            self.scale,
-            self.zero_point,
-            self.then_relu,
-        )
-        return result
+    forward = _binary_forward(torch.ops.cpuaccel.conv2d_mul)
 
 
 class LinearAdd(FusedBinary):
@@ -400,28 +370,7 @@ class LinearAdd(FusedBinary):
 
     kind = "linear"
     op = "cpuaccel::linear_add"
-
-    def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        if not is_scripting():
-            call = self._bound_call(x)
-            if call is not None:
-                fast: Tensor = call(x, other)
-                return fast
-        result: Tensor = torch.ops.cpuaccel.linear_add(
-            x,
-            self._packed_params,
-            self.own_scale,
-            self.own_zero_point,
-            self.relu,
-            self.table,
-            self.table_scale,
-            self.table_zero_point,
-            other,
-            self.scale,
-            self.zero_point,
-            self.then_relu,
-        )
-        return result
+    forward = _binary_forward(torch.ops.cpuaccel.linear_add)
 
 
 class LinearMul(FusedBinary):
@@ -429,25 +378,4 @@ class LinearMul(FusedBinary):
 
     kind = "linear"
     op = "cpuaccel::linear_mul"
-
-    def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        if not is_scripting():
-            call = self._bound_call(x)
-            if call is not None:
-                fast: Tensor = call(x, other)
-                return fast
-        result: Tensor = torch.ops.cpuaccel.linear_mul(
-            x,
-            self._packed_params,
-            self.own_scale,
-            self.own_zero_point,
-            self.relu,
-            self.table,
-            self.table_scale,
-            self.table_zero_point,
-            other,
-            self.scale,
-            self.zero_point,
-            self.then_relu,
-        )
-        return result
+    forward = _binary_forward(torch.ops.cpuaccel.linear_mul)
