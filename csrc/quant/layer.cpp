@@ -15,7 +15,7 @@
 #include "kernels/quantize/quantize.h"
 #include "ops/engine.h"
 #include "quant/activations.h"
-#include "quant/own_kernel.h"
+#include "quant/cpuaccel_kernel.h"
 #include "quant/pair_sums.h"
 #include "quant/providers.h"
 
@@ -100,9 +100,9 @@ Op Layer::op() const {
 std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
                                      WithoutVnni without_vnni) {
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
-  const bool own_only = without_vnni == WithoutVnni::own_kernel && !has_vnni() &&
-                        own_refuses(layer->weight_) == nullptr;
-  layer->forced_ = own_only ? std::optional(Provider::own) : forced_provider();
+  const bool cpuaccel_only = without_vnni == WithoutVnni::own_kernel && !has_vnni() &&
+                             cpuaccel_refuses(layer->weight_) == nullptr;
+  layer->forced_ = cpuaccel_only ? std::optional(Provider::own) : forced_provider();
   const LayerWeight& taken = layer->weight_;
   const bool torchs = torch_takes(taken);
   const at::Tensor plain = taken.tensor.int_repr().contiguous();
@@ -116,7 +116,7 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
     reason = why;
     return nullptr;
   }
-  layer->only_forced_ = own_only && own_refuses(taken, plain) == nullptr;
+  layer->only_forced_ = cpuaccel_only && cpuaccel_refuses(taken, plain) == nullptr;
   if (!layer->only_forced_) {
     layer->forced_ = forced_provider();
   }

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/isa.h"
-#include "quant/own_product.h"
+#include "quant/cpuaccel_product.h"
 #include "quant/providers.h"
 
 namespace cpuaccel::quant {
@@ -18,7 +18,7 @@ bool any(const LayerWeight& /*layer*/, const QuantCall& /*call*/) { return true;
 #if defined(__aarch64__)
 
 bool product(const LayerWeight& layer, const QuantCall& /*call*/) {
-  return is_own_product(layer.shape);
+  return is_cpuaccel_product(layer.shape);
 }
 
 // No library with int8 kernels is built in: PyPI has no oneDNN for Arm, and FBGEMM's kernels are

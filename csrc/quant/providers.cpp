@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/isa.h"
-#include "quant/own_kernel.h"
+#include "quant/cpuaccel_kernel.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
 #include "quant/fbgemm_kernel.h"
@@ -24,7 +24,7 @@ std::atomic<int> g_forced{-1};
 const char* refuses(Provider provider, [[maybe_unused]] const LayerWeight& layer) {
   switch (provider) {
     case Provider::own:
-      return own_refuses(layer);
+      return cpuaccel_refuses(layer);
 #ifdef CPUACCEL_HAS_FBGEMM
     case Provider::fbgemm:
       return fbgemm_refuses(layer);
@@ -42,7 +42,7 @@ std::unique_ptr<Kernel> make(Provider provider, [[maybe_unused]] const LayerWeig
                              [[maybe_unused]] const at::Tensor& int8_values) {
   switch (provider) {
     case Provider::own:
-      return make_own_kernel(layer, int8_values);
+      return make_cpuaccel_kernel(layer, int8_values);
 #ifdef CPUACCEL_HAS_FBGEMM
     case Provider::fbgemm:
       return make_fbgemm_kernel(layer, int8_values);
@@ -79,7 +79,7 @@ const char* all_refuse_values(const LayerWeight& layer, const at::Tensor& int8_v
   const bool a_library_takes_it = std::ranges::any_of(provider_rows(), [&](const auto& row) {
     return row.provider != Provider::own && refuses(row.provider, layer) == nullptr;
   });
-  return a_library_takes_it ? nullptr : own_refuses(layer, int8_values);
+  return a_library_takes_it ? nullptr : cpuaccel_refuses(layer, int8_values);
 }
 
 Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
@@ -94,7 +94,7 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
     }
     const char* why = refuses(row.provider, layer);
     if (why == nullptr && row.provider == Provider::own) {
-      why = own_refuses(layer, int8_values);
+      why = cpuaccel_refuses(layer, int8_values);
     }
     if (why == nullptr) {
       auto kernel = make(row.provider, layer, int8_values);
@@ -106,7 +106,7 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
     refusal = why;
     refused = row.provider;
   }
-  if (!limits.only && limits.except != Provider::own && own_refuses(layer) != nullptr &&
+  if (!limits.only && limits.except != Provider::own && cpuaccel_refuses(layer) != nullptr &&
       exact_refuses(layer, int8_values) == nullptr) {
     auto kernel = make_exact_kernel(layer, int8_values);
     if (kernel->refuses(call) == nullptr) {

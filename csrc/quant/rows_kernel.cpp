@@ -13,7 +13,7 @@
 #include "base/scratch.h"
 #include "kernels/qconv/qconv.h"
 #include "ops/engine.h"
-#include "quant/own_base.h"
+#include "quant/cpuaccel_common.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -64,11 +64,11 @@ int64_t source_of(const LayerShape& s, size_t dim, int64_t dst, int64_t tap, int
   return src < 0 || src >= src_size ? -1 : src;
 }
 
-class RowsKernel final : public PackedOwnBase<kernels::QconvWeights> {
+class RowsKernel final : public PackedCpuaccelKernel<kernels::QconvWeights> {
  public:
   RowsKernel(const LayerWeight& layer, const std::vector<int8_t>& rows)
-      : PackedOwnBase(layer, kernels::qconv_pack(rows_shape(layer.shape), rows.data(),
-                                                 kernels::qconv_form())) {}
+      : PackedCpuaccelKernel(layer, kernels::qconv_pack(rows_shape(layer.shape), rows.data(),
+                                                        kernels::qconv_form())) {}
 
   bool fuses_epilogue(const QuantCall& /*call*/) override { return false; }
 

@@ -9,9 +9,10 @@ namespace cpuaccel::quant {
 
 // Whether qgemm runs layers of this shape on this architecture. It takes all weights that fit int8
 // without their zero points and whose sums fit int32.
-bool is_own_product(const LayerShape& shape);
+bool is_cpuaccel_product(const LayerShape& shape);
 
 // `layer` outlives the kernel.
-std::unique_ptr<Kernel> make_own_product(const LayerWeight& layer, const at::Tensor& int8_values);
+std::unique_ptr<Kernel> make_cpuaccel_product(const LayerWeight& layer,
+                                              const at::Tensor& int8_values);
 
 }  // namespace cpuaccel::quant

@@ -1,4 +1,4 @@
-#include "quant/own_product.h"
+#include "quant/cpuaccel_product.h"
 
 #include <ATen/Functions.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "kernels/qgemm/qgemm.h"
-#include "quant/own_base.h"
+#include "quant/cpuaccel_common.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -22,10 +22,11 @@ kernels::QgemmWeights pack(const LayerShape& shape, const at::Tensor& values) {
                               .n_stride = shape.IC});
 }
 
-class OwnProduct final : public PackedOwnBase<kernels::QgemmWeights> {
+class CpuaccelProduct final : public PackedCpuaccelKernel<kernels::QgemmWeights> {
  public:
-  OwnProduct(const LayerWeight& layer, const at::Tensor& int8_values)
-      : PackedOwnBase(layer, pack(layer.shape, without_zero_points(layer, int8_values, 1))) {}
+  CpuaccelProduct(const LayerWeight& layer, const at::Tensor& int8_values)
+      : PackedCpuaccelKernel(layer, pack(layer.shape, without_zero_points(layer, int8_values, 1))) {
+  }
 
   at::Tensor unpack() override {
     const auto& shape = layer_.shape;
@@ -48,7 +49,7 @@ class OwnProduct final : public PackedOwnBase<kernels::QgemmWeights> {
     product.src = source(call);
     result.fill(call, product.dst);
     product.dst.row_stride = packed_.N;
-    product.epilogue = epilogue(call);
+    product.epilogue = kernel_epilogue(call);
     return kernels::qgemm(product);
   }
 
@@ -71,15 +72,16 @@ class OwnProduct final : public PackedOwnBase<kernels::QgemmWeights> {
 
 }  // namespace
 
-bool is_own_product(const LayerShape& shape) {
+bool is_cpuaccel_product(const LayerShape& shape) {
   // On x86 qgemm's kernel list has only the reference kernel.
   return kernels::qgemm_kernels().size() > 1 && shape.kind != LayerKind::conv_transpose &&
          shape.groups == 1 && shape.taps() == 1 && shape.stride == kOnes &&
          shape.padding == std::array<int64_t, 3>{};
 }
 
-std::unique_ptr<Kernel> make_own_product(const LayerWeight& layer, const at::Tensor& int8_values) {
-  return std::make_unique<OwnProduct>(layer, int8_values);
+std::unique_ptr<Kernel> make_cpuaccel_product(const LayerWeight& layer,
+                                              const at::Tensor& int8_values) {
+  return std::make_unique<CpuaccelProduct>(layer, int8_values);
 }
 
 }  // namespace cpuaccel::quant

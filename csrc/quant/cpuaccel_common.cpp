@@ -1,4 +1,4 @@
-#include "quant/own_base.h"
+#include "quant/cpuaccel_common.h"
 
 #include <ATen/Functions.h>
 
@@ -51,11 +51,12 @@ at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& value
   return result;
 }
 
-const char* OwnBase::refuses(const QuantCall& call) {
+const char* CpuaccelKernel::refuses(const QuantCall& call) {
   return function_of(call.post) ? nullptr : "our kernels fuse no add, leaky_relu or tanh";
 }
 
-std::optional<OwnBase::Result> OwnBase::result_of(const QuantCall& call, int64_t magnitude) {
+std::optional<CpuaccelKernel::Result> CpuaccelKernel::result_of(const QuantCall& call,
+                                                                int64_t magnitude) {
   const bool relu = call.post == PostOp::relu;
   // For integers, ReLU is a lower bound of the result.
   const auto function =
@@ -76,7 +77,7 @@ std::optional<OwnBase::Result> OwnBase::result_of(const QuantCall& call, int64_t
   return result;
 }
 
-kernels::ConvEpilogue OwnBase::epilogue(const QuantCall& call) {
+kernels::ConvEpilogue CpuaccelKernel::kernel_epilogue(const QuantCall& call) {
   if (call.epilogue == nullptr) {
     return {};
   }

@@ -9,8 +9,8 @@ namespace cpuaccel::quant {
 
 // Null if a cpuaccel kernel can take the layer, else the reason: judged by its shape, then by its
 // weights.
-const char* own_refuses(const LayerWeight& layer);
-const char* own_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
+const char* cpuaccel_refuses(const LayerWeight& layer);
+const char* cpuaccel_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
 
 // Null if a kernel that is exact on every CPU can take the layer, else the reason. These are the
 // kernels above and, for shapes that no family covers, quant/rows_kernel.h.
@@ -19,6 +19,7 @@ const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_value
 std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
 
 // `layer` outlives the kernel.
-std::unique_ptr<Kernel> make_own_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
+std::unique_ptr<Kernel> make_cpuaccel_kernel(const LayerWeight& layer,
+                                             const at::Tensor& int8_values);
 
 }  // namespace cpuaccel::quant

@@ -1,4 +1,4 @@
-#include "quant/own_kernel.h"
+#include "quant/cpuaccel_kernel.h"
 
 #include <ATen/Functions.h>
 
@@ -11,8 +11,8 @@
 #include "kernels/qconv/qconv.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/table/table.h"
-#include "quant/own_base.h"
-#include "quant/own_product.h"
+#include "quant/cpuaccel_common.h"
+#include "quant/cpuaccel_product.h"
 #include "quant/rows_kernel.h"
 
 namespace cpuaccel::quant {
@@ -72,13 +72,13 @@ struct Qconv {
 };
 
 template <typename Family>
-class OwnKernel final : public PackedOwnBase<typename Family::Weights> {
-  using Base = PackedOwnBase<typename Family::Weights>;
+class CpuaccelConv final : public PackedCpuaccelKernel<typename Family::Weights> {
+  using Base = PackedCpuaccelKernel<typename Family::Weights>;
   using Base::layer_;
   using Base::packed_;
 
  public:
-  OwnKernel(const LayerWeight& layer, const at::Tensor& int8_values)
+  CpuaccelConv(const LayerWeight& layer, const at::Tensor& int8_values)
       : Base(layer,
              Family::pack(
                  layer.shape,
@@ -106,7 +106,7 @@ class OwnKernel final : public PackedOwnBase<typename Family::Weights> {
     c.src = call.src_f32 != nullptr ? quantized_src(call) : call.s8 ? flipped_src(call) : call.src;
     c.src_zero_point = call.src_zero_point + Base::shift(call);
     result.fill(call, c.dst);
-    c.epilogue = Base::epilogue(call);
+    c.epilogue = Base::kernel_epilogue(call);
     Family::run(c);
     return nullptr;
   }
@@ -150,9 +150,9 @@ bool fits_int8(const LayerWeight& layer, const at::Tensor& values) {
 
 }  // namespace
 
-const char* own_refuses(const LayerWeight& layer) {
+const char* cpuaccel_refuses(const LayerWeight& layer) {
   const auto& shape = layer.shape;
-  if (is_own_product(shape)) {
+  if (is_cpuaccel_product(shape)) {
     return nullptr;
   }
   if (shape.kind == LayerKind::conv_transpose || shape.spatial > 2) {
@@ -161,11 +161,11 @@ const char* own_refuses(const LayerWeight& layer) {
   return nullptr;
 }
 
-const char* own_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
+const char* cpuaccel_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (!layer.symmetric() && !fits_int8(layer, int8_values)) {
     return "our kernels need weights that are int8 less their zero points";
   }
-  if (is_own_product(layer.shape)) {
+  if (is_cpuaccel_product(layer.shape)) {
     return nullptr;
   }
   const at::Tensor values = without_zero_points(layer, int8_values, 1);
@@ -175,27 +175,28 @@ const char* own_refuses(const LayerWeight& layer, const at::Tensor& int8_values)
   return fits ? nullptr : "sums of these weights could leave int32";
 }
 
-std::unique_ptr<Kernel> make_own_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {
-  if (is_own_product(layer.shape)) {
-    return make_own_product(layer, int8_values);
+std::unique_ptr<Kernel> make_cpuaccel_kernel(const LayerWeight& layer,
+                                             const at::Tensor& int8_values) {
+  if (is_cpuaccel_product(layer.shape)) {
+    return make_cpuaccel_product(layer, int8_values);
   }
   if (is_dwconv(layer.shape)) {
-    return std::make_unique<OwnKernel<Dwconv>>(layer, int8_values);
+    return std::make_unique<CpuaccelConv<Dwconv>>(layer, int8_values);
   }
-  return std::make_unique<OwnKernel<Qconv>>(layer, int8_values);
+  return std::make_unique<CpuaccelConv<Qconv>>(layer, int8_values);
 }
 
 const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (layer.int8_bytes() == 0) {
     return "empty weight";
   }
-  return own_refuses(layer) == nullptr ? own_refuses(layer, int8_values)
-                                       : rows_refuse(layer, int8_values);
+  return cpuaccel_refuses(layer) == nullptr ? cpuaccel_refuses(layer, int8_values)
+                                            : rows_refuse(layer, int8_values);
 }
 
 std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {
-  return own_refuses(layer) == nullptr ? make_own_kernel(layer, int8_values)
-                                       : make_rows_kernel(layer, int8_values);
+  return cpuaccel_refuses(layer) == nullptr ? make_cpuaccel_kernel(layer, int8_values)
+                                            : make_rows_kernel(layer, int8_values);
 }
 
 }  // namespace cpuaccel::quant

@@ -1,5 +1,5 @@
-// OwnBase and PackedOwnBase: base classes of quantized layers that run on cpuaccel's kernels,
-// whichever family it is.
+// CpuaccelKernel and PackedCpuaccelKernel: base classes of quantized layers that run on cpuaccel's
+// kernels, whichever family it is.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ namespace cpuaccel::quant {
 // Subtracts the weights' zero points (sign 1) or adds them back (sign -1); contiguous.
 at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& values, int sign);
 
-class OwnBase : public Kernel {
+class CpuaccelKernel : public Kernel {
  public:
-  explicit OwnBase(const LayerWeight& layer)
+  explicit CpuaccelKernel(const LayerWeight& layer)
       : layer_(layer), no_bias_(layer.bias ? 0 : static_cast<size_t>(layer.shape.OC)) {}
 
   Provider provider() const override { return Provider::own; }
@@ -53,7 +53,7 @@ class OwnBase : public Kernel {
   // Added to zero points of s8 values, which kernel families treat as u8 minus 128.
   static int32_t shift(const QuantCall& call) { return call.s8 ? 128 : 0; }
   // A callback that applies a call's epilogue to a part of its dst.
-  static kernels::ConvEpilogue epilogue(const QuantCall& call);
+  static kernels::ConvEpilogue kernel_epilogue(const QuantCall& call);
 
   const LayerWeight& layer_;
 
@@ -64,13 +64,13 @@ class OwnBase : public Kernel {
 
 // Owns the weights that one family has packed.
 template <typename Weights>
-class PackedOwnBase : public OwnBase {
+class PackedCpuaccelKernel : public CpuaccelKernel {
  public:
-  PackedOwnBase(const LayerWeight& layer, Weights packed)
-      : OwnBase(layer), packed_(std::move(packed)) {
+  PackedCpuaccelKernel(const LayerWeight& layer, Weights packed)
+      : CpuaccelKernel(layer), packed_(std::move(packed)) {
     packed_weight_bytes() += packed_.bytes;
   }
-  ~PackedOwnBase() override { packed_weight_bytes() -= packed_.bytes; }
+  ~PackedCpuaccelKernel() override { packed_weight_bytes() -= packed_.bytes; }
 
   const char* run(const QuantCall& call) final {
     if (const char* why = refuses(call)) {
