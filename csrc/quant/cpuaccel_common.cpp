@@ -63,15 +63,15 @@ std::optional<CpuaccelKernel::Result> CpuaccelKernel::result_of(const QuantCall&
       relu && !call.f32_dst ? kernels::ConvFunction::none : *function_of(call.post);
   const bool fold_dst = !call.f32_dst && function == kernels::ConvFunction::none;
   Result result;
-  result.folded = folded_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
-  result.bias = layer_.bias ? result.folded->dst_bias.data() : no_bias_.data();
+  result.params = requantization_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
+  result.bias = layer_.bias ? result.params->dst_bias.data() : no_bias_.data();
   result.function = function;
   result.inverse_scale = call.f32_dst || fold_dst ? 1.0f : 1.0f / call.dst_scale;
   result.zero_point = call.dst_zero_point + shift(call);
   result.min = relu ? static_cast<uint8_t>(result.zero_point) : uint8_t{0};
   if (!call.f32_dst &&
-      !kernels::conv_dst_in_range(result.folded->largest_scale * result.inverse_scale,
-                                  result.folded->largest_bias * result.inverse_scale, magnitude)) {
+      !kernels::conv_dst_in_range(result.params->largest_scale * result.inverse_scale,
+                                  result.params->largest_bias * result.inverse_scale, magnitude)) {
     return std::nullopt;
   }
   return result;

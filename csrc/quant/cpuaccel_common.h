@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/conv_dst.h"
-#include "quant/folded.h"
 #include "quant/kernel.h"
+#include "quant/requantization.h"
 
 namespace cpuaccel::quant {
 
@@ -28,7 +28,7 @@ class CpuaccelKernel : public Kernel {
  protected:
   // The fields that ConvDst and QgemmDst have in common.
   struct Result {
-    std::shared_ptr<const Folded> folded;
+    std::shared_ptr<const RequantizationParams> params;
     const float* bias = nullptr;
     kernels::ConvFunction function = kernels::ConvFunction::none;
     float inverse_scale = 1.0f;
@@ -40,7 +40,7 @@ class CpuaccelKernel : public Kernel {
       using Type = decltype(dst.type);
       dst.data = call.dst;
       dst.type = call.f32_dst ? Type::f32 : call.s8 ? Type::s8 : Type::u8;
-      dst.scales = folded->dst_scales.data();
+      dst.scales = params->dst_scales.data();
       dst.bias = bias;
       dst.function = function;
       dst.inverse_scale = inverse_scale;
@@ -59,7 +59,7 @@ class CpuaccelKernel : public Kernel {
 
  private:
   const std::vector<float> no_bias_;
-  FoldedCache folded_;
+  RequantizationCache requantization_;
 };
 
 // Owns the weights that one family has packed.

@@ -12,8 +12,8 @@
 
 #include "base/scratch.h"
 #include "quant/fbgemm_kernel.h"
-#include "quant/folded.h"
 #include "quant/kernel.h"
+#include "quant/requantization.h"
 
 namespace cpuaccel::quant {
 
@@ -62,7 +62,7 @@ class FbgemmKernel : public Kernel {
 
  protected:
   const LayerWeight& layer_;
-  FoldedCache folded_;
+  RequantizationCache requantization_;
   const c10::intrusive_ptr<Packed> packed_;
   uint8_t largest_source_ = 255;
 

@@ -38,10 +38,10 @@ template <int kSpatial>
 class FbgemmConv final : public FbgemmKernel<FbgemmConv<kSpatial>, PackedConvWeight<kSpatial>> {
   using Base = FbgemmKernel<FbgemmConv<kSpatial>, PackedConvWeight<kSpatial>>;
   friend Base;
-  using Base::folded_;
   using Base::largest_source_;
   using Base::layer_;
   using Base::packed_;
+  using Base::requantization_;
 
  public:
   FbgemmConv(const LayerWeight& layer, const at::Tensor& int8_values)
@@ -84,18 +84,18 @@ class FbgemmConv final : public FbgemmKernel<FbgemmConv<kSpatial>, PackedConvWei
 
   template <bool kRelu, QuantizationGranularity kGranularity>
   void run_as(const QuantCall& call) {
-    const auto param = parameters(call);
-    const auto folded = folded_.get(layer_, call.src_scale, call.dst_scale);
+    const auto conv_param = parameters(call);
+    const auto params = requantization_.get(layer_, call.src_scale, call.dst_scale);
     const auto& dims = call.dst_dims;
     const AccumulatorBuffer buffer(call.N * layer_.shape.OC * dims[0] * dims[1] * dims[2]);
     for_each_task([&](int task, int tasks) {
       fbgemm::DoNothing<> last{};
       fbgemm::ReQuantizeOutput<kRelu, kGranularity, float> output(
-          last, folded->dst_scales.data(), call.dst_zero_point, call.src_zero_point,
+          last, params->dst_scales.data(), call.dst_zero_point, call.src_zero_point,
           packed_->w_zp.data(), nullptr, packed_->col_offsets.data(), layer_.bias_data(),
           static_cast<uint32_t>(layer_.shape.OC), static_cast<int>(layer_.shape.groups),
-          folded->acc_scales.data());
-      fbgemm::fbgemmConv<decltype(output), kSpatial, int32_t>(param, call.src, *packed_->w,
+          params->acc_scales.data());
+      fbgemm::fbgemmConv<decltype(output), kSpatial, int32_t>(conv_param, call.src, *packed_->w,
                                                               static_cast<uint8_t*>(call.dst),
                                                               buffer.data(), output, task, tasks);
     });

@@ -29,7 +29,7 @@ class FbgemmLinear final : public FbgemmKernel<FbgemmLinear, PackedLinearWeight>
 
   template <bool kRelu, QuantizationGranularity kGranularity>
   void run_to_u8(const QuantCall& call) {
-    const auto folded = folded_.get(layer_, call.src_scale, call.dst_scale);
+    const auto params = requantization_.get(layer_, call.src_scale, call.dst_scale);
     const auto M = static_cast<int>(call.N);
     const auto N = static_cast<int>(layer_.shape.OC);
     const auto K = static_cast<int>(layer_.shape.IC);
@@ -39,9 +39,9 @@ class FbgemmLinear final : public FbgemmKernel<FbgemmLinear, PackedLinearWeight>
                                                      call.src, K);
       fbgemm::DoNothing<> last{};
       fbgemm::ReQuantizeOutput<kRelu, kGranularity, float> output(
-          last, folded->dst_scales.data(), call.dst_zero_point, call.src_zero_point,
+          last, params->dst_scales.data(), call.dst_zero_point, call.src_zero_point,
           packed_->w_zp.data(), packed_src.getRowOffsetBuffer(), packed_->col_offsets.data(),
-          layer_.bias_data(), static_cast<uint32_t>(N), 1, folded->acc_scales.data());
+          layer_.bias_data(), static_cast<uint32_t>(N), 1, params->acc_scales.data());
       fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<uint8_t*>(call.dst), buffer.data(),
                            static_cast<uint32_t>(N), output, task, tasks);
     });

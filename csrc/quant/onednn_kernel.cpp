@@ -17,8 +17,8 @@
 #include "dnnl/ranks.h"
 #include "dnnl/weights.h"
 #include "kernels/quantize/quantize.h"
-#include "quant/folded.h"
 #include "quant/pair_sums.h"
+#include "quant/requantization.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -148,13 +148,14 @@ class OnednnKernel final : public Kernel {
       return kNoImplementation;
     }
     const bool fold_dst = !call.f32_dst && commutes_with_scales(call.post);
-    const auto folded = folded_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f,
-                                    bound->zero_point_in_bias ? call.dst_zero_point : 0);
+    const auto params =
+        requantization_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f,
+                            bound->zero_point_in_bias ? call.dst_zero_point : 0);
     dl::Arguments arguments;
     arguments.src = call.src_f32 != nullptr ? quantized_src(call) : call.src;
     arguments.weights = bound->weights->data();
-    arguments.bias = folded->dst_bias.data();
-    arguments.scales = folded->dst_scales.data();
+    arguments.bias = params->dst_bias.data();
+    arguments.scales = params->dst_scales.data();
     arguments.src_zero_point = call.src_zero_point;
     arguments.dst_zero_point = call.dst_zero_point;
     arguments.dst = call.dst;
@@ -300,7 +301,7 @@ class OnednnKernel final : public Kernel {
 
   const LayerWeight& layer_;
   const uint8_t largest_source_;
-  FoldedCache folded_;
+  RequantizationCache requantization_;
   std::atomic<std::shared_ptr<const Bound>> last_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::kernel, this);
   at::Tensor plain_;

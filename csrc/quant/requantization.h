@@ -1,5 +1,5 @@
-// Folded: a layer's scales and biases combined with the scales of its input and output. FoldedCache
-// keeps them between calls, so that a static model computes them once.
+// RequantizationParams: a layer's scales and biases combined with the scales of its input and
+// output. RequantizationCache keeps them between calls, so that a static model computes them once.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace cpuaccel::quant {
 //   acc_scales[oc] = src_scale * weight_scale[oc]             (real value of one accumulator step)
 //   dst_scales[oc] = acc_scales[oc] / dst_scale               (the same in quanta of the result)
 //   dst_bias[oc]   = bias[oc] / dst_scale + zero_point        (empty without bias and zero_point)
-struct Folded {
+struct RequantizationParams {
   float src_scale = 0.0f, dst_scale = 0.0f;
   int32_t zero_point = 0;
   std::vector<float> acc_scales, dst_scales, dst_bias;
@@ -21,13 +21,13 @@ struct Folded {
   std::vector<float> bias;  // that dst_bias was computed from: the user may mutate it
 };
 
-class FoldedCache {
+class RequantizationCache {
  public:
-  std::shared_ptr<const Folded> get(const LayerWeight& layer, float src_scale, float dst_scale,
-                                    int32_t zero_point = 0);
+  std::shared_ptr<const RequantizationParams> get(const LayerWeight& layer, float src_scale,
+                                                  float dst_scale, int32_t zero_point = 0);
 
  private:
-  std::atomic<std::shared_ptr<const Folded>> last_;
+  std::atomic<std::shared_ptr<const RequantizationParams>> last_;
 };
 
 }  // namespace cpuaccel::quant
