@@ -73,7 +73,7 @@ void ConvParams<kSpatial>::check_transposed_output(const std::array<int64_t, 3>&
 template <int kSpatial>
 at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::Tensor* accum,
                                      double output_scale, int64_t output_zero_point, PostOp post,
-                                     const Following* following) {
+                                     const TensorPostOps* post_ops) {
   check_input(input);
   const auto dtype = input.scalar_type();
   ops::check_output_quantizer(op_title(), output_scale, output_zero_point, "output_", dtype);
@@ -96,14 +96,14 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
     size = std::max<int64_t>(size, 0);
   }
   auto epilogue =
-      following != nullptr ? following->epilogue(sizes, kChannelsLast<kSpatial>) : std::nullopt;
-  if (following != nullptr && !epilogue) {
+      post_ops != nullptr ? post_ops->epilogue(sizes, kChannelsLast<kSpatial>) : std::nullopt;
+  if (post_ops != nullptr && !epilogue) {
     return {};
   }
   at::Tensor dst =
       ops::empty_8bit(sizes, dtype,
-                      following != nullptr ? ops::PerTensor{following->scale, following->zero_point}
-                                           : ops::PerTensor{output_scale, output_zero_point},
+                      post_ops != nullptr ? ops::PerTensor{post_ops->scale, post_ops->zero_point}
+                                          : ops::PerTensor{output_scale, output_zero_point},
                       kChannelsLast<kSpatial>);
   if (accum != nullptr) {
     TORCH_CHECK(accum->sizes() == dst.sizes() && accum->scalar_type() == dtype, op_title(),
@@ -132,7 +132,7 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   if (layer_->run_slices(op_title(), op, call, images)) {
     return dst;
   }
-  if (following != nullptr) {
+  if (post_ops != nullptr) {
     return {};
   }
   if (accum != nullptr) {
@@ -202,11 +202,11 @@ at::Tensor ConvParams<kSpatial>::apply_add(const at::Tensor& input, const at::Te
 }
 
 template <int kSpatial>
-at::Tensor ConvParams<kSpatial>::apply_followed(const at::Tensor& input, double conv_scale,
-                                                int64_t conv_zero_point, bool relu,
-                                                const Following& following) {
+at::Tensor ConvParams<kSpatial>::apply_with_post_ops(const at::Tensor& input, double conv_scale,
+                                                     int64_t conv_zero_point, bool relu,
+                                                     const TensorPostOps& post_ops) {
   return run(layer_->op(), input, nullptr, conv_scale, conv_zero_point,
-             relu ? PostOp::relu : PostOp::none, &following);
+             relu ? PostOp::relu : PostOp::none, &post_ops);
 }
 
 template <int kSpatial>

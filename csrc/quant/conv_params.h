@@ -11,8 +11,8 @@
 #include <tuple>
 
 #include "base/fork.h"
-#include "quant/following.h"
 #include "quant/layer.h"
+#include "quant/tensor_post_ops.h"
 
 namespace cpuaccel::quant {
 
@@ -40,11 +40,11 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   // of the result and is not mutated.
   at::Tensor apply_add(const at::Tensor& input, const at::Tensor& accum, double output_scale,
                        int64_t output_zero_point, bool relu);
-  // conv(input), quantized with (conv_scale, conv_zero_point), then the ops of `following`. Returns
+  // conv(input), quantized with (conv_scale, conv_zero_point), then the ops of `post_ops`. Returns
   // an undefined tensor and does nothing if that cannot be one call: no provider runs it, or
-  // Following::epilogue() rejects the operands.
-  at::Tensor apply_followed(const at::Tensor& input, double conv_scale, int64_t conv_zero_point,
-                            bool relu, const Following& following);
+  // TensorPostOps::epilogue() rejects the operands.
+  at::Tensor apply_with_post_ops(const at::Tensor& input, double conv_scale,
+                                 int64_t conv_zero_point, bool relu, const TensorPostOps& post_ops);
 
   std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_->unpack(); }
   torch::List<int64_t> stride() const override { return list(layer_->shape().stride); }
@@ -67,7 +67,7 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   void check_input(const at::Tensor& input) const;
   void check_transposed_output(const std::array<int64_t, 3>& dst) const;
   at::Tensor run(Op op, const at::Tensor& input, const at::Tensor* accum, double output_scale,
-                 int64_t output_zero_point, PostOp post, const Following* following = nullptr);
+                 int64_t output_zero_point, PostOp post, const TensorPostOps* post_ops = nullptr);
 
   std::unique_ptr<Layer> layer_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);

@@ -23,8 +23,8 @@
 #include "ops/quantized_checks.h"
 #include "ops/quantized_table.h"
 #include "quant/conv_params.h"
-#include "quant/following.h"
 #include "quant/linear_params.h"
+#include "quant/tensor_post_ops.h"
 
 namespace cpuaccel::quant {
 namespace {
@@ -43,32 +43,32 @@ struct Linear {
 };
 
 template <typename Kind>
-at::Tensor run_followed(const char* op, const at::Tensor& qx,
-                        const intrusive_ptr<typename Kind::Base>& packed, double own_scale,
-                        int64_t own_zero_point, bool relu, const Following& following) {
+at::Tensor run_with_post_ops(const char* op, const at::Tensor& qx,
+                             const intrusive_ptr<typename Kind::Base>& packed, double own_scale,
+                             int64_t own_zero_point, bool relu, const TensorPostOps& post_ops) {
   ops::check_quint8(op, "qx", qx);
   ops::check_output_quantizer(op, own_scale, own_zero_point, "own_");
-  ops::check_output_quantizer(op, following.scale, following.zero_point, "");
+  ops::check_output_quantizer(op, post_ops.scale, post_ops.zero_point, "");
   TORCH_CHECK(packed, op, ": expected packed to be packed weights, but got None");
   auto* ours = plugin_on() ? dynamic_cast<typename Kind::Ours*>(packed.get()) : nullptr;
   if (ours != nullptr) {
-    at::Tensor result = ours->apply_followed(qx, own_scale, own_zero_point, relu, following);
+    at::Tensor result = ours->apply_with_post_ops(qx, own_scale, own_zero_point, relu, post_ops);
     if (result.defined()) {
       return result;
     }
   }
-  if (following.binary != Binary::none && following.table.defined()) {
-    Following table = following;
+  if (post_ops.binary != Binary::none && post_ops.table.defined()) {
+    TensorPostOps table = post_ops;
     table.binary = Binary::none;
-    table.scale = following.own_scale;
-    table.zero_point = following.own_zero_point;
-    Following binary = following;
+    table.scale = post_ops.own_scale;
+    table.zero_point = post_ops.own_zero_point;
+    TensorPostOps binary = post_ops;
     binary.table.reset();
-    return run_apart(binary,
-                     run_followed<Kind>(op, qx, packed, own_scale, own_zero_point, relu, table));
+    return run_separately(
+        binary, run_with_post_ops<Kind>(op, qx, packed, own_scale, own_zero_point, relu, table));
   }
-  return run_apart(following, relu ? packed->apply_relu(qx, own_scale, own_zero_point)
-                                   : packed->apply(qx, own_scale, own_zero_point));
+  return run_separately(post_ops, relu ? packed->apply_relu(qx, own_scale, own_zero_point)
+                                       : packed->apply(qx, own_scale, own_zero_point));
 }
 
 template <OpName kName, typename Kind>
@@ -76,11 +76,11 @@ at::Tensor layer_table(at::Tensor qx, const intrusive_ptr<typename Kind::Base>& 
                        double own_scale, int64_t own_zero_point, bool relu, at::Tensor table,
                        double scale, int64_t zero_point) {
   ops::check_table(kName.text, table);
-  Following following;
-  following.table = std::move(table);
-  following.scale = scale;
-  following.zero_point = zero_point;
-  return run_followed<Kind>(kName.text, qx, packed, own_scale, own_zero_point, relu, following);
+  TensorPostOps post_ops;
+  post_ops.table = std::move(table);
+  post_ops.scale = scale;
+  post_ops.zero_point = zero_point;
+  return run_with_post_ops<Kind>(kName.text, qx, packed, own_scale, own_zero_point, relu, post_ops);
 }
 
 template <OpName kName, typename Kind, Binary kBinary>
@@ -90,22 +90,22 @@ at::Tensor layer_binary(at::Tensor qx, const intrusive_ptr<typename Kind::Base>&
                         int64_t table_zero_point, at::Tensor other, double scale,
                         int64_t zero_point, bool then_relu) {
   ops::check_quint8(kName.text, "other", other);
-  Following following;
-  following.own_scale = own_scale;
-  following.own_zero_point = own_zero_point;
+  TensorPostOps post_ops;
+  post_ops.own_scale = own_scale;
+  post_ops.own_zero_point = own_zero_point;
   if (table) {
     ops::check_table(kName.text, *table);
     ops::check_output_quantizer(kName.text, table_scale, table_zero_point, "table_");
-    following.table = std::move(*table);
-    following.own_scale = table_scale;
-    following.own_zero_point = table_zero_point;
+    post_ops.table = std::move(*table);
+    post_ops.own_scale = table_scale;
+    post_ops.own_zero_point = table_zero_point;
   }
-  following.binary = kBinary;
-  following.relu = then_relu;
-  following.other = std::move(other);
-  following.scale = scale;
-  following.zero_point = zero_point;
-  return run_followed<Kind>(kName.text, qx, packed, own_scale, own_zero_point, relu, following);
+  post_ops.binary = kBinary;
+  post_ops.relu = then_relu;
+  post_ops.other = std::move(other);
+  post_ops.scale = scale;
+  post_ops.zero_point = zero_point;
+  return run_with_post_ops<Kind>(kName.text, qx, packed, own_scale, own_zero_point, relu, post_ops);
 }
 
 #define CPUACCEL_CONV "__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed"

@@ -67,22 +67,21 @@ void LinearParams::check_sizes(const char* op, const at::Tensor& input, int64_t 
 
 at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double output_scale,
                                     int64_t output_zero_point, PostOp post, double negative_slope,
-                                    const Following* following) {
+                                    const TensorPostOps* post_ops) {
   check_static_input(input);
   const auto dtype = input.scalar_type();
   ops::check_output_quantizer(kOp, output_scale, output_zero_point, "output_", dtype);
   const auto sizes = output_sizes(input, layer_->shape().OC);
-  const auto epilogue = following != nullptr
-                            ? following->epilogue(sizes, at::MemoryFormat::Contiguous)
-                            : std::nullopt;
-  if (following != nullptr && !epilogue) {
+  const auto epilogue =
+      post_ops != nullptr ? post_ops->epilogue(sizes, at::MemoryFormat::Contiguous) : std::nullopt;
+  if (post_ops != nullptr && !epilogue) {
     return {};
   }
   const at::Tensor src = input.contiguous();
   at::Tensor dst =
       ops::empty_8bit(sizes, dtype,
-                      following != nullptr ? ops::PerTensor{following->scale, following->zero_point}
-                                           : ops::PerTensor{output_scale, output_zero_point},
+                      post_ops != nullptr ? ops::PerTensor{post_ops->scale, post_ops->zero_point}
+                                          : ops::PerTensor{output_scale, output_zero_point},
                       at::MemoryFormat::Contiguous);
   QuantCall call;
   call.src = ops::bytes(src);
@@ -99,7 +98,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   if (layer_->run_slices(kOp, op, call, rows_of(input))) {
     return dst;
   }
-  if (following != nullptr) {
+  if (post_ops != nullptr) {
     return {};
   }
   const bool fused = post != PostOp::none && post != PostOp::relu;
@@ -233,11 +232,11 @@ at::Tensor LinearParams::apply_tanh(const at::Tensor& input, double output_scale
   return run_static(Op::linear_tanh, input, output_scale, output_zero_point, PostOp::tanh);
 }
 
-at::Tensor LinearParams::apply_followed(const at::Tensor& input, double linear_scale,
-                                        int64_t linear_zero_point, bool relu,
-                                        const Following& following) {
+at::Tensor LinearParams::apply_with_post_ops(const at::Tensor& input, double linear_scale,
+                                             int64_t linear_zero_point, bool relu,
+                                             const TensorPostOps& post_ops) {
   return run_static(Op::linear, input, linear_scale, linear_zero_point,
-                    relu ? PostOp::relu : PostOp::none, 0.0, &following);
+                    relu ? PostOp::relu : PostOp::none, 0.0, &post_ops);
 }
 
 c10::intrusive_ptr<LinearPackedParamsBase> LinearParams::torch_params() {

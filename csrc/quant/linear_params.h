@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "base/fork.h"
-#include "quant/following.h"
 #include "quant/layer.h"
+#include "quant/tensor_post_ops.h"
 
 namespace cpuaccel::quant {
 
@@ -45,9 +45,10 @@ class LinearParams final : public LinearPackedParamsBase {
   at::Tensor apply_leaky_relu(const at::Tensor& input, double output_scale,
                               int64_t output_zero_point, double negative_slope);
   at::Tensor apply_tanh(const at::Tensor& input, double output_scale, int64_t output_zero_point);
-  // As ConvParams::apply_followed.
-  at::Tensor apply_followed(const at::Tensor& input, double linear_scale, int64_t linear_zero_point,
-                            bool relu, const Following& following);
+  // As ConvParams::apply_with_post_ops.
+  at::Tensor apply_with_post_ops(const at::Tensor& input, double linear_scale,
+                                 int64_t linear_zero_point, bool relu,
+                                 const TensorPostOps& post_ops);
 
   std::string describe() const { return layer_->describe(); }
   // torch's own packed object for the same weights. It runs while the plugin is off, and on
@@ -57,7 +58,7 @@ class LinearParams final : public LinearPackedParamsBase {
  private:
   at::Tensor run_static(Op op, const at::Tensor& input, double output_scale,
                         int64_t output_zero_point, PostOp post, double negative_slope = 0.0,
-                        const Following* following = nullptr);
+                        const TensorPostOps* post_ops = nullptr);
   at::Tensor& run_static_out(const at::Tensor& input, double output_scale,
                              int64_t output_zero_point, PostOp post, at::Tensor& output);
   at::Tensor run_float(const at::Tensor& input, double scale, int64_t zero_point, PostOp post);

@@ -1,4 +1,4 @@
-#include "quant/following.h"
+#include "quant/tensor_post_ops.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -8,16 +8,17 @@
 namespace cpuaccel::quant {
 namespace {
 
-const char* torch_op(const Following& following) {
-  if (following.binary == Binary::add) {
-    return following.relu ? "quantized::add_relu" : "quantized::add";
+const char* torch_op(const TensorPostOps& post_ops) {
+  if (post_ops.binary == Binary::add) {
+    return post_ops.relu ? "quantized::add_relu" : "quantized::add";
   }
-  return following.relu ? "quantized::mul_relu" : "quantized::mul";
+  return post_ops.relu ? "quantized::mul_relu" : "quantized::mul";
 }
 
 }  // namespace
 
-std::optional<Epilogue> Following::epilogue(at::IntArrayRef sizes, at::MemoryFormat format) const {
+std::optional<Epilogue> TensorPostOps::epilogue(at::IntArrayRef sizes,
+                                                at::MemoryFormat format) const {
   Epilogue result;
   if (table.defined()) {
     result.set_table(table.const_data_ptr<uint8_t>());
@@ -43,13 +44,13 @@ std::optional<Epilogue> Following::epilogue(at::IntArrayRef sizes, at::MemoryFor
   return result;
 }
 
-at::Tensor run_apart(const Following& following, const at::Tensor& result) {
-  if (following.binary == Binary::none) {
-    return ops::quantized_table(result, following.table, following.scale, following.zero_point);
+at::Tensor run_separately(const TensorPostOps& post_ops, const at::Tensor& result) {
+  if (post_ops.binary == Binary::none) {
+    return ops::quantized_table(result, post_ops.table, post_ops.scale, post_ops.zero_point);
   }
   torch::jit::Stack stack;
-  torch::jit::push(stack, result, following.other, following.scale, following.zero_point);
-  c10::Dispatcher::singleton().findSchemaOrThrow(torch_op(following), "").callBoxed(stack);
+  torch::jit::push(stack, result, post_ops.other, post_ops.scale, post_ops.zero_point);
+  c10::Dispatcher::singleton().findSchemaOrThrow(torch_op(post_ops), "").callBoxed(stack);
   return stack.back().toTensor();
 }
 

@@ -1,4 +1,4 @@
-// Following: the ops fused behind a quantized layer (table, add, mul) with their tensors. An
+// TensorPostOps: the ops fused behind a quantized layer (table, add, mul) with their tensors. An
 // Epilogue is the same as pointers.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace cpuaccel::quant {
 
-struct Following {
+struct TensorPostOps {
   at::Tensor table;  // 256 uint8, contiguous; undefined if there is none
   Binary binary = Binary::none;
   bool relu = false;
@@ -30,6 +30,6 @@ struct Following {
 };
 
 // Runs the table or the binary op, whichever there is, as a separate op on a layer's result.
-at::Tensor run_apart(const Following& following, const at::Tensor& result);
+at::Tensor run_separately(const TensorPostOps& post_ops, const at::Tensor& result);
 
 }  // namespace cpuaccel::quant
