@@ -12,15 +12,11 @@ import typing as _typing
 import torch as _torch  # noqa: F401
 
 from cpuaccel import memory
+from cpuaccel._version import __version__
 from cpuaccel.diagnostics import clear_caches, explain, reset_stats, stats
 from cpuaccel.precision import fastmath
 from cpuaccel.prepacking import prepack, unpack
 from cpuaccel.quant.engine import disable, enable, enabled, is_enabled
-
-try:
-    from cpuaccel._build_info import VERSION as __version__
-except ImportError:
-    __version__ = "0+unbuilt"
 
 __all__ = [
     "__version__",

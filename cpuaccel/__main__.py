@@ -15,11 +15,10 @@ from rich.console import Console
 from rich.text import Text
 
 import cpuaccel
-from cpuaccel import _native, config, memory
+from cpuaccel import _engine_state, _native, config, memory
 from cpuaccel._plan_command import add_plan, run_plan
 from cpuaccel._printing import table
 from cpuaccel._tune_command import add_tune, run_tune
-from cpuaccel.quant import engine
 
 _PIPE_WIDTH = 10_000
 """Columns for output that is not a terminal: nothing wraps, so that grep finds whole lines."""
@@ -101,7 +100,7 @@ def _print_info(console: Console) -> None:
 def _facts() -> Iterable[tuple[str, str]]:
     yield "cpuaccel", cpuaccel.__version__
     yield "torch", str(torch.__version__)
-    yield "engine", "on" if cpuaccel.is_enabled() else f"off: {engine.why_off()}"
+    yield "engine", "on" if cpuaccel.is_enabled() else f"off: {_engine_state.why_off()}"
     yield "torch.backends.quantized.engine", str(torch.backends.quantized.engine)
     yield "allocator", "on" if memory.is_enabled() else f"off: {memory.why_off()}"
     yield "threads", str(torch.get_num_threads())

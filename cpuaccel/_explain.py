@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from cpuaccel import _native
+from cpuaccel import _engine_state, _native
 from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
 from cpuaccel._explain_gnn import graph_rows
 from cpuaccel._explain_graph import compiled_rows, optimized_footer
@@ -27,7 +27,6 @@ from cpuaccel._facts import (
     without_quint8,
 )
 from cpuaccel.config import ISAS
-from cpuaccel.quant import engine
 
 _HOLDERS = frozenset({"LinearPackedParams", "EmbeddingPackedParams", "PackedParameter"})
 """torch's modules that only hold the packed weights of the module that they are in."""
@@ -215,8 +214,8 @@ def _join(path: str, name: str) -> str:
 
 def _footer() -> Iterator[str]:
     native = _native.native()
-    if not engine.is_enabled():
-        yield f"cpuaccel is off: {engine.why_off()}"
+    if not _engine_state.is_enabled():
+        yield f"cpuaccel is off: {_engine_state.why_off()}"
     if native is None:
         return
     stats = native.stats()

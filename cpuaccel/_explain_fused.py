@@ -1,6 +1,6 @@
 """Rows of `explain` for layers that `cpuaccel.quant.fuse` fused.
 
-Imports none of its modules: they are loaded already if a model has such layers.
+It does not import the modules that fuse: they are loaded already if a model has such layers.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from torch.fx import GraphModule
 
 from cpuaccel._explanation import Row
 from cpuaccel._facts import OWN_KERNEL, packed_rows
-
-NOTHING_QUANTIZED = "cpuaccel.quant.fuse.nothing_quantized"
-"""Key in the meta of a model in which `fuse` found nothing quantized."""
+from cpuaccel.quant._meta import NOTHING_QUANTIZED
 
 _FUSED = "cpuaccel.quant.fused"
 _JOIN = " + "

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from cpuaccel import _native
+from cpuaccel import _engine_state, _native
 from cpuaccel._explanation import Row
-from cpuaccel.quant import engine
 
 FLOAT_WEIGHTS = "float weights; cpuaccel has no kernel for this layer"
 FLOAT_BY_SIZE = "float weights; each call's size decides, stats() counts who ran it"
@@ -82,7 +81,7 @@ _FLOAT_LAYERS = frozenset(("linear", "conv1d", "conv2d", "_convolution", "addmm"
 
 def float_row(layer: str, op: str, name: str, reason: str = "") -> Row:
     """Return the row of a layer with float weights; `reason` is why torch runs it, if known."""
-    if name.lower() in _FLOAT_LAYERS and not reason and engine.is_enabled():
+    if name.lower() in _FLOAT_LAYERS and not reason and _engine_state.is_enabled():
         return Row(layer, op, "cpuaccel or torch", reason=FLOAT_BY_SIZE)
     return Row(layer, op, "torch", reason=reason or FLOAT_WEIGHTS)
 
@@ -120,7 +119,7 @@ def _has_float_kernel(name: str) -> bool:
 
 def _has_kernel(name: str) -> bool:
     native = _native.native()
-    if native is None or not engine.is_enabled():
+    if native is None or not _engine_state.is_enabled():
         return False
     names = native.overridden_ops()
     if name.startswith("quantized::"):

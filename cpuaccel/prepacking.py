@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from torch import nn
 
-from cpuaccel import _native
-from cpuaccel.quant import engine
+from cpuaccel import _engine_state, _native
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -41,9 +40,9 @@ def prepack(model: Model, *, take_shared: bool = False) -> Model:
         TypeError: `model` is not a module.
     """
     _check("prepack", model)
-    if not engine.is_enabled():
+    if not _engine_state.is_enabled():
         warnings.warn(
-            f"cpuaccel.prepack: nothing is packed, cpuaccel is off: {engine.why_off()}",
+            f"cpuaccel.prepack: nothing is packed, cpuaccel is off: {_engine_state.why_off()}",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -14,8 +14,8 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
+from cpuaccel import _engine_state
 from cpuaccel._inductor import keys, row_sums
-from cpuaccel.quant import engine
 
 _DEVICE = "cpu"
 _HERE = Path(__file__).parent
@@ -49,4 +49,4 @@ def register() -> None:
 
 def _on() -> bool:
     # A graph compiled ahead of time has to run where cpuaccel is not installed.
-    return engine.is_enabled() and not V.aot_compilation
+    return _engine_state.is_enabled() and not V.aot_compilation

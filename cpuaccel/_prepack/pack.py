@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cpuaccel import _native
+from cpuaccel import _engine_state, _native
 from cpuaccel._log import logger
 from cpuaccel._prepack import choose
 from cpuaccel._prepack.module import (
@@ -24,7 +24,6 @@ from cpuaccel._prepack.module import (
     weights_of,
 )
 from cpuaccel._prepack.weight import Form, PackedWeight
-from cpuaccel.quant import engine
 
 Place = tuple[nn.Module, str]
 
@@ -52,7 +51,7 @@ def unpack_model(model: nn.Module) -> None:
 
 def pack_again(modules: Iterable[nn.Module]) -> None:
     """Pack modules that were packed before, as far as that is possible now."""
-    if not engine.is_enabled():
+    if not _engine_state.is_enabled():
         return
     packing = _Packing(nn.ModuleList(), False)
     packing.add((module, type(module).__name__) for module in modules)

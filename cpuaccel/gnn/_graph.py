@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cpuaccel import _transforms
-from cpuaccel.quant import engine
+from cpuaccel import _engine_state, _transforms
 
 try:
     from cpuaccel._ops.gnn import edge_order, edges_count, ops
@@ -23,7 +22,7 @@ def why_not(*tensors: Tensor | None) -> str:
     """Return the reason why the kernels do not run on such tensors, or ""."""
     compiling = torch.compiler.is_compiling()
     if (
-        not (engine.on if compiling else engine.is_enabled())
+        not (_engine_state.on if compiling else _engine_state.is_enabled())
         or not _HAS_OPS
         or not all(
             tensor is None or (tensor.dtype in _TYPES and tensor.device.type == "cpu")

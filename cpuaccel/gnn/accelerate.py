@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from cpuaccel.quant import engine
+from cpuaccel import _engine_state
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -44,9 +44,10 @@ def accelerate(model: Model) -> Model:
         ImportError: torch_geometric is not installed.
     """
     _check("accelerate", model)
-    if not engine.is_enabled():
+    if not _engine_state.is_enabled():
         warnings.warn(
-            f"cpuaccel.gnn.accelerate: nothing is changed, cpuaccel is off: {engine.why_off()}",
+            "cpuaccel.gnn.accelerate: nothing is changed, cpuaccel is off: "
+            f"{_engine_state.why_off()}",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cpuaccel import _log, config, matmul, memory
+from cpuaccel import _engine_state, _log, matmul, memory
+from cpuaccel._engine_state import is_enabled, why_off
 from cpuaccel._inductor import hook
-from cpuaccel._native import failure, load, native
+from cpuaccel._native import load, native
+
+__all__ = ["disable", "enable", "enabled", "is_enabled", "why_off"]
 
 _lock = threading.RLock()
-_refusal = ""
-_disabled = False
-
-on = False
-"""`is_enabled()` for code that torch.compile traces: it compiles again when this changes."""
 
 
 def enable() -> None:
@@ -26,42 +23,35 @@ def enable() -> None:
     Raises:
         RuntimeError: the engine cannot run here; the message says why and what to do.
     """
-    global _disabled, _refusal, on
     with _lock:
         module = load()
         _log.connect(module.set_log_sink)
         try:
             module.install()
         except RuntimeError as error:
-            _refusal = f"cpuaccel cannot replace torch's kernels: {error}"
-            raise RuntimeError(_refusal) from error
+            refusal = f"cpuaccel cannot replace torch's kernels: {error}"
+            _engine_state.set_refusal(refusal)
+            raise RuntimeError(refusal) from error
         matmul.install(module)
         memory.install(module)
         hook.install()
-        for mend in _mends():
-            mend.install()
-        _disabled, _refusal, on = False, "", True
+        for fix in _torch_fixes():
+            fix.install()
+        _engine_state.set_on()
         _log.logger.info("the engine is on (%s)", module.isa())
 
 
 def disable() -> None:
     """Switch the engine off: torch's own kernels are back. Does nothing if it is off."""
-    global _disabled, on
     with _lock:
         module = native()
         if module is not None:
             module.uninstall()
             memory.uninstall(module)
-            for mend in _mends():
-                mend.uninstall()
-        _disabled, on = True, False
+            for fix in _torch_fixes():
+                fix.uninstall()
+        _engine_state.set_off()
         _log.logger.info("the engine is off")
-
-
-def is_enabled() -> bool:
-    """Return whether the engine's kernels are registered over torch's."""
-    module = native()
-    return module is not None and module.is_installed()
 
 
 @contextmanager
@@ -79,22 +69,7 @@ def enabled(flag: bool = True) -> Iterator[None]:
         _switch(before)
 
 
-def why_off() -> str:
-    """Return why the engine is off, or an empty string if it is on."""
-    if is_enabled():
-        return ""
-    if reason := failure() or _refusal:
-        return reason
-    if not config.get("enabled"):
-        return "CPUACCEL in the environment switches it off; cpuaccel.enable() switches it on"
-    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1":
-        return "TORCH_DEVICE_BACKEND_AUTOLOAD=0 in the environment; call cpuaccel.enable()"
-    if _disabled:
-        return "cpuaccel.disable() was called"
-    return "torch did not load it: the package is not installed; call cpuaccel.enable()"
-
-
-def _mends() -> tuple[Any, ...]:
+def _torch_fixes() -> tuple[Any, ...]:
     """Return the modules that override Python functions of torch while the engine is on."""
     # Another torch than this build's may lack what these import; `enable` rejects it before.
     from cpuaccel import _encoder_padding, _openmp_fork

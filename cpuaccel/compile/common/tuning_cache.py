@@ -14,9 +14,9 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-import cpuaccel
 from cpuaccel import _log, _native, _table, config
 from cpuaccel._files import user_folder
+from cpuaccel._version import __version__
 
 _MOST_RANKS = 128
 _NUMBERED = "by name"
@@ -107,7 +107,7 @@ def _digest() -> str:
     native = _native.load()
     parts = (
         _NUMBERED,
-        cpuaccel.__version__,
+        __version__,
         str(native.build_info().get("onednn_runtime", "")),
         platform.machine(),
         native.cpu_vendor(),

@@ -11,9 +11,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule
 
-import cpuaccel
 from cpuaccel import _native
 from cpuaccel._ops import kept_linear, prepack, region, saved_linear  # noqa: F401  fake kernels
+from cpuaccel._version import __version__
 from cpuaccel.compile.capture import symbolic_sizes, torch_export
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes
@@ -56,7 +56,7 @@ def facts_of(
     """
     native = _native.load()
     return {
-        "cpuaccel": cpuaccel.__version__,
+        "cpuaccel": __version__,
         "torch": str(torch.__version__),
         "cpu": {
             "machine": platform.machine(),

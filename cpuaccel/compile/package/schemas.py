@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-import cpuaccel
+from cpuaccel._version import __version__
 
 REGION = "cpuaccel.graph_region.default"
 """The op of a region, as FX names it."""
@@ -24,7 +24,7 @@ def check_ops(schemas: dict[str, str], made_by: str) -> None:
             )
         if here != schema:
             raise ValueError(
-                f"of {made_by}: it calls {schema}, this cpuaccel {cpuaccel.__version__} has {here}:"
+                f"of {made_by}: it calls {schema}, this cpuaccel {__version__} has {here}:"
                 " write it again with this version"
             )
 

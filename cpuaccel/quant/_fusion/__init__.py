@@ -8,7 +8,6 @@ import torch
 from torch.fx import GraphModule
 
 from cpuaccel import _log
-from cpuaccel._explain_fused import NOTHING_QUANTIZED
 from cpuaccel.quant._fusion.alone import put_layers
 from cpuaccel.quant._fusion.binary import put_binary_ops
 from cpuaccel.quant._fusion.model import Model, check_converted
@@ -16,6 +15,7 @@ from cpuaccel.quant._fusion.movement import move_quantised
 from cpuaccel.quant._fusion.regions import Values
 from cpuaccel.quant._fusion.shuffle import put_shuffles
 from cpuaccel.quant._fusion.tables import put_tables
+from cpuaccel.quant._meta import NOTHING_QUANTIZED
 
 _PASSES = (move_quantised, put_tables, put_shuffles, put_binary_ops, put_layers)
 """The order matters.

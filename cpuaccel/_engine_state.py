@@ -1,0 +1,53 @@
+"""Whether cpuaccel is on, and the reason if it is off. `cpuaccel.quant.engine` switches it."""
+
+from __future__ import annotations
+
+import os
+
+from cpuaccel import config
+from cpuaccel._native import failure, native
+
+on = False
+"""`is_enabled()` for code that torch.compile traces: it compiles again when this changes."""
+
+_refusal = ""
+_disabled = False
+
+
+def is_enabled() -> bool:
+    """Return whether the engine's kernels are registered over torch's."""
+    module = native()
+    return module is not None and module.is_installed()
+
+
+def set_on() -> None:
+    """Record that the engine was switched on."""
+    global on, _refusal, _disabled
+    on, _refusal, _disabled = True, "", False
+
+
+def set_off() -> None:
+    """Record that the engine was switched off."""
+    global on, _disabled
+    on, _disabled = False, True
+
+
+def set_refusal(reason: str) -> None:
+    """Record the reason why the engine could not be switched on."""
+    global _refusal
+    _refusal = reason
+
+
+def why_off() -> str:
+    """Return why the engine is off, or an empty string if it is on."""
+    if is_enabled():
+        return ""
+    if reason := failure() or _refusal:
+        return reason
+    if not config.get("enabled"):
+        return "CPUACCEL in the environment switches it off; cpuaccel.enable() switches it on"
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1":
+        return "TORCH_DEVICE_BACKEND_AUTOLOAD=0 in the environment; call cpuaccel.enable()"
+    if _disabled:
+        return "cpuaccel.disable() was called"
+    return "torch did not load it: the package is not installed; call cpuaccel.enable()"
