@@ -1,7 +1,8 @@
 """The implementation of `cpuaccel.prepack`. It is imported at the first call.
 
-Each kind of layer has a module. `module.py` has what they share, `weight.py` and `matrix.py` have
-the packed weights, `pack.py` walks over a model.
+`pack.py` walks over a model, `conversion.py` changes one module. Each kind of layer has a file with
+its packed class; `module.py` has their base. `weight.py` and `matrix.py` have the packed weights,
+`choose.py` decides which parameters can be packed.
 """
 
 from cpuaccel._ops import prepack as _fake_kernels  # noqa: F401

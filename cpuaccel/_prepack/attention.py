@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cpuaccel._prepack.conversion import make_plain, packs, weights_of, why_plain
 from cpuaccel._prepack.linear import run_linear
 from cpuaccel._prepack.matrix import Matrix
-from cpuaccel._prepack.module import PackedModule, make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
 
 _APART = ("q_proj_weight", "k_proj_weight", "v_proj_weight")

@@ -11,8 +11,9 @@ from torch._prims_common import suggest_memory_format
 from torch.nn import functional as F
 
 from cpuaccel import _native
+from cpuaccel._prepack.conversion import make_plain, packs, weights_of, why_plain
 from cpuaccel._prepack.matrix import PackedMatrix, too_large
-from cpuaccel._prepack.module import PackedModule, make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
 
 

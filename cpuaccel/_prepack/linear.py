@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+from cpuaccel._prepack.conversion import make_plain, packs, weights_of, why_plain
 from cpuaccel._prepack.matrix import Matrix
-from cpuaccel._prepack.module import PackedModule, make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
 
 

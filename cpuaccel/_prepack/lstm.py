@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cpuaccel._prepack.conversion import make_plain, packs, raw, weights_of
 from cpuaccel._prepack.matrix import Matrix
-from cpuaccel._prepack.module import PackedModule, make_plain, packs, raw, weights_of
+from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
 
 

@@ -13,8 +13,8 @@ from torch import nn
 from cpuaccel import _engine_state, _native
 from cpuaccel._log import logger
 from cpuaccel._prepack import choose
-from cpuaccel._prepack.module import (
-    PackedModule,
+from cpuaccel._prepack.conversion import (
+    PackedClass,
     change_class,
     open_up,
     packed_class,
@@ -87,7 +87,7 @@ class _Packing:
         cls: Any = packed_class(type(module))
         if cls is None:
             base = next((c for c in type(module).__mro__ if packed_class(c)), None)
-            if isinstance(module, PackedModule):
+            if isinstance(module, PackedClass):
                 return
             if base is not None:
                 self._reasons[module] = f"a class of its own, made from {base.__name__}"
@@ -120,7 +120,7 @@ class _Packing:
         """Drop the plans for submodules whose weights a module reads that is not packed itself."""
         for module in self._paths:
             cls: Any = next((c for c in map(packed_class, type(module).__mro__) if c), None)
-            if cls is None or module in self._plans or isinstance(module, PackedModule):
+            if cls is None or module in self._plans or isinstance(module, PackedClass):
                 continue
             for part in cls.reads(module):
                 self._leave(part, f"its weights are read by {self._paths[module] or 'the model'}")
@@ -178,7 +178,7 @@ class _Packing:
                 continue
             for module, name in places:
                 put_in(module, name, weight)
-                if not isinstance(module, PackedModule):
+                if not isinstance(module, PackedClass):
                     change_class(module)
         return failed
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cpuaccel._prepack.module import PackedModule, packs, weights_of
+from cpuaccel._prepack.conversion import packs, weights_of
+from cpuaccel._prepack.module import PackedModule
 
 
 def _parts(layer: Any) -> tuple[nn.Module, ...]:
