@@ -9,7 +9,7 @@ from cpuaccel import _native
 if TYPE_CHECKING:
     import torch
 
-    from cpuaccel._explanation import Explanation
+    from cpuaccel._explain.explanation import Explanation
 
 
 def stats() -> dict[str, Any]:
@@ -58,11 +58,11 @@ def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = Non
     """
     from dataclasses import replace
 
-    from cpuaccel._explain import explain_model
+    from cpuaccel._explain.model import explain_model
 
     if example_inputs is None:
         return explain_model(model)
-    from cpuaccel._explain_steps import timed_plans
+    from cpuaccel._explain.step_timing import timed_plans
 
     plans = timed_plans(model, example_inputs)
     return replace(explain_model(model), plans=plans)  # the model is compiled by now

@@ -53,7 +53,7 @@ def _no_ranks_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
 def _short_explanations() -> Iterator[None]:
     """Plans that tests explain are timed only briefly, because no test asserts times."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cpuaccel._explain_steps._SECONDS", 0.02)
+        patch.setattr("cpuaccel._explain.step_timing._SECONDS", 0.02)
         yield
 
 

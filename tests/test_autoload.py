@@ -94,7 +94,7 @@ print(cpuaccel.is_enabled())
 def test_import_is_lazy(run) -> None:
     code = """
 import torch, sys
-print(*sorted({"rich", "argparse", "cpuaccel._explain", "cpuaccel.__main__"} & set(sys.modules)))
+print(*sorted({"rich", "argparse", "cpuaccel._explain", "cpuaccel._cli"} & set(sys.modules)))
 """
     with_it = _output(run(code))
     without = _output(run(code, **OFF_AT_START))

@@ -13,7 +13,7 @@ from torch.ao.quantization import get_default_qconfig_mapping, quantize_dynamic
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 import cpuaccel
-from cpuaccel._explanation import Explanation, Row
+from cpuaccel._explain.explanation import Explanation, Row
 
 OURS = {"cpuaccel", "onednn", "fbgemm", "intree"}
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cpuaccel import _tune, config, matmul
+from cpuaccel import config, matmul
 from cpuaccel.__main__ import main
+from cpuaccel._cli.tune import timing
 from cpuaccel.matmul import MatmulRow
 
 _ROW = MatmulRow("GenuineIntel", "avx512", "bfloat16", 4, 0, "onednn", "1.50", "a test, here")
@@ -102,7 +103,7 @@ def test_a_bad_table_is_warned_of_and_does_no_harm(tmp_path: Path) -> None:
 def test_tune_writes_rows_for_this_machine_and_keeps_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_tune, "BUCKETS", (_tune.Bucket(0, 0, ((2, 3, 4),)),))
+    monkeypatch.setattr(timing, "BUCKETS", (timing.Bucket(0, 0, ((2, 3, 4),)),))
     path = tmp_path / "matmul.csv"
     matmul.write(path, [_ROW])
     assert main(["tune", "--dtypes", "float32", "--rounds", "1", "--out", str(path)]) == 0
@@ -118,7 +119,7 @@ def test_tune_writes_rows_for_this_machine_and_keeps_others(
 def test_tune_writes_nothing_when_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_tune, "BUCKETS", (_tune.Bucket(4, 0, ((2, 3, 4),)),))
+    monkeypatch.setattr(timing, "BUCKETS", (timing.Bucket(4, 0, ((2, 3, 4),)),))
     path = tmp_path / "matmul.csv"
     main(["tune", "--dtypes", "float16", "--rounds", "1", "--out", str(path), "--dry-run"])
     assert not path.exists()

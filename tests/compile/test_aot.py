@@ -20,8 +20,8 @@ import cpuaccel
 from compile._compiled import Lambda, needs_onednn, randomized
 from compile.test_int8 import converted
 from cpuaccel.__main__ import main
-from cpuaccel._plan_graph import drawing_of
-from cpuaccel._plan_measured import measure
+from cpuaccel._cli.plan.drawing import drawing_of
+from cpuaccel._cli.plan.timing import measure
 from cpuaccel.compile.package import archive
 
 pytestmark = [

@@ -9,7 +9,7 @@ from torch import nn
 import cpuaccel
 from benchmarks._quantize import calibrate, convert
 from compile._compiled import needs_onednn
-from cpuaccel import _explain_steps
+from cpuaccel._explain import step_timing
 
 _WRONG = "jit_1x1:avx512_core_amx"
 
@@ -41,7 +41,7 @@ def test_int8_in_eager_mode(width: int) -> None:
 @pytest.mark.parametrize("width", [27, 36])
 @pytest.mark.usefixtures("bf16")
 def test_bf16_in_a_plan(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_explain_steps, "_SECONDS", 0.01)
+    monkeypatch.setattr(step_timing, "_SECONDS", 0.01)
     net, x = _layer(width)
     with torch.no_grad():
         exact = net(x)

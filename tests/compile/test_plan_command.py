@@ -14,8 +14,10 @@ from torch import Tensor, nn
 import cpuaccel
 from compile._compiled import needs_onednn
 from compile._optimized import image, net
-from cpuaccel import _explain_steps, _plan_svg, config
+from cpuaccel import config
 from cpuaccel.__main__ import main
+from cpuaccel._cli.plan import graphviz
+from cpuaccel._explain import step_timing
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.package import load
 
@@ -24,7 +26,7 @@ pytestmark = needs_onednn
 
 @pytest.fixture(autouse=True)
 def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_explain_steps, "_SECONDS", 0.02)
+    monkeypatch.setattr(step_timing, "_SECONDS", 0.02)
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +254,7 @@ def test_what_is_there_stays_where_drawing_fails(
     def fails(*arguments: object) -> str:
         raise ValueError("no layout")
 
-    monkeypatch.setattr(_plan_svg, "svg_of", fails)
+    monkeypatch.setattr(graphviz, "svg_of", fails)
     out = tmp_path / "net.svg"
     out.write_text("before")
     assert "no layout" in _error(capsys, saved, "--no-run", "--svg", out)

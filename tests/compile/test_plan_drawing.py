@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 import cpuaccel
 from compile._compiled import Lambda, Net, needs_onednn
-from cpuaccel import _explain_steps, _plan_svg
-from cpuaccel._plan_graph import Cluster, Drawing, Node, drawing_of
-from cpuaccel._plan_measured import measure
+from cpuaccel._cli.plan import graphviz
+from cpuaccel._cli.plan.drawing import Cluster, Drawing, Edge, Node, drawing_of
+from cpuaccel._cli.plan.timing import measure
+from cpuaccel._explain import step_timing
 from cpuaccel.compile.package import load
 
 pytestmark = needs_onednn
@@ -25,7 +26,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(autouse=True)
 def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_explain_steps, "_SECONDS", 0.02)
+    monkeypatch.setattr(step_timing, "_SECONDS", 0.02)
 
 
 def _residual() -> nn.Module:
@@ -160,8 +161,6 @@ def _groups(root: ET.Element, kind: str) -> list[ET.Element]:
 
 def test_all_of_a_drawing_is_in_the_svg() -> None:
     pytest.importorskip("pygraphviz", reason="the extra cpuaccel[plot] is not installed")
-    from cpuaccel._plan_graph import Edge
-
     step = Node("a", "1. Mat<Mul> & more", ('kernel "x"', "10.0 us"), share=0.5)
     small = Node("b", "2. view", share=0.001)
     drawing = Drawing(
@@ -172,7 +171,7 @@ def test_all_of_a_drawing_is_in_the_svg() -> None:
         ],
         [Edge("in", "a", "f32 1x2"), Edge("a", "b", "u8 <3>"), Edge("b", "c", "u8 scalar")],
     )
-    root = ET.fromstring(_plan_svg.svg_of(drawing, ("net <1>.pt2", "call: (x)")))
+    root = ET.fromstring(graphviz.svg_of(drawing, ("net <1>.pt2", "call: (x)")))
     nodes = {each.findtext(f"{_SVG}title"): each for each in _groups(root, "node")}
     assert {name: _text(each) for name, each in nodes.items()} == {
         "in": "input x",
@@ -196,5 +195,5 @@ def test_all_of_a_drawing_is_in_the_svg() -> None:
 
 def test_without_times_there_is_no_legend() -> None:
     pytest.importorskip("pygraphviz", reason="the extra cpuaccel[plot] is not installed")
-    root = ET.fromstring(_plan_svg.svg_of(Drawing([Node("c", "cumsum")]), ("net.pt2",)))
+    root = ET.fromstring(graphviz.svg_of(Drawing([Node("c", "cumsum")]), ("net.pt2",)))
     assert "share" not in _text(root)

@@ -12,14 +12,14 @@ from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 from torch.profiler import ProfilerActivity, profile
 
 import cpuaccel
-from cpuaccel import _explain_steps
-from cpuaccel._explain_steps import Plan, Step
+from cpuaccel._explain import step_timing
+from cpuaccel._explain.plan_steps import Plan, Step
 from cpuaccel._native import load
 
 
 @pytest.fixture(autouse=True)
 def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_explain_steps, "_SECONDS", 0.02)
+    monkeypatch.setattr(step_timing, "_SECONDS", 0.02)
 
 
 def _net() -> nn.Module:

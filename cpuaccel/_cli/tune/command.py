@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from cpuaccel import _native, matmul
-from cpuaccel._tune import BUCKETS, Measured, tune
+from cpuaccel._cli.tune.timing import BUCKETS, Measured, tune
 from cpuaccel.matmul import MatmulRow
 
 

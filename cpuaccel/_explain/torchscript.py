@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from cpuaccel._explanation import Row
-from cpuaccel._facts import (
+from cpuaccel._explain.explanation import Row
+from cpuaccel._explain.layers import (
     COMPUTE,
     IN_FLOAT,
     OWN_KERNEL,

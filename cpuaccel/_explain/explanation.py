@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cpuaccel._explain_steps import Plan
+from cpuaccel._explain.plan_steps import Plan
+from cpuaccel._explain.text_table import aligned
 
 
 @dataclass(frozen=True)
@@ -72,17 +71,6 @@ class Explanation:
         plans = "".join(f"<pre>{html.escape(str(plan))}</pre>" for plan in self.plans)
         footer = "".join(f"<p>{html.escape(line)}</p>" for line in self.footer)
         return f"<table>{_html_line('th', header)}{body}</table>{plans}{footer}"
-
-
-def aligned(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Lay `lines` out under `header` as plain text, every column as wide as it needs."""
-    table = [tuple(header), *(tuple(line) for line in lines)]
-    widths = [max(len(line[i]) for line in table) for i in range(len(header))]
-    table.insert(1, tuple("-" * width for width in widths))
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    )
 
 
 def _text(value: object) -> str:

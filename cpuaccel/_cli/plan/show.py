@@ -10,12 +10,13 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
-from cpuaccel import _files, _native, _plan_svg
-from cpuaccel._explain_steps import HEADER
-from cpuaccel._plan_graph import drawing_of
-from cpuaccel._plan_measured import Measured, measure
-from cpuaccel._plan_region import Region, tensor_text
-from cpuaccel._printing import table
+from cpuaccel import _files, _native
+from cpuaccel._cli.plan import graphviz
+from cpuaccel._cli.plan.drawing import drawing_of
+from cpuaccel._cli.plan.region import Region, tensor_text
+from cpuaccel._cli.plan.timing import Measured, measure
+from cpuaccel._cli.rich_table import table
+from cpuaccel._explain.plan_steps import HEADER
 from cpuaccel.compile.capture.call_signature import Call, dtype_of
 from cpuaccel.compile.common.report import Partition, Report
 from cpuaccel.compile.package import load
@@ -29,10 +30,10 @@ _OTHERWISE = {load.PROGRAM: "torch", load.PACKAGE: "inductor"}
 def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
     """Print what `file` is for and its steps, with times if `run`. Draw them into `svg`.
 
-    Raises: as cpuaccel._plan_command.run_plan does.
+    Raises: as `run_plan` in command.py does.
     """
     if svg is not None:
-        _plan_svg.check()
+        graphviz.check()
     measured = None
     if run:
         loaded = load.load(file)
@@ -52,7 +53,7 @@ def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
         about.append(_call_text(measured))
     if svg is not None:
         drawing = drawing_of(facts["outline"], measured)
-        _files.write_whole(svg, _plan_svg.svg_of(drawing, about))
+        _files.write_whole(svg, graphviz.svg_of(drawing, about))
         console.print(Text(f"Drawn in {svg}"))
 
 

@@ -11,13 +11,11 @@ from torch import nn
 from torch.fx import GraphModule, Node
 
 from cpuaccel import _engine_state, _native
-from cpuaccel._explain_fused import fused_footer, fused_rows, is_fused
-from cpuaccel._explain_gnn import graph_rows
-from cpuaccel._explain_graph import compiled_rows, optimized_footer
-from cpuaccel._explain_prepacked import left_note, prepacked_rows
-from cpuaccel._explain_script import script_rows
-from cpuaccel._explanation import Explanation, Row
-from cpuaccel._facts import (
+from cpuaccel._explain.compiled import compiled_rows, optimized_footer
+from cpuaccel._explain.explanation import Explanation, Row
+from cpuaccel._explain.fused import fused_footer, fused_rows, is_fused
+from cpuaccel._explain.gnn import graph_rows
+from cpuaccel._explain.layers import (
     COMPUTE,
     IN_FLOAT,
     float_row,
@@ -26,6 +24,8 @@ from cpuaccel._facts import (
     packed_rows,
     without_quint8,
 )
+from cpuaccel._explain.prepacked import left_note, prepacked_rows
+from cpuaccel._explain.torchscript import script_rows
 from cpuaccel.config import ISAS
 
 _HOLDERS = frozenset({"LinearPackedParams", "EmbeddingPackedParams", "PackedParameter"})

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from cpuaccel._explanation import Row
+from cpuaccel._explain.explanation import Row
 
 PACKED = "weights held in packed form only (cpuaccel.prepack)"
 

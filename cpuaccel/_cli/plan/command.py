@@ -38,7 +38,7 @@ def run_plan(console: Console, options: argparse.Namespace) -> int:
     if options.svg is not None and options.svg.suffix != ".svg":
         raise ValueError(f"--svg: expected a file that ends in .svg, got {options.svg}")
     # Imported here because it needs the compiled module, unlike the other commands.
-    from cpuaccel import _plan_shown
+    from cpuaccel._cli.plan.show import show
 
-    _plan_shown.show(console, options.file, run=not options.no_run, svg=options.svg)
+    show(console, options.file, run=not options.no_run, svg=options.svg)
     return 0

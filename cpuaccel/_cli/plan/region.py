@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cpuaccel._explain_steps import Plan
+from cpuaccel._explain.plan_steps import Plan
 from cpuaccel.compile.bridge.plan_text import TYPES, Operation, Program
 from cpuaccel.compile.bridge.plan_text_parser import parse
 
@@ -24,7 +24,7 @@ class Piece:
     kernel: str
     microseconds: float | None
     of_bound: float | None
-    """As in `cpuaccel._explain_steps.Step`."""
+    """As in `cpuaccel._explain.plan_steps.Step`."""
     reads: tuple[int, ...]
     """Values of the region, or copies that are not in its text."""
     writes: tuple[int, ...]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpuaccel._explain_steps import Plan
-from cpuaccel._plan_measured import Measured
-from cpuaccel._plan_region import Piece, Region, name_of, tensor_text
+from cpuaccel._cli.plan.region import Piece, Region, name_of, tensor_text
+from cpuaccel._cli.plan.timing import Measured
+from cpuaccel._explain.plan_steps import Plan
 from cpuaccel.compile.capture.call_signature import dtype_of
 from cpuaccel.compile.package.outline import GETITEM, INPUT
 

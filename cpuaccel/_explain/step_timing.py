@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,75 +12,11 @@ from torch import nn
 
 from cpuaccel import _native
 from cpuaccel._arguments import checked_inputs
-from cpuaccel._explanation import aligned
+from cpuaccel._explain.plan_steps import Plan, Step
 
 _SECONDS = 1.0
 _LEAST_RUNS = 3
-HEADER = ("step", "kernel", "sizes", "type", "us", "rate", "of bound", "of time")
-"""Of the columns of Step.cells()."""
 _PAGE = 4096.0
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a plan, as it was measured."""
-
-    kinds: str
-    """Ops that it computes, named as in oneDNN Graph or cpuaccel's own: `Convolution+ReLU`."""
-    kernel: str
-    """Library and implementation."""
-    sizes: str
-    """`source * weights -> result`."""
-    dtype: str
-    """Type of the source: f32, bf16, u8 ..."""
-    microseconds: float
-    gmacs: float
-    """10^9 multiply-adds a second; 0 for steps without any."""
-    gigabytes: float
-    """10^9 bytes read and written a second."""
-    of_bound: float
-    """The least time that this machine needs, over the time that the step took.
-
-    The least time is the longer one of two: its multiply-adds at the peak of its arithmetic, and
-    its bytes at the speed of the memory or cache that holds so many.
-    """
-    of_time: float
-    """Its share of the plan's time."""
-    inputs: tuple[int, ...]
-    """Values of the region that it reads; a value that the region lacks is a copy of one it has."""
-    outputs: tuple[int, ...]
-    """Values that it writes."""
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the columns of a table."""
-        rate = f"{self.gmacs:.0f} GMAC/s" if self.gmacs else f"{self.gigabytes:.1f} GB/s"
-        return (self.kinds, self.kernel, self.sizes, self.dtype, f"{self.microseconds:.1f}", rate,
-                f"{self.of_bound:.0%}", f"{self.of_time:.1%}")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The steps that one call of a region runs, and their times."""
-
-    name: str
-    microseconds: float
-    """Of a call, from the start of its first step to the end of its last."""
-    between: float
-    """Microseconds of a call that are spent outside of its steps."""
-    runs: int
-    """Number of timed calls; all times are their medians."""
-    steps: tuple[Step, ...]
-
-    def summary(self) -> str:
-        """Return its name and times as one line."""
-        share = self.between / self.microseconds
-        return (
-            f"plan {self.name}: {self.microseconds:.1f} us a call, {self.runs} calls,"
-            f" {self.between:.1f} us ({share:.1%}) between steps"
-        )
-
-    def __str__(self) -> str:
-        return f"{self.summary()}\n{aligned(HEADER, [step.cells() for step in self.steps])}"
 
 
 def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from cpuaccel._explanation import Row
+from cpuaccel._explain.explanation import Row
 
 FUSED = "message passing fused (cpuaccel.gnn.accelerate)"
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from cpuaccel._explain_steps import Plan, plans_of
+from cpuaccel._explain.plan_steps import Plan
+from cpuaccel._explain.step_timing import plans_of
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.package.load import Loaded
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from cpuaccel import _engine_state, _native
-from cpuaccel._explanation import Row
+from cpuaccel._explain.explanation import Row
 
 FLOAT_WEIGHTS = "float weights; cpuaccel has no kernel for this layer"
 FLOAT_BY_SIZE = "float weights; each call's size decides, stats() counts who ran it"

@@ -13,8 +13,8 @@ from typing import Any
 from torch import nn
 from torch.fx import GraphModule
 
-from cpuaccel._explanation import Row
-from cpuaccel._facts import OWN_KERNEL, packed_rows
+from cpuaccel._explain.explanation import Row
+from cpuaccel._explain.layers import OWN_KERNEL, packed_rows
 from cpuaccel.quant._meta import NOTHING_QUANTIZED
 
 _FUSED = "cpuaccel.quant.fused"

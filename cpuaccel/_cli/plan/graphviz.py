@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cpuaccel._plan_graph import Drawing, Node
+from cpuaccel._cli.plan.drawing import Drawing, Node
 
 _SCHEME, _SHADES = "orrd9", 9
 """A Brewer color scale that Graphviz has, from pale to dark red."""

@@ -1,0 +1,1 @@
+"""`python -m cpuaccel tune`: times matrix products and writes this machine's table."""
