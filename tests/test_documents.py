@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 from quant._engine import needs_plugin
 
-from cpuaccel import __main__ as command_line
+from cpuaccel._cli.info import facts
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "mkdocs.yml"
@@ -154,7 +154,7 @@ def test_the_form_for_bugs_asks_for_what_info_prints() -> None:
     assert info["validations"]["required"]
     assert "`python -m cpuaccel info`" in info["attributes"]["label"]
     asked = re.findall(r"`(.*?)`", info["attributes"]["description"])
-    printed = {row for row, _ in command_line._facts()}
+    printed = {row for row, _ in facts()}
     assert asked
     assert set(asked) <= printed
 

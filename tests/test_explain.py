@@ -15,7 +15,7 @@ from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 import cpuaccel
 from cpuaccel._explain.explanation import Explanation, Row
 
-OURS = {"cpuaccel", "onednn", "fbgemm", "intree"}
+PROVIDERS = {"cpuaccel", "onednn", "fbgemm", "intree"}
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ def test_fx_model(net: nn.Module) -> None:
     assert ops["fc"] == "quantized::linear"
     assert ops["_packed_weight_0"] == "quantized::linear"
     for layer in ("conv", "conv2", "fc", "_packed_weight_0"):
-        assert rows[layer].provider in OURS
+        assert rows[layer].provider in PROVIDERS
         assert rows[layer].reason
         assert rows[layer].problem
     assert ops["add_relu"] == "quantized::add_relu"
@@ -128,7 +128,7 @@ def test_fx_model(net: nn.Module) -> None:
         assert "quint8" in rows[layer].reason
 
 
-def test_kernels_for_quint8_count_where_something_is_quantized(net: nn.Module) -> None:
+def test_quint8_kernels_count_only_in_quantized_models(net: nn.Module) -> None:
     assert _rows(Net())["pool"].provider == "cpuaccel or torch"
     with cpuaccel.enabled(False):
         assert _rows(net)["pool"].provider == "torch"
@@ -165,7 +165,7 @@ def test_recurrent_layers(recurrent: nn.Module) -> None:
         "fc": "quantized::linear_dynamic",
     }
     assert {layer: row.op for layer, row in rows.items()} == expected
-    assert {row.provider for row in rows.values()} <= OURS
+    assert {row.provider for row in rows.values()} <= PROVIDERS
 
 
 @pytest.mark.parametrize("make", SCRIPTED.values(), ids=SCRIPTED.keys())
@@ -217,14 +217,14 @@ def test_copied_model_keeps_the_engine(net: nn.Module) -> None:
         (torch.ao.nn.quantized.Softmax(), "nn.quantized.Softmax"),
     ],
 )
-def test_what_runs_on_torch_is_named(module: nn.Module, op: str) -> None:
+def test_layers_on_torchs_kernels_are_named(module: nn.Module, op: str) -> None:
     (row,) = _rows(nn.Sequential(module)).values()
     assert (row.layer, row.op, row.provider) == ("0", op, "torch")
     assert row.reason
 
 
 @pytest.mark.parametrize("layer", [nn.Linear(3, 4), nn.Conv1d(3, 4, 3), nn.Conv2d(3, 4, 3)])
-def test_layers_of_floats_are_chosen_for_by_size(layer: nn.Module) -> None:
+def test_float_layers_are_chosen_by_size(layer: nn.Module) -> None:
     model = nn.Sequential(layer)
     (row,) = _rows(model).values()
     assert row.provider == "cpuaccel or torch"
@@ -235,7 +235,7 @@ def test_layers_of_floats_are_chosen_for_by_size(layer: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("module", [nn.SiLU(), nn.MaxPool2d(2)])
-def test_float_ops_with_a_kernel_are_decided_by_the_call(module: nn.Module) -> None:
+def test_float_ops_with_a_kernel_are_chosen_per_call(module: nn.Module) -> None:
     (row,) = _rows(nn.Sequential(module)).values()
     assert row.provider == "cpuaccel or torch"
     assert "stats()" in row.reason
@@ -244,7 +244,7 @@ def test_float_ops_with_a_kernel_are_decided_by_the_call(module: nn.Module) -> N
 @pytest.mark.parametrize(
     "module", [torch.ao.nn.quantized.ReLU6(), torch.ao.nn.quantized.Hardswish(1.0, 0)]
 )
-def test_what_runs_on_our_kernels_is_named(module: nn.Module) -> None:
+def test_layers_on_cpuaccels_kernels_are_named(module: nn.Module) -> None:
     (row,) = _rows(nn.Sequential(module)).values()
     assert (row.op, row.provider) == (f"nn.quantized.{type(module).__name__}", "cpuaccel")
 
@@ -283,7 +283,7 @@ def test_odd_models_do_not_fail() -> None:
     assert "inner" in _rows(_Odd())
     empty = cpuaccel.explain(nn.Module())
     assert empty.rows == []
-    assert "No layer" in str(empty)
+    assert "knows no layer" in str(empty)
     assert cpuaccel.explain(torch.jit.script(nn.Identity())).rows == []
 
 
@@ -301,12 +301,12 @@ def test_script_without_forward_is_read_by_its_children() -> None:
 
 
 @pytest.mark.parametrize("model", [None, "model.pt", torch.ones(2), nn.Linear])
-def test_other_things_are_refused(model: object) -> None:
+def test_other_arguments_raise(model: object) -> None:
     with pytest.raises(TypeError, match=r"model: expected a torch\.nn\.Module, got"):
         cpuaccel.explain(model)
 
 
-def test_text_is_aligned_and_says_what_was_counted(net: nn.Module) -> None:
+def test_text_is_aligned_and_has_the_counters(net: nn.Module) -> None:
     net(_image())
     text = str(cpuaccel.explain(net))
     header, rule, *lines = text.splitlines()
@@ -314,7 +314,7 @@ def test_text_is_aligned_and_says_what_was_counted(net: nn.Module) -> None:
     assert rule[start] == "-"
     assert all(line[start - 1] == " " != line[start] for line in lines[: lines.index("")])
     assert "Calls in this process: " in text
-    assert "Left to torch's kernels: " in text
+    assert "Fallbacks to torch: " in text
 
 
 def test_columns_without_content_are_left_out() -> None:

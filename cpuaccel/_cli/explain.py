@@ -18,21 +18,21 @@ from cpuaccel._cli.rich_table import table
 
 _PICKLE_HELP = """\
 FILE is a TorchScript archive (torch.jit.save), or a whole module (torch.save).
-Loading a module that torch.save wrote runs code that the file chooses, so this
-takes --trust: give it only for files you would run as a program.
+Loading a file of torch.save runs code that the file contains, so it needs
+--trust: pass it only for files that you would run as a program.
 """
 
 
 class LoadError(Exception):
-    """The file holds no model that can be explained; the message gives the reason."""
+    """The file has no model that can be explained; the message gives the reason."""
 
 
 def add_explain(commands: Any) -> None:
     """Add the command to `python -m cpuaccel`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "explain",
-        help="what runs each layer of the model in a file",
-        description="Say what runs each layer of a model, and why.",
+        help="which library runs each layer of the model in a file",
+        description="Print which library and kernel run each layer of a model, and why.",
         epilog=_PICKLE_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,7 +46,7 @@ def run_explain(console: Console, options: argparse.Namespace) -> int:
     """Print what runs each layer; return the exit code.
 
     Raises:
-        LoadError: FILE holds no model, or loading it needs --trust.
+        LoadError: FILE has no model, or loading it needs --trust.
     """
     try:
         model = _load(options.file, options.trust)
@@ -57,14 +57,14 @@ def run_explain(console: Console, options: argparse.Namespace) -> int:
     if lines:
         console.print(table(header, lines))
     else:
-        console.print("No layer of this model is known to cpuaccel.")
+        console.print("cpuaccel knows no layer of this model.")
     for line in explanation.footer:
         console.print(Text(line))
     return 0
 
 
 def _load(file: Path, trust: bool) -> torch.nn.Module:
-    """Load a model under the torch engine that cpuaccel replaces: so cpuaccel packs its layers.
+    """Load a model under the torch engine that cpuaccel replaces; then cpuaccel packs its layers.
 
     Raises:
         LoadError: there is no model in `file`, or loading it needs `trust`.
@@ -72,7 +72,7 @@ def _load(file: Path, trust: bool) -> torch.nn.Module:
     if not file.exists():
         raise LoadError("no such file")
     if not file.is_file():
-        raise LoadError("expected a file, this is a directory or a device")
+        raise LoadError("expected a file, got a directory or a device")
     if (module := _native.native()) is not None:
         name = module.torch_engine()
         if name in torch.backends.quantized.supported_engines:
@@ -104,22 +104,23 @@ def _load_script(file: Path) -> torch.nn.Module:
 
 def _load_pickle(file: Path, trust: bool) -> torch.nn.Module:
     if not _is_pickle(file):
-        raise LoadError("expected what torch.jit.save or torch.save wrote; damaged or foreign file")
+        raise LoadError(
+            "expected a file of torch.jit.save or torch.save; it is damaged or has another format"
+        )
     if not trust:
         raise LoadError(
-            "a pickled file runs code when it is loaded; give --trust if you trust where it is from"
+            "loading a pickled file runs code from it; pass --trust if you trust its source"
         )
     try:
         found = torch.load(file, map_location="cpu", weights_only=False)
     except (AttributeError, ModuleNotFoundError) as error:
         raise LoadError(
-            f"needs code that is not here: {_first_line(error)};"
-            " run this where the model's classes can be imported"
+            f"the model's classes cannot be imported: {_first_line(error)}; run this where they can"
         ) from error
     except Exception as error:
         raise LoadError(f"damaged file: {_first_line(error)}") from error
     if not isinstance(found, torch.nn.Module):
-        raise LoadError(f"expected a module, the file holds a {type(found).__name__}")
+        raise LoadError(f"expected a torch.nn.Module in the file, got a {type(found).__name__}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The command `python -m cpuaccel info`: versions, CPU features, what is on, every setting."""
+"""The command `python -m cpuaccel info`: versions, CPU features, state, every setting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from cpuaccel._cli.rich_table import table
 
 def print_info(console: Console) -> None:
     """Print them as two tables."""
-    console.print(table(("what", "is"), _facts()))
+    console.print(table(("item", "value"), facts()))
     console.print()
     console.print(
-        table(("setting", "value", "from", "environment", "expected", "what"), _settings())
+        table(("setting", "value", "from", "environment", "expected", "meaning"), _settings())
     )
 
 
-def _facts() -> Iterable[tuple[str, str]]:
+def facts() -> Iterable[tuple[str, str]]:
+    """Yield the name and value of each fact on this process and build."""
     yield "cpuaccel", cpuaccel.__version__
     yield "torch", str(torch.__version__)
     yield "engine", "on" if cpuaccel.is_enabled() else f"off: {_engine_state.why_off()}"
@@ -29,7 +30,7 @@ def _facts() -> Iterable[tuple[str, str]]:
     yield "allocator", "on" if memory.is_enabled() else f"off: {memory.why_off()}"
     yield "threads", str(torch.get_num_threads())
     try:
-        # This also works while cpuaccel is off: loading the module overrides no kernel of torch.
+        # Loading the module overrides no kernel of torch, so this works while cpuaccel is off, too.
         native = _native.load()
     except RuntimeError as error:
         yield "compiled module", f"cannot be used: {error}"

@@ -28,17 +28,17 @@ def compiled_rows(module: Any) -> Iterator[Row] | None:
     report: Any = sys.modules.get("cpuaccel.compile.common.report")
     if report is None:
         return iter(())
-    # Of a quantized model the lowered form was compiled.
+    # For a quantized model, its lowered form was compiled.
     lowered = getattr(module.forward, "compiled", None)
     compiled: Any = module if lowered is None else lowered
-    # Dynamo's ids start anew after a reset: the last report with an id counts.
+    # Dynamo reuses ids after a reset, so the last report with an id is the valid one.
     latest = {each.compile_id: each for each in report.reports_of(compiled._orig_mod)}
     ids = sorted(_compile_ids(compiled) & latest.keys())
     return _rows([latest[each] for each in ids], "inductor")
 
 
 def optimized_footer(model: nn.Module) -> Iterator[str]:
-    """Yield what `cpuaccel.optimize` found out about `model`, or about its submodules."""
+    """Yield the verdicts of `cpuaccel.optimize` on `model` and its submodules."""
     modules: Any = model.modules()
     for module in modules:
         if _is_optimized(module):
@@ -51,7 +51,7 @@ def _is_optimized(module: object) -> bool:
 
 
 def _compile_ids(module: Any) -> set[str]:
-    """Return Dynamo's ids of what it compiled of the code that the module's forward runs."""
+    """Return the ids of Dynamo's compilations of the code of the module's forward."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     # For torch's own modules Dynamo compiles a function that wraps them.
@@ -63,6 +63,7 @@ def _compile_ids(module: Any) -> set[str]:
 
 
 def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
+    """Yield a row for each partition and each fallback; `otherwise` runs the fallbacks."""
     if not reports:
         return
     from cpuaccel.compile.bridge import OWN
@@ -72,11 +73,11 @@ def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
         graph = report.compile_id or str(number)
         for call, region in enumerate(report.regions):
             for part in region:
-                own = part.kinds[0] == KIND or all(kind in OWN for kind in part.kinds)
+                on_cpuaccel = part.kinds[0] == KIND or all(kind in OWN for kind in part.kinds)
                 yield Row(
                     f"graph {graph} call {call}",
                     "+".join(part.kinds),
-                    "cpuaccel" if own else "onednn",
+                    "cpuaccel" if on_cpuaccel else "onednn",
                     reason=part.reason,
                     problem=part.dtype,
                 )

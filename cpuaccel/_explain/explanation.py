@@ -23,9 +23,9 @@ class Row:
     kernel: str = ""
     """Implementation inside the library, if the library names it."""
     reason: str = ""
-    """Why this provider."""
+    """The reason for this provider."""
     note: str = ""
-    """What to know about it, such as a risk of saturation."""
+    """A remark, such as a risk of saturation or the reason for a fallback."""
     problem: str = ""
     """Shape and kind of the weights, such as `s8 64x64x3x3 s1 p1 g1 per_channel`."""
     calls: int = 0
@@ -53,15 +53,15 @@ class Explanation:
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return the header and the lines of the table, as text."""
         lines = [tuple(_text(getattr(row, name)) for name in COLUMNS) for row in self.rows]
-        kept = [i for i in range(len(COLUMNS)) if i == 0 or any(line[i] for line in lines)]
+        used = [i for i in range(len(COLUMNS)) if i == 0 or any(line[i] for line in lines)]
         return (
-            tuple(COLUMNS[i] for i in kept),
-            [tuple(line[i] for i in kept) for line in lines],
+            tuple(COLUMNS[i] for i in used),
+            [tuple(line[i] for i in used) for line in lines],
         )
 
     def __str__(self) -> str:
         header, lines = self.cells()
-        table = aligned(header, lines) if lines else "No layer of this model is known to cpuaccel."
+        table = aligned(header, lines) if lines else "cpuaccel knows no layer of this model."
         plans = [line for plan in self.plans for line in (str(plan), "")]
         return "\n".join([table, "", *plans, *self.footer])
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from cpuaccel._explain.explanation import Row
-from cpuaccel._explain.layers import OWN_KERNEL, packed_rows
+from cpuaccel._explain.layers import FUSED_KERNEL, packed_rows
 from cpuaccel.quant._meta import NOTHING_QUANTIZED
 
 _FUSED = "cpuaccel.quant.fused"
@@ -27,12 +27,12 @@ def is_fused(module: nn.Module) -> bool:
 
 
 def fused_rows(path: str, module: nn.Module) -> Iterator[Row]:
-    """Yield the row of a fused module, with the facts of its layer if it has one."""
+    """Yield the row of a fused module: its packed weights if it has some, else only its ops."""
     ops: Any = getattr(module, "ops", ())
     name = _JOIN.join(ops)
     packed = vars(module).get("_packed_params")
     if packed is None:
-        yield Row(path, name, "cpuaccel", reason=OWN_KERNEL, fused=True)
+        yield Row(path, name, "cpuaccel", reason=FUSED_KERNEL, fused=True)
         return
     for row in packed_rows(path, name, packed):
         yield replace(row, fused=True)
@@ -45,4 +45,4 @@ def fused_footer(rows: Iterable[Row], model: nn.Module) -> Iterator[str]:
         what = ", ".join(f"{count} {name}" for name, count in counts.most_common())
         yield f"Fused by cpuaccel.quant.fuse: {what}."
     if isinstance(model, GraphModule) and model.meta.get(NOTHING_QUANTIZED):
-        yield "cpuaccel.quant.fuse found nothing quantized in this model and left it as it was."
+        yield "cpuaccel.quant.fuse found nothing quantized in this model and did not change it."

@@ -1,4 +1,7 @@
-"""Rows of `explain` for PyG layers that `cpuaccel.gnn.accelerate` saw. Does not import it."""
+"""Rows of `explain` for PyG layers on which `cpuaccel.gnn.accelerate` was called.
+
+It does not import cpuaccel.gnn, which is loaded already if `accelerate` was called.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from cpuaccel._explain.explanation import Row
 FUSED = "message passing fused (cpuaccel.gnn.accelerate)"
 
 
-def graph_rows(path: str, module: nn.Module) -> Iterator[Row]:
-    """Yield the row of `module` if it is a PyG layer that `accelerate` took or left to torch."""
+def pyg_rows(path: str, module: nn.Module) -> Iterator[Row]:
+    """Yield the row of `module` if `accelerate` changed it, or did not and has a reason."""
     layers: Any = sys.modules.get("cpuaccel.gnn._layers")
     if layers is None:
         return
     if isinstance(module, layers.FastLayer):
         cls = type(module)
         last = layers.last_refusal.get(module, "")
-        note = f"its last call went torch_geometric's way: {last}" if last else ""
+        note = f"last call fell back to torch_geometric: {last}" if last else ""
         yield Row(path, f"pyg.{cls.__name__}", "cpuaccel", cls.kernels, FUSED, note)
         return
-    why = sys.modules["cpuaccel.gnn.accelerate"].why_left(module)
-    if why:
+    reason = sys.modules["cpuaccel.gnn.accelerate"].why_left(module)
+    if reason:
         name = f"pyg.{type(module).__name__}"
-        yield Row(path, name, "torch", note=f"not accelerated: {why}")
+        yield Row(path, name, "torch", note=f"not accelerated: {reason}")

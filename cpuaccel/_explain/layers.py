@@ -1,4 +1,4 @@
-"""Rows of `explain` for single layers: facts on packed weights, and the names of ops."""
+"""Rows of `explain` for single layers: packed weights, float layers and ops without weights."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cpuaccel import _engine_state, _native
 from cpuaccel._explain.explanation import Row
 
 FLOAT_WEIGHTS = "float weights; cpuaccel has no kernel for this layer"
-FLOAT_BY_SIZE = "float weights; each call's size decides, stats() counts who ran it"
+FLOAT_BY_SIZE = "float weights; chosen per call by size, see stats()"
 IN_FLOAT = "runs in float between dequantize and quantize"
-FLOAT_BY_CALL = "each call's dtype and size decide, stats() counts who ran it"
+FLOAT_BY_CALL = "chosen per call by dtype and size, see stats()"
 NO_KERNEL = "cpuaccel has no kernel for this op"
-OWN_KERNEL = "one kernel in the place of several ops"
-QUINT8_KERNEL = "our kernel for quint8 tensors; others are torch's"
+FUSED_KERNEL = "one kernel for several ops"
+QUINT8_KERNEL = "cpuaccel's kernel for quint8; torch's for other dtypes"
 
 _POOLS = [f"{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)]
 
@@ -36,9 +36,9 @@ COMPUTE = frozenset(
         *(f"adaptive_{name}" for name in _POOLS),
     ]
 )
-"""torch's functions that get a row if torch's own kernels run them."""
+"""torch functions that get a row even if torch's own kernels run them."""
 
-_KINDS = {
+_LAYER_OF_CLASS = {
     "quantized.LinearPackedParamsBase": "linear",
     "quantized.Conv2dPackedParamsBase": "conv2d",
     "quantized.Conv3dPackedParamsBase": "conv3d",
@@ -53,7 +53,7 @@ _RNN_OPS = {
     "RNNCell": "quantized::quantized_rnn_cell_dynamic",
 }
 
-_OPS = {
+_OP_OF_MODULE = {
     "Linear": "linear",
     "LinearReLU": "linear_relu",
     "LinearLeakyReLU": "linear_leaky_relu",
@@ -66,30 +66,30 @@ _OPS = {
 }
 
 
-_SAME_KERNEL = {
+_KERNEL_NAMES = {
     "relu6": "hardtanh",
     "maxpool2d": "quantizedmaxpool2d",
     "interpolate": "upsamplenearest2d",
     "concat": "cat",
 }
-"""Functions whose kernel has another name, and that name; both in the form of `_plain`."""
+"""The names of quantized kernels that differ from the function's, as `_base_name` returns them."""
 
 
 _FLOAT_LAYERS = frozenset(("linear", "conv1d", "conv2d", "_convolution", "addmm", "mm"))
-"""Float layers that csrc/ops/matmul and csrc/ops/convolution.cpp may take, in lower case."""
+"""Float layers that csrc/ops/matmul and csrc/ops/convolution.cpp may compute, in lower case."""
 
 
 def float_row(layer: str, op: str, name: str, reason: str = "") -> Row:
-    """Return the row of a layer with float weights; `reason` is why torch runs it, if known."""
+    """Return the row of a layer with float weights. `reason`: why torch runs it, or ""."""
     if name.lower() in _FLOAT_LAYERS and not reason and _engine_state.is_enabled():
         return Row(layer, op, "cpuaccel or torch", reason=FLOAT_BY_SIZE)
     return Row(layer, op, "torch", reason=reason or FLOAT_WEIGHTS)
 
 
 def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:
-    """Return the row of an op without weights; `reason` is why torch runs it, if known.
+    """Return the row of an op without weights. `reason`: why torch runs it, or "".
 
-    `name` is the op's name, with the namespace `quantized` if it has that, or its module's name.
+    `name` is the name of the op, with its namespace if that is `quantized`, or of its module.
     """
     if not reason and _has_kernel(name):
         return Row(layer, op, "cpuaccel", reason=QUINT8_KERNEL)
@@ -97,7 +97,7 @@ def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:
 
 
 def without_quint8(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows of a model in which nothing is quantized: only float kernels count."""
+    """Yield the rows of a float model: replace reasons that are about quint8 kernels."""
     for row in rows:
         if row.reason == QUINT8_KERNEL:
             floats = _has_float_kernel(row.op.rpartition(".")[2])
@@ -108,13 +108,13 @@ def without_quint8(rows: Iterable[Row]) -> Iterator[Row]:
         yield row
 
 
-_FLOAT_KERNELS = {"maxpool2d": "maxpool2dwithindices"}
-"""The names of float kernels that differ from the function's; both as `_plain` returns them."""
+_FLOAT_KERNEL_NAMES = {"maxpool2d": "maxpool2dwithindices"}
+"""The names of float kernels that differ from the function's, as `_base_name` returns them."""
 
 
 def _has_float_kernel(name: str) -> bool:
     floats = (op for op, key in _native.load().overridden_kernels() if key == "CPU")
-    return _is_among(name, floats, _FLOAT_KERNELS)
+    return _is_among(name, floats, _FLOAT_KERNEL_NAMES)
 
 
 def _has_kernel(name: str) -> bool:
@@ -124,36 +124,39 @@ def _has_kernel(name: str) -> bool:
     names = native.overridden_ops()
     if name.startswith("quantized::"):
         return name in names
-    return _is_among(name, names, _SAME_KERNEL)
+    return _is_among(name, names, _KERNEL_NAMES)
 
 
 def _is_among(name: str, ops: Iterable[str], renamed: dict[str, str]) -> bool:
-    """Return whether one of `ops` is the kernel of `name`, which may have another name there."""
-    plain = _plain(name)
-    return renamed.get(plain, plain) in {_plain(op) for op in ops}
+    """Return whether one of `ops` is the kernel of `name`; `renamed` has names that differ."""
+    base = _base_name(name)
+    return renamed.get(base, base) in {_base_name(op) for op in ops}
 
 
-def _plain(name: str) -> str:
+def _base_name(name: str) -> str:
+    """Return an op's name without namespace, underscores and capitals."""
     return name.rpartition("::")[2].replace("_", "").lower()
 
 
 def op_of_class(name: str, dynamic: bool, fp16: bool) -> str:
-    """Return the op that torch's quantized module class `name` calls, or an empty string."""
+    """Return the op that torch's quantized module class `name` calls, or ""."""
     if name in _RNN_OPS:
         return _RNN_OPS[name]
-    if name not in _OPS:
+    if name not in _OP_OF_MODULE:
         return ""
-    return f"quantized::{_OPS[name]}{'_dynamic' if dynamic else ''}{'_fp16' if fp16 else ''}"
+    return (
+        f"quantized::{_OP_OF_MODULE[name]}{'_dynamic' if dynamic else ''}{'_fp16' if fp16 else ''}"
+    )
 
 
 def is_packed_type(type_name: str) -> bool:
-    """Return whether the TorchScript type `type_name` is one of packed weights."""
-    return type_name.removeprefix("__torch__.torch.classes.") in _KINDS
+    """Return whether `type_name` is the TorchScript type of packed weights."""
+    return type_name.removeprefix("__torch__.torch.classes.") in _LAYER_OF_CLASS
 
 
 def packed_rows(layer: str, op: str, packed: torch.ScriptObject) -> Iterator[Row]:
     """Yield a row for the packed weights of `layer`, or two rows if it is a recurrent cell."""
-    kind = _KINDS.get(_type_name(packed), "")
+    kind = _LAYER_OF_CLASS.get(_type_name(packed), "")
     if kind == "rnn":
         for name, part in zip(("ih", "hh"), _cell_parts(packed), strict=False):
             yield from packed_rows(f"{layer}.{name}", op, part)

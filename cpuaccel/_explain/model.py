@@ -14,7 +14,7 @@ from cpuaccel import _engine_state, _native
 from cpuaccel._explain.compiled import compiled_rows, optimized_footer
 from cpuaccel._explain.explanation import Explanation, Row
 from cpuaccel._explain.fused import fused_footer, fused_rows, is_fused
-from cpuaccel._explain.gnn import graph_rows
+from cpuaccel._explain.gnn import pyg_rows
 from cpuaccel._explain.layers import (
     COMPUTE,
     IN_FLOAT,
@@ -24,23 +24,23 @@ from cpuaccel._explain.layers import (
     packed_rows,
     without_quint8,
 )
-from cpuaccel._explain.prepacked import left_note, prepacked_rows
+from cpuaccel._explain.prepacked import not_packed_note, prepacked_rows
 from cpuaccel._explain.torchscript import script_rows
 from cpuaccel.config import ISAS
 
 _HOLDERS = frozenset({"LinearPackedParams", "EmbeddingPackedParams", "PackedParameter"})
-"""torch's modules that only hold the packed weights of the module that they are in."""
+"""torch modules that only contain the packed weights of the module that they are in."""
 
 _PASSIVE = frozenset({"Quantize", "DeQuantize", "Dropout", "FloatFunctional", "FXFloatFunctional"})
 
 _WEIGHTS = "_packed_weight_"
 
 _SATURATING = frozenset({"ref", "avx2", "avx512"})
-"""ISAs of x86 on which libraries multiply bytes into 16-bit sums, which may saturate."""
+"""x86 ISAs on which FBGEMM and oneDNN add products of bytes in 16 bits, which may saturate."""
 
 
 def explain_model(model: nn.Module) -> Explanation:
-    """Return what runs each layer of `model`. Unknown layers are left out.
+    """Return what runs each layer of `model`. Layers that cpuaccel does not know get no row.
 
     Raises:
         TypeError: `model` is not a module.
@@ -64,7 +64,7 @@ class _Walk:
         self._seen: set[int] = set()
 
     def visit(self, path: str, module: nn.Module, reason: str = "") -> None:
-        """Add the rows of `module` and its submodules. `reason`: why torch runs it, if known."""
+        """Add the rows of `module` and its submodules. `reason`: why torch runs it, or ""."""
         if id(module) in self._seen:
             return
         self._seen.add(id(module))
@@ -81,11 +81,11 @@ class _Walk:
             else:
                 self._visit_layer(path, module, reason)
         except Exception:
-            # A module may do anything; one that cannot be read is not listed.
+            # Attributes of a user's module may raise anything; such a module gets no row.
             return
 
     def _visit_layer(self, path: str, module: nn.Module, reason: str) -> None:
-        self.rows.extend(graph_rows(path, module))
+        self.rows.extend(pyg_rows(path, module))
         packed = list(_packed_in(module))
         for suffix, weights in packed:
             self.rows.extend(packed_rows(path + suffix, _op(module), weights))
@@ -93,7 +93,8 @@ class _Walk:
         self.rows.extend(prepacked)
         if not packed and not prepacked:
             self.rows.extend(
-                replace(row, note=left_note(module)) for row in _torch_rows(path, module, reason)
+                replace(row, note=not_packed_note(module))
+                for row in _torch_rows(path, module, reason)
             )
         for name, child in module.named_children():
             if type(child).__name__ not in _HOLDERS and name != "_all_weight_values":
@@ -110,7 +111,7 @@ class _Walk:
 
 
 def _packed_in(module: nn.Module) -> Iterator[tuple[str, torch.ScriptObject]]:
-    """Yield the packed weights that `module` runs on, each with a suffix for its path."""
+    """Yield the packed weights of `module`, each with a suffix for its path."""
     for name, value in vars(module).items():
         if isinstance(value, torch.ScriptObject):
             yield "" if name == "_packed_params" else f".{name.removeprefix(_WEIGHTS)}", value
@@ -123,7 +124,7 @@ def _packed_in(module: nn.Module) -> Iterator[tuple[str, torch.ScriptObject]]:
 
 
 def _torch_class(module: nn.Module) -> tuple[str, str]:
-    """Return the namespace and name of the class of torch that `module` is, or is derived from."""
+    """Return the namespace and name of the torch class that `module` has or is derived from."""
     for cls in type(module).__mro__[:-1]:
         if cls is not nn.Module and cls.__module__.startswith(("torch.nn.", "torch.ao.nn.")):
             return cls.__module__, cls.__name__
@@ -180,7 +181,7 @@ def _function(node: Node) -> tuple[str, str]:
         op = str(target._qualified_op_name)
     else:
         op = str(target.__name__)
-        # Functions that torch selects by an argument, such as max_pool2d, are all named fn.
+        # Functions that torch selects by an argument, such as max_pool2d, may be named fn.
         if op == "fn":
             op = node.name.rstrip("0123456789_") if node.name[-1].isdigit() else node.name
     return op, op.rpartition("::")[2]
@@ -220,12 +221,13 @@ def _footer() -> Iterator[str]:
         return
     stats = native.stats()
     yield f"Calls in this process: {_counts(stats['calls'])}."
-    yield f"Left to torch's kernels: {_counts(stats['fallbacks'])}."
+    yield f"Fallbacks to torch: {_counts(stats['fallbacks'])}."
     if native.isa() in _SATURATING and "avx2" in ISAS:
         yield (
-            "This CPU, or CPUACCEL_MAX_ISA, gives no VNNI: calls whose activations use all 8 bits"
-            " run on cpuaccel's kernels, because FBGEMM's and oneDNN's are not exact then."
-            " reduce_range=True, the default of the x86 engine, leaves nearly all calls to them."
+            "This CPU has no VNNI, or CPUACCEL_MAX_ISA disables it. Calls whose activations use all"
+            " 8 bits run on cpuaccel's kernels, because FBGEMM's and oneDNN's can saturate then."
+            " With reduce_range=True, the default of the x86 engine, nearly all calls run on"
+            " FBGEMM or oneDNN."
         )
 
 

@@ -28,15 +28,15 @@ class Step:
     gigabytes: float
     """10^9 bytes read and written a second."""
     of_bound: float
-    """The least time that this machine needs, over the time that the step took.
+    """The least time that this machine needs, divided by the time that the step took.
 
-    The least time is the longer one of two: its multiply-adds at the peak of its arithmetic, and
-    its bytes at the speed of the memory or cache that holds so many.
+    The least time is the longer one of two: its multiply-adds at the peak arithmetic rate, and its
+    bytes at the bandwidth of the memory or cache that they fit into.
     """
     of_time: float
     """Its share of the plan's time."""
     inputs: tuple[int, ...]
-    """Values of the region that it reads; a value that the region lacks is a copy of one it has."""
+    """Values of the region that it reads. One that the region lacks is a copy of one it has."""
     outputs: tuple[int, ...]
     """Values that it writes."""
 
@@ -53,7 +53,7 @@ class Plan:
 
     name: str
     microseconds: float
-    """Of a call, from the start of its first step to the end of its last."""
+    """Time of a call, from the start of its first step to the end of its last."""
     between: float
     """Microseconds of a call that are spent outside of its steps."""
     runs: int

@@ -1,6 +1,6 @@
 """Rows of `explain` for weights that `cpuaccel.prepack` packed.
 
-Imports none of its modules: they are loaded already if a model has such layers.
+It does not import cpuaccel._prepack, which is loaded already if a model has such layers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import nn
 
 from cpuaccel._explain.explanation import Row
 
-PACKED = "weights held in packed form only (cpuaccel.prepack)"
+PACKED = "weights only in packed form (cpuaccel.prepack)"
 
 _NAMES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
@@ -35,8 +35,8 @@ def prepacked_rows(path: str, module: nn.Module) -> Iterator[Row]:
         )
 
 
-def left_note(module: nn.Module) -> str:
+def not_packed_note(module: nn.Module) -> str:
     """Return the reason why `cpuaccel.prepack` did not pack `module`, or ""."""
     loaded: Any = sys.modules.get("cpuaccel._prepack")
-    why = loaded.why_left(module) if loaded is not None else ""
-    return f"not prepacked: {why}" if why else ""
+    reason = loaded.why_left(module) if loaded is not None else ""
+    return f"not prepacked: {reason}" if reason else ""

@@ -1,4 +1,4 @@
-"""Times each plan step of a compiled or optimized model, next to what this machine could do."""
+"""Times each plan step of a compiled or optimized model beside the machine's peaks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def timed_plans(model: nn.Module, example_inputs: Iterable[Any]) -> tuple[Plan, 
     The threads and the machine's peaks are those at the time of this call.
 
     Raises:
-        TypeError: `example_inputs` is no tuple or list.
+        TypeError: `example_inputs` is not a tuple or list.
     """
     args = checked_inputs("cpuaccel.explain", example_inputs)
     return plans_of(lambda: model(*args))
@@ -57,15 +57,15 @@ class _Peaks:
 
     def __init__(self, native: Any) -> None:
         self._native = native
-        self._kept: dict[float, dict[str, float]] = {}
+        self._measured: dict[float, dict[str, float]] = {}
 
     def seconds(self, step: dict[str, Any]) -> float:
         footprint = _PAGE
         while footprint < step["bytes_read"] + step["bytes_written"]:
             footprint *= 4
-        peaks = self._kept.get(footprint)
+        peaks = self._measured.get(footprint)
         if peaks is None:
-            peaks = self._kept[footprint] = self._native.machine_peaks(footprint)
+            peaks = self._measured[footprint] = self._native.machine_peaks(footprint)
         rate = peaks.get("u8" if step["dtype"] == "s8" else step["dtype"], 0.0)
         computing = step["multiply_adds"] / rate if rate else 0.0
         reading = step["bytes_read"] * peaks["seconds_to_read"]
@@ -74,7 +74,7 @@ class _Peaks:
 
 def _plan(program: dict[str, Any], peaks: _Peaks) -> Plan:
     runs = program["nanoseconds"]
-    *of_steps, whole = (max(statistics.median(each), 1.0) for each in zip(*runs, strict=True))
+    *of_steps, call = (max(statistics.median(each), 1.0) for each in zip(*runs, strict=True))
     steps = tuple(
         Step(
             kinds=step["kinds"],
@@ -85,7 +85,7 @@ def _plan(program: dict[str, Any], peaks: _Peaks) -> Plan:
             gmacs=step["multiply_adds"] / nanoseconds,
             gigabytes=(step["bytes_read"] + step["bytes_written"]) / nanoseconds,
             of_bound=peaks.seconds(step) * 1e9 / nanoseconds,
-            of_time=nanoseconds / whole,
+            of_time=nanoseconds / call,
             inputs=tuple(step["inputs"]),
             outputs=tuple(step["outputs"]),
         )
@@ -93,4 +93,4 @@ def _plan(program: dict[str, Any], peaks: _Peaks) -> Plan:
     )
     between = statistics.median(run[-1] - sum(run[:-1]) for run in runs)
     digest = program["name"].rpartition(" ")[2]
-    return Plan(digest[:8], whole / 1000, between / 1000, len(runs), steps)
+    return Plan(digest[:8], call / 1000, between / 1000, len(runs), steps)

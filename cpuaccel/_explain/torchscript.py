@@ -10,8 +10,8 @@ import torch
 from cpuaccel._explain.explanation import Row
 from cpuaccel._explain.layers import (
     COMPUTE,
+    FUSED_KERNEL,
     IN_FLOAT,
-    OWN_KERNEL,
     float_row,
     is_packed_type,
     kernel_row,
@@ -112,7 +112,7 @@ def _torch_rows(path: str, node: Any) -> Iterator[Row]:
         return
     inputs = list(node.inputs())
     if namespace == "cpuaccel":
-        yield Row(_place(path, node), kind, "cpuaccel", reason=OWN_KERNEL)
+        yield Row(_place(path, node), kind, "cpuaccel", reason=FUSED_KERNEL)
     elif namespace == "quantized":
         yield kernel_row(_place(path, node), kind, kind)
     elif namespace == "aten" and name in COMPUTE:

@@ -155,7 +155,7 @@ def test_arguments_are_made_for_any_call(
     assert lines[1] == (
         "call: (int64 [5, 2], mask=bool [5, 2], scale=0.5), under autocast to bfloat16"
     )
-    start = lines.index("Ops of torch:")
+    start = lines.index("torch's ops:")
     ops = {line.split()[0]: _words(line) for line in lines[start + 2 : -2]}
     assert ops["embedding"].startswith("embedding embedding f32 5x2x8 ")
 
@@ -219,7 +219,9 @@ def test_a_model_that_fails_on_random_numbers(
 
     monkeypatch.setattr(load.Loaded, "forward", fails)
     message = _error(capsys, saved)
-    assert f"{saved}: does not run on random numbers: index out of range; --no-run" in message
+    assert (
+        f"{saved}: the model does not run on random inputs: index out of range; --no-run" in message
+    )
 
 
 def test_out_has_to_end_in_svg(

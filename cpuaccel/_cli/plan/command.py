@@ -14,15 +14,16 @@ def add_plan(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "plan",
         help="the plan in a file of cpuaccel.save or cpuaccel.aot_compile, step by step",
-        description="Print what a file is for and its steps: kernel, sizes, time, rate and share of"
-        " what this machine could do, from about a second's runs on random numbers.",
+        description="Print the call that a file was made for and the steps of its plans: kernel,"
+        " sizes, time, rate, and share of this machine's peak. Runs the model on random inputs for"
+        " about a second.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="ends in .pt2")
     parser.add_argument(
-        "--no-run", action="store_true", help="only what the file says; nothing of it is run"
+        "--no-run", action="store_true", help="print only what the file contains, do not run it"
     )
     parser.add_argument(
-        "--svg", type=Path, metavar="OUT", help="draw the graph too, into a file that ends in .svg"
+        "--svg", type=Path, metavar="OUT", help="also draw the graph into a file that ends in .svg"
     )
 
 
@@ -31,9 +32,9 @@ def run_plan(console: Console, options: argparse.Namespace) -> int:
 
     Raises:
         OSError: FILE cannot be read, or OUT cannot be written.
-        ValueError: cpuaccel.load does not take FILE, or OUT does not end in .svg.
-        RuntimeError: the compiled module cannot be used; FILE does not run on random values; or
-            pygraphviz, which draws, is not installed.
+        ValueError: cpuaccel.load rejects FILE, or OUT does not end in .svg.
+        RuntimeError: the compiled module cannot be used; the model does not run on random inputs;
+            or pygraphviz, which draws, is not installed.
     """
     if options.svg is not None and options.svg.suffix != ".svg":
         raise ValueError(f"--svg: expected a file that ends in .svg, got {options.svg}")

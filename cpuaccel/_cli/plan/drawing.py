@@ -1,4 +1,4 @@
-"""Turns the graph in a file into nodes and edges to draw: its ops, and the steps of its regions."""
+"""Makes the nodes and edges of a drawing of a graph: its ops, and the steps of its regions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpuaccel._cli.plan.region import Piece, Region, name_of, tensor_text
+from cpuaccel._cli.plan.region import Region, StepOrPartition, name_of, tensor_text
 from cpuaccel._cli.plan.timing import Measured
 from cpuaccel._explain.plan_steps import Plan
 from cpuaccel.compile.capture.call_signature import dtype_of
@@ -121,37 +121,37 @@ class _Drawer:
     def _add_region(self, number: int, node: Mapping[str, Any]) -> None:
         plan = self._plans.get(name_of(node["program"]))
         region = Region(node["program"], plan)
-        names = [f"node{number}step{place}" for place in range(len(region.pieces))]
-        boxes = tuple(self._box(*each) for each in zip(names, region.pieces, strict=True))
+        names = [f"node{number}step{place}" for place in range(len(region.steps))]
+        boxes = tuple(self._box(*each) for each in zip(names, region.steps, strict=True))
         self.drawing.nodes.append(Cluster(self._title(region.name, plan), boxes))
         values = (*region.program.inputs, *region.program.constants)
         brought = dict(zip(values, node["reads"], strict=True))
 
         def makers(value: int) -> Iterator[str]:
-            pieces, given = region.sources(value)
-            yield from (names[place] for place in sorted(pieces))
+            steps, given = region.sources(value)
+            yield from (names[place] for place in sorted(steps))
             for each in sorted(given):
                 if brought[each] is not None:
                     yield from self._makers.get(tuple(brought[each]), ())
 
-        for name, piece in zip(names, region.pieces, strict=True):
-            for value in piece.reads:
+        for name, step in zip(names, region.steps, strict=True):
+            for value in step.reads:
                 for maker in makers(value):
                     self._add_edge(maker, name, region.tensor(value))
         for result, output in enumerate(region.program.outputs):
             self._makers[number, result] = list(makers(output.value))
 
-    def _box(self, name: str, piece: Piece) -> Node:
+    def _box(self, name: str, step: StepOrPartition) -> Node:
         self._steps += 1
-        lines, share = [*filter(None, (piece.kernel, piece.sizes))], None
-        if piece.microseconds is not None:
-            share = self._share(piece.microseconds)
-            lines.append(f"{self._taken(piece.microseconds)}, {piece.of_bound:.0%} of bound")
-        return Node(name, f"{self._steps}. {piece.kinds}", tuple(lines), share)
+        lines, share = [*filter(None, (step.kernel, step.sizes))], None
+        if step.microseconds is not None:
+            share = self._share(step.microseconds)
+            lines.append(f"{self._taken(step.microseconds)}, {step.of_bound:.0%} of bound")
+        return Node(name, f"{self._steps}. {step.kinds}", tuple(lines), share)
 
     def _title(self, name: str, plan: Plan | None) -> tuple[str, ...]:
         if plan is None:
-            return (f"region {name}", *["not run by cpuaccel"] * (self._measured is not None))
+            return (f"region {name}", *["not run as a plan"] * (self._measured is not None))
         times = f"{self._taken(plan.microseconds)}", f"{plan.between:.1f} us between steps"
         return (f"plan {name}", *times)
 

@@ -13,8 +13,8 @@ from cpuaccel.compile.bridge.plan_text_parser import parse
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A measured step, or a partition without a kernel and times."""
+class StepOrPartition:
+    """A measured plan step, or a partition of a plan that was not measured: no kernel, no times."""
 
     kinds: str
     sizes: str
@@ -41,9 +41,9 @@ class Region:
     def __init__(self, text: str, plan: Plan | None = None) -> None:
         self.program: Program = parse(text)
         self.name = name_of(text)
-        self.pieces = self._partitions() if plan is None else _of_steps(plan)
+        self.steps = self._partitions() if plan is None else _of_steps(plan)
         self._writers = {
-            value: number for number, piece in enumerate(self.pieces) for value in piece.writes
+            value: number for number, step in enumerate(self.steps) for value in step.writes
         }
         self._made = {
             value: operation
@@ -54,12 +54,12 @@ class Region:
         self._given = {*self.program.inputs, *self.program.constants}
 
     def sources(self, value: int) -> tuple[set[int], set[int]]:
-        """Return the numbers of the pieces that write `value`, and the values of the call in it.
+        """Return the numbers of the steps that write `value`, and the values of the call in it.
 
         A value that no step writes is a view of its source. Or several steps write parts of it,
         such as the inputs of a concatenation.
         """
-        pieces: set[int] = set()
+        steps: set[int] = set()
         given: set[int] = set()
         seen: set[int] = set()
         waiting = [value]
@@ -69,19 +69,19 @@ class Region:
                 continue
             seen.add(current)
             if current in self._writers:
-                pieces.add(self._writers[current])
+                steps.add(self._writers[current])
             elif current in self._given:
                 given.add(current)
             elif current in self._made:
                 waiting.extend(self._made[current].inputs)
-        return pieces, given
+        return steps, given
 
-    def _partitions(self) -> list[Piece]:
+    def _partitions(self) -> list[StepOrPartition]:
         made = {value for each in self.program.preparations for value in each.outputs}
         constants = made.union(self.program.constants)
         return [self._partition(each, constants) for each in self.program.partitions]
 
-    def _partition(self, operations: list[Operation], constants: set[int]) -> Piece:
+    def _partition(self, operations: list[Operation], constants: set[int]) -> StepOrPartition:
         made = {value for operation in operations for value in operation.outputs}
         read = dict.fromkeys(value for operation in operations for value in operation.inputs)
         first = operations[0].inputs
@@ -93,7 +93,7 @@ class Region:
         result = operations[-1].outputs[0]
         dtype, _, source = self.tensor(first[0]).partition(" ")
         factors = [source, *(self.tensor(each).partition(" ")[2] for each in weights)]
-        return Piece(
+        return StepOrPartition(
             "+".join(operation.kind for operation in operations),
             f"{' * '.join(factors)} -> {self.tensor(result).partition(' ')[2]}",
             dtype,
@@ -107,7 +107,7 @@ class Region:
     def tensor(self, value: int) -> str:
         """Return dtype and sizes of a value; for a copy, those of the value that it copies."""
         while value not in self.program.values:
-            value = self.pieces[self._writers[value]].reads[0]
+            value = self.steps[self._writers[value]].reads[0]
         found = self.program.values[value]
         return tensor_text(found.dtype, found.sizes)
 
@@ -118,9 +118,9 @@ def tensor_text(dtype: torch.dtype, sizes: Iterable[int | str]) -> str:
     return f"{name} {'x'.join(map(str, sizes)) or 'scalar'}"
 
 
-def _of_steps(plan: Plan) -> list[Piece]:
+def _of_steps(plan: Plan) -> list[StepOrPartition]:
     return [
-        Piece(
+        StepOrPartition(
             step.kinds,
             step.sizes,
             step.dtype,

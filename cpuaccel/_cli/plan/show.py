@@ -1,4 +1,4 @@
-"""Prints what a file of `cpuaccel.save` or `aot_compile` holds: what it is for, and its plan."""
+"""Prints the contents of a file of `cpuaccel.save` or `aot_compile`: its call and its plans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHERWISE = {load.PROGRAM: "torch", load.PACKAGE: "inductor"}
 
 
 def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
-    """Print what `file` is for and its steps, with times if `run`. Draw them into `svg`.
+    """Print the call of `file` and its plan steps, with times if `run`. Draw them into `svg`.
 
     Raises: as `run_plan` in command.py does.
     """
@@ -41,19 +41,19 @@ def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
     else:
         facts = load.read_facts(file)
     if "outline" not in facts:
-        raise ValueError(f"{file}: does not say its graph: write it again with this version")
-    about = list(_about(file, facts))
-    for line in about:
+        raise ValueError(f"{file}: has no outline of its graph: save it again with this version")
+    heading = list(_heading(file, facts))
+    for line in heading:
         console.print(Text(line))
     console.print()
     if measured is None:
         _print_report(console, facts)
     else:
         _print_times(console, facts, measured)
-        about.append(_call_text(measured))
+        heading.append(_call_text(measured))
     if svg is not None:
         drawing = drawing_of(facts["outline"], measured)
-        _files.write_whole(svg, graphviz.svg_of(drawing, about))
+        _files.write_whole(svg, graphviz.svg_of(drawing, heading))
         console.print(Text(f"Drawn in {svg}"))
 
 
@@ -61,10 +61,10 @@ def _measured(loaded: load.Loaded, file: Path) -> Measured:
     try:
         return measure(loaded)
     except RuntimeError as error:
-        raise RuntimeError(f"{file}: {error}; --no-run prints what the file says") from error
+        raise RuntimeError(f"{file}: {error}; --no-run prints what the file contains") from error
 
 
-def _about(file: Path, facts: dict[str, Any]) -> Iterator[str]:
+def _heading(file: Path, facts: dict[str, Any]) -> Iterator[str]:
     cpu = facts["cpu"]
     here = _native.load().isa()
     yield f"{file.name}: a {facts['kind']} of {_MADE_BY[facts['kind']]}"
@@ -72,35 +72,35 @@ def _about(file: Path, facts: dict[str, Any]) -> Iterator[str]:
     yield (
         f"made by cpuaccel {facts['cpuaccel']} with torch {facts['torch']}"
         f" on {cpu['machine']}, {cpu['vendor']}, {cpu['isa']}"
-        + ("" if cpu["isa"] == here else f"; here {here} is in use")
+        + ("" if cpu["isa"] == here else f"; this process uses {here}")
     )
 
 
 def _print_report(console: Console, facts: dict[str, Any]) -> None:
     report = Report.from_facts(facts["report"])
-    others = list(report.regions)
+    unmatched = list(report.regions)
     for node in facts["outline"]["nodes"]:
         if "program" not in node:
             continue
         region = Region(node["program"])
-        reasons = _reasons(others, [piece.kinds for piece in region.pieces])
-        pieces = zip(region.pieces, reasons, strict=True)
-        rows = [(piece.kinds, piece.sizes, piece.dtype, reason) for piece, reason in pieces]
+        reasons = _reasons(unmatched, [step.kinds for step in region.steps])
+        steps = zip(region.steps, reasons, strict=True)
+        rows = [(step.kinds, step.sizes, step.dtype, reason) for step, reason in steps]
         console.print(Text(f"region {region.name}"))
         console.print(table(("step", "sizes", "type", "reason"), rows))
         console.print()
-    rest = [("+".join(part.kinds), part.dtype, part.reason) for each in others for part in each]
+    rest = [("+".join(part.kinds), part.dtype, part.reason) for each in unmatched for part in each]
     if rest:
         console.print(table(("step", "type", "reason"), rest))
         console.print()
-    left = [(each.op, each.name, each.reason) for each in report.left]
-    if left:
-        console.print(f"Left to {_OTHERWISE[facts['kind']]}:")
-        console.print(table(("op", "name", "reason"), left))
+    fallbacks = [(each.op, each.name, each.reason) for each in report.left]
+    if fallbacks:
+        console.print(f"Run by {_OTHERWISE[facts['kind']]}:")
+        console.print(table(("op", "name", "reason"), fallbacks))
 
 
 def _reasons(regions: list[tuple[Partition, ...]], kinds: list[str]) -> list[str]:
-    """Remove the first of `regions` that has the partitions `kinds`, and return their reasons."""
+    """Remove the first of `regions` whose partitions are `kinds` and return their reasons."""
     for region in regions:
         if ["+".join(part.kinds) for part in region] == kinds:
             regions.remove(region)
@@ -115,7 +115,7 @@ def _print_times(console: Console, facts: dict[str, Any], measured: Measured) ->
         console.print()
     ops = list(_op_lines(facts, measured))
     if ops:
-        console.print("Ops of torch:")
+        console.print("torch's ops:")
         console.print(table(("op", "name", "result", "us", "of time"), ops))
         console.print()
     console.print(_call_text(measured))

@@ -18,7 +18,7 @@ from cpuaccel.compile.package.load import Loaded
 
 @dataclass(frozen=True)
 class Measured:
-    """Medians of the calls of about a second."""
+    """Median times of the calls of about a second."""
 
     microseconds: float
     """Time of a call."""
@@ -32,7 +32,7 @@ def measure(loaded: Loaded) -> Measured:
     """Run `loaded` for about a second on random arguments of its call.
 
     Raises:
-        RuntimeError: it does not run on them.
+        RuntimeError: the model does not run on them.
     """
     call = Call.from_facts(loaded.facts["call"])
     args, kwargs = call.random()
@@ -50,7 +50,7 @@ def measure(loaded: Loaded) -> Measured:
         with autocast, loaded.timed() as runs:
             plans = plans_of(timed_call)
     except Exception as error:
-        raise RuntimeError(f"does not run on random numbers: {error}") from error
+        raise RuntimeError(f"the model does not run on random inputs: {error}") from error
     # The first call does not count: it builds what the others use.
     ops = [statistics.median(each) / 1000 for each in zip(*runs[1:], strict=True)]
     return Measured(statistics.median(times[1:]) / 1000, plans, tuple(ops))
