@@ -46,8 +46,8 @@ torch::CppFunction as_cpp_function() {
     name, key, ::cpuaccel::ops::as_cpp_function<&function<name __VA_OPT__(, ) __VA_ARGS__>> \
   }
 
-// Adds a list to op_overrides() (overrides.h) when the library is loaded; register_overrides() in csrc/bind registers the
-// lists with torch's dispatcher.
+// Adds a list to op_overrides() (overrides.h) when the library is loaded. register_overrides() in
+// csrc/bind registers the lists with torch's dispatcher.
 struct RegisterOverrides {
   explicit RegisterOverrides(std::span<const Override> list);
 };
