@@ -19,7 +19,9 @@ from cpuaccel.compile.passes import packed_linears
 from cpuaccel.compile.validate.region_timing import Race
 from cpuaccel.quant import engine
 
-_HERE = Path(__file__).parent
+_COMPILE = Path(__file__).parents[1]
+"""cpuaccel/compile. All of it decides what the pass does, so that all of it is in the key."""
+
 _NAME = "post_grad_custom_pre_pass"
 
 _Aware: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)
@@ -66,7 +68,7 @@ class GraphPass(_Base):  # type: ignore[misc]
         before = None if self._before is None else self._before.uuid()
         native = _native.load()
         untimed = settings.get("deterministic")
-        ours = keys.sources(_HERE), engine.is_enabled(), self._timed, untimed, cost.overruled()
+        ours = keys.sources(_COMPILE), engine.is_enabled(), self._timed, untimed, cost.overruled()
         return before, *ours, native.isa(), native.cpu_vendor()
 
 
