@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 
 from cpuaccel.compile.common import report
-from cpuaccel.compile.partition import insertion, regions
+from cpuaccel.compile.partition import insertion, region_report, regions
 from cpuaccel.compile.passes import decompositions
 
 _aten: Any = torch.ops.aten
@@ -38,7 +38,7 @@ def rewritten(
     graph.eliminate_dead_code()
     constants = set(graph.find_nodes(op="placeholder")[: len(held)])
     found = regions.cut(graph, constants)
-    made = report.describe(found)
+    made = region_report.report_of(found)
     insertion.put_regions(graph, found.regions)
     insertion.take_apart(graph)
     for view in graph.find_nodes(op="call_function", target=_aten.view.default):

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 import cpuaccel
 from compile._compiled import Net, needs_onednn
 from compile.test_int8 import converted
+from cpuaccel.compile.capture import quantized_models
 from cpuaccel.compile.capture.module_attributes import Changes
 from cpuaccel.compile.common import report
-from cpuaccel.compile.frontend import converted_models as converted_models
+from cpuaccel.compile.frontend import converted_models
 
 pytestmark = needs_onednn
 
@@ -232,7 +233,7 @@ def test_models_of_pt2e_are_compiled_as_they_are() -> None:
 
     x = torch.randn(2, 8)
     model = torch.fx.symbolic_trace(Layer().eval())
-    assert not converted_models.is_converted(model)
+    assert not quantized_models.is_converted(model)
     with torch.no_grad():
         compiled = torch.compile(model, backend="cpuaccel")
         compiled(x)

@@ -23,6 +23,7 @@ from cpuaccel.compile.bridge import QUANTIZED, torch_fallback, translation
 from cpuaccel.compile.capture import (
     decompose,
     graph_runner,
+    quantized_models,
     symbolic_sizes,
     torch_export,
     transformer_masks,
@@ -30,8 +31,7 @@ from cpuaccel.compile.capture import (
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes, shapes_of
 from cpuaccel.compile.common import report
-from cpuaccel.compile.frontend import converted_models
-from cpuaccel.compile.partition import cost, insertion, regions
+from cpuaccel.compile.partition import cost, insertion, region_report, regions
 from cpuaccel.compile.passes import constant_folding
 from cpuaccel.compile.passes.aliasing import attribute_of, written_by
 from cpuaccel.quant import lower
@@ -99,7 +99,7 @@ def capture(
     if keeps_report:
         report.keep(made)
     kinds = {kind for partition in made.kinds() for kind in partition}
-    if converted_models.is_converted(model) or kinds & set(QUANTIZED):
+    if quantized_models.is_converted(model) or kinds & set(QUANTIZED):
         arithmetic = "int8"
     else:
         arithmetic = "bf16" if _has_halves(model, graph.graph) else "fp32"
@@ -180,7 +180,7 @@ def graph_of(
     hints = {} if likely is None else symbolic_sizes.symbols_of(inputs, shapes_of(likely))
     with cost.against_eager() if against_eager else nullcontext(), translation.hints(hints):
         found = regions.cut(graph, weights_of(graph), in_place=in_place)
-    made = report.describe(found)
+    made = region_report.report_of(found)
     insertion.put_regions(graph, found.regions)
     _plain_containers(graph)
     _views_of_numbers(graph)
@@ -209,7 +209,7 @@ def program_of(
     Raises:
         Exception: what torch.export raises.
     """
-    traced = structure_of(_lowered(model) if converted_models.is_converted(model) else model)
+    traced = structure_of(_lowered(model) if quantized_models.is_converted(model) else model)
     if traced is not model:
         transformer_masks.zero_padding(traced)
     with torch_export.lock, transformer_masks.masks_taken_as_they_are():
@@ -240,9 +240,9 @@ def _autocast_for(model: nn.Module) -> AbstractContextManager[Any]:
 
     Autocast does not change quantized layers, but it would run their lowered form in bf16.
     """
-    if not torch.is_autocast_enabled("cpu") or not converted_models.is_converted(model):
+    if not torch.is_autocast_enabled("cpu") or not quantized_models.is_converted(model):
         return nullcontext()
-    if converted_models.has_float_layers(model):
+    if quantized_models.has_float_layers(model):
         raise ValueError("layers of floats beside those of integers, under autocast")
     return torch.autocast("cpu", enabled=False)
 

@@ -261,7 +261,7 @@ def _bilinear(src: Tensor, size: Any, align_corners: bool, scales: Any) -> Tenso
 _TAKEN_APART_HERE: dict[Any, Callable[..., Tensor]] = {
     _aten.linear.default: _linear,
     _aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
-    # They specialize symbolic sizes. `cleaning.resizes` restores these ops.
+    # They specialize symbolic sizes. `normalize.resizes` restores these ops.
     _aten.upsample_nearest2d.vec: _nearest,
     _aten.upsample_bilinear2d.vec: _bilinear,
 }

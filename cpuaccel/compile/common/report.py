@@ -6,15 +6,12 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 from torch._guards import CompileContext
 
 from cpuaccel import _log, _native
-
-if TYPE_CHECKING:
-    from cpuaccel.compile.partition.regions import Cut
 
 _KEPT = 256
 
@@ -98,25 +95,6 @@ def say_left(op: str, reason: str, name: str = "") -> None:
     """Count and log a fallback of `op`, the node `name`; "graph" stands for the whole graph."""
     _native.load().count_fallback(op, reason)
     _log.logger.info("left: %s %s: %s", op, name, reason)
-
-
-def describe(cut: Cut) -> Report:
-    """Return the report of a `cut`."""
-    regions = tuple(
-        tuple(
-            Partition(
-                tuple(op.kind for op in operations),
-                str(region.program.values[operations[-1].outputs[0]].dtype).removeprefix("torch."),
-                part.choice.reason,
-            )
-            for part, operations in zip(region.parts, region.program.partitions, strict=True)
-        )
-        for region in cut.regions
-    )
-    left = tuple(
-        Left(str(node.target).removeprefix("aten."), node.name, reason) for node, reason in cut.left
-    )
-    return Report(current_compile_id(), regions, left)
 
 
 def current_compile_id() -> str:

@@ -14,7 +14,7 @@ from cpuaccel import config as settings
 from cpuaccel._inductor import keys
 from cpuaccel.compile.bridge import torch_fallback
 from cpuaccel.compile.common import report
-from cpuaccel.compile.partition import cheap_ops, cost, insertion, regions
+from cpuaccel.compile.partition import cheap_ops, cost, insertion, region_report, regions
 from cpuaccel.compile.passes import packed_linears
 from cpuaccel.compile.validate.region_timing import Race
 from cpuaccel.quant import engine
@@ -80,7 +80,7 @@ def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | N
     if not hasattr(_native.load(), "find_partitions"):
         return packed_linears.rewrite(graph, _weights(graph))
     found = regions.cut(graph, _weights(graph), race, in_place=True)
-    described = report.describe(found)  # before the nodes that it names are erased
+    described = region_report.report_of(found)  # before the nodes that it names are erased
     insertion.put_regions(graph, found.regions)
     cheap_ops.leave_to_torch(graph, found.regions)
     return described

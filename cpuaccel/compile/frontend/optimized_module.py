@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _log, _native, _transforms, config
-from cpuaccel.compile.capture import input_signature, training_mode
+from cpuaccel.compile.capture import input_signature, quantized_models, training_mode
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.capture import Capture, capture
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
@@ -24,7 +24,7 @@ from cpuaccel.compile.capture.memory_overlap import is_shared
 from cpuaccel.compile.capture.module_attributes import Attributes, Changes, hooked, shown
 from cpuaccel.compile.capture.torch_export import within
 from cpuaccel.compile.common import report, tuning_cache
-from cpuaccel.compile.frontend import converted_models, symbolic_ahead
+from cpuaccel.compile.frontend import symbolic_ahead
 from cpuaccel.compile.frontend.capture_outcome import Captured
 from cpuaccel.compile.frontend.symbolic_captures import (
     REJECTED,
@@ -350,7 +350,7 @@ class Optimized(nn.Module):
             tuning_cache.keep()
 
     def _made_now(self, wanted: Wanted) -> tuple[Captured, Attributes]:
-        attributes = converted_models.watch(self.model)
+        attributes = quantized_models.watch(self.model)
         why_not = self._never
         if where := hooked(self.model):
             why_not = why_not or f"{where} has forward hooks"
@@ -358,7 +358,7 @@ class Optimized(nn.Module):
             return self._by_model(wanted.args, wanted.kwargs, why_not), attributes
         found = self._captured_and_tried(wanted, attributes)
         if found is None:
-            attributes = converted_models.watch(self.model)
+            attributes = quantized_models.watch(self.model)
             found = self._captured_and_tried(wanted, None)
             assert found is not None
         return found, attributes

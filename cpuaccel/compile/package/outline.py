@@ -1,7 +1,7 @@
 """A readable outline of a graph: its nodes in order, what each reads, dtypes and sizes of results.
 
-A file has it beside the program: the program of `package/op_list.py` has no sizes between its ops, and that of
-a package is code.
+A file has it beside the program: the list of ops (`package/op_list.py`) has no sizes between its
+ops, and the program of a package is code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def outline(program: ExportedProgram) -> dict[str, Any]:
     """Return the graph of `program` as JSON values.
 
     `nodes` are the call's tensors, then all ops in the order of the graph, the same as those of
-    `flat.encode`. A node has `name`, `op`, its `results` as dtypes and sizes, and its `reads` in
+    `op_list.encode`. A node has `name`, `op`, its `results` as dtypes and sizes, and its `reads` in
     the order of its arguments: the number of a node and of one of its results; None for a weight. A
     region also has its `program`. `returns` are the results of the call, in the format of `reads`.
     """

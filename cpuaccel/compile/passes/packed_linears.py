@@ -1,6 +1,7 @@
 """Puts linear layers of inference graphs on cpuaccel's kernels, in builds without oneDNN.
 
-`package/aot.py` uses it for packages too, because a package calls torch's products past the dispatcher.
+`package/aot.py` uses it for packages too, because a package calls torch's products past the
+dispatcher.
 
 A product with a constant weight, its bias and the activation after it become one call of
 cpuaccel::kept_linear, which packs the weight once.

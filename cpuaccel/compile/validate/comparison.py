@@ -1,4 +1,4 @@
-"""Compares a plan's results with the model's, leaf by leaf, by the bounds of `validate/bounds.py`."""
+"""Compares a plan's results with the model's, leaf by leaf, by the bounds in `bounds.py`."""
 
 from __future__ import annotations
 
