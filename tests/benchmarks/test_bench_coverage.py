@@ -97,12 +97,12 @@ _WANTED = (("net", "fp32"), ("net", "int8"), ("floats", "fp32"))
 
 @needs_backend
 def test_what_optimize_refuses_is_no_match(monkeypatch):
-    from cpuaccel.compile.frontend import optimized_module
+    from cpuaccel.compile.frontend import capture_maker
 
     def fail(*_):
         raise KeyError("a fault")
 
-    monkeypatch.setattr(optimized_module, "capture", fail)
+    monkeypatch.setattr(capture_maker, "capture", fail)
     found = _outcome(_net, "optimize")
     assert not found.compiles
     assert "not captured: 'a fault'" in found.problem

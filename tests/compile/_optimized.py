@@ -15,7 +15,7 @@ from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 from compile._compiled import Net, randomized
 from cpuaccel import _turns, config
-from cpuaccel.compile.frontend import optimized_module, symbolic_ahead
+from cpuaccel.compile.frontend import capture_maker, symbolic_ahead
 
 
 def net() -> Net:
@@ -54,7 +54,7 @@ def change_plans(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) 
         return changed
 
     for module, name in (
-        (optimized_module, "capture"),
+        (capture_maker, "capture"),
         (symbolic_ahead, "capture"),
         (symbolic_ahead, "with_programs"),
     ):

@@ -16,7 +16,7 @@ from compile import _structured as structured
 from compile._compiled import Lambda, needs_onednn
 from compile._optimized import change_plans
 from compile._transformers import WIDTH, Layer, needs_attention
-from cpuaccel.compile.frontend import optimized_module, symbolic_ahead, symbolic_captures
+from cpuaccel.compile.frontend import capture_maker, symbolic_ahead, symbolic_captures
 
 pytestmark = needs_onednn
 
@@ -42,7 +42,7 @@ _ALL = {(0, 0), (0, 1), (0, 2), (0, 3)}
 def captures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The dynamic dimensions of each capture that is made."""
     made: list[Any] = []
-    capture = optimized_module.capture
+    capture = capture_maker.capture
 
     def counted(
         model: Any, args: Any, kwargs: Any, dynamic: Any = (), *others: Any, **options: Any
@@ -50,7 +50,7 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(set(dynamic))
         return capture(model, args, kwargs, dynamic, *others, **options)
 
-    for module in (optimized_module, symbolic_ahead):
+    for module in (capture_maker, symbolic_ahead):
         monkeypatch.setattr(module, "capture", counted)
     return made
 
@@ -284,7 +284,7 @@ def test_what_is_known_of_sizes_is_bounded(
         for length in range(3, 40):
             _agree(made, model, torch.randn(2, length, WIDTH))
     assert len(captures) == 2
-    assert len(made._any_size._served) == 4
+    assert len(made._symbolic._served) == 4
     assert not _reasons()
 
 

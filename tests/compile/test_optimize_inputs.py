@@ -13,6 +13,7 @@ import cpuaccel
 from compile._compiled import Lambda, needs_onednn
 from compile._optimized import image, net
 from cpuaccel.compile.capture.capture import structure_of
+from cpuaccel.compile.frontend import capture_maker
 from cpuaccel.compile.frontend import optimized_module as module
 
 pytestmark = needs_onednn
@@ -113,7 +114,7 @@ def test_numbers_that_are_equal_are_told_apart() -> None:
 def test_more_kinds_than_are_kept_are_the_models(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "KEPT_KINDS", 2)
+    monkeypatch.setattr(module, "MAX_CAPTURES", 2)
     model = Lambda(lambda self, x, by: self.linear(x) * by, linear=nn.Linear(8, 8)).eval()
     x = torch.randn(2, 8)
     optimized = cpuaccel.optimize(model, (x, 1.5))
@@ -137,8 +138,8 @@ def test_what_cannot_be_captured_is_not_tried_for_ever(monkeypatch: pytest.Monke
         tried.append(1)
         raise RuntimeError("not this one")
 
-    monkeypatch.setattr(module, "_KEPT_REFUSALS", 2)
-    monkeypatch.setattr(module, "capture", fail)
+    monkeypatch.setattr(module, "_MAX_FAILURES", 2)
+    monkeypatch.setattr(capture_maker, "capture", fail)
     model = net()
     optimized = cpuaccel.optimize(model, (image(1),))
     cpuaccel.reset_stats()

@@ -29,7 +29,7 @@ def _arguments() -> tuple[Any, ...]:
     ).eval()
     x = torch.randn(2, 4, 9, 9)
     optimized = cpuaccel.optimize(model, (x,))
-    (made,) = optimized._captured.values()
+    (made,) = optimized._captures.values()
     captured: Any = made.capture.graph
     (call,) = captured.graph.find_nodes(op="call_function", target=_OPS.graph_region.default)
     constants = [

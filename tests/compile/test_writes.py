@@ -294,7 +294,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 def test_writes_that_a_program_does_not_make(written: int) -> None:
     model = _layer()
     with torch.no_grad():
-        (made,) = _optimized(model)._captured.values()  # type: ignore[union-attr]
+        (made,) = _optimized(model)._captures.values()  # type: ignore[union-attr]
     captured: Any = made.capture.graph
     bound: Any = torch.classes.cpuaccel.BoundRegion  # type: ignore[attr-defined]
     (call,) = captured.graph.find_nodes(

@@ -11,7 +11,8 @@ from torch import nn
 from cpuaccel._arguments import checked_inputs
 from cpuaccel.compile.capture import input_signature, training_mode
 from cpuaccel.compile.frontend import quantized_or_float
-from cpuaccel.compile.frontend.optimized_module import SIZES_BUDGET, TIME_BUDGET, Optimized
+from cpuaccel.compile.frontend.capture_maker import SIZES_BUDGET, TIME_BUDGET
+from cpuaccel.compile.frontend.optimized_module import Optimized
 
 
 def optimize(

@@ -1,62 +1,54 @@
-"""The module that `cpuaccel.optimize` returns: it runs captures of a model, or the model itself."""
+"""The module that `cpuaccel.optimize` returns: it decides which capture, or the model, runs a call.
+
+`capture_maker.py` makes the captures.
+"""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import threading
-import time
 from collections.abc import Hashable
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from cpuaccel import _log, _native, _transforms, config
-from cpuaccel.compile.capture import input_signature, quantized_models, training_mode
-from cpuaccel.compile.capture.call_signature import Call
-from cpuaccel.compile.capture.capture import Capture, capture
-from cpuaccel.compile.capture.dynamic_shapes import shapes_of
+from cpuaccel import _log, _native, _transforms
+from cpuaccel.compile.capture import input_signature, training_mode
+from cpuaccel.compile.capture.capture import Capture
 from cpuaccel.compile.capture.memory_overlap import is_shared
-from cpuaccel.compile.capture.module_attributes import Attributes, Changes, hooked, shown
-from cpuaccel.compile.capture.torch_export import within
-from cpuaccel.compile.common import report, tuning_cache
-from cpuaccel.compile.frontend import symbolic_ahead
-from cpuaccel.compile.frontend.capture_outcome import Captured
+from cpuaccel.compile.capture.module_attributes import Attributes, Changes
+from cpuaccel.compile.common import report
+from cpuaccel.compile.frontend.capture_maker import (
+    SIZES_BUDGET,
+    TIME_BUDGET,
+    Budgets,
+    CaptureMaker,
+    verdict_if_off,
+)
+from cpuaccel.compile.frontend.capture_outcome import CaptureOutcome, model_runs
 from cpuaccel.compile.frontend.symbolic_captures import (
-    REJECTED,
-    SPECIALIZED,
-    AnySize,
-    Traced,
-    Wanted,
+    CaptureRequest,
+    SymbolicCaptures,
+    SymbolicTrace,
 )
 from cpuaccel.compile.validate import validation
-from cpuaccel.compile.validate.verdict import MODEL, PLAN, Verdict, is_slower, medians_of
+from cpuaccel.compile.validate.verdict import MODEL, Verdict
 from cpuaccel.quant import engine
 
-KEPT_KINDS = 16
-"""Maximum number of kinds of inputs with a capture; the model itself runs for further kinds."""
+MAX_CAPTURES = 16
+"""Maximum number of input signatures with a capture; the model itself runs for further ones."""
 
-_KEPT_REFUSALS = 64
-"""Maximum number of kinds of inputs for which capturing failed; further kinds are not captured."""
-
-TIME_BUDGET = 1.0
-"""Seconds for which the plan and the model are timed in turns."""
-
-SIZES_BUDGET = 3.0
-"""Seconds of thread time in which sizes are traced as symbols."""
+_MAX_FAILURES = 64
+"""Maximum number of input signatures for which capturing failed; further ones are not captured."""
 
 LONGEST_IN_A_CALL = 2.0
 """Seconds of thread time that a capture may take inside a call; if it takes more, the model runs.
 
 The time is known from the first capture, which includes torch's imports.
 """
-
-_SYMBOLIC_BUDGET = 0.2
-"""Maximum of TIME_BUDGET for a capture of symbolic sizes, because a call waits for it."""
 
 
 class Optimized(nn.Module):
@@ -82,21 +74,18 @@ class Optimized(nn.Module):
         self.time_budget = time_budget
         self.sizes_budget = sizes_budget
         self.training = training_mode.in_training(model)
-        self._captured: dict[Hashable, Captured] = {}
-        self._refused: dict[Hashable, Captured] = {}
-        self._any_size = AnySize(self._make_for_any_size, self._why_off)
-        self._first: Verdict | None = None
-        self._seconds = 0.0  # of the longest capture
+        self._maker = CaptureMaker()
+        self._captures: dict[Hashable, CaptureOutcome] = {}
+        self._failures: dict[Hashable, CaptureOutcome] = {}
+        self._symbolic = SymbolicCaptures(self._make_symbolic, self._check_symbolic)
+        self._first_verdict: Verdict | None = None
         self._has_tried = False
-        self._was_timed = False
-        self._is_slower = False
-        self._said_full = False
+        self._logged_full = False
         self._attributes: Attributes | None = None
-        self._of: tuple[nn.Module, ...] = ()  # the model that all this belongs to
+        self._captured_model: tuple[nn.Module, ...] = ()  # the model that all this belongs to
         self._changes = Changes()
-        self._never = ""  # the reason why the model is not captured any more
-        self._said_never = False
-        self._ran: list[Captured] = []  # what ran last, at most one entry
+        self._logged_gave_up = False
+        self._last_outcome: list[CaptureOutcome] = []  # what ran last, at most one entry
         self._lock = threading.Lock()
         self._capturing = threading.RLock()
 
@@ -107,15 +96,15 @@ class Optimized(nn.Module):
         After loading or copying, and after a change of the model, it is for the inputs of the next
         call.
         """
-        return self._first
+        return self._first_verdict
 
     @property
     def verdicts(self) -> list[Verdict]:
         """The verdicts for each kind of inputs that is kept, the example inputs first."""
         with self._lock:
-            fixed = (*self._captured.values(), *self._refused.values())
-            kept = [*(each.verdict for each in fixed), *self._any_size.verdicts()]
-        first = self._first
+            fixed = (*self._captures.values(), *self._failures.values())
+            kept = [*(each.verdict for each in fixed), *self._symbolic.verdicts()]
+        first = self._first_verdict
         if first is None:
             return kept
         return [first, *(each for each in kept if each.inputs != first.inputs)]
@@ -124,30 +113,30 @@ class Optimized(nn.Module):
     def reports(self) -> list[report.Report]:
         """The reports of the captures that are kept."""
         with self._lock:
-            captured = (*self._captured.values(), *self._any_size.captures())
+            captured = (*self._captures.values(), *self._symbolic.captures())
             return [each.report for each in captured if each.report is not None]
 
     def last(self) -> tuple[Capture | None, str]:
         """Return the capture that the last call ran; or None and the reason."""
         with self._lock:
             is_known = self._attributes is not None and self._attributes.are_as_before()
-            ran = self._ran[-1] if is_known and self._ran else None
+            ran = self._last_outcome[-1] if is_known and self._last_outcome else None
         if ran is None:
             return None, "the model has changed: call it once before"
-        return ran.capture, ran.why_not
+        return ran.capture, ran.fallback_reason
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
         if _is_transformed():
             return self.model(*args, **kwargs)
-        reason = self._why_not(args, kwargs)
+        reason = self._fallback_reason(args, kwargs)
         try:
             if not reason:
-                captured = self._captured_for(args, kwargs)
-                self._ran[:] = (captured,)
+                captured = self._outcome_for(args, kwargs)
+                self._last_outcome[:] = (captured,)
                 if captured.run is not None:
                     return captured.run(*args, **kwargs)
-                reason = captured.why_not
+                reason = captured.fallback_reason
             _native.load().count_fallback("optimize", reason)
             return self.model(*args, **kwargs)
         except Exception as error:
@@ -171,8 +160,8 @@ class Optimized(nn.Module):
 
     def settle(self, verdict: Verdict, is_slower: bool) -> None:
         """Set a verdict that was found elsewhere; if `is_slower`, the model runs for all inputs."""
-        self._first, self._is_slower = verdict, is_slower
-        self._has_tried = self._was_timed = True
+        self._first_verdict, self._maker.is_slower = verdict, is_slower
+        self._has_tried = self._maker.was_timed = True
 
     def capture_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture | None:
         """Return the capture for these inputs, made now if necessary; None if the model runs.
@@ -180,20 +169,20 @@ class Optimized(nn.Module):
         Raises:
             Exception: what the model raises.
         """
-        reason = self._why_not(args, kwargs)
+        reason = self._fallback_reason(args, kwargs)
         if reason:
-            self._first = Verdict(input_signature.describe(args, kwargs), MODEL, reason)
+            self._first_verdict = Verdict(input_signature.describe(args, kwargs), MODEL, reason)
             return None
-        captured = self._captured_for(args, kwargs, for_any_size=True)
-        self._ran[:] = (captured,)
+        captured = self._outcome_for(args, kwargs, with_symbolic=True)
+        self._last_outcome[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
             # Raises now if the model does not run on these inputs.
             validation.Trial(self.model, None, args, kwargs).results()
         return captured.capture if captured.run is not None else None
 
-    def _why_not(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        if not self._of or self._of[0] is not self.model:
-            self._begin_anew()
+    def _fallback_reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        if not self._captured_model or self._captured_model[0] is not self.model:
+            self._reset()
         if not engine.is_enabled():
             return "cpuaccel is off"
         if self.training or training_mode.in_training(self.model):
@@ -203,283 +192,149 @@ class Optimized(nn.Module):
             for each in itertools.chain(tree_leaves((args, kwargs)), self.parameters())
         ):
             return "gradients may be asked for: call it under torch.no_grad()"
-        if self._never:
-            self._say_never()
-            return self._never
-        if self._is_slower:
+        maker = self._maker
+        if maker.gave_up_reason:
+            self._log_gave_up()
+            return maker.gave_up_reason
+        if maker.is_slower:
             return "slower than the model for the example inputs"
         return ""
 
-    def _captured_for(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, for_any_size: bool = False
-    ) -> Captured:
+    def _outcome_for(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, with_symbolic: bool = False
+    ) -> CaptureOutcome:
         """Return the capture for such a call, made now if necessary.
 
-        `for_any_size`: whether a capture of symbolic sizes is made along with it.
+        `with_symbolic`: whether a capture of symbolic sizes is made along with it.
         """
         key = input_signature.key_of(args, kwargs)
         if key is None:
             where, problem = input_signature.problem_of(args, kwargs)
-            like = f", as in {self._first.inputs}" if self._first is not None else ""
-            return self._by_model(args, kwargs, f"input {where}: {problem}{like}")
+            first = self._first_verdict
+            like = f", as in {first.inputs}" if first is not None else ""
+            return model_runs(args, kwargs, f"input {where}: {problem}{like}")
         found = self._find(key)
         if found is not None:
             self._changes.serve()
         else:
             # Calls that have a capture do not wait for this lock.
             with self._capturing:
-                found = self._find(key) or self._make(key, args, kwargs, for_any_size)
+                found = self._find(key) or self._make(key, args, kwargs, with_symbolic)
         if found.run is not None and found.capture is not None and found.capture.writes:
             return self._apart(found, args, kwargs)
         return found
 
-    def _apart(self, found: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+    def _apart(
+        self, found: CaptureOutcome, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> CaptureOutcome:
         """Return `found`, which mutates tensors, unless an input shares memory with one of them."""
         made = found.capture
         assert made is not None
         if is_shared(tree_leaves((args, kwargs)), made.written, made.buffers):
-            return self._by_model(args, kwargs, "inputs share memory with what is written to")
+            return model_runs(args, kwargs, "inputs share memory with what is written to")
         return found
 
-    def _find(self, key: Hashable) -> Captured | None:
+    def _find(self, key: Hashable) -> CaptureOutcome | None:
         with self._lock:
             if self._attributes is not None and not self._attributes.are_as_before():
                 if many := self._changes.too_many(self._attributes):
-                    self._never = f"the model {many}"
-                self._forget()
-            found = self._captured.get(key) or self._refused.get(key)
-            return found or self._any_size.find(key)
+                    self._maker.gave_up_reason = f"the model {many}"
+                self._drop_captures()
+            found = self._captures.get(key) or self._failures.get(key)
+            return found or self._symbolic.find(key)
 
-    def _forget(self) -> None:
-        self._captured.clear()
-        self._refused.clear()
-        self._any_size.clear()
-        self._ran.clear()
+    def _drop_captures(self) -> None:
+        self._captures.clear()
+        self._failures.clear()
+        self._symbolic.clear()
+        self._last_outcome.clear()
         self._attributes = None
         self._has_tried = False
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         with self._lock:
-            self._forget()
-            self._of, self._changes = (self.model,), Changes()
-            self._never, self._said_never = "", False
-            self._is_slower = self._was_timed = False
+            self._drop_captures()
+            self._captured_model, self._changes = (self.model,), Changes()
+            self._logged_gave_up = False
+            self._maker.reset()
 
-    def _say_never(self) -> None:
+    def _log_gave_up(self) -> None:
         with self._lock:
-            is_new, self._said_never = not self._said_never, True
+            is_new, self._logged_gave_up = not self._logged_gave_up, True
         if is_new:
-            _log.logger.warning("optimize: the model runs as it is from now on: %s", self._never)
+            reason = self._maker.gave_up_reason
+            _log.logger.warning("optimize: the model runs as it is from now on: %s", reason)
 
     def _make(
-        self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], for_any_size: bool
-    ) -> Captured:
-        waits = for_any_size or not self._has_tried  # without a time limit
-        is_slow = self._seconds > LONGEST_IN_A_CALL and not waits
-        served = self._any_size.serve(key, args, kwargs, captures=not is_slow)
+        self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], with_symbolic: bool
+    ) -> CaptureOutcome:
+        waits = with_symbolic or not self._has_tried  # without a time limit
+        seconds = self._maker.longest_seconds
+        is_slow = seconds > LONGEST_IN_A_CALL and not waits
+        served = self._symbolic.serve(key, args, kwargs, captures=not is_slow)
         if served is not None:
             return served
         if is_slow:
-            reason = f"capturing it takes {self._seconds:.1f} s: `capture_for` does it for an input"
-            return self._by_model(args, kwargs, reason)
+            reason = f"capturing it takes {seconds:.1f} s: `capture_for` does it for an input"
+            return model_runs(args, kwargs, reason)
         with self._lock:
-            is_full = len(self._captured) >= KEPT_KINDS or len(self._refused) >= _KEPT_REFUSALS
+            is_full = len(self._captures) >= MAX_CAPTURES or len(self._failures) >= _MAX_FAILURES
         if is_full:
-            return self._say_full(args, kwargs)
-        if why_not := self._any_size.why_by_model(key, args, kwargs):
-            return self._by_model(args, kwargs, why_not)
-        made, attributes = self._made(Wanted(args, kwargs, for_any_size=for_any_size))
+            return self._too_many_captures(args, kwargs)
+        if reason := self._symbolic.fallback_reason(key, args, kwargs):
+            return model_runs(args, kwargs, reason)
+        made, attributes = self._captured(CaptureRequest(args, kwargs, with_symbolic=with_symbolic))
         with self._lock:
             self._take(attributes)
             if made.capture is not None:
-                self._captured[key] = made
+                self._captures[key] = made
             else:
-                self._refused[key] = made
+                self._failures[key] = made
             if not self._has_tried:
-                self._first, self._has_tried = made.verdict, True
-            self._any_size.begin(args, kwargs, made)
-            if made.beside is not None:
-                self._any_size.add(args, kwargs, made.beside)
-        self._say_made(made)
+                self._first_verdict, self._has_tried = made.verdict, True
+            self._symbolic.begin(args, kwargs, made)
+            if made.symbolic is not None:
+                self._symbolic.add(args, kwargs, made.symbolic)
+        self._log_outcome(made)
         return made
 
-    def _make_for_any_size(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: Traced
-    ) -> Captured:
-        made, attributes = self._made(Wanted(args, kwargs, traced))
+    def _make_symbolic(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: SymbolicTrace
+    ) -> CaptureOutcome:
+        made, attributes = self._captured(CaptureRequest(args, kwargs, traced))
         with self._lock:
             self._take(attributes)
-        self._say_made(made)
+        self._log_outcome(made)
         return made
 
-    def _why_off(
-        self, captured: Captured, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def _captured(self, request: CaptureRequest) -> tuple[CaptureOutcome, Attributes]:
+        return self._maker.make(self.model, request, Budgets(self.time_budget, self.sizes_budget))
+
+    def _check_symbolic(
+        self, outcome: CaptureOutcome, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Verdict | None:
-        """Return the verdict if a capture is off at sizes it was not traced with, else None."""
-        with torch.no_grad():
-            tried = validation.Trial(self.model, captured.capture, args, kwargs)
-            difference, remark = tried.difference()
-        if difference.is_within:
-            return None
-        reason = "the plan's results are off" + (f" ({remark})" if remark else "")
-        inputs, arithmetic = input_signature.describe(args, kwargs), captured.verdict.arithmetic
-        verdict = Verdict(inputs, MODEL, reason, arithmetic, difference)
-        _log.logger.warning("optimize: %s", verdict)
-        return verdict
+        return verdict_if_off(self.model, outcome, args, kwargs)
 
     def _take(self, attributes: Attributes) -> None:
         """Take the snapshot of the model's attributes from a capture; called under the lock."""
         if self._attributes is not None and not self._attributes.are_as_before():
-            self._forget()  # what was captured belongs to other attributes
+            self._drop_captures()  # what was captured belongs to other attributes
         self._attributes = self._attributes or attributes
 
-    def _say_made(self, made: Captured) -> None:
-        if self._never:
-            self._say_never()
-        elif self._is_slower or (made.run is None and made.verdict.difference is not None):
+    def _log_outcome(self, made: CaptureOutcome) -> None:
+        if self._maker.gave_up_reason:
+            self._log_gave_up()
+        elif self._maker.is_slower or (made.run is None and made.verdict.difference is not None):
             _log.logger.warning("optimize: %s", made.verdict)
         else:
             _log.logger.info("optimize: %s", made.verdict)
 
-    def _made(self, wanted: Wanted) -> tuple[Captured, Attributes]:
-        """Return what was captured, and a snapshot of the model's attributes from before."""
-        tuning_cache.recall()
-        try:
-            return self._made_now(wanted)
-        finally:
-            tuning_cache.keep()
-
-    def _made_now(self, wanted: Wanted) -> tuple[Captured, Attributes]:
-        attributes = quantized_models.watch(self.model)
-        why_not = self._never
-        if where := hooked(self.model):
-            why_not = why_not or f"{where} has forward hooks"
-        if why_not:
-            return self._by_model(wanted.args, wanted.kwargs, why_not), attributes
-        found = self._captured_and_tried(wanted, attributes)
-        if found is None:
-            attributes = quantized_models.watch(self.model)
-            found = self._captured_and_tried(wanted, None)
-            assert found is not None
-        return found, attributes
-
-    def _captured_and_tried(self, wanted: Wanted, attributes: Attributes | None) -> Captured | None:
-        """Capture and compare; None if the model set attributes that its next calls read."""
-        args, kwargs, traced = wanted.args, wanted.kwargs, wanted.traced
-        inputs = input_signature.describe(args, kwargs)
-        began = time.thread_time()
-        try:
-            if traced is None:
-                made = capture(self.model, args, kwargs)
-            else:
-                with within(self.sizes_budget or SIZES_BUDGET):
-                    made = capture(self.model, *traced.example.example(), traced.dynamic)
-            self._seconds = max(self._seconds, time.thread_time() - began)
-        except Exception as error:
-            reason = f"not captured: {_log.first_line(error)}"
-            if traced is None:
-                _log.logger.warning("optimize: the model runs as it is: %s", reason)
-            return Captured(None, None, Verdict(inputs, MODEL, reason), reason)
-        if traced is not None:
-            reason = ""
-            if made.sizes is None:
-                reason = SPECIALIZED
-            elif made.sizes.why_not(shapes_of(Call.of(args, kwargs))):
-                reason = REJECTED
-            if reason:
-                return Captured(None, None, Verdict(inputs, MODEL, reason), reason)
-            inputs = f"{inputs} and all sizes of {made.sizes}"
-        if not any(made.report.regions):
-            reason = "nothing of it is taken"
-            verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
-            return Captured(None, made.report, verdict, reason, made)
-        any_size, why_not_beside = self._symbolic(wanted)
-        shares = None if any_size is None else symbolic_ahead.sharing(made, any_size, args, kwargs)
-        made = shares or made
-        tried = validation.Trial(self.model, made, args, kwargs)
-        with torch.no_grad():
-            assigned = tried.assigned()
-            if assigned:
-                self._never = f"each call assigns {shown(assigned)} of the model"
-                return self._by_model(args, kwargs, self._never)
-            if attributes is not None and not attributes.are_as_before():
-                return None
-            found = self._tried(made, tried, inputs)
-        if found.run is None or any_size is None:
-            return replace(found, why_not_beside=why_not_beside)
-        return replace(found, beside=self._beside(any_size, shares is not None, args, kwargs))
-
-    def _symbolic(self, wanted: Wanted) -> tuple[Capture | None, str]:
-        """Return a capture of symbolic sizes if wanted; or the reason why none is made later."""
-        seconds = self.sizes_budget
-        if not wanted.for_any_size or not seconds:
-            return None, ""
-        with suppress(TimeoutError):
-            # Tracing symbols takes several times as long as tracing numbers.
-            if self._seconds < seconds:
-                return symbolic_ahead.captured(self.model, wanted.args, wanted.kwargs, seconds), ""
-        return None, f"torch takes more than {seconds:g} s to trace its sizes"
-
-    def _beside(
-        self, made: Capture, is_cheap: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Captured | None:
-        """Return the outcome of a capture of symbolic sizes; compare it now only if `is_cheap`."""
-        inputs = f"{input_signature.describe(args, kwargs)} and all sizes of {made.sizes}"
-        if not is_cheap:  # running it packs weights, in vain if no other sizes come
-            verdict = Verdict(inputs, PLAN, "other sizes have not come yet", made.arithmetic)
-            return Captured(made.run, made.report, verdict, "", made, is_checked=False)
-        found = symbolic_ahead.checked(self.model, made, args, kwargs)
-        if not found.difference.is_within:
-            return None
-        reason = "not timed: it has the programs of the example inputs"
-        verdict = Verdict(inputs, PLAN, reason, made.arithmetic, found.difference)
-        is_checked = found.at_other_sizes
-        return Captured(made.run, made.report, verdict, "", made, is_checked=is_checked)
-
-    def _tried(self, made: Capture, tried: validation.Trial, inputs: str) -> Captured:
-        """Return the outcome of a capture: it is compared, and timed if that is due."""
-        difference, remark = tried.difference()
-        behind = f" ({remark})" if remark else ""
-        if not difference.is_within:
-            reason = "the plan's results are off" + behind
-            verdict = Verdict(inputs, MODEL, reason, made.arithmetic, difference)
-            return Captured(None, None, verdict, reason)
-        is_first = made.sizes is None
-        untimed = self._why_untimed(is_first)
-        self._was_timed = self._was_timed or is_first
-        if untimed:
-            reason = f"not timed: {untimed}" + behind
-            verdict = Verdict(inputs, PLAN, reason, made.arithmetic, difference)
-            return Captured(made.run, made.report, verdict, "", made)
-        budget = self.time_budget if is_first else min(self.time_budget, _SYMBOLIC_BUDGET)
-        seconds = validation.times({"": tried}, budget)
-        slower = is_slower(seconds[PLAN], seconds[MODEL])
-        self._is_slower = self._is_slower or (slower and is_first)
-        reason = ("the plan is slower" if slower else "it is not slower") + behind
-        runs = MODEL if slower else PLAN
-        verdict = Verdict(inputs, runs, reason, made.arithmetic, difference, medians_of(seconds))
-        if slower:
-            of = "the example inputs" if is_first else inputs
-            return Captured(None, None, verdict, f"slower than the model for {of}")
-        return Captured(made.run, made.report, verdict, "", made)
-
-    def _why_untimed(self, is_first: bool) -> str:
-        if is_first and self._was_timed:
-            return "the example inputs were"
-        if config.get("deterministic"):
-            return "CPUACCEL_DETERMINISTIC"
-        return "" if self.time_budget > 0 else "time_budget is 0"
-
-    def _by_model(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Captured:
-        verdict = Verdict(input_signature.describe(args, kwargs), MODEL, reason)
-        return Captured(None, None, verdict, reason)
-
-    def _say_full(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+    def _too_many_captures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CaptureOutcome:
         with self._lock:
-            full = self._captured if len(self._captured) >= KEPT_KINDS else self._refused
+            full = self._captures if len(self._captures) >= MAX_CAPTURES else self._failures
             kept = [each.verdict.inputs for each in full.values()]
-            is_new, self._said_full = not self._said_full, True
-        tried = "captured" if full is self._captured else "tried in vain"
+            is_new, self._logged_full = not self._logged_full, True
+        tried = "captured" if full is self._captures else "tried in vain"
         reason = f"{len(kept)} other kinds of inputs are {tried}, the first {kept[0]}"
         if is_new:
             _log.logger.warning(
@@ -490,13 +345,13 @@ class Optimized(nn.Module):
                 tried,
                 "; ".join(kept),
             )
-        return self._by_model(args, kwargs, reason)
+        return model_runs(args, kwargs, reason)
 
     def _name_expected(
         self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Add the expected inputs to an exception of the model, if other inputs were given."""
-        expected = "" if self._first is None else self._first.inputs
+        expected = "" if self._first_verdict is None else self._first_verdict.inputs
         given = input_signature.describe(args, kwargs)
         if expected not in ("", given) and hasattr(error, "add_note"):  # Python 3.11
             error.add_note(f"cpuaccel.optimize: called with {given}, optimized for {expected}")

@@ -21,7 +21,7 @@ from cpuaccel.compile.capture.capture import Capture, capture, with_programs
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
 from cpuaccel.compile.capture.memory_overlap import span
 from cpuaccel.compile.capture.torch_export import within
-from cpuaccel.compile.frontend.symbolic_captures import Traced
+from cpuaccel.compile.frontend.symbolic_captures import SymbolicTrace
 from cpuaccel.compile.validate import validation
 from cpuaccel.compile.validate.comparison import Difference
 
@@ -54,7 +54,7 @@ def captured(
     return None
 
 
-def _to_trace(call: Call) -> list[Traced]:
+def _to_trace(call: Call) -> list[SymbolicTrace]:
     """Return what to trace, one after the other, until a capture accepts the sizes of `call`."""
     found = []
     for example in dict.fromkeys((_with_two_rows(call), call)):
@@ -65,7 +65,7 @@ def _to_trace(call: Call) -> list[Traced]:
             if size > 1
         )
         if dynamic:
-            found.append(Traced(example, dynamic))
+            found.append(SymbolicTrace(example, dynamic))
     return found
 
 

@@ -16,7 +16,7 @@ from cpuaccel.compile.capture.call_signature import Call, TensorKind
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
 from cpuaccel.compile.common import report
 from cpuaccel.compile.common.lru_cache import Recent
-from cpuaccel.compile.frontend.capture_outcome import Captured
+from cpuaccel.compile.frontend.capture_outcome import CaptureOutcome
 from cpuaccel.compile.validate.verdict import PLAN, Verdict
 
 KEPT_SIZES = 1024
@@ -39,7 +39,7 @@ Kwargs = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Traced:
+class SymbolicTrace:
     """What to trace with symbolic sizes."""
 
     example: Call
@@ -49,21 +49,21 @@ class Traced:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CaptureRequest:
     """A request for a capture."""
 
     args: Args
     kwargs: Kwargs
-    traced: Traced | None = None
+    traced: SymbolicTrace | None = None
     """For symbolic sizes: what to trace."""
-    for_any_size: bool = False
+    with_symbolic: bool = False
     """Whether a capture of symbolic sizes is to be made along with it."""
 
 
-Make = Callable[[Args, Kwargs, Traced], Captured]
+Make = Callable[[Args, Kwargs, SymbolicTrace], CaptureOutcome]
 """Makes a capture, and compares it with the model for these arguments."""
 
-Check = Callable[[Captured, Args, Kwargs], "Verdict | None"]
+Check = Callable[[CaptureOutcome, Args, Kwargs], "Verdict | None"]
 """Compares a capture with the model for these arguments; returns the verdict if it is off."""
 
 
@@ -79,16 +79,16 @@ class _Family:
     """The reason why no more captures of symbolic sizes are made."""
     varying: set[tuple[int, int]] = field(default_factory=set)
     """Dimensions, as (leaf, dimension), in which later calls differed from the first."""
-    captures: list[Captured] = field(default_factory=list)
+    captures: list[CaptureOutcome] = field(default_factory=list)
     """Newest first."""
     refused: list[Verdict] = field(default_factory=list)
     """Verdicts of captures that are not used."""
-    unchecked: list[Captured] = field(default_factory=list)
+    unchecked: list[CaptureOutcome] = field(default_factory=list)
     """Captures that were compared with the model only at the sizes of their trace."""
-    waiting: list[Captured] = field(default_factory=list)
+    waiting: list[CaptureOutcome] = field(default_factory=list)
     """Captures that have served no call yet. They are not reported."""
 
-    def to_trace(self, call: Call) -> list[Traced]:
+    def to_trace(self, call: Call) -> list[SymbolicTrace]:
         """Return what to trace, one after the other, until a capture accepts the sizes of `call`.
 
         An earlier call is the better example: `call` then has other sizes than the trace, and shows
@@ -98,19 +98,19 @@ class _Family:
         ones = _ones(call)
         dynamic = frozenset(self.varying - ones)
         calls = dict.fromkeys((self.traced.setdefault(ones, call), call))
-        return [Traced(each, dynamic) for each in calls] if dynamic else []
+        return [SymbolicTrace(each, dynamic) for each in calls] if dynamic else []
 
 
-class AnySize:
+class SymbolicCaptures:
     """The captures of symbolic sizes of one model."""
 
     def __init__(self, make: Make, check: Check) -> None:
         self._make, self._check = make, check
         self._families: dict[Hashable, _Family] = {}
-        self._served: Recent[Captured] = Recent(KEPT_SIZES)
+        self._served: Recent[CaptureOutcome] = Recent(KEPT_SIZES)
         self._came: Recent[int] = Recent(KEPT_SIZES)
 
-    def captures(self) -> list[Captured]:
+    def captures(self) -> list[CaptureOutcome]:
         """Return the captures that have served a call."""
         return [
             each
@@ -125,7 +125,7 @@ class AnySize:
         refused = [each for family in families for each in family.refused]
         return [*(each.verdict for each in self.captures()), *refused]
 
-    def find(self, key: Hashable) -> Captured | None:
+    def find(self, key: Hashable) -> CaptureOutcome | None:
         """Return the cached capture that has served inputs of this kind before."""
         return self._served.get(key)
 
@@ -135,16 +135,16 @@ class AnySize:
         self._served.clear()
         self._came.clear()
 
-    def begin(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
+    def begin(self, args: Args, kwargs: Kwargs, made: CaptureOutcome) -> None:
         """Begin a family with what was made for these sizes only."""
         key, why_not = input_signature.family_of(args, kwargs)
         if key is not None and len(self._families) < _KEPT_FAMILIES:
             call = Call.of(args, kwargs)
-            why_not = why_not or made.why_not or made.why_not_beside
+            why_not = why_not or made.fallback_reason or made.no_symbolic_reason
             family = _Family(call, {_ones(call): call}, why_not)
             self._families.setdefault(key, family)
 
-    def add(self, args: Args, kwargs: Kwargs, made: Captured) -> None:
+    def add(self, args: Args, kwargs: Kwargs, made: CaptureOutcome) -> None:
         """Add a capture of symbolic sizes that was made along with the family's first capture."""
         family = self._families.get(input_signature.family_of(args, kwargs)[0])
         if family is not None and not family.why_not:
@@ -152,12 +152,12 @@ class AnySize:
             family.waiting.append(made)
             # It accepts all that another trace with the first call would accept.
             family.traced.pop(_ones(family.first), None)
-            if not made.is_checked:
+            if not made.is_validated:
                 family.unchecked.append(made)
 
     def serve(
         self, key: Hashable, args: Args, kwargs: Kwargs, *, captures: bool = True
-    ) -> Captured | None:
+    ) -> CaptureOutcome | None:
         """Return a capture of symbolic sizes that accepts these inputs; None if there is none.
 
         `captures`: whether one is made if there is none yet.
@@ -183,11 +183,11 @@ class AnySize:
             f"captured for {found.verdict.inputs}",
         )
         verdict = Verdict(inputs, PLAN, reason, found.verdict.arithmetic)
-        served = Captured(found.run, found.report, verdict, "", found.capture)
+        served = CaptureOutcome(found.run, found.report, verdict, "", found.capture)
         self._served.put(key, served)
         return served
 
-    def why_by_model(self, key: Hashable, args: Args, kwargs: Kwargs) -> str:
+    def fallback_reason(self, key: Hashable, args: Args, kwargs: Kwargs) -> str:
         """Return why the model runs for inputs without a capture; "" if they get one now."""
         family = self._families.get(input_signature.family_of(args, kwargs)[0])
         if family is None:
@@ -199,7 +199,9 @@ class AnySize:
         why = f": {family.why_not}" if family.why_not else ""
         return f"sizes that came fewer than {CALLS_BEFORE} times{why}"
 
-    def _among(self, family: _Family, call: Call, args: Args, kwargs: Kwargs) -> Captured | None:
+    def _among(
+        self, family: _Family, call: Call, args: Args, kwargs: Kwargs
+    ) -> CaptureOutcome | None:
         """Return the capture of a family that accepts these sizes."""
         for each in list(family.captures):
             made = each.capture
@@ -229,9 +231,9 @@ class AnySize:
                 if len(family.captures) >= MOST_CAPTURES:
                     family.why_not = f"{MOST_CAPTURES} captures of symbolic sizes are kept"
                 return
-            if made.why_not != REJECTED:
+            if made.fallback_reason != REJECTED:
                 family.refused.append(made.verdict)
-                family.why_not = made.why_not
+                family.why_not = made.fallback_reason
                 return
 
 
