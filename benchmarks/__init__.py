@@ -1,4 +1,8 @@
-"""Benchmarks that compare cpuaccel with torch's own engines; run them from a checkout's root."""
+"""Benchmarks that compare cpuaccel with torch's own kernels and with other runtimes.
+
+Run them from the root of a checkout, such as `python -m benchmarks.models.int8_fx`; `--help`
+describes each program.
+"""
 
 import sys
 from pathlib import Path

@@ -1,13 +1,9 @@
 """BERT encoders with random weights, and random token numbers as their input."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from examples.minilm.bert import MINILM_L6, Bert, BertConfig
 

@@ -149,13 +149,13 @@ def print_notes(console: Console, notes: Iterable[str]) -> None:
         console.print(f"  {note}", highlight=False, markup=False)
 
 
-def left_out(reasons: dict[str, str]) -> list[str]:
+def not_measured(reasons: dict[str, str]) -> list[str]:
     """One note for each non-empty reason in {name: why it was not measured, or ""}."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         if reason:
             by_reason.setdefault(reason, []).append(name)
-    return [f"left out: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    return [f"not measured: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
 
 def geomean(values: Iterable[float]) -> float | None:
@@ -168,5 +168,5 @@ def show_ratio(value: float | None) -> str:
     """Formats `value` for a table: green if faster, red if slower, by more than 3 %."""
     if value is None:
         return "-"
-    colour = "green" if value > 1 + _LEVEL else "red" if value < 1 - _LEVEL else ""
-    return f"[{colour}]{value:.2f}x[/{colour}]" if colour else f"{value:.2f}x"
+    color = "green" if value > 1 + _LEVEL else "red" if value < 1 - _LEVEL else ""
+    return f"[{color}]{value:.2f}x[/{color}]" if color else f"{value:.2f}x"

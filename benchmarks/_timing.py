@@ -1,4 +1,4 @@
-"""Times alternatives side by side: in one process, in interleaved rounds."""
+"""Times alternatives in one process, in interleaved rounds."""
 
 import gc
 import statistics

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks._arguments import check_known
+
 _SEED = 2024
 _NORM_BATCHES = 3
 _NORM_BATCH = 4
@@ -64,11 +66,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
 
 def input_size(name: str) -> int:
     """Side in pixels of the square input for `name`."""
-    for model in ALL:
-        if model.name == name:
-            return model.size
-    known = ", ".join(model.name for model in ALL)
-    raise ValueError(f"unknown model {name!r}; known: {known}")
+    sizes = {model.name: model.size for model in ALL}
+    check_known([name], sizes, "model")
+    return sizes[name]
 
 
 def images(name: str, batch: int, seed: int = _SEED) -> Tensor:

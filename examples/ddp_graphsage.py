@@ -89,8 +89,8 @@ def _edges(part: int, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarr
 def _features(nodes: np.ndarray, options: argparse.Namespace) -> Tensor:
     """A weak signal of each node's class plus noise; the same for a node in every part."""
     generator = torch.Generator().manual_seed(options.seed)
-    centres = torch.randn(options.classes, options.features, generator=generator)
-    result = centres[torch.from_numpy(nodes % options.classes)] / 4
+    centers = torch.randn(options.classes, options.features, generator=generator)
+    result = centers[torch.from_numpy(nodes % options.classes)] / 4
     for block in np.unique(nodes // _NODE_BLOCK):
         generator.manual_seed(options.seed + 1 + int(block))
         noise = torch.randn(_NODE_BLOCK, options.features, generator=generator)

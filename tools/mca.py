@@ -127,7 +127,7 @@ def without_skipped(loop: Loop, taken: list[str]) -> Loop:
     return Loop(loop.symbol, loop.name, lines)
 
 
-def analyse(mca: str, loop: Loop, cpu: str) -> None:
+def analyze(mca: str, loop: Loop, cpu: str) -> None:
     """Prints cycles per pass, the busiest ports and llvm-mca's bottlenecks."""
     instructions = loop.instructions()
     text = "".join(f"{line}\n" for _, line in instructions)
@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--symbol", default="", help="only functions with this in their name")
     parser.add_argument("--cpu", action="append", help=f"-mcpu; again for more (default: {CPUS})")
-    parser.add_argument("--list", action="store_true", help="list the loops, analyse none")
+    parser.add_argument("--list", action="store_true", help="list the loops, analyze none")
     parser.add_argument("--loop", type=int, help="number of the loop in the list")
     parser.add_argument("--take", action="append", default=[], help="label of a jump taken")
     parser.add_argument("--print", action="store_true", help="print the loop's assembly")
@@ -195,7 +195,7 @@ def main() -> None:
     if options.print:
         print("\n".join(loop.lines))
     for cpu in options.cpu or CPUS:
-        analyse(mca, loop, cpu)
+        analyze(mca, loop, cpu)
 
 
 if __name__ == "__main__":

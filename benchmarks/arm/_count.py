@@ -12,7 +12,9 @@ _CALLS = 4
 def check() -> None:
     """Raise SystemExit unless the emulator counts instructions."""
     if not os.environ.get(_VARIABLE):
-        raise SystemExit("instructions are not counted: python tools/aarch64 run --count PROGRAM")
+        raise SystemExit(
+            "instructions are not counted; run `python tools/aarch64 run --count PROGRAM`"
+        )
 
 
 def per_call(run: Callable[[], object], calls: int = _CALLS) -> int:

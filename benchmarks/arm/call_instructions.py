@@ -1,4 +1,4 @@
-"""Instructions of a call's overhead for a small product, cpuaccel's and torch's, under emulation.
+"""Counts the instructions of the overhead of one small product, for cpuaccel and torch.
 
     python tools/aarch64 run --core graviton3 --count benchmarks/arm/call_instructions.py
 
@@ -57,7 +57,7 @@ def main() -> None:
     """Count and print."""
     _count.check()
     torch.set_num_threads(1)
-    print(f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; instructions a call")
+    print(f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; instructions per call")
     with torch.inference_mode():
         for dtype in (torch.float32, torch.bfloat16):
             _print(dtype)

@@ -1,21 +1,22 @@
-"""What counted instructions let expect on a Graviton core, whose time nobody measured here.
+"""Estimates times on a Graviton core from counted instructions; nothing was timed on these cores.
 
     python -m benchmarks.arm.expect CORE COUNTS.json
 
-CORE is c7g or c8g. COUNTS is what gemm_instructions.py wrote for graviton3 or graviton4. A call
-with `MAC` multiply-adds and `I` instructions is expected to take
+CORE is c7g or c8g. COUNTS.json is the file that gemm_instructions.py wrote for graviton3 or
+graviton4. A call with `MAC` multiply-adds and `I` instructions is expected to take
 
     cycles = MAC / (peak * share) + (I - inner) / 4
 
 `share` is llvm-mca's estimate for the inner loop (tools/arm_peak.py). `inner` is the number of its
-instructions, 3 for 2 products; all other instructions run at four a cycle. The formula assumes that
-weights are in L2 (K N of at most 1 MiB) and that nothing else waits for memory.
+instructions, 3 for 2 products; all other instructions run at four per cycle. The formula assumes
+that weights are in L2 (K N of at most 1 MiB) and that nothing else waits for memory.
 """
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks._arguments import make_parser
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,14 @@ PRODUCTS = {"f32": 4, "bf16": 16, "fast math": 16}
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("core", choices=CORES)
-    parser.add_argument("counts", type=Path)
+    parser = make_parser(__spec__, __doc__)
+    parser.add_argument("core", choices=CORES, help="instance whose core is estimated")
+    parser.add_argument("counts", type=Path, help="JSON file of gemm_instructions.py")
     options = parser.parse_args()
     core = CORES[options.core]
     rows = json.loads(options.counts.read_text())
     columns = list(rows[0]["counts"])
-    print(f"{options.core}: us a call, and share of the peak")
+    print(f"{options.core}: us per call, and share of the peak")
     print(f"{'':24}" + "".join(f"{name:>18}" for name in columns))
     for row in rows:
         name = f"{row['kind']} {row['M']}x{row['K']}x{row['N']}"

@@ -1,4 +1,4 @@
-"""Instructions of a matrix product, ours against torch's oneDNN and ACL, under emulation.
+"""Counts the instructions of matrix products: cpuaccel against torch's oneDNN and ACL.
 
     python tools/aarch64 run --core graviton3 --count benchmarks/arm/gemm_instructions.py
 
@@ -37,16 +37,20 @@ KINDS = {
 def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--rows", nargs="+", type=int, default=[1, 8, 32, 128])
+    parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS), help="arithmetic")
+    parser.add_argument("--rows", nargs="+", type=int, default=[1, 8, 32, 128], help="M")
     parser.add_argument("--sizes", nargs="+", type=int, default=[768], help="K = N")
-    parser.add_argument("--json", type=Path, help="write the counts there, for expect.py")
-    parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the counts to FILE, for expect.py"
+    )
+    parser.add_argument(
+        "--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS), help="columns"
+    )
     options = parser.parse_args()
     _count.check()
     torch.set_num_threads(1)
     columns = [name for name in COLUMNS if name in options.columns]
-    print(f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; thousands a call")
+    print(f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; thousands per call")
     print(f"{'':24}" + "".join(f"{name:>14}" for name in columns) + f"{'eager':>9}{'packed':>9}")
     found: list[dict[str, object]] = []
     for kind in options.kind:

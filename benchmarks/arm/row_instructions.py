@@ -1,4 +1,4 @@
-"""Instructions of graph and elementwise ops: NEON's row kernels against those for 256-bit SVE.
+"""Counts the instructions of graph and elementwise ops: NEON kernels against 256-bit SVE kernels.
 
     python tools/aarch64 run --core graviton3 --count benchmarks/arm/row_instructions.py
 
@@ -33,7 +33,7 @@ def main() -> None:
     torch.backends.quantized.engine = "onednn"
     newest = ISAS[-1]
     cpuaccel.config.set("max_isa", newest)
-    print(f"{torch.__version__}; thousands of instructions a call")
+    print(f"{torch.__version__}; thousands of instructions per call")
     print(f"{'':34}{'neon':>10}{newest:>10}{'ratio':>8}")
     for name, run in (*_graphs(), *_bytes()):
         counts = [_with(isa, run) for isa in ("neon", newest)]

@@ -1,1 +1,1 @@
-"""Benchmarks of graph kernels; run one as `python -m benchmarks.gnn.NAME` from a checkout."""
+"""Benchmarks of graph ops; run one as `python -m benchmarks.gnn.NAME` from a checkout."""

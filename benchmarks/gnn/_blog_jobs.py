@@ -1,9 +1,9 @@
 """The workloads of PyTorch 2.0's PyG table: a torch_geometric model and batches drawn beforehand.
 
-Inference goes layer by layer, as torch_geometric's `inference` does: each layer takes all neighbors
+Inference runs layer by layer, as torch_geometric's `inference` does: each layer takes all neighbors
 of a batch's nodes and reads their rows from a table of all nodes. Training samples ten neighbors
 per hop. Every step gets copies of its batches, because a loader's batches are new each time.
-Nothing cached for a graph is therefore reused, unless the batch is the whole graph.
+Nothing cached for a graph is therefore reused, unless the batch is the full graph.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchmarks.gnn._blog_rows import DATA, BlogRow, Many, Whole
 from benchmarks.gnn._graphs import chung_lu, ends_of, matrix_of, sizes_of_graphs, small_graphs
 
-_NEIGHBOURS = 10
+_NEIGHBORS = 10
 
 Step = Callable[[nn.Module], object]
 
@@ -67,7 +67,7 @@ def _whole(row: BlogRow, data: Whole, scale: int, batches: int) -> Job:
     if not row.batch:
         matrix = matrix_of(graph, torch.int64) if row.sparse else edge_index
         return Job(model.eval(), partial(_infer_whole, x, matrix), about)
-    fan_out = [_NEIGHBOURS] * row.layers if row.train else [-1]
+    fan_out = [_NEIGHBORS] * row.layers if row.train else [-1]
     drawn = _draw(edge_index, nodes, row, fan_out, batches)
     count = sum(_edges(batch.edges) for batch in drawn) // len(drawn)
     about += f", {count:,} in a batch"

@@ -1,15 +1,14 @@
-"""Shared by the GNN benchmarks: times torch, cpuaccel and peers on a graph."""
+"""Shared by the GNN benchmarks: their options, and timing of torch, cpuaccel and peers."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
 import torch
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive
+from benchmarks._arguments import add_json, add_rounds, add_threads, names, positive, require_known
 from benchmarks._report import Row
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.gnn._graphs import GRAPHS, Graph
@@ -19,9 +18,8 @@ INDEX = {"int32": torch.int32, "int64": torch.int64}
 
 def check_names(options: argparse.Namespace, cases: Iterable[str]) -> None:
     """Exits if a graph or case is unknown."""
-    for name, known in ((options.graph, GRAPHS), *((case, cases) for case in options.cases)):
-        if name not in known:
-            raise SystemExit(f"unknown name {name!r}; known: {', '.join(known)}")
+    require_known([options.graph], GRAPHS, "graph")
+    require_known(options.cases, cases, "case")
 
 
 def ways(reasons: dict[str, str]) -> dict[str, bool]:
@@ -59,13 +57,36 @@ def measure(
     return Row(name, samples, {**extra, "calls": calls})
 
 
+def add_graph(parser: argparse.ArgumentParser, scale: int, edges: int) -> None:
+    """Adds --graph, and --scale and --edges with these defaults."""
+    parser.add_argument(
+        "--graph", default="rmat", help=f"one of {', '.join(GRAPHS)} (default: rmat)"
+    )
+    parser.add_argument(
+        "--scale",
+        type=positive,
+        default=scale,
+        help=f"the graph has 2^SCALE nodes (default: {scale})",
+    )
+    parser.add_argument(
+        "--edges", type=positive, default=edges, help=f"edges of the graph (default: {edges})"
+    )
+
+
+def add_index(parser: argparse.ArgumentParser) -> None:
+    """Adds --index."""
+    parser.add_argument(
+        "--index", choices=list(INDEX), default="int64", help="dtype of indices (default: int64)"
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser, columns: str) -> None:
     """Adds options for the graph, the columns and the time to spend."""
-    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
-    parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
-    parser.add_argument("--edges", type=positive, default=4_194_304, help="default: 4194304")
-    parser.add_argument("--index", choices=list(INDEX), default="int64")
-    parser.add_argument("--columns", type=names, default=columns, help=f"default: {columns}")
-    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
-    add_rounds(parser, rounds=9, budget=5.0, of="a line")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_graph(parser, scale=17, edges=4_194_304)
+    add_index(parser)
+    parser.add_argument(
+        "--columns", type=names, default=columns, help=f"widths of rows (default: {columns})"
+    )
+    add_threads(parser, 1)
+    add_rounds(parser, rounds=9, budget=5.0, of="a case")
+    add_json(parser)

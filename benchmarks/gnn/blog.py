@@ -1,22 +1,21 @@
-"""The PyG table of PyTorch 2.0's announcement, as cpuaccel over torch: its twelve rows, by option.
+"""Times the twelve rows of the PyG table in PyTorch 2.0's announcement with and without cpuaccel.
 
-The announcement compares 2.0 with 1.13.1 on two Xeon 8380. This benchmark compares the installed
-torch with and without cpuaccel, with an unchanged model and after `cpuaccel.gnn.accelerate`. The
-data sets are not available, so graphs of the same sizes and degree skew are generated (Chung-Lu);
-large ones have a SCALE-th of the nodes and edges. The share is that of gathers, scatters and sparse
-products in a step of torch alone. If it is below one half, the rest bounds the ratio. Batches are
-drawn beforehand, the same for all columns. Needs torch_geometric. Run as
-`python -m benchmarks.gnn.blog` from a checkout's root.
+The announcement compares torch 2.0 with 1.13.1 on two Xeon 8380. This benchmark compares the
+installed torch without cpuaccel, with cpuaccel and an unchanged model, and with cpuaccel after
+`cpuaccel.gnn.accelerate`. The data sets are not available, so graphs of the same sizes and degree
+skew are generated (Chung-Lu). Large graphs are reduced: they have 1/SCALE of the nodes and edges.
+
+Column `kernels` is the share of gathers, scatters and sparse products in a step of torch alone. If
+it is below one half, the rest of the step limits the speedup. Batches are drawn beforehand and are
+the same for all columns. Needs torch_geometric.
 """
 
 import argparse
 import copy
 import importlib
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,10 +23,8 @@ from rich.table import Table
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, positive
+from benchmarks._arguments import add_json, add_rounds, add_threads, make_parser, positive
 from benchmarks._report import Ratio, Report, Row, print_header, show_ratio
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.gnn import _blog_jobs
@@ -64,11 +61,13 @@ def main(arguments: list[str] | None = None) -> None:
     if not rows:
         raise SystemExit(f"no row contains {options.rows!r}: {', '.join(row.name for row in ROWS)}")
     if reason := _plugin.missing():
-        raise SystemExit(f"there is nothing to measure: {reason}")
+        raise SystemExit(f"nothing to measure: {reason}")
     try:
         importlib.import_module("torch_geometric.nn")
     except ImportError as error:
-        raise SystemExit(f"torch_geometric is needed: {error}") from error
+        raise SystemExit(
+            f"torch_geometric does not import; pip install torch_geometric: {error}"
+        ) from error
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     torch.set_num_threads(options.threads)
     facts = {
@@ -76,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
         "scale": f"1/{options.scale} of Reddit's and ogbn-products' nodes and edges",
         "step": f"{options.batches} batches",
     }
-    report = Report("a step, median time", facts, list(_WAYS), list(_RATIOS))
+    report = Report("median time of a step", facts, list(_WAYS), list(_RATIOS))
     table = Table()
     table.add_column("", no_wrap=True)
     headings = [f"{name} ms" for name in _WAYS] + ["cpuaccel", "accelerated", "announced"]
@@ -164,15 +163,20 @@ def _cells(row: Row) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default="", metavar="TEXT", help="only those that contain TEXT")
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
-        "--scale", type=positive, default=8, help="large graphs are a SCALE-th (default: 8)"
+        "--rows", default="", metavar="TEXT", help="only rows whose name contains TEXT"
     )
-    parser.add_argument("--batches", type=positive, default=2, help="of a step (default: 2)")
-    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
+    parser.add_argument(
+        "--scale",
+        type=positive,
+        default=8,
+        help="large graphs have 1/SCALE of the nodes and edges (default: 8)",
+    )
+    parser.add_argument("--batches", type=positive, default=2, help="batches per step (default: 2)")
+    add_threads(parser, 1)
     add_rounds(parser, rounds=5, budget=10.0, of="a row")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_json(parser)
     return parser
 
 

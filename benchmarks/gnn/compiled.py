@@ -1,20 +1,17 @@
-"""The training steps of `training`, with the forward and the loss under torch.compile (Inductor).
+"""Times the training steps of `training` with forward and loss compiled by Inductor.
 
-All columns are compiled: with cpuaccel disabled; with its allocator only; with cpuaccel enabled,
-whose pass puts its ops into the graphs; and after `cpuaccel.gnn.accelerate`. Compile time is
-excluded. Attention layers add no self-loops. Needs torch_geometric and a C++ compiler. The flags
-are those of `training`. Run as `python -m benchmarks.gnn.compiled` from a checkout's root.
+All columns are compiled: with cpuaccel disabled; with only its allocator; with cpuaccel enabled,
+whose Inductor pass inserts its ops; and after `cpuaccel.gnn.accelerate`. Compile time is excluded.
+Attention layers add no self-loops. Needs torch_geometric and a C++ compiler. The options are those
+of `training`.
 """
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
+from benchmarks._arguments import make_parser
 from benchmarks.gnn import training
 
 _dynamo: Any = torch._dynamo
@@ -44,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
     # Each column of each model compiles the same function once.
     with _dynamo.config.patch(recompile_limit=256):
-        training.main(arguments, CompiledTraining)
+        training.run(make_parser(__spec__, __doc__), arguments, CompiledTraining)
 
 
 if __name__ == "__main__":

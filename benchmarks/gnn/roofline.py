@@ -1,16 +1,13 @@
-"""What an edge costs in a sparse sum, from small graphs to large ones, beside memory's bounds.
+"""Times a sparse sum per edge on graphs of growing size, next to bounds from memory bandwidth.
 
-Graphs have 32 edges per node and int32 indices. Two bounds stand beside the times. `every row`
-moves a row of x for each edge, from the smallest cache that holds x, and all other data from the
-smallest cache that holds everything. `once` moves each byte once. Both use the measured read
-bandwidth of each cache and of memory, taken before and after by a program that the first run builds
-(`benchmarks/cpp`). Run as `python -m benchmarks.gnn.roofline --plot FILE.png` from a checkout's
-root.
+Graphs have 32 edges per node and int32 indices. There are two bounds. `every row` moves a row of x
+for each edge, from the smallest cache that holds x, and all other data from the smallest cache that
+holds everything. `once` moves each byte once. Both use the measured read bandwidth of each cache
+and of memory, measured before and after by a program that the first run builds (`benchmarks/cpp`).
 """
 
 import argparse
 import json
-import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,11 +18,17 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plot, _plugin
-from benchmarks._arguments import add_rounds, positive
-from benchmarks._report import left_out, print_header, print_notes
+from benchmarks._arguments import (
+    add_json,
+    add_plot,
+    add_rounds,
+    add_threads,
+    make_parser,
+    positive,
+    require_known,
+)
+from benchmarks._report import not_measured, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.gnn import _both
 from benchmarks.gnn._graphs import GRAPHS, graph_of, matrix_of
@@ -97,8 +100,7 @@ class Point:
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints, draws or writes the results."""
     options = _parser().parse_args(arguments)
-    if options.graph not in GRAPHS:
-        raise SystemExit(f"unknown name {options.graph!r}; known: {', '.join(GRAPHS)}")
+    require_known([options.graph], GRAPHS, "graph")
     if options.plot:
         _plot.require()
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
@@ -118,9 +120,9 @@ def main(arguments: list[str] | None = None) -> None:
         **{f"read {place}": f"{rate / 1e9:.1f} GB/s" for place, rate in rates.items()},
     }
     console = _machine.console()
-    print_header(console, "a sparse sum, nanoseconds an edge", facts)
+    print_header(console, "sparse sum, nanoseconds per edge", facts)
     console.print(_table(points, list(ways), machine))
-    print_notes(console, left_out(reasons))
+    print_notes(console, not_measured(reasons))
     if options.json:
         document = {"machine": facts, "rows": [_as_json(point, machine) for point in points]}
         options.json.write_text(json.dumps(document, indent=1) + "\n")
@@ -211,7 +213,7 @@ def write_plot(
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("edges")
-    axes.set_ylabel("ns an edge")
+    axes.set_ylabel("ns per edge")
     axes.set_title(f"torch.sparse.mm, sum\n{facts['graph']}, {facts['cpu']}", fontsize=9)
     axes.legend(fontsize=8)
     figure.tight_layout()
@@ -220,25 +222,33 @@ def write_plot(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
-    parser.add_argument("--columns", type=positive, default=64, help="of x (default: 64)")
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
-        "--least", type=positive, default=12, help="2^LEAST nodes at first (default: 12)"
+        "--graph", default="rmat", help=f"one of {', '.join(GRAPHS)} (default: rmat)"
+    )
+    parser.add_argument("--columns", type=positive, default=64, help="columns of x (default: 64)")
+    parser.add_argument(
+        "--least",
+        type=positive,
+        default=12,
+        help="the smallest graph has 2^LEAST nodes (default: 12)",
     )
     parser.add_argument(
         "--most",
         type=positive,
         default=20,
-        help="2^MOST nodes at last (default: 20, 34 million edges; 22 are 134 million)",
+        help="the largest graph has 2^MOST nodes (default: 20, which gives 34 million edges)",
     )
-    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
+    add_threads(parser, 1)
     add_rounds(parser, rounds=7, budget=3.0, of="a size")
     parser.add_argument(
-        "--no-peaks", dest="peaks", action="store_false", help="do not measure the memory"
+        "--no-peaks",
+        dest="peaks",
+        action="store_false",
+        help="do not measure memory bandwidth; omit the bounds",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw to FILE")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_plot(parser)
+    add_json(parser)
     return parser
 
 

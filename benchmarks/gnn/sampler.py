@@ -1,34 +1,29 @@
-"""Edges sampled a second by cpuaccel's neighbour sampler, on one thread and on more.
+"""Counts the edges per second that cpuaccel's neighbor sampler finds, on one and more threads.
 
-A time covers sampling the neighborhoods of eight batches of random nodes, one after another.
-torch_sparse and pyg_lib stand beside it if installed, for the cases that they support. Results are
-edges per second, so a sampler gains nothing by finding fewer. Run as
-`python -m benchmarks.gnn.sampler` from a checkout's root.
+Each time covers eight batches of random nodes, sampled one after another. torch_sparse and pyg_lib
+are measured too if they are installed, for the cases that they support. Results are edges per
+second, so a sampler does not gain by finding fewer edges.
 """
 
 import argparse
 import importlib
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from rich.table import Table
 from torch import Tensor
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive
-from benchmarks._report import left_out, print_header, print_notes
+from benchmarks._arguments import add_json, add_rounds, make_parser, names, positive, positives
+from benchmarks._report import not_measured, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.gnn import _both
-from benchmarks.gnn._graphs import GRAPHS, graph_of, matrix_of
+from benchmarks.gnn._graphs import graph_of, matrix_of
 from benchmarks.gnn._peers import why_missing
 
 _BATCHES = 8
@@ -88,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     _both.check_names(options, CASES)
     if reason := _plugin.missing():
-        raise SystemExit(f"there is nothing to measure: {reason}")
+        raise SystemExit(f"nothing to measure: {reason}")
     importlib.import_module("cpuaccel._ops.sample")
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     whole = graph_of(options.graph, options.scale, options.edges)
@@ -107,9 +102,9 @@ def main(arguments: list[str] | None = None) -> None:
     console = _machine.console()
     facts = {key: value for key, value in _both.facts(options, whole).items() if key != "threads"}
     facts["batch"] = f"{size:,} nodes"
-    print_header(console, "millions of edges sampled a second, by the median time", facts)
+    print_header(console, "millions of edges sampled per second, from the median time", facts)
     console.print(_table(rows, columns))
-    print_notes(console, left_out(reasons))
+    print_notes(console, not_measured(reasons))
     if options.json:
         document = {"machine": facts, "rows": [_as_json(name, row) for name, row in rows.items()]}
         options.json.write_text(json.dumps(document, indent=1) + "\n")
@@ -172,7 +167,7 @@ def _threads(count: int) -> Iterator[None]:
 def _table(rows: dict[str, Measured], columns: list[str]) -> Table:
     table = Table()
     table.add_column("fan-out", no_wrap=True)
-    table.add_column("edges\na batch", justify="right")
+    table.add_column("edges\nper batch", justify="right")
     for name in columns:
         table.add_column(f"{name}\nM edges/s", justify="right")
     table.add_column("spread", justify="right")
@@ -193,21 +188,24 @@ def _as_json(name: str, row: Measured) -> dict[str, object]:
     }
 
 
-def _thread_counts(text: str) -> list[int]:
-    return [positive(number) for number in names(text)]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
-    parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
-    parser.add_argument("--edges", type=positive, default=4_194_304, help="default: 4194304")
-    parser.add_argument("--index", choices=list(_both.INDEX), default="int64")
-    parser.add_argument("--batch", type=positive, default=1024, help="nodes (default: 1024)")
-    parser.add_argument("--threads", type=_thread_counts, default=[1, 2], help="default: 1,2")
-    parser.add_argument("--cases", type=names, default=list(CASES), help=", ".join(CASES))
-    add_rounds(parser, rounds=9, budget=10.0, of="a line")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    parser = make_parser(__spec__, __doc__)
+    _both.add_graph(parser, scale=17, edges=4_194_304)
+    _both.add_index(parser)
+    parser.add_argument(
+        "--batch", type=positive, default=1024, help="nodes per batch (default: 1024)"
+    )
+    parser.add_argument(
+        "--threads", type=positives, default=[1, 2], help="numbers of threads (default: 1,2)"
+    )
+    parser.add_argument(
+        "--cases",
+        type=names,
+        default=list(CASES),
+        help=f"names from {','.join(CASES)} (default: all)",
+    )
+    add_rounds(parser, rounds=9, budget=10.0, of="a case")
+    add_json(parser)
     return parser
 
 

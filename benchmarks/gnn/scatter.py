@@ -1,27 +1,22 @@
-"""Rows reduced by an index and read by one, as layers of graphs do: torch, cpuaccel and peers.
+"""Times scatter, gather and segment ops on rows of a graph: torch, cpuaccel and peers.
 
-The index holds the target nodes of a graph's edges, shuffled, or sorted if a case says so. Rows are
+The index holds the destination nodes of a graph's edges, shuffled, or sorted ("in order"). Rows are
 float32. "amax" is scatter_reduce_, "mean" is index_reduce_, and a "step" is forward and backward.
-Segment lengths are counted in each call, which is part of its time. DGL and torch_scatter stand
-beside both if installed (`requirements/peers-gnn.txt`), with cpuaccel disabled. Cases that read
-rows also have a column `copy`: as many bytes as the result, copied in order to existing memory. Run
-as `python -m benchmarks.gnn.scatter` from a checkout's root.
+The time of a segment op includes counting the segment lengths. DGL and torch_scatter are measured
+too if they are installed (`requirements/peers-gnn.txt`), with cpuaccel disabled. Cases that gather
+rows also have a column `copy`: as many bytes as the result, copied in order to existing memory.
 """
 
 import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names
-from benchmarks._report import Ratio, Report, left_out
+from benchmarks._arguments import make_parser, names
+from benchmarks._report import Ratio, Report, not_measured
 from benchmarks.gnn import _both
 from benchmarks.gnn._graphs import ends_of, graph_of
 from benchmarks.gnn._peers import ROWS, Call
@@ -107,11 +102,11 @@ def main(arguments: list[str] | None = None) -> None:
     _, index = ends_of(graph, _both.INDEX[options.index])
     columns = [*ways, *peers, *(["copy"] if READING.intersection(options.cases) else [])]
     report = Report(
-        "rows reduced and read by an index, median time of a call",
+        "scatter, gather and segment ops, median time of a call",
         _both.facts(options, graph),
         columns,
         [Ratio("cpuaccel", name) for name in columns if name != "cpuaccel"],
-        notes=left_out(reasons),
+        notes=not_measured(reasons),
     )
     orders = {"": index, ", in order": index.sort().values}
     with _plugin.enabled(False):
@@ -146,9 +141,14 @@ def _copy(rows: Tensor) -> Callable[[], object]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     _both.add_arguments(parser, columns="1,4,16,64,128")
-    parser.add_argument("--cases", type=names, default=list(CASES), help=", ".join(CASES))
+    parser.add_argument(
+        "--cases",
+        type=names,
+        default=list(CASES),
+        help=f"names from {','.join(CASES)} (default: all)",
+    )
     return parser
 
 

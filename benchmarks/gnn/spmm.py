@@ -1,33 +1,38 @@
-"""Sparse times dense products and reductions: torch, cpuaccel, peers, and memory's bounds.
+"""Times products of a sparse and a dense matrix, and reductions: torch, cpuaccel and peers.
 
-DGL and torch_sparse stand beside both if installed (`requirements/peers-gnn.txt`), with the graph
-prepared beforehand and cpuaccel disabled. "dgl, no values" omits the values of the matrix: that is
-less work than the others do, but DGL has its fastest kernel for it.
+DGL and torch_sparse are measured too if they are installed (`requirements/peers-gnn.txt`), with the
+graph prepared beforehand and cpuaccel disabled. "dgl, no values" omits the values of the matrix:
+that is less work, but DGL has its fastest kernel for it.
 
-Two bounds stand beside the times of the forward. `every row` is the time to move the indices, the
-values, a row of x for every edge and the result from and to memory. `once` is the time to move each
-byte once. The memory bandwidth is measured before and after by a program that the first run builds
-(`benchmarks/cpp`); `--no-peaks` omits the bounds. A kernel can be faster than `every row` if it
-finds rows in a cache. The first backward sorts the graph and caches the order; it is not timed. Run
-as `python -m benchmarks.gnn.spmm` from a checkout's root.
+Two bounds are printed next to the times of the forward. `every row` is the time to move the
+indices, the values, a row of x for every edge and the result from and to memory. `once` is the time
+to move each byte once. The memory bandwidth is measured before and after by a program that the
+first run builds (`benchmarks/cpp`); `--no-peaks` omits the bounds. A kernel can be faster than
+`every row` if it finds rows in a cache. The first backward sorts the graph and caches the order; it
+is not timed.
 """
 
 import argparse
 import json
-import sys
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from rich.table import Table
 from torch import Tensor
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._report import Ratio, Row, geomean, left_out, print_header, print_notes, show_ratio
+from benchmarks._arguments import make_parser
+from benchmarks._report import (
+    Ratio,
+    Row,
+    geomean,
+    not_measured,
+    print_header,
+    print_notes,
+    show_ratio,
+)
 from benchmarks._timing import Sample
 from benchmarks.gnn import _both
 from benchmarks.gnn._graphs import graph_of, matrix_of
@@ -111,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     console = _machine.console()
     print_header(console, "sparse products, median time of a call", facts)
     console.print(_table(rows, columns, ratios, matrix, rate))
-    print_notes(console, left_out(reasons))
+    print_notes(console, not_measured(reasons))
     if options.json:
         document = {
             "machine": facts,
@@ -194,16 +199,19 @@ def _time(sample: Sample | None) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     _both.add_arguments(parser, columns="1,4,8,16,64,100,128,256,602")
     parser.add_argument(
         "--cases",
         type=lambda text: [name.strip() for name in text.split(";")],
         default=list(CASES),
-        help=f"separated by semicolons, of: {'; '.join(CASES)}",
+        help=f"names separated by semicolons, from: {'; '.join(CASES)} (default: all)",
     )
     parser.add_argument(
-        "--no-peaks", dest="peaks", action="store_false", help="do not measure the memory"
+        "--no-peaks",
+        dest="peaks",
+        action="store_false",
+        help="do not measure memory bandwidth; omit the bounds",
     )
     return parser
 

@@ -1,33 +1,38 @@
-"""Training steps of torch_geometric's layers on a whole graph: forward, backward and Adam.
+"""Times training steps of torch_geometric's layers on a full graph: forward, backward and Adam.
 
-There are four columns: torch alone; torch with only cpuaccel's allocator, so that its share is not
-counted twice; cpuaccel with an unchanged model; and after `cpuaccel.gnn.accelerate`. Each trains
-its own two-layer model from the same weights on the same graph (R-MAT, shuffled ids). The peak
-memory is that of tensors of at least half a megabyte in one step, above what was allocated before
-it. Needs torch_geometric. Run as `python -m benchmarks.gnn.training` from a checkout's root.
+There are four columns: torch alone; torch with cpuaccel's allocator only, which separates the gain
+of the allocator; cpuaccel with an unchanged model; and cpuaccel after `cpuaccel.gnn.accelerate`.
+Each trains its own two-layer model from the same weights on the same graph (R-MAT, shuffled ids).
+The peak memory counts tensors of at least half a megabyte in one step, beyond what was allocated
+before it. Needs torch_geometric.
 """
 
 import argparse
 import copy
 import importlib
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from rich.table import Table
 from torch import Tensor, nn
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive
-from benchmarks._report import Ratio, Report, Row, left_out
+from benchmarks._arguments import (
+    add_json,
+    add_rounds,
+    add_threads,
+    make_parser,
+    names,
+    positive,
+    require_known,
+)
+from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Contender, side_by_side
+from benchmarks.gnn import _both
 from benchmarks.gnn._graphs import GRAPHS, ends_of, graph_of
 
 _CLASSES = 16
@@ -134,12 +139,19 @@ class Training:
         return nn.functional.cross_entropy(self.model(self.x, *self.edges), self.target)
 
 
-def main(arguments: list[str] | None = None, training: type[Training] = Training) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    options = _parser().parse_args(arguments)
-    for name, known in ((options.graph, GRAPHS), *((m, MODELS) for m in options.models)):
-        if name not in known:
-            raise SystemExit(f"unknown name {name!r}; known: {', '.join(known)}")
+    run(make_parser(__spec__, __doc__), arguments, Training)
+
+
+def run(
+    parser: argparse.ArgumentParser, arguments: list[str] | None, training: type[Training]
+) -> None:
+    """Adds the options to `parser`, parses `arguments`, measures, and prints or writes results."""
+    _add_arguments(parser)
+    options = parser.parse_args(arguments)
+    require_known([options.graph], GRAPHS, "graph")
+    require_known(options.models, MODELS, "model")
     torch.set_num_threads(options.threads)
     reasons = {name: _missing() for name in _ways() if name != "torch"}
     ways = {name: way for name, way in _ways().items() if not reasons.get(name)}
@@ -160,9 +172,9 @@ def main(arguments: list[str] | None = None, training: type[Training] = Training
         Ratio("accelerated", "torch, allocator"),
     ]
     report = Report(
-        f"{training.title}, median time", facts, list(ways), ratios, notes=left_out(reasons)
+        f"{training.title}, median time", facts, list(ways), ratios, notes=not_measured(reasons)
     )
-    peaks = Table(title="peak of a step, MiB", title_justify="left")
+    peaks = Table(title="peak memory of a step, MiB", title_justify="left")
     peaks.add_column("")
     for name in ways:
         peaks.add_column(name, justify="right")
@@ -183,7 +195,9 @@ def _missing() -> str:
     try:
         importlib.import_module("torch_geometric.nn")
     except ImportError as error:
-        raise SystemExit(f"torch_geometric is needed: {error}") from error
+        raise SystemExit(
+            f"torch_geometric does not import; pip install torch_geometric: {error}"
+        ) from error
     return _plugin.missing()
 
 
@@ -222,17 +236,20 @@ def _peak(step: Callable[[], object]) -> int:
     return peak - before
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=names, default=list(MODELS), help=", ".join(MODELS))
-    parser.add_argument("--graph", default="rmat", help=f"one of {', '.join(GRAPHS)}")
-    parser.add_argument("--scale", type=positive, default=16, help="2^SCALE nodes (default: 16)")
-    parser.add_argument("--edges", type=positive, default=1_300_000, help="default: 1300000")
-    parser.add_argument("--hidden", type=positive, default=64, help="multiple of 8 (default: 64)")
-    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--models",
+        type=names,
+        default=list(MODELS),
+        help=f"names from {','.join(MODELS)} (default: all)",
+    )
+    _both.add_graph(parser, scale=16, edges=1_300_000)
+    parser.add_argument(
+        "--hidden", type=positive, default=64, help="hidden features, a multiple of 8 (default: 64)"
+    )
+    add_threads(parser, 1)
     add_rounds(parser, rounds=5, budget=20.0, of="a model")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
-    return parser
+    add_json(parser)
 
 
 if __name__ == "__main__":

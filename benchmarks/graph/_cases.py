@@ -1,4 +1,4 @@
-"""Small graphs with one oneDNN partition each, the samples that `choices.py` measures."""
+"""Small graphs with one oneDNN partition each, which `costs.py` measures."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

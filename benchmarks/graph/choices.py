@@ -1,18 +1,15 @@
-"""What a partition in oneDNN gains over leaving it to Inductor: the rows of costs.csv.
+"""Measures the speedup of a partition on oneDNN over Inductor: the rows of costs.csv.
 
 Each small graph is compiled twice by `backend="cpuaccel"`: once with the partitions of one family
-taken, once with them left to Inductor, whatever the table says. All other partitions are taken both
-times. `--write` replaces this machine's rows of the table. Run as
-`python -m benchmarks.graph.choices` from a checkout's root.
+on oneDNN, once with them on Inductor, regardless of the table. All other partitions run on oneDNN
+both times. `--write` replaces this machine's rows of the table.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,10 +17,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, add_some, positive
+from benchmarks._arguments import add_names, add_rounds, add_threads, make_parser
 from benchmarks._report import geomean, print_header
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.graph._cases import Case, cases
@@ -50,11 +45,11 @@ def main(arguments: list[str] | None = None) -> None:
             gains.setdefault(key, []).append(_gain(case, _DTYPES[dtype], options))
     rows = _rows(gains, options)
     console = _machine.console()
-    print_header(console, "partitions taken over partitions left, speed", _machine.describe())
+    print_header(console, "speedup of partitions on oneDNN over Inductor", _machine.describe())
     console.print(_table(rows, gains))
     if options.write:
         _write(rows)
-        console.print("Written; what is compiled from now on is decided by it.")
+        console.print("Wrote {cost_table.TABLE}; models that are compiled from now on use it.")
 
 
 def _gain(case: Case, dtype: torch.dtype, options: argparse.Namespace) -> float:
@@ -115,16 +110,18 @@ def _write(rows: list[Any]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     families = dict.fromkeys(case.family for case in cases())
-    add_some(parser, "--families", list(families), "family")
-    add_some(parser, "--dtypes", list(_DTYPES), "type")
-    parser.add_argument("--threads", type=positive, default=1, help="(default: 1)")
+    add_names(parser, "--families", list(families), "family")
+    add_names(parser, "--dtypes", list(_DTYPES), "dtype")
+    add_threads(parser, 1)
     parser.add_argument(
-        "--name", default="", help="of this CPU, for the rows (default: its vendor)"
+        "--name", default="", help="name of this CPU in the rows (default: its vendor)"
     )
     add_rounds(parser, rounds=15, budget=1.5, of="a graph")
-    parser.add_argument("--write", action="store_true", help="put the rows into costs.csv")
+    parser.add_argument(
+        "--write", action="store_true", help="replace this machine's rows in costs.csv"
+    )
     return parser
 
 

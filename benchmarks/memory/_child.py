@@ -4,11 +4,8 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
 
 import torch
-
-sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.memory._workloads import WORKLOADS
 

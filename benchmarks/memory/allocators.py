@@ -1,8 +1,7 @@
-"""Whole programs under torch's allocator, under cpuaccel's, and under a malloc that is preloaded.
+"""Times programs under torch's allocator, cpuaccel's allocator, and a preloaded malloc.
 
-An allocator belongs to a process, so each time comes from a separate process; the processes take
-turns. Shown are the median of all steps and the highest peak of resident memory. Run as
-`python -m benchmarks.memory.allocators` from a checkout's root.
+An allocator belongs to a process, so each time comes from a separate process, and the allocators
+alternate. The table has the median of all steps and the highest peak of resident memory.
 """
 
 import argparse
@@ -19,10 +18,16 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import (
+    add_json,
+    add_processes,
+    add_threads,
+    make_parser,
+    names,
+    positive,
+    require_known,
+)
 from benchmarks._report import print_header, print_notes
 from benchmarks._timing import Sample
 from benchmarks.memory._workloads import WORKLOADS
@@ -47,9 +52,7 @@ class Figures:
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
-    unknown = [name for name in options.workloads if name not in WORKLOADS]
-    if unknown:
-        raise SystemExit(f"unknown workload {unknown[0]!r}; known: {'; '.join(WORKLOADS)}")
+    require_known(options.workloads, WORKLOADS, "workload")
     allocators, notes = _allocators()
     figures: dict[str, dict[str, Figures]] = {}
     rounds = [(w, a) for _ in range(options.rounds) for w in options.workloads for a in allocators]
@@ -73,7 +76,7 @@ def _allocators() -> tuple[dict[str, dict[str, str]], list[str]]:
     for name, libraries in _PRELOADED.items():
         library = next(filter(None, map(ctypes.util.find_library, libraries)), None)
         if library is None:
-            notes.append(f"{name} is not installed")
+            notes.append(f"{name} is not installed, so it is not measured")
         else:
             found[name] = {"LD_PRELOAD": library}
     return found, notes
@@ -99,7 +102,7 @@ def _run(
 
 
 def _table(figures: dict[str, dict[str, Figures]], allocators: list[str]) -> Table:
-    table = Table("ms a step, peak MiB")
+    table = Table("ms per step, peak MiB")
     for name in allocators:
         table.add_column(name, justify="right")
     for name in allocators[1:]:
@@ -126,16 +129,18 @@ def _to_dict(figures: dict[str, dict[str, Figures]]) -> dict[str, dict[str, dict
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
-        "--workloads", type=names, metavar="A,B", default=list(WORKLOADS), help="(default: all)"
+        "--workloads",
+        type=names,
+        metavar="A,B",
+        default=list(WORKLOADS),
+        help=f"names from {','.join(WORKLOADS)} (default: all)",
     )
-    parser.add_argument("--threads", type=positive, default=torch.get_num_threads())
-    parser.add_argument(
-        "--rounds", type=positive, default=3, help="processes (default: %(default)s)"
-    )
-    parser.add_argument("--steps", type=positive, default=5, help="in each (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_threads(parser, torch.get_num_threads())
+    add_processes(parser, 3)
+    parser.add_argument("--steps", type=positive, default=5, help="steps per process (default: 5)")
+    add_json(parser)
     return parser
 
 

@@ -1,1 +1,1 @@
-"""Benchmarks of whole models, one engine beside another."""
+"""Benchmarks of models: cpuaccel, torch's engines and other runtimes."""

@@ -7,8 +7,9 @@ from functools import partial
 import torch
 
 from benchmarks import _plugin
+from benchmarks._arguments import check_known
 from benchmarks._quantize import convert
-from benchmarks._report import Ratio, left_out
+from benchmarks._report import Ratio, not_measured
 from benchmarks._timing import Contender, Runner
 from benchmarks.models import _compiled, _onnxruntime, _openvino, _peers, _pt2e
 from benchmarks.models._job import Job
@@ -150,11 +151,9 @@ def choose(
     """
     columns = COLUMNS if columns is None else columns
     known = {column.name: column for column in columns}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"unknown engine {unknown[0]!r}; known: {', '.join(known)}")
+    check_known(names, known, "engine")
     wanted = [known[name] for name in names] if names else list(columns)
     reasons = {column.name: column.missing() for column in wanted}
     chosen = [column for column in wanted if not reasons[column.name]]
     notes = [note for column in chosen if (note := column.note())]
-    return chosen, notes + left_out(reasons)
+    return chosen, notes + not_measured(reasons)

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from benchmarks import _bert, _torchvision
+from benchmarks._arguments import check_known
 
 VISION = ("resnet50", "mobilenet_v2", "densenet121", "efficientnet_b0", "vit_b_16")
 TEXT = ("bert-base", "minilm-l6")
@@ -23,6 +24,5 @@ def inputs(name: str, batch: int, length: int) -> Tensor:
 
 def check(name: str) -> None:
     """Raises ValueError if there is no such model."""
-    if name not in _bert.CONFIGS and name not in {model.name for model in _torchvision.ALL}:
-        known = ", ".join((*TEXT, *(model.name for model in _torchvision.ALL)))
-        raise ValueError(f"unknown model {name!r}; known: {known}")
+    if name not in _bert.CONFIGS:
+        check_known([name], (*TEXT, *(model.name for model in _torchvision.ALL)), "model")

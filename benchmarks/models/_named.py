@@ -35,7 +35,11 @@ def add_models(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
     """Adds `--models`."""
     shown = ",".join(default)
     parser.add_argument(
-        "--models", type=names, default=list(default), metavar="A,B", help=f"default: {shown}"
+        "--models",
+        type=names,
+        default=list(default),
+        metavar="A,B",
+        help=f"models of fp32 or int8_fx; NAME-int8 is a convert_fx model (default: {shown})",
     )
 
 

@@ -1,4 +1,4 @@
-"""OpenVINO as a peer: its own int8 of a model, made by NNCF, or floats."""
+"""OpenVINO as a peer: fp32, or its own int8, made by NNCF."""
 
 from functools import partial
 from typing import Any

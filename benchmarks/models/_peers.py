@@ -1,4 +1,4 @@
-"""Shared by the peers, other runtimes with their own int8: versions, calibration, threads."""
+"""Shared by the peers (other runtimes with their own int8): versions, calibration, threads."""
 
 import importlib.util
 import io

@@ -1,4 +1,4 @@
-"""Runs part of a benchmark in a separate process; the last line it prints is its result in JSON."""
+"""Runs part of a benchmark in a separate process, whose last printed line is the result as JSON."""
 
 import json
 import os

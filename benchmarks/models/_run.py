@@ -1,13 +1,17 @@
-"""Times the columns of one job; shared by the model benchmarks and the demo."""
+"""Times the columns of a job, and of all models; shared by the model benchmarks and the demo."""
 
+import argparse
+import gc
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
+from rich.console import Console
+from rich.progress import Progress
 
 from benchmarks import _plugin
 from benchmarks._quantize import quiet
-from benchmarks._report import Row
+from benchmarks._report import Report, Row
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.models._columns import Column
 from benchmarks.models._job import Job
@@ -33,7 +37,7 @@ def time_job(
     torch._dynamo.reset()
     with torch.inference_mode(), quiet():
         contenders, failed = _prepare(job, columns)
-        notes = [f"{name}: {column} does not take it: {why}" for column, why in failed.items()]
+        notes = [f"{name}: {column} cannot run it: {why}" for column, why in failed.items()]
         providers = {}
         for column in columns:
             if column.plugin and column.name in contenders:
@@ -49,6 +53,28 @@ def time_job(
         timed = {**contenders, **(beside or {})}
         samples = side_by_side(timed, rounds=rounds, budget=budget)
     return Row(name, samples, {"calls": providers, "sqnr_db": sqnr, "failed": failed}), notes
+
+
+def time_models(
+    report: Report,
+    columns: list[Column],
+    make_job: Callable[[str], Job],
+    options: argparse.Namespace,
+) -> None:
+    """Adds a row for each of `options.models` to `report`, and updates the JSON file after each."""
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=len(options.models))
+        for name in options.models:
+            progress.update(task, description=name)
+            row, notes = time_job(
+                name, make_job(name), columns, rounds=options.rounds, budget=options.budget
+            )
+            report.rows.append(row)
+            report.notes += notes
+            gc.collect()
+            if options.json:
+                report.write_json(options.json)
+            progress.advance(task)
 
 
 def _prepare(job: Job, columns: list[Column]) -> tuple[dict[str, Contender], dict[str, str]]:

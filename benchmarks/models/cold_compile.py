@@ -1,9 +1,8 @@
-"""How long a first call takes that compiles: each in a process of its own, with no caches.
+"""Times the first call of a compiled model, in a new process with empty caches.
 
 It prints wall time and CPU time. The CPU time includes the C++ compiler's processes, and other work
-on the machine disturbs it less. The parts of each time stand below the tables. `resnet18-int8` is a
-lowered convert_fx model, which only cpuaccel runs. Run as
-`python -m benchmarks.models.cold_compile` from a checkout's root.
+on the machine disturbs it less. The parts of each time are printed below the tables.
+`resnet18-int8` is a lowered convert_fx model, which only cpuaccel runs.
 """
 
 import argparse
@@ -11,11 +10,9 @@ import json
 import os
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,10 +20,8 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import nn
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine
-from benchmarks._arguments import add_some, positive
+from benchmarks._arguments import add_json, add_names, add_processes, add_threads, make_parser
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
@@ -54,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"nothing to measure: {backend_missing()}")
     reports = {
         clock: Report(
-            title=f"a cold compile, {clock} time, median",
+            title=f"first call with empty caches, {clock} time, median",
             facts=_machine.describe(),
             columns=engines,
             ratios=[Ratio("cpuaccel", "inductor")],
@@ -165,19 +160,19 @@ def _parts_of(whole: float) -> dict[str, float]:
     return {
         "Dynamo": everything - backend,
         "AOTAutograd": backend - inductor,
-        "our pass": ours,
+        "cpuaccel's pass": ours,
         "Inductor": inductor - ours,
-        "the run, weights packed": whole - everything,
+        "run and weight packing": whole - everything,
     }
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     _named.add_models(parser, MODELS)
-    add_some(parser, "--engines", ENGINES, "engine")
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--rounds", type=positive, default=3, help="processes (default: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_names(parser, "--engines", ENGINES, "engine")
+    add_threads(parser)
+    add_processes(parser, 3)
+    add_json(parser)
     parser.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
     return parser
 

@@ -1,14 +1,13 @@
-"""How many models compile on our backend and match eager: torchvision's, transformers', others.
+"""Counts the models that compile on cpuaccel's backend and match eager mode.
 
-`--through optimize` checks `cpuaccel.optimize` instead. int8 models are those that convert_fx
-accepts, compared with themselves in eager mode. Weights are random and inputs small; nothing is
-timed. Other packages than torchvision are in `requirements/peers.txt`; missing ones are reported.
-Run as `python -m benchmarks.models.coverage` from a checkout's root.
+`--through optimize` checks `cpuaccel.optimize` instead. The models are from torchvision,
+transformers and diffusers. int8 models are those that convert_fx accepts; they are compared with
+themselves in eager mode. Weights are random and inputs are small; nothing is timed. The packages
+besides torchvision are in `requirements/peers.txt`; models of missing packages are listed.
 """
 
 import argparse
 import json
-import sys
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -18,10 +17,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _report
-from benchmarks._arguments import add_some, positive
+from benchmarks._arguments import add_json, add_names, add_threads, make_parser
 from benchmarks.models import (
     _compiled,
     _coverage_blocks,
@@ -34,8 +31,8 @@ from cpuaccel.compile.validate.bounds import BOUNDS
 
 _MODES = tuple(BOUNDS)
 _TITLES = {
-    "compile": "models compiled on cpuaccel, against eager",
-    "optimize": "models through cpuaccel.optimize, against eager",
+    "compile": "models compiled on cpuaccel, compared with eager mode",
+    "optimize": "models through cpuaccel.optimize, compared with eager mode",
 }
 _DONE = {"compile": "compile", "optimize": "run a plan"}
 
@@ -55,14 +52,14 @@ def main(arguments: list[str] | None = None) -> None:
     known = cases()
     options = _parser(known).parse_args(arguments)
     if _compiled.backend_missing():
-        raise SystemExit(f"nothing to compile with: {_compiled.backend_missing()}")
+        raise SystemExit(f"nothing to measure: {_compiled.backend_missing()}")
     if options.threads:
         torch.set_num_threads(options.threads)
     missing = {name: known[name].missing() for name in options.models}
     outcomes = _run([known[n] for n in options.models if not missing[n]], options)
     console = _machine.console()
     _print(console, outcomes, options)
-    _report.print_notes(console, _report.left_out(missing))
+    _report.print_notes(console, _report.not_measured(missing))
 
 
 def _run(chosen: list[Case], options: argparse.Namespace) -> list[Outcome]:
@@ -122,12 +119,12 @@ def _print(console: Console, outcomes: list[Outcome], options: argparse.Namespac
         for one in rows:
             left.update(one.left)
         _report.print_notes(
-            console, (f"{mode}: left to {others}: {n} x {why}" for why, n in left.most_common())
+            console, (f"{mode}: runs on {others}: {n} x {why}" for why, n in left.most_common())
         )
         _report.print_notes(
             console, (f"{mode}: graph break: {n} x {why}" for why, n in breaks.items())
         )
-        _report.print_notes(console, [f"{mode}: the bound: {BOUNDS[mode]}"])
+        _report.print_notes(console, [f"{mode}: bound of the error: {BOUNDS[mode]}"])
         done = _DONE[options.through]
         console.print(
             f"{sum(one.matches for one in rows)} of {len(rows)} {done} and match in {mode}"
@@ -138,12 +135,17 @@ def _print(console: Console, outcomes: list[Outcome], options: argparse.Namespac
 
 
 def _parser(known: dict[str, Case]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_some(parser, "--models", list(known), "model")
-    add_some(parser, "--mode", _MODES, "mode")
-    parser.add_argument("--through", choices=THROUGH, default=THROUGH[0], help="default: compile")
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    parser = make_parser(__spec__, __doc__)
+    add_names(parser, "--models", list(known), "model")
+    add_names(parser, "--mode", _MODES, "mode")
+    parser.add_argument(
+        "--through",
+        choices=THROUGH,
+        default=THROUGH[0],
+        help="compile with torch.compile, or call cpuaccel.optimize (default: compile)",
+    )
+    add_threads(parser)
+    add_json(parser)
     return parser
 
 

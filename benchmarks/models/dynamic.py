@@ -1,19 +1,16 @@
-"""Compiled encoders over many lengths: one compiled model for all, against one for each length.
+"""Times a compiled text encoder over many lengths: compiled once for all lengths, or once for each.
 
 Column `cpuaccel+dynamic` is `torch.compile(dynamic=True)` with cpuaccel's backend.
 `cpuaccel+static` is compiled for each size separately. `inductor+dynamic` is Inductor's. Below the
-table stand how often each compiled a graph, and how many plans cpuaccel's backend made for the
-sizes in the first and the second pass. Run as `python -m benchmarks.models.dynamic` from a
-checkout's root.
+table are the number of compilations of each column, and the number of plans that cpuaccel's backend
+made in the first and the second pass over the sizes.
 """
 
 import argparse
 import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,12 +18,18 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _bert, _machine, _plugin
-from benchmarks._arguments import add_rounds, add_some, names, positive
+from benchmarks._arguments import (
+    add_json,
+    add_names,
+    add_rounds,
+    add_threads,
+    make_parser,
+    positive,
+    positives,
+)
 from benchmarks._quantize import quiet
-from benchmarks._report import Ratio, Report, Row, left_out
+from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Around, Contender, side_by_side
 from benchmarks.models._compiled import backend_missing
 from benchmarks.models._modes import MODES, Mode, mode
@@ -78,13 +81,13 @@ def main(arguments: list[str] | None = None) -> None:
     reasons = {way.name: way.missing() for way in ways}
     ways = [way for way in ways if not reasons[way.name]]
     if not ways:
-        raise SystemExit("nothing to measure: " + "; ".join(left_out(reasons)))
+        raise SystemExit("nothing to measure: " + "; ".join(not_measured(reasons)))
     report = Report(
         title=f"{options.model} in {options.mode}, median latency",
         facts=_machine.describe(),
         columns=[way.name for way in ways],
         ratios=[Ratio(ENGINES[0], base) for base in ENGINES[1:]],
-        notes=left_out(reasons),
+        notes=not_measured(reasons),
     )
     with torch.inference_mode(), quiet():
         _measure(report, ways, options)
@@ -158,39 +161,38 @@ def _made_ready() -> int:
 def _compilations(way: Way) -> str:
     first, second = way.ready
     text = f"{way.name}: {way.graphs} compilations of the graph"
-    ready = f"; pieces made ready: {first} in the first pass over the sizes, {second} in the second"
+    ready = f"; plans made: {first} in the first pass over the sizes, {second} in the second"
     return text + (ready if way.plugin else "")
 
 
-def _numbers(text: str) -> list[int]:
-    return [positive(each) for each in names(text)]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
-        "--model", choices=list(_bert.CONFIGS), default="minilm-l6", help="default: minilm-l6"
+        "--model",
+        choices=list(_bert.CONFIGS),
+        default="minilm-l6",
+        help="text encoder (default: minilm-l6)",
     )
-    parser.add_argument("--layers", type=positive, help="of them (default: all)")
-    parser.add_argument("--mode", choices=_MODES, default="fp32", help="default: fp32")
+    parser.add_argument("--layers", type=positive, help="layers of the model (default: all)")
+    parser.add_argument("--mode", choices=_MODES, default="fp32", help="arithmetic (default: fp32)")
     parser.add_argument(
         "--lengths",
-        type=_numbers,
+        type=positives,
         default=list(LENGTHS),
         metavar="N,M",
-        help=f"tokens a row (default: {','.join(map(str, LENGTHS))})",
+        help=f"tokens per text (default: {','.join(map(str, LENGTHS))})",
     )
     parser.add_argument(
         "--batches",
-        type=_numbers,
+        type=positives,
         default=[1],
         metavar="N,M",
-        help="rows, in turn over the lengths (default: 1)",
+        help="texts per call; the lengths cycle through N,M (default: 1)",
     )
-    add_some(parser, "--engines", ENGINES, "engine")
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
+    add_names(parser, "--engines", ENGINES, "engine")
+    add_threads(parser)
     add_rounds(parser, rounds=20, budget=10.0, of="a length")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_json(parser)
     return parser
 
 

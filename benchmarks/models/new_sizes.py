@@ -1,13 +1,11 @@
-"""What a size that is new costs a call of an optimized model, beside later calls and the model's.
+"""Times calls of an optimized model with input sizes that it was not optimized for.
 
-Each model is optimized for its first size; then each other size is called for the first time, some
-times more, and by the model itself. CPU time, for the machine may be busy. With `--turns` so many
-other sizes are called in turn, and how much the process has grown by then is printed.
-Run as `python -m benchmarks.models.new_sizes` from a checkout's root.
+Each model is optimized for the first size. The columns are the first call with a size, later calls
+with it, and the original model. Times are CPU times, which other work on the machine disturbs less.
+`--turns N` then calls N more sizes and prints how much the memory of the process has grown.
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +15,8 @@ from rich.console import Console
 from rich.progress import Progress, track
 from torch import Tensor
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _bert, _machine
-from benchmarks._arguments import names, positive
+from benchmarks._arguments import add_json, add_threads, make_parser, names, positive, positives
 from benchmarks._quantize import quiet
 from benchmarks._report import Report, Row
 from benchmarks._timing import Sample
@@ -40,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
         torch.set_num_threads(options.threads)
     if missing := backend_missing():
         raise SystemExit(f"nothing to measure: {missing}")
-    report = Report("sizes that are new, CPU time", _machine.describe(), list(COLUMNS))
+    report = Report("calls with new sizes, CPU time", _machine.describe(), list(COLUMNS))
     with torch.inference_mode(), quiet():
         for name in options.models:
             _measure(report, name, options)
@@ -72,11 +68,13 @@ def _measure(report: Report, name: str, options: argparse.Namespace) -> None:
     report.notes += [f"{name}: {key}: {count}" for key, count in fallbacks if "optimize" in key]
     if options.turns:
         before, most = _resident(), _bert.CONFIGS[name].positions if is_text else 256
-        for turn in track(range(options.turns), f"{name}, turns", console=Console(stderr=True)):
+        for turn in track(
+            range(options.turns), f"{name}, more sizes", console=Console(stderr=True)
+        ):
             side = 32 + turn % (most - 32)
             optimized(_inputs(name, side, batch=1 + turn // (most - 32)))
         grown = _resident() - before
-        report.notes.append(f"{name}: {options.turns} sizes in turn, {grown:.0f} MB more")
+        report.notes.append(f"{name}: {options.turns} more sizes, {grown:.0f} MB more memory")
 
 
 def _inputs(name: str, size: int, batch: int = 1) -> Tensor:
@@ -102,17 +100,28 @@ def _resident() -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=names, default=list(MODELS), metavar="A,B")
+    parser = make_parser(__spec__, __doc__)
+    parser.add_argument(
+        "--models",
+        type=names,
+        default=list(MODELS),
+        metavar="A,B",
+        help=f"models of fp32 or int8_fx (default: {','.join(MODELS)})",
+    )
     parser.add_argument(
         "--sizes",
-        type=lambda text: [positive(each) for each in names(text)],
-        help="sides of images or numbers of tokens, the first one optimized for",
+        type=positives,
+        metavar="N,M",
+        help="sides of images, or numbers of tokens; the model is optimized for the first",
     )
-    parser.add_argument("--rounds", type=positive, default=5, help="later calls (default: 5)")
-    parser.add_argument("--turns", type=int, default=0, help="sizes more, in turn (default: 0)")
-    parser.add_argument("--threads", type=positive, help="default: torch's own choice")
-    parser.add_argument("--json", type=Path, help="where to write the numbers")
+    parser.add_argument(
+        "--rounds", type=positive, default=5, help="later calls per size (default: 5)"
+    )
+    parser.add_argument(
+        "--turns", type=int, default=0, help="call this many more sizes at the end (default: 0)"
+    )
+    add_threads(parser)
+    add_json(parser)
     return parser
 
 

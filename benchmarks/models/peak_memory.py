@@ -1,16 +1,15 @@
-"""What calls of a model need at most, less its weights: torch's eager mode and a saved plan.
+"""Measures the peak memory of a model's calls without its weights: eager torch and a saved plan.
 
-Each runs in its own process. After a first call the process's peak is reset, and read after some
-more calls: with `batch` inputs in one run, with one input in another. The difference is the memory
-of `batch` - 1 inputs; what both runs need (interpreter, libraries, weights, generated code) cancels
-out. Linux only. Run as `python -m benchmarks.models.peak_memory` from a checkout's root.
+Each runs in its own process. The peak is reset after the first call and read after later calls:
+with `batch` inputs in one run, with one input in another. The difference is the memory of
+`batch` - 1 inputs; the memory that both runs need (interpreter, libraries, weights, generated code)
+cancels out. Linux only.
 """
 
 import argparse
 import ctypes
 import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +20,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine
-from benchmarks._arguments import positive
+from benchmarks._arguments import add_batch, add_json, add_processes, add_threads, make_parser
 from benchmarks._quantize import quiet
 from benchmarks._report import geomean, print_header
 from benchmarks.models import _named
@@ -103,7 +100,9 @@ def _in_a_process(
 
 def _print(rows: dict[str, dict[str, float]], batch: int) -> None:
     console = _machine.console()
-    print_header(console, f"memory of calls of {batch} inputs, MB", _machine.describe(batch=batch))
+    print_header(
+        console, f"memory of a call with {batch} inputs, MB", _machine.describe(batch=batch)
+    )
     table = Table("", *WAYS, "plan of eager")
     for name, row in rows.items():
         table.add_row(
@@ -171,12 +170,12 @@ _INSIDE: dict[str, Callable[[str, int, Path], dict[str, int]]] = {
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     _named.add_models(parser, MODELS)
-    parser.add_argument("--batch", type=positive, default=16, help="inputs (default: 16)")
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--rounds", type=positive, default=1, help="of processes (default: 1)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_batch(parser, 16, "inputs")
+    add_threads(parser)
+    add_processes(parser, 1)
+    add_json(parser)
     parser.add_argument("--inside", choices=sorted(_INSIDE), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     return parser

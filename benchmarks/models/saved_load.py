@@ -1,18 +1,16 @@
-"""How long it takes to have an optimized model: by `optimize`, and by `load` of a saved one.
+"""Times `cpuaccel.optimize` and `cpuaccel.load` of the saved result.
 
-Each runs in its own process; model and example are built before the clock starts (`load` needs no
-model). `optimize` and `load` are these calls alone, including the torch modules that they import.
-`+ run` adds a first run, which packs the weights; `optimize` already contains one for its
-validation. `optimize` times nothing and prepares no other sizes. `again` repeats it in the same
-process on a copy, without imports. `resnet18-int8` is a convert_fx model. Run as
-`python -m benchmarks.models.saved_load` from a checkout's root.
+Each runs in its own process; the model and the example inputs are built before the clock starts
+(`load` needs no model). `optimize` and `load` are these calls alone, including the torch modules
+that they import. `+ run` adds a first run, which packs the weights; `optimize` already contains one
+for its validation. `optimize` does not tune and prepares no other sizes. `again` repeats it in the
+same process on a copy, without imports. `resnet18-int8` is a convert_fx model.
 """
 
 import argparse
 import copy
 import json
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,10 +21,8 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine
-from benchmarks._arguments import positive
+from benchmarks._arguments import add_json, add_processes, add_threads, make_parser
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
@@ -53,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"nothing to measure: {missing}")
     reports = {
         clock: Report(
-            title=f"to have an optimized model, {clock} time, median",
+            title=f"optimize and load, {clock} time, median",
             facts=_machine.describe(batch=1),
             columns=list(WAYS),
             ratios=[
@@ -90,7 +86,7 @@ def _measure(reports: dict[str, Report], options: argparse.Namespace) -> None:
             for clock, report in reports.items():
                 samples = {way: Sample(tuple(run[way][clock] for run in runs)) for way in WAYS}
                 report.rows.append(Row(name, samples, {"runs": runs}))
-                report.notes.append(f"{name}: a file of {size:.1f} MB")
+                report.notes.append(f"{name}: the file has {size:.1f} MB")
 
 
 def _in_a_process(inside: str, name: str, file: Path, threads: int | None) -> dict[str, Any]:
@@ -156,11 +152,11 @@ def _cpu() -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     _named.add_models(parser, MODELS)
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--rounds", type=positive, default=3, help="processes (default: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_threads(parser)
+    add_processes(parser, 3)
+    add_json(parser)
     parser.add_argument("--inside", choices=sorted(_INSIDE), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     return parser

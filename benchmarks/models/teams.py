@@ -1,24 +1,19 @@
-"""Plans whose threads are woken once for several steps (`CPUACCEL_TEAMS`), and for each of them.
+"""Times plans whose threads are woken once for several steps (`CPUACCEL_TEAMS`), or for each step.
 
-Both variants of the same plan run in turns. "woken once" is how many such groups of steps a call
-has. How soon threads wake up depends on OpenMP: OMP_WAIT_POLICY=PASSIVE lets them sleep between
-loops. `resnet18-int8` is a convert_fx model. Run as `python -m benchmarks.models.teams` from a
-checkout's root.
+Both variants of the same plan alternate. "woken once" is the number of such groups of steps in a
+call. How soon threads wake up depends on OpenMP: with OMP_WAIT_POLICY=PASSIVE they sleep between
+loops. `resnet18-int8` is a convert_fx model.
 """
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine
-from benchmarks._arguments import add_rounds, positive
+from benchmarks._arguments import add_batch, add_json, add_rounds, add_threads, make_parser
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Contender, side_by_side
@@ -35,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     if missing := backend_missing():
         raise SystemExit(f"nothing to measure: {missing}")
     report = Report(
-        title="a plan's call, threads woken once for several steps or for each, median",
+        title="plan with threads woken once for several steps, or for each step, median",
         facts=_machine.describe(batch=options.batch),
         columns=["teams", "each step"],
         ratios=[Ratio("teams", "each step")],
@@ -43,7 +38,9 @@ def main(arguments: list[str] | None = None) -> None:
     )
     for name in options.models:
         report.rows.append(_row(name, options))
-        report.notes.append(f"{name}: woken once {report.rows[-1].extra['teams']} times a call")
+        report.notes.append(
+            f"{name}: woken once for several steps {report.rows[-1].extra['teams']} times per call"
+        )
     report.print(_machine.console())
     if options.json:
         report.write_json(options.json)
@@ -89,12 +86,12 @@ def _teams_of(call) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     _named.add_models(parser, MODELS)
-    parser.add_argument("--batch", type=positive, default=1, help="inputs a call (default: 1)")
-    parser.add_argument("--threads", type=positive, default=2, help="(default: 2)")
+    add_batch(parser, 1, "inputs")
+    add_threads(parser, 2)
     add_rounds(parser, 21, 10, "a model")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_json(parser)
     return parser
 
 

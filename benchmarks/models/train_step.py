@@ -1,28 +1,31 @@
-"""Training steps, with cpuaccel off and on: forward, backward, and SGD with momentum.
+"""Times training steps with cpuaccel disabled and enabled: forward, backward, SGD with momentum.
 
-Each column trains its own model from the same weights, on the same random batch. Run as
-`python -m benchmarks.models.train_step` from a checkout's root.
+Each column trains its own model from the same weights, on the same random batch.
 """
 
 import argparse
 import copy
 import gc
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive
-from benchmarks._report import Ratio, Report, Row, left_out
+from benchmarks._arguments import (
+    add_batch,
+    add_json,
+    add_rounds,
+    add_threads,
+    make_parser,
+    names,
+    positive,
+)
+from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Around, Contender, side_by_side
 from benchmarks.models import _float_models
 from benchmarks.models._modes import MODES, Mode, mode
@@ -87,10 +90,10 @@ def main(arguments: list[str] | None = None) -> None:
     facts = _machine.describe(batch=options.batch)
     report = Report(
         title=f"training step in {options.mode}, median time",
-        facts={**facts, "tokens a row of text": str(options.sequence)},
+        facts={**facts, "tokens per text": str(options.sequence)},
         columns=[way.name for way in ways],
         ratios=[Ratio("cpuaccel", "torch")],
-        notes=left_out(reasons),
+        notes=not_measured(reasons),
     )
     for name in track(options.models, "models", console=Console(stderr=True)):
         report.rows.append(_measure(name, ways, options))
@@ -126,22 +129,22 @@ def _measure(name: str, ways: list[Way], options: argparse.Namespace) -> Row:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
         "--models",
         type=names,
         default=list(_MODELS),
         metavar="A,B",
-        help=f"default: {','.join(_MODELS)}; any of fp32's",
+        help=f"models of fp32 or int8_fx (default: {','.join(_MODELS)})",
     )
-    parser.add_argument("--mode", choices=_MODES, default="fp32", help="default: fp32")
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--batch", type=positive, default=8, help="images or rows (default: 8)")
+    parser.add_argument("--mode", choices=_MODES, default="fp32", help="arithmetic (default: fp32)")
+    add_threads(parser)
+    add_batch(parser, 8, "images or texts")
     parser.add_argument(
-        "--sequence", type=positive, default=128, help="tokens a row of text (default: 128)"
+        "--sequence", type=positive, default=128, help="tokens per text (default: 128)"
     )
     add_rounds(parser, rounds=9, budget=60.0, of="a model")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_json(parser)
     return parser
 
 

@@ -1,1 +1,1 @@
-"""Benchmarks of single ops, one provider beside another."""
+"""Benchmarks of single ops and kernels."""

@@ -54,7 +54,7 @@ def by_shape(operation: Operation) -> Key:
     )
 
 
-def summarise(
+def summarize(
     pairs: Iterable[tuple[Operation, Row]], ratio: Ratio, key: Callable[[Operation], Key]
 ) -> list[Group]:
     """Groups of the ops that have `ratio`, sorted by class, then by smallest channels and area."""

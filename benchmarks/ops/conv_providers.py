@@ -1,14 +1,12 @@
-"""Single fp32 convolutions: torch's kernels against ours, one line a shape.
+"""Times single fp32 convolutions with torch's kernels and with cpuaccel's, one row for each shape.
 
-The list of cases in csrc/ops/conv_choice.cpp is derived from its results. Both run in turn in one
-process; cpuaccel's kernels also run for shapes that the list gives to torch. Run as `python -m
-benchmarks.ops.conv_providers` from a checkout's root.
+The list of cases in csrc/ops/conv_choice.cpp is derived from the results. Both alternate in one
+process; cpuaccel's kernels also run shapes that the list gives to torch.
 """
 
 import argparse
 import importlib
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +19,17 @@ from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive
+from benchmarks._arguments import (
+    add_batch,
+    add_json,
+    add_names,
+    add_rounds,
+    add_threads,
+    make_parser,
+    names,
+    positive,
+)
 from benchmarks._report import geomean, print_header, show_ratio
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.shapes import ConvShape, conv_shapes
@@ -35,11 +40,7 @@ _LAYOUTS = {"channels_first": torch.contiguous_format, "channels_last": torch.ch
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    unknown = [kind for kind in options.kinds if kind not in _KINDS]
-    if unknown:
-        parser.error(f"unknown class {unknown[0]!r}; known: {', '.join(_KINDS)}")
+    options = _parser().parse_args(arguments)
     if reason := _plugin.missing():
         raise SystemExit(reason)
     if options.threads:
@@ -109,7 +110,7 @@ def _ratio(samples: dict[str, Sample]) -> float:
 
 
 def _table(results: Results, batch: int) -> Table:
-    table = Table(title="us a call (GFLOP/s)")
+    table = Table(title="us per call (GFLOP/s)")
     for heading in ("class", "shape"):
         table.add_column(heading, no_wrap=True)
     for heading in ("torch", "cpuaccel", "cpuaccel over torch"):
@@ -158,23 +159,25 @@ def _write(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
+    add_names(parser, "--kinds", _KINDS, "class")
     parser.add_argument(
-        "--kinds",
+        "--models",
         type=names,
-        default=list(_KINDS),
+        default=[],
         metavar="A,B",
-        help=f"classes of shapes, of {','.join(_KINDS)} (default: all)",
+        help="only shapes that occur first in these models (default: all)",
     )
     parser.add_argument(
-        "--models", type=names, default=[], metavar="A,B", help="first met in these (default: all)"
+        "--layout", choices=_LAYOUTS, default="channels_first", help="memory format"
     )
-    parser.add_argument("--layout", choices=_LAYOUTS, default="channels_first")
-    parser.add_argument("--every", type=positive, default=1, help="take one shape in EVERY")
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--batch", type=positive, default=1, help="images a call (default: 1)")
+    parser.add_argument(
+        "--every", type=positive, default=1, help="measure every EVERY-th shape (default: 1)"
+    )
+    add_threads(parser)
+    add_batch(parser, 1, "images")
     add_rounds(parser, rounds=7, budget=1.0, of="a shape")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every time to FILE")
+    add_json(parser)
     return parser
 
 

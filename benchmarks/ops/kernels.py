@@ -1,24 +1,21 @@
-"""Kernels below torch: every row of the kernel lists against this machine's peaks.
+"""Times every row of the kernel lists, without torch, against this machine's peaks.
 
-Builds `benchmarks/cpp` into build/benchmarks, runs it and prints the results. Each row is compared
+Builds `benchmarks/cpp` in build/benchmarks, runs it and prints the results. Each row is compared
 with the machine's peak and, if its family has one, with the bound of its whole loop. The peaks are
-measured in the same rounds. Run as `python -m benchmarks.ops.kernels` from a checkout's root.
+measured in the same rounds.
 """
 
 import argparse
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from rich.console import Console
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine
-from benchmarks._arguments import add_rounds, names, positive
+from benchmarks._arguments import add_json, add_rounds, add_threads, make_parser, names
 from benchmarks._report import print_header
 from benchmarks.ops._kernel_results import KernelResult, by_family, read, table_of
 
@@ -47,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _build() -> Path:
     """Path of the program, rebuilt if its sources changed."""
     if shutil.which("cmake") is None:
-        raise SystemExit("the kernel benchmark is built with cmake, which is not on the PATH")
+        raise SystemExit("cmake is not on the PATH; the kernel benchmark needs it to build")
     settings = [f"-DCPUACCEL_{setting}" for setting in _CONFIGURATION]
     Console(stderr=True).print(f"building {_TARGET} in {_BUILD.relative_to(_ROOT)}")
     _call("cmake", "-S", str(_ROOT), "-B", str(_BUILD), "-DCMAKE_BUILD_TYPE=Release", *settings)
@@ -74,7 +71,7 @@ def _run(program: Path, options: argparse.Namespace) -> list[KernelResult]:
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             reason = done.stderr.partition("\n")[0]
-            raise SystemExit(reason or f"{program.name} ended with {done.returncode}")
+            raise SystemExit(reason or f"{program.name} failed with exit code {done.returncode}")
         return read(path.read_text().splitlines())
 
 
@@ -87,22 +84,20 @@ def _write(path: Path, facts: dict[str, str], results: dict[str, list[KernelResu
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
         "--family",
         type=lambda text: ",".join(names(text)),
         default="",
         metavar="A,B",
-        help="families to run (default: all)",
+        help="kernel families to run (default: all)",
     )
     parser.add_argument(
         "--filter", default="", metavar="TEXT", help="only shapes whose text contains TEXT"
     )
-    parser.add_argument(
-        "--threads", type=positive, default=1, help="of the kernels and of the peaks (default: 1)"
-    )
+    add_threads(parser, 1)
     add_rounds(parser, rounds=15, budget=2.0, of="a shape")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_json(parser)
     return parser
 
 

@@ -1,15 +1,13 @@
-"""Linear layers of float tensors, torch beside cpuaccel, and the machine's bounds.
+"""Times linear layers on float tensors with torch and cpuaccel, next to the machine's bounds.
 
 The bound of a shape is the longer of two times: its arithmetic at the machine's peak, and moving
 its operands and result from or to memory once if the last-level cache cannot hold them. Both peaks
 are measured before and after the shapes by a program that the first run builds (`benchmarks/cpp`).
-Bounds are of float32; `--no-peaks` omits them. Run as `python -m benchmarks.ops.matmul` from a
-checkout's root.
+Bounds are for float32; `--no-peaks` omits them.
 """
 
 import argparse
 import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, positive
-from benchmarks._report import Ratio, Row, geomean, left_out, print_header, print_notes, show_ratio
+from benchmarks._arguments import add_json, add_rounds, add_threads, make_parser
+from benchmarks._report import (
+    Ratio,
+    Row,
+    geomean,
+    not_measured,
+    print_header,
+    print_notes,
+    show_ratio,
+)
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.ops._peaks import MachinePeaks, meter
 from benchmarks.ops._products import SHAPES, ProductShape
@@ -40,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     shapes = [shape for shape in SHAPES if options.filter in shape.name]
     if not shapes:
-        raise SystemExit(f"no shape has {options.filter!r} in its name")
+        raise SystemExit(f"--filter: expected a part of a shape's name, got {options.filter!r}")
     torch.set_num_threads(options.threads)
     dtype = _DTYPES[options.dtype]
     reasons = {"cpuaccel": _plugin.missing()}
@@ -57,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
     facts = {**_machine.describe(), "dtype": options.dtype}
     if peaks.flops:
         facts["peaks"] = f"{peaks.flops / 1e9:.0f} GFLOP/s, {peaks.bytes / 1e9:.1f} GB/s read"
-    notes = ["M x K x N; GFLOP/s in brackets", *left_out(reasons)]
+    notes = ["M x K x N; GFLOP/s in brackets", *not_measured(reasons)]
     console = _machine.console()
     print_header(console, "linear layers, median time of a call", facts)
     console.print(_table(pairs, list(ways), peaks, dtype))
@@ -148,17 +152,25 @@ def _to_dict(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dtype", choices=list(_DTYPES), default="float32")
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
-        "--filter", default="", metavar="TEXT", help='only names with TEXT, such as "BERT-base 16x"'
+        "--dtype", choices=list(_DTYPES), default="float32", help="default: float32"
     )
-    parser.add_argument("--threads", type=positive, default=1, help="default: 1")
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help='only shapes whose name contains TEXT, such as "BERT-base 16x"',
+    )
+    add_threads(parser, 1)
     add_rounds(parser, rounds=15, budget=3.0, of="a shape")
     parser.add_argument(
-        "--no-peaks", dest="peaks", action="store_false", help="do not measure the machine's peaks"
+        "--no-peaks",
+        dest="peaks",
+        action="store_false",
+        help="do not measure the machine's peaks; omit the bounds",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_json(parser)
     return parser
 
 

@@ -1,10 +1,9 @@
-"""What one call of a quantized operator costs over an operator that does nothing.
+"""Measures the overhead of calling a quantized op, compared with an op that does nothing.
 
 Every op runs on a single pixel or row of 16 channels, with torch's kernels and with cpuaccel's. Two
-no-ops of the same schema run beside it in the same rounds: one returns its input, the other returns
-a new tensor for the result. A loop in C++ makes the calls, which excludes the conversion of
-arguments from Python. The C++ code is compiled into build/benchmarks at the first use. Run as
-`python -m benchmarks.ops.per_call` from a checkout's root.
+no-ops of the same schema are timed in the same rounds: one returns its input, the other returns a
+new tensor. A loop in C++ makes the calls, which excludes the conversion of arguments from Python.
+The C++ code is compiled into build/benchmarks at the first use.
 """
 
 import argparse
@@ -20,12 +19,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names
+from benchmarks._arguments import add_json, add_rounds, make_parser, names
 from benchmarks._quantize import quantized_engine, quiet
-from benchmarks._report import Row, left_out, print_header, print_notes
+from benchmarks._report import Row, not_measured, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.ops._tiny import TINY_OPS, TinyOp, types_of
 
@@ -45,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     chosen = [op for op in TINY_OPS if not options.ops or op.name in options.ops]
     if not chosen:
-        raise SystemExit(f"no such operator; known: {', '.join(op.name for op in TINY_OPS)}")
+        raise SystemExit(f"unknown ops in --ops; known: {', '.join(op.name for op in TINY_OPS)}")
     torch.set_num_threads(1)
     reason = _plugin.missing()
     console = _machine.console()
@@ -57,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
         ]
     facts = _machine.describe()
     notes = ["16 channels of one pixel or row; overheads are over the no-op with a fresh output"]
-    notes += left_out({_PLUGIN: reason})
+    notes += not_measured({_PLUGIN: reason})
     print_header(console, "time of a call", facts)
     console.print(table_of(rows))
     print_notes(console, notes)
@@ -73,7 +70,7 @@ def load_native() -> Any:
     # pip may have put ninja beside this interpreter.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     _BUILD.mkdir(parents=True, exist_ok=True)
-    Console(stderr=True).print("building the no-ops in build/benchmarks")
+    Console(stderr=True).print("compiling the no-ops in build/benchmarks")
     return cpp_extension.load(
         name="cpuaccel_per_call",
         sources=[str(_FOLDER / source) for source in _SOURCES],
@@ -129,7 +126,7 @@ def to_dict(row: Row) -> dict[str, Any]:
 def table_of(rows: list[Row]) -> Table:
     """Medians and overheads, ns."""
     table = Table()
-    table.add_column("ns a call")
+    table.add_column("ns per call")
     for heading in ("torch", _PLUGIN, *_NOOPS, "torch\noverhead", "cpuaccel\noverhead", "spread"):
         table.add_column(heading, justify="right")
     for row in rows:
@@ -146,13 +143,13 @@ def _order() -> tuple[str, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     known = ",".join(op.name for op in TINY_OPS)
     parser.add_argument(
-        "--ops", type=names, default=[], metavar="A,B", help=f"of {known} (default: all)"
+        "--ops", type=names, default=[], metavar="A,B", help=f"names from {known} (default: all)"
     )
-    add_rounds(parser, rounds=99, budget=3.0, of="an operator")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    add_rounds(parser, rounds=99, budget=3.0, of="an op")
+    add_json(parser)
     return parser
 
 

@@ -1,12 +1,11 @@
-"""Single int8 convolutions and linears, provider against provider, one line a shape.
+"""Times single int8 convolutions and linear layers on each provider, one row for each shape.
 
-The order of providers in the engine is derived from its summary by class, channels and output size.
-Run as `python -m benchmarks.ops.qconv_providers` from a checkout's root.
+The order of providers in csrc/quant/provider_rows.cpp is derived from the summary by class,
+channels and output size.
 """
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import torch
@@ -14,11 +13,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, names, positive
-from benchmarks._report import Ratio, Row, left_out, print_header, print_notes, show_ratio
+from benchmarks._arguments import (
+    add_batch,
+    add_json,
+    add_names,
+    add_rounds,
+    add_threads,
+    make_parser,
+    positive,
+)
+from benchmarks._report import Ratio, Row, not_measured, print_header, print_notes, show_ratio
 from benchmarks._timing import Contender, side_by_side
 from benchmarks.ops._qops import (
     PROVIDERS,
@@ -28,7 +33,7 @@ from benchmarks.ops._qops import (
     linear,
     linear_dynamic,
 )
-from benchmarks.ops._summary import by_kind, by_shape, summarise, table_of
+from benchmarks.ops._summary import by_kind, by_shape, summarize, table_of
 from benchmarks.shapes import conv_shapes, linear_shapes
 
 _KINDS = ("stem", "dense", "pointwise", "grouped", "depthwise", "linear", "linear_dynamic")
@@ -38,11 +43,7 @@ Pair = tuple[Operation, Row]
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    unknown = [kind for kind in options.kinds if kind not in _KINDS]
-    if unknown:
-        parser.error(f"unknown class {unknown[0]!r}; known: {', '.join(_KINDS)}")
+    options = _parser().parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
     providers, notes = _available(options.providers)
@@ -65,14 +66,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _available(wanted: list[str]) -> tuple[list[Provider], list[str]]:
-    """The providers named `wanted` (all if empty) that run here, and a note on each other one."""
+    """The providers named `wanted` that run here, and a note on each other one."""
     known = {provider.name: provider for provider in PROVIDERS}
-    for name in wanted:
-        if name not in known:
-            raise SystemExit(f"unknown provider {name!r}; known: {', '.join(known)}")
-    chosen = [known[name] for name in wanted] or list(PROVIDERS)
+    chosen = [known[name] for name in wanted]
     reasons = {provider.name: provider.missing() for provider in chosen}
-    return [provider for provider in chosen if not reasons[provider.name]], left_out(reasons)
+    return [provider for provider in chosen if not reasons[provider.name]], not_measured(reasons)
 
 
 def _operations(options: argparse.Namespace) -> list[Operation]:
@@ -101,7 +99,7 @@ def _measure(
             contenders[provider.name] = Contender(run)
         else:
             ran = ", ".join(calls) or "torch's own kernel"
-            notes.append(f"{operation.name}: {provider.name} gave it to {ran}")
+            notes.append(f"{operation.name}: {provider.name} is not measured: {ran} ran instead")
     samples = side_by_side(
         contenders, rounds=options.rounds, budget=options.budget, min_sample=1e-3
     )
@@ -126,11 +124,11 @@ def _print(
 ) -> None:
     print_header(console, "single int8 operations", facts)
     if not quiet:
-        console.print("[bold]us a call (GMAC/s)[/bold]")
+        console.print("[bold]us per call (GMAC/s)[/bold]")
         console.print(_table(pairs, providers, ratio))
-    console.print(f"[bold]{ratio.label}: times as fast[/bold]")
+    console.print(f"[bold]speedup of {ratio.label}[/bold]")
     for key in (by_shape, by_kind):
-        console.print(table_of(summarise(pairs, ratio, key)))
+        console.print(table_of(summarize(pairs, ratio, key)))
 
 
 def _table(pairs: list[Pair], providers: list[Provider], ratio: Ratio) -> Table:
@@ -170,8 +168,8 @@ def _write(
     document = {
         "machine": facts,
         "ratio": ratio.label,
-        "classes": [group.to_dict() for group in summarise(pairs, ratio, by_kind)],
-        "groups": [group.to_dict() for group in summarise(pairs, ratio, by_shape)],
+        "classes": [group.to_dict() for group in summarize(pairs, ratio, by_kind)],
+        "groups": [group.to_dict() for group in summarize(pairs, ratio, by_shape)],
         "shapes": shapes,
         "notes": notes,
     }
@@ -179,24 +177,17 @@ def _write(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known = ",".join(provider.name for provider in PROVIDERS)
+    parser = make_parser(__spec__, __doc__)
+    add_names(parser, "--providers", [provider.name for provider in PROVIDERS], "provider")
+    add_names(parser, "--kinds", _KINDS, "class")
     parser.add_argument(
-        "--providers", type=names, default=[], metavar="A,B", help=f"of {known} (default: all)"
+        "--every", type=positive, default=1, help="measure every EVERY-th shape (default: 1)"
     )
-    parser.add_argument(
-        "--kinds",
-        type=names,
-        default=list(_KINDS),
-        metavar="A,B",
-        help=f"classes of shapes, of {','.join(_KINDS)} (default: all)",
-    )
-    parser.add_argument("--every", type=positive, default=1, help="take one shape in EVERY")
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--batch", type=positive, default=1, help="images a call (default: 1)")
+    add_threads(parser)
+    add_batch(parser, 1, "images")
     add_rounds(parser, rounds=9, budget=2.0, of="a shape")
-    parser.add_argument("--summary", action="store_true", help="do not print every shape")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
+    parser.add_argument("--summary", action="store_true", help="print only the summaries")
+    add_json(parser)
     return parser
 
 

@@ -1,6 +1,6 @@
-"""Shapes of the convolutions and linears that models are made of; tests use them too.
+"""The shapes of convolutions and linear layers in the benchmarked models; tests use them too.
 
-`qconv.csv` is written by `python -m benchmarks.shapes.collect`, `qlinear.csv` by hand.
+`python -m benchmarks.shapes.collect` writes `qconv.csv`; `qlinear.csv` is written by hand.
 """
 
 import csv

@@ -49,13 +49,13 @@ def main() -> None:
         contenders = {mode: _contenders(mode, model, tokens) for mode in MODES}
         vectors = {mode: _vectors(each["cpuaccel"]) for mode, each in contenders.items()}
         _print_nearness(console, vectors, reference)
-        _print_neighbours(console, vectors[MODES[0]])
+        _print_neighbors(console, vectors[MODES[0]])
         _print_times(console, contenders, tokens, options.rounds)
     far = [mode.name for mode in MODES if _least(vectors[mode], reference) < mode.least_cosine]
     if far:
         raise SystemExit(f"too far from fp32: {', '.join(far)}")
-    if not torch.equal(minilm.neighbours(vectors[MODES[0]]), minilm.neighbours(reference)):
-        raise SystemExit("the ranking of neighbours is not that of torch")
+    if not torch.equal(minilm.neighbors(vectors[MODES[0]]), minilm.neighbors(reference)):
+        raise SystemExit("the ranking of neighbors is not that of torch")
 
 
 def _contenders(mode: Mode, model: minilm.Bert, tokens: Tokens) -> dict[str, Contender]:
@@ -81,23 +81,23 @@ def _least(vectors: Tensor, reference: Tensor) -> float:
 def _print_nearness(console: Console, vectors: dict[Mode, Tensor], reference: Tensor) -> None:
     table = Table(title="cosine to fp32 without cpuaccel", title_justify="left")
     table.add_column("cpuaccel")
-    for heading in ("least", "mean", "must be", "nearest neighbour\nunchanged"):
+    for heading in ("least", "mean", "must be", "nearest neighbor\nunchanged"):
         table.add_column(heading, justify="right")
-    nearest = minilm.neighbours(reference)[:, 0]
+    nearest = minilm.neighbors(reference)[:, 0]
     for mode, each in vectors.items():
         cosines = minilm.cosines(each, reference)
-        same = int((minilm.neighbours(each)[:, 0] == nearest).sum())
+        same = int((minilm.neighbors(each)[:, 0] == nearest).sum())
         figures = (f"{cosines.min():.6f}", f"{cosines.mean():.6f}", f"{mode.least_cosine}")
         table.add_row(mode.name, *figures, f"{same} of {len(nearest)}")
     console.print(table)
 
 
-def _print_neighbours(console: Console, vectors: Tensor) -> None:
-    table = Table(title="nearest neighbours, fp32 on cpuaccel", title_justify="left")
+def _print_neighbors(console: Console, vectors: Tensor) -> None:
+    table = Table(title="nearest neighbors, fp32 on cpuaccel", title_justify="left")
     for heading in ("sentence", "its nearest"):
         table.add_column(heading)
     table.add_column("cosine", justify="right")
-    for number, nearest in list(enumerate(minilm.neighbours(vectors)[:, 0].tolist()))[:_SHOWN]:
+    for number, nearest in list(enumerate(minilm.neighbors(vectors)[:, 0].tolist()))[:_SHOWN]:
         cosine = float(vectors[number] @ vectors[nearest])
         table.add_row(SENTENCES[number], SENTENCES[nearest], f"{cosine:.3f}")
     console.print(table)

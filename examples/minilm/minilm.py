@@ -124,7 +124,7 @@ MODES: tuple[Mode, ...] = (
 )
 
 
-def neighbours(vectors: Tensor) -> Tensor:
+def neighbors(vectors: Tensor) -> Tensor:
     """For each sentence the other sentences, nearest first: N x (N - 1) indices."""
     similar = vectors @ vectors.T
     similar.fill_diagonal_(-2)

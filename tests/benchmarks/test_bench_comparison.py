@@ -275,7 +275,7 @@ def test_a_column_that_ends_the_process_is_left_out(monkeypatch):
 
 def test_a_case_that_takes_too_long_is_ended():
     result = run.run_case(_ENCODER, peers=[], rounds=1, budget=0.0, patience=0.05)
-    assert result == {"case": _ENCODER.to_dict(), "error": "not done after 0.05 s"}
+    assert result == {"case": _ENCODER.to_dict(), "error": "did not finish in 0.05 s"}
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_case_ends_with_who_measures_it(tmp_path):
             time.sleep(0.01)
         measuring.send_signal(signal.SIGTERM)
         _, said = measuring.communicate(timeout=60)
-    assert b"interrupted; --resume goes on with" in said
+    assert b"interrupted; to continue with" in said
     assert not case.exists()
 
 
@@ -368,7 +368,7 @@ def test_the_plot_has_what_openvino_ran(tmp_path):
     [
         (["--models", "nothing"], "unknown model 'nothing'; known: alexnet"),
         (["--peers", "nothing"], "unknown peer 'nothing'; known: torch"),
-        (["--threads", "100000"], f"at most the {len(os.sched_getaffinity(0))} CPUs"),
+        (["--threads", "100000"], f"at most {len(os.sched_getaffinity(0))}, the number of CPUs"),
         (["--batch", "0"], "--batch: expected at least 1, got 0"),
     ],
 )

@@ -68,7 +68,7 @@ def test_end_to_end(tmp_path, capsys, monkeypatch):
     assert (rows[0]["regions"], rows[0]["partitions"]) == (1, 2)
     out = capsys.readouterr().out
     assert "1 of 1 compile and match in fp32 (1 compile)" in out
-    assert "left out: gone: surely_absent not installed: pip install" in out
+    assert "not measured: gone: surely_absent not installed: pip install" in out
 
 
 @needs_backend
@@ -202,7 +202,7 @@ def test_unknown_models_and_modes(capsys):
 
 def test_without_the_backend_nothing_runs(monkeypatch):
     monkeypatch.setattr(_plugin, "missing", lambda: "cpuaccel is not installed")
-    with pytest.raises(SystemExit, match="nothing to compile with: cpuaccel is not installed"):
+    with pytest.raises(SystemExit, match="nothing to measure: cpuaccel is not installed"):
         coverage.main([])
 
 

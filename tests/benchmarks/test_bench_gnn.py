@@ -96,7 +96,7 @@ def test_training_end_to_end(tmp_path, capsys):
         for loss in losses.values():
             assert loss == pytest.approx(losses["torch"], rel=1e-4)
     assert "training step" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="unknown name 'nothing'"):
+    with pytest.raises(SystemExit, match="unknown model 'nothing'"):
         training.main(["--models", "nothing"])
 
 
@@ -105,9 +105,9 @@ def test_training_end_to_end(tmp_path, capsys):
     [(spmm.main, _SMALL), (scatter.main, _LITTLE), (sampler.main, ("--scale", "6"))],
 )
 def test_unknown_names(run, small):
-    for flags in (("--graph", "nothing"), ("--cases", "nothing")):
-        with pytest.raises(SystemExit, match="unknown name 'nothing'; known: "):
-            run([*small, *flags])
+    for kind, option in (("graph", "--graph"), ("case", "--cases")):
+        with pytest.raises(SystemExit, match=f"unknown {kind} 'nothing'; known: "):
+            run([*small, option, "nothing"])
 
 
 @graphs
@@ -177,4 +177,4 @@ def test_sampler_end_to_end(graph, tmp_path, capsys):
         for name, rate in row["edges_per_second"].items():
             seconds = row["times"][name]["median_ms"] / 1e3
             assert rate == pytest.approx(row["edges"][name] / seconds)
-    assert "edges sampled a second" in capsys.readouterr().out
+    assert "edges sampled per second" in capsys.readouterr().out

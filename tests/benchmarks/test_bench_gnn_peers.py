@@ -36,7 +36,7 @@ def test_dgl_is_left_out_with_a_reason(monkeypatch, tmp_path, capsys):
         path = tmp_path / "out.json"
         small = ("--scale", "4", "--edges", "50", "--rounds", "1", "--columns", "2", "--no-peaks")
         spmm.main([*small, "--cases", "sum", "--json", str(path)])
-        assert "left out: dgl, dgl, no values: not installed" in capsys.readouterr().out
+        assert "not measured: dgl, dgl, no values: not installed" in capsys.readouterr().out
         (row,) = json.loads(path.read_text())["rows"]
         assert "dgl" not in row["times"]
     finally:

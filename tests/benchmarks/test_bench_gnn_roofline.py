@@ -67,5 +67,5 @@ def test_without_peaks_there_are_no_bounds(tmp_path):
 
 def test_unknown_graph():
     assert "nothing" not in GRAPHS
-    with pytest.raises(SystemExit, match="unknown name 'nothing'; known: "):
+    with pytest.raises(SystemExit, match="unknown graph 'nothing'; known: "):
         roofline.main(["--graph", "nothing"])

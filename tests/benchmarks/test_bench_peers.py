@@ -56,14 +56,14 @@ def test_choose_says_why_a_column_is_left_out(monkeypatch):
     monkeypatch.setattr(_columns, "COLUMNS", columns)
     chosen, notes = _columns.choose([])
     assert [column.name for column in chosen] == ["here"]
-    assert notes == ["about it", "left out: gone: no"]
+    assert notes == ["about it", "not measured: gone: no"]
 
 
 def test_a_model_that_a_peer_refuses_leaves_its_cell_empty():
     columns = [Column("plain", _fp32), Column("peer", _refuse, peer=True)]
     row, notes = time_job("m", _job(), columns, rounds=1, budget=0.0)
     assert set(row.samples) == {"plain"}
-    assert notes == ["m: peer does not take it: no kernel for batch 1"]
+    assert notes == ["m: peer cannot run it: no kernel for batch 1"]
 
 
 def test_a_column_of_ours_that_fails_ends_the_run():

@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from benchmarks._report import Ratio, Report, Row, geomean, left_out
+from benchmarks._report import Ratio, Report, Row, geomean, not_measured
 from benchmarks._timing import Sample
 
 
@@ -68,4 +68,4 @@ def test_plot(tmp_path):
 
 
 def test_reasons_are_said_once():
-    assert left_out({"a": "no", "b": "", "c": "no"}) == ["left out: a, c: no"]
+    assert not_measured({"a": "no", "b": "", "c": "no"}) == ["not measured: a, c: no"]

@@ -6,7 +6,7 @@ import torch
 from benchmarks._report import Ratio, Row
 from benchmarks._timing import Sample
 from benchmarks.ops._qops import convolution
-from benchmarks.ops._summary import by_kind, by_shape, summarise
+from benchmarks.ops._summary import by_kind, by_shape, summarize
 from benchmarks.shapes import ConvShape, conv_shapes, linear_shapes
 
 _KINDS = {"stem", "dense", "pointwise", "grouped", "depthwise"}
@@ -58,10 +58,10 @@ def test_summary_groups_by_class_and_by_shape():
         (convolution(_shape(c, c, 3, c), 1), Row("r", {"a": Sample((time,)), "b": Sample((1.0,))}))
         for c, time in ((64, 4.0), (128, 1.0), (116, 0.5))
     ]
-    (depthwise,) = summarise(pairs, Ratio("b", "a"), by_kind)
+    (depthwise,) = summarize(pairs, Ratio("b", "a"), by_kind)
     assert (depthwise.count, depthwise.wins) == (3, 1)
     assert (depthwise.worst, depthwise.best) == (0.5, 4.0)
-    groups = summarise(pairs, Ratio("b", "a"), by_shape)
+    groups = summarize(pairs, Ratio("b", "a"), by_shape)
     assert [(group.channels, group.aligned) for group in groups] == [
         ("33-128", "16"),
         ("33-128", "4"),

@@ -1,11 +1,10 @@
-"""cpuaccel beside torch, Inductor, zentorch, ONNX Runtime and OpenVINO, in one table.
+"""Compares cpuaccel with torch, Inductor, zentorch, ONNX Runtime and OpenVINO in one table.
 
-It covers CNNs and transformers in int8, fp32 and bf16, and a decoder step beside the time that
-reading its weights takes. Each model runs in its own process on as many CPUs as it has threads, and
-all columns are interleaved. `by` names the fastest of cpuaccel's columns, as a user would choose
-it: torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either on a PT2E model. Installed peers
-(`requirements/peers.txt`) are compared. Run as `python -m benchmarks.models.comparison` from a
-checkout's root.
+It covers CNNs and transformers in int8, fp32 and bf16, and a decoder step next to the time to read
+its weights. Each model runs in its own process on as many CPUs as it has threads, and all columns
+are interleaved. Column `by` names the fastest of cpuaccel's columns, as a user would choose it:
+torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either on a PT2E model. Peers are measured
+if they are installed (`requirements/peers.txt`).
 """
 
 import argparse
@@ -19,7 +18,15 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from benchmarks import _machine, _plot
-from benchmarks._arguments import add_rounds, add_some, names, positive
+from benchmarks._arguments import (
+    add_names,
+    add_plot,
+    add_rounds,
+    check_known,
+    make_parser,
+    names,
+    positives,
+)
 from benchmarks._report import print_header, print_notes
 from benchmarks.models.comparison import cases, table
 from benchmarks.models.comparison.cases import Case
@@ -29,22 +36,23 @@ from benchmarks.models.comparison.outcome import Outcome, outcome
 from benchmarks.models.comparison.run import run_case
 
 _RESULTS = Path("build/comparison.jsonl")
-_TITLE = "cpuaccel beside other runtimes: median latency, and how many times as fast"
+_TITLE = "cpuaccel and other runtimes: median latency, and speedup of cpuaccel"
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures the missing cases, and prints the table."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    for name in options.models or []:
-        if name not in cases.KIND:
-            parser.error(f"unknown model {name!r}; known: {', '.join(cases.MODELS)}")
+    try:
+        check_known(options.models or [], cases.KIND, "model")
+    except ValueError as error:
+        parser.error(str(error))
     if options.plot:
         _plot.require()
     wanted = _wanted(options)
     available = len(os.sched_getaffinity(0))
     if any(case.threads > available for case in wanted):
-        parser.error(f"--threads: expected at most the {available} CPUs that there are")
+        parser.error(f"--threads: expected at most {available}, the number of CPUs")
     try:
         kept = Kept(options.results, resume=options.resume)
         _measure(wanted, kept, options)
@@ -52,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
     except ValueError as error:
         raise SystemExit(str(error)) from None
     except KeyboardInterrupt:
-        raise SystemExit(f"interrupted; --resume goes on with {options.results}") from None
+        raise SystemExit(f"interrupted; to continue with {options.results}, add --resume") from None
     rows = [outcome(case, result) for case, result in kept.of(wanted).items()]
     _show(rows, facts, options)
 
@@ -112,54 +120,51 @@ def _show(rows: list[Outcome], facts: dict[str, Any], options: argparse.Namespac
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.models.comparison", description=__doc__.splitlines()[0]
-    )
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument(
         "--all",
         action="store_true",
-        help="20 CNNs, text of 16, 128 and 384 tokens, batch 1 and 16, one thread and two",
+        help="all 20 CNNs, texts of 16, 128 and 384 tokens, batches of 1 and 16, 1 and 2 threads",
     )
     parser.add_argument(
         "--models",
         type=names,
         metavar="A,B",
-        help=f"of {','.join(cases.MODELS)} (default: all but most CNNs)",
+        help=f"names from {','.join(cases.MODELS)} (default: all, but fewer CNNs)",
     )
-    add_some(parser, "--types", cases.TYPES, "type")
-    add_some(parser, "--peers", NAMES, "peer")
+    add_names(parser, "--types", cases.TYPES, "type")
+    add_names(parser, "--peers", NAMES, "peer")
     for option, of in (
-        ("--batch", "inputs a call (default: 1)"),
-        ("--threads", "(default: 1)"),
-        ("--sequences", "tokens a row of text (default: 128)"),
+        ("--batch", "inputs per call (default: 1)"),
+        ("--threads", "numbers of threads (default: 1)"),
+        ("--sequences", "tokens per text (default: 128)"),
     ):
-        parser.add_argument(option, type=_numbers, metavar="N,M", help=of)
+        parser.add_argument(option, type=positives, metavar="N,M", help=of)
     add_rounds(parser, rounds=15, budget=5.0, of="a case")
     parser.add_argument(
         "--patience",
         type=float,
         default=900.0,
-        help="seconds after which a case goes on without the column it is at (default: 900)",
+        metavar="SECONDS",
+        help="after SECONDS a case runs again without the column that hangs (default: 900)",
     )
     parser.add_argument(
         "--results",
         type=Path,
         default=_RESULTS,
         metavar="FILE",
-        help=f"where each result is kept as it comes (default: {_RESULTS})",
+        help=f"each result is written to FILE as soon as it is measured (default: {_RESULTS})",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="keep what an interrupted run has there already"
+        "--resume",
+        action="store_true",
+        help="use the results that an interrupted run wrote to --results",
     )
     parser.add_argument(
-        "--markdown", type=Path, metavar="FILE.md", help="write the table there too"
+        "--markdown", type=Path, metavar="FILE.md", help="also write the table to FILE.md"
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw a bar chart")
+    add_plot(parser)
     return parser
-
-
-def _numbers(text: str) -> list[int]:
-    return [positive(each) for each in names(text)]
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import names
-from benchmarks._report import left_out
+from benchmarks._arguments import make_parser, names
+from benchmarks._report import not_measured
 from benchmarks._timing import Runner
 from benchmarks.models._columns import Column
 from benchmarks.models._job import Job
@@ -64,7 +64,7 @@ def measure(
         "notes": [
             *notes(case),
             *(each.note() for each in chosen if each.note()),
-            *left_out(reasons),
+            *not_measured(reasons),
         ],
         "machine": _machine.describe(),
     }
@@ -89,7 +89,7 @@ def _announced(column: Column, status: Path) -> Column:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__spec__, __doc__)
     parser.add_argument("--case", required=True)
     parser.add_argument("--peers", type=names, required=True)
     parser.add_argument("--without", type=names, required=True)

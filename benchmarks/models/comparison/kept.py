@@ -57,7 +57,7 @@ class Kept:
                 different = [name for name in found if facts.get(name) != found[name]]
                 raise ValueError(
                     f"{self._path}: measured on different machines or versions:"
-                    f" {', '.join(different) or 'settings'}; begin anew without --resume"
+                    f" {', '.join(different) or 'settings'}; start again without --resume"
                 )
             found = found or facts
         return found

@@ -60,7 +60,7 @@ def _why_not(command: list[str], threads: int, patience: float) -> str:
     try:
         _, errors = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:
-        return f"not done after {patience:g} s"
+        return f"did not finish in {patience:g} s"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,14 +1,13 @@
-"""Times a call of every op that cpuaccel overrides, with the plugin off and on.
+"""Times a call of every op that cpuaccel overrides, and lists the calls that are slower than torch.
 
 The ops are those that cpuaccel registered. If an op has no case, the benchmark exits with its name.
 A call that is slower than torch by more than 3 % and beyond the spread is measured once more, and
 listed if it is slower again. Layers of torch_geometric, quantized layers and gradients are measured
-too. Run as `python -m benchmarks.ops.never_slower` from a checkout's root.
+too.
 """
 
 import argparse
 import math
-import sys
 import time
 from pathlib import Path
 
@@ -16,10 +15,16 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-sys.path.append(str(Path(__file__).resolve().parents[3]))
-
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_rounds, add_some, names, positive
+from benchmarks._arguments import (
+    add_json,
+    add_names,
+    add_rounds,
+    make_parser,
+    names,
+    positive,
+    positives,
+)
 from benchmarks._quantize import quiet
 from benchmarks.ops.never_slower._case import Case
 from benchmarks.ops.never_slower._cases import all_cases, overrides, without_case
@@ -37,10 +42,10 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(reason)
     cases = all_cases()
     if missing := without_case(overrides(), cases):
-        raise SystemExit(f"no case in benchmarks/ops/never_slower for {', '.join(missing)}")
+        raise SystemExit(f"benchmarks/ops/never_slower has no case for {', '.join(missing)}")
     chosen = [case for case in cases if _asked_for(case, options)][:: options.every]
     if not chosen:
-        raise SystemExit("no case has all that --ops and --filter ask for")
+        raise SystemExit("--ops, --filter: no case matches both")
     if options.names:
         print("\n".join(case.name for case in chosen))
         return
@@ -53,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
                 if time.perf_counter() < deadline:
                     results.append(_measured(case, threads, options))
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted: the cases measured so far follow")
+        Console(stderr=True).print("interrupted; these are the cases measured so far")
     facts = {**_machine.describe(), "threads": ", ".join(map(str, options.threads))}
     listing = Listing(facts, results, options.clocks, options.limit)
     listing.print(_machine.console())
@@ -84,40 +89,45 @@ def _measured(case: Case, threads: int, options: argparse.Namespace) -> Result:
     return result
 
 
-def _threads(text: str) -> list[int]:
-    return [positive(value) for value in names(text)]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.ops.never_slower", description=(__doc__ or "").splitlines()[0]
+    parser = make_parser(__spec__, __doc__)
+    parser.add_argument(
+        "--ops", type=names, default=[], metavar="A,B", help="only ops whose name contains A or B"
     )
     parser.add_argument(
-        "--ops", type=names, default=[], metavar="A,B", help="only ops with A or B in their name"
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help='only cases whose name contains TEXT, such as "bf16"',
     )
     parser.add_argument(
-        "--filter", default="", metavar="TEXT", help='only cases with TEXT, such as "bf16"'
+        "--threads",
+        type=positives,
+        default=[1, 2],
+        metavar="N,M",
+        help="numbers of threads (default: 1,2)",
     )
     parser.add_argument(
-        "--threads", type=_threads, default=[1, 2], metavar="N,M", help="default: 1,2"
+        "--every", type=positive, default=1, help="measure every EVERY-th case (default: 1)"
     )
-    parser.add_argument("--every", type=positive, default=1, help="take one case in EVERY")
     add_rounds(parser, rounds=15, budget=0.5, of="a case")
-    add_some(parser, "--clocks", list(CLOCKS), "clock")
+    add_names(parser, "--clocks", list(CLOCKS), "clock")
     parser.add_argument(
-        "--limit", type=float, default=0.97, help="list what is below (default: 0.97)"
+        "--limit", type=float, default=0.97, help="list calls with a lower speedup (default: 0.97)"
     )
     parser.add_argument(
         "--stop-after",
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="measure no further case then, and list what there is",
+        help="start no case after SECONDS, and print the results so far",
     )
-    parser.add_argument("--names", action="store_true", help="print the cases, measure nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write every figure to FILE")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the list to FILE")
+    parser.add_argument("--names", action="store_true", help="only print the names of the cases")
+    add_json(parser)
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="also write all results to FILE as CSV"
+    )
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the list to FILE")
     return parser
 
 

@@ -65,11 +65,11 @@ class Listing:
 
     def print(self, console: Console) -> None:
         """Prints a table with one row for each op, then the list of slower cases."""
-        print_header(console, "every overridden op, torch's time over the plugin's", self.facts)
+        print_header(console, "overridden ops, speedup of cpuaccel over torch", self.facts)
         console.print(self._by_op())
         slower = self.slower()
         if slower:
-            table = Table(title=f"below {self.limit:g}, beyond the spread")
+            table = Table(title=f"speedup below {self.limit:g}, beyond the spread")
             for heading in _HEADINGS:
                 table.add_column(heading)
             for result in slower:

@@ -1,4 +1,4 @@
-"""Times one case with cpuaccel disabled and enabled, alternately."""
+"""Times one case with cpuaccel disabled and enabled, alternating."""
 
 import gc
 import statistics
