@@ -1,13 +1,15 @@
-"""The documents: links, the site's navigation, the names in the API reference, the form for bugs.
+"""The documents: links, files and names in them, the navigation, the API reference, the bug form.
 
 `make docs` builds the site. The tests here need no mkdocs.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,26 @@ DOCUMENTS = sorted(
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "benchmarks/**/*.md")
     for file in ROOT.glob(pattern)
 )
+
+# The files and names of other projects that pages mention.
+OTHER_FILES = {
+    *("test_scatter_gather_ops.py", "test_segment_reductions.py"),  # torch
+    *("test_sparse.py", "test_sparse_csr.py", "test/test_jit_llga_fuser.py"),  # torch
+    "tests/cpu/test_ao_jit_llga_quantization_fuser.py",  # Intel's extension for PyTorch
+}
+OTHER_NAMES = {"AOTI_CPU_ISA", "GLIBC_TUNABLES", "cblas_sgemm_compute"}
+
+SOURCES = (
+    *("csrc", "cpuaccel", "benchmarks", "tools", "examples", "tests", "cmake", "requirements"),
+    *("Makefile", "CMakeLists.txt", "pyproject.toml"),
+)
+CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`")
+FILE = re.compile(
+    r"[\w.][\w./-]*\.(?:py|h|cpp|cc|inc|csv|md|toml|yml|cmake)"
+    r"|(?:csrc|cpuaccel|benchmarks|tools|examples|tests|docs|cmake|requirements)/[\w./-]*"
+)
+# A family has one of each of these; which one is meant, the sentence says.
+ROLES = {"impl.h", "ref.cpp"}
 
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -58,6 +80,104 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("# A title\n[a](page.md#a-title) [b](page.md#b) [c](c.md) [d](#a-title)\n")
     assert list(_broken_links(document)) == ["page.md#b", "c.md"]
+
+
+@functools.cache
+def _files() -> set[str]:
+    """The files of the repository, relative to the root, and its folders."""
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        files = set(done.stdout.splitlines())
+    else:  # an unpacked archive has no git
+        files = {str(file.relative_to(ROOT)) for file in ROOT.rglob("*") if file.is_file()}
+    files = {file for file in files if (ROOT / file).is_file()}
+    return files | {str(folder) for file in files for folder in Path(file).parents}
+
+
+def _wrong_files(text: str, folder: Path) -> Iterator[str]:
+    """The code spans that name no file of the repository, or more than one.
+
+    A short form is the end of a path, such as `quant/layer.cpp`. A name with NAME or FAMILY in it
+    stands for any name.
+    """
+    for span in CODE_SPAN.findall(FENCED.sub("", text)):
+        if not FILE.fullmatch(span) or re.search("[A-Z]{3}", span) or span in OTHER_FILES:
+            continue
+        path = span.rstrip("/")
+        if path in _files() or (folder / path).exists() or path in ROLES:
+            continue
+        found = [file for file in _files() if file.endswith("/" + path)]
+        if len(found) != 1:
+            yield f"`{span}`: " + (f"which of {sorted(found)}?" if found else "no such file")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_that_a_page_names_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    if document.name != "CHANGELOG.md":
+        assert list(_wrong_files(text, document.parent)) == []
+
+
+def test_a_wrong_file_name_is_found() -> None:
+    text = "`docs/glossary.md` `glossary.md` `absent.py` `csrc/absent/` `x86_NAME.cpp`\n"
+    assert list(_wrong_files(text, ROOT)) == [
+        "`absent.py`: no such file",
+        "`csrc/absent/`: no such file",
+    ]
+    (ambiguous,) = _wrong_files("`overrides.cpp`", ROOT)
+    assert (
+        ambiguous
+        == "`overrides.cpp`: which of ['csrc/ops/overrides.cpp', 'csrc/quant/overrides.cpp']?"
+    )
+
+
+@functools.cache
+def _identifiers() -> set[str]:
+    """All words of the sources."""
+    words: set[str] = set()
+    for name in _files():
+        file = ROOT / name
+        if (
+            name.split("/")[0] in (*SOURCES, "Makefile", "CMakeLists.txt", "pyproject.toml")
+            and file.is_file()
+        ):
+            words |= set(re.findall(r"\w+", file.read_text(encoding="utf-8", errors="ignore")))
+    return words
+
+
+def _wrong_names(text: str) -> Iterator[str]:
+    """The names of functions, classes and variables in code spans that no source has."""
+    for span in CODE_SPAN.findall(FENCED.sub("", text)):
+        if not re.fullmatch(r"[A-Za-z_][\w:.]*(?:\(\))?", span) or span in OTHER_FILES:
+            continue
+        for name in re.split(r"\W+", span):
+            is_code = "_" in name or re.search("[a-z][A-Z]", name)
+            if is_code and "NAME" not in name and name not in _identifiers() | OTHER_NAMES:
+                yield name
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "docs" / "architecture.md",
+        *(ROOT / "docs").glob("[gi]*/*.md"),
+    ],
+    ids=lambda file: str(file.relative_to(ROOT)),
+)
+def test_names_in_pages_exist(document: Path) -> None:
+    assert list(_wrong_names(document.read_text(encoding="utf-8"))) == []
+
+
+def test_a_wrong_name_is_found() -> None:
+    absent = ["absent" + "_function", "find" + "Absent"]  # in two parts, for this is a source too
+    text = f"`{absent[0]}()`, `Absent::{absent[1]}`, `_wrong_names` and `a-b`"
+    assert list(_wrong_names(text)) == absent
 
 
 def _pages() -> list[str]:
