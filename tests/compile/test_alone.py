@@ -32,7 +32,7 @@ def _alone(family: str) -> str:
 
 
 _ALONE = _alone("elementwise")
-_NUMBER = "a number where a tensor is expected"
+_NUMBER = "a number instead of a tensor"
 _IMAGE = (1, 32, 14, 14)
 
 
@@ -63,7 +63,7 @@ LEFT: list[tuple[str, Callable[..., Tensor], list[tuple[int, ...]], list[str]]] 
         "sum, a factor",
         lambda x, y: torch.add(x, y, alpha=2),
         [_IMAGE, _IMAGE],
-        ["alpha or rounding mode"],
+        ["alpha is not 1, or rounding_mode"],
     ),
     ("sum of numbers", lambda x: 42 + x + 3.14, [(32, 32)], [_NUMBER, _NUMBER]),
     ("product", lambda x, y: x * y * 3, [_IMAGE, (14,)], [_NUMBER, _ALONE]),
@@ -229,7 +229,7 @@ def test_a_value_and_a_function_of_it(
         return self.b(op(function(y), y)) + self.b(op(y, function(y)))
 
     found = check(Lambda(of, a=layer, b=nn.Conv2d(4, 4, 1)), torch.randn(1, 4, 9, 9))
-    assert {left.reason for left in found.left} == {"a value and a function of it"}
+    assert {left.reason for left in found.left} == {"one operand is a function of the other"}
     first = "Convolution" if isinstance(layer, nn.Conv2d) else "MatMul"
     assert found.kinds()[0] == (first,)
 
@@ -238,7 +238,7 @@ def test_a_power_is_a_square_or_left() -> None:
     model = Lambda(lambda self, x: (self.a(x) ** 2, self.b(x) ** 3), a=_pointwise(), b=_pointwise())
     found = check(model, torch.randn(1, 4, 9, 9))
     assert found.kinds() == [("Convolution", "Square"), ("Convolution",)]
-    assert [left.reason for left in found.left] == ["a power other than of two"]
+    assert [left.reason for left in found.left] == ["an exponent other than 2"]
 
 
 def test_round() -> None:

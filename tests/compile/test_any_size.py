@@ -236,7 +236,7 @@ def test_a_model_that_makes_numbers_of_sizes_runs_until_they_have_come_often(
         _agree(made, model, torch.randn(2, 5, WIDTH))
     assert len([each for each in captures if not each]) == 2
     assert len(captures) <= 4
-    reason = f"sizes that came fewer than {symbolic_captures.CALLS_BEFORE} times"
+    reason = f"these sizes were called fewer than {symbolic_captures.CALLS_BEFORE} times"
     assert all(each.startswith(reason) for each in _reasons())
     assert sum(_reasons().values()) == 4 + symbolic_captures.CALLS_BEFORE - 2
 
@@ -256,7 +256,7 @@ def test_a_capture_is_compared_at_other_sizes_than_it_was_traced_with(
     for batch in (3, 3, 8):
         _agree(made, model, torch.randn(batch, 5, WIDTH))
     assert len(made.reports) == 1
-    assert all("the plan's results are off" in each for each in _reasons())
+    assert all("the plan's results exceed the error bound" in each for each in _reasons())
 
 
 def test_a_capture_of_another_class_is_compared_at_the_next_sizes(
@@ -271,7 +271,7 @@ def test_a_capture_of_another_class_is_compared_at_the_next_sizes(
     for batch in (9, 9, 8):
         _agree(made, model, torch.randn(batch, 5, WIDTH))
     assert len(made.reports) == 1
-    assert any("off" in each for each in _reasons())
+    assert any("exceed the error bound" in each for each in _reasons())
 
 
 def test_what_is_known_of_sizes_is_bounded(
@@ -391,7 +391,7 @@ def test_sizes_that_take_too_long_to_trace_are_the_models(captures: list[Any]) -
         _agree(made, model, _image(side))
     assert not captures
     (reason,) = _reasons()
-    assert "torch takes more than 1e-06 s to trace its sizes" in reason
+    assert "torch takes more than 1e-06 s to trace symbolic sizes" in reason
 
 
 def test_no_other_sizes_are_prepared_for_without_a_budget(captures: list[Any]) -> None:

@@ -220,7 +220,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
         cpuaccel.aot_compile(_net(), _x(), path)
     with pytest.raises(ValueError, match="in eval mode"):
         cpuaccel.aot_compile(_net().train(), (_x(),), path)
-    with pytest.raises(ValueError, match=r"expected one that ends in \.pt2"):
+    with pytest.raises(ValueError, match=r"expected a path that ends in \.pt2"):
         cpuaccel.aot_compile(_net(), (_x(),), tmp_path / "net.so")
     with cpuaccel.enabled(False), pytest.raises(RuntimeError, match="cpuaccel is off"):
         cpuaccel.aot_compile(_net(), (_x(),), path)

@@ -76,7 +76,7 @@ def test_a_value_and_itself(function: Callable[[Tensor, Tensor], Tensor]) -> Non
 def test_a_norm_over_several_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "choose", lambda _: cost.Choice(True, "all"))
     found = check(Lambda(lambda self, x: F.layer_norm(x, (5, 8))), torch.randn(3, 5, 8))
-    assert [left.reason for left in found.left] == ["a norm over several dimensions"]
+    assert [left.reason for left in found.left] == ["layer norm over several dimensions"]
 
 
 def test_a_value_that_is_read_through_a_view_of_another_region() -> None:

@@ -103,6 +103,6 @@ def test_a_view_to_sizes_that_only_the_input_has_is_left() -> None:
 
     layers = {name: nn.Linear(WIDTH, WIDTH) for name in ("first", "last")}
     found = check_sizes(Lambda(apart, **layers), rows((4, 6, 10)))
-    assert "a view to several dynamic sizes that its source has not" in {
+    assert "a view with several dynamic sizes that its source lacks" in {
         left.reason for left in found.left
     }

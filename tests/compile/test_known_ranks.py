@@ -89,7 +89,7 @@ def test_other_processes_rows_stay(ranks_file: Path) -> None:
     [
         ("no table", "expected the columns problem,rank"),
         ("problem,rank\na,199\n", "line 2: rank: expected 0 to 127, got 199"),
-        ("problem,rank\n,1\n", "line 2: problem: expected a text, got none"),
+        ("problem,rank\n,1\n", "line 2: problem: expected a text, got an empty one"),
         ("problem,rank\na\n", "line 2: expected 2 values"),
     ],
 )

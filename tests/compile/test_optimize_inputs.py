@@ -96,7 +96,7 @@ def test_arguments_without_a_hash_are_the_models() -> None:
     with torch.no_grad():
         torch.testing.assert_close(optimized(x, bytearray(b"\3")), model(x, b"\3"))
     (reason,) = _fallbacks()
-    assert reason.startswith("input [1]: expected tensors, numbers or what has a hash, got bytearr")
+    assert reason.startswith("input [1]: expected a tensor or a hashable value, got bytearr")
 
 
 def test_numbers_that_are_equal_are_told_apart() -> None:
@@ -125,9 +125,9 @@ def test_more_kinds_than_are_kept_are_the_models(
                 found, expected = optimized(x, by), model(x, by)
                 torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     first = "float32[2, 8], 1.5"
-    assert _fallbacks() == {f"2 other kinds of inputs are captured, the first {first}": 4}
+    assert _fallbacks() == {f"2 other input signatures have a capture, the first {first}": 4}
     (said,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
-    assert "as it is for float32[2, 8], 3.5" in said
+    assert "without a plan for float32[2, 8], 3.5" in said
     assert f"{first}; float32[2, 8], 2.5;" in said
 
 
@@ -147,8 +147,8 @@ def test_what_cannot_be_captured_is_not_tried_for_ever(monkeypatch: pytest.Monke
         for batch in (1, 2, 2, 2, 3, 4, 3):
             assert torch.equal(optimized(image(batch)), model(image(batch)))
     assert len(tried) == 2
-    vain = "2 other kinds of inputs are tried in vain, the first float32[1, 3, 10, 10]"
-    rare = "sizes that came fewer than 3 times: not captured: not this one"
+    vain = "2 other input signatures could not be captured, the first float32[1, 3, 10, 10]"
+    rare = "these sizes were called fewer than 3 times: not captured: not this one"
     assert _fallbacks() == {"not captured: not this one": 2, rare: 2, vain: 3}
 
 
@@ -174,7 +174,7 @@ def test_keywords() -> None:
     ("inputs", "options", "message"),
     [
         ((torch.randn(2, 7),), {}, r"example_inputs: model raises RuntimeError for float32\[2, 7"),
-        ((), {}, "example_inputs: model raises TypeError for nothing"),
+        ((), {}, "example_inputs: model raises TypeError for no inputs"),
         (
             (torch.empty(2, 8, device="meta"),),
             {},
@@ -191,8 +191,8 @@ def test_keywords() -> None:
             {"example_kwargs": {"x": torch.eye(8).to_sparse()}},
             r"example_kwargs\['x'\]: expected a tensor of layout torch.strided",
         ),
-        ((torch.randn(2, 8),), {"time_budget": -1}, "time_budget: expected seconds, 0 or more"),
-        ((torch.randn(2, 8),), {"time_budget": float("nan")}, "time_budget: expected seconds, 0"),
+        ((torch.randn(2, 8),), {"time_budget": -1}, "time_budget: expected 0 seconds or more"),
+        ((torch.randn(2, 8),), {"time_budget": float("nan")}, "time_budget: expected 0 seconds"),
         ((torch.randn(2, 8),), {"time_budget": "1"}, "time_budget: expected a number .* got str"),
     ],
 )

@@ -87,5 +87,5 @@ def test_attributes_of_all_types() -> None:
     ],
 )
 def test_what_is_no_program_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match=r"no program of a region: line \d"):
+    with pytest.raises(ValueError, match=r"not the text of a region: line \d"):
         parse(f"graph 1 abc\n{line}\nvalue 9 f32 1")

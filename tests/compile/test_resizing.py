@@ -53,13 +53,16 @@ def test_between_layers(options: dict[str, Any]) -> None:
 
 
 LEFT: list[tuple[dict[str, Any], str]] = [
-    ({"size": 17}, "nearest pixels of a factor that is not whole: oneDNN has others"),
-    ({"scale_factor": 0.5}, "nearest pixels of a factor that is not whole: oneDNN has others"),
+    ({"size": 17}, "nearest mode by a factor that is not an integer: oneDNN takes other pixels"),
+    (
+        {"scale_factor": 0.5},
+        "nearest mode by a factor that is not an integer: oneDNN takes other pixels",
+    ),
     (
         {"scale_factor": 2, "mode": "bilinear", "align_corners": True},
-        "corners that are aligned: oneDNN has no such places",
+        "align_corners: oneDNN lacks it",
     ),
-    ({"scale_factor": 1.3, "mode": "bilinear"}, "a scale that is not that of the sizes"),
+    ({"scale_factor": 1.3, "mode": "bilinear"}, "a scale other than the ratio of the sizes"),
 ]
 
 

@@ -184,7 +184,7 @@ def test_another_layout_is_copied(saved: Path) -> None:
     cpuaccel.reset_stats()
     found = loaded(_x().to(memory_format=torch.channels_last))
     assert torch.equal(found["scores"], loaded(_x())["scores"])
-    assert any("laid out otherwise" in reason for reason in cpuaccel.stats()["fallbacks"])
+    assert any("other strides" in reason for reason in cpuaccel.stats()["fallbacks"])
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_what_it_writes_comes_back(writing: Path) -> None:
 def test_what_it_writes_lies_apart(writing: Path) -> None:
     loaded, x = cpuaccel.load(writing), _x()
     for same in (x, x.to(memory_format=torch.channels_last)):
-        with pytest.raises(ValueError, match=r"writes\.pt2: it writes to argument 0: .*no memory"):
+        with pytest.raises(ValueError, match=r"writes\.pt2: it mutates argument 0: .*no memory"):
             loaded(same, same)
         assert torch.equal(same, _x())
 
@@ -247,7 +247,7 @@ def test_autocast_is_part_of_the_call(tmp_path: Path) -> None:
         ((_x().double(),), {}, r"expected float32 \[2, 3, 12, 12\], got float64 \[2, 3, 12, 12\]"),
         ((_x().to("meta"),), {}, r"got float32 \[2, 3, 12, 12\] on meta"),
         ((1.5,), {}, r"argument 0: expected float32 \[2, 3, 12, 12\], got 1\.5"),
-        ((), {}, r"expected arguments as \(float32 \[2, 3, 12, 12\]\), got \(\)"),
+        ((), {}, r"expected arguments \(float32 \[2, 3, 12, 12\]\), got \(\)"),
         ((_x(),), {"scale": 2.0}, r"got \(float32 \[2, 3, 12, 12\], scale=2\.0\)"),
     ],
     ids=["size", "type", "device", "no tensor", "too few", "one more"],
@@ -273,11 +273,11 @@ def test_an_argument_is_its_type_too(tmp_path: Path) -> None:
 def test_it_is_for_inference(saved: Path) -> None:
     loaded = cpuaccel.load(saved)
     assert loaded.eval() is loaded
-    with pytest.raises(RuntimeError, match=r"net\.pt2: a loaded model is for inference alone"):
+    with pytest.raises(RuntimeError, match=r"net\.pt2: a loaded model is for inference only"):
         loaded.train()
     with pytest.raises(RuntimeError, match="under torch"):
         loaded(_x().requires_grad_())
-    with pytest.raises(TypeError, match=r"net\.pt2: a loaded model is in its file"):
+    with pytest.raises(TypeError, match=r"net\.pt2: a loaded model cannot be pickled"):
         pickle.dumps(loaded)
     other = copy.deepcopy(loaded)
     assert torch.equal(other(_x())["scores"], loaded(_x())["scores"])
@@ -286,13 +286,13 @@ def test_it_is_for_inference(saved: Path) -> None:
 def test_what_is_not_saved(tmp_path: Path) -> None:
     path = tmp_path / "net.pt2"
     net = _net()
-    with pytest.raises(TypeError, match=r"optimized: expected what cpuaccel\.optimize returned"):
+    with pytest.raises(TypeError, match=r"optimized: expected the result of cpuaccel\.optimize"):
         cpuaccel.save(net, path)
     optimized = cpuaccel.optimize(net, (_x(),), time_budget=0)
-    with pytest.raises(ValueError, match=r"path: expected one that ends in \.pt2, got .*net\.onnx"):
+    with pytest.raises(ValueError, match=r"path: expected a path that ends in \.pt2, got .*onnx"):
         cpuaccel.save(optimized, tmp_path / "net.onnx")
     net.linear = nn.Linear(16, 10)
-    with pytest.raises(ValueError, match="nothing to save, the model has changed: call it once"):
+    with pytest.raises(ValueError, match="nothing to save: it has no capture of the model"):
         cpuaccel.save(optimized, path)
 
     def of(self: Any, x: Tensor) -> Tensor:
@@ -300,7 +300,7 @@ def test_what_is_not_saved(tmp_path: Path) -> None:
 
     model = Lambda(of, conv=nn.Conv2d(3, 4, 3)).eval()
     uncaptured = cpuaccel.optimize(model, (_x(),), time_budget=0)
-    with pytest.raises(ValueError, match="nothing to save, not captured: "):
+    with pytest.raises(ValueError, match="nothing to save: not captured: "):
         cpuaccel.save(uncaptured, path)
     assert not list(tmp_path.iterdir())
 

@@ -162,21 +162,21 @@ def test_of_another_format(saved: Path) -> None:
 def test_of_a_version_whose_ops_take_something_else(saved: Path) -> None:
     schema = "cpuaccel::graph_region(Tensor x) -> Tensor"
     _with_facts(saved, cpuaccel="9.9", ops={"cpuaccel::graph_region": schema})
-    _refused(saved, r"of cpuaccel 9\.9: it calls cpuaccel::graph_region\(Tensor x\) .*has ")
+    _refused(saved, r"made by cpuaccel 9\.9: it calls cpuaccel::graph_region\(Tensor x\) .*has ")
     _with_facts(saved, ops={"cpuaccel::of_tomorrow": schema})
-    _refused(saved, "it calls cpuaccel::of_tomorrow, which this build of cpuaccel has not")
+    _refused(saved, "it calls cpuaccel::of_tomorrow, which this build of cpuaccel lacks")
     _with_facts(saved, ops={"aten::add": schema})
-    _refused(saved, "'aten::add' is no op of cpuaccel's")
+    _refused(saved, "expected an op of cpuaccel, got 'aten::add'")
 
 
 def test_of_another_kind(saved: Path) -> None:
     _with_facts(saved, kind="poem")
-    _refused(saved, "holds 'poem', expected 'program' or 'package'")
+    _refused(saved, "expected a file of kind 'program' or 'package', got 'poem'")
 
 
 def test_a_fact_is_missing(saved: Path) -> None:
     _with_facts(saved, call={"leaves": []})
-    _refused(saved, "its facts are not of format 2: KeyError")
+    _refused(saved, "its facts do not match format 2: KeyError")
 
 
 def test_weights_beyond_their_memory(saved: Path) -> None:
@@ -188,7 +188,7 @@ def test_weights_beyond_their_memory(saved: Path) -> None:
     _refused(saved, "weight linear.weight: ")
     del weights["linear.weight"]
     _with_facts(saved, weights=weights)
-    _refused(saved, "its facts are not of format 2: KeyError")
+    _refused(saved, "its facts do not match format 2: KeyError")
 
 
 def test_what_torch_cannot_read(saved: Path) -> None:

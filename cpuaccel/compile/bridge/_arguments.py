@@ -57,10 +57,10 @@ def floats(translation: Translation, *nodes: Any) -> torch.dtype:
     """Return the common float dtype of all these nodes; raise Refused if there is none."""
     types = {translation.tensor(node).dtype for node in nodes}
     if len(types) != 1:
-        raise Refused("mixed types")
+        raise Refused("mixed dtypes")
     dtype = types.pop()
     if not dtype.is_floating_point:
-        raise Refused(f"type {dtype}")
+        raise Refused(f"dtype {dtype}")
     return dtype
 
 

@@ -20,20 +20,20 @@ _aten: Any = torch.ops.aten
 def _attention(translation: Translation, node: Node) -> None:
     given = bound(node)
     if given["dropout_p"] != 0:
-        raise Refused("dropout")
+        raise Refused("dropout_p is not 0")
     operands = [given[name] for name in ("query", "key", "value")]
     floats(translation, *operands)
     query, key, value = map(translation.tensor, operands)
     if not _go_together(query, key, value):
-        raise Refused("heads shared by queries, or of different sizes")
+        raise Refused("grouped-query heads, or heads of different sizes")
     mask = given["attn_mask"]
     if mask is not None:
         if translation.tensor(mask).dtype not in (torch.float32, query.dtype):
-            raise Refused("a mask of another type")
+            raise Refused("a mask of another dtype")
         operands.append(mask)
     result = first_result(node)
     if result is None:
-        raise Refused("sums of exponentials that are used")
+        raise Refused("the logsumexp result is used")
     N, H, L, E = map(hint, query.shape)
     bf16, causal = query.dtype == torch.bfloat16, bool(given["is_causal"])
     has_mask, S = mask is not None, hint(key.shape[2])

@@ -27,7 +27,7 @@ def _convolution(translation: Translation, node: Node) -> None:
     floats(translation, *(each for each in (src, weight, bias) if each is not None))
     dims = translation.tensor(src).dim() - 2
     if dims not in (1, 2, 3):
-        raise Refused("dimensions")
+        raise Refused("not a 1-D, 2-D or 3-D convolution")
     transposed = given["transposed"]
     attributes: dict[str, Any] = {
         "strides": numbers(given["stride"], dims),
@@ -49,7 +49,7 @@ def _convolution(translation: Translation, node: Node) -> None:
         return
     behind, result = norm
     if not all(translation.is_constant(each) for each in (weight, bias) if each is not None):
-        raise Refused("weights that are computed, before a batch norm")
+        raise Refused("computed weights before a batch norm")
     of_norm = bound(behind)
     constants = [weight, *([bias] if bias is not None else [])]
     constants += [of_norm[name] for name in STATISTICS]

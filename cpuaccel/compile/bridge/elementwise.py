@@ -34,13 +34,13 @@ def _limits(given: dict[str, Any]) -> dict[str, float]:
     high = given.get("max", given.get("max_val"))
     limits = (-math.inf if low is None else low, math.inf if high is None else high)
     if not all(isinstance(limit, (int, float)) for limit in limits):
-        raise Refused("limits that are computed")
+        raise Refused("dynamic limits")
     return {"min": float(limits[0]), "max": float(limits[1])}
 
 
 def _elu(given: dict[str, Any]) -> dict[str, float]:
     if given["scale"] != 1 or given["input_scale"] != 1:
-        raise Refused("scale")
+        raise Refused("scale or input_scale is not 1")
     return {"alpha": float(given["alpha"])}
 
 
@@ -77,7 +77,7 @@ def _hardsigmoid(translation: Translation, node: Node) -> None:
 
 def _power(translation: Translation, node: Node) -> None:
     if bound(node)["exponent"] != 2:
-        raise Refused("a power other than of two")
+        raise Refused("an exponent other than 2")
     _unary("Square")(translation, node)
 
 
@@ -96,26 +96,26 @@ def _binary(kind: str) -> Any:
         given = bound(node)
         a, b = given["self"], given["other"]
         if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
-            raise Refused("alpha or rounding mode")
+            raise Refused("alpha is not 1, or rounding_mode")
         if a is b and kind == "Multiply":
             _unary("Square")(translation, node)
             return
         if a is b:
             # oneDNN Graph fuses it into the op that makes the value, and reads the value from
             # memory where it was never written.
-            raise Refused("a value and itself")
+            raise Refused("both operands are the same tensor")
         floats(translation, a, b, node)
         if translation.tensor(a).dim() == 0 or translation.tensor(b).dim() == 0:
-            raise Refused("a tensor without dimensions")
+            raise Refused("a 0-D tensor")
         if not _is_whole(translation, a, node):
             # oneDNN broadcasts its second operand only.
             if kind not in _COMMUTE or not _is_whole(translation, b, node):
-                raise Refused("a first operand that is broadcast")
+                raise Refused("the first operand is broadcast")
             a, b = b, a
         is_gated = kind == "Multiply" and (_is_gate(a, b) or _is_gate(b, a))
         if not is_gated and (_is_made_of(translation, a, b) or _is_made_of(translation, b, a)):
             # As with a value and itself; the layer that makes the value would be lost too.
-            raise Refused("a value and a function of it")
+            raise Refused("one operand is a function of the other")
         translation.begin([node], node)
         translation.op(
             kind, [translation.read(a), translation.read(b)], node, auto_broadcast="numpy"

@@ -24,10 +24,10 @@ def _mm(translation: Translation, node: Node) -> None:
 def _addmm(translation: Translation, node: Node) -> None:
     given = bound(node)
     if given["beta"] != 1 or given["alpha"] != 1:
-        raise Refused("alpha or beta")
+        raise Refused("alpha or beta is not 1")
     addend = given["self"]
     if translation.tensor(addend).dim() == 0:
-        raise Refused("a tensor without dimensions")
+        raise Refused("a 0-D tensor")
     _product(translation, node, given["mat1"], given["mat2"], addend)
 
 

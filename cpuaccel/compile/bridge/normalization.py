@@ -19,13 +19,13 @@ def _layer_norm(translation: Translation, node: Node) -> None:
     given = bound(node)
     src, weight, bias = given["input"], given["weight"], given["bias"]
     if (weight is None) != (bias is None):
-        raise Refused("a weight without a bias")
+        raise Refused("only one of weight and bias")
     if len(given["normalized_shape"]) != 1:
-        raise Refused("a norm over several dimensions")  # oneDNN Graph has it over the last
+        raise Refused("layer norm over several dimensions")  # oneDNN Graph has it over the last
     parts = [each for each in (weight, bias) if each is not None]
     floats(translation, src, *parts)
     if _is_sliced(translation, src):
-        raise Refused("rows of a slice, between which the library expects no gaps")
+        raise Refused("rows of a slice: oneDNN expects no gaps between rows")
     result = _normalized(node)
     translation.begin([node, result], result)
     inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
@@ -59,7 +59,7 @@ def _in_float(translation: Translation, node: Any) -> int:
     if value.dtype == torch.float32:
         return translation.read(node)
     if not translation.is_constant(node):
-        raise Refused(f"weights of type {value.dtype} that are computed")
+        raise Refused(f"computed weights of dtype {value.dtype}")
     wanted = Value(torch.float32, value.sizes)
     return translation.prepare("cast", [translation.read(node)], [wanted])[0]
 
@@ -69,7 +69,7 @@ def _batch_norm(translation: Translation, node: Node) -> None:
     src = given["input"]
     parts = [given[name] for name in STATISTICS]
     if any(part is None for part in parts):
-        raise Refused("without weight or bias")
+        raise Refused("batch norm without weight or bias")
     floats(translation, src)
     floats(translation, *parts)
     result = _normalized(node)
@@ -83,7 +83,7 @@ def _batch_norm(translation: Translation, node: Node) -> None:
 def _softmax(translation: Translation, node: Node) -> None:
     given = bound(node)
     if given["half_to_float"]:
-        raise Refused("half to float")
+        raise Refused("half_to_float")
     floats(translation, given["self"])
     rank = translation.tensor(given["self"]).dim()
     translation.begin([node], node)
@@ -96,7 +96,7 @@ def _normalized(node: Node) -> Node:
     """Return the getitem of the normalized result; raise Refused if others are used."""
     result = first_result(node)
     if result is None:
-        raise Refused("statistics that are used")
+        raise Refused("the mean or variance is used")
     return result
 
 

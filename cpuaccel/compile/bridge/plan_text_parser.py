@@ -25,7 +25,7 @@ def parse(text: str) -> Program:
             _LINES[word](program, rest)
         except (ValueError, KeyError, IndexError) as error:
             shown = f"line {number}, {line[:80]!r}"
-            raise ValueError(f"no program of a region: {shown}: {error!r}") from error
+            raise ValueError(f"not the text of a region: {shown}: {error!r}") from error
     return program
 
 
@@ -51,7 +51,7 @@ def _constants(program: Program, words: list[str]) -> None:
 def _output(program: Program, words: list[str]) -> None:
     value, order = words
     if order not in ("channels_last", "contiguous"):
-        raise ValueError(f"no order: {order}")
+        raise ValueError(f"expected channels_last or contiguous, got {order}")
     program.outputs.append(Output(int(value), order == "channels_last"))
 
 

@@ -22,7 +22,7 @@ def _max_pool(translation: Translation, node: Node) -> None:
     given = bound(node)
     result = first_result(node)
     if result is None:
-        raise Refused("indices that are used")
+        raise Refused("the indices are used")
     src = given["self"]
     floats(translation, src)
     dims = len(given["kernel_size"])
@@ -41,7 +41,7 @@ def _avg_pool(translation: Translation, node: Node) -> None:
     attributes = _window(translation, given, len(given["kernel_size"]))
     # torch counts the explicit padding, but not what rounding up (ceil_mode) adds.
     if given["ceil_mode"] and given["count_include_pad"]:
-        raise Refused("ceil_mode with padding that counts")
+        raise Refused("ceil_mode with count_include_pad")
     attributes["exclude_pad"] = not given["count_include_pad"]
     translation.begin([node], node)
     translation.op("AvgPool", [translation.read(src)], node, **attributes)
@@ -74,7 +74,7 @@ def _adaptive_avg_pool(translation: Translation, node: Node) -> None:
     image = image_sizes(translation, src)[-2:]
     target = numbers(given["output_size"], 2)
     if any(size % to for size, to in zip(image, target, strict=True)):
-        raise Refused("windows of different sizes")
+        raise Refused("adaptive windows of different sizes")
     kernel = [size // to for size, to in zip(image, target, strict=True)]
     _average(translation, node, src, kernel, node)
 
@@ -84,7 +84,7 @@ def mean_of_images(translation: Translation, node: Node) -> None:
     given = bound(node)
     src = given["self"]
     if not is_mean_of_images(translation, given):
-        raise Refused("a mean over other dimensions than an image's")
+        raise Refused("a mean over dimensions other than an image's pixels")
     floats(translation, src)
     channels, *sizes = translation.tensor(src).shape[1:]
     if not isinstance(channels, int):

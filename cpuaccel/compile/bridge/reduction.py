@@ -18,7 +18,7 @@ def _reduce(kind: str) -> Any:
         given = bound(node)
         src = given["self"]
         if given.get("dtype") is not None:
-            raise Refused("dtype")
+            raise Refused("a dtype argument")
         floats(translation, src)
         rank = translation.tensor(src).dim()
         axes = sorted(dim % rank for dim in (given["dim"] or range(rank)))

@@ -43,7 +43,7 @@ def _translate(
 ) -> None:
     floats(translation, images)
     if given["align_corners"]:
-        raise Refused("corners that are aligned: oneDNN has no such places")
+        raise Refused("align_corners: oneDNN lacks it")
     before = translation.tensor(images).shape[2:]
     after = translation.tensor(node).shape[2:]
     attributes: dict[str, Any]
@@ -53,7 +53,7 @@ def _translate(
         resampled = mode == "bilinear" and given["scales"] is None  # from any size to any size
         needed = after if resampled else (*before, *after)
         if not all(isinstance(size, int) for size in needed):
-            raise Refused("a dynamic size")
+            raise Refused("dynamic size")
         if not resampled:
             _check(mode, before, after, given["scales"])
         attributes = {"sizes": list(after)}
@@ -68,9 +68,11 @@ def _check(
 ) -> None:
     for index, (source, size) in enumerate(zip(before, after, strict=True)):
         if mode == "nearest" and size % source:
-            raise Refused("nearest pixels of a factor that is not whole: oneDNN has others")
+            raise Refused(
+                "nearest mode by a factor that is not an integer: oneDNN takes other pixels"
+            )
         if scales is not None and source * scales[index] != size:
-            raise Refused("a scale that is not that of the sizes")
+            raise Refused("a scale other than the ratio of the sizes")
 
 
 TRANSLATIONS = {

@@ -23,7 +23,7 @@ def _select(translation: Translation, node: Node) -> None:
     sizes = translation.tensor(source).shape
     axis = dimension(given["dim"], len(sizes))
     if not isinstance(index, int) or (index < 0 and not isinstance(sizes[axis], int)):
-        raise Refused("a place that is computed, or one from the end of a dynamic size")
+        raise Refused("a dynamic index, or an index from the end of a dynamic size")
     kept_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
     view = view_attributes(kept_sizes, translation.tensor(node).shape)
     place = index if index >= 0 else index + sizes[axis]

@@ -22,7 +22,7 @@ def _cat(translation: Translation, node: Node) -> None:
     tensors = given["tensors"]
     ranks = {translation.tensor(each).dim() for each in tensors}
     if len(ranks) != 1:
-        raise Refused("an empty tensor among others")
+        raise Refused("tensors with different numbers of dimensions")
     translation.begin([node], node)
     inputs = [translation.read(each) for each in tensors]
     axis = dimension(given["dim"], ranks.pop())
@@ -64,7 +64,7 @@ def view_attributes(from_sizes: Sequence[Any], sizes: Sequence[Any]) -> dict[str
     unknown = [dim for dim in dynamic if dims[dim] < 0]
     if len(unknown) > 1:
         # At run time, the number of elements determines one unknown size.
-        raise Refused("a view to several dynamic sizes that its source has not")
+        raise Refused("a view with several dynamic sizes that its source lacks")
     return {"dims": dims, **({"axis": unknown[0]} if unknown else {})}
 
 
@@ -105,7 +105,7 @@ def slice_of(translation: Translation, given: dict[str, Any]) -> dict[str, Any]:
     axis = dimension(given["dim"], len(sizes))
     size = sizes[axis]
     if given["step"] != 1 or not isinstance(size, int):
-        raise Refused("a step, or a dynamic size")
+        raise Refused("a step other than 1, or a dynamic size")
     begin, end = (_place(given[name], size) for name in ("start", "end"))
     return {"axis": axis, "min": begin or 0, "max": size if end is None else end}
 
@@ -119,7 +119,7 @@ def _split_part(translation: Translation, node: Node) -> Move:
     sizes = [each.shape[axis] for each in split.meta["val"]]
     index: Any = node.args[1]
     if any(not isinstance(size, int) for size in sizes):
-        raise Refused("a dynamic size")
+        raise Refused("dynamic size")
     places = {"min": sum(sizes[:index]), "max": sum(sizes[: index + 1])}
     return Move(given["self"], "slice", {"axis": axis, **places}, (split,))
 
@@ -150,7 +150,7 @@ def _place(value: Any, size: int) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int):
-        raise Refused("a place that is computed")
+        raise Refused("a dynamic index")
     return max(0, min(size, value + size if value < 0 else value))
 
 

@@ -99,7 +99,7 @@ def encode(
             written = [write(each) for each in value]
             dynamic = [isinstance(each, Node) and not _holds_values(each) for each in value]
             if sum(new == -1 for new, is_size in zip(written, dynamic, strict=True) if is_size) > 1:
-                raise Refused("sizes that nothing before has")
+                raise Refused("dynamic sizes that no input determines")
             return written
         if isinstance(value, _KINDS):
             return {"torch": str(value).removeprefix("torch.")}
@@ -136,7 +136,7 @@ def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
             done[node] = None
             continue
         if node.op != "call_function":
-            raise Refused(f"{node.op} {node.name} that the program does not name")
+            raise Refused(f"unknown input {node.name}")
         stack.append((node, True))
         stack.extend((source, False) for source in node.all_input_nodes if _holds_values(source))
     return list(done)[len(given) :]
@@ -241,7 +241,7 @@ def constant(name: str) -> Any:
     """
     found = torch.device(name) if name == "cpu" else getattr(torch, name, None)
     if not isinstance(found, _KINDS):
-        raise ValueError(f"no type, layout, memory format or device: {name!r}")
+        raise ValueError(f"expected a dtype, layout, memory format or device, got {name!r}")
     return found
 
 

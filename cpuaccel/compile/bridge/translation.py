@@ -64,15 +64,15 @@ class Translation:
         """Return the fake tensor of `node`; raise Refused for unsupported dtypes and layouts."""
         value = node.meta.get("val") if isinstance(node, Node) else None
         if not isinstance(value, Tensor):
-            raise Refused("a number where a tensor is expected")
+            raise Refused("a number instead of a tensor")
         if value.device.type != "cpu" or value.layout != torch.strided:
-            raise Refused("device or layout")
+            raise Refused("not a strided tensor on the CPU")
         if value.dtype not in TYPES:
-            raise Refused(f"type {value.dtype}")
+            raise Refused(f"dtype {value.dtype}")
         if any(isinstance(size, int) and size == 0 for size in value.shape):
             raise Refused("empty tensor")
         if value.is_complex() or value.is_quantized:
-            raise Refused("type")
+            raise Refused("complex or quantized dtype")
         return value
 
     def is_constant(self, node: Any) -> bool:

@@ -45,7 +45,7 @@ def _slice_scatter(translation: Translation, node: Node) -> None:
     if copy is None:
         raise Refused("")
     if translation.tensor(whole).dtype != translation.tensor(part).dtype:
-        raise Refused("a slice of another type")
+        raise Refused("a slice of another dtype")
     attributes = slice_of(translation, given)
     translation.begin([node, copy], node)
     inputs = [translation.read(whole), translation.read(part)]

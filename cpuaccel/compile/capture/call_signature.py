@@ -122,7 +122,7 @@ class Call:
         """
         known = _but_for_sizes if any_size else _but_for_strides
         if other.spec != self.spec:
-            return f"expected arguments as {self._shown()}, got {other._shown()}"
+            return f"expected arguments {self._shown()}, got {other._shown()}"
         for number, (expected, got) in enumerate(zip(self.leaves, other.leaves, strict=True)):
             if known(expected) != known(got):
                 return f"argument {number}: expected {expected}, got {got}"
@@ -241,5 +241,5 @@ def dtype_of(name: str) -> torch.dtype:
     """Return a torch.dtype by its name; ValueError if there is none."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"no type of tensors: {name!r}")
+        raise ValueError(f"expected the name of a torch.dtype, got {name!r}")
     return found

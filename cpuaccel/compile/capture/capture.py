@@ -243,7 +243,7 @@ def _autocast_for(model: nn.Module) -> AbstractContextManager[Any]:
     if not torch.is_autocast_enabled("cpu") or not quantized_models.is_converted(model):
         return nullcontext()
     if quantized_models.has_float_layers(model):
-        raise ValueError("layers of floats beside those of integers, under autocast")
+        raise ValueError("a model with quantized and float layers, under autocast")
     return torch.autocast("cpu", enabled=False)
 
 

@@ -150,7 +150,9 @@ def _traced(program: ExportedProgram) -> Graph | None:
     except TimeoutError:
         raise
     except Exception as error:  # run_decompositions may trace what the C++ kernels cannot
-        _log.logger.info("capture: traced the slow way: %s", _log.first_line(error))
+        _log.logger.info(
+            "capture: torch.export decomposes this model instead: %s", _log.first_line(error)
+        )
         return None
 
 
@@ -275,9 +277,7 @@ class _NoConcreteSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         check_time()
         if func in self._ASKING:
-            raise RuntimeError(
-                f"{func} of sizes that are symbols: torch would make numbers of them"
-            )
+            raise RuntimeError(f"{func} would specialize symbolic sizes")
         return func(*args, **(kwargs or {}))
 
 

@@ -62,7 +62,7 @@ def _compiled(text: str) -> CodeType:
     """
     try:
         if len(text) > _MOST_LETTERS:
-            raise ValueError("too long")
+            raise ValueError(f"longer than {_MOST_LETTERS} characters")
         tree = ast.parse(text, mode="eval")
         for node in ast.walk(tree):
             is_number = not isinstance(node, ast.Constant) or isinstance(node.value, (int, float))
@@ -72,10 +72,10 @@ def _compiled(text: str) -> CodeType:
             if not isinstance(node, _NODES) or isinstance(node, ast.Pow):
                 raise ValueError(f"{type(node).__name__} is not arithmetic")
             if not is_number or not is_known:
-                raise ValueError("a constant or function that is not known")
+                raise ValueError("unknown constant or function")
         return compile(tree, "<sizes>", "eval")
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"no expression: {error}") from None
+        raise ValueError(f"expected an expression: {error}") from None
 
 
 def _value(size: Size, symbols: Mapping[str, int]) -> Any:

@@ -62,9 +62,9 @@ def family_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, 
             continue
         layout = _layout_of(leaf)
         if type(leaf) is not Tensor:
-            why_not = f"a {type(leaf).__name__} among the inputs"
+            why_not = f"an input is a {type(leaf).__name__}"
         elif not any(layout):
-            why_not = "an input that is neither contiguous nor channels_last"
+            why_not = "an input is neither contiguous nor channels_last"
         parts.append((type(leaf), leaf.dim(), leaf.dtype, layout))
     key = (spec, tuple(parts), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
     try:
@@ -97,7 +97,7 @@ def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]
                 hash(leaf)
             except TypeError:
                 kind = type(leaf).__name__
-                return where, f"expected tensors, numbers or what has a hash, got {kind}"
+                return where, f"expected a tensor or a hashable value, got {kind}"
     return "", ""
 
 
@@ -110,7 +110,7 @@ def describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     under = ""
     if torch.is_autocast_enabled("cpu"):
         under = f" under autocast to {str(torch.get_autocast_dtype('cpu')).removeprefix('torch.')}"
-    return (", ".join(words[:_SHOWN] + more) or "nothing") + under
+    return (", ".join(words[:_SHOWN] + more) or "no inputs") + under
 
 
 def _words(leaf: Any) -> str:

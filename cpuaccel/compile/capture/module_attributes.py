@@ -139,7 +139,7 @@ class Changes:
         self._served = 0
         if self.count <= self.MOST:
             return ""
-        return f"has changed {self.count} times, in the last {shown(attributes.changes())}"
+        return f"has changed {self.count} times, most recently {shown(attributes.changes())}"
 
 
 class _Forward:

@@ -48,7 +48,7 @@ def sizes_of(
         return None  # all symbols were specialized
     sizes = DynamicSizes(tuple(shapes), tuple(strides), found, tuple(conditions))
     if unknown := sizes.unknown_symbols():
-        raise ValueError(f"a size that no input has: {', '.join(unknown)}")
+        raise ValueError(f"a symbolic size that no input determines: {', '.join(unknown)}")
     return sizes
 
 

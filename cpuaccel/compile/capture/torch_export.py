@@ -47,7 +47,7 @@ def within(seconds: float) -> Iterator[None]:
 def check_time() -> None:
     """Raise TimeoutError if the limit of `within` is exceeded."""
     if time.thread_time() > _deadline.get():
-        raise TimeoutError("torch traces it for too long")
+        raise TimeoutError("the trace takes too long")
 
 
 class _Watched(TorchFunctionMode):

@@ -94,7 +94,7 @@ def keep(report: Report, weights: Iterable[Tensor] = ()) -> None:
 def say_left(op: str, reason: str, name: str = "") -> None:
     """Count and log a fallback of `op`, the node `name`; "graph" stands for the whole graph."""
     _native.load().count_fallback(op, reason)
-    _log.logger.info("left: %s %s: %s", op, name, reason)
+    _log.logger.info("fallback: %s %s: %s", op, name, reason)
 
 
 def current_compile_id() -> str:

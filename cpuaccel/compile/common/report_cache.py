@@ -36,7 +36,7 @@ def save(key: str, report: Report) -> None:
     try:
         write_whole(_path(key), json.dumps(asdict(report)))
     except OSError as error:
-        _log.logger.info("a report is not kept on disk: %s", error)
+        _log.logger.info("a report is not saved to disk: %s", error)
 
 
 def load(key: str, compile_id: str) -> Report | None:

@@ -76,7 +76,7 @@ def keep() -> None:
         try:
             _table.write(path(), KnownRank, rows)
         except OSError as error:
-            _log.logger.info("what was timed is not kept: %s", error)
+            _log.logger.info("the tuning cache is not saved: %s", error)
         _written = known
 
 
@@ -86,14 +86,14 @@ def _read() -> list[KnownRank]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
-        message = f"cpuaccel times layers anew, and does not use what it knew: {error}"
+        message = f"cpuaccel ignores the tuning cache and times layers again: {error}"
         warnings.warn(message, RuntimeWarning, stacklevel=3)
         return []
 
 
 def _check(row: KnownRank) -> None:
     if not row.problem:
-        raise ValueError("problem: expected a text, got none")
+        raise ValueError("problem: expected a text, got an empty one")
     if not 0 <= row.rank < _MOST_RANKS:
         raise ValueError(f"rank: expected 0 to {_MOST_RANKS - 1}, got {row.rank}")
 

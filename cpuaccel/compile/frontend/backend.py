@@ -34,7 +34,9 @@ def compile(
     patches = _patches(mode, options)
     if torch.is_grad_enabled() and _needs_gradients(example_inputs):
         # A graph that may be trained: Inductor compiles it, and calls cpuaccel's GEMMs and GNN ops.
-        report.say_left("graph", "gradients may be asked for: call it under torch.no_grad()")
+        report.say_left(
+            "graph", "inputs or weights require gradients: call it under torch.no_grad()"
+        )
         return compile_fx(gm, example_inputs, config_patches=patches)
     # Dynamo's guards check the same sizes; the asserts would cost a microsecond for each weight.
     patches.setdefault("size_asserts", False)
@@ -62,7 +64,9 @@ def _account(ours: inductor_pass.GraphPass, key: str, weights: list[torch.nn.Par
     elif not ours.ran:
         made = report_cache.load(key, report.current_compile_id())
         if made is None:
-            report.say_left("graph", "not known: Inductor had it, compiled, in its cache on disk")
+            report.say_left(
+                "graph", "unknown: Inductor loaded this graph from its disk cache, compiled"
+            )
     if made is not None:
         report.keep(made, weights)
 

@@ -106,7 +106,7 @@ class CaptureMaker:
         except Exception as error:
             reason = f"not captured: {_log.first_line(error)}"
             if traced is None:
-                _log.logger.warning("optimize: the model runs as it is: %s", reason)
+                _log.logger.warning("optimize: the model runs without a plan: %s", reason)
             return CaptureOutcome(None, None, Verdict(inputs, MODEL, reason), reason)
         if traced is not None:
             reason = ""
@@ -118,7 +118,7 @@ class CaptureMaker:
                 return CaptureOutcome(None, None, Verdict(inputs, MODEL, reason), reason)
             inputs = f"{inputs} and all sizes of {made.sizes}"
         if not any(made.report.regions):
-            reason = "nothing of it is taken"
+            reason = "cpuaccel would run none of its ops"
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
             return CaptureOutcome(None, made.report, verdict, reason, made)
         symbolic, no_symbolic_reason = self._symbolic(model, request, budgets)
@@ -128,7 +128,9 @@ class CaptureMaker:
         with torch.no_grad():
             assigned = tried.assigned()
             if assigned:
-                self.gave_up_reason = f"each call assigns {shown(assigned)} of the model"
+                self.gave_up_reason = (
+                    f"each call assigns attributes of the model: {shown(assigned)}"
+                )
                 return model_runs(args, kwargs, self.gave_up_reason)
             if attributes is not None and not attributes.are_as_before():
                 return None
@@ -149,7 +151,7 @@ class CaptureMaker:
             # Tracing symbols takes several times as long as tracing numbers.
             if self.longest_seconds < seconds:
                 return symbolic_ahead.captured(model, request.args, request.kwargs, seconds), ""
-        return None, f"torch takes more than {seconds:g} s to trace its sizes"
+        return None, f"torch takes more than {seconds:g} s to trace symbolic sizes"
 
     def _validate_symbolic(
         self,
@@ -162,12 +164,14 @@ class CaptureMaker:
         """Return the outcome of a capture of symbolic sizes; validate it now only if `is_cheap`."""
         inputs = f"{input_signature.describe(args, kwargs)} and all sizes of {made.sizes}"
         if not is_cheap:  # running it packs weights, in vain if no other sizes come
-            verdict = Verdict(inputs, PLAN, "other sizes have not come yet", made.arithmetic)
+            verdict = Verdict(
+                inputs, PLAN, "not validated: no other sizes were called yet", made.arithmetic
+            )
             return CaptureOutcome(made.run, made.report, verdict, "", made, is_validated=False)
         found = symbolic_ahead.checked(model, made, args, kwargs)
         if not found.difference.is_within:
             return None
-        reason = "not timed: it has the programs of the example inputs"
+        reason = "not timed: same regions as the plan for the example inputs"
         verdict = Verdict(inputs, PLAN, reason, made.arithmetic, found.difference)
         is_validated = found.at_other_sizes
         return CaptureOutcome(made.run, made.report, verdict, "", made, is_validated=is_validated)
@@ -179,7 +183,7 @@ class CaptureMaker:
         difference, remark = tried.difference()
         behind = f" ({remark})" if remark else ""
         if not difference.is_within:
-            reason = "the plan's results are off" + behind
+            reason = "the plan's results exceed the error bound" + behind
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic, difference)
             return CaptureOutcome(None, None, verdict, reason)
         is_first = made.sizes is None
@@ -193,17 +197,19 @@ class CaptureMaker:
         seconds = validation.times({"": tried}, budget)
         slower = is_slower(seconds[PLAN], seconds[MODEL])
         self.is_slower = self.is_slower or (slower and is_first)
-        reason = ("the plan is slower" if slower else "it is not slower") + behind
+        reason = ("the plan is slower" if slower else "not slower than the model") + behind
         runs = MODEL if slower else PLAN
         verdict = Verdict(inputs, runs, reason, made.arithmetic, difference, medians_of(seconds))
         if slower:
             of = "the example inputs" if is_first else inputs
-            return CaptureOutcome(None, None, verdict, f"slower than the model for {of}")
+            return CaptureOutcome(
+                None, None, verdict, f"the plan is slower than the model for {of}"
+            )
         return CaptureOutcome(made.run, made.report, verdict, "", made)
 
     def _untimed_reason(self, is_first: bool, budgets: Budgets) -> str:
         if is_first and self.was_timed:
-            return "the example inputs were"
+            return "only the example inputs are"
         if config.get("deterministic"):
             return "CPUACCEL_DETERMINISTIC"
         return "" if budgets.time > 0 else "time_budget is 0"
@@ -218,7 +224,7 @@ def verdict_if_off(
         difference, remark = tried.difference()
     if difference.is_within:
         return None
-    reason = "the plan's results are off" + (f" ({remark})" if remark else "")
+    reason = "the plan's results exceed the error bound" + (f" ({remark})" if remark else "")
     inputs, arithmetic = input_signature.describe(args, kwargs), outcome.verdict.arithmetic
     verdict = Verdict(inputs, MODEL, reason, arithmetic, difference)
     _log.logger.warning("optimize: %s", verdict)

@@ -150,7 +150,7 @@ class _Lowering:
         if ready.has_float_layers:
             from cpuaccel.compile.common import report
 
-            report.say_left("graph", "layers of floats beside those of integers, under autocast")
+            report.say_left("graph", "a model with quantized and float layers, under autocast")
             return self._model(*args, **kwargs)
         with torch.autocast("cpu", enabled=False):
             return ready.run(*args, **kwargs)
@@ -176,7 +176,7 @@ class _Lowering:
         if ready is not None and (many := self._changes.too_many(ready.made_of)):
             self._never = f"it {many}"
             _log.logger.warning(
-                "a quantized model is compiled as it is from now on: %s", self._never
+                "a quantized model is compiled without lowering from now on: %s", self._never
             )
             return None
         made_of = watch(self._model)
@@ -218,7 +218,7 @@ class _Lowering:
             except Exception as error:
                 problem = _log.first_line(error)
             if problem:
-                self._say_not_lowered(f"a trace of it is not what it does: {problem}")
+                self._say_not_lowered(f"the lowered model's results differ: {problem}")
                 ready.run, ready.takes = self._otherwise, None
             ready.unchecked = None
 
@@ -226,10 +226,10 @@ class _Lowering:
         from cpuaccel.compile.common import report
 
         report.say_left("graph", f"not lowered: {why}")
-        _log.logger.warning("a quantized model is compiled as it is: %s", why)
+        _log.logger.warning("a quantized model is compiled without lowering: %s", why)
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError(
-            "a compiled quantized model: expected to pickle or copy the model itself, which is its"
-            " _orig_mod; compile it again afterwards"
+            "a compiled quantized model cannot be pickled or copied: pickle or copy its"
+            " _orig_mod, the model itself, and compile that again"
         )

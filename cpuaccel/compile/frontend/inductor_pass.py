@@ -60,7 +60,11 @@ class GraphPass(_Base):  # type: ignore[misc]
                 self.report = rewrite(graph, self._race)
             except Exception as error:
                 report.say_left("graph", f"{type(error).__name__}: {error}")
-                _log.logger.warning("a graph is left to Inductor: %s", error, exc_info=True)
+                _log.logger.warning(
+                    "cpuaccel's pass failed, Inductor compiles the graph without it: %s",
+                    error,
+                    exc_info=True,
+                )
         insertion.take_apart(graph)
 
     def uuid(self) -> Any:

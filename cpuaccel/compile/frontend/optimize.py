@@ -78,8 +78,8 @@ def _check_model(name: str, model: object) -> None:
         )
     if training_mode.in_training(model):
         raise ValueError(
-            f"cpuaccel.optimize: {name}: expected one in eval mode (model.eval()), got one in"
-            " training mode"
+            f"cpuaccel.optimize: {name}: expected a model in eval mode (call model.eval()),"
+            " got one in training mode"
         )
 
 
@@ -87,7 +87,7 @@ def _all_checked(inputs: Any, by_keyword: Any) -> tuple[tuple[Any, ...], dict[st
     args = checked_inputs("cpuaccel.optimize", inputs)
     if by_keyword is not None and not isinstance(by_keyword, Mapping):
         raise TypeError(
-            "cpuaccel.optimize: example_kwargs: expected a mapping of names to what a call brings,"
+            "cpuaccel.optimize: example_kwargs: expected a mapping of argument names to values,"
             f" got {type(by_keyword).__name__}"
         )
     kwargs = dict(by_keyword or {})
@@ -104,4 +104,4 @@ def _check_budget(name: str, seconds: object) -> None:
             f"cpuaccel.optimize: {name}: expected a number of seconds, got {type(seconds).__name__}"
         )
     if not 0 <= seconds < math.inf:
-        raise ValueError(f"cpuaccel.optimize: {name}: expected seconds, 0 or more, got {seconds}")
+        raise ValueError(f"cpuaccel.optimize: {name}: expected 0 seconds or more, got {seconds}")

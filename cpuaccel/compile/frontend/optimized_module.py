@@ -122,7 +122,7 @@ class Optimized(nn.Module):
             is_known = self._attributes is not None and self._attributes.are_as_before()
             ran = self._last_outcome[-1] if is_known and self._last_outcome else None
         if ran is None:
-            return None, "the model has changed: call it once before"
+            return None, "it has no capture of the model as it is now: call it once first"
         return ran.capture, ran.fallback_reason
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -186,18 +186,18 @@ class Optimized(nn.Module):
         if not engine.is_enabled():
             return "cpuaccel is off"
         if self.training or training_mode.in_training(self.model):
-            return "training mode"
+            return "the model is in training mode"
         if torch.is_grad_enabled() and any(
             isinstance(each, Tensor) and each.requires_grad
             for each in itertools.chain(tree_leaves((args, kwargs)), self.parameters())
         ):
-            return "gradients may be asked for: call it under torch.no_grad()"
+            return "inputs or weights require gradients: call it under torch.no_grad()"
         maker = self._maker
         if maker.gave_up_reason:
             self._log_gave_up()
             return maker.gave_up_reason
         if maker.is_slower:
-            return "slower than the model for the example inputs"
+            return "the plan is slower than the model for the example inputs"
         return ""
 
     def _outcome_for(
@@ -231,7 +231,9 @@ class Optimized(nn.Module):
         made = found.capture
         assert made is not None
         if is_shared(tree_leaves((args, kwargs)), made.written, made.buffers):
-            return model_runs(args, kwargs, "inputs share memory with what is written to")
+            return model_runs(
+                args, kwargs, "an input shares memory with a tensor that the model mutates"
+            )
         return found
 
     def _find(self, key: Hashable) -> CaptureOutcome | None:
@@ -263,7 +265,7 @@ class Optimized(nn.Module):
             is_new, self._logged_gave_up = not self._logged_gave_up, True
         if is_new:
             reason = self._maker.gave_up_reason
-            _log.logger.warning("optimize: the model runs as it is from now on: %s", reason)
+            _log.logger.warning("optimize: the model runs without a plan from now on: %s", reason)
 
     def _make(
         self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], with_symbolic: bool
@@ -275,7 +277,7 @@ class Optimized(nn.Module):
         if served is not None:
             return served
         if is_slow:
-            reason = f"capturing it takes {seconds:.1f} s: `capture_for` does it for an input"
+            reason = f"capturing takes {seconds:.1f} s: call `capture_for` with these inputs"
             return model_runs(args, kwargs, reason)
         with self._lock:
             is_full = len(self._captures) >= MAX_CAPTURES or len(self._failures) >= _MAX_FAILURES
@@ -334,11 +336,11 @@ class Optimized(nn.Module):
             full = self._captures if len(self._captures) >= MAX_CAPTURES else self._failures
             kept = [each.verdict.inputs for each in full.values()]
             is_new, self._logged_full = not self._logged_full, True
-        tried = "captured" if full is self._captures else "tried in vain"
-        reason = f"{len(kept)} other kinds of inputs are {tried}, the first {kept[0]}"
+        tried = "have a capture" if full is self._captures else "could not be captured"
+        reason = f"{len(kept)} other input signatures {tried}, the first {kept[0]}"
         if is_new:
             _log.logger.warning(
-                "optimize: the model runs as it is for %s: %d other kinds of inputs are %s: %s;"
+                "optimize: the model runs without a plan for %s: %d other input signatures %s: %s;"
                 " torch.compile(dynamic=True) has one graph for all sizes",
                 input_signature.describe(args, kwargs),
                 len(kept),

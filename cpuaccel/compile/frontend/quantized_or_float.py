@@ -48,7 +48,7 @@ def faster_of(
     for each in (ours, theirs):
         each.time_budget = time_budget
     if untimed:
-        _settle(ours, "", f"not timed: {untimed}; nor was fp32", {}, distance)
+        _settle(ours, "", f"neither model was timed: {untimed}", {}, distance)
         return ours
     mine, other = _best("", samples), _best(FP32, samples)
     what = ours.verdict.arithmetic if ours.verdict is not None else ""
@@ -88,7 +88,8 @@ def _distance(trials: Mapping[str, validation.Trial]) -> float:
         return total_distance(trials[""].results(), trials[FP32].results())
     except ValueError as error:
         raise ValueError(
-            f"cpuaccel.optimize: fp32: expected a model that returns what `model` does, but {error}"
+            f"cpuaccel.optimize: fp32: expected a model with the same outputs as `model`,"
+            f" but {error}"
         ) from None
 
 

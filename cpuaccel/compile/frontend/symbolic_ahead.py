@@ -44,7 +44,7 @@ def captured(
         except TimeoutError:
             raise
         except Exception as error:
-            _log.logger.info("optimize: not for any size: %s", _log.first_line(error))
+            _log.logger.info("optimize: no capture of symbolic sizes: %s", _log.first_line(error))
             continue
         if made.sizes is None or made.writes or not any(made.report.regions):
             continue
@@ -107,7 +107,7 @@ def checked(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> Checked:
         try:
             there, _ = validation.Trial(model, made, *nearby.random()).difference()
         except Exception as error:  # the model does not accept random inputs
-            _log.logger.info("optimize: no other size was compared: %s", _log.first_line(error))
+            _log.logger.info("optimize: not validated at other sizes: %s", _log.first_line(error))
             return Checked(difference, at_other_sizes=False)
     return Checked(difference, there.is_within)
 

@@ -31,8 +31,8 @@ MOST_CAPTURES = 4
 
 _KEPT_FAMILIES = 64
 
-SPECIALIZED = "the model makes numbers of its sizes"
-REJECTED = "the model does something else at these sizes"
+SPECIALIZED = "the model specializes its sizes"
+REJECTED = "the symbolic capture does not accept these sizes"
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -180,7 +180,7 @@ class SymbolicCaptures:
                 report.keep(found.report)
         inputs, reason = (
             input_signature.describe(args, kwargs),
-            f"captured for {found.verdict.inputs}",
+            f"runs the capture for {found.verdict.inputs}",
         )
         verdict = Verdict(inputs, PLAN, reason, found.verdict.arithmetic)
         served = CaptureOutcome(found.run, found.report, verdict, "", found.capture)
@@ -197,7 +197,7 @@ class SymbolicCaptures:
         if came >= CALLS_BEFORE:
             return ""
         why = f": {family.why_not}" if family.why_not else ""
-        return f"sizes that came fewer than {CALLS_BEFORE} times{why}"
+        return f"these sizes were called fewer than {CALLS_BEFORE} times{why}"
 
     def _among(
         self, family: _Family, call: Call, args: Args, kwargs: Kwargs
@@ -229,7 +229,7 @@ class SymbolicCaptures:
                 if traced.example == call:
                     family.unchecked.append(made)
                 if len(family.captures) >= MOST_CAPTURES:
-                    family.why_not = f"{MOST_CAPTURES} captures of symbolic sizes are kept"
+                    family.why_not = f"there are {MOST_CAPTURES} captures of symbolic sizes already"
                 return
             if made.fallback_reason != REJECTED:
                 family.refused.append(made.verdict)

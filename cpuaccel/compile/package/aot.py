@@ -29,7 +29,7 @@ from cpuaccel.compile.passes import packed_linears
 from cpuaccel.compile.passes.aliasing import attribute_of
 from cpuaccel.quant import engine
 
-_PACKED = "packed in the file: AOTInductor calls torch's products past ours"
+_PACKED = "packed in the file: AOTInductor calls torch's products without the dispatcher"
 
 
 def aot_compile(
@@ -92,7 +92,8 @@ def _check(model: Any, path: str | os.PathLike[str]) -> Path:
         raise TypeError(f"{name}: model: expected a torch.nn.Module, got {type(model).__name__}")
     if training_mode.in_training(model):
         raise ValueError(
-            f"{name}: model: expected one in eval mode (model.eval()), got one in training mode"
+            f"{name}: model: expected a model in eval mode (call model.eval()), got one in training"
+            " mode"
         )
     if not engine.is_enabled():
         raise RuntimeError(f"{name}: cpuaccel is off: {engine.why_off()}")

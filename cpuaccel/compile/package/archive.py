@@ -123,7 +123,7 @@ def _content(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bytearray:
     file.seek(part.header_offset)
     head = file.read(_LOCAL.size)
     if len(head) != _LOCAL.size or not head.startswith(b"PK\3\4"):
-        raise zipfile.BadZipFile(f"{part.filename} is not where the list of parts says")
+        raise zipfile.BadZipFile(f"{part.filename} is not where the archive's directory says")
     file.seek(sum(_LOCAL.unpack(head)[1:]), os.SEEK_CUR)
     content = bytearray(part.file_size)
     if file.readinto(content) != part.file_size:

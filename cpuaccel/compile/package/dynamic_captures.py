@@ -32,8 +32,8 @@ def captured(model: nn.Module, call: Call, dynamic_shapes: Any) -> Capture:
         raise ValueError(f"{_WHERE}: {_log.first_line(error)}") from error
     if made.sizes is None:
         raise ValueError(
-            f"{_WHERE}: expected a size that varies, got {dynamic_shapes!r}: the model makes"
-            f" numbers of all sizes of {call}"
+            f"{_WHERE}: expected a size that varies, got {dynamic_shapes!r}: the model"
+            f" specializes all sizes of {call}"
         )
     _compare(model, made, call)
     for other in made.sizes.other_calls(call):
@@ -49,7 +49,9 @@ def _compare(model: nn.Module, made: Capture, call: Call) -> None:
         difference, remark = validation.Trial(model, made, *call.random()).difference()
     if not difference.is_within:
         behind = f" ({remark})" if remark else ""
-        raise ValueError(f"{_WHERE}: the results for {call} are off: {difference}{behind}")
+        raise ValueError(
+            f"{_WHERE}: the results for {call} exceed the error bound: {difference}{behind}"
+        )
 
 
 def _agrees_at(model: nn.Module, made: Capture, call: Call) -> bool:
@@ -57,7 +59,7 @@ def _agrees_at(model: nn.Module, made: Capture, call: Call) -> bool:
     try:
         _compare(model, made, call)
     except Exception as error:
-        _log.logger.info("save: sizes of 1 are left out: %s", _log.first_line(error))
+        _log.logger.info("save: the file rejects sizes of 1: %s", _log.first_line(error))
         return False
     return True
 

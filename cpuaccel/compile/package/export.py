@@ -81,7 +81,7 @@ def _all_sizes(program: ExportedProgram, sizes: DynamicSizes) -> list[DynamicSiz
     fixed = sizes.dimensions() - (set() if traced is None else traced.dimensions())
     if traced is None or fixed:
         leaf, dim = min(fixed)
-        raise ValueError(f"argument {leaf}, dimension {dim}: its size became a number")
+        raise ValueError(f"argument {leaf}, dimension {dim}: torch.export specialized its size")
     return [sizes, traced.from_zero()]
 
 

@@ -82,7 +82,7 @@ class Loaded(nn.Module):
             for each in tree_flatten((args, kwargs))[0]
         ):
             raise RuntimeError(
-                f"{self._path}: a loaded model has no gradients: call it under torch.no_grad()"
+                f"{self._path}: a loaded model computes no gradients: call it under torch.no_grad()"
             )
         if self._call.autocast is None:
             with torch.no_grad():
@@ -105,16 +105,16 @@ class Loaded(nn.Module):
             RuntimeError: `mode` is true.
         """
         if mode:
-            raise RuntimeError(f"{self._path}: a loaded model is for inference alone")
+            raise RuntimeError(f"{self._path}: a loaded model is for inference only")
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Loaded:
         if self.kind == PACKAGE:
-            raise TypeError(f"{self._path}: a compiled package is loaded again, not copied")
+            raise TypeError(f"{self._path}: a compiled package cannot be copied: load it again")
         return Loaded(copy.deepcopy(self._run, memo), self.facts, self._path, self.kind)
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"{self._path}: a loaded model is in its file: send that, not a pickle")
+        raise TypeError(f"{self._path}: a loaded model cannot be pickled: send its file instead")
 
     def _called_otherwise(self, got: Call, args: Any, kwargs: Any) -> Any:
         """Run on arguments copied to the expected layout; mutations are copied back."""
@@ -125,7 +125,9 @@ class Loaded(nn.Module):
             raise ValueError(f"{self._path}: {error}") from None
         self._check_apart(args, kwargs)
         if any(new is not old for new, old in zip(fitting, leaves, strict=True)):
-            _native.load().count_fallback("load", "an input is laid out otherwise: it is copied")
+            _native.load().count_fallback(
+                "load", "an input has other strides than the file expects: it is copied"
+            )
         args, kwargs = tree_unflatten(fitting, spec)
         result = self._called(args, kwargs)
         for number in self._written:
@@ -153,8 +155,8 @@ class Loaded(nn.Module):
         if self._written and is_shared(tree_flatten((args, kwargs))[0], self._written):
             numbers = ", ".join(map(str, self._written))
             raise ValueError(
-                f"{self._path}: it writes to argument {numbers}: expected others that share no"
-                " memory with it"
+                f"{self._path}: it mutates argument {numbers}: expected the other arguments to"
+                " share no memory with it"
             )
 
 
@@ -174,7 +176,7 @@ def load(path: Path_) -> Loaded:
         facts, parts = archive.checked(stream, _is_data)
         kind = facts.get("kind")
         if kind not in (PROGRAM, PACKAGE):
-            raise ValueError(f"holds {kind!r}, expected {PROGRAM!r} or {PACKAGE!r}")
+            raise ValueError(f"expected a file of kind {PROGRAM!r} or {PACKAGE!r}, got {kind!r}")
         check_ops(facts["ops"], f"cpuaccel {facts['cpuaccel']}")
         run = _program(stream, facts, parts) if kind == PROGRAM else _package(stream, facts)
         loaded = Loaded(run, facts, file, kind)
@@ -204,7 +206,7 @@ def named(path: Path) -> Iterator[None]:
     except ValueError as error:
         raise ValueError(f"cpuaccel.load: {path}: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
-        reason = f"its facts are not of format {archive.FORMAT}: {error!r}"
+        reason = f"its facts do not match format {archive.FORMAT}: {error!r}"
         raise ValueError(f"cpuaccel.load: {path}: {reason}") from error
 
 
@@ -217,7 +219,7 @@ def _program(stream: IO[bytes], facts: dict[str, Any], parts: dict[str, bytearra
     here = _native.load().isa()
     if facts["cpu"]["isa"] != here:
         _log.logger.info(
-            "load: made where %s is in use, here it is %s: weights are packed for this CPU,"
+            "load: the file was made with %s, this CPU has %s: weights are packed for this CPU,"
             " partitions stay as they were chosen",
             facts["cpu"]["isa"],
             here,
@@ -279,12 +281,12 @@ def _package(stream: IO[bytes], facts: dict[str, Any]) -> Callable[..., Any]:
         lacking = f" without {', '.join(missing)}" if missing else ""
         raise ValueError(
             f"compiled for {cpu['machine']} with {cpu['isa']}, this CPU is {platform.machine()}"
-            f"{lacking}: compile it here, by cpuaccel.aot_compile"
+            f"{lacking}: compile it here, with cpuaccel.aot_compile"
         )
     if _minor(facts["torch"]) != _minor(str(torch.__version__)):
         raise ValueError(
             f"compiled for torch {facts['torch']}, this is torch {torch.__version__}: compile it"
-            " here, by cpuaccel.aot_compile"
+            " here, with cpuaccel.aot_compile"
         )
     from torch._inductor import aoti_load_package
 

@@ -39,7 +39,7 @@ def encode(program: ExportedProgram) -> dict[str, Any]:
 
     signature = program.graph_signature
     if any(each.kind is not OutputKind.USER_OUTPUT for each in signature.output_specs):
-        raise Refused("results that are no results of the call")
+        raise Refused("it mutates weights or inputs")
     numbers: dict[Any, int] = {}
     weights: dict[str, str] = {}
     inputs: list[int] = []
@@ -57,13 +57,13 @@ def encode(program: ExportedProgram) -> dict[str, Any]:
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 weights[str(numbers[node])] = str(spec.target)
             else:
-                raise Refused(f"an input of kind {spec.kind}")
+                raise Refused(f"it has an input of kind {spec.kind}")
         elif node.op == "call_function" and _is_op(node.target):
             keywords = {key: torch_fallback.written(v, numbers) for key, v in node.kwargs.items()}
             args = torch_fallback.written(node.args, numbers)
             ops.append([torch_fallback.name_of(node.target, as_it_is=True), args, keywords])
         else:
-            raise Refused(f"{node.op} {node.target}")
+            raise Refused(f"it has a node {node.op} {node.target}")
     assert program.call_spec.out_spec is not None
     spec_text = treespec_dumps(program.call_spec.out_spec)
     return {"weights": weights, "inputs": inputs, "ops": ops, "outputs": outputs, "out": spec_text}

@@ -50,13 +50,13 @@ def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> No
     """
     if not isinstance(optimized, Optimized):
         raise TypeError(
-            "cpuaccel.save: optimized: expected what cpuaccel.optimize returned, got "
+            "cpuaccel.save: optimized: expected the result of cpuaccel.optimize, got "
             f"{type(optimized).__name__}"
         )
     path = checked_path("cpuaccel.save", path)
     captured, why_not = optimized.last()
     if captured is None:
-        raise ValueError(f"cpuaccel.save: optimized: nothing to save, {why_not}")
+        raise ValueError(f"cpuaccel.save: optimized: nothing to save: {why_not}")
     if dynamic_shapes is not None:
         captured = dynamic_captures.captured(optimized.model, captured.call, dynamic_shapes)
     sizes = captured.sizes
@@ -74,7 +74,7 @@ def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> No
 def checked_path(function: str, path: Path_) -> Path:
     """Return `path`, which has to end in .pt2 for torch."""
     if not os.fspath(path).endswith(".pt2"):
-        raise ValueError(f"{function}: path: expected one that ends in .pt2, got {path}")
+        raise ValueError(f"{function}: path: expected a path that ends in .pt2, got {path}")
     return Path(path)
 
 
@@ -84,7 +84,7 @@ def _flat(program: ExportedProgram, path: Path) -> dict[str, Any]:
         encoded = op_list.encode(program)
         return {"flat": encoded, "weights": _weights(program, path, encoded["weights"].values())}
     except Refused as why:
-        _log.logger.info("save: torch.export is to load it, for it has %s", why)
+        _log.logger.info("save: torch.export will load the file, because %s", why)
         return {"flat": None, "weights": {}}
 
 
@@ -99,7 +99,7 @@ def _weights(program: ExportedProgram, path: Path, names: Any) -> dict[str, Any]
             listed = json.loads(whole.read(f"{root}/{config.format(_MODEL)}"))["config"]
             for name in listed.keys() & set(names):
                 if listed[name]["use_pickle"]:
-                    raise Refused(f"a weight {name} that is pickled")
+                    raise Refused(f"weight {name} is pickled")
                 held = program.state_dict if name in program.state_dict else program.constants
                 found[name] = [folder + listed[name]["path_name"], *_layout(held[name])]
     return found

@@ -19,13 +19,13 @@ def check_ops(schemas: dict[str, str], made_by: str) -> None:
         here = schema_of(name)
         if not here:
             raise ValueError(
-                f"it calls {name}, which this build of cpuaccel has not"
-                + (": it is built without oneDNN" if name == "cpuaccel::graph_region" else "")
+                f"it calls {name}, which this build of cpuaccel lacks"
+                + (": it was built without oneDNN" if name == "cpuaccel::graph_region" else "")
             )
         if here != schema:
             raise ValueError(
-                f"of {made_by}: it calls {schema}, this cpuaccel {__version__} has {here}:"
-                " write it again with this version"
+                f"made by {made_by}: it calls {schema}, this cpuaccel {__version__}"
+                f" has {here}: write it again with this version"
             )
 
 
@@ -34,15 +34,17 @@ def check_region(program: str) -> None:
     first, _, body = program.partition("\n")
     words = first.split()
     if words[:2] != ["graph", "1"] or len(words) != 3:
-        raise ValueError(f"a region's program begins with {first[:80]!r}, not 'graph 1'")
+        raise ValueError(
+            f"expected the text of a region to begin with 'graph 1', got {first[:80]!r}"
+        )
     if hashlib.sha256(body.removesuffix("\n").encode()).hexdigest() != words[2]:
-        raise ValueError("damaged: a region's program is not as it was written")
+        raise ValueError("damaged: the text of a region is not as it was written")
 
 
 def schema_of(name: str) -> str:
     """Return the schema of an op of cpuaccel; an empty string if there is no such op."""
     namespace, _, op = name.partition("::")
     if namespace != "cpuaccel":
-        raise ValueError(f"{name!r} is no op of cpuaccel's")
+        raise ValueError(f"expected an op of cpuaccel, got {name!r}")
     found: Any = getattr(getattr(torch.ops, namespace), op, None)
     return "" if found is None else str(found.default._schema)

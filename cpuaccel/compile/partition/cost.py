@@ -25,8 +25,8 @@ _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("softmax", frozenset({"SoftMax", "LogSoftmax"})),
     ("layer_norm", frozenset({"LayerNorm"})),
     ("attention", frozenset({"attention"})),
-    ("quantised layer", QUANTIZED_LAYERS),
-    ("quantised", QUANTIZED),
+    ("quantized layer", QUANTIZED_LAYERS),
+    ("quantized", QUANTIZED),
     ("convolution", frozenset({"Convolution", "ConvTranspose"})),
     ("product", frozenset({"MatMul"})),
     ("pool", frozenset({"MaxPool", "AvgPool"})),
@@ -34,7 +34,7 @@ _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("write", WRITES),
 )
 
-LAYER_FAMILIES = frozenset({"quantised layer", "convolution", "product"})
+LAYER_FAMILIES = frozenset({"quantized layer", "convolution", "product"})
 
 LAYERS = frozenset().union(*(kinds for name, kinds in _FAMILIES if name in LAYER_FAMILIES))
 """Kinds of ops that are layers."""
@@ -75,16 +75,16 @@ def family_of(kinds: Sequence[str]) -> str:
 
 # Choices that do not depend on measurements, by (family, place); place "" is any.
 _FIXED: dict[tuple[str, str], Choice] = {
-    ("quantised layer", ""): Choice(True, "the integers that eager computes"),
-    ("quantised", "between"): Choice(True, "between layers, the integers that eager computes"),
-    ("quantised", "beside"): Choice(True, "beside a layer, the integers that eager computes"),
-    ("quantised", "alone"): Choice(False, "alone: Inductor fuses it with what is around it"),
-    ("write", "between"): Choice(True, "in place, between layers"),
-    ("write", "beside"): Choice(True, "in place, beside a layer"),
-    ("write", "alone"): Choice(False, "alone: nothing else is in its place"),
-    ("move", "between"): Choice(True, "between layers"),
-    ("move", "beside"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
-    ("move", "alone"): Choice(False, "moves alone: Inductor fuses it with what is around it"),
+    ("quantized layer", ""): Choice(True, "quantized layer: same integers as in eager mode"),
+    ("quantized", "between"): Choice(True, "between layers: same integers as in eager mode"),
+    ("quantized", "beside"): Choice(True, "beside a layer: same integers as in eager mode"),
+    ("quantized", "alone"): Choice(False, "alone: Inductor fuses it with the ops around it"),
+    ("write", "between"): Choice(True, "in-place update between layers"),
+    ("write", "beside"): Choice(True, "in-place update beside a layer"),
+    ("write", "alone"): Choice(False, "alone: no other partition is next to it"),
+    ("move", "between"): Choice(True, "view op between layers"),
+    ("move", "beside"): Choice(False, "view op alone: Inductor fuses it with the ops around it"),
+    ("move", "alone"): Choice(False, "view op alone: Inductor fuses it with the ops around it"),
 }
 
 _LEAST = {"chain": 0.97, "between": 0.97, "alone": 1.03, "beside": 1.03}
@@ -142,10 +142,13 @@ def choose(facts: Facts) -> Choice:
         return Choice(facts.place != "alone", f"{family} {facts.place}: torch runs it op by op")
     of_one_row = family == "product" and facts.M == 1 and facts.place == "chain"
     if of_one_row and not _packaged.get():
-        return Choice(True, "product of one row in a chain: the kernel that torch would call")
+        return Choice(True, "product of one row in a chain: runs the kernel that torch would call")
     row = cost_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
     if row is None and family == "attention" and facts.place != "alone":
-        return Choice(True, f"attention {facts.place}: no slower than torch's, which parts a plan")
+        return Choice(
+            True,
+            f"attention {facts.place}: no slower than torch's kernel, which would split the region",
+        )
     if row is None:
         return Choice(False, f"{family} {facts.place}: not measured")
     return Choice(

@@ -88,7 +88,13 @@ def cut(
         say_parts(graph)
     by_place = list(strided_reads.read_by_place(graph))
     if by_place:
-        return Cut([], [(node, "it reads memory, which lies otherwise here") for node in by_place])
+        return Cut(
+            [],
+            [
+                (node, "it reads memory in eager mode's layout, which a region may change")
+                for node in by_place
+            ],
+        )
     translation = Translation(constants, in_place)
     left = _translate(graph, translation)
     if not translation.units:
@@ -425,7 +431,7 @@ def _leave_read_writes(regions: list[Region], translation: Translation) -> bool:
         for part in region.parts:
             written = _writes(translation.operations[number] for number in part.operations)
             if any(translation.node_of[op.outputs[0]] in read for op in written):
-                part.choice = cost.Choice(False, "what it writes to is read by what is left")
+                part.choice = cost.Choice(False, "a fallback reads the tensor that it mutates")
                 found = True
     if found:
         leave_torn_units([part for region in regions for part in region.parts])

@@ -19,16 +19,16 @@ Sides = tuple[list[Part], list[Part]]
 
 def choose_parts(parts: list[Part], translation: Translation) -> None:
     """Choose by the table: layers first, then the partitions between them and beside them."""
-    neighbours = _neighbours(parts, translation)
+    neighbors = _neighbors(parts, translation)
     layers: list[Part] = []
     others: list[Part] = []
     for part in parts:
-        part.choice = cost.Choice(False, "oneDNN Graph has nothing for it")
+        part.choice = cost.Choice(False, "oneDNN Graph does not support it")
         if part.supported:
             (layers if _is_layer(part, translation) else others).append(part)
     ids = {id(part) for part in layers}
     for part in layers:
-        place = "chain" if _meets_another(part, neighbours, ids) else "alone"
+        place = "chain" if _meets_another(part, neighbors, ids) else "alone"
         part.choice = cost.choose(_facts(part, place, translation))
     changed = True
     while changed:
@@ -36,7 +36,7 @@ def choose_parts(parts: list[Part], translation: Translation) -> None:
         for part in others:
             if part.choice.taken:
                 continue
-            sides = sum(any(other.choice.taken for other in side) for side in neighbours[id(part)])
+            sides = sum(any(other.choice.taken for other in side) for side in neighbors[id(part)])
             part.choice = cost.choose(_facts(part, cost.PLACES[sides], translation))
             changed = changed or part.choice.taken
     leave_torn_units(parts)
@@ -46,11 +46,11 @@ def _is_layer(part: Part, translation: Translation) -> bool:
     return cost.family_of(part.kinds(translation)) in cost.LAYER_FAMILIES
 
 
-def _meets_another(part: Part, neighbours: dict[int, Sides], layers: Container[int]) -> bool:
+def _meets_another(part: Part, neighbors: dict[int, Sides], layers: Container[int]) -> bool:
     """Say whether a path through supported parts leads from a layer to another one."""
     seen, stack = {id(part)}, [part]
     while stack:
-        for other in chain(*neighbours[id(stack.pop())]):
+        for other in chain(*neighbors[id(stack.pop())]):
             if id(other) in seen or not other.supported:
                 continue
             if id(other) in layers:
@@ -80,11 +80,11 @@ def leave_torn_units(parts: list[Part]) -> None:
         changed = False
         for part in parts:
             if part.choice.taken and any(id(unit) in left for unit in part.units):
-                part.choice = cost.Choice(False, "a part of something that is left")
+                part.choice = cost.Choice(False, "part of an op that is a fallback")
                 changed = True
 
 
-def _neighbours(parts: list[Part], translation: Translation) -> dict[int, Sides]:
+def _neighbors(parts: list[Part], translation: Translation) -> dict[int, Sides]:
     """Return the sides of each part by its id.
 
     Moves are looked through: the neighbors of a move count too.

@@ -46,17 +46,17 @@ def _arguments(node: Node) -> tuple[Any, ...]:
     images, mode, align_corners = given["input"], given["mode"], given["align_corners"]
     value = images.meta.get("example_value") if isinstance(images, Node) else None
     if not isinstance(value, FakeTensor) or is_functorch_wrapped_tensor(value):
-        raise Refused("in a transform, or a tensor of another class")
+        raise Refused("a transform, or a tensor subclass")
     if value.dim() != 4:
-        raise Refused("no images of two dimensions")
+        raise Refused("not a batch of 2-D images")
     if mode not in resize.MODES or given["antialias"]:
-        raise Refused("a mode that oneDNN has not")
+        raise Refused("a mode that oneDNN lacks")
     if given["recompute_scale_factor"]:
         raise Refused("recompute_scale_factor")
     if mode == "nearest" and align_corners is not None:
-        raise Refused("align_corners of nearest pixels")  # torch raises an error
+        raise Refused("align_corners in nearest mode")  # torch raises an error
     if (given["size"] is None) == (given["scale_factor"] is None):
-        raise Refused("not one of size and scale_factor")  # torch raises an error
+        raise Refused("both or neither of size and scale_factor")  # torch raises an error
     size, scales = given["size"], given["scale_factor"]
     size = None if size is None else _two(size, int)
     scales = None if scales is None else [float(each) for each in _two(scales, (int, float))]
@@ -67,7 +67,7 @@ def _two(value: Any, kind: Any) -> list[Any]:
     """Return a list of two numbers, one for each dimension."""
     values = list(value) if isinstance(value, (list, tuple)) else [value, value]
     if len(values) != 2 or not all(isinstance(each, kind) for each in values):
-        raise Refused("a size or scale that is computed")
+        raise Refused("a dynamic size or scale")
     return values
 
 

@@ -26,7 +26,7 @@ _prims: Any = torch.ops.prims
 KIND = "KeptLinear"
 """The kind of such a layer in a report."""
 
-_REASON = "built without oneDNN: ours pack the weight once"
+_REASON = "built without oneDNN: cpuaccel's kernel packs the weight once"
 _TYPES = (torch.float32, torch.bfloat16)
 _CASTS = (_prims.convert_element_type.default, _aten._to_copy.default)
 _FUNCTIONS: dict[Any, str] = {

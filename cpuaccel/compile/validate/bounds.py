@@ -19,7 +19,7 @@ INT8_FACTOR = 2.0
 
 BOUNDS = {
     "fp32": f"largest difference from eager at most {FP32_BOUND:g} of the output's largest value; "
-    f"or, of a net that is ill-conditioned, from float64 at most {ROUNDING_FACTOR:g} times eager's",
+    f"or, for an ill-conditioned model, from float64 at most {ROUNDING_FACTOR:g} times eager's",
     "bf16": f"distance from fp32's eager output, over that output's norm, at most {HALF_FACTOR:g} "
     f"times that of eager in bf16, plus {HALF_SLACK:g}",
     "int8": f"distance from eager in int8, over that output's norm, at most {INT8_BOUND:g}; "

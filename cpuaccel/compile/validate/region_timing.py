@@ -51,7 +51,7 @@ class Race:
 
     def _run(self, region: Region) -> Choice:
         if any(op.kind in QUANTIZED for part in region.program.partitions for op in part):
-            return Choice(True, "not timed: Inductor computes quantised layers as floats")
+            return Choice(True, "not timed: Inductor computes quantized layers in float")
         try:
             times = time_region(region, self._patches)
         except Exception as error:
@@ -69,7 +69,7 @@ class Times:
     inductor: float
 
     def __str__(self) -> str:
-        return f"{in_words(self.region)} here, {in_words(self.inductor)} in Inductor"
+        return f"region {in_words(self.region)}, Inductor {in_words(self.inductor)}"
 
 
 def time_region(region: Region, patches: dict[str, Any]) -> Times:

@@ -85,13 +85,13 @@ class Trial:
         arithmetic = self._capture.arithmetic
         difference = compare(found, expected, arithmetic, self._exact)
         if difference.is_within:
-            return difference, "compared on the same random numbers" if draws else ""
+            return difference, "compared with the same random numbers" if draws else ""
         if draws:
-            return difference, "it draws random numbers, perhaps in another order"
+            return difference, "the plan draws random numbers, perhaps in another order"
         with self._undisturbed():
             again = self._outputs(self._model)
         if not compare(again, expected, arithmetic, lambda: None).is_within:
-            return difference, "the model does not return the same twice: nothing to compare with"
+            return difference, "the model's results differ from call to call"
         return difference, ""
 
     def calls(self) -> dict[str, Callable[[], Any]]:
@@ -170,7 +170,9 @@ class Trial:
             with torch.autocast("cpu", enabled=False):
                 return self._between_quantizers() if int8 else self._of_more_digits()
         except Exception as error:
-            _log.logger.info("optimize: nothing exact to compare with: %s", _log.first_line(error))
+            _log.logger.info(
+                "optimize: no reference of higher precision: %s", _log.first_line(error)
+            )
             return None
 
     def _of_more_digits(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Verdict:
             times = (f"{name} {in_words(each)}" for name, each in self.seconds.items())
             parts.append("a call takes: " + ", ".join(times))
         if self.distance is not None:
-            parts.append(f"int8 is {self.distance:.2g} of fp32's norm from fp32")
+            parts.append(f"int8 differs from fp32 by {self.distance:.2g} of fp32's norm")
         return f"{self.inputs}: " + "; ".join(parts)
 
 

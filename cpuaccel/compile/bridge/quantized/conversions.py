@@ -18,7 +18,7 @@ from cpuaccel.compile.bridge.quantized.tensors import (
 )
 from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
 
-_NOT_HERE = "a quantizer other than of 0..255 of uint8, by numbers"
+_NOT_HERE = "a quantizer other than uint8 from 0 to 255 with a constant scale"
 
 
 def _quantize(translation: Translation, node: Node) -> None:
