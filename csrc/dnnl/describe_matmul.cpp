@@ -1,7 +1,7 @@
 #include <bit>
 
 #include "dnnl/describe.h"
-#include "dnnl/mix.h"
+#include "dnnl/hash.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
@@ -54,18 +54,19 @@ dnnl::primitive_desc_base describe(const MatmulProblem& p) {
 
 size_t hash(const MatmulProblem& p) noexcept {
   size_t seed = 1;
-  mix(seed, static_cast<uint64_t>(p.src_type) | static_cast<uint64_t>(p.weights_type) << 2 |
-                static_cast<uint64_t>(p.dst_type) << 4 | uint64_t{p.bias} << 6 |
-                uint64_t{p.packed_weights} << 7 | static_cast<uint64_t>(p.isa) << 8 |
-                static_cast<uint64_t>(p.threads) << 32);
-  mix(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
-                std::bit_cast<uint32_t>(p.beta));
+  hash_combine(seed, static_cast<uint64_t>(p.src_type) |
+                         static_cast<uint64_t>(p.weights_type) << 2 |
+                         static_cast<uint64_t>(p.dst_type) << 4 | uint64_t{p.bias} << 6 |
+                         uint64_t{p.packed_weights} << 7 | static_cast<uint64_t>(p.isa) << 8 |
+                         static_cast<uint64_t>(p.threads) << 32);
+  hash_combine(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
+                         std::bit_cast<uint32_t>(p.beta));
   for (const int64_t value : {p.batch, p.M, p.N, p.K}) {
-    mix(seed, static_cast<uint64_t>(value));
+    hash_combine(seed, static_cast<uint64_t>(value));
   }
   for (const auto* strides : {&p.src_strides, &p.weights_strides, &p.dst_strides}) {
     for (const int64_t value : *strides) {
-      mix(seed, static_cast<uint64_t>(value));
+      hash_combine(seed, static_cast<uint64_t>(value));
     }
   }
   return seed;

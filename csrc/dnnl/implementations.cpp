@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dnnl/faults.h"
+#include "dnnl/known_bugs.h"
 
 namespace cpuaccel::dnnl_layer {
 

@@ -16,10 +16,10 @@ PrimitiveCache& PrimitiveCache::instance() {
 PrimitiveCache::PrimitiveCache() : mutex_(fork_safe_mutex(ForkLevel::leaf, this)) {
   dnnl::set_primitive_cache_capacity(0);
   reset_after_fork([this] {
-    order_.clear();
+    lru_.clear();
     index_.clear();
     hits_ = misses_ = evictions_ = bytes_ = 0;
-    held_hits_.store(0);
+    layer_hits_.store(0);
     generation_.fetch_add(1);
   });
 }
@@ -28,7 +28,7 @@ std::shared_ptr<const Primitive> PrimitiveCache::get(const AnyProblem& problem) 
   {
     const std::scoped_lock lock(mutex_);
     if (const auto found = index_.find(problem); found != index_.end()) {
-      order_.splice(order_.begin(), order_, found->second);
+      lru_.splice(lru_.begin(), lru_, found->second);
       ++hits_;
       return found->second->primitive;
     }
@@ -36,39 +36,39 @@ std::shared_ptr<const Primitive> PrimitiveCache::get(const AnyProblem& problem) 
   }
   // Generating code takes milliseconds, so it happens outside of the lock.
   auto primitive = std::make_shared<const Primitive>(problem);
-  Order evicted;  // destroyed after the lock is released
+  LruList evicted;  // destroyed after the lock is released
   const std::scoped_lock lock(mutex_);
   if (const auto found = index_.find(problem); found != index_.end()) {
     return found->second->primitive;
   }
-  order_.push_front({problem, primitive});
-  index_.emplace(problem, order_.begin());
+  lru_.push_front({problem, primitive});
+  index_.emplace(problem, lru_.begin());
   bytes_ += static_cast<int64_t>(primitive->bytes());
   evict_over(capacity_, evicted);
   return primitive;
 }
 
-void PrimitiveCache::evict_over(size_t capacity, Order& evicted) {
-  while (order_.size() > capacity) {
-    const auto last = std::prev(order_.end());
+void PrimitiveCache::evict_over(size_t capacity, LruList& evicted) {
+  while (lru_.size() > capacity) {
+    const auto last = std::prev(lru_.end());
     bytes_ -= static_cast<int64_t>(last->primitive->bytes());
     index_.erase(last->problem);
-    evicted.splice(evicted.begin(), order_, last);
+    evicted.splice(evicted.begin(), lru_, last);
     ++evictions_;
   }
 }
 
 void PrimitiveCache::set_capacity(int64_t capacity) {
-  Order evicted;
+  LruList evicted;
   const std::scoped_lock lock(mutex_);
   capacity_ = static_cast<size_t>(capacity);
   evict_over(capacity_, evicted);
 }
 
 void PrimitiveCache::clear() {
-  Order dropped;
+  LruList dropped;
   const std::scoped_lock lock(mutex_);
-  dropped.swap(order_);
+  dropped.swap(lru_);
   index_.clear();
   bytes_ = 0;
   generation_.fetch_add(1, std::memory_order_release);
@@ -77,8 +77,8 @@ void PrimitiveCache::clear() {
 CacheStats PrimitiveCache::stats() {
   const std::scoped_lock lock(mutex_);
   return {static_cast<int64_t>(capacity_),
-          static_cast<int64_t>(order_.size()),
-          hits_ + held_hits_.load(std::memory_order_relaxed),
+          static_cast<int64_t>(lru_.size()),
+          hits_ + layer_hits_.load(std::memory_order_relaxed),
           misses_,
           evictions_,
           bytes_};
@@ -87,7 +87,7 @@ CacheStats PrimitiveCache::stats() {
 void PrimitiveCache::reset_stats() {
   const std::scoped_lock lock(mutex_);
   hits_ = misses_ = evictions_ = 0;
-  held_hits_.store(0, std::memory_order_relaxed);
+  layer_hits_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace cpuaccel::dnnl_layer

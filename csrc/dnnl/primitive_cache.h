@@ -27,7 +27,7 @@ class PrimitiveCache {
   std::shared_ptr<const Primitive> get(const AnyProblem& problem);
 
   // A layer that still holds its last primitive counts its hit here, without a lookup.
-  void count_hit() { held_hits_.fetch_add(1, std::memory_order_relaxed); }
+  void count_hit() { layer_hits_.fetch_add(1, std::memory_order_relaxed); }
   // Grows with every clear(), so that layers release the primitives that they hold.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
@@ -48,15 +48,15 @@ class PrimitiveCache {
       return std::visit([](const auto& p) { return hash(p); }, problem);
     }
   };
-  using Order = std::list<Entry>;  // front: most recently used
-  void evict_over(size_t capacity, Order& evicted);
+  using LruList = std::list<Entry>;  // front: most recently used
+  void evict_over(size_t capacity, LruList& evicted);
 
   std::mutex& mutex_;
-  Order order_;
-  std::unordered_map<AnyProblem, Order::iterator, Hash> index_;
+  LruList lru_;
+  std::unordered_map<AnyProblem, LruList::iterator, Hash> index_;
   size_t capacity_ = 1024;
   int64_t hits_ = 0, misses_ = 0, evictions_ = 0, bytes_ = 0;
-  std::atomic<int64_t> held_hits_{0};
+  std::atomic<int64_t> layer_hits_{0};
   std::atomic<uint64_t> generation_{0};
 };
 

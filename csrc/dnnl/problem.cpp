@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "dnnl/mix.h"
+#include "dnnl/hash.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
@@ -25,22 +25,23 @@ int64_t volume(const std::array<int64_t, 3>& sizes, int spatial) {
 
 size_t hash(const Problem& p) noexcept {
   size_t seed = 0;
-  mix(seed, static_cast<uint64_t>(p.kind) | static_cast<uint64_t>(p.post) << 8 |
-                uint64_t{p.bias} << 16 | uint64_t{p.src_zero_point} << 17 |
-                uint64_t{p.dst_zero_point} << 18 | uint64_t{p.f32_dst} << 19 |
-                static_cast<uint64_t>(p.spatial) << 20 | static_cast<uint64_t>(p.isa) << 24 |
-                static_cast<uint64_t>(p.threads) << 32);
-  mix(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
-                std::bit_cast<uint32_t>(p.beta));
-  mix(seed, static_cast<uint64_t>(p.rank) << 32 | static_cast<uint32_t>(p.sum_zero_point));
-  mix(seed, static_cast<uint64_t>(p.slices));
+  hash_combine(seed, static_cast<uint64_t>(p.kind) | static_cast<uint64_t>(p.post) << 8 |
+                         uint64_t{p.bias} << 16 | uint64_t{p.src_zero_point} << 17 |
+                         uint64_t{p.dst_zero_point} << 18 | uint64_t{p.f32_dst} << 19 |
+                         static_cast<uint64_t>(p.spatial) << 20 |
+                         static_cast<uint64_t>(p.isa) << 24 |
+                         static_cast<uint64_t>(p.threads) << 32);
+  hash_combine(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
+                         std::bit_cast<uint32_t>(p.beta));
+  hash_combine(seed, static_cast<uint64_t>(p.rank) << 32 | static_cast<uint32_t>(p.sum_zero_point));
+  hash_combine(seed, static_cast<uint64_t>(p.slices));
   for (const int64_t value : {p.N, p.IC, p.OC, p.groups}) {
-    mix(seed, static_cast<uint64_t>(value));
+    hash_combine(seed, static_cast<uint64_t>(value));
   }
   for (const auto* dims :
        {&p.src, &p.dst, &p.kernel, &p.stride, &p.dilation, &p.padding_l, &p.padding_r}) {
     for (const int64_t value : *dims) {
-      mix(seed, static_cast<uint64_t>(value));
+      hash_combine(seed, static_cast<uint64_t>(value));
     }
   }
   return seed;

@@ -1,4 +1,4 @@
-// oneDNN implementations that must not run because of faults that tests found.
+// oneDNN implementations that must not run because of bugs that tests found.
 #pragma once
 
 #include <cstdint>
