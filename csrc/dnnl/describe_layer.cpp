@@ -133,7 +133,7 @@ dnnl::primitive_desc_base described(const Problem& p) {
 
 dnnl::primitive_desc_base describe(const Problem& p) {
   auto desc = described(p);
-  take_implementation(desc, p.rank, volume(p.dst, p.spatial));
+  take_implementation(desc, p.implementation, volume(p.dst, p.spatial));
   return desc;
 }
 

@@ -17,7 +17,7 @@ bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
 // Whether the number behind a letter must be equal: threads (t), ISA (i), kernel, stride, padding,
 // dilation and groups decide more than how long a layer takes.
-bool is_kept(std::string_view before) {
+bool must_be_equal(std::string_view before) {
   constexpr std::string_view kLetters = "tikspdg";
   return before.size() > 1 && before[before.size() - 2] == ' ' &&
          kLetters.find(before.back()) != std::string_view::npos;
@@ -38,7 +38,7 @@ Split split(std::string_view problem) {
     const auto end = std::find_if_not(problem.begin() + static_cast<std::ptrdiff_t>(at),
                                       problem.end(), is_digit);
     const auto digits = problem.substr(at, static_cast<size_t>(end - problem.begin()) - at);
-    if (is_kept(problem.substr(0, at))) {
+    if (must_be_equal(problem.substr(0, at))) {
       result.skeleton += digits;
     } else {
       double number = 0;
@@ -67,20 +67,20 @@ bool take_trial() {
   return g_inner->left_ > 0 && g_inner->left_-- > 0;
 }
 
-void AlikeRanks::add(std::string_view problem, int rank) {
+void SimilarProblems::add(std::string_view problem, int result) {
   auto [skeleton, logarithms] = split(problem);
-  by_skeleton_[std::move(skeleton)].push_back({std::move(logarithms), rank});
+  by_skeleton_[std::move(skeleton)].push_back({std::move(logarithms), result});
 }
 
-std::optional<AlikeRanks::Found> AlikeRanks::nearest(std::string_view problem) const {
+std::optional<SimilarProblems::Found> SimilarProblems::nearest(std::string_view problem) const {
   const auto [skeleton, logarithms] = split(problem);
-  const auto alike = by_skeleton_.find(skeleton);
-  if (alike == by_skeleton_.end()) {
+  const auto similar = by_skeleton_.find(skeleton);
+  if (similar == by_skeleton_.end()) {
     return std::nullopt;
   }
   double least = std::numeric_limits<double>::infinity();
   std::optional<Found> found;
-  for (const auto& entry : alike->second) {
+  for (const auto& entry : similar->second) {
     double distance = 0, largest = 0;
     for (size_t i = 0; i < logarithms.size(); ++i) {
       const double each = std::abs(logarithms[i] - entry.logarithms[i]);
@@ -89,7 +89,7 @@ std::optional<AlikeRanks::Found> AlikeRanks::nearest(std::string_view problem) c
     }
     if (distance < least) {
       least = distance;
-      found = Found{entry.rank, largest <= kNear};
+      found = Found{entry.result, largest <= kNear};
     }
   }
   return found;

@@ -1,8 +1,8 @@
 // Tuning results for problems that were not timed, taken from timed problems of other sizes.
 //
 // A model that is called with new sizes must run at once, and its layers were timed for other
-// sizes. Each new problem takes the rank of the nearest timed one, instead of some milliseconds of
-// timing.
+// sizes. Each new problem takes the result of the nearest timed one, instead of some milliseconds
+// of timing.
 #pragma once
 
 #include <optional>
@@ -34,24 +34,24 @@ bool few_trials();
 // Whether a problem without a near timed one may still be timed; counts it.
 bool take_trial();
 
-// Ranks by the texts of problems, to find the nearest problem. Not thread-safe.
-class AlikeRanks {
+// Tuning results by the texts of problems, to find the nearest problem. Not thread-safe.
+class SimilarProblems {
  public:
-  void add(std::string_view problem, int rank);
+  void add(std::string_view problem, int result);
   void clear() { by_skeleton_.clear(); }
 
   struct Found {
-    int rank;
+    int result;
     bool is_near;  // no size is more than four times the other problem's
   };
-  // The rank of the problem that differs from `problem` in numbers only, and in them the least;
+  // The result of the problem that differs from `problem` in numbers only, and in them the least;
   // nullopt if there is none. Threads, ISAs, windows and groups must be equal.
   std::optional<Found> nearest(std::string_view problem) const;
 
  private:
   struct Entry {
     std::vector<double> logarithms;
-    int rank;
+    int result;
   };
   std::unordered_map<std::string, std::vector<Entry>> by_skeleton_;
 };

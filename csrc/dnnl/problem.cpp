@@ -33,7 +33,8 @@ size_t hash(const Problem& p) noexcept {
                          static_cast<uint64_t>(p.threads) << 32);
   hash_combine(seed, static_cast<uint64_t>(std::bit_cast<uint32_t>(p.alpha)) << 32 |
                          std::bit_cast<uint32_t>(p.beta));
-  hash_combine(seed, static_cast<uint64_t>(p.rank) << 32 | static_cast<uint32_t>(p.sum_zero_point));
+  hash_combine(seed, static_cast<uint64_t>(p.implementation) << 32 |
+                         static_cast<uint32_t>(p.sum_zero_point));
   hash_combine(seed, static_cast<uint64_t>(p.slices));
   for (const int64_t value : {p.N, p.IC, p.OC, p.groups}) {
     hash_combine(seed, static_cast<uint64_t>(value));
@@ -68,7 +69,7 @@ std::string to_string(const Problem& p) {
     text += " dst_zp";
   }
   text += " t" + std::to_string(p.threads);
-  text += p.rank == 0 ? "" : " #" + std::to_string(p.rank);
+  text += p.implementation == 0 ? "" : " #" + std::to_string(p.implementation);
   return p.slices == 1 ? text : text + " in " + std::to_string(p.slices) + " slices";
 }
 

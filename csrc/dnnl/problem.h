@@ -39,8 +39,8 @@ struct Problem {
   int spatial = 2;
   int threads = 1;
   int isa = 0;
-  int rank = 0;    // index into oneDNN's implementations of it, in oneDNN's order
-  int slices = 1;  // dnnl/slices.h
+  int implementation = 0;  // index into oneDNN's implementations of it, in oneDNN's order
+  int slices = 1;          // dnnl/slices.h
   int32_t sum_zero_point = 0;
   float alpha = 0.0f;
   float beta = 1.0f;

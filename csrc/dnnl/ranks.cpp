@@ -9,9 +9,7 @@
 #include "base/fork.h"
 #include "base/isa.h"
 #include "base/parallel.h"
-#include "base/race.h"
 #include "dnnl/few_trials.h"
-#include "dnnl/slices.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
@@ -21,7 +19,7 @@ std::atomic<bool> g_timing{true};
 struct Known {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
   std::map<std::string, int> ranks;
-  AlikeRanks alike;
+  SimilarProblems similar;
 };
 
 Known& known() {
@@ -29,42 +27,7 @@ Known& known() {
   return instance;
 }
 
-Problem in_slices(Problem problem) {
-  problem.slices = problem.threads;
-  return problem;
-}
-
-// The key in the tuning cache: everything that decides which implementations oneDNN has.
-std::string name_of(const Problem& problem) {
-  return to_string(problem) + (problem.bias ? " bias" : "") +
-         (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa) +
-         (slices_of(in_slices(problem)).empty() ? "" : " slices");
-}
-
-int timed_rank(const Problem& problem, const std::string& name) {
-  const auto trials = try_ranks(problem);
-  if (trials.empty()) {
-    return 0;
-  }
-  const auto& best = winner_of(trials);
-  log_race(name, trials, best, [](const RankTrial& trial) { return trial.implementation; });
-  return best.rank + (best.sliced ? kSlicedRank : 0);
-}
-
 }  // namespace
-
-Problem fastest(Problem problem) {
-  if (!timing()) {
-    return problem;
-  }
-  const std::string name = name_of(problem);
-  // Only whether it is sliced carries over: what a rank stands for, and whether that is exact,
-  // depends on the sizes.
-  const auto sliced_alone = [](int alike) { return alike / kSlicedRank * kSlicedRank; };
-  const int rank = rank_of(name, [&] { return timed_rank(problem, name); }, sliced_alone);
-  problem.rank = rank % kSlicedRank;
-  return rank < kSlicedRank ? problem : in_slices(problem);
-}
 
 std::optional<int> known_rank(const std::string& name) {
   auto& all = known();
@@ -78,7 +41,7 @@ int know_rank(const std::string& name, int rank) {
   const std::scoped_lock lock(all.mutex);
   const auto [found, is_new] = all.ranks.emplace(name, rank);
   if (is_new) {
-    all.alike.add(name, rank);
+    all.similar.add(name, rank);
   }
   return found->second;
 }
@@ -101,11 +64,11 @@ std::optional<int> rank_alike(const std::string& name) {
   }
   auto& all = known();
   const std::scoped_lock lock(all.mutex);
-  const auto found = all.alike.nearest(name);
+  const auto found = all.similar.nearest(name);
   if ((!found || !found->is_near) && take_trial()) {
     return std::nullopt;
   }
-  return found ? found->rank : kNoRank;
+  return found ? found->result : kNoRank;
 }
 
 std::string conditions() {
@@ -122,9 +85,9 @@ void set_known_ranks(std::map<std::string, int> ranks) {
   auto& all = known();
   const std::scoped_lock lock(all.mutex);
   all.ranks = std::move(ranks);
-  all.alike.clear();
+  all.similar.clear();
   for (const auto& [name, rank] : all.ranks) {
-    all.alike.add(name, rank);
+    all.similar.add(name, rank);
   }
 }
 

@@ -1,23 +1,12 @@
-// Tuning of oneDNN: which of its implementations of a problem is the fastest, and the tuning cache.
+// The tuning cache: what tuning found, by the text of the problem.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
-
-#include "dnnl/problem.h"
 
 namespace cpuaccel::dnnl_layer {
-
-// Returns `problem`, which has rank 0 and one slice, with the rank and slices of the fastest
-// implementation. That comes from the tuning cache, or is timed now on memory of its own, which
-// takes some milliseconds. Returns oneDNN's own choice if no other implementation wins or timing is
-// off. If the problem can be sliced, slices are chosen unless an unsliced implementation clearly
-// wins, because slices win more in a team. Problems that differ only in values of zero points and
-// scales share one result.
-Problem fastest(Problem problem);
 
 // The tuning cache, ranks by a problem's text: what was timed here, and what set_known_ranks()
 // loaded. The caller keeps it longer than the process.
@@ -48,19 +37,5 @@ bool timing();
 
 // Added to the ranks of sliced primitives only. All plain ranks are smaller.
 inline constexpr int kSlicedRank = 64;
-
-// The timing of one implementation.
-struct RankTrial {
-  int rank = 0;
-  bool sliced = false;
-  std::string implementation;
-  double seconds = 0;
-  bool is_same = true;  // bit for bit the first one's results
-};
-
-// Times the first few implementations of `problem` on the same data, whole and in slices. The first
-// result is the one to choose if none clearly wins. Any choice must give the results of oneDNN's
-// own choice (is_same).
-std::vector<RankTrial> try_ranks(const Problem& problem);
 
 }  // namespace cpuaccel::dnnl_layer

@@ -13,8 +13,8 @@
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/scratch.h"
+#include "dnnl/implementation_tuning.h"
 #include "dnnl/primitive_cache.h"
-#include "dnnl/ranks.h"
 #include "dnnl/weights.h"
 #include "kernels/quantize/quantize.h"
 #include "quant/pair_sums.h"
@@ -109,7 +109,7 @@ bool wants_zero_point_in_bias(const dl::Problem& p) {
 
 // A problem with its primitive and the weights packed for it.
 struct Bound {
-  dl::Problem problem;  // as requested, with rank 0
+  dl::Problem problem;  // as requested, with implementation 0
   bool zero_point_in_bias = false;
   uint64_t generation = 0;
   std::shared_ptr<const dl::Primitive> primitive;  // null: refused
@@ -184,10 +184,11 @@ class OnednnKernel final : public Kernel {
   }
 
  private:
-  // The number of packed layouts kept: a second one is added if another input shape prefers it.
-  static constexpr size_t kKeptLayouts = 2;
+  // The number of packed layouts in memory: a second one is added if another input shape prefers
+  // it.
+  static constexpr size_t kCachedLayouts = 2;
 
-  // A fault of oneDNN, found by comparison with the float64 reference (tests/quant/test_conv.py):
+  // A bug of oneDNN, found by comparison with the float64 reference (tests/quant/test_conv.py):
   // results are off by hundreds of quanta if the number of taps equals the block of channels, which
   // is 8 on AVX2. On AVX-512 the block is 16; that was not tested, because no such machine was at
   // hand.
@@ -234,19 +235,19 @@ class OnednnKernel final : public Kernel {
     return bound;
   }
 
-  // Returns the primitive of the fastest rank and puts that rank into `asked`. Returns oneDNN's own
-  // choice if the tuning cache names a rank that does not exist.
+  // Returns the primitive of the fastest implementation and puts its index into `asked`. Returns
+  // oneDNN's own choice if the tuning cache names an implementation that does not exist.
   static std::shared_ptr<const dl::Primitive> fastest_of(dl::Problem& asked) {
     auto& cache = dl::PrimitiveCache::instance();
-    const auto ranked = dl::fastest(asked);
-    if (ranked.rank != 0 || ranked.slices > 1) {
+    const auto tuned = dl::fastest(asked);
+    if (tuned.implementation != 0 || tuned.slices > 1) {
       try {
-        if (auto primitive = cache.get(ranked); !primitive->is_reference()) {
-          asked = ranked;
+        if (auto primitive = cache.get(tuned); !primitive->is_reference()) {
+          asked = tuned;
           return primitive;
         }
       } catch (const dnnl::error& error) {
-        log_decision("oneDNN has no " + dl::to_string(ranked) + ": " + error.what());
+        log_decision("oneDNN has no " + dl::to_string(tuned) + ": " + error.what());
       }
     }
     return cache.get(asked);
@@ -255,16 +256,16 @@ class OnednnKernel final : public Kernel {
   std::shared_ptr<const dl::PackedWeights> packed_for(const dl::Problem& problem,
                                                       const dl::Primitive& primitive) {
     const std::scoped_lock lock(mutex_);
-    for (auto& kept : packed_) {
-      if (kept->desc() == primitive.weights_desc()) {
-        return kept;
+    for (auto& packed : packed_) {
+      if (packed->desc() == primitive.weights_desc()) {
+        return packed;
       }
     }
     const int64_t before = bytes_locked();
     const at::Tensor plain = plain_locked();
     auto packed = std::make_shared<const dl::PackedWeights>(problem, plain.const_data_ptr<int8_t>(),
                                                             primitive.weights_desc());
-    if (packed_.size() == kKeptLayouts) {
+    if (packed_.size() == kCachedLayouts) {
       packed_.erase(packed_.begin());
     }
     packed_.push_back(packed);
@@ -285,8 +286,8 @@ class OnednnKernel final : public Kernel {
 
   int64_t bytes_locked() const {
     int64_t total = plain_.defined() ? plain_.numel() : 0;
-    for (const auto& kept : packed_) {
-      total += static_cast<int64_t>(kept->bytes());
+    for (const auto& packed : packed_) {
+      total += static_cast<int64_t>(packed->bytes());
     }
     return total;
   }

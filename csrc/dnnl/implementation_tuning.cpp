@@ -1,17 +1,24 @@
+#include "dnnl/implementation_tuning.h"
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/race.h"
 #include "dnnl/primitive.h"
 #include "dnnl/ranks.h"
+#include "dnnl/slices.h"
 #include "dnnl/weights.h"
 
 namespace cpuaccel::dnnl_layer {
 namespace {
 
-constexpr int kRanks = 3;
+constexpr int kImplementations = 3;
 constexpr double kSeconds = 0.05;  // for all rounds, approximately
 constexpr int32_t kSrcZeroPoint = 117, kDstZeroPoint = 93;
 constexpr unsigned kSeed = 1;
@@ -22,8 +29,17 @@ bool is_exact(const Primitive& primitive) {
   return name.find("vnni") != std::string::npos || name.find("amx") != std::string::npos;
 }
 
+// The timing of one implementation.
+struct ImplementationTiming {
+  int implementation = 0;
+  bool sliced = false;
+  std::string name;
+  double seconds = 0;
+  bool is_same = true;  // bit for bit the first one's results
+};
+
 struct Candidate {
-  RankTrial trial;
+  ImplementationTiming timing;
   std::unique_ptr<const Primitive> primitive;
   std::unique_ptr<const PackedWeights> weights;
 };
@@ -96,10 +112,12 @@ class Data {
   std::vector<float> scales_, bias_;
 };
 
-// Adds the ranks of `problem`, oneDNN's own choice first.
+// Adds the first few implementations of `problem`, oneDNN's own choice first.
 void add_candidates(std::vector<Candidate>& found, Problem problem, const Data& data) {
-  for (problem.rank = 0; problem.rank < kRanks; ++problem.rank) {
-    Candidate candidate{{problem.rank, problem.slices > 1, "", 0, true}, nullptr, nullptr};
+  for (problem.implementation = 0; problem.implementation < kImplementations;
+       ++problem.implementation) {
+    Candidate candidate{
+        {problem.implementation, problem.slices > 1, "", 0, true}, nullptr, nullptr};
     try {
       candidate.primitive = std::make_unique<const Primitive>(problem);
     } catch (const dnnl::error&) {
@@ -108,27 +126,31 @@ void add_candidates(std::vector<Candidate>& found, Problem problem, const Data& 
     if (!is_exact(*candidate.primitive)) {
       return;
     }
-    candidate.trial.implementation = candidate.primitive->implementation();
+    candidate.timing.name = candidate.primitive->implementation();
     candidate.weights = std::make_unique<const PackedWeights>(problem, data.weights(),
                                                               candidate.primitive->weights_desc());
     found.push_back(std::move(candidate));
   }
 }
 
+Problem in_slices(Problem problem) {
+  problem.slices = problem.threads;
+  return problem;
+}
+
 std::vector<Candidate> candidates_of(const Problem& problem, const Data& data) {
   std::vector<Candidate> found;
   add_candidates(found, problem, data);
   if (problem.threads > 1 && !found.empty()) {
-    Problem sliced = problem;
-    sliced.slices = problem.threads;
-    add_candidates(found, sliced, data);
+    add_candidates(found, in_slices(problem), data);
   }
   return found;
 }
 
-}  // namespace
-
-std::vector<RankTrial> try_ranks(const Problem& problem) {
+// Times the first few implementations of `problem` on the same data, unsliced and in slices. The
+// first result is the one to choose if none clearly wins. Any choice must give the results of
+// oneDNN's own choice (is_same).
+std::vector<ImplementationTiming> time_implementations(const Problem& problem) {
   Data data(problem);
   auto candidates = candidates_of(problem, data);
   if (candidates.size() < 2) {
@@ -140,17 +162,50 @@ std::vector<RankTrial> try_ranks(const Problem& problem) {
     if (expected.empty()) {
       expected = data.guarded_dst();
     }
-    candidate.trial.is_same = data.guarded_dst() == expected && !data.wrote_elsewhere();
+    candidate.timing.is_same = data.guarded_dst() == expected && !data.wrote_elsewhere();
   }
-  race(candidates, &Candidate::trial, kSeconds,
+  race(candidates, &Candidate::timing, kSeconds,
        [&](const Candidate& candidate) { return data.run(candidate); });
-  std::vector<RankTrial> trials;
+  std::vector<ImplementationTiming> timings;
   for (auto& candidate : candidates) {
-    trials.push_back(std::move(candidate.trial));
+    timings.push_back(std::move(candidate.timing));
   }
-  std::stable_partition(trials.begin(), trials.end(),
-                        [](const RankTrial& trial) { return trial.sliced && trial.is_same; });
-  return trials;
+  std::stable_partition(timings.begin(), timings.end(), [](const ImplementationTiming& timing) {
+    return timing.sliced && timing.is_same;
+  });
+  return timings;
+}
+
+// The key in the tuning cache: everything that decides which implementations oneDNN has.
+std::string name_of(const Problem& problem) {
+  return to_string(problem) + (problem.bias ? " bias" : "") +
+         (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa) +
+         (slices_of(in_slices(problem)).empty() ? "" : " slices");
+}
+
+int tuned_choice(const Problem& problem, const std::string& name) {
+  const auto timings = time_implementations(problem);
+  if (timings.empty()) {
+    return 0;
+  }
+  const auto& best = winner_of(timings);
+  log_race(name, timings, best, std::mem_fn(&ImplementationTiming::name));
+  return best.implementation + (best.sliced ? kSlicedRank : 0);
+}
+
+}  // namespace
+
+Problem fastest(Problem problem) {
+  if (!timing()) {
+    return problem;
+  }
+  const std::string name = name_of(problem);
+  // From a problem of other sizes only the slicing is taken over: which implementation has a
+  // number, and whether it is exact, depends on the sizes.
+  const auto slicing_of = [](int similar) { return similar / kSlicedRank * kSlicedRank; };
+  const int choice = rank_of(name, [&] { return tuned_choice(problem, name); }, slicing_of);
+  problem.implementation = choice % kSlicedRank;
+  return choice < kSlicedRank ? problem : in_slices(problem);
 }
 
 }  // namespace cpuaccel::dnnl_layer
