@@ -19,8 +19,8 @@ struct Slot {
 }  // namespace
 
 void AlignedDelete::operator()(std::byte* block) const {
-  if (kept != 0) {
-    give_back_kept(block, kept);
+  if (huge_page_bytes != 0) {
+    give_back_kept(block, huge_page_bytes);
   } else {
     ::operator delete(block, kAlignment);
   }

@@ -29,7 +29,7 @@ void* scratch(ScratchSlot slot, size_t bytes);
 
 // An aligned block that owns its memory.
 struct AlignedDelete {
-  size_t kept = 0;  // bytes from base/kept_block.h; 0 for the heap
+  size_t huge_page_bytes = 0;  // bytes from base/kept_block.h; 0 for the heap
   void operator()(std::byte* block) const;
 };
 using AlignedBlock = std::unique_ptr<std::byte[], AlignedDelete>;

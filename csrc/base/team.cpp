@@ -73,8 +73,9 @@ class ThreadTeam final : public Team {
     body();
   }
 
-  // Loop of the thread with number `own` until the leader has finished.
-  void serve(size_t own) {
+  // Loop of the thread with number `first_range`, which takes that range first, until the leader
+  // has finished.
+  void serve(size_t first_range) {
     uint64_t seen = 0;
     for (Waiting waiting;;) {
       const uint64_t news = news_.load(std::memory_order_acquire);
@@ -86,7 +87,7 @@ class ThreadTeam final : public Team {
         continue;
       }
       seen = news;
-      take_ranges(own, news);
+      take_ranges(first_range, news);
       waiting = {};
     }
   }
@@ -120,10 +121,10 @@ class ThreadTeam final : public Team {
     std::atomic<uint64_t> state{0};
   };
 
-  void take_ranges(size_t own, uint64_t news) {
+  void take_ranges(size_t first_range, uint64_t news) {
     const auto threads = static_cast<size_t>(threads_);
     for (size_t i = 0; i < threads; ++i) {
-      const size_t range = own + i < threads ? own + i : own + i - threads;
+      const size_t range = first_range + i < threads ? first_range + i : first_range + i - threads;
       uint64_t free = news;
       if (ranges_[range].state.load(std::memory_order_relaxed) == news &&
           ranges_[range].state.compare_exchange_strong(free, news + 1, std::memory_order_acquire)) {
@@ -166,14 +167,14 @@ void in_team(const std::function<void()>& body) {
     return;
   }
   thread_local ThreadTeam team;  // thread_local, so that its memory is reused
-  ThreadTeam& ours = team;
-  ours.open(threads);
+  ThreadTeam& mine = team;
+  mine.open(threads);
   g_opened.fetch_add(1, std::memory_order_relaxed);
   parallel_ranges(0, threads, 1, [&](int64_t begin, int64_t /*end*/) {
     if (begin == 0) {
-      ours.lead(body);
+      mine.lead(body);
     } else {
-      ours.serve(static_cast<size_t>(begin));
+      mine.serve(static_cast<size_t>(begin));
     }
   });
 }

@@ -24,7 +24,7 @@ AttentionResult cpuaccel_attention(const AttentionOperands& of, bool is_causal,
 AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, bool is_causal,
                                 std::optional<double> scale);
 
-// The reason to leave attention with this many queries to torch where nothing is timed, as in eager
+// The reason for a fallback of attention with this many queries where nothing is timed, as in eager
 // mode. `bf16`: products are in bf16, else in f32. Null: cpuaccel's kernel runs.
 const char* attention_fallback_reason(int64_t queries, bool bf16);
 // Whether cpuaccel's kernel is faster than torch's for all sizes on this CPU. Plans time both on

@@ -21,9 +21,9 @@ struct AttentionTimes {
 // linear layers leave them. For few queries, keys and values lie as in a decoder's cache.
 AttentionTimes try_attention(const AttentionProblem& problem);
 
-// The reason for a plan to leave attention of these sizes to torch; empty: cpuaccel's kernel runs.
-// Unless attention_is_always_faster(), both kernels are timed once, and the tuning cache
-// (dnnl/ranks.h) keeps the result. If timing is off, attention_fallback_reason() decides.
+// The reason why a plan runs attention of these sizes on torch's kernel; empty: cpuaccel's kernel
+// runs. Unless attention_is_always_faster(), both kernels are timed once, and the tuning cache
+// (dnnl/ranks.h) has the result. If timing is off, attention_fallback_reason() decides.
 std::string why_torch_attention(const AttentionProblem& problem);
 
 }  // namespace cpuaccel::ops

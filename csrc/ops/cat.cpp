@@ -227,7 +227,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
     const int64_t along = wrapped(inputs, dim);
     const char* reason = fallback_reason(inputs, along, along, walk);
     if (reason == nullptr) {
-      // Some versions of torch refuse quantizers that differ, so the first input is concatenated
+      // Some versions of torch reject quantizers that differ, so the first input is concatenated
       // too.
       const auto& first = inputs.front();
       const auto ask = [&](const at::Tensor& values, int64_t axis) {

@@ -80,8 +80,8 @@ std::optional<std::string_view> post_op_name(std::string_view attr,
   return attr == "relu" || attr == "hardswish" ? std::optional(attr) : std::nullopt;
 }
 
-const char* fallback_reason(const at::Tensor& X, const at::Tensor& W, bool known) {
-  if (!known) {
+const char* fallback_reason(const at::Tensor& X, const at::Tensor& W, bool has_post_op) {
+  if (!has_post_op) {
     return "unsupported post-op";
   }
   const bool types = X.scalar_type() == W.scalar_type() &&

@@ -13,7 +13,7 @@
 
 namespace cpuaccel::ops {
 
-// The reason to leave ops on `x` to torch, or null: it is not quint8 with one scale and zero point.
+// The reason for a fallback with `x`, or null if it is quint8 with one scale and zero point.
 inline const char* quint8_fallback_reason(const at::Tensor& x) {
   if (x.scalar_type() != at::kQUInt8) {
     return reasons::kNotQuint8;

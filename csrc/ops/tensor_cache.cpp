@@ -65,23 +65,23 @@ TensorCache::TensorCache() {
   reset_after_fork([this] { stats_.hits = stats_.misses = stats_.stale = stats_.evictions = 0; });
 }
 
-TensorCache::Key TensorCache::key_of(Sources sources, int64_t form, const at::Tensor* own) {
+TensorCache::Key TensorCache::key_of(Sources sources, int64_t form, const at::Tensor* constant) {
   Key key{form, {}};
   for (const at::Tensor* source : sources) {
     key.sources.push_back(identity_of(*source));
   }
-  if (own != nullptr) {
-    key.sources.push_back(identity_of(*own));
+  if (constant != nullptr) {
+    key.sources.push_back(identity_of(*constant));
   }
   return key;
 }
 
 at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
-                            const at::Tensor* own) {
+                            const at::Tensor* constant) {
   if (!std::ranges::all_of(sources, [](const auto* each) { return cacheable(*each); })) {
     return made_by(make);
   }
-  const Key key = key_of(sources, form, own);
+  const Key key = key_of(sources, form, constant);
   std::vector<State> states;
   for (const at::Tensor* source : sources) {
     states.push_back({version_of(*source), 0});
@@ -122,8 +122,8 @@ at::Tensor TensorCache::get(Sources sources, int64_t form, const Make& make,
   for (const at::Tensor* source : sources) {
     entry.storages.emplace_back(source->storage().getWeakStorageImpl());
   }
-  if (own != nullptr) {  // while this is held, no other storage has its address
-    entry.storages.emplace_back(own->storage().getWeakStorageImpl());
+  if (constant != nullptr) {  // while this is held, no other storage has its address
+    entry.storages.emplace_back(constant->storage().getWeakStorageImpl());
   }
   order_.push_front(std::move(entry));
   index_.emplace(key, order_.begin());

@@ -30,9 +30,10 @@ class TensorCache {
   TensorCache();
 
   // Returns make(), run outside of inference mode and autograd, or its cached result for the same
-  // sources and `form`. `own` is one more source that nobody writes to, such as a result of this
-  // cache: only its identity is compared, not its bytes.
-  at::Tensor get(Sources sources, int64_t form, const Make& make, const at::Tensor* own = nullptr);
+  // sources and `form`. `constant` is one more source that nobody writes to, such as a result of
+  // this cache: only its identity is compared, not its bytes.
+  at::Tensor get(Sources sources, int64_t form, const Make& make,
+                 const at::Tensor* constant = nullptr);
 
   // The capacity in bytes, 0 or more. Entries above it are dropped at once.
   void set_capacity(int64_t bytes);
@@ -63,7 +64,7 @@ class TensorCache {
   };
   using Order = std::list<Entry>;  // front: most recently used
 
-  static Key key_of(Sources sources, int64_t form, const at::Tensor* own);
+  static Key key_of(Sources sources, int64_t form, const at::Tensor* constant);
   void drop(Order::iterator entry, Order& dropped);
   void drop_expired(Order& dropped);
   void shrink_to(int64_t bytes, Order& dropped);

@@ -5,7 +5,7 @@
 //
 // w is 1 if no weight is given. With `loops` each node has a self-loop. Its weight is that of the
 // last self-loop of edge_index at the node, or else `fill`. The result is cached in the index
-// cache. torch's own ops compute it, in torch_geometric's order.
+// cache. torch's self_loops ops compute it, in torch_geometric's order.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
@@ -33,8 +33,8 @@ at::Tensor gcn_weight(const at::Tensor& edge_index, const OptionalTensor& weight
     const at::Tensor not_loops = src.ne(dst).nonzero().flatten();
     at::Tensor of_loops = at::full({nodes}, fill, options);
     if (weight) {
-      const at::Tensor own = src.eq(dst).nonzero().flatten();
-      of_loops.index_put_({src.index_select(0, own)}, w.index_select(0, own));
+      const at::Tensor self_loops = src.eq(dst).nonzero().flatten();
+      of_loops.index_put_({src.index_select(0, self_loops)}, w.index_select(0, self_loops));
     }
     const at::Tensor each = at::arange(nodes, src.options());
     src = at::cat({src.index_select(0, not_loops), each});

@@ -226,7 +226,7 @@ at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t 
                                      : at::_ops::index_reduce_::redispatch(
                                            rest, self, dim, index, src, reduce, include_self);
   }
-  // Views and leaves that require gradients are left to torch, which has checks for them.
+  // Views and leaves that require gradients run on torch's kernel, which has checks for them.
   const bool simple = !self.is_view() && !(self.is_leaf() && self.requires_grad());
   if (simple && call.gradients_supported() && apart(self, src)) {
     LargestOfRows::apply(self, src, index, &call, true);

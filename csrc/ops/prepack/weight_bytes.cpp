@@ -30,7 +30,7 @@ uint32_t number_of(at::ScalarType type) {
 }
 
 uint64_t sum_of(const WeightHeader& header) {
-  return kernels::checksum(&header, offsetof(WeightHeader, own_checksum));
+  return kernels::checksum(&header, offsetof(WeightHeader, header_checksum));
 }
 
 // No product of sizes overflows: both are below 2^30, and an element has 4 bytes at most.
@@ -82,7 +82,7 @@ at::Tensor weight_to_bytes(const at::Tensor& weight, int64_t panel) {
   kernels::GemmPacked(panels, type, header.in_features, header.out_features, panel)
       .pack({matrix.const_data_ptr(), type, matrix.stride(0), matrix.stride(1), 0});
   header.checksum = kernels::checksum(panels, static_cast<int64_t>(header.payload));
-  header.own_checksum = sum_of(header);
+  header.header_checksum = sum_of(header);
   std::memcpy(memory, &header, sizeof(header));
   return bytes;
 }
@@ -101,7 +101,7 @@ WeightHeader read_weight_header(const char* op, const at::Tensor& bytes) {
               ": not a packed weight: expected bytes to begin with \"cpuaccW\"");
   TORCH_CHECK(header.version == WeightHeader::kVersion, op, ": packed weight of format version ",
               header.version, ", but this cpuaccel reads version ", WeightHeader::kVersion);
-  TORCH_CHECK(header.own_checksum == sum_of(header) && possible(header) &&
+  TORCH_CHECK(header.header_checksum == sum_of(header) && possible(header) &&
                   header.payload == payload_of(header),
               op, ": damaged packed weight: the header does not match its checksum");
   TORCH_CHECK(static_cast<uint64_t>(bytes.numel()) == sizeof(header) + header.payload, op,

@@ -26,9 +26,9 @@ struct WeightHeader {
   uint32_t panel = 0;
   int64_t out_features = 0;
   int64_t in_features = 0;
-  uint64_t payload = 0;       // bytes after the header
-  uint64_t checksum = 0;      // of the payload, by family checksum
-  uint64_t own_checksum = 0;  // of the header's fields before it
+  uint64_t payload = 0;          // bytes after the header
+  uint64_t checksum = 0;         // of the payload, by family checksum
+  uint64_t header_checksum = 0;  // of the header's fields before it
 };
 static_assert(sizeof(WeightHeader) == 64, "files have it so; and what follows is aligned");
 
