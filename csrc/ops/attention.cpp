@@ -79,7 +79,7 @@ const char* fallback_reason(const Operands& of, double dropout_p) {
   }
   if (!is_plain(query) || !is_plain(key) || !is_plain(value) || dropout_p != 0.0 ||
       !same_heads(query, key) || !same_heads(query, value) || key.size(2) != value.size(2)) {
-    return "invalid shapes, grouped-query attention or dropout";
+    return "unsupported shapes, grouped-query attention or dropout";
   }
   if (const char* reason =
           attention_fallback_reason(query.size(2), attention_in_bf16(gemm_type(type)))) {

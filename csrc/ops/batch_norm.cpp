@@ -29,7 +29,7 @@ const char* fallback_reason(const at::Tensor& x, const Norm& norm, PerTensor dst
     return reason;
   }
   if (x.dim() != 4 || x.numel() == 0) {
-    return "input is not a batch of images, or empty";
+    return "input is empty or not a batch of images";
   }
   for (const at::Tensor* values : {&norm.weight, &norm.bias, &norm.mean, &norm.var}) {
     if (!dense_floats(*values, x.size(1))) {

@@ -43,7 +43,7 @@ const char* fallback_reason(const at::Tensor& input, const at::Tensor& weight) {
   const bool types = weight.scalar_type() == input.scalar_type() ||
                      (weight.scalar_type() == at::kFloat && input.scalar_type() == at::kBFloat16);
   if (!types || !is_gemm_type(weight.scalar_type())) {
-    return "input and weight differ in dtype";
+    return "unsupported dtype of input or weight";
   }
   if (weight.dim() != 2 || weight.layout() != at::kStrided || !weight.device().is_cpu() ||
       weight.is_neg() || weight.numel() == 0 || !weight.is_non_overlapping_and_dense()) {
