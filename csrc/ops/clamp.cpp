@@ -58,9 +58,11 @@ Limits at_least_zero(const at::Tensor& x) {
 bool is_absent_or_real_number(const Number& value) { return !value || is_real_number(*value); }
 
 const char* numbers_fallback_reason(const Number& low, const Number& high) {
-  return (low || high) && is_absent_or_real_number(low) && is_absent_or_real_number(high)
-             ? nullptr
-             : reasons::kNotReal;
+  if (!low && !high) {
+    return reasons::kInvalidArguments;
+  }
+  return is_absent_or_real_number(low) && is_absent_or_real_number(high) ? nullptr
+                                                                         : reasons::kNotReal;
 }
 
 void limit(const at::Tensor& src, at::Tensor& dst, Limits limits) {
