@@ -1,4 +1,4 @@
-"""`cpuaccel.prepack` and `cpuaccel.unpack`: keep weights in packed form only, and undo it."""
+"""`cpuaccel.prepack` and `cpuaccel.unpack`: keep weights only in packed form, and undo it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def prepack(model: Model, *, take_shared: bool = False) -> Model:
 
     Args:
         model: any module; it is changed.
-        take_shared: also pack weights that something outside of the model holds (an optimizer, a
+        take_shared: also pack weights that are referenced outside of the model (an optimizer, a
             variable, a view, numpy, a mapped file). Later writes to them do not reach the model.
 
     Raises:

@@ -38,5 +38,5 @@ def prepacked_rows(path: str, module: nn.Module) -> Iterator[Row]:
 def not_packed_note(module: nn.Module) -> str:
     """Return the reason why `cpuaccel.prepack` did not pack `module`, or ""."""
     loaded: Any = sys.modules.get("cpuaccel._prepack")
-    reason = loaded.why_left(module) if loaded is not None else ""
+    reason = loaded.not_packed_reason(module) if loaded is not None else ""
     return f"not prepacked: {reason}" if reason else ""

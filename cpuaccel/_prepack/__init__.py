@@ -2,11 +2,11 @@
 
 `pack.py` walks over a model, `conversion.py` changes one module. Each kind of layer has a file with
 its packed class; `module.py` has their base. `weight.py` and `matrix.py` have the packed weights,
-`choose.py` decides which parameters can be packed.
+`packable.py` decides which parameters can be packed.
 """
 
 from cpuaccel._ops import prepack as _fake_kernels  # noqa: F401
 from cpuaccel._prepack import attention, convolution, linear, lstm, transformer  # noqa: F401
-from cpuaccel._prepack.pack import why_left
+from cpuaccel._prepack.pack import not_packed_reason
 
-__all__ = ["why_left"]
+__all__ = ["not_packed_reason"]

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cpuaccel._prepack.conversion import make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.conversion import make_plain, packs, plain_call_reason, weights_of
 from cpuaccel._prepack.linear import run_linear
 from cpuaccel._prepack.matrix import Matrix
 from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
 
-_APART = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+_SEPARATE_PROJECTIONS = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 @packs(nn.MultiheadAttention)
@@ -24,16 +24,16 @@ class PackedMultiheadAttention(PackedModule, nn.MultiheadAttention):
     """nn.MultiheadAttention whose input projections are packed, each one separately."""
 
     @classmethod
-    def plan(cls, module: Any) -> dict[str, Form] | str:
+    def forms_to_pack(cls, module: Any) -> dict[str, Form] | str:
         if module.bias_k is not None or module.bias_v is not None or module.add_zero_attn:
-            return "it adds a bias or zeros to the keys"
+            return "bias_k, bias_v or add_zero_attn is set"
         E = module.embed_dim
         if not module._qkv_same_embed_dim:
-            return dict.fromkeys(_APART, Matrix((E,)))
+            return dict.fromkeys(_SEPARATE_PROJECTIONS, Matrix((E,)))
         return {"in_proj_weight": Matrix((E, E, E))}
 
     @classmethod
-    def reads(cls, module: Any) -> Iterable[nn.Module]:
+    def modules_read(cls, module: Any) -> Iterable[nn.Module]:
         return (module.out_proj,)
 
     def forward(
@@ -48,12 +48,12 @@ class PackedMultiheadAttention(PackedModule, nn.MultiheadAttention):
         is_causal: bool = False,
     ) -> Any:
         weights = weights_of(self)
-        why = weights and (
-            why_plain(self, weights.values(), (query, key, value))
-            or _unusual(self, query, key, value, key_padding_mask, attn_mask, is_causal)
+        reason = weights and (
+            plain_call_reason(self, weights.values(), (query, key, value))
+            or _plain_call_reason(self, query, key, value, key_padding_mask, attn_mask, is_causal)
         )
-        if not weights or why:
-            make_plain(self, why or "")
+        if not weights or reason:
+            make_plain(self, reason or "")
             return nn.MultiheadAttention.forward(
                 self,
                 query,
@@ -97,7 +97,9 @@ def _project(
     inputs = (query, key, value)
     if together := weights.get("in_proj_weight"):
         return [together.linear(inputs[i], biases[i], i) for i in range(3)]
-    return [weights[name].linear(inputs[i], biases[i]) for i, name in enumerate(_APART)]
+    return [
+        weights[name].linear(inputs[i], biases[i]) for i, name in enumerate(_SEPARATE_PROJECTIONS)
+    ]
 
 
 def _heads(module: Any, x: Tensor) -> Tensor:
@@ -135,7 +137,7 @@ def _mask(
     return padding if mask is None else mask + padding
 
 
-def _unusual(
+def _plain_call_reason(
     module: Any,
     query: Tensor,
     key: Tensor,
@@ -144,22 +146,22 @@ def _unusual(
     attn_mask: Tensor | None,
     is_causal: bool,
 ) -> str:
-    """Return the reason why torch has to run, or reject, a call, or ""."""
+    """Return the reason why torch has to run or reject a call, or ""."""
     if any(torch.overrides.has_torch_function((x,)) for x in (query, key, value)):
-        return "a tensor of another class"
+        return "an input is a tensor subclass"
     sizes = ((query, module.embed_dim), (key, module.kdim), (value, module.vdim))
     if any(x.dim() != 3 or x.shape[-1] != size for x, size in sizes):
-        return "inputs that are not batches of sequences"
+        return "an input has other than 3 dimensions or another feature size"
     batch, L, S = _sizes(module, query, key)
     if key.shape[:2] != value.shape[:2] or key.shape[1 - module.batch_first] != batch:
-        return "inputs of different sizes"
+        return "query, key and value have different batch sizes or lengths"
     if any(x.dtype != query.dtype for x in (key, value)):
-        return "inputs of different types"
+        return "query, key and value have different dtypes"
     masks = ((L, S), (batch * module.num_heads, L, S))
     if attn_mask is not None and tuple(attn_mask.shape) not in masks:
-        return "a mask of another size"
+        return "attn_mask has another shape"
     if key_padding_mask is not None and tuple(key_padding_mask.shape) != (batch, S):
-        return "a mask of another size"
+        return "key_padding_mask has another shape"
     if is_causal and attn_mask is None:
-        return "is_causal without a mask"
+        return "is_causal without attn_mask"
     return ""

@@ -21,10 +21,10 @@ from cpuaccel._log import logger
 from cpuaccel._prepack.parameters import PackedParameters
 from cpuaccel._prepack.weight import Form, PackedWeight
 
-transition = threading.RLock()
+conversion_lock = threading.RLock()
 """Held while modules change from plain to packed or back."""
 # A child process must not wait for a thread that exists only in its parent.
-os.register_at_fork(after_in_child=transition._at_fork_reinit)  # type: ignore[attr-defined]
+os.register_at_fork(after_in_child=conversion_lock._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 class PackedClass(nn.Module):
@@ -35,25 +35,25 @@ class PackedClass(nn.Module):
     # Called for plain modules of `plain_class`.
 
     @classmethod
-    def plan(cls, module: Any) -> dict[str, Form] | str:
+    def forms_to_pack(cls, module: Any) -> dict[str, Form] | str:
         """Return the parameters to pack with the form of each, or the reason not to pack."""
         return {}
 
     @classmethod
-    def reads(cls, module: Any) -> Iterable[nn.Module]:
+    def modules_read(cls, module: Any) -> Iterable[nn.Module]:
         """Return the modules whose weights the plain `module` reads itself."""
         return ()
 
     @classmethod
-    def forget(cls, module: Any) -> None:
+    def drop_references(cls, module: Any) -> None:
         """Drop other references of `module` to its parameters."""
 
     @classmethod
-    def remember(cls, module: Any) -> None:
-        """Undo `forget`; all parameters are present."""
+    def restore_references(cls, module: Any) -> None:
+        """Undo `drop_references`; all parameters are present."""
 
     @classmethod
-    def saved(cls, module: Any, state: dict[str, Any]) -> None:
+    def fix_saved_state(cls, module: Any, state: dict[str, Any]) -> None:
         """Change `state`, the state of a plain module, to what the plain class saves."""
 
 
@@ -82,21 +82,21 @@ def weights_of(module: nn.Module) -> dict[str, Any]:
     return weights
 
 
-def raw(module: nn.Module, name: str) -> Any:
+def raw_parameter(module: nn.Module, name: str) -> Any:
     """Return a parameter of `module`, None if it is packed or missing. Makes nothing plain."""
     return dict.get(module.__dict__["_parameters"], name)
 
 
-def raw_items(module: nn.Module) -> Iterator[tuple[str, Any]]:
+def raw_parameters(module: nn.Module) -> Iterator[tuple[str, Any]]:
     return iter(list(dict.items(module.__dict__["_parameters"])))
 
 
-def put_in(module: nn.Module, name: str, weight: PackedWeight) -> None:
+def put_packed(module: nn.Module, name: str, weight: PackedWeight) -> None:
     """Give `module` a packed weight in place of its parameter `name`, which is already removed."""
     if not weights_of(module):
         module.__dict__["_packed_weights"] = {}
         module.__dict__["_parameters"] = PackedParameters(
-            module, dict(raw_items(module)), make_plain
+            module, dict(raw_parameters(module)), make_plain
         )
     module.__dict__["_packed_weights"][name] = weight
     weight.users.append((weakref.ref(module), name))
@@ -107,10 +107,12 @@ def change_class(module: nn.Module) -> None:
     module.__class__ = _packed_classes[type(module)]
 
 
-def why_plain(module: nn.Module, weights: Iterable[PackedWeight], inputs: Iterable[Tensor]) -> str:
+def plain_call_reason(
+    module: nn.Module, weights: Iterable[PackedWeight], inputs: Iterable[Tensor]
+) -> str:
     """Return the reason why a call has to run in torch, on plain weights, or ""."""
     if module.training and torch.is_grad_enabled() and any(w.requires_grad for w in weights):
-        return "it is trained"
+        return "its weights are being trained"
     for input in inputs:
         if type(input) is not Tensor and isinstance(input, torch.fx.Proxy):
             return "torch.fx traces it"
@@ -119,36 +121,36 @@ def why_plain(module: nn.Module, weights: Iterable[PackedWeight], inputs: Iterab
     return ""
 
 
-def make_plain(module: nn.Module, why: str) -> None:
+def make_plain(module: nn.Module, reason: str) -> None:
     """Unpack the weights of `module` and of all that share them. Logs and counts the reason."""
-    with transition:
+    with conversion_lock:
         if not weights_of(module):
             return
         native = _native.native()
         if native is not None:
-            native.count_fallback("prepack", why)
-        logger.info("%s is plain again: %s", type(module).__name__, why)
-        open_up([module])
+            native.count_fallback("prepack", reason)
+        logger.info("%s is plain again: %s", type(module).__name__, reason)
+        unpack_modules([module])
 
 
-def open_up(modules: Iterable[nn.Module]) -> list[nn.Module]:
+def unpack_modules(modules: Iterable[nn.Module]) -> list[nn.Module]:
     """Make `modules`, and those that share their weights, plain. Return all that were packed."""
-    with transition:
-        opened: list[nn.Module] = []
+    with conversion_lock:
+        unpacked: list[nn.Module] = []
         waiting = list(modules)
         while waiting:
             module = waiting.pop()
             weights = weights_of(module)
-            if module in opened or not isinstance(module, PackedClass):
+            if module in unpacked or not isinstance(module, PackedClass):
                 continue
-            opened.append(module)
+            unpacked.append(module)
             waiting += [user for w in weights.values() for user, _ in w.modules()]
         # Unpacks everything first: if memory runs out, all modules stay packed.
-        held = [w.parameter() for module in opened for w in weights_of(module).values()]
-        for module in opened:
+        parameters = [w.parameter() for module in unpacked for w in weights_of(module).values()]
+        for module in unpacked:
             _restore(module)
-        del held
-        return opened
+        del parameters
+        return unpacked
 
 
 def _restore(module: nn.Module) -> None:
@@ -157,11 +159,11 @@ def _restore(module: nn.Module) -> None:
     if weights:
         module.__dict__["_parameters"] = {
             name: weights[name].parameter() if name in weights else value
-            for name, value in raw_items(module)
+            for name, value in raw_parameters(module)
         }
         del module.__dict__["_packed_weights"]
         # Before the class changes: a thread that runs it meanwhile waits in the packed forward.
-        cls.remember(module)
+        cls.restore_references(module)
     # Not if somebody has set a class that is derived from the packed one.
     if isinstance(module, PackedClass) and type(module) is packed_class(module.plain_class):
         module.__class__ = module.plain_class  # type: ignore[assignment]

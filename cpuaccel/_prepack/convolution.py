@@ -11,8 +11,8 @@ from torch._prims_common import suggest_memory_format
 from torch.nn import functional as F
 
 from cpuaccel import _native
-from cpuaccel._prepack.conversion import make_plain, packs, weights_of, why_plain
-from cpuaccel._prepack.matrix import PackedMatrix, too_large
+from cpuaccel._prepack.conversion import make_plain, packs, plain_call_reason, weights_of
+from cpuaccel._prepack.matrix import PackedMatrix, too_large_reason
 from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
 
@@ -56,53 +56,55 @@ class Filters:
 
     groups: int
 
-    def why_not(self, parameter: nn.Parameter) -> str:
+    def unpackable_reason(self, parameter: nn.Parameter) -> str:
         if parameter.dtype != torch.float32:
-            return f"its weight is of {parameter.dtype}"
+            return f"its weight has dtype {parameter.dtype}"
         rows, channels = parameter.shape[:2]
         if self.groups > 1 and channels == 1:
-            return "a depthwise convolution reads its weights as they are"
+            return "depthwise convolutions use unpacked weights"
         if rows % self.groups != 0:
-            return f"its weight has the shape {tuple(parameter.shape)}, of {self.groups} groups"
+            return (
+                f"{self.groups} groups do not divide its weight of shape {tuple(parameter.shape)}"
+            )
         return (
-            too_large((rows // self.groups,) * self.groups)
-            or _why_rounded()
-            or why_no_convolutions()
+            too_large_reason((rows // self.groups,) * self.groups)
+            or _rounding_reason()
+            or no_convolutions_reason()
         )
 
     def pack(self, parameter: nn.Parameter) -> PackedFilters:
         return PackedFilters(parameter, self.groups)
 
 
-def why_no_convolutions() -> str:
+def no_convolutions_reason() -> str:
     """Return the reason why no convolution is packed on this CPU, or ""."""
     return _native.load().why_no_packed_convolutions()
 
 
 class _Convolution(PackedModule):
     @classmethod
-    def plan(cls, module: Any) -> dict[str, Form] | str:
+    def forms_to_pack(cls, module: Any) -> dict[str, Form] | str:
         weight = dict.get(module._parameters, "weight")
         if weight is None:
             return "it has no weight"
         if weight.dim() != len(module.kernel_size) + 2:
-            return f"its weight has the shape {tuple(weight.shape)}"
+            return f"its weight has shape {tuple(weight.shape)}"
         return {"weight": Filters(module.groups)}
 
     def forward(self: Any, input: Tensor) -> Tensor:
         weights = weights_of(self)
         if weights:
             weight = weights["weight"]
-            why = why_plain(self, (weight,), (input,))
-            why = why or _why_rounded()
-            if not why:
+            reason = plain_call_reason(self, (weight,), (input,))
+            reason = reason or _rounding_reason()
+            if not reason:
                 return _convolve(self, weight, input)
-            make_plain(self, why)
+            make_plain(self, reason)
         result: Tensor = self._conv_forward(input, self.weight, self.bias)
         return result
 
 
-def _why_rounded() -> str:
+def _rounding_reason() -> str:
     """Return the reason why a convolution needs its plain weight now, or ""."""
     if torch.is_autocast_enabled("cpu"):
         return "autocast casts the plain weight of a convolution"

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from cpuaccel._prepack.conversion import make_plain, packs, weights_of, why_plain
+from cpuaccel._prepack.conversion import make_plain, packs, plain_call_reason, weights_of
 from cpuaccel._prepack.matrix import Matrix
 from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
@@ -16,7 +16,7 @@ from cpuaccel._prepack.weight import Form
 
 class _Linear(PackedModule):
     @classmethod
-    def plan(cls, module: Any) -> dict[str, Form] | str:
+    def forms_to_pack(cls, module: Any) -> dict[str, Form] | str:
         weight = dict.get(module._parameters, "weight")
         return {"weight": Matrix((weight.shape[0],))} if weight is not None else "it has no weight"
 
@@ -29,11 +29,11 @@ def run_linear(module: Any, input: Tensor) -> Tensor:
     weights = weights_of(module)
     if weights:
         weight = weights["weight"]
-        why = why_plain(module, (weight,), (input,))
-        if not why:
+        reason = plain_call_reason(module, (weight,), (input,))
+        if not reason:
             result: Tensor = weight.linear(input, module.bias)
             return result
-        make_plain(module, why)
+        make_plain(module, reason)
     return F.linear(input, module.weight, module.bias)
 
 

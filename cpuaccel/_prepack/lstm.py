@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cpuaccel._prepack.conversion import make_plain, packs, raw, weights_of
+from cpuaccel._prepack.conversion import make_plain, packs, raw_parameter, weights_of
 from cpuaccel._prepack.matrix import Matrix
 from cpuaccel._prepack.module import PackedModule
 from cpuaccel._prepack.weight import Form
@@ -18,25 +18,27 @@ class PackedLSTM(PackedModule, nn.LSTM):
     """nn.LSTM of float32 whose weights are packed, for inference."""
 
     @classmethod
-    def plan(cls, module: Any) -> dict[str, Form] | str:
+    def forms_to_pack(cls, module: Any) -> dict[str, Form] | str:
         if module.proj_size:
-            return "it has projections"
+            return "proj_size is set"
         names = [name for name in module._flat_weights_names if name.startswith("weight")]
-        if any(getattr(raw(module, name), "dtype", None) != torch.float32 for name in names):
-            return "its weights are not of float32"
+        if any(
+            getattr(raw_parameter(module, name), "dtype", None) != torch.float32 for name in names
+        ):
+            return "its weights are not float32"
         return dict.fromkeys(names, Matrix((4 * module.hidden_size,)))
 
     @classmethod
-    def forget(cls, module: Any) -> None:
+    def drop_references(cls, module: Any) -> None:
         # torch's own list of the parameters, which its op takes.
         module.__dict__.update(_flat_weights=[], _flat_weight_refs=[])
 
     @classmethod
-    def remember(cls, module: Any) -> None:
+    def restore_references(cls, module: Any) -> None:
         nn.LSTM._init_flat_weights(module)
 
     @classmethod
-    def saved(cls, module: Any, state: dict[str, Any]) -> None:
+    def fix_saved_state(cls, module: Any, state: dict[str, Any]) -> None:
         parameters = state["_parameters"]
         state["_flat_weights"] = [parameters.get(name) for name in module._flat_weights_names]
         state.pop("_flat_weight_refs", None)
@@ -56,9 +58,9 @@ class PackedLSTM(PackedModule, nn.LSTM):
 
     def forward(self: Any, input: Any, hx: Any = None) -> Any:
         weights = weights_of(self)
-        why = weights and _why_plain(self, input, hx)
-        if not weights or why:
-            make_plain(self, why or "")
+        reason = weights and _plain_call_reason(self, input, hx)
+        if not weights or reason:
+            make_plain(self, reason or "")
             return nn.LSTM.forward(self, input, hx)
         batched = input.dim() == 3
         x = input if batched else input.unsqueeze(1)
@@ -81,8 +83,8 @@ class PackedLSTM(PackedModule, nn.LSTM):
                     ih.parts[0],
                     hh.parts[0],
                     ih.panel,
-                    raw(self, f"bias_ih_{suffix}"),
-                    raw(self, f"bias_hh_{suffix}"),
+                    raw_parameter(self, f"bias_ih_{suffix}"),
+                    raw_parameter(self, f"bias_hh_{suffix}"),
                     hx[0][len(last)],
                     hx[1][len(last)],
                     direction == 1,
@@ -96,33 +98,33 @@ class PackedLSTM(PackedModule, nn.LSTM):
         return x.transpose(0, 1) if self.batch_first else x, (h, c)
 
 
-def _why_plain(module: Any, input: Any, hx: Any) -> str:
+def _plain_call_reason(module: Any, input: Any, hx: Any) -> str:
     """Return the reason why a call has to run in torch, on plain weights, or ""."""
     if not isinstance(input, Tensor):
-        return "its input is packed sequences, or traced"
+        return "its input is a PackedSequence, or traced"
     if module.training and module.dropout and module.num_layers > 1:
-        return "it drops out"
+        return "dropout is active"
     if torch.is_autocast_enabled("cpu"):
         return "autocast"
     states = () if hx is None else tuple(hx)
     if any(torch.overrides.has_torch_function((x,)) for x in (input, *states)):
-        return "a tensor of another class"
+        return "an input is a tensor subclass"
     weights = weights_of(module).values()
-    biases = [raw(module, n) for n in module._flat_weights_names if n.startswith("bias")]
+    biases = [raw_parameter(module, n) for n in module._flat_weights_names if n.startswith("bias")]
     if torch.is_grad_enabled() and any(
         x.requires_grad for x in (input, *states, *biases, *weights)
     ):
-        return "gradients are wanted"
+        return "gradients are required"
     if input.is_nested or input.dim() not in (2, 3) or input.shape[-1] != module.input_size:
-        return "inputs of other sizes"
+        return "an input has another shape"
     time, batch = (1, 0) if module.batch_first and input.dim() == 3 else (0, 1)
     sequences = (input.shape[batch],) if input.dim() == 3 else ()
     depth = module.num_layers * (2 if module.bidirectional else 1)
     expected = (depth, *sequences, module.hidden_size)
     if 0 in (input.shape[time], *sequences) or (hx is not None and len(states) != 2):
-        return "inputs of other sizes"
+        return "an input has another shape"
     if any(tuple(state.shape) != expected for state in states):
-        return "inputs of other sizes"
+        return "an input has another shape"
     if any(x.dtype != torch.float32 or x.device.type != "cpu" for x in (input, *states, *biases)):
-        return "inputs of other types"
+        return "an input is not float32 on the CPU"
     return ""

@@ -1,4 +1,4 @@
-"""Weight matrices packed in the panels that kernel family gemm reads (csrc/ops/prepack)."""
+"""Weight matrices packed in the panels that the gemm kernels read (csrc/ops/prepack)."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class Matrix:
 
     rows: tuple[int, ...]
 
-    def why_not(self, parameter: nn.Parameter) -> str:
+    def unpackable_reason(self, parameter: nn.Parameter) -> str:
         if parameter.dtype not in _TYPES:
-            return f"its weight is of {parameter.dtype}"
+            return f"its weight has dtype {parameter.dtype}"
         if parameter.dim() != 2 or sum(self.rows) != parameter.shape[0]:
-            return f"its weight has the shape {tuple(parameter.shape)}"
-        return too_large(self.rows, parameter.dtype) or _slow_type(parameter.dtype)
+            return f"its weight has shape {tuple(parameter.shape)}"
+        return too_large_reason(self.rows, parameter.dtype) or _slow_dtype_reason(parameter.dtype)
 
     def pack(self, parameter: nn.Parameter) -> PackedMatrix:
         return PackedMatrix(parameter, self.rows)
@@ -105,18 +105,18 @@ def _padded(parts: tuple[int, ...], panel: int) -> int:
     return sum((part + panel - 1) // panel * panel for part in parts)
 
 
-def too_large(parts: tuple[int, ...], dtype: torch.dtype = torch.float32) -> str:
-    """Return the reason not to pack parts of these rows, if they take too much memory, or ""."""
+def too_large_reason(parts: tuple[int, ...], dtype: torch.dtype = torch.float32) -> str:
+    """Return the reason not to pack parts of these rows if padding takes too much memory, or ""."""
     panel, rows = panel_for(dtype, parts), sum(parts)
     if _padded(parts, panel) <= MOST * rows:
         return ""
-    return f"its {rows} rows, packed by {panel}, would take more than {MOST} times the memory"
+    return f"its {rows} rows in panels of {panel} would take more than {MOST} times the memory"
 
 
-def _slow_type(dtype: torch.dtype) -> str:
+def _slow_dtype_reason(dtype: torch.dtype) -> str:
     native = _native.load()
     if dtype == torch.bfloat16 and native.has_bf16_arithmetic() and not native.packs_pairs():
-        return "torch multiplies bfloat16 faster on this CPU, which has instructions for it"
+        return "torch multiplies bfloat16 faster on this CPU, which has bfloat16 instructions"
     if dtype == torch.float16 and native.has_fp16_arithmetic():
-        return "torch multiplies float16 faster on this CPU, which has instructions for it"
+        return "torch multiplies float16 faster on this CPU, which has float16 instructions"
     return ""

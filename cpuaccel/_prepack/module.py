@@ -16,11 +16,11 @@ from torch import Tensor
 
 from cpuaccel._prepack.conversion import (
     PackedClass,
+    conversion_lock,
     make_plain,
-    open_up,
     packed_class,
-    raw_items,
-    transition,
+    raw_parameters,
+    unpack_modules,
     weights_of,
 )
 from cpuaccel._prepack.pack import pack_again
@@ -36,7 +36,7 @@ class PackedModule(PackedClass):
             self.plain_class._save_to_state_dict(self, destination, prefix, keep_vars)
             return
         # In the order in which the parameters were registered, as in the plain module.
-        for name, parameter in raw_items(self):
+        for name, parameter in raw_parameters(self):
             if name in weights:
                 destination[prefix + name] = weights[name].unpack()
             elif parameter is not None:
@@ -47,32 +47,32 @@ class PackedModule(PackedClass):
         rest._save_to_state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(self, *arguments: Any, **keywords: Any) -> None:
-        self._as_plain("_load_from_state_dict", arguments, keywords)
+        self._call_plain("_load_from_state_dict", arguments, keywords)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        self._as_plain("_apply", (fn, recurse), {})
+        self._call_plain("_apply", (fn, recurse), {})
         return self
 
-    def _as_plain(self, method: str, arguments: Any, keywords: Any) -> None:
+    def _call_plain(self, method: str, arguments: Any, keywords: Any) -> None:
         """Call `method` of the plain module, then pack again the weights that were packed."""
         plain = getattr(self.plain_class, method)
         if not weights_of(self):
             plain(self, *arguments, **keywords)
             return
-        with transition:
-            opened = open_up([self])
+        with conversion_lock:
+            unpacked = unpack_modules([self])
             plain(self, *arguments, **keywords)
-            pack_again(opened)
+            pack_again(unpacked)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        with transition:
+        with conversion_lock:
             cls = type(self)
             new: Any = cls.__new__(cls)
             memo[id(self)] = new
             weights = {name: copy.deepcopy(w, memo) for name, w in weights_of(self).items()}
             for name, value in self.__dict__.items():
                 if name == "_parameters" and weights:
-                    raw = {key: copy.deepcopy(v, memo) for key, v in raw_items(self)}
+                    raw = {key: copy.deepcopy(v, memo) for key, v in raw_parameters(self)}
                     new.__dict__[name] = PackedParameters(new, raw, make_plain)
                 elif name != "_packed_weights":
                     new.__dict__[name] = copy.deepcopy(value, memo)
@@ -95,9 +95,9 @@ class PackedModule(PackedClass):
         if weights:
             state["_parameters"] = {
                 name: weights[name].parameter() if name in weights else value
-                for name, value in raw_items(self)
+                for name, value in raw_parameters(self)
             }
-            self.saved(self, state)
+            self.fix_saved_state(self, state)
         # Creates an object of the plain class, which need not be this object's class.
         make: Any = copyreg._reconstructor  # type: ignore[attr-defined]
         return make, (self.plain_class, object, None), state

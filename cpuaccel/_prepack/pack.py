@@ -12,41 +12,41 @@ from torch import nn
 
 from cpuaccel import _engine_state, _native
 from cpuaccel._log import logger
-from cpuaccel._prepack import choose
+from cpuaccel._prepack import packable
 from cpuaccel._prepack.conversion import (
     PackedClass,
     change_class,
-    open_up,
+    conversion_lock,
     packed_class,
-    put_in,
-    raw,
-    transition,
+    put_packed,
+    raw_parameter,
+    unpack_modules,
     weights_of,
 )
 from cpuaccel._prepack.weight import Form, PackedWeight
 
-Place = tuple[nn.Module, str]
+Owner = tuple[nn.Module, str]
 
 _NO_FORM = (nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
-"""Layers without a packed form. `explain` says so, because it lists the layers that are packed."""
+"""Layers without a packed form. `explain` gives a reason for them, as for layers that have one."""
 
-_left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+_not_packed: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 
 
-def why_left(module: nn.Module) -> str:
+def not_packed_reason(module: nn.Module) -> str:
     """Return the reason why `prepack` did not pack `module`; "" if it did, or was not asked to."""
-    return "" if weights_of(module) else _left.get(module, "")
+    return "" if weights_of(module) else _not_packed.get(module, "")
 
 
 def pack_model(model: nn.Module, take_shared: bool) -> None:
     """Pack all weights of `model` that can be packed."""
-    with transition:
+    with conversion_lock:
         _Packing(model, take_shared).run()
 
 
 def unpack_model(model: nn.Module) -> None:
     """Make every module of `model` plain."""
-    open_up(list(model.modules()))
+    unpack_modules(list(model.modules()))
 
 
 def pack_again(modules: Iterable[nn.Module]) -> None:
@@ -59,12 +59,12 @@ def pack_again(modules: Iterable[nn.Module]) -> None:
 
 
 class _Packing:
-    """One walk over a model: finds what could be packed, then which of it nothing else holds."""
+    """One walk over a model: finds weights to pack, and excludes those that have other owners."""
 
     def __init__(self, model: nn.Module, take_shared: bool) -> None:
         self._take_shared = take_shared
         self._paths: dict[nn.Module, str] = {}
-        self._plans: dict[nn.Module, dict[str, Form]] = {}
+        self._forms: dict[nn.Module, dict[str, Form]] = {}
         self._reasons: dict[nn.Module, str] = {}
         self.add((module, path) for path, module in model.named_modules())
 
@@ -74,124 +74,126 @@ class _Packing:
 
     def run(self) -> None:
         for module in self._paths:
-            self._plan(module)
-        self._leave_what_others_read()
+            self._find_forms(module)
+        self._exclude_weights_read_elsewhere()
         users = self._users()
-        while self._leave_what_others_have(users):
+        while self._exclude_weights_shared_with_unpacked(users):
             pass
         self._pack(users)
-        self._change_those_without_weights()
+        self._change_classes_without_weights()
         self._report()
 
-    def _plan(self, module: nn.Module) -> None:
+    def _find_forms(self, module: nn.Module) -> None:
         cls: Any = packed_class(type(module))
         if cls is None:
             base = next((c for c in type(module).__mro__ if packed_class(c)), None)
             if isinstance(module, PackedClass):
                 return
             if base is not None:
-                self._reasons[module] = f"a class of its own, made from {base.__name__}"
+                self._reasons[module] = f"a subclass of {base.__name__}"
             elif isinstance(module, _NO_FORM):
-                self._reasons[module] = "cpuaccel has no packed form for this kind of layer"
+                self._reasons[module] = "cpuaccel has no packed form of this layer"
             return
         if "forward" in module.__dict__:
-            self._reasons[module] = "its forward was replaced"
+            self._reasons[module] = "its forward method was replaced"
             return
-        plan = cls.plan(module)
-        if isinstance(plan, dict):
-            for name, form in plan.items():
-                weight = raw(module, name)
-                if reason := choose.why_not(weight) or form.why_not(weight):
-                    plan = reason
+        forms = cls.forms_to_pack(module)
+        if isinstance(forms, dict):
+            for name, form in forms.items():
+                weight = raw_parameter(module, name)
+                if reason := packable.unpackable_reason(weight) or form.unpackable_reason(weight):
+                    forms = reason
                     break
-        if isinstance(plan, dict):
-            self._plans[module] = plan
+        if isinstance(forms, dict):
+            self._forms[module] = forms
         else:
-            self._reasons[module] = plan
+            self._reasons[module] = forms
 
-    def _leave(self, module: nn.Module, reason: str) -> bool:
-        """Drop the plan for `module`. Return whether there was one."""
-        if self._plans.pop(module, None) is None:
+    def _exclude(self, module: nn.Module, reason: str) -> bool:
+        """Do not pack `module`. Return whether it was going to be packed."""
+        if self._forms.pop(module, None) is None:
             return False
         self._reasons[module] = reason
         return True
 
-    def _leave_what_others_read(self) -> None:
-        """Drop the plans for submodules whose weights a module reads that is not packed itself."""
+    def _exclude_weights_read_elsewhere(self) -> None:
+        """Exclude submodules whose weights are read by a module that is not packed itself."""
         for module in self._paths:
             cls: Any = next((c for c in map(packed_class, type(module).__mro__) if c), None)
-            if cls is None or module in self._plans or isinstance(module, PackedClass):
+            if cls is None or module in self._forms or isinstance(module, PackedClass):
                 continue
-            for part in cls.reads(module):
-                self._leave(part, f"its weights are read by {self._paths[module] or 'the model'}")
+            for part in cls.modules_read(module):
+                reader = self._paths[module] or "the model"
+                self._exclude(part, f"its weights are also read by {reader}")
 
-    def _users(self) -> dict[int, list[Place]]:
-        """Return the modules that have each parameter, by its id. Keeps no reference to it."""
-        users: dict[int, list[Place]] = {}
+    def _users(self) -> dict[int, list[Owner]]:
+        """Return the modules that have each parameter, by its id, without a reference to it."""
+        users: dict[int, list[Owner]] = {}
         for module in self._paths:
             for name in list(module.__dict__.get("_parameters") or ()):
-                parameter = raw(module, name)
+                parameter = raw_parameter(module, name)
                 if parameter is not None:
                     users.setdefault(id(parameter), []).append((module, name))
         return users
 
-    def _leave_what_others_have(self, users: dict[int, list[Place]]) -> bool:
+    def _exclude_weights_shared_with_unpacked(self, users: dict[int, list[Owner]]) -> bool:
         changed = False
-        for module, plan in list(self._plans.items()):
-            for name, form in plan.items():
-                for other, other_name in users[id(raw(module, name))]:
-                    if self._plans.get(other, {}).get(other_name) != form:
+        for module, forms in list(self._forms.items()):
+            for name, form in forms.items():
+                for other, other_name in users[id(raw_parameter(module, name))]:
+                    if self._forms.get(other, {}).get(other_name) != form:
                         path = self._paths[other]
-                        reason = f"its weight is also {path + '.' if path else ''}{other_name}"
-                        changed = self._leave(module, f"{reason}, which is not packed") or changed
+                        full_name = f"{path}.{other_name}" if path else other_name
+                        reason = f"its weight is shared with {full_name}, which is not packed"
+                        changed = self._exclude(module, reason) or changed
         return changed
 
-    def _pack(self, users: dict[int, list[Place]]) -> None:
+    def _pack(self, users: dict[int, list[Owner]]) -> None:
         groups = [
-            (users[id(raw(module, name))], form)
-            for module, plan in self._plans.items()
-            for name, form in plan.items()
-            if users[id(raw(module, name))][0] == (module, name)
+            (users[id(raw_parameter(module, name))], form)
+            for module, forms in self._forms.items()
+            for name, form in forms.items()
+            if users[id(raw_parameter(module, name))][0] == (module, name)
         ]
-        held = self._pack_groups(groups)
-        if held:
-            # Garbage that is not collected yet may hold them.
+        rest = self._pack_groups(groups)
+        if rest:
+            # Objects that the garbage collector has not freed yet may reference them.
             gc.collect()
-            held = self._pack_groups(held)
-        failed = [module for places, _ in held for module, _ in places]
-        open_up(failed)
+            rest = self._pack_groups(rest)
+        failed = [module for owners, _ in rest for module, _ in owners]
+        unpack_modules(failed)
         for module in failed:
-            _class_of(module).remember(module)
-            self._leave(module, choose.HELD)
-        for module, plan in list(self._plans.items()):
-            if len(weights_of(module)) != len(plan):
-                self._leave(module, choose.HELD)
+            _class_of(module).restore_references(module)
+            self._exclude(module, packable.REFERENCED_OUTSIDE)
+        for module, forms in list(self._forms.items()):
+            if len(weights_of(module)) != len(forms):
+                self._exclude(module, packable.REFERENCED_OUTSIDE)
 
     def _pack_groups(
-        self, groups: list[tuple[list[Place], Form]]
-    ) -> list[tuple[list[Place], Form]]:
+        self, groups: list[tuple[list[Owner], Form]]
+    ) -> list[tuple[list[Owner], Form]]:
         failed = []
-        for places, form in groups:
-            weight = _take(places, form, self._take_shared)
+        for owners, form in groups:
+            weight = _try_pack(owners, form, self._take_shared)
             if weight is None:
-                failed.append((places, form))
+                failed.append((owners, form))
                 continue
-            for module, name in places:
-                put_in(module, name, weight)
+            for module, name in owners:
+                put_packed(module, name, weight)
                 if not isinstance(module, PackedClass):
                     change_class(module)
         return failed
 
-    def _change_those_without_weights(self) -> None:
+    def _change_classes_without_weights(self) -> None:
         """Change the class of modules that have no weights to pack but packed submodules."""
-        for module, plan in self._plans.items():
-            if not plan and any(weights_of(part) for part in module.modules()):
+        for module, forms in self._forms.items():
+            if not forms and any(weights_of(part) for part in module.modules()):
                 change_class(module)
 
     def _report(self) -> None:
         native = _native.load()
         for module, reason in self._reasons.items():
-            _left[module] = reason
+            _not_packed[module] = reason
             native.count_fallback("prepack", reason)
             logger.info("%s is not packed: %s", self._paths[module], reason)
 
@@ -201,33 +203,33 @@ def _class_of(module: nn.Module) -> Any:
     return packed_class(type(module)) or type(module)
 
 
-def _take(places: list[Place], form: Form, take_shared: bool) -> PackedWeight | None:
-    """Pack a parameter that only `places` have; if others have it, change nothing, return None."""
-    if any(choose.others_have_parameters_of(module) for module, _ in places):
+def _try_pack(owners: list[Owner], form: Form, take_shared: bool) -> PackedWeight | None:
+    """Pack a parameter that nothing but `owners` has; else change nothing and return None."""
+    if any(packable.has_other_owners_of_parameters(module) for module, _ in owners):
         return None
-    parameter: Any = raw(*places[0])
-    # Holds the memory while the modules do not have the parameter.
+    parameter: Any = raw_parameter(*owners[0])
+    # Owns the memory while the modules do not have the parameter.
     with torch.inference_mode(parameter.is_inference()):
         values = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
     values.__dict__.update(parameter.__dict__)
     alive = weakref.ref(parameter)
-    for module, name in places:
-        _put(module, name, None)
-        _class_of(module).forget(module)
+    for module, name in owners:
+        _set_raw(module, name, None)
+        _class_of(module).drop_references(module)
     del parameter
-    kept = alive()
-    put_back: Any = values if kept is None else kept
+    survivor = alive()
+    put_back: Any = values if survivor is None else survivor
     try:
-        if take_shared or (put_back is values and not choose.others_have_memory_of(values)):
+        if take_shared or (put_back is values and not packable.has_other_owners_of_memory(values)):
             weight = form.pack(values)
             put_back = None
             return weight
         return None
     finally:
         if put_back is not None:
-            for module, name in places:
-                _put(module, name, put_back)
+            for module, name in owners:
+                _set_raw(module, name, put_back)
 
 
-def _put(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+def _set_raw(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
     dict.__setitem__(module.__dict__["_parameters"], name, parameter)

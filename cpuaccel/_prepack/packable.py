@@ -8,27 +8,28 @@ from typing import Any
 import torch
 from torch import nn
 
-HELD = (
-    "its weight is also held outside of the model (a variable, an optimizer, a view, numpy, a"
-    " mapped file): what is written there would not be seen"
+REFERENCED_OUTSIDE = (
+    "its weight is also referenced outside of the model (a variable, an optimizer, a view, numpy, a"
+    " mapped file): a write there would not reach the packed weight"
 )
 
 
-def why_not(parameter: Any) -> str:
+def unpackable_reason(parameter: Any) -> str:
     """Return the reason why a parameter cannot be taken out of its module, or ""."""
     if type(parameter) is not nn.Parameter:
-        return "its weight is not a plain parameter"
+        return "its weight is not a plain nn.Parameter"
     if parameter.device.type != "cpu" or parameter.layout != torch.strided:
         return f"its weight is {parameter.layout} on {parameter.device}, not dense on the CPU"
     values: Any = parameter
     if values.numel() == 0 or not _dense(values):
-        return f"its weight has the shape {tuple(values.shape)} and strides {values.stride()}"
+        shape = f"shape {tuple(values.shape)} and strides {values.stride()}"
+        return f"its weight has {shape}: empty, or with gaps between elements"
     if values.grad is not None:
         return "its weight has a gradient: call zero_grad() first"
     if values._backward_hooks or getattr(values, "_post_accumulate_grad_hooks", None):
         return "its weight has hooks"
     if values.is_shared():
-        return "its weight is in memory that processes share"
+        return "its weight is in shared memory"
     return ""
 
 
@@ -43,8 +44,8 @@ def _dense(values: torch.Tensor) -> bool:
     return True
 
 
-def others_have_memory_of(values: torch.Tensor) -> bool:
-    """Return whether anything but the tensor `values` uses its memory, as far as torch knows."""
+def has_other_owners_of_memory(values: torch.Tensor) -> bool:
+    """Return whether anything but the tensor `values` references its memory, as far as known."""
     # torch keeps the Python object of a storage, once there is one, for the storage's life. So that
     # object always counts, and references to it are counted separately: C++, the variable, the
     # argument.
@@ -55,7 +56,7 @@ def others_have_memory_of(values: torch.Tensor) -> bool:
     return torch._C._storage_Use_Count(storage._cdata) != 2 or sys.getrefcount(storage) > 3
 
 
-def others_have_parameters_of(module: nn.Module) -> bool:
-    """Return whether a shallow copy of `module`, or a variable, holds its dict of parameters."""
-    # One reference is the module's, one the argument's.
+def has_other_owners_of_parameters(module: nn.Module) -> bool:
+    """Return whether a shallow copy of `module`, or a variable, references its `_parameters`."""
+    # One reference is the module's, one is the argument of getrefcount.
     return sys.getrefcount(module.__dict__["_parameters"]) > 2

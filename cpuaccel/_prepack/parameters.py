@@ -16,11 +16,11 @@ from torch import nn
 MakePlain = Callable[[nn.Module, str], None]
 
 
-def _reading(name: str) -> Any:
+def _unpacked_first(name: str) -> Any:
     plain = getattr(dict, name)
 
     def method(self: PackedParameters, *arguments: Any, **keywords: Any) -> Any:
-        return plain(self.opened(), *arguments, **keywords)
+        return plain(self.unpacked(), *arguments, **keywords)
 
     method.__name__ = name
     return method
@@ -38,7 +38,7 @@ class PackedParameters(dict[str, Any]):
         self._owner = weakref.ref(owner)
         self._make_plain = make_plain
 
-    def opened(self) -> dict[str, Any]:
+    def unpacked(self) -> dict[str, Any]:
         """Make the module plain and return its plain dict of parameters."""
         owner = self._owner()
         if owner is None:
@@ -47,7 +47,7 @@ class PackedParameters(dict[str, Any]):
         plain: dict[str, Any] = owner.__dict__["_parameters"]
         return plain
 
-    def _shut(self, name: object) -> bool:
+    def _is_packed(self, name: object) -> bool:
         owner = self._owner()
         return owner is not None and (
             owner.__dict__["_parameters"] is not self
@@ -55,42 +55,46 @@ class PackedParameters(dict[str, Any]):
         )
 
     def __getitem__(self, name: str) -> Any:
-        return self.opened()[name] if self._shut(name) else super().__getitem__(name)
+        return self.unpacked()[name] if self._is_packed(name) else super().__getitem__(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if self._shut(name):
-            self.opened()[name] = value
+        if self._is_packed(name):
+            self.unpacked()[name] = value
         else:
             super().__setitem__(name, value)
 
     def __delitem__(self, name: str) -> None:
-        if self._shut(name):
-            del self.opened()[name]
+        if self._is_packed(name):
+            del self.unpacked()[name]
         else:
             super().__delitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self.opened().get(name, default) if self._shut(name) else super().get(name, default)
+        return (
+            self.unpacked().get(name, default)
+            if self._is_packed(name)
+            else super().get(name, default)
+        )
 
     def __iter__(self) -> Iterator[str]:
         # With this method overridden, C code asks for keys and items one by one and does not bypass
         # this class.
         return super().__iter__()
 
-    items = _reading("items")
-    values = _reading("values")
-    pop = _reading("pop")
-    popitem = _reading("popitem")
-    setdefault = _reading("setdefault")
-    update = _reading("update")
-    clear = _reading("clear")
-    copy = _reading("copy")
-    __eq__ = _reading("__eq__")
-    __ne__ = _reading("__ne__")
-    __or__ = _reading("__or__")
-    __ror__ = _reading("__ror__")
-    __ior__ = _reading("__ior__")
+    items = _unpacked_first("items")
+    values = _unpacked_first("values")
+    pop = _unpacked_first("pop")
+    popitem = _unpacked_first("popitem")
+    setdefault = _unpacked_first("setdefault")
+    update = _unpacked_first("update")
+    clear = _unpacked_first("clear")
+    copy = _unpacked_first("copy")
+    __eq__ = _unpacked_first("__eq__")
+    __ne__ = _unpacked_first("__ne__")
+    __or__ = _unpacked_first("__or__")
+    __ror__ = _unpacked_first("__ror__")
+    __ior__ = _unpacked_first("__ior__")
     __hash__ = None
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return dict, (dict(self.opened()),)
+        return dict, (dict(self.unpacked()),)

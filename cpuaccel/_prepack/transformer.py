@@ -31,7 +31,7 @@ class PackedTransformerEncoderLayer(PackedModule, nn.TransformerEncoderLayer):
     """nn.TransformerEncoderLayer that calls its submodules."""
 
     @classmethod
-    def reads(cls, module: Any) -> Iterable[nn.Module]:
+    def modules_read(cls, module: Any) -> Iterable[nn.Module]:
         return _parts(module)
 
     # torch's forward takes the fast path if this number names one of its activations.
@@ -50,7 +50,7 @@ class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
     """nn.TransformerEncoder that makes no nested tensors if its layers are packed."""
 
     @classmethod
-    def reads(cls, module: Any) -> Iterable[nn.Module]:
+    def modules_read(cls, module: Any) -> Iterable[nn.Module]:
         first = module.layers[0] if len(module.layers) else None
         return _parts(first) if isinstance(first, nn.TransformerEncoderLayer) else ()
 

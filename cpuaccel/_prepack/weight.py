@@ -15,9 +15,9 @@ from cpuaccel._transforms import suspended
 
 
 class PackedWeight(ABC):
-    """Replaces a parameter: holds its values in another order, its attributes, and its users.
+    """Replaces a parameter: has its values in packed order, its attributes and its users.
 
-    A subclass holds the values, computes with them and unpacks them.
+    A subclass stores the values, computes with them and unpacks them.
     """
 
     def __init__(self, parameter: nn.Parameter) -> None:
@@ -56,7 +56,7 @@ class PackedWeight(ABC):
             return values
 
     def parameter(self) -> nn.Parameter:
-        """Return the original parameter: the same object as long as something holds it."""
+        """Return the original parameter: the same object while it is referenced."""
         parameter = self._given() if self._given is not None else None
         if parameter is None:
             # The module keeps it, so it must be no tensor of a transform or a mode.
@@ -85,7 +85,7 @@ class PackedWeight(ABC):
 class Form(Protocol):
     """How a parameter is packed. Equal forms can share it."""
 
-    def why_not(self, parameter: nn.Parameter) -> str:
+    def unpackable_reason(self, parameter: nn.Parameter) -> str:
         """Return the reason why this dense CPU parameter cannot be packed so, or ""."""
 
     def pack(self, parameter: nn.Parameter) -> PackedWeight:

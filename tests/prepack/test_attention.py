@@ -180,7 +180,7 @@ def test_unusual_calls_are_torch_s(shapes: Any, arguments: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("arguments", [{"add_bias_kv": True}, {"add_zero_attn": True}])
-def test_layers_that_are_left(arguments: dict[str, Any]) -> None:
+def test_layers_that_are_not_packed(arguments: dict[str, Any]) -> None:
     layer = nn.MultiheadAttention(E, HEADS, **arguments).eval()
     cpuaccel.prepack(layer)
     assert type(layer) is nn.MultiheadAttention
@@ -295,7 +295,7 @@ class _OwnLayer(nn.TransformerEncoderLayer):
     pass
 
 
-def test_layers_of_classes_made_from_torch_s_are_left() -> None:
+def test_subclasses_of_torchs_layers_are_not_packed() -> None:
     model = cpuaccel.prepack(nn.ModuleList([_OwnLayer(E, HEADS, 96, batch_first=True)]).eval())
     layer: Any = model[0]
     assert not any(map(is_packed, model.modules()))

@@ -180,7 +180,7 @@ def test_off_goes_on_with_torch_s_kernels() -> None:
     ],
     ids=["depthwise", "few channels", "double", "bfloat16", "transposed"],
 )
-def test_left_alone(layer: nn.Module, why: str) -> None:
+def test_layers_that_are_not_packed(layer: nn.Module, why: str) -> None:
     cpuaccel.reset_stats()
     assert not is_packed(cpuaccel.prepack(layer))
     assert [why in reason for reason in fallbacks()] == [True]

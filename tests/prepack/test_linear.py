@@ -173,7 +173,7 @@ def test_16_bit_models(dtype: torch.dtype) -> None:
         assert_close(ours(input), model(input))
 
 
-def test_bfloat16_is_left_where_the_cpu_multiplies_it() -> None:
+def test_bfloat16_is_not_packed_if_the_cpu_multiplies_it() -> None:
     if not _native.load().has_bf16_arithmetic():
         pytest.skip("this CPU has no BF16 arithmetic")
     cpuaccel.reset_stats()

@@ -242,7 +242,7 @@ def test_switched_off() -> None:
     "model",
     [nn.LSTM(WIDTH, H, proj_size=8), nn.LSTM(WIDTH, H).half(), nn.LSTM(WIDTH, 3), nn.GRU(WIDTH, H)],
 )
-def test_left_alone(model: nn.Module) -> None:
+def test_models_that_are_not_packed(model: nn.Module) -> None:
     kind = type(model)
     assert type(cpuaccel.prepack(model)) is kind
 

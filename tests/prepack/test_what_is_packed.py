@@ -56,31 +56,31 @@ def _sparse() -> nn.Module:
     return layer
 
 
-LEFT: dict[str, tuple[Any, str]] = {
+NOT_PACKED: dict[str, tuple[Any, str]] = {
     "few rows": (lambda: nn.Linear(64, 3), "would take more than 1.1 times"),
     "empty": (lambda: nn.Linear(0, 96), "shape"),
     "expanded": (_expanded, "strides"),
     "double": (lambda: _linear(dtype=torch.float64), "float64"),
     "meta": (lambda: _linear(device="meta"), "meta"),
     "sparse": (_sparse, "sparse"),
-    "a subclass": (lambda: _Doubling(64, 96), "a class of its own, made from Linear"),
-    "another forward": (_replaced, "its forward was replaced"),
+    "a subclass": (lambda: _Doubling(64, 96), "a subclass of Linear"),
+    "another forward": (_replaced, "its forward method was replaced"),
     "a parametrization": (
         lambda: torch.nn.utils.parametrizations.weight_norm(_linear()),
-        "a class of its own",
+        "a subclass of Linear",
     ),
     "weight_norm": (lambda: torch.nn.utils.weight_norm(_linear()), "has no weight"),
     "a gradient": (_with_gradient, "has a gradient"),
     "hooks": (_hooked, "hooks"),
-    "a convolution in space": (lambda: nn.Conv3d(64, 64, 3), "no packed form for this kind"),
-    "shared memory": (lambda: _linear().share_memory(), "processes share"),
+    "a convolution in space": (lambda: nn.Conv3d(64, 64, 3), "no packed form of this layer"),
+    "shared memory": (lambda: _linear().share_memory(), "in shared memory"),
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", NOT_PACKED)
 @pytest.mark.filterwarnings("ignore")
-def test_left_alone(name: str) -> None:
-    make, why = LEFT[name]
+def test_layers_that_are_not_packed(name: str) -> None:
+    make, expected = NOT_PACKED[name]
     model = nn.Sequential(make(), _linear())
     kind, before = type(model[0]), model[0]
     cpuaccel.reset_stats()
@@ -88,9 +88,9 @@ def test_left_alone(name: str) -> None:
     assert model[0] is before
     assert type(model[0]) is kind
     assert is_packed(model[1])
-    assert [why in reason for reason in fallbacks()] == [True]
+    assert [expected in reason for reason in fallbacks()] == [True]
     row = next(row for row in cpuaccel.explain(model).rows if row.layer.startswith("0"))
-    assert why in row.note
+    assert expected in row.note
 
 
 @pytest.mark.parametrize("packed_within", [False, True])
@@ -226,11 +226,11 @@ def test_a_weight_tied_to_what_is_not_packed() -> None:
     cpuaccel.reset_stats()
     cpuaccel.prepack(model)
     assert not is_packed(model["decoder"])
-    assert fallbacks() == {"its weight is also embedding.weight, which is not packed": 1}
+    assert fallbacks() == {"its weight is shared with embedding.weight, which is not packed": 1}
     assert model["decoder"].weight is model["embedding"].weight
 
 
-def test_layers_on_the_same_memory_are_left() -> None:
+def test_layers_on_the_same_memory_are_not_packed() -> None:
     a, b = _linear(), _linear()
     b.weight.data = a.weight.data
     model = cpuaccel.prepack(nn.ModuleList([a, b]))

@@ -136,7 +136,7 @@ def _suits(captured: GraphModule, node: Node) -> bool:
     if weight.dim() != 2 or not weight.numel() or not _for_products_alone(captured.graph, node):
         return False
     parameter = nn.Parameter(weight.detach(), requires_grad=False)
-    return not matrix.Matrix((weight.shape[0],)).why_not(parameter)
+    return not matrix.Matrix((weight.shape[0],)).unpackable_reason(parameter)
 
 
 def _for_products_alone(graph: Graph, node: Node) -> bool:
