@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -48,12 +49,8 @@ class QuietWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-std::vector<std::span<const ops::Override>> all_overrides() {
-  const auto of_ops = ops::op_overrides();
-  std::vector<std::span<const ops::Override>> lists(of_ops.begin(), of_ops.end());
-  lists.push_back(quant::prepack_overrides());
-  lists.push_back(quant::casting_overrides());
-  return lists;
+std::array<std::span<const ops::Override>, 3> all_overrides() {
+  return {ops::op_overrides(), quant::prepack_overrides(), quant::casting_overrides()};
 }
 
 // Whether a list stays registered while the plugin is off. torch's kernels of these ops cast packed

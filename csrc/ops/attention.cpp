@@ -185,11 +185,10 @@ Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tenso
   return cpuaccel_attention(operands, is_causal, scale);
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     Override{"aten::_scaled_dot_product_flash_attention_for_cpu", c10::DispatchKey::CPU,
              as_cpp_function<&attention>},
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

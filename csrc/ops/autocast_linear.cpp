@@ -10,7 +10,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
-#include <array>
 #include <optional>
 
 #include "base/counters.h"
@@ -113,10 +112,9 @@ at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& weight, co
                     at::autocast::cached_cast(type, bias, at::kCPU));
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::linear", c10::DispatchKey::AutocastCPU, autocast_linear),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -192,13 +192,12 @@ at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool ke
 }
 
 #define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, function)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("aten::_adaptive_avg_pool2d", adaptive_avg_pool2d),
     ROW("aten::avg_pool2d", avg_pool2d),
     ROW("aten::mean.dim", mean_dim),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

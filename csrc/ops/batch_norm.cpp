@@ -1,5 +1,4 @@
 // quantized::batch_norm2d and batch_norm2d_relu, as one factor and one offset for each channel.
-#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -110,12 +109,11 @@ at::Tensor batch_norm2d(at::Tensor qx, std::optional<at::Tensor> weight,
 }
 
 #define ROW(name, relu) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, batch_norm2d, relu)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("quantized::batch_norm2d", false),
     ROW("quantized::batch_norm2d_relu", true),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

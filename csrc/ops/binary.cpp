@@ -4,8 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
-
 #include "ops/elementwise.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
@@ -145,7 +143,7 @@ at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point
 }
 
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("quantized::add", binary, BinaryOp::add, false),
     ROW("quantized::add_relu", binary, BinaryOp::add, true),
     ROW("quantized::mul", binary, BinaryOp::mul, false),
@@ -153,7 +151,6 @@ constexpr std::array kOverrides{
     ROW("_quantized::add", binary, BinaryOp::add, false),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

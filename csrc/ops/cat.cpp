@@ -242,13 +242,12 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
 }
 
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("aten::cat", cat),
     ROW("quantized::cat", quantized_cat),
     ROW("quantized::cat_relu", quantized_cat),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

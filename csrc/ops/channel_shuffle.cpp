@@ -80,10 +80,9 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   return at::native::channel_shuffle_quantized_cpu(self, groups);
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::channel_shuffle", c10::DispatchKey::QuantizedCPU, channel_shuffle),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

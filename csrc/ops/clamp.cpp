@@ -4,7 +4,6 @@
 
 #include <ATen/native/quantized/AffineQuantizerBase.h>
 
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -160,7 +159,7 @@ at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Sc
 }
 
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("aten::relu", relu),
     ROW("aten::relu_", relu_in_place),
     ROW("aten::clamp", clamp, Number),
@@ -170,7 +169,6 @@ constexpr std::array kOverrides{
     ROW("quantized::relu6", relu6),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -166,10 +165,9 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
   return call_torch(kName.text, self, memory_format).toTensor();
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::clone", c10::DispatchKey::QuantizedCPU, clone),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 #include <ATen/ops/_convolution.h>
 #include <ATen/ops/_convolution_native.h>
 
-#include <array>
 #include <optional>
 
 #include "base/counters.h"
@@ -116,11 +115,10 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
 }
 
 #define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::CPU, function)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("aten::_convolution", _convolution),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 #include <ATen/ops/_int_mm_cpu_dispatch.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <vector>
 
@@ -181,11 +180,10 @@ at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Ten
   return out;
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::_int_mm", c10::DispatchKey::CPU, int_mm),
     CPUACCEL_OVERRIDE("aten::_int_mm.out", c10::DispatchKey::CPU, int_mm_out),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 #include <ATen/native/Pool.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 
@@ -84,10 +83,9 @@ at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
   return call_torch(kName.text, self, kernel_size, stride, padding, dilation, ceil_mode).toTensor();
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::quantized_max_pool2d", c10::DispatchKey::QuantizedCPU, max_pool2d),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -95,11 +94,10 @@ std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(
   return {std::move(result), std::move(indices)};
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::max_pool2d_with_indices", c10::DispatchKey::CPU,
                       max_pool2d_with_indices),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -114,9 +114,8 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
       .toTensor();
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("mkldnn::_linear_pointwise", c10::DispatchKey::MkldnnCPU, linear_pointwise)};
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 #endif
 

@@ -97,11 +97,10 @@ Gradients lstm_layer_backward(const Tensor& input, const Tensor& weight1, const 
 
 constexpr auto kKey = c10::DispatchKey::CPU;
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer", kKey, lstm_layer),
     CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer_backward", kKey, lstm_layer_backward),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -155,11 +155,10 @@ Results native_multi_head_attention(const at::Tensor& query, const at::Tensor& k
   return {stack.at(0).toTensor(), stack.at(1).toTensor()};
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::_native_multi_head_attention", c10::DispatchKey::CPU,
                       native_multi_head_attention),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -1,17 +1,16 @@
 // Override lists: the torch ops that cpuaccel overrides, each with its dispatch key and the
-// cpuaccel function that replaces torch's kernel. The file of an op defines its list and registers
-// it:
+// cpuaccel function that replaces torch's kernel. The file of an op has a list
+// of them:
 //
-//   constexpr std::array kOverrides{
+//   CPUACCEL_OVERRIDES{
 //       CPUACCEL_OVERRIDE("aten::silu", c10::DispatchKey::CPU, silu),
 //   };
-//   CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 #pragma once
 
 #include <torch/library.h>
 
 #include <cstddef>
-#include <span>
+#include <initializer_list>
 #include <type_traits>
 
 namespace cpuaccel::ops {
@@ -46,13 +45,17 @@ torch::CppFunction as_cpp_function() {
     name, key, ::cpuaccel::ops::as_cpp_function<&function<name __VA_OPT__(, ) __VA_ARGS__>> \
   }
 
-// Adds a list to op_overrides() (overrides.h) when the library is loaded. register_overrides() in
-// csrc/bind registers the lists with torch's dispatcher.
+// Adds rows to op_overrides() (overrides.h) when the library is loaded. register_overrides() in
+// csrc/bind registers them with torch's dispatcher.
 struct RegisterOverrides {
-  explicit RegisterOverrides(std::span<const Override> list);
+  RegisterOverrides(std::initializer_list<Override> rows);
 };
 
-#define CPUACCEL_REGISTER_OVERRIDES(list) \
-  const ::cpuaccel::ops::RegisterOverrides register_overrides(list)
+// Defines the registration of a list, which follows in braces. __COUNTER__ gives it a name of its
+// own, because several files may be one translation unit.
+#define CPUACCEL_OVERRIDES \
+  static const ::cpuaccel::ops::RegisterOverrides CPUACCEL_OVERRIDES_NAME(__COUNTER__)
+#define CPUACCEL_OVERRIDES_NAME(number) CPUACCEL_OVERRIDES_JOINED(number)
+#define CPUACCEL_OVERRIDES_JOINED(number) overrides_##number
 
 }  // namespace cpuaccel::ops

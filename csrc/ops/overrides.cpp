@@ -5,16 +5,18 @@
 namespace cpuaccel::ops {
 namespace {
 
-// A local static: the files register their lists before or after this file's own statics exist.
-std::vector<std::span<const Override>>& lists() {
-  static std::vector<std::span<const Override>> registered;
-  return registered;
+// A local static: the files register their rows before or after this file's own statics exist.
+std::vector<Override>& all_rows() {
+  static std::vector<Override> rows;
+  return rows;
 }
 
 }  // namespace
 
-RegisterOverrides::RegisterOverrides(std::span<const Override> list) { lists().push_back(list); }
+RegisterOverrides::RegisterOverrides(std::initializer_list<Override> rows) {
+  all_rows().insert(all_rows().end(), rows);
+}
 
-std::span<const std::span<const Override>> op_overrides() { return lists(); }
+std::span<const Override> op_overrides() { return all_rows(); }
 
 }  // namespace cpuaccel::ops

@@ -1,5 +1,4 @@
-// All torch ops that cpuaccel overrides, except for those of packed layers: one list for each
-// source file.
+// All torch ops that cpuaccel overrides, except for those of packed layers.
 #pragma once
 
 #include <span>
@@ -8,7 +7,7 @@
 
 namespace cpuaccel::ops {
 
-// The lists that the files of csrc/ops registered.
-std::span<const std::span<const Override>> op_overrides();
+// The rows that the files of csrc/ops registered.
+std::span<const Override> op_overrides();
 
 }  // namespace cpuaccel::ops

@@ -2,8 +2,6 @@
 
 #include <ATen/EmptyTensor.h>
 
-#include <array>
-
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/quantize/quantize.h"
 #include "ops/elementwise.h"
@@ -106,13 +104,12 @@ at::Tensor dequantize(const at::Tensor& x) {
   return call_torch(kName.text, x).toTensor();
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::quantize_per_tensor", c10::DispatchKey::CPU, quantize),
     CPUACCEL_OVERRIDE("aten::quantize_per_tensor.tensor_qparams", c10::DispatchKey::CPU,
                       quantize_by_tensors),
     CPUACCEL_OVERRIDE("aten::dequantize.self", c10::DispatchKey::QuantizedCPU, dequantize),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

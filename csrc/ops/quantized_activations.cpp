@@ -1,7 +1,5 @@
 // Activations of 8-bit quantized tensors (sigmoid, tanh, gelu, elu ...), by lookup table.
 
-#include <array>
-
 #include "ops/lookup_table.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
@@ -89,7 +87,7 @@ using Source = const at::Tensor&;
 using Number = const at::Scalar&;
 
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("aten::sigmoid", look_up_op, Op::sigmoid, Source),
     ROW("aten::tanh", look_up_op, Op::tanh, Source),
     ROW("aten::hardsigmoid", look_up_op, Op::hardsigmoid, Source),
@@ -103,7 +101,6 @@ constexpr std::array kOverrides{
     ROW("quantized::celu", look_up_contiguous_op, Op::elu, double, int64_t, Number),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -3,8 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
 
-#include <array>
-
 #include "kernels/silu_f32/silu_f32.h"
 #include "ops/override.h"
 #include "ops/own_call.h"
@@ -51,12 +49,11 @@ at::Tensor& silu_in_place(at::Tensor& x) {
 }
 
 #define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::CPU, function)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("aten::silu", silu),
     ROW("aten::silu_", silu_in_place),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -4,7 +4,6 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -151,7 +150,7 @@ at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_si
 }
 
 #define ROW(name, ...) CPUACCEL_OVERRIDE(name, c10::DispatchKey::QuantizedCPU, __VA_ARGS__)
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     ROW("aten::upsample_nearest2d", upsample_nearest2d,
         at::native::nearest_neighbor_compute_source_index),
     ROW("aten::_upsample_nearest_exact2d", upsample_nearest2d,
@@ -159,7 +158,6 @@ constexpr std::array kOverrides{
     ROW("aten::upsample_bilinear2d", upsample_bilinear2d),
 };
 #undef ROW
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -133,8 +133,9 @@ at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
   return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
 }
 
-constexpr std::array kOverrides{CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm)};
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
+CPUACCEL_OVERRIDES{
+    CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm),
+};
 
 }  // namespace
 

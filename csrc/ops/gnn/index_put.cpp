@@ -3,7 +3,6 @@
 #include <ATen/core/List.h>
 #include <ATen/ops/_index_put_impl_cpu_dispatch.h>
 
-#include <array>
 #include <optional>
 
 #include "kernels/scatter/scatter.h"
@@ -62,10 +61,9 @@ at::Tensor& index_put(at::Tensor& self, const OptionalTensors& indices, const at
   return self;
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::_index_put_impl_", c10::DispatchKey::CPU, index_put),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -5,8 +5,6 @@
 #include <ATen/ops/index_add_cpu_dispatch.h>
 #include <ATen/ops/scatter_add_cpu_dispatch.h>
 
-#include <array>
-
 #include "kernels/scatter/scatter.h"
 #include "ops/gnn/scatter_call.h"
 #include "ops/override.h"
@@ -87,7 +85,7 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
 
 constexpr auto kKey = c10::DispatchKey::CPU;
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::scatter_add", kKey, scatter_add),
     CPUACCEL_OVERRIDE("aten::scatter_add_", kKey, scatter_add_in_place),
     CPUACCEL_OVERRIDE("aten::scatter_add.out", kKey, scatter_add_out),
@@ -95,7 +93,6 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::index_add_", kKey, index_add_in_place),
     CPUACCEL_OVERRIDE("aten::index_add.out", kKey, index_add_out),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

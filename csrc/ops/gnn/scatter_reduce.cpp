@@ -6,7 +6,6 @@
 #include <ATen/ops/index_reduce_cpu_dispatch.h>
 #include <ATen/ops/scatter_reduce_cpu_dispatch.h>
 
-#include <array>
 #include <string_view>
 
 #include "kernels/scatter/reduce.h"
@@ -111,7 +110,7 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
 
 constexpr auto kKey = c10::DispatchKey::CPU;
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::scatter_reduce.two", kKey, scatter_reduce),
     CPUACCEL_OVERRIDE("aten::scatter_reduce_.two", kKey, scatter_reduce_in_place),
     CPUACCEL_OVERRIDE("aten::scatter_reduce.two_out", kKey, scatter_reduce_out),
@@ -119,7 +118,6 @@ constexpr std::array kOverrides{
     CPUACCEL_OVERRIDE("aten::index_reduce_", kKey, index_reduce_in_place),
     CPUACCEL_OVERRIDE("aten::index_reduce.out", kKey, index_reduce_out),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -15,7 +15,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -238,13 +237,12 @@ at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t 
 
 constexpr auto kKey = c10::DispatchKey::AutogradCPU;
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::scatter_reduce.two", kKey, reduce, Op::scatter_reduce),
     CPUACCEL_OVERRIDE("aten::scatter_reduce_.two", kKey, reduce_in_place, Op::scatter_reduce),
     CPUACCEL_OVERRIDE("aten::index_reduce", kKey, reduce, Op::index_reduce),
     CPUACCEL_OVERRIDE("aten::index_reduce_", kKey, reduce_in_place, Op::index_reduce),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -301,11 +301,10 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
 
 constexpr auto kKey = c10::DispatchKey::CPU;
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::segment_reduce", kKey, segment_reduce),
     CPUACCEL_OVERRIDE("aten::_segment_reduce_backward", kKey, segment_reduce_backward),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -6,7 +6,6 @@
 #include <ATen/ops/index_cpu_dispatch.h>
 #include <ATen/ops/index_select_cpu_dispatch.h>
 
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -169,14 +168,13 @@ at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
 
 constexpr auto kKey = c10::DispatchKey::CPU;
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::index_select", kKey, index_select),
     CPUACCEL_OVERRIDE("aten::index_select.out", kKey, index_select_out),
     CPUACCEL_OVERRIDE("aten::gather", kKey, gather),
     CPUACCEL_OVERRIDE("aten::gather.out", kKey, gather_out),
     CPUACCEL_OVERRIDE("aten::index.Tensor", kKey, index),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -240,14 +240,13 @@ at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::T
   return out;
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::mm", kKey, mm),
     CPUACCEL_OVERRIDE("aten::mm.out", kKey, mm_out),
     CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm),
     CPUACCEL_OVERRIDE("aten::addmm.out", kKey, addmm_out),
     CPUACCEL_OVERRIDE("aten::addmv.out", kKey, addmv_out),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

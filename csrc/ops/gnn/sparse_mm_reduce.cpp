@@ -213,11 +213,10 @@ Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tens
 }
 
 constexpr auto kKey = c10::DispatchKey::SparseCsrCPU;
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl", kKey, forward),
     CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl_backward", kKey, backward),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 

@@ -318,7 +318,7 @@ constexpr Override row(const char* name) {
   return {name, c10::DispatchKey::CPU, as_cpp_function<kFunction>};
 }
 
-constexpr std::array kOverrides{
+CPUACCEL_OVERRIDES{
     row<&product<Op::mm>>("aten::mm"),
     row<&product_out<Op::mm>>("aten::mm.out"),
     row<&sum<Op::addmm>>("aten::addmm"),
@@ -330,7 +330,6 @@ constexpr std::array kOverrides{
     row<&sum_out<Op::baddbmm>>("aten::baddbmm.out"),
     row<&sum_in_place<Op::baddbmm>>("aten::baddbmm_"),
 };
-CPUACCEL_REGISTER_OVERRIDES(kOverrides);
 
 }  // namespace
 
