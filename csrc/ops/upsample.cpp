@@ -48,7 +48,7 @@ Indices nearest_indices(int64_t size, int64_t count, Scale scale, NearestIndex* 
 // Copied in some 5 us, the cost of waking a thread.
 constexpr int64_t kCopyGrainBytes = 256 << 10;
 
-void copy(const at::Tensor& src, const at::Tensor& dst) {
+void copy_images(const at::Tensor& src, const at::Tensor& dst) {
   const uint8_t* from = bytes(src);
   uint8_t* to = mutable_bytes(dst);
   parallel_for(0, src.numel(), kCopyGrainBytes, [&](int64_t begin, int64_t end) {
@@ -95,7 +95,7 @@ at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_siz
       const auto images = empty_images_as(self, height, width);
       // torch copies if the size does not change, whatever the scales.
       if (height == self.size(2) && width == self.size(3)) {
-        copy(self, images);
+        copy_images(self, images);
       } else {
         nearest(self, nearest_indices(self.size(2), height, scales_h, kIndex),
                 nearest_indices(self.size(3), width, scales_w, kIndex), images);

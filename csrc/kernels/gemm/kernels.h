@@ -97,7 +97,7 @@ using StoreFunction = void(const float* src, int64_t count, void* dst, GemmType 
 // c[i * c_stride + j] = (add ? the same : bias[j])
 //                     + sum over k of src[i][offsets[k]] * panel[k * nr + j]
 // for j < n, n <= nr, and any m and k: rows of A at any addresses. bias null: zeros.
-struct PixelsCall {
+struct GemmPixelsCall {
   int64_t m, n, k;
   const float* const* src;
   const int32_t* offsets;
@@ -108,7 +108,7 @@ struct PixelsCall {
   bool add;
   std::span<const char> next;  // a panel to prefetch, or nothing
 };
-using PixelsFunction = void(const PixelsCall& call);
+using PixelsFunction = void(const GemmPixelsCall& call);
 
 // The number of rows of A up to which dot is faster than packing B for tile, by the type of B.
 struct DotLimits {

@@ -1,5 +1,5 @@
-// PixelsCall for any vector class: a matrix product whose rows of A are given by pointers (direct
-// convolution), with all sums in registers. Included by ISA sources only.
+// GemmPixelsCall for any vector class: a matrix product whose rows of A are given by pointers
+// (direct convolution), with all sums in registers. Included by ISA sources only.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 // A line of `next` is prefetched in each step: a panel that comes from L3 would otherwise stall the
 // loop.
 template <typename V, int kRows, int kVectors>
-void pixels_tile(const PixelsCall& call, int64_t row, std::span<const char> next) {
+void pixels_tile(const GemmPixelsCall& call, int64_t row, std::span<const char> next) {
   constexpr int64_t kLine = 64;
   const int64_t lines = static_cast<int64_t>(next.size()) / kLine;
   const char* ahead = next.data();
@@ -79,7 +79,7 @@ void pixels_tile(const PixelsCall& call, int64_t row, std::span<const char> next
   }
 }
 
-using PixelsTile = void(const PixelsCall& call, int64_t row, std::span<const char> next);
+using PixelsTile = void(const GemmPixelsCall& call, int64_t row, std::span<const char> next);
 
 template <typename V, int kVectors, int kRows>
 CPUACCEL_INLINE PixelsTile* pixels_rows(int64_t rows) {
@@ -103,7 +103,7 @@ CPUACCEL_INLINE PixelsTile* pixels_function(int64_t columns, int64_t rows) {
 
 // Splits rows evenly, as tiles_of in tile.h does.
 template <typename V>
-void pixels(const PixelsCall& call) {
+void pixels(const GemmPixelsCall& call) {
   const int64_t count = (call.m + V::kPixels - 1) / V::kPixels;
   const int64_t least = call.m / count, larger = call.m % count;
   const auto function = [n = call.n](int64_t rows) {

@@ -17,25 +17,25 @@ namespace {
 
 struct SvePixels {
   template <int kRows, int kVectors>
-  static void run(const PixelsCall& call, int64_t row, std::span<const char> next) {
+  static void run(const GemmPixelsCall& call, int64_t row, std::span<const char> next) {
     from_start<kRows, kVectors>(call, row, next, std::make_index_sequence<kRows * kVectors>());
   }
 
  private:
   // The address of a row's sums for vector kVector, and the mask of its columns.
   template <size_t kVector>
-  CPUACCEL_INLINE static float* at(const PixelsCall& call, int64_t row) {
+  CPUACCEL_INLINE static float* at(const GemmPixelsCall& call, int64_t row) {
     return call.c + row * call.c_stride + static_cast<int64_t>(kVector) * SveFloats::lanes();
   }
   template <int kVectors, size_t kVector>
-  CPUACCEL_INLINE static svbool_t mask(const PixelsCall& call) {
+  CPUACCEL_INLINE static svbool_t mask(const GemmPixelsCall& call) {
     return kVector < kVectors - 1
                ? svptrue_b32()
                : svwhilelt_b32(static_cast<int64_t>(kVector) * SveFloats::lanes(), call.n);
   }
 
   template <int kVectors, size_t kVector>
-  CPUACCEL_INLINE static svfloat32_t start(const PixelsCall& call, int64_t row) {
+  CPUACCEL_INLINE static svfloat32_t start(const GemmPixelsCall& call, int64_t row) {
     const svbool_t some = mask<kVectors, kVector>(call);
     if (call.add) {
       return svld1_f32(some, at<kVector>(call, row));
@@ -44,7 +44,7 @@ struct SvePixels {
   }
 
   template <int kRows, int kVectors, size_t... kSum>
-  CPUACCEL_INLINE static void from_start(const PixelsCall& call, int64_t row,
+  CPUACCEL_INLINE static void from_start(const GemmPixelsCall& call, int64_t row,
                                          std::span<const char> next,
                                          std::index_sequence<kSum...> numbers) {
     sums_of<kRows, kVectors>(
@@ -53,7 +53,7 @@ struct SvePixels {
   }
 
   template <int kRows, int kVectors, size_t... kSum, typename... Sums>
-  CPUACCEL_INLINE static void sums_of(const PixelsCall& call, int64_t row,
+  CPUACCEL_INLINE static void sums_of(const GemmPixelsCall& call, int64_t row,
                                       std::span<const char> next,
                                       std::index_sequence<kSum...> /*numbers*/, Sums... sums) {
     constexpr int64_t kLine = 64;
@@ -83,7 +83,7 @@ struct SvePixels {
 };
 
 // Splits rows evenly, as in tile.h.
-void sve_pixels(const PixelsCall& call) {
+void sve_pixels(const GemmPixelsCall& call) {
   const int64_t count = (call.m + SveFloats::kRows - 1) / SveFloats::kRows;
   const int64_t least = call.m / count, larger = call.m % count;
   auto* const small = sve_instance<SvePixels>(least, call.n);

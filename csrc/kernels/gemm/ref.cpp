@@ -79,7 +79,7 @@ void store(const float* src, int64_t count, void* dst, GemmType type) {
   }
 }
 
-void pixels(const PixelsCall& call) {
+void pixels(const GemmPixelsCall& call) {
   for (int64_t i = 0; i < call.m; ++i) {
     float* c = call.c + i * call.c_stride;
     for (int64_t j = 0; j < call.n; ++j) {
